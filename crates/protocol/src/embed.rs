@@ -1,0 +1,118 @@
+//! Requests to `rag-engine embed` and its replies, over a Unix socket.
+//!
+//! A client may have several requests under way on one connection; a reply carries the `id` of its request, and replies
+//! may overtake each other. Closing the connection drops whatever is still queued for it.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    EngineError,
+    ingest::{Content, Splitting},
+};
+
+/// Which of a model's two graphs is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// `model.onnx`, 32-bit floats.
+    Fp32,
+    /// `model_int8.onnx`, 8-bit weights with one scale per output channel.
+    Int8,
+}
+
+impl Precision {
+    /// The file of this precision's graph in a model's folder.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "model.onnx",
+            Self::Int8 => "model_int8.onnx",
+        }
+    }
+}
+
+/// A model as a client names it. The engine loads it on first use and keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ModelRef {
+    /// A sentence-transformers folder: the graphs, `tokenizer.json`, `config.json`, and pooling configuration.
+    pub dir: PathBuf,
+    pub precision: Precision,
+}
+
+/// What a loaded model is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelInfo {
+    /// The folder's name.
+    pub name: String,
+    /// Length of an embedding.
+    pub dimensions: usize,
+    /// The most tokens a text may have, special tokens included; what exceeds them is not seen by the model.
+    pub max_tokens: usize,
+    /// BLAKE3 hex over graph, tokenizer and pooling: equal fingerprints give equal vectors.
+    pub fingerprint: String,
+}
+
+/// Who goes first. Queries are answered between two slices of bulk work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// Somebody waits for a search.
+    Query,
+    /// A sync, or a document being added.
+    Bulk,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Chosen by the client, echoed in the reply.
+    pub id: u64,
+    pub model: ModelRef,
+    #[serde(flatten)]
+    pub task: Task,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "task", rename_all = "snake_case")]
+pub enum Task {
+    /// Embed each text; answered by [`Answer::Embeddings`].
+    Embed { priority: Priority, texts: Vec<String> },
+    /// Load the model and tell what it is; answered by [`Answer::Model`].
+    Describe,
+    /// Extract and split one document; its bytes are the payload. Answered by [`Answer::Content`].
+    Prepare {
+        /// `markdown`, `text`, `html` or `pdf`, the words of [`crate::ingest::DocumentType`].
+        document_type: String,
+        splitting: Splitting,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    pub id: u64,
+    #[serde(flatten)]
+    pub answer: Answer,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    /// The payload holds `tokens.len() * model.dimensions` f32 values, little-endian, a text after another in the
+    /// order of the request. Vectors have length 1.
+    Embeddings {
+        model: ModelInfo,
+        /// Tokens of each text, special tokens included, before any truncation.
+        tokens: Vec<usize>,
+    },
+    Model {
+        model: ModelInfo,
+    },
+    /// The payload is the extracted text, UTF-8.
+    Content {
+        model: ModelInfo,
+        content: Content,
+    },
+    Error {
+        error: EngineError,
+    },
+}

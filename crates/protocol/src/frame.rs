@@ -1,0 +1,194 @@
+//! Framing: one message is a JSON header and an optional binary payload.
+//!
+//! ```text
+//! | u32 LE: bytes that follow | u32 LE: bytes of JSON | JSON header | payload |
+//! ```
+//!
+//! The payload carries what JSON would only make slower: the f32 values of embeddings, the text of a document.
+
+use std::io::{self, Read, Write};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// The largest frame either side accepts, in bytes. Larger ones are refused before anything is allocated.
+pub const MAX_FRAME: usize = 256 << 20;
+
+/// A message that cannot be understood. The connection it came from is of no further use.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    #[error("a message of {0} bytes exceeds the limit of {MAX_FRAME} bytes")]
+    TooLarge(usize),
+    #[error("a message says that {json} of its {total} bytes are JSON")]
+    Malformed { total: usize, json: usize },
+    #[error("a message's header is not what was expected: {0}")]
+    Header(#[from] serde_json::Error),
+    #[error("the connection ended in the middle of a message")]
+    Truncated,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// One received message, its header still unparsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    json: Vec<u8>,
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    pub fn header<T: DeserializeOwned>(&self) -> Result<T, FrameError> {
+        Ok(serde_json::from_slice(&self.json)?)
+    }
+}
+
+/// Encodes one message.
+pub fn encode<T: Serialize>(header: &T, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
+    let json = serde_json::to_vec(header)?;
+    let total = 4 + json.len() + payload.len();
+    if total > MAX_FRAME {
+        return Err(FrameError::TooLarge(total));
+    }
+    let mut out = Vec::with_capacity(4 + total);
+    out.extend((total as u32).to_le_bytes());
+    out.extend((json.len() as u32).to_le_bytes());
+    out.extend(json);
+    out.extend(payload);
+    Ok(out)
+}
+
+/// Writes one message and flushes it.
+pub fn write<T: Serialize>(to: &mut impl Write, header: &T, payload: &[u8]) -> Result<(), FrameError> {
+    to.write_all(&encode(header, payload)?)?;
+    Ok(to.flush()?)
+}
+
+/// Reads one message, blocking; `None` at a clean end of the stream.
+pub fn read(from: &mut impl Read) -> Result<Option<Frame>, FrameError> {
+    let mut buffer = FrameBuffer::default();
+    let mut prefix = [0; 4];
+    let mut have = 0;
+    while have < prefix.len() {
+        match from.read(&mut prefix[have..]) {
+            Ok(0) if have == 0 => return Ok(None),
+            Ok(0) => return Err(FrameError::Truncated),
+            Ok(n) => have += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    let total = check_total(prefix)?;
+    buffer.push(&prefix);
+    let copied = from.take(total as u64).read_to_end(&mut buffer.bytes)?;
+    if copied < total {
+        return Err(FrameError::Truncated);
+    }
+    buffer.next()
+}
+
+fn check_total(prefix: [u8; 4]) -> Result<usize, FrameError> {
+    let total = u32::from_le_bytes(prefix) as usize;
+    if total > MAX_FRAME {
+        return Err(FrameError::TooLarge(total));
+    }
+    Ok(total)
+}
+
+/// Collects bytes as they arrive on a non-blocking descriptor and gives out whole messages.
+#[derive(Debug, Default)]
+pub struct FrameBuffer {
+    bytes: Vec<u8>,
+    /// Bytes before this position were given out already.
+    start: usize,
+}
+
+impl FrameBuffer {
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.start > 0 && self.start == self.bytes.len() {
+            self.bytes.clear();
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole message, or `None` until more bytes arrive.
+    #[allow(clippy::should_implement_trait)] // it fails, and ends only for now: not an iterator
+    pub fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+        let rest = &self.bytes[self.start..];
+        let Some(prefix) = rest.first_chunk::<4>() else { return Ok(None) };
+        let total = check_total(*prefix)?;
+        let Some(body) = rest.get(4..4 + total) else {
+            if self.start > 0 {
+                self.bytes.drain(..self.start);
+                self.start = 0;
+            }
+            return Ok(None);
+        };
+        let json = body.first_chunk::<4>().map_or(usize::MAX, |b| u32::from_le_bytes(*b) as usize);
+        let header = json.checked_add(4).and_then(|end| body.get(4..end));
+        let Some(header) = header else { return Err(FrameError::Malformed { total, json }) };
+        let frame = Frame { json: header.to_vec(), payload: body[4 + json..].to_vec() };
+        self.start += 4 + total;
+        Ok(Some(frame))
+    }
+
+    /// Whether nothing is left over, as it must be when a stream ends cleanly.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.bytes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn messages_survive_any_fragmentation(
+            messages in prop::collection::vec((".{0,40}", prop::collection::vec(any::<u8>(), 0..60)), 0..8),
+            step in 1usize..50,
+        ) {
+            let wire: Vec<u8> = messages.iter().flat_map(|(h, p)| encode(h, p).unwrap()).collect();
+            let mut buffer = FrameBuffer::default();
+            let mut got = vec![];
+            for piece in wire.chunks(step) {
+                buffer.push(piece);
+                while let Some(f) = buffer.next().unwrap() {
+                    got.push((f.header::<String>().unwrap(), f.payload));
+                }
+            }
+            prop_assert!(buffer.is_empty());
+            prop_assert_eq!(&got, &messages);
+
+            let mut stream = wire.as_slice();
+            for message in &messages {
+                let f = read(&mut stream).unwrap().unwrap();
+                prop_assert_eq!(&(f.header::<String>().unwrap(), f.payload), message);
+            }
+            prop_assert!(read(&mut stream).unwrap().is_none());
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut buffer = FrameBuffer::default();
+            buffer.push(&bytes);
+            while let Ok(Some(_)) = buffer.next() {}
+            let _ = read(&mut bytes.as_slice());
+        }
+    }
+
+    #[test]
+    fn an_oversized_message_is_refused_by_its_prefix() {
+        let mut buffer = FrameBuffer::default();
+        buffer.push(&u32::MAX.to_le_bytes());
+        assert!(matches!(buffer.next(), Err(FrameError::TooLarge(_))));
+    }
+
+    #[test]
+    fn a_message_cut_short_is_told_from_a_clean_end() {
+        let wire = encode(&"hello", b"payload").unwrap();
+        assert!(matches!(read(&mut &wire[..wire.len() - 1]), Err(FrameError::Truncated)));
+        assert!(matches!(read(&mut &wire[..2]), Err(FrameError::Truncated)));
+    }
+}

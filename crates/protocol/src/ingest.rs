@@ -1,0 +1,182 @@
+//! The job given to `rag-engine ingest` on its standard input, and the events it streams on its standard output.
+//!
+//! One [`Job`] goes in; [`Event`]s come out: one `Started`, any number of `Document`, `Unchanged` and `Failed`, then
+//! `Finished` or `Fatal`. A stream that ends without either of the two means that the engine died.
+
+use std::{collections::HashMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{EngineError, spec::SourceSpec};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    pub source: SourceSpec,
+    /// `uri -> raw_hash` of the documents that are stored and were split as `splitting` says. A document whose bytes
+    /// hash the same is reported as `Unchanged` and neither extracted nor sent.
+    pub known: HashMap<String, String>,
+    pub splitting: Splitting,
+    /// Folder of the model whose `tokenizer.json` counts the tokens.
+    pub model_dir: PathBuf,
+    /// A folder of this job's own, for clones; the engine may write only here.
+    pub work_dir: PathBuf,
+    pub limits: Limits,
+}
+
+/// What bounds one job. Exceeding a per-document limit fails that document; the engine's process limits bound the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Largest file that is read, in bytes.
+    pub max_file_bytes: u64,
+    /// Address space of the process, in bytes (RLIMIT_AS); `None` leaves it as inherited.
+    pub memory_bytes: Option<u64>,
+    /// Processor time of the process, in seconds (RLIMIT_CPU).
+    pub cpu_seconds: Option<u64>,
+    /// Largest file the process may write, in bytes (RLIMIT_FSIZE).
+    pub file_size_bytes: Option<u64>,
+    /// Wall-clock time of the whole job, in seconds.
+    pub wall_seconds: Option<u64>,
+}
+
+/// How texts are cut into chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Splitting {
+    /// Most characters (Unicode scalar values) of a chunk.
+    pub chunk_size: usize,
+    /// Characters shared by neighbouring chunks, at most; less than `chunk_size`.
+    pub chunk_overlap: usize,
+}
+
+impl Splitting {
+    /// Names everything that decides where a text is cut, and how it was extracted: a document is processed again when
+    /// it changes. `model_fingerprint` stands for the tokenizer and its limit.
+    pub fn fingerprint(&self, model_fingerprint: &str) -> String {
+        format!("recursive v1 {}/{} {}", self.chunk_size, self.chunk_overlap, model_fingerprint)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The listing is complete: this many documents will be reported.
+    Started { documents: u64, commit: Option<String> },
+    /// A new or changed document; the payload is its extracted text, UTF-8, without NUL characters.
+    Document(Box<Document>),
+    /// The bytes of a known document are the same as before.
+    Unchanged { uri: String },
+    /// One document could not be had; what is stored of it stays as it is.
+    Failed(Failure),
+    /// All was reported. `complete` is false where a part of the source could not be listed, so that a document that
+    /// was not reported is not known to be gone.
+    Finished { complete: bool, bytes_fetched: u64 },
+    /// The job as a whole cannot be done.
+    Fatal { error: EngineError },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Document {
+    /// Where it came from: `file:///srv/docs/keys.md`, `https://host/repo.git#docs/keys.md`.
+    pub uri: String,
+    /// BLAKE3 hex of the bytes as they were fetched.
+    pub raw_hash: String,
+    /// Bytes as fetched.
+    pub bytes: u64,
+    pub content: Content,
+}
+
+/// What is in a document, extracted and split. The text itself travels as the message's payload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    pub document_type: DocumentType,
+    pub title: Title,
+    /// Front matter and what else the extractor found; never has a key of another meaning elsewhere.
+    pub metadata: Map<String, Value>,
+    /// SHA-256 hex of the text.
+    pub content_hash: String,
+    pub chunks: Vec<Chunk>,
+}
+
+/// What a document is called, and whether it says so itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Title {
+    pub text: String,
+    /// Taken from the document (front matter, heading, HTML or PDF title) rather than from its file's name. Only such
+    /// a title is embedded with the chunks: a renamed file keeps its embeddings.
+    pub own: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DocumentType {
+    Markdown,
+    Text,
+    Html,
+    Pdf,
+}
+
+impl DocumentType {
+    pub const ALL: [Self; 4] = [Self::Markdown, Self::Text, Self::Html, Self::Pdf];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Markdown => "markdown",
+            Self::Text => "text",
+            Self::Html => "html",
+            Self::Pdf => "pdf",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|t| t.name() == name)
+    }
+}
+
+/// One piece of a document's text: `text[byte_start..byte_start + byte_len]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// Position of the first character, counted in characters from 0: `substr(text, start_index + 1, length)`.
+    pub start_index: usize,
+    pub byte_start: usize,
+    pub byte_len: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    pub uri: String,
+    pub stage: Stage,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// Where in the pipeline a document failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Fetch,
+    Decode,
+    Extract,
+    Split,
+    Embed,
+    Store,
+}
+
+impl Stage {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Decode => "decode",
+            Self::Extract => "extract",
+            Self::Split => "split",
+            Self::Embed => "embed",
+            Self::Store => "store",
+        }
+    }
+}
+
+/// The text that the model is given for a chunk: the document's own title, a blank line, the chunk.
+///
+/// The splitter leaves room for the title (see `rag-document`), so that nothing is cut off.
+pub fn embedded_text(title: &Title, chunk: &str) -> String {
+    if title.own { format!("{}\n\n{chunk}", title.text) } else { chunk.to_string() }
+}

@@ -1,0 +1,411 @@
+//! A source's `spec`: parsed once, at the edge, into a type that cannot be wrong; every problem is named at once.
+
+use std::path::{Component, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Where a source's documents come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SourceSpec {
+    Folder(FolderSpec),
+    Git(GitSpec),
+    Markdown(MarkdownSpec),
+}
+
+/// A folder of the server's file system, with everything below it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FolderSpec {
+    /// Absolute.
+    pub path: PathBuf,
+    pub filter: PathFilter,
+}
+
+/// One branch of a git repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitSpec {
+    pub repository: Repository,
+    pub branch: String,
+    /// Pins the source to one commit (full or abbreviated hex).
+    pub commit: Option<String>,
+    pub filter: PathFilter,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repository {
+    /// An `https://` URL without credentials in it.
+    Https(String),
+    /// A path on the server; superusers only.
+    Local(PathBuf),
+}
+
+/// One Markdown file of the server's file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkdownSpec {
+    /// Absolute.
+    pub path: PathBuf,
+}
+
+/// Which paths below a root are wanted, in gitignore's pattern language. No `paths` means all; `excludePaths` wins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathFilter {
+    pub paths: Vec<String>,
+    #[serde(rename = "excludePaths")]
+    pub exclude_paths: Vec<String>,
+}
+
+/// One thing wrong with what a user wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// `kind`, `spec`, or the path of a field: `spec.paths[2]`.
+    pub field: String,
+    pub problem: String,
+    pub hint: Option<String>,
+    /// It may be right elsewhere or later, but this version cannot do it.
+    pub unsupported: bool,
+}
+
+/// The kinds this version can sync.
+pub const KINDS: [&str; 3] = ["folder", "git", "markdown"];
+/// The kinds that are designed and not built yet.
+const FUTURE_KINDS: [&str; 3] = ["static", "website", "table"];
+
+impl SourceSpec {
+    /// Parses what a user gave as `kind` and `spec`.
+    ///
+    /// # Errors
+    /// Every problem found, in the order of the fields; never empty.
+    pub fn parse(kind: &str, spec: &Value) -> Result<Self, Vec<Problem>> {
+        let Value::Object(object) = spec else {
+            return Err(vec![Problem::new("spec", "must be a JSON object").hint(format!("Keys: {}.", keys_of(kind)))]);
+        };
+        let mut fields = Fields { object, problems: vec![], used: vec![] };
+        let parsed = match kind {
+            "folder" => {
+                let path = fields.absolute_path("path", "");
+                let filter = fields.filter();
+                path.map(|path| Self::Folder(FolderSpec { path, filter }))
+            }
+            "git" => {
+                let repository = fields.repository();
+                let branch = fields.string("branch");
+                let commit = fields.string("commit");
+                let filter = fields.filter();
+                fields.check_git_names(branch.as_deref(), commit.as_deref());
+                repository.map(|repository| {
+                    Self::Git(GitSpec { repository, branch: branch.unwrap_or_else(|| "main".into()), commit, filter })
+                })
+            }
+            "markdown" => fields.markdown_uri().map(|path| Self::Markdown(MarkdownSpec { path })),
+            other => {
+                let problem = Problem::new("kind", format!("\"{other}\" is not a kind of source"));
+                return Err(vec![
+                    if FUTURE_KINDS.contains(&other) {
+                        Problem {
+                            problem: format!("sources of kind \"{other}\" are not supported yet"),
+                            unsupported: true,
+                            ..problem
+                        }
+                    } else {
+                        problem
+                    }
+                    .hint(format!("Kinds: {}.", KINDS.join(", "))),
+                ]);
+            }
+        };
+        fields.report_extra_keys(kind);
+        match parsed {
+            Some(spec) if fields.problems.is_empty() => Ok(spec),
+            _ => Err(fields.problems),
+        }
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Folder(_) => "folder",
+            Self::Git(_) => "git",
+            Self::Markdown(_) => "markdown",
+        }
+    }
+}
+
+impl Problem {
+    pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into(), hint: None, unsupported: false }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+fn keys_of(kind: &str) -> &'static str {
+    match kind {
+        "folder" => "path, paths, excludePaths",
+        "git" => "repositoryURL, branch, commit, paths, excludePaths",
+        "markdown" => "uri",
+        _ => "depend on the kind",
+    }
+}
+
+/// Takes the fields out of an object one by one and remembers what was wrong and what was never asked for.
+struct Fields<'a> {
+    object: &'a Map<String, Value>,
+    problems: Vec<Problem>,
+    used: Vec<&'static str>,
+}
+
+impl Fields<'_> {
+    fn problem(&mut self, field: impl std::fmt::Display, problem: impl Into<String>) -> &mut Problem {
+        self.problems.push(Problem::new(format!("spec.{field}"), problem));
+        let last = self.problems.len() - 1;
+        &mut self.problems[last]
+    }
+
+    /// An optional text; `null` counts as absent.
+    fn string(&mut self, key: &'static str) -> Option<String> {
+        self.used.push(key);
+        match self.object.get(key) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(s)) if s.is_empty() => {
+                self.problem(key, "must not be empty");
+                None
+            }
+            Some(Value::String(s)) if s.contains('\0') => {
+                self.problem(key, "must not contain a NUL character");
+                None
+            }
+            Some(Value::String(s)) => Some(s.clone()),
+            Some(other) => {
+                let problem = format!("must be a text, not {}", type_of(other));
+                self.problem(key, problem);
+                None
+            }
+        }
+    }
+
+    fn required(&mut self, key: &'static str) -> Option<String> {
+        let absent = matches!(self.object.get(key), None | Some(Value::Null));
+        let value = self.string(key);
+        if absent {
+            self.problem(key, "is missing");
+        }
+        value
+    }
+
+    fn strings(&mut self, key: &'static str) -> Vec<String> {
+        self.used.push(key);
+        let items = match self.object.get(key) {
+            None | Some(Value::Null) => return vec![],
+            Some(Value::Array(items)) => items,
+            Some(other) => {
+                let problem = format!("must be an array of texts, not {}", type_of(other));
+                self.problem(key, problem);
+                return vec![];
+            }
+        };
+        let mut strings = vec![];
+        for (i, item) in items.iter().enumerate() {
+            match item {
+                Value::String(s) if !s.trim().is_empty() => strings.push(s.clone()),
+                Value::String(_) => {
+                    self.problem(format!("{key}[{i}]"), "must not be empty");
+                }
+                other => {
+                    let problem = format!("must be a text, not {}", type_of(other));
+                    self.problem(format!("{key}[{i}]"), problem);
+                }
+            }
+        }
+        strings
+    }
+
+    fn filter(&mut self) -> PathFilter {
+        PathFilter { paths: self.strings("paths"), exclude_paths: self.strings("excludePaths") }
+    }
+
+    /// A path on the server, absolute and without `..`.
+    fn absolute_path(&mut self, key: &'static str, prefix: &str) -> Option<PathBuf> {
+        let text = self.required(key)?;
+        let path = PathBuf::from(text.strip_prefix(prefix).unwrap_or(&text));
+        if !path.is_absolute() {
+            self.problem(key, "must be an absolute path").hint = Some("The path is on the database server.".into());
+            return None;
+        }
+        if path.components().any(|c| c == Component::ParentDir) {
+            self.problem(key, "must not contain \"..\"");
+            return None;
+        }
+        Some(path)
+    }
+
+    fn markdown_uri(&mut self) -> Option<PathBuf> {
+        if let Some(Value::String(uri)) = self.object.get("uri")
+            && (uri.starts_with("http://") || uri.starts_with("https://"))
+        {
+            self.used.push("uri");
+            let problem = self.problem("uri", "files on the web are not supported yet");
+            problem.unsupported = true;
+            problem.hint = Some("Give a path on the database server, or a file:// uri.".into());
+            return None;
+        }
+        self.absolute_path("uri", "file://")
+    }
+
+    fn repository(&mut self) -> Option<Repository> {
+        const KEY: &str = "repositoryURL";
+        const HINT: &str = "Write https://host/path, or, as a superuser, an absolute path on the server.";
+        let text = self.required(KEY)?;
+        let local = text.strip_prefix("file://").unwrap_or(&text);
+        if local.starts_with('/') {
+            return Some(Repository::Local(local.into()));
+        }
+        let Some(rest) = text.strip_prefix("https://") else {
+            self.problem(KEY, "must start with https://").hint = Some(HINT.into());
+            return None;
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if authority.contains('@') {
+            self.problem(KEY, "must not contain credentials").hint =
+                Some("Make a secret and name it in the source's credentials.".into());
+        } else if authority.is_empty() || path.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            self.problem(KEY, "is not the URL of a repository").hint = Some(HINT.into());
+        } else {
+            return Some(Repository::Https(text));
+        }
+        None
+    }
+
+    fn check_git_names(&mut self, branch: Option<&str>, commit: Option<&str>) {
+        if let Some(branch) = branch
+            && (branch.starts_with('-')
+                || branch.contains("..")
+                || branch.chars().any(|c| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c)))
+        {
+            self.problem("branch", "is not the name of a branch");
+        }
+        if let Some(commit) = commit
+            && !((7..=64).contains(&commit.len()) && commit.bytes().all(|b| b.is_ascii_hexdigit()))
+        {
+            self.problem("commit", "must be 7 to 64 hexadecimal digits");
+        }
+    }
+
+    fn report_extra_keys(&mut self, kind: &str) {
+        let extra: Vec<_> = self.object.keys().filter(|key| !self.used.contains(&key.as_str())).cloned().collect();
+        for key in extra {
+            self.problem(&key, format!("is not a key of kind \"{kind}\"")).hint =
+                Some(format!("Keys: {}.", keys_of(kind)));
+        }
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn problems(kind: &str, spec: Value) -> Vec<String> {
+        SourceSpec::parse(kind, &spec).unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_folder_with_filters() {
+        let spec = json!({"path": "/srv/docs", "paths": ["*.md", "guides/"], "excludePaths": ["drafts/"]});
+        let Ok(SourceSpec::Folder(folder)) = SourceSpec::parse("folder", &spec) else { panic!("a valid spec") };
+        assert_eq!(folder.path, PathBuf::from("/srv/docs"));
+        assert_eq!(folder.filter.paths, ["*.md", "guides/"]);
+        assert_eq!(folder.filter.exclude_paths, ["drafts/"]);
+    }
+
+    #[test]
+    fn git_takes_main_where_no_branch_is_named() {
+        let Ok(SourceSpec::Git(git)) = SourceSpec::parse("git", &json!({"repositoryURL": "https://example.org/a.git"}))
+        else {
+            panic!("a valid spec")
+        };
+        assert_eq!(git.branch, "main");
+        assert_eq!(git.repository, Repository::Https("https://example.org/a.git".into()));
+    }
+
+    #[test]
+    fn all_problems_are_named_at_once() {
+        assert_eq!(
+            problems("folder", json!({"paths": ["*.md", 3], "excludePaths": "x", "pth": "/srv", "colour": 1})),
+            [
+                "spec.path: is missing",
+                "spec.paths[1]: must be a text, not a number",
+                "spec.excludePaths: must be an array of texts, not a text",
+                "spec.pth: is not a key of kind \"folder\"",
+                "spec.colour: is not a key of kind \"folder\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        for (kind, spec, expected) in [
+            ("folder", json!({"path": "docs"}), "spec.path: must be an absolute path"),
+            ("folder", json!({"path": "/srv/../etc"}), "spec.path: must not contain \"..\""),
+            ("folder", json!({"path": "/srv/\u{0}"}), "spec.path: must not contain a NUL character"),
+            ("folder", json!([]), "spec: must be a JSON object"),
+            ("git", json!({"repositoryURL": "http://example.org/a"}), "spec.repositoryURL: must start with https://"),
+            (
+                "git",
+                json!({"repositoryURL": "https://u:p@example.org/a"}),
+                "spec.repositoryURL: must not contain credentials",
+            ),
+            (
+                "git",
+                json!({"repositoryURL": "https://example.org/a", "branch": "--upload-pack=x"}),
+                "spec.branch: is not the name of a branch",
+            ),
+            (
+                "git",
+                json!({"repositoryURL": "https://example.org/a", "commit": "HEAD"}),
+                "spec.commit: must be 7 to 64 hexadecimal digits",
+            ),
+            (
+                "markdown",
+                json!({"uri": "https://example.org/a.md"}),
+                "spec.uri: files on the web are not supported yet",
+            ),
+            ("table", json!({"relation": "a"}), "kind: sources of kind \"table\" are not supported yet"),
+            ("ftp", json!({}), "kind: \"ftp\" is not a kind of source"),
+        ] {
+            assert_eq!(problems(kind, spec), [expected]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_answered_without_panic(kind in "folder|git|markdown|.{0,5}", key in "path|uri|repositoryURL|branch|.{0,5}", value in ".{0,40}") {
+            if let Err(problems) = SourceSpec::parse(&kind, &json!({ key: value })) {
+                prop_assert!(!problems.is_empty());
+            }
+        }
+    }
+}
