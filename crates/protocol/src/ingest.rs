@@ -68,8 +68,8 @@ pub enum Event {
     /// One document could not be had; what is stored of it stays as it is.
     Failed(Failure),
     /// All was reported. `complete` is false where a part of the source could not be listed, so that a document that
-    /// was not reported is not known to be gone.
-    Finished { complete: bool, bytes_fetched: u64 },
+    /// was not reported is not known to be gone. `skipped` counts files that are no documents (images, archives).
+    Finished { complete: bool, bytes_fetched: u64, skipped: u64 },
     /// The job as a whole cannot be done.
     Fatal { error: EngineError },
 }
