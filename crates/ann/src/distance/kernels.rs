@@ -1,0 +1,147 @@
+//! The choice of instructions, and what stands between a raw `f32` sum and the answer.
+#![allow(unsafe_code)]
+
+use std::sync::OnceLock;
+
+use super::{portable, wide};
+
+/// A raw sum over two slices of equal length. Unsafe to call on a CPU without the instructions it was compiled for;
+/// otherwise without conditions.
+type Sum<T> = unsafe fn(&[f32], &[f32]) -> T;
+
+/// What the cosine needs, gathered in one pass.
+pub(super) struct CosineSums<T> {
+    pub dot: T,
+    /// Σ aᵢ²
+    pub a: T,
+    /// Σ bᵢ²
+    pub b: T,
+}
+
+impl CosineSums<f64> {
+    fn distance(&self) -> f64 {
+        // Two roots, not the root of the product: the product can overflow or vanish where neither factor does.
+        1.0 - (self.dot / (self.a.sqrt() * self.b.sqrt())).clamp(-1.0, 1.0)
+    }
+}
+
+/// One implementation of the distances. A value exists outside this module only if the CPU can run it.
+pub struct Kernels {
+    name: &'static str,
+    l2_squared: Sum<f32>,
+    inner_product: Sum<f32>,
+    l1: Sum<f32>,
+    cosine_sums: Sum<CosineSums<f32>>,
+}
+
+const PORTABLE: Kernels = Kernels {
+    name: "portable",
+    l2_squared: portable::l2_squared,
+    inner_product: portable::inner_product,
+    l1: portable::l1,
+    cosine_sums: portable::cosine_sums,
+};
+
+#[cfg(target_arch = "x86_64")]
+const AVX2: Kernels = Kernels {
+    name: "avx2",
+    l2_squared: super::avx2::l2_squared,
+    inner_product: super::avx2::inner_product,
+    l1: super::avx2::l1,
+    cosine_sums: super::avx2::cosine_sums,
+};
+
+#[cfg(target_arch = "x86_64")]
+const AVX512: Kernels = Kernels {
+    name: "avx512",
+    l2_squared: super::avx512::l2_squared,
+    inner_product: super::avx512::inner_product,
+    l1: super::avx512::l1,
+    cosine_sums: super::avx512::cosine_sums,
+};
+
+#[cfg(target_arch = "aarch64")]
+const NEON: Kernels = Kernels {
+    name: "neon",
+    l2_squared: super::neon::l2_squared,
+    inner_product: super::neon::inner_product,
+    l1: super::neon::l1,
+    cosine_sums: super::neon::cosine_sums,
+};
+
+impl Kernels {
+    /// The fastest this CPU can run, found at the first call.
+    #[inline]
+    pub fn best() -> &'static Kernels {
+        static BEST: OnceLock<&'static Kernels> = OnceLock::new();
+        BEST.get_or_init(|| Self::available().next().unwrap_or(&PORTABLE))
+    }
+
+    /// All that this CPU can run, fastest first; the last is the portable one.
+    pub fn available() -> impl Iterator<Item = &'static Kernels> {
+        #[cfg(target_arch = "x86_64")]
+        let native = [
+            is_x86_feature_detected!("avx512f").then_some(&AVX512),
+            (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(&AVX2),
+        ];
+        #[cfg(target_arch = "aarch64")]
+        let native = [std::arch::is_aarch64_feature_detected!("neon").then_some(&NEON)];
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        let native = [];
+        native.into_iter().flatten().chain([&PORTABLE])
+    }
+
+    /// `avx512`, `avx2`, `neon` or `portable`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// See [`l2_squared`](super::l2_squared).
+    #[inline]
+    pub fn l2_squared(&self, a: &[f32], b: &[f32]) -> f64 {
+        debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
+        // SAFETY: `available` hands out only what the CPU can run.
+        let sum = unsafe { (self.l2_squared)(a, b) };
+        if is_exact(sum) { f64::from(sum) } else { wide::l2_squared(a, b) }
+    }
+
+    /// See [`inner_product`](super::inner_product).
+    #[inline]
+    pub fn inner_product(&self, a: &[f32], b: &[f32]) -> f64 {
+        debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
+        // SAFETY: `available` hands out only what the CPU can run.
+        let sum = unsafe { (self.inner_product)(a, b) };
+        if is_exact(sum.abs()) { f64::from(sum) } else { wide::inner_product(a, b) }
+    }
+
+    /// See [`l1`](super::l1).
+    #[inline]
+    pub fn l1(&self, a: &[f32], b: &[f32]) -> f64 {
+        debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
+        // SAFETY: `available` hands out only what the CPU can run.
+        let sum = unsafe { (self.l1)(a, b) };
+        // Differences are not squared: the smallest are as exact as the others.
+        if sum.is_finite() { f64::from(sum) } else { wide::l1(a, b) }
+    }
+
+    /// See [`cosine_distance`](super::cosine_distance).
+    #[inline]
+    pub fn cosine_distance(&self, a: &[f32], b: &[f32]) -> f64 {
+        debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
+        // SAFETY: `available` hands out only what the CPU can run.
+        let sums = unsafe { (self.cosine_sums)(a, b) };
+        // With both norms in range the dot product is: it is at most their product, and loses less than they do.
+        if is_exact(sums.a) && is_exact(sums.b) {
+            CosineSums { dot: f64::from(sums.dot), a: f64::from(sums.a), b: f64::from(sums.b) }.distance()
+        } else {
+            wide::cosine_sums(a, b).distance()
+        }
+    }
+}
+
+/// Whether a non-negative sum of products has its six digits. Products below 1.2e-38 lose digits, at most 7e-46 each;
+/// above 1e-30 that is too little to matter for a billion of them. False for NaN.
+#[inline]
+fn is_exact(sum: f32) -> bool {
+    (1e-30..=f32::MAX).contains(&sum)
+}

@@ -1,0 +1,40 @@
+//! The same sums in `f64`: slower, and right wherever the elements themselves are finite. No product of two `f32`
+//! overflows or vanishes in `f64`.
+
+use super::kernels::CosineSums;
+
+pub(super) fn l2_squared(a: &[f32], b: &[f32]) -> f64 {
+    pairs(a, b).map(|(x, y)| (x - y) * (x - y)).sum()
+}
+
+pub(super) fn inner_product(a: &[f32], b: &[f32]) -> f64 {
+    pairs(a, b).map(|(x, y)| x * y).sum()
+}
+
+pub(super) fn l1(a: &[f32], b: &[f32]) -> f64 {
+    pairs(a, b).map(|(x, y)| (x - y).abs()).sum()
+}
+
+pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f64> {
+    pairs(a, b).fold(CosineSums { dot: 0.0, a: 0.0, b: 0.0 }, |sums, (x, y)| CosineSums {
+        dot: sums.dot + x * y,
+        a: sums.a + x * x,
+        b: sums.b + y * y,
+    })
+}
+
+pub(super) fn norm_squared(a: &[f32]) -> f64 {
+    const LANES: usize = 8;
+    let (blocks, tail) = a.as_chunks::<LANES>();
+    let mut lanes = [0f64; LANES];
+    for block in blocks {
+        for (lane, &x) in lanes.iter_mut().zip(block) {
+            *lane += f64::from(x) * f64::from(x);
+        }
+    }
+    lanes.iter().sum::<f64>() + tail.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>()
+}
+
+fn pairs(a: &[f32], b: &[f32]) -> impl Iterator<Item = (f64, f64)> {
+    a.iter().zip(b).map(|(&x, &y)| (f64::from(x), f64::from(y)))
+}
