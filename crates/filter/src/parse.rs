@@ -1,0 +1,174 @@
+//! JSON to tree: the two forms, groups, and the members of a condition.
+
+use serde_json::{Map, Value};
+
+use crate::condition::{Node, TagsTest, Test};
+use crate::error::{FilterError, Result, member};
+use crate::key::Key;
+use crate::operator::Operator;
+use crate::{Filter, MAX_CONDITIONS, MAX_DEPTH, test, value};
+
+const FORMS: &str = r#"Write {"key": value, ...} or {"operator": "and", "conditions": [{"key": ..., "operator": ..., "value": ...}, ...]}."#;
+
+/// Reads a filter. JSON `null` and `{}` restrict nothing.
+pub fn parse(filter: &Value) -> Result<Filter> {
+    let root = match filter {
+        Value::Null => Node::All(Vec::new()),
+        Value::Object(members) if members.contains_key("conditions") => Groups::default().group(members, "", 1)?,
+        Value::Object(members) => containment(members)?,
+        _ => return Err(FilterError { hint: FORMS.to_owned(), ..value::wrong_type(filter, "an object", "") }),
+    };
+    Ok(Filter { root })
+}
+
+/// `{"category": "tech", "year": 2020}`: columns one by one, metadata keys together.
+fn containment(members: &Map<String, Value>) -> Result<Node> {
+    let mut nodes = Vec::new();
+    let mut metadata = Map::new();
+    for (name, given) in members {
+        let node = match Key::parse(name, name)? {
+            Key::Metadata(key) => {
+                if metadata.insert(key, value::json(given, name)?).is_some() {
+                    return Err(FilterError::new(name, "the metadata key is given twice", "Write it once."));
+                }
+                continue;
+            }
+            Key::Tags if !given.is_null() => Test::Tags(TagsTest::AllOf(value::texts(given, name)?)),
+            column => test::of(column, Operator::Equals, "eq", given, name)?,
+        };
+        nodes.push(Node::Holds(node));
+    }
+    if !metadata.is_empty() {
+        nodes.push(Node::Holds(Test::Contains(metadata)));
+    }
+    Ok(Node::All(nodes))
+}
+
+/// Groups of conditions, counting the conditions on the way.
+#[derive(Default)]
+struct Groups {
+    conditions: usize,
+}
+
+impl Groups {
+    fn group(&mut self, members: &Map<String, Value>, path: &str, depth: usize) -> Result<Node> {
+        if depth > MAX_DEPTH {
+            let message = format!("groups are nested deeper than {MAX_DEPTH} levels");
+            return Err(FilterError::new(path, message, "Flatten the groups."));
+        }
+        only(members, &["operator", "logical_operator", "conditions"], "a group", path)?;
+        let join = match either(members, "operator", "logical_operator", path)? {
+            None | Some((_, Value::Null)) => Node::All,
+            Some((name, given)) => match given.as_str() {
+                Some("and") => Node::All,
+                Some("or") => Node::Any,
+                _ => {
+                    let message = format!("there is no logical operator {given}");
+                    return Err(FilterError::new(&member(path, name), message, "Logical operators: and, or."));
+                }
+            },
+        };
+        let path = member(path, "conditions");
+        let conditions = match members.get("conditions") {
+            Some(Value::Array(conditions)) => conditions,
+            other => return Err(value::wrong_type(other.unwrap_or(&Value::Null), "an array of conditions", &path)),
+        };
+        if conditions.is_empty() {
+            let hint = "Give at least one condition, or {} to restrict nothing.";
+            return Err(FilterError::new(&path, "there are no conditions", hint));
+        }
+        let nodes = conditions.iter().enumerate().map(|(i, condition)| {
+            let path = format!("{path}[{i}]");
+            match condition {
+                Value::Object(members) if members.contains_key("conditions") => self.group(members, &path, depth + 1),
+                Value::Object(members) => self.condition(members, &path),
+                _ => Err(value::wrong_type(condition, "a condition or a group, which are objects", &path)),
+            }
+        });
+        Ok(join(nodes.collect::<Result<_>>()?))
+    }
+
+    fn condition(&mut self, members: &Map<String, Value>, path: &str) -> Result<Node> {
+        self.conditions += 1;
+        if self.conditions > MAX_CONDITIONS {
+            let message = format!("there are more than {MAX_CONDITIONS} conditions");
+            return Err(FilterError::new(path, message, "Put alternatives of one key into one condition with in."));
+        }
+        only(members, &["key", "name", "operator", "comparison_operator", "value"], "a condition", path)?;
+
+        let (field, name) = either(members, "key", "name", path)?
+            .ok_or_else(|| FilterError::new(path, "the condition has no key", "Add \"key\"."))?;
+        let key_path = member(path, field);
+        let key = Key::parse(key_name(name, &key_path)?, &key_path)?;
+
+        let (field, name) = either(members, "operator", "comparison_operator", path)?
+            .ok_or_else(|| FilterError::new(path, "the condition has no operator", Operator::hint()))?;
+        let operator_path = member(path, field);
+        let name = name.as_str().ok_or_else(|| FilterError {
+            hint: Operator::hint(),
+            ..value::wrong_type(name, "the name of an operator", &operator_path)
+        })?;
+        let (operator, negated) = Operator::parse(name, &operator_path)?;
+
+        let value_path = member(path, "value");
+        let given = match (operator, members.get("value")) {
+            (Operator::Present, None | Some(Value::Null)) => &Value::Null,
+            (Operator::Present, Some(Value::String(text))) if text.is_empty() => &Value::Null,
+            (Operator::Present, Some(_)) => {
+                let message = format!("the operator {name:?} takes no value");
+                return Err(FilterError::new(&value_path, message, "Leave the value out."));
+            }
+            (_, Some(given)) => given,
+            (_, None) => {
+                return Err(FilterError::new(
+                    path,
+                    "the condition has no value",
+                    "Add \"value\"; null is a value too.",
+                ));
+            }
+        };
+        let test = test::of(key, operator, name, given, &value_path)?;
+        Ok(if negated { Node::Not(test) } else { Node::Holds(test) })
+    }
+}
+
+/// A key's name; Dify wraps it in an array.
+fn key_name<'a>(name: &'a Value, path: &str) -> Result<&'a str> {
+    match name {
+        Value::String(name) => Ok(name),
+        Value::Array(names) => match names.as_slice() {
+            [Value::String(name)] => Ok(name),
+            _ => Err(FilterError::new(path, "expected the name of one key", "Write one condition for each key.")),
+        },
+        _ => Err(value::wrong_type(name, "the name of a key", path)),
+    }
+}
+
+/// The member under one of two names, and which it was; not both.
+fn either<'a>(
+    members: &'a Map<String, Value>,
+    name: &'static str,
+    alias: &'static str,
+    path: &str,
+) -> Result<Option<(&'static str, &'a Value)>> {
+    match (members.get(name), members.get(alias)) {
+        (Some(_), Some(_)) => {
+            let message = format!("{name:?} and {alias:?} are both given");
+            Err(FilterError::new(path, message, "They mean the same: keep one."))
+        }
+        (Some(given), None) => Ok(Some((name, given))),
+        (None, Some(given)) => Ok(Some((alias, given))),
+        (None, None) => Ok(None),
+    }
+}
+
+/// No member but these.
+fn only(members: &Map<String, Value>, known: &[&str], what: &str, path: &str) -> Result<()> {
+    match members.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => {
+            let hint = format!("Members of {what}: {}.", known.join(", "));
+            Err(FilterError::new(&member(path, name), format!("{what} has no member {name:?}"), hint))
+        }
+        None => Ok(()),
+    }
+}
