@@ -148,12 +148,11 @@ impl Writer {
                 self.time(given)
             ),
             MetadataTest::Contains(given) => {
+                let in_string = given.as_str().map(|part| contains(&text, &self.text(part)));
                 let element = self.json(given.clone());
                 let in_array = format!("pg_catalog.jsonb_typeof{value} = 'array' AND {value} @> {element}");
-                match given.as_str() {
-                    Some(given) => {
-                        format!("{is_string} AND {} OR {in_array}", contains(&text, &self.text(given)))
-                    }
+                match in_string {
+                    Some(in_string) => format!("{is_string} AND {in_string} OR {in_array}"),
                     None => in_array,
                 }
             }

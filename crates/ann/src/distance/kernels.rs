@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use super::{portable, wide};
 
-/// A raw sum over two slices of equal length. Unsafe to call on a CPU without the instructions it was compiled for;
-/// otherwise without conditions.
+/// A raw sum over two slices. Unsafe to call on a CPU without the instructions it was compiled for. Slices of different
+/// lengths give it a wrong result, nothing worse.
 type Sum<T> = unsafe fn(&[f32], &[f32]) -> T;
 
 /// What the cosine needs, gathered in one pass.
@@ -99,7 +99,7 @@ impl Kernels {
     /// See [`l2_squared`](super::l2_squared).
     #[inline]
     pub fn l2_squared(&self, a: &[f32], b: &[f32]) -> f64 {
-        debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
+        let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
         let sum = unsafe { (self.l2_squared)(a, b) };
         if is_exact(sum) { f64::from(sum) } else { wide::l2_squared(a, b) }
@@ -108,7 +108,7 @@ impl Kernels {
     /// See [`inner_product`](super::inner_product).
     #[inline]
     pub fn inner_product(&self, a: &[f32], b: &[f32]) -> f64 {
-        debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
+        let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
         let sum = unsafe { (self.inner_product)(a, b) };
         if is_exact(sum.abs()) { f64::from(sum) } else { wide::inner_product(a, b) }
@@ -117,7 +117,7 @@ impl Kernels {
     /// See [`l1`](super::l1).
     #[inline]
     pub fn l1(&self, a: &[f32], b: &[f32]) -> f64 {
-        debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
+        let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
         let sum = unsafe { (self.l1)(a, b) };
         // Differences are not squared: the smallest are as exact as the others.
@@ -127,7 +127,7 @@ impl Kernels {
     /// See [`cosine_distance`](super::cosine_distance).
     #[inline]
     pub fn cosine_distance(&self, a: &[f32], b: &[f32]) -> f64 {
-        debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
+        let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
         let sums = unsafe { (self.cosine_sums)(a, b) };
         // With both norms in range the dot product is: it is at most their product, and loses less than they do.
@@ -137,6 +137,14 @@ impl Kernels {
             wide::cosine_sums(a, b).distance()
         }
     }
+}
+
+/// The part that both have, which is all of both unless the caller is wrong.
+#[inline]
+fn same_length<'a>(a: &'a [f32], b: &'a [f32]) -> (&'a [f32], &'a [f32]) {
+    debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
+    let length = a.len().min(b.len());
+    (&a[..length], &b[..length])
 }
 
 /// Whether a non-negative sum of products has its six digits. Products below 1.2e-38 lose digits, at most 7e-46 each;

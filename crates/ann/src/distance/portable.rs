@@ -1,8 +1,9 @@
-//! Plain Rust, for any CPU. Sixteen independent sums let the compiler use whatever vectors the target always has.
+//! Plain Rust, for any CPU. Many independent sums let the compiler use whatever vectors the target always has.
 
 use super::kernels::CosineSums;
 
-const LANES: usize = 16;
+/// As many as sixteen registers of four hold; a power of two, for [`total`].
+const LANES: usize = 64;
 
 pub(super) fn l2_squared(a: &[f32], b: &[f32]) -> f32 {
     sum(a, b, |x, y| (x - y) * (x - y))
@@ -16,29 +17,9 @@ pub(super) fn l1(a: &[f32], b: &[f32]) -> f32 {
     sum(a, b, |x, y| (x - y).abs())
 }
 
+/// Three passes: compilers turn one pass with three sums into slower code.
 pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
-    /// Fewer than elsewhere: three sets of lanes must stay in registers.
-    const LANES: usize = 8;
-    let (a_blocks, a_tail) = a.as_chunks::<LANES>();
-    let (b_blocks, b_tail) = b.as_chunks::<LANES>();
-    let (mut dot, mut a_squared, mut b_squared) = ([0f32; LANES], [0f32; LANES], [0f32; LANES]);
-    for (x, y) in a_blocks.iter().zip(b_blocks) {
-        for lane in 0..LANES {
-            dot[lane] += x[lane] * y[lane];
-        }
-        for lane in 0..LANES {
-            a_squared[lane] += x[lane] * x[lane];
-        }
-        for lane in 0..LANES {
-            b_squared[lane] += y[lane] * y[lane];
-        }
-    }
-    for (lane, (&x, &y)) in a_tail.iter().zip(b_tail).enumerate() {
-        dot[lane] += x * y;
-        a_squared[lane] += x * x;
-        b_squared[lane] += y * y;
-    }
-    CosineSums { dot: dot.iter().sum(), a: a_squared.iter().sum(), b: b_squared.iter().sum() }
+    CosineSums { dot: inner_product(a, b), a: inner_product(a, a), b: inner_product(b, b) }
 }
 
 #[inline(always)]
@@ -54,5 +35,18 @@ fn sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
     for (lane, (&x, &y)) in a_tail.iter().zip(b_tail).enumerate() {
         lanes[lane] += term(x, y);
     }
-    lanes.iter().sum()
+    total(lanes)
+}
+
+/// Adds halves to halves: as few additions that wait for each other as can be.
+#[inline(always)]
+fn total<const N: usize>(mut lanes: [f32; N]) -> f32 {
+    let mut half = N / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] += lanes[lane + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
 }
