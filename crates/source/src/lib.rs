@@ -1,1 +1,107 @@
+//! Where documents come from: a source is listed, then its items are fetched one by one.
+//!
+//! ```text
+//! SourceSpec ──open──▶ Source ──list──▶ Listing { items, failures, complete, skipped, commit }
+//!                             ──fetch─▶ bytes of one item
+//! ```
+//!
+//! | kind | items | uri |
+//! |---|---|---|
+//! | `folder` | the files below a folder of the server | `file:///srv/docs/keys.md` |
+//! | `git` | the files of one commit, read from the object store: nothing is checked out | `https://host/repo.git#docs/keys.md` |
+//! | `markdown` | one file of the server | `file:///srv/docs/keys.md` |
+//!
+//! Items are sorted by the bytes of their paths, and paths in uris are percent-encoded, so names of any encoding work
+//! and the same source gives the same list every time.
+//!
+//! What concerns the source as a whole (no such folder, branch or host) is an [`EngineError`]; what concerns one file or
+//! directory is a [`Failure`] beside all that works. Where a directory cannot be read, [`Listing::complete`] is false:
+//! a document that is not listed is then not known to be gone.
+//!
+//! A listing does not look at types and sizes. The caller should leave out what is no document by its name before
+//! fetching, so that a film beyond the size limit is no failure.
 
+mod filter;
+mod folder;
+mod git;
+mod markdown;
+mod root;
+
+use std::path::{Path, PathBuf};
+
+use rag_protocol::{
+    EngineError,
+    ingest::{Failure, Limits, Stage},
+    spec::SourceSpec,
+};
+
+/// One file that a source has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Names the document, within its source and beyond.
+    pub uri: String,
+    /// The path within the source, for people: title and type are taken from it.
+    pub name: String,
+    /// In bytes, when it was listed.
+    pub size: u64,
+    locator: Locator,
+}
+
+/// How a source finds an item again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Locator {
+    /// Relative to the source's root.
+    Path(PathBuf),
+    Blob(git2::Oid),
+}
+
+/// What a source has at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    pub items: Vec<Item>,
+    /// Parts that could not be listed.
+    pub failures: Vec<Failure>,
+    /// Whether everything selected is in `items`.
+    pub complete: bool,
+    /// Selected entries that are no files: symbolic links that lead nowhere useful, devices, submodules.
+    pub skipped: u64,
+    /// The commit that was listed, full hex; `git` only.
+    pub commit: Option<String>,
+}
+
+/// Something that documents are fetched from.
+pub trait Source {
+    /// Lists the source.
+    ///
+    /// # Errors
+    /// Where nothing can be listed at all.
+    fn list(&mut self) -> Result<Listing, EngineError>;
+
+    /// The bytes of one listed item.
+    ///
+    /// # Errors
+    /// Where it is gone, unreadable, no longer a plain file, or larger than [`Limits::max_file_bytes`].
+    fn fetch(&mut self, item: &Item) -> Result<Vec<u8>, Failure>;
+}
+
+/// Makes a source ready to be listed. `git` clones into `work_dir`; nothing else is written.
+///
+/// # Errors
+/// Where the folder, file or repository cannot be had, or a path pattern cannot be understood.
+pub fn open(spec: &SourceSpec, work_dir: &Path, limits: &Limits) -> Result<Box<dyn Source>, EngineError> {
+    let most = limits.max_file_bytes;
+    Ok(match spec {
+        SourceSpec::Folder(spec) => Box::new(folder::Folder::open(spec, most)?),
+        SourceSpec::Git(spec) => Box::new(git::Git::open(spec, work_dir, most)?),
+        SourceSpec::Markdown(spec) => Box::new(markdown::Markdown::open(spec, most)?),
+    })
+}
+
+fn fetch_failure(uri: &str, message: impl Into<String>, hint: Option<&str>) -> Failure {
+    Failure { uri: uri.into(), stage: Stage::Fetch, message: message.into(), hint: hint.map(Into::into) }
+}
+
+fn too_large(uri: &str, size: u64, most: u64) -> Failure {
+    let hint = "Raise the limit on the size of files, or leave the file out with \"excludePaths\".";
+    fetch_failure(uri, format!("the file has {size} bytes, more than the limit of {most} bytes"), Some(hint))
+}

@@ -1,0 +1,166 @@
+//! HTML to Markdown, which keeps headings, lists, tables and code as structure that people and models can read.
+//!
+//! `htmd` does the conversion, with three changes: `head`, scripts, styles and templates are left out; pictures whose
+//! data are in the page itself keep only their description; tables are written here, since `htmd` drops the cells of
+//! rows that mix `<th>` and `<td>`.
+//!
+//! `htmd` recurses over the tree, so a page nested deeper than [`MAX_DEPTH`], which no person wrote, is reduced to its
+//! plain text instead: a stack overflow would take the process with it.
+
+mod table;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    rc::Rc,
+};
+
+use htmd::{Element, HtmlToMarkdown, Node, element_handler::Handlers};
+use markup5ever_rcdom::NodeData;
+use rag_protocol::ingest::{Stage, Title};
+use serde_json::Map;
+
+use crate::{Extracted, Problem, title};
+
+/// Deepest nesting that is converted to Markdown. Browsers stop at 512.
+const MAX_DEPTH: usize = 200;
+/// Elements whose content is not for readers.
+const SILENT: [&str; 6] = ["head", "noscript", "script", "style", "template", "title"];
+/// Elements that do not end the line before them.
+const INLINE: [&str; 22] = [
+    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark", "q", "s",
+    "small", "span", "strong", "sub", "sup",
+];
+
+pub fn extract(file: &str, name: &str) -> Result<Extracted, Problem> {
+    let unreadable = || Problem::new(Stage::Extract, "the HTML cannot be converted to text");
+    match catch_unwind(AssertUnwindSafe(|| read(file, name))) {
+        Ok(Ok(extracted)) => Ok(extracted),
+        Ok(Err(_)) | Err(_) => Err(unreadable()),
+    }
+}
+
+fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
+    let converter = HtmlToMarkdown::builder()
+        .skip_tags(SILENT.to_vec())
+        .add_handler(vec!["img"], |handlers: &dyn Handlers, element: Element| {
+            let attribute = |name| element.attrs.iter().find(|a| &*a.name.local == name).map(|a| a.value.to_string());
+            match attribute("src") {
+                Some(src) if src.trim_start().starts_with("data:") => attribute("alt").map(Into::into),
+                _ => handlers.fallback(element),
+            }
+        })
+        .add_handler(vec!["table"], table::to_markdown)
+        .build();
+    let root = converter.html_to_tree(file)?;
+    let (title, depth) = survey(&root);
+    let text = if depth > MAX_DEPTH { plain_text(&root) } else { converter.tree_to_markdown(&root) };
+    Ok(Extracted { text, title: title.unwrap_or_else(|| title::from_name(name)), metadata: Map::new() })
+}
+
+/// The page's title and the depth of its deepest element.
+fn survey(root: &Rc<Node>) -> (Option<Title>, usize) {
+    let (mut title, mut heading, mut deepest) = (None, None, 0);
+    let mut stack = vec![(root.clone(), 0)];
+    while let Some((node, depth)) = stack.pop() {
+        deepest = deepest.max(depth);
+        match html_tag(&node) {
+            Some("title") if title.is_none() => title = title::own(&plain_text_below(&node)),
+            Some("h1") if heading.is_none() => heading = title::own(&plain_text_below(&node)),
+            _ => {}
+        }
+        stack.extend(node.children.borrow().iter().rev().map(|child| (child.clone(), depth + 1)));
+    }
+    (title.or(heading), deepest)
+}
+
+/// The element's name; `None` for text, and for the elements of drawings, which have titles of their own.
+fn html_tag(node: &Node) -> Option<&str> {
+    match &node.data {
+        NodeData::Element { name, .. } if &*name.ns == "http://www.w3.org/1999/xhtml" => Some(&name.local),
+        _ => None,
+    }
+}
+
+/// Everything readable, without markup, a block a line.
+fn plain_text(root: &Rc<Node>) -> String {
+    match html_tag(root) {
+        Some(tag) if SILENT.contains(&tag) => String::new(),
+        _ => plain_text_below(root),
+    }
+}
+
+fn plain_text_below(root: &Rc<Node>) -> String {
+    let mut text = String::new();
+    let mut stack: Vec<Rc<Node>> = root.children.borrow().iter().rev().cloned().collect();
+    while let Some(node) = stack.pop() {
+        if let NodeData::Text { contents } = &node.data {
+            text.push_str(&contents.borrow());
+        }
+        match html_tag(&node) {
+            Some(tag) if SILENT.contains(&tag) => continue,
+            Some(tag) if !INLINE.contains(&tag) && !text.is_empty() && !text.ends_with('\n') => text.push('\n'),
+            _ => {}
+        }
+        stack.extend(node.children.borrow().iter().rev().cloned());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(html: &str) -> Extracted {
+        extract(html, "pages/index.html").unwrap()
+    }
+
+    #[test]
+    fn structure_becomes_markdown() {
+        let html = "<h1>Keys</h1><p>Rotate <b>them</b> at <a href='/x'>night</a>.</p><ul><li>one<li>two</ul>\
+                    <pre><code class='language-sh'>ls -l\n</code></pre>";
+        assert_eq!(
+            page(html).text,
+            "# Keys\n\nRotate **them** at [night](/x).\n\n*   one\n*   two\n\n```sh\nls -l\n```"
+        );
+    }
+
+    #[test]
+    fn scripts_styles_and_templates_are_left_out() {
+        let html = "<html><head><title>T</title><style>p{}</style></head><body><script>var x</script><p>Text</p>\
+                    <noscript>enable</noscript><template><p>hidden</p></template><style>q{}</style></body></html>";
+        assert_eq!(page(html).text, "Text");
+    }
+
+    #[test]
+    fn the_title_element_names_the_page_else_the_first_h1() {
+        let title = |html| page(html).title;
+        let own = |text: &str| Title { text: text.into(), own: true };
+        assert_eq!(title("<title> A\n&amp; B </title><h1>C</h1>"), own("A & B"));
+        assert_eq!(title("<svg><title>icon</title></svg><h1>The <i>page</i></h1><h1>2</h1>"), own("The page"));
+        assert_eq!(title("<title></title><p>x"), Title { text: "index".into(), own: false });
+    }
+
+    #[test]
+    fn pictures_inside_the_page_keep_their_description_only() {
+        let html = "<p>a <img src='data:image/png;base64,AAAA' alt='chart'> b <img src='c.png' alt='d'></p>";
+        assert_eq!(page(html).text, "a chart b ![d](c.png)");
+    }
+
+    #[test]
+    fn a_page_nested_beyond_reason_is_still_read() {
+        for depth in [150, 1_000, 20_000] {
+            let html = format!("{}deep <b>text</b>{}<p>end", "<div>".repeat(depth), "</div>".repeat(depth));
+            let text = page(&html).text;
+            assert!(text.contains("deep") && text.ends_with("end"), "{depth}: {}", text.len());
+        }
+    }
+
+    #[test]
+    fn tag_soup_never_panics() {
+        for html in
+            ["", "<", "<!--", "<![CDATA[", "<?php ?>", "</p></p>", "<table><b><tr><td>x", "<p\0>", "&#0;&#xD800;"]
+        {
+            page(html);
+        }
+    }
+}

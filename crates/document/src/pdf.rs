@@ -1,0 +1,147 @@
+//! The text of PDFs, page by page, a form feed between two pages.
+//!
+//! # What the parser can do to its process
+//! PDFs are read with `pdf-extract`, which meets damaged and unusual files with panics: these are caught here, page by
+//! page. What cannot be caught is a stack overflow (a page tree that contains itself), exhausted memory or an endless
+//! loop, so a PDF should be read in a process of its own, under limits.
+//!
+//! That process's standard output stays clean: `pdf-extract` 0.12 and the crates below it print nothing to it (their
+//! `println!`s are in tests and in macros that are compiled out); they log through the `log` crate. A caught panic
+//! writes its message to standard error unless the process has replaced the panic hook.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pdf_extract::{Dictionary, Document, Error, Object, PlainTextOutput, decode_text_string, output_doc_page};
+use rag_protocol::ingest::{Stage, Title};
+use serde_json::{Map, Value};
+
+use crate::{Extracted, Problem, title};
+
+/// Between two pages. It counts as the end of a paragraph.
+const PAGE_BREAK: &str = "\n\u{C}\n";
+/// The marker of a PDF; readers accept it anywhere in the first KiB.
+const MAGIC: &[u8] = b"%PDF-";
+
+pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
+    if bytes.is_empty() {
+        return Err(Problem::no_content());
+    }
+    if !bytes.iter().take(1024).collect::<Vec<_>>().windows(MAGIC.len()).any(|w| w.iter().copied().eq(MAGIC)) {
+        return Err(malformed("it does not begin as one"));
+    }
+    let document = open(bytes)?;
+    let pages = catch_unwind(AssertUnwindSafe(|| document.get_pages().into_keys().collect::<Vec<_>>()))
+        .map_err(|_| malformed("its list of pages is damaged"))?;
+    if pages.is_empty() {
+        return Err(malformed("it has no pages"));
+    }
+
+    let mut texts = vec![];
+    let mut unreadable = vec![];
+    for &number in &pages {
+        let (text, whole) = page(&document, number);
+        texts.push(text);
+        if !whole {
+            unreadable.push(Value::from(number));
+        }
+    }
+    let text = texts.iter().map(|text| text.trim()).collect::<Vec<_>>().join(PAGE_BREAK);
+    if text.trim().is_empty() {
+        return Err(if unreadable.is_empty() { scanned(pages.len()) } else { malformed("its pages cannot be read") });
+    }
+    let mut metadata = Map::new();
+    if !unreadable.is_empty() {
+        metadata.insert("unreadable_pages".into(), Value::Array(unreadable));
+    }
+    Ok(Extracted { text, title: info_title(&document).unwrap_or_else(|| title::from_name(name)), metadata })
+}
+
+fn scanned(pages: usize) -> Problem {
+    let pages = if pages == 1 { "its only page".into() } else { format!("its {pages} pages") };
+    Problem::new(Stage::Extract, format!("the PDF looks like a scan: there is no text on {pages}"))
+        .hint("Run text recognition (OCR) over the file, and put the result in its place.")
+}
+
+/// Opens the file, with the empty password if it is locked.
+fn open(bytes: &[u8]) -> Result<Document, Problem> {
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        let mut document = Document::load_mem(bytes)?;
+        if document.is_encrypted() {
+            document.decrypt("")?;
+        }
+        Ok(document)
+    }));
+    match opened {
+        Ok(Ok(document)) => Ok(document),
+        Ok(Err(Error::Decryption(_) | Error::InvalidPassword)) => {
+            Err(Problem::new(Stage::Extract, "the PDF is encrypted and cannot be opened without a password")
+                .hint("Save a copy without a password, and put it in its place."))
+        }
+        Ok(Err(error)) => Err(malformed(&error.to_string())),
+        Err(_) => Err(malformed("its structure is damaged")),
+    }
+}
+
+fn malformed(why: &str) -> Problem {
+    Problem::new(Stage::Extract, format!("the PDF is malformed: {}", why.replace('\0', "\u{FFFD}")))
+        .hint("Open the file with a PDF viewer and save it anew, and put the result in its place.")
+}
+
+/// The text of one page, as far as it can be read, and whether that is all of it. NUL characters, which fonts with a
+/// wrong table leave behind, are dropped.
+fn page(document: &Document, number: u32) -> (String, bool) {
+    let mut text = String::new();
+    let read = catch_unwind(AssertUnwindSafe(|| {
+        output_doc_page(document, &mut PlainTextOutput::new(&mut text), number).is_ok()
+    }));
+    text.retain(|c| c != '\0');
+    (text, matches!(read, Ok(true)))
+}
+
+fn info_title(document: &Document) -> Option<Title> {
+    let info = match document.trailer.get(b"Info").ok()? {
+        Object::Reference(id) => document.get_dictionary(*id).ok()?,
+        Object::Dictionary(info) => info,
+        _ => return None,
+    };
+    let text = catch_unwind(AssertUnwindSafe(|| declared_title(info))).ok()??;
+    is_sensible(&text).then(|| title::own(&text)).flatten()
+}
+
+fn declared_title(info: &Dictionary) -> Option<String> {
+    let text = decode_text_string(info.get(b"Title").ok()?).ok()?;
+    let text = text.trim_start_matches('\u{FEFF}').trim();
+    Some(text.strip_prefix("Microsoft Word - ").unwrap_or(text).to_owned())
+}
+
+/// Whether a person may have written it: programs fill in file names and placeholders.
+fn is_sensible(text: &str) -> bool {
+    const FILES: [&str; 14] = [
+        ".doc", ".docx", ".dvi", ".fm", ".html", ".indd", ".odt", ".pdf", ".ppt", ".pptx", ".ps", ".qxd", ".rtf",
+        ".tex",
+    ];
+    const PLACEHOLDERS: [&str; 6] =
+        ["untitled", "title", "document", "(anonymous)", "powerpoint presentation", "slide 1"];
+    let lower = text.to_lowercase();
+    text.chars().filter(|c| c.is_alphanumeric()).count() >= 2
+        && !text.contains('\u{FFFD}')
+        && !FILES.iter().any(|extension| lower.ends_with(extension))
+        && !PLACEHOLDERS.contains(&lower.as_str())
+        && !lower.starts_with("untitled-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_programs_fill_in_is_no_title() {
+        for text in ["", "Untitled", "paper.tex", "untitled-1", "(anonymous)", "\u{FFFD}\u{FFFD}ab", "-", "Report.DOCX"]
+        {
+            assert!(!is_sensible(text), "{text}");
+        }
+        for text in ["On the Electrodynamics of Moving Bodies", "年次報告", "C4"] {
+            assert!(is_sensible(text), "{text}");
+        }
+    }
+}

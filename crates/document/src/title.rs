@@ -1,0 +1,69 @@
+//! Titles: one line, trimmed, bounded.
+
+use rag_protocol::ingest::Title;
+
+/// Most characters of a title. It is embedded with every chunk, so it must leave room for them.
+pub const MAX_CHARS: usize = 200;
+
+/// A title the document gives itself; `None` where nothing is left of it.
+pub fn own(text: &str) -> Option<Title> {
+    one_line(text).map(|text| Title { text, own: true })
+}
+
+/// The title of a document that has none: its file's name without the extension.
+pub fn from_name(name: &str) -> Title {
+    let file = name.trim_end_matches('/').rsplit('/').next().unwrap_or(name);
+    let stem = match file.rsplit_once('.') {
+        Some((stem, _)) if !stem.is_empty() => stem,
+        _ => file,
+    };
+    Title { text: one_line(stem).unwrap_or_else(|| "untitled".into()), own: false }
+}
+
+fn one_line(text: &str) -> Option<String> {
+    let mut line = String::new();
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > MAX_CHARS * 4 {
+            break; // more characters than are kept, whatever their width
+        }
+    }
+    if let Some((end, _)) = line.char_indices().nth(MAX_CHARS) {
+        line.truncate(end);
+        line.truncate(line.trim_end().len());
+    }
+    (!line.is_empty()).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_trimmed_line() {
+        assert_eq!(own("  Key\n\trotation\u{0} "), Some(Title { text: "Key rotation".into(), own: true }));
+        assert_eq!(own(" \n "), None);
+    }
+
+    #[test]
+    fn a_title_has_at_most_200_characters() {
+        assert_eq!(own(&"é".repeat(500)).unwrap().text, "é".repeat(200));
+        assert_eq!(own(&"a ".repeat(5_000)).unwrap().text.chars().count(), 199);
+    }
+
+    #[test]
+    fn a_nameless_document_is_called_by_its_file() {
+        for (name, expected) in [
+            ("docs/key-rotation.v2.md", "key-rotation.v2"),
+            ("LICENSE", "LICENSE"),
+            (".gitignore", ".gitignore"),
+            ("", "untitled"),
+            ("docs/", "docs"),
+        ] {
+            assert_eq!(from_name(name), Title { text: expected.into(), own: false });
+        }
+    }
+}

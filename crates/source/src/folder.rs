@@ -1,0 +1,97 @@
+//! A folder of the server, with everything below it.
+//!
+//! Hidden directories (`.git`, `.venv`) are not entered unless a pattern of `paths` names them. A symbolic link to a
+//! file inside the folder is read as that file; links to directories, out of the folder or to nothing are skipped, as
+//! are devices, pipes and sockets.
+
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use rag_protocol::{EngineError, ingest::Failure, spec::FolderSpec};
+use rustix::fs::FileType;
+
+use crate::{
+    Item, Listing, Locator, Source, fetch_failure,
+    filter::Filter,
+    root::{Entry, Root, hint, unreadable},
+};
+
+pub struct Folder {
+    root: Root,
+    filter: Filter,
+    most: u64,
+}
+
+impl Folder {
+    pub fn open(spec: &FolderSpec, most: u64) -> Result<Self, EngineError> {
+        Ok(Self { filter: Filter::new(&spec.filter)?, root: Root::open(&spec.path)?, most })
+    }
+
+    /// Lists one directory into `listing` and the directories below it into `pending`.
+    fn list_directory(&self, directory: &Path, listing: &mut Listing, pending: &mut Vec<PathBuf>) {
+        let entries = match self.root.entries(directory) {
+            Ok(entries) => entries,
+            Err(error) => {
+                listing.complete = false;
+                listing.failures.push(fetch_failure(&self.root.uri(directory), unreadable(&error), hint(&error)));
+                return;
+            }
+        };
+        for Entry { name, kind } in entries {
+            let path = directory.join(&name);
+            match kind {
+                FileType::Directory if self.filter.shows(&name) && self.filter.enters(&path) => pending.push(path),
+                FileType::Directory => {}
+                _ if !self.filter.selects(&path) => {}
+                FileType::RegularFile => self.list_file(path.clone(), path, listing),
+                FileType::Symlink => match self.root.resolve(&path) {
+                    Some(target) => self.list_file(path, target, listing),
+                    None => listing.skipped += 1,
+                },
+                _ => listing.skipped += 1,
+            }
+        }
+    }
+
+    fn list_file(&self, path: PathBuf, target: PathBuf, listing: &mut Listing) {
+        let uri = self.root.uri(&path);
+        match self.root.size(&target) {
+            Ok(Some(size)) => listing.items.push(Item {
+                uri,
+                name: path.to_string_lossy().into_owned(),
+                size,
+                locator: Locator::Path(path),
+            }),
+            Ok(None) => listing.skipped += 1,
+            Err(error) => listing.failures.push(fetch_failure(&uri, unreadable(&error), hint(&error))),
+        }
+    }
+}
+
+impl Source for Folder {
+    fn list(&mut self) -> Result<Listing, EngineError> {
+        let mut listing = Listing { items: vec![], failures: vec![], complete: true, skipped: 0, commit: None };
+        let mut pending = vec![PathBuf::new()];
+        while let Some(directory) = pending.pop() {
+            self.list_directory(&directory, &mut listing, &mut pending);
+        }
+        listing.items.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
+        listing.failures.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
+        Ok(listing)
+    }
+
+    fn fetch(&mut self, item: &Item) -> Result<Vec<u8>, Failure> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(bytes(item)));
+        let target = self.root.resolve(path).unwrap_or_else(|| path.into());
+        self.root.read(&target, &item.uri, self.most)
+    }
+}
+
+fn bytes(item: &Item) -> &[u8] {
+    match &item.locator {
+        Locator::Path(path) => path.as_os_str().as_bytes(),
+        Locator::Blob(_) => &[],
+    }
+}

@@ -1,0 +1,50 @@
+//! One file of the server.
+
+use std::path::{Path, PathBuf};
+
+use rag_protocol::{EngineError, ErrorKind, ingest::Failure, spec::MarkdownSpec};
+
+use crate::{
+    Item, Listing, Locator, Source,
+    root::{Root, unusable, uri},
+};
+
+pub struct Markdown {
+    /// As the user wrote it.
+    path: PathBuf,
+    /// The folder of the file that the path leads to; its name there.
+    root: Root,
+    file: PathBuf,
+    most: u64,
+}
+
+impl Markdown {
+    pub fn open(spec: &MarkdownSpec, most: u64) -> Result<Self, EngineError> {
+        let path = spec.path.clone();
+        let target = path.canonicalize().map_err(|e| unusable(&path, &e))?;
+        let (Some(folder), Some(file)) = (target.parent(), target.file_name()) else { return Err(no_file(&path)) };
+        Ok(Self { root: Root::open(folder)?, file: file.into(), path, most })
+    }
+}
+
+impl Source for Markdown {
+    fn list(&mut self) -> Result<Listing, EngineError> {
+        let size = self.root.size(&self.file).map_err(|e| unusable(&self.path, &e))?;
+        let item = Item {
+            uri: uri(&self.path),
+            name: self.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            size: size.ok_or_else(|| no_file(&self.path))?,
+            locator: Locator::Path(self.file.clone()),
+        };
+        Ok(Listing { items: vec![item], failures: vec![], complete: true, skipped: 0, commit: None })
+    }
+
+    fn fetch(&mut self, item: &Item) -> Result<Vec<u8>, Failure> {
+        self.root.read(&self.file, &item.uri, self.most)
+    }
+}
+
+fn no_file(path: &Path) -> EngineError {
+    EngineError::new(ErrorKind::WrongFileType, format!("\"{}\" is not a plain file", path.display()))
+        .hint("To index all files of a folder, use a source of kind \"folder\".")
+}
