@@ -1,0 +1,77 @@
+//! The one thread that runs models, a slice of texts at a time.
+
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use rag_protocol::{EngineError, embed::Answer};
+
+use super::{
+    model::Model,
+    replies::{Ticket, internal},
+    scheduler::{SLICE, Scheduler},
+    tokens::Tokens,
+};
+
+/// The texts of one request, tokenized, and what became of them so far.
+#[derive(Debug)]
+pub struct EmbedTask {
+    model: Arc<Model>,
+    ticket: Ticket,
+    /// Tokens of each text before truncation, in the order of the request.
+    counts: Vec<usize>,
+    /// What is left to do, shortest first: taken from the end, so that each slice has texts of similar length.
+    left: Vec<(usize, Vec<u32>)>,
+    /// One vector for each text, in the order of the request.
+    vectors: Vec<f32>,
+}
+
+impl EmbedTask {
+    pub fn new(model: Arc<Model>, texts: Vec<Tokens>, ticket: Ticket) -> Self {
+        let counts = texts.iter().map(|text| text.count).collect();
+        let vectors = vec![0.0; texts.len() * model.info.dimensions];
+        let mut left: Vec<_> = texts.into_iter().map(|text| text.ids).enumerate().collect();
+        left.sort_by_key(|(_, ids)| ids.len());
+        Self { model, ticket, counts, left, vectors }
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn run_slice(&mut self) -> Result<(), EngineError> {
+        let slice = self.left.split_off(self.left.len().saturating_sub(SLICE));
+        let texts: Vec<&[u32]> = slice.iter().map(|(_, ids)| ids.as_slice()).collect();
+        let dimensions = self.model.info.dimensions;
+        let vectors = self.model.run(&texts)?;
+        for ((at, _), vector) in slice.iter().zip(vectors.chunks_exact(dimensions)) {
+            self.vectors[at * dimensions..(at + 1) * dimensions].copy_from_slice(vector);
+        }
+        Ok(())
+    }
+
+    /// Answers the request with all its vectors.
+    pub fn finish(mut self) {
+        let payload: Vec<u8> = mem::take(&mut self.vectors).iter().flat_map(|v| v.to_le_bytes()).collect();
+        let answer = Answer::Embeddings { model: self.model.info.clone(), tokens: mem::take(&mut self.counts) };
+        self.ticket.answer(answer, &payload);
+    }
+}
+
+/// Serves the queue for as long as the process lives.
+pub fn serve(scheduler: &Scheduler<EmbedTask>) -> ! {
+    loop {
+        let mut turn = scheduler.next();
+        match catch_unwind(AssertUnwindSafe(|| turn.task.run_slice())) {
+            Ok(Ok(())) if turn.task.is_finished() => turn.task.finish(),
+            Ok(Ok(())) => scheduler.give_back(turn),
+            Ok(Err(error)) => {
+                tracing::warn!(detail = error.detail.as_deref().unwrap_or(""), "{error}");
+                turn.task.ticket.fail(error);
+            }
+            Err(panic) => turn.task.ticket.fail(internal(&panic)),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The models that are loaded: as many as allowed, the least recently used leave first.
+//!
+//! Models are loaded in the thread of the client that asks, so that loading one keeps nobody waiting who uses another.
+//! Clients that ask for the same model wait for one load. A load that fails is not remembered: its user repairs the
+//! folder and asks again. Files that changed are noticed with the next request.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use rag_protocol::{EngineError, embed::ModelRef};
+
+use super::{
+    model::{Model, Stamp},
+    runtime::Runtime,
+};
+
+#[derive(Debug)]
+pub struct Models {
+    runtime: Runtime,
+    capacity: usize,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    of: HashMap<ModelRef, Slot>,
+    /// Counts requests; a slot remembers its last.
+    clock: u64,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Slot {
+    used: u64,
+    /// Locked while the model loads.
+    loaded: Arc<Mutex<Option<Loaded>>>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    stamp: Stamp,
+    model: Arc<Model>,
+}
+
+impl Models {
+    pub fn new(runtime: Runtime, capacity: usize) -> Self {
+        Self { runtime, capacity: capacity.max(1), slots: Mutex::default() }
+    }
+
+    /// The model, loaded by now.
+    ///
+    /// # Errors
+    /// Those of [`Model::load`].
+    pub fn get(&self, reference: &ModelRef) -> Result<Arc<Model>, EngineError> {
+        let slot = self.slot(reference);
+        let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(reference);
+        match &*loaded {
+            Some(current) if current.stamp == stamp => return Ok(Arc::clone(&current.model)),
+            Some(_) => tracing::info!(model = %reference.dir.display(), "the model's files have changed"),
+            None => {}
+        }
+        *loaded = None; // before the new one takes memory too
+        let start = Instant::now();
+        let model = match Model::load(reference, &self.runtime) {
+            Ok(model) => Arc::new(model),
+            Err(error) => {
+                self.forget(reference, &slot);
+                return Err(error);
+            }
+        };
+        tracing::info!(
+            model = %reference.dir.display(),
+            file = reference.precision.file_name(),
+            dimensions = model.info.dimensions,
+            max_tokens = model.info.max_tokens,
+            milliseconds = start.elapsed().as_millis() as u64,
+            "loaded a model"
+        );
+        *loaded = Some(Loaded { stamp, model: Arc::clone(&model) });
+        self.make_room(reference);
+        Ok(model)
+    }
+
+    fn slot(&self, reference: &ModelRef) -> Arc<Mutex<Option<Loaded>>> {
+        let mut slots = self.lock();
+        slots.clock += 1;
+        let now = slots.clock;
+        let slot = slots.of.entry(reference.clone()).or_default();
+        slot.used = now;
+        Arc::clone(&slot.loaded)
+    }
+
+    fn forget(&self, reference: &ModelRef, slot: &Arc<Mutex<Option<Loaded>>>) {
+        let mut slots = self.lock();
+        if slots.of.get(reference).is_some_and(|current| Arc::ptr_eq(&current.loaded, slot)) {
+            slots.of.remove(reference);
+        }
+    }
+
+    /// Drops what was not used for longest. Requests that still use a dropped model keep it until they are answered.
+    fn make_room(&self, newcomer: &ModelRef) {
+        let mut slots = self.lock();
+        while slots.of.len() > self.capacity {
+            let oldest = slots.of.iter().filter(|(other, _)| *other != newcomer).min_by_key(|(_, slot)| slot.used);
+            let Some(oldest) = oldest.map(|(reference, _)| reference.clone()) else { return };
+            tracing::info!(model = %oldest.dir.display(), file = oldest.precision.file_name(), "dropped a model");
+            slots.of.remove(&oldest);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

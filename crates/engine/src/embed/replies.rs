@@ -1,0 +1,167 @@
+//! Replies on their way to a client, and how many may be owed to one at a time.
+//!
+//! A client that does not read must not hold up anybody else: replies are queued and a thread of the client's own
+//! writes them. What may be queued is bounded, because requests are: each holds a [`Ticket`] until its reply is written.
+
+use std::{
+    any::Any,
+    io::Write,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, Sender},
+    },
+};
+
+use rag_protocol::{
+    EngineError, ErrorKind,
+    embed::{Answer, Reply},
+    frame,
+};
+
+/// Requests of one client that may be unanswered.
+pub const MAX_REQUESTS: usize = 64;
+/// Texts in the unanswered requests of one client.
+pub const MAX_TEXTS: usize = 100_000;
+
+/// An encoded reply. Its ticket is handed in when it is written.
+#[derive(Debug)]
+pub struct Outgoing {
+    bytes: Vec<u8>,
+    _claim: Option<Claim>,
+}
+
+/// Where the replies to one client go.
+#[derive(Debug, Clone)]
+pub struct Replies {
+    queue: Sender<Outgoing>,
+    owed: Arc<Mutex<Owed>>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Owed {
+    requests: usize,
+    texts: usize,
+}
+
+impl Replies {
+    pub fn new(queue: Sender<Outgoing>) -> Self {
+        Self { queue, owed: Arc::default() }
+    }
+
+    /// Admits a request.
+    ///
+    /// # Errors
+    /// `LimitExceeded` where the client has too much unanswered already.
+    pub fn admit(&self, id: u64, texts: usize) -> Result<Ticket, EngineError> {
+        let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = Owed { requests: owed.requests + 1, texts: owed.texts + texts };
+        if next.requests > MAX_REQUESTS || next.texts > MAX_TEXTS {
+            return Err(EngineError::new(ErrorKind::LimitExceeded, "too much is asked at once on one connection")
+                .detail(format!(
+                    "{} requests with {} texts would be unanswered; the limits are {MAX_REQUESTS} and {MAX_TEXTS}.",
+                    next.requests, next.texts
+                )));
+        }
+        *owed = next;
+        let claim = Claim { owed: Arc::clone(&self.owed), texts };
+        Ok(Ticket { id, replies: self.clone(), claim })
+    }
+
+    /// Sends an error for a request that was not admitted.
+    pub fn refuse(&self, id: u64, error: EngineError) {
+        self.send(id, Answer::Error { error }, &[], None);
+    }
+
+    fn send(&self, id: u64, answer: Answer, payload: &[u8], claim: Option<Claim>) {
+        let bytes = frame::encode(&Reply { id, answer }, payload).or_else(|e| {
+            let error = EngineError::new(ErrorKind::LimitExceeded, "the answer is too large").detail(e.to_string());
+            frame::encode(&Reply { id, answer: Answer::Error { error } }, &[])
+        });
+        match bytes {
+            // Fails only where the client has gone.
+            Ok(bytes) => drop(self.queue.send(Outgoing { bytes, _claim: claim })),
+            Err(e) => tracing::error!(id, "a reply could not be encoded: {e}"),
+        }
+    }
+}
+
+/// The right to one answer.
+#[derive(Debug)]
+pub struct Ticket {
+    id: u64,
+    replies: Replies,
+    claim: Claim,
+}
+
+impl Ticket {
+    pub fn answer(self, answer: Answer, payload: &[u8]) {
+        self.replies.send(self.id, answer, payload, Some(self.claim));
+    }
+
+    pub fn fail(self, error: EngineError) {
+        self.answer(Answer::Error { error }, &[]);
+    }
+}
+
+/// What one request takes of its client's limits, until dropped.
+#[derive(Debug)]
+struct Claim {
+    owed: Arc<Mutex<Owed>>,
+    texts: usize,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        owed.requests -= 1;
+        owed.texts -= self.texts;
+    }
+}
+
+/// Writes replies as they come, until there can be no more of them or the client is gone.
+pub fn write_all(queue: &Receiver<Outgoing>, to: &mut impl Write) {
+    for reply in queue {
+        if to.write_all(&reply.bytes).and_then(|()| to.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+/// What a caught panic is to a client. The message stays in the log's place: it may quote a text.
+pub fn internal(panic: &Box<dyn Any + Send>) -> EngineError {
+    let what = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_string())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".into());
+    EngineError::new(ErrorKind::Internal, "the engine failed on this request").detail(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_written_reply_makes_room_for_another_request() {
+        let (sender, receiver) = mpsc::channel();
+        let replies = Replies::new(sender);
+        let mut tickets: Vec<_> = (0..MAX_REQUESTS as u64).map(|id| replies.admit(id, 1).unwrap()).collect();
+        assert_eq!(replies.admit(64, 1).unwrap_err().kind, ErrorKind::LimitExceeded);
+        tickets.pop().unwrap().fail(EngineError::new(ErrorKind::Internal, "x"));
+        assert!(replies.admit(64, 1).is_err(), "the reply is not written yet");
+        drop(receiver.recv().unwrap());
+        assert!(replies.admit(64, 1).is_ok());
+    }
+
+    #[test]
+    fn texts_are_limited_across_requests() {
+        let replies = Replies::new(mpsc::channel().0);
+        let first = replies.admit(1, MAX_TEXTS).unwrap();
+        assert!(replies.admit(2, 1).is_err());
+        drop(first);
+        assert!(replies.admit(2, MAX_TEXTS + 1).is_err());
+        assert!(replies.admit(2, 1).is_ok());
+    }
+}

@@ -1,0 +1,75 @@
+//! ONNX Runtime itself: one shared library and one environment per process.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use ort::{environment::Environment, logging::LogLevel};
+use rag_protocol::{EngineError, ErrorKind};
+
+/// Where the library is and how sessions are to use it.
+#[derive(Debug)]
+pub struct Runtime {
+    library: PathBuf,
+    /// Threads that work on one slice of texts.
+    pub threads: usize,
+    environment: OnceLock<Environment>,
+    loading: Mutex<()>,
+}
+
+impl Runtime {
+    /// Loads nothing yet: the first model does, so that a wrong path is an error of a request, which its user sees.
+    pub fn new(library: PathBuf, threads: usize) -> Self {
+        Self { library, threads, environment: OnceLock::new(), loading: Mutex::new(()) }
+    }
+
+    /// # Errors
+    /// `FileNotFound`, or `Unsupported` where the library cannot be loaded or is too old; asked again, it tries again.
+    pub fn environment(&self) -> Result<&Environment, EngineError> {
+        if let Some(environment) = self.environment.get() {
+            return Ok(environment);
+        }
+        let _only_one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.environment.get().is_none() {
+            let environment = self.load()?;
+            let _ = self.environment.set(environment);
+        }
+        self.environment
+            .get()
+            .ok_or_else(|| EngineError::new(ErrorKind::Internal, "ONNX Runtime was loaded and is gone"))
+    }
+
+    fn load(&self) -> Result<Environment, EngineError> {
+        const HINT: &str =
+            "ONNX Runtime's shared library comes with the installation of rag; `make install` puts it in place.";
+        // A relative path would be looked for beside the executable first.
+        let library = std::fs::canonicalize(&self.library).map_err(|e| {
+            let message = format!("could not find ONNX Runtime at \"{}\"", self.library.display());
+            EngineError::new(ErrorKind::FileNotFound, message).detail(e.to_string()).hint(HINT)
+        })?;
+        let failed = |detail: String| {
+            let message = format!("could not load ONNX Runtime from \"{}\"", library.display());
+            EngineError::new(ErrorKind::Unsupported, message).detail(detail).hint(HINT)
+        };
+        let environment = ort::init_from(&library)
+            .map_err(|e| failed(e.to_string()))?
+            .with_telemetry(false)
+            .with_name("rag-engine")
+            .with_logger(Arc::new(log))
+            .build()
+            .map_err(|e| failed(e.to_string()))?;
+        environment.set_log_level(LogLevel::Warning);
+        tracing::info!(library = %library.display(), threads = self.threads, "loaded ONNX Runtime");
+        Ok(environment)
+    }
+}
+
+fn log(level: LogLevel, _category: &str, _id: &str, place: &str, message: &str) {
+    match level {
+        LogLevel::Verbose | LogLevel::Info => tracing::debug!(place, "ONNX Runtime: {message}"),
+        LogLevel::Warning => tracing::warn!(place, "ONNX Runtime: {message}"),
+        // What went wrong is the reply of the request too.
+        LogLevel::Error | LogLevel::Fatal => tracing::error!(place, "ONNX Runtime: {message}"),
+    }
+}

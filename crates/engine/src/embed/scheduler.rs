@@ -1,0 +1,240 @@
+//! Whose turn it is.
+//!
+//! The inference thread takes the task whose turn it is, works on one slice of it (at most [`SLICE`] texts) and gives
+//! the rest back. Queries go before bulk work; within each of the two, clients take turns, and one client's tasks are
+//! done in the order they came. So a search waits for one slice, not for somebody's thousand documents, and what a
+//! client left behind when it hung up costs at most the slice that was under way.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use rag_protocol::embed::Priority;
+
+/// Texts that are embedded at once. Larger batches are no faster on a processor, and a search waits for one.
+pub const SLICE: usize = 8;
+
+/// Names one connection for as long as the engine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(pub u64);
+
+/// A task and whose it is.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Turn<T> {
+    pub client: ClientId,
+    pub priority: Priority,
+    pub task: T,
+}
+
+/// The tasks that wait, and the thread that waits for them.
+#[derive(Debug)]
+pub struct Scheduler<T> {
+    queue: Mutex<Queue<T>>,
+    arrived: Condvar,
+}
+
+impl<T> Default for Scheduler<T> {
+    fn default() -> Self {
+        Self { queue: Mutex::new(Queue::default()), arrived: Condvar::new() }
+    }
+}
+
+impl<T> Scheduler<T> {
+    /// Starts accepting a client's tasks.
+    pub fn join(&self, client: ClientId) {
+        self.lock().connected.insert(client);
+    }
+
+    /// Drops everything that waits for a client, and what is given back for it from now on.
+    pub fn leave(&self, client: ClientId) {
+        self.lock().leave(client);
+    }
+
+    pub fn submit(&self, turn: Turn<T>) {
+        self.lock().submit(turn);
+        self.arrived.notify_one();
+    }
+
+    /// Returns a task that is not finished; it is the next of its client, whose turn comes after the others'.
+    pub fn give_back(&self, turn: Turn<T>) {
+        self.lock().give_back(turn);
+    }
+
+    /// The task whose turn it is; waits for one.
+    pub fn next(&self) -> Turn<T> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(turn) = queue.take() {
+                return turn;
+            }
+            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+struct Queue<T> {
+    connected: HashSet<ClientId>,
+    queries: Lane<T>,
+    bulk: Lane<T>,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self { connected: HashSet::new(), queries: Lane::default(), bulk: Lane::default() }
+    }
+}
+
+impl<T> Queue<T> {
+    fn lane(&mut self, priority: Priority) -> &mut Lane<T> {
+        match priority {
+            Priority::Query => &mut self.queries,
+            Priority::Bulk => &mut self.bulk,
+        }
+    }
+
+    fn submit(&mut self, turn: Turn<T>) {
+        if self.connected.contains(&turn.client) {
+            self.lane(turn.priority).tasks_of(turn.client).push_back(turn.task);
+        }
+    }
+
+    fn give_back(&mut self, turn: Turn<T>) {
+        if self.connected.contains(&turn.client) {
+            self.lane(turn.priority).tasks_of(turn.client).push_front(turn.task);
+        }
+    }
+
+    fn take(&mut self) -> Option<Turn<T>> {
+        [Priority::Query, Priority::Bulk]
+            .into_iter()
+            .find_map(|priority| self.lane(priority).take().map(|(client, task)| Turn { client, priority, task }))
+    }
+
+    fn leave(&mut self, client: ClientId) {
+        self.connected.remove(&client);
+        for lane in [&mut self.queries, &mut self.bulk] {
+            lane.turns.retain(|(other, _)| *other != client);
+        }
+    }
+}
+
+/// The tasks of one priority: a queue for each client that has any, in the order of their turns.
+#[derive(Debug)]
+struct Lane<T> {
+    turns: VecDeque<(ClientId, VecDeque<T>)>,
+}
+
+impl<T> Default for Lane<T> {
+    fn default() -> Self {
+        Self { turns: VecDeque::new() }
+    }
+}
+
+impl<T> Lane<T> {
+    fn tasks_of(&mut self, client: ClientId) -> &mut VecDeque<T> {
+        let at = self.turns.iter().position(|(other, _)| *other == client).unwrap_or_else(|| {
+            self.turns.push_back((client, VecDeque::new()));
+            self.turns.len() - 1
+        });
+        &mut self.turns[at].1
+    }
+
+    fn take(&mut self) -> Option<(ClientId, T)> {
+        let (client, mut tasks) = self.turns.pop_front()?;
+        let task = tasks.pop_front();
+        // The rest waits at the end, where the task itself goes if it is given back.
+        if !tasks.is_empty() {
+            self.turns.push_back((client, tasks));
+        }
+        task.map(|task| (client, task))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(clients: u64) -> Queue<(u64, u32)> {
+        let mut queue = Queue::default();
+        queue.connected.extend((0..clients).map(ClientId));
+        queue
+    }
+
+    fn submit(queue: &mut Queue<(u64, u32)>, client: u64, priority: Priority, slices: u32) {
+        queue.submit(Turn { client: ClientId(client), priority, task: (client, slices) });
+    }
+
+    /// Takes turns as the inference thread does until nothing is left; gives whose they were.
+    fn run(queue: &mut Queue<(u64, u32)>, mut each: impl FnMut(&mut Queue<(u64, u32)>, usize)) -> Vec<u64> {
+        let mut served = vec![];
+        while let Some(mut turn) = queue.take() {
+            served.push(turn.task.0);
+            turn.task.1 -= 1;
+            each(queue, served.len());
+            if turn.task.1 > 0 {
+                queue.give_back(turn);
+            }
+        }
+        served
+    }
+
+    #[test]
+    fn bulk_clients_take_turns_slice_by_slice() {
+        let mut queue = queue(3);
+        submit(&mut queue, 0, Priority::Bulk, 4);
+        submit(&mut queue, 1, Priority::Bulk, 2);
+        submit(&mut queue, 2, Priority::Bulk, 1);
+        assert_eq!(run(&mut queue, |_, _| {}), [0, 1, 2, 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn one_clients_tasks_are_done_in_order() {
+        let mut queue = queue(1);
+        for slices in [2, 1] {
+            submit(&mut queue, 0, Priority::Bulk, slices);
+        }
+        let mut left = vec![];
+        while let Some(mut turn) = queue.take() {
+            turn.task.1 -= 1;
+            left.push(turn.task.1);
+            if turn.task.1 > 0 {
+                queue.give_back(turn);
+            }
+        }
+        assert_eq!(left, [1, 0, 0]);
+    }
+
+    #[test]
+    fn a_query_is_next_whenever_it_comes() {
+        let mut queue = queue(2);
+        submit(&mut queue, 0, Priority::Bulk, 5);
+        let served = run(&mut queue, |queue, done| {
+            if done == 2 {
+                submit(queue, 1, Priority::Query, 1);
+            }
+        });
+        assert_eq!(served, [0, 0, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_client_that_leaves_is_served_no_more() {
+        let mut queue = queue(2);
+        submit(&mut queue, 0, Priority::Bulk, 5);
+        submit(&mut queue, 0, Priority::Query, 1);
+        submit(&mut queue, 1, Priority::Bulk, 2);
+        let served = run(&mut queue, |queue, done| {
+            if done == 2 {
+                queue.leave(ClientId(0)); // while its slice is under way
+            }
+        });
+        assert_eq!(served, [0, 0, 1, 1]);
+        submit(&mut queue, 0, Priority::Bulk, 1);
+        assert_eq!(queue.take(), None);
+    }
+}

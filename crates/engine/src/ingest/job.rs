@@ -1,0 +1,68 @@
+//! One job: read, and done from its listing to its last event.
+
+use std::io;
+
+use rag_model::settings::Settings;
+use rag_protocol::{
+    EngineError, ErrorKind, frame,
+    ingest::{Event, Job},
+};
+
+use super::{
+    document::Reader,
+    output::{Form, Output},
+    pipeline,
+};
+use crate::embed::tokens::ModelTokenizer;
+
+/// Reads the job from standard input.
+///
+/// # Errors
+/// `InvalidRequest`.
+pub fn read(form: Form) -> Result<Job, EngineError> {
+    let bad = |e: &dyn std::fmt::Display| {
+        EngineError::new(ErrorKind::InvalidRequest, "the engine does not understand the job").detail(e.to_string())
+    };
+    let job: Job = match form {
+        Form::Frames => {
+            let message = frame::read(&mut io::stdin().lock()).map_err(|e| bad(&e))?;
+            message.ok_or_else(|| bad(&"standard input is empty"))?.header().map_err(|e| bad(&e))?
+        }
+        Form::Pretty => serde_json::from_reader(io::stdin().lock()).map_err(|e| bad(&e))?,
+    };
+    if job.splitting.chunk_size == 0 || job.splitting.chunk_overlap >= job.splitting.chunk_size {
+        return Err(bad(&format!(
+            "chunks of {} characters cannot overlap by {}",
+            job.splitting.chunk_size, job.splitting.chunk_overlap
+        )));
+    }
+    Ok(job)
+}
+
+/// Lists the source and reports all of it.
+///
+/// # Errors
+/// Where the job as a whole cannot be done: no model to count tokens with, no source.
+pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
+    let settings = Settings::read(&job.model_dir)?;
+    let tokenizer = ModelTokenizer::read(&job.model_dir, &settings)?;
+    let mut source = rag_source::open(&job.source, &job.work_dir, &job.limits)?;
+    let listing = source.list()?;
+
+    let documents = (listing.items.len() + listing.failures.len()) as u64;
+    output.emit(&Event::Started { documents, commit: listing.commit }, "");
+    for failure in listing.failures {
+        output.emit(&Event::Failed(failure), "");
+    }
+    let reader = Reader { known: &job.known, splitting: job.splitting, tokens: &tokenizer };
+    let done = pipeline::run(source.as_mut(), &listing.items, &reader, output)?;
+    output.emit(
+        &Event::Finished {
+            complete: listing.complete,
+            bytes_fetched: done.bytes_fetched,
+            skipped: listing.skipped + done.skipped,
+        },
+        "",
+    );
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Events on their way out: frames for `rag.so`, lines for people.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    sync::{Arc, Mutex, PoisonError, TryLockError},
+};
+
+use rag_protocol::{
+    frame::{self, FrameError},
+    ingest::Event,
+};
+
+use crate::process;
+
+/// How events are written, and how the job is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Messages of [`rag_protocol::frame`].
+    Frames,
+    /// JSON in, a line for each event out.
+    Pretty,
+}
+
+/// Standard output, shared with the clock that may have a last word.
+#[derive(Debug, Clone)]
+pub struct Output {
+    file: Arc<Mutex<File>>,
+    form: Form,
+}
+
+impl Output {
+    pub fn new(file: File, form: Form) -> Self {
+        Self { file: Arc::new(Mutex::new(file)), form }
+    }
+
+    /// Writes one event. Where nobody reads any more the process ends: there is nothing left to do it for.
+    pub fn emit(&self, event: &Event, text: &str) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = match self.form {
+            Form::Frames => match frame::write(&mut *file, event, text.as_bytes()) {
+                Err(FrameError::Io(e)) => Err(e),
+                Err(e) => Err(io::Error::other(e)),
+                Ok(()) => Ok(()),
+            },
+            Form::Pretty => writeln!(file, "{}", describe(event, text)),
+        };
+        if let Err(e) = written {
+            tracing::error!("an event could not be written: {e}");
+            std::process::exit(process::ORPHANED);
+        }
+    }
+
+    /// Writes an event unless another is being written this moment, which may be blocked for good.
+    pub fn try_emit(&self, event: &Event) {
+        match self.file.try_lock() {
+            Err(TryLockError::WouldBlock) => {}
+            Ok(guard) => {
+                drop(guard);
+                self.emit(event, "");
+            }
+            Err(TryLockError::Poisoned(_)) => self.emit(event, ""),
+        }
+    }
+}
+
+fn describe(event: &Event, text: &str) -> String {
+    match event {
+        Event::Started { documents, commit } => {
+            let at = commit.as_ref().map(|commit| format!(" at commit {commit}")).unwrap_or_default();
+            format!("started: {documents} documents{at}")
+        }
+        Event::Document(document) => {
+            let content = &document.content;
+            format!(
+                "document {}: {} \"{}\", {} bytes, {} characters in {} chunks",
+                document.uri,
+                content.document_type.name(),
+                content.title.text,
+                document.bytes,
+                text.chars().count(),
+                content.chunks.len()
+            )
+        }
+        Event::Unchanged { uri } => format!("unchanged {uri}"),
+        Event::Failed(failure) => {
+            let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            format!("failed {} in stage {}: {}{hint}", failure.uri, failure.stage.name(), failure.message)
+        }
+        Event::Finished { complete, bytes_fetched, skipped } => {
+            let what = if *complete { "all of the source" } else { "a part of the source" };
+            format!("finished: {what}, {bytes_fetched} bytes fetched, {skipped} files skipped")
+        }
+        Event::Fatal { error } => {
+            let part = |part: &Option<String>| part.as_ref().map(|part| format!("; {part}")).unwrap_or_default();
+            format!("fatal: {error}{}{}", part(&error.detail), part(&error.hint))
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Several documents at once: fetched in the calling thread, read in a few others, reported in order by one more.
+//!
+//! What is under way is bounded in number and in bytes, so that a run needs the memory of a handful of documents however
+//! many its source has.
+
+use std::{
+    sync::{
+        Condvar, Mutex, PoisonError,
+        mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
+    },
+    thread,
+};
+
+use rag_document::TokenCounter;
+use rag_protocol::{EngineError, ErrorKind, ingest::Event};
+use rag_source::{Item, Source};
+
+use super::{
+    document::{Outcome, Reader},
+    output::Output,
+};
+
+/// Threads that extract and split.
+const READERS: usize = 2;
+/// Documents under way.
+const DEPTH: usize = 8;
+/// Bytes of documents under way; a larger document travels alone.
+const BYTES: u64 = 64 << 20;
+
+/// What a run did besides its events.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    pub bytes_fetched: u64,
+    pub skipped: u64,
+}
+
+/// A fetched item, and where its outcome is waited for.
+struct Fetched<'a> {
+    item: &'a Item,
+    bytes: Vec<u8>,
+    outcome: Sender<Outcome>,
+}
+
+/// An item that will be reported, in the order of the listing.
+struct Expected {
+    outcome: Receiver<Outcome>,
+    size: u64,
+}
+
+/// Reports all items.
+///
+/// # Errors
+/// `Internal` where threads cannot be had.
+pub fn run<T: TokenCounter + Sync>(
+    source: &mut dyn Source,
+    items: &[Item],
+    reader: &Reader<T>,
+    output: &Output,
+) -> Result<Done, EngineError> {
+    let (to_readers, fetched) = sync_channel::<Fetched>(DEPTH);
+    let (to_reporter, expected) = sync_channel::<Expected>(DEPTH);
+    let fetched = Mutex::new(fetched);
+    let budget = Budget::default();
+    let failed =
+        |e: std::io::Error| EngineError::new(ErrorKind::Internal, "could not start a thread").detail(e.to_string());
+    thread::scope(|scope| {
+        for _ in 0..READERS {
+            let read = || {
+                while let Some(next) = receive(&fetched) {
+                    let outcome = reader.read(next.item, &next.bytes);
+                    drop(next.bytes);
+                    let _ = next.outcome.send(outcome);
+                }
+            };
+            thread::Builder::new().name("reader".into()).spawn_scoped(scope, read).map_err(failed)?;
+        }
+        let reported = &budget;
+        let report = move || report(&expected, reported, output);
+        let reporter = thread::Builder::new().name("reporter".into()).spawn_scoped(scope, report).map_err(failed)?;
+        let bytes_fetched = fetch_all(source, items, &budget, to_readers, &to_reporter);
+        drop(to_reporter);
+        let skipped = reporter
+            .join()
+            .map_err(|_| EngineError::new(ErrorKind::Internal, "the thread that reports documents failed"))?;
+        Ok(Done { bytes_fetched, skipped })
+    })
+}
+
+fn receive<'a>(fetched: &Mutex<Receiver<Fetched<'a>>>) -> Option<Fetched<'a>> {
+    fetched.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+fn fetch_all<'a>(
+    source: &mut dyn Source,
+    items: &'a [Item],
+    budget: &Budget,
+    to_readers: SyncSender<Fetched<'a>>,
+    to_reporter: &SyncSender<Expected>,
+) -> u64 {
+    let mut bytes_fetched = 0;
+    for item in items {
+        budget.take(item.size);
+        let (outcome, waiting) = channel();
+        let _ = to_reporter.send(Expected { outcome: waiting, size: item.size });
+        match source.fetch(item) {
+            Ok(bytes) => {
+                bytes_fetched += bytes.len() as u64;
+                let _ = to_readers.send(Fetched { item, bytes, outcome });
+            }
+            Err(failure) => {
+                let _ = outcome.send(Outcome::Report(Event::Failed(failure), String::new()));
+            }
+        }
+    }
+    bytes_fetched
+}
+
+/// Writes events in the order of the listing; gives the number of items that were no documents.
+fn report(expected: &Receiver<Expected>, budget: &Budget, output: &Output) -> u64 {
+    let mut skipped = 0;
+    for next in expected {
+        match next.outcome.recv() {
+            Ok(Outcome::Report(event, text)) => output.emit(&event, &text),
+            Ok(Outcome::Skipped) => skipped += 1,
+            // A reader never drops an item unanswered.
+            Err(_) => tracing::error!("a document was lost on the way"),
+        }
+        budget.put_back(next.size);
+    }
+    skipped
+}
+
+/// Bytes that may be under way.
+#[derive(Debug, Default)]
+struct Budget {
+    taken: Mutex<u64>,
+    freed: Condvar,
+}
+
+impl Budget {
+    /// Waits until so much is free, or nothing is taken.
+    fn take(&self, bytes: u64) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken > 0 && taken.saturating_add(bytes) > BYTES {
+            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken = taken.saturating_add(bytes);
+    }
+
+    fn put_back(&self, bytes: u64) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        *taken = taken.saturating_sub(bytes);
+        self.freed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_document_larger_than_the_budget_travels_alone() {
+        let budget = Budget::default();
+        budget.take(BYTES * 2);
+        thread::scope(|scope| {
+            let second = scope.spawn(|| budget.take(1));
+            thread::sleep(Duration::from_millis(20));
+            assert!(!second.is_finished());
+            budget.put_back(BYTES * 2);
+        });
+        assert_eq!(*budget.taken.lock().unwrap(), 1);
+    }
+}

@@ -1,0 +1,36 @@
+//! Logging to standard error, one line an event: `LEVEL message key=value ...`. The parent forwards it to the log of
+//! Postgres, which adds the time. Texts of users never go here.
+
+use std::fmt;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::{
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    registry::LookupSpan,
+};
+
+/// Starts logging of what is at least as grave as `level`.
+pub fn start(level: Level) {
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .event_format(OneLine)
+        .finish();
+    // Fails only where logging has been started already.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+struct OneLine;
+
+impl<S, N> FormatEvent<S, N> for OneLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut fields = String::new();
+        context.format_fields(Writer::new(&mut fields), event)?;
+        writeln!(writer, "{} {}", event.metadata().level(), fields.replace(['\n', '\r'], " "))
+    }
+}

@@ -1,0 +1,151 @@
+//! What a child of Postgres owes its parent: to start with a clean slate, to stay within limits, and never to outlive it.
+//!
+//! A process started by a Postgres worker inherits blocked and ignored signals. It is told of its parent's death twice:
+//! by the kernel (`PR_SET_PDEATHSIG`), and by the end of its standard input, which the parent holds open for as long as
+//! it wants the child. The second also works where the parent died before the first was set.
+//!
+//! This is the one module of the crate that calls the C library.
+#![allow(unsafe_code)]
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::{AsFd, AsRawFd},
+    process, ptr, thread,
+    time::Duration,
+};
+
+/// Exit code of a process whose parent went away.
+pub const ORPHANED: i32 = 6;
+/// Exit code of a process that ran out of wall-clock time.
+pub const OUT_OF_TIME: i32 = 7;
+
+/// A limit that the kernel enforces on this process and the children it starts afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes of address space.
+    AddressSpace(u64),
+    /// Seconds of processor time.
+    CpuSeconds(u64),
+    /// Bytes of the largest file written.
+    FileSize(u64),
+    /// Open descriptors.
+    OpenFiles(u64),
+    /// Bytes of a core dump.
+    CoreSize(u64),
+}
+
+/// Undoes what Postgres left behind and asks the kernel to kill this process when its parent dies. Call it first.
+pub fn begin() -> io::Result<()> {
+    unblock_signals()?;
+    // SAFETY: prctl with these arguments reads no memory.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })
+}
+
+/// Unblocks all signals, and makes SIGCHLD mean what waiting for children needs.
+fn unblock_signals() -> io::Result<()> {
+    // SAFETY: a zeroed sigset_t is a valid place for sigemptyset to write to, and both calls get valid pointers.
+    // SIG_DFL is a valid disposition.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        check(libc::sigemptyset(&mut none))?;
+        check(libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut()))?;
+        if libc::signal(libc::SIGCHLD, libc::SIG_DFL) == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Lowers a limit, soft and hard. A hard limit that is lower already stays.
+pub fn limit(limit: Limit) -> io::Result<()> {
+    let (resource, value) = match limit {
+        Limit::AddressSpace(bytes) => (libc::RLIMIT_AS, bytes),
+        Limit::CpuSeconds(seconds) => (libc::RLIMIT_CPU, seconds),
+        Limit::FileSize(bytes) => (libc::RLIMIT_FSIZE, bytes),
+        Limit::OpenFiles(descriptors) => (libc::RLIMIT_NOFILE, descriptors),
+        Limit::CoreSize(bytes) => (libc::RLIMIT_CORE, bytes),
+    };
+    // Beyond the soft limit of processor time comes a signal that names the reason, at the hard one only SIGKILL.
+    let grace = u64::from(resource == libc::RLIMIT_CPU);
+    let mut current = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls get a pointer to a valid rlimit.
+    unsafe {
+        check(libc::getrlimit(resource, &mut current))?;
+        let soft = value.min(current.rlim_max);
+        let hard = value.saturating_add(grace).min(current.rlim_max);
+        check(libc::setrlimit(resource, &libc::rlimit { rlim_cur: soft, rlim_max: hard }))
+    }
+}
+
+/// Makes writing past the limit of file size an error of that write, where it would be the end of the process.
+pub fn survive_file_size_limit() -> io::Result<()> {
+    // SAFETY: SIG_IGN is a valid disposition.
+    if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Keeps the allocator from reserving address space for every thread, which counts towards [`Limit::AddressSpace`].
+pub fn share_heaps() {
+    // SAFETY: sets a parameter of the allocator, before threads exist.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, 2) };
+}
+
+/// Ends the process when its standard input does. Nothing else may read standard input afterwards.
+pub fn watch_stdin() -> io::Result<()> {
+    let watch = || {
+        let mut scratch = [0; 256];
+        let mut stdin = io::stdin().lock();
+        loop {
+            match stdin.read(&mut scratch) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        tracing::debug!("standard input ended: the parent is gone or done with this process");
+        process::exit(ORPHANED);
+    };
+    thread::Builder::new().name("stdin".into()).spawn(watch).map(drop)
+}
+
+/// Ends the process after so much wall-clock time, with `last_words` on the way.
+pub fn watch_clock(limit: Duration, last_words: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let watch = move || {
+        thread::sleep(limit);
+        last_words();
+        process::exit(OUT_OF_TIME);
+    };
+    thread::Builder::new().name("clock".into()).spawn(watch).map(drop)
+}
+
+/// Whether the other side has closed a socket or pipe, without reading from it.
+pub fn hung_up(descriptor: &impl AsRawFd) -> bool {
+    let mut poll = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: a pointer to one valid pollfd.
+    let ready = unsafe { libc::poll(&mut poll, 1, 0) };
+    ready > 0 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+}
+
+/// Id of the user this process acts as.
+pub fn user_id() -> u32 {
+    // SAFETY: geteuid cannot fail and reads no memory.
+    unsafe { libc::geteuid() }
+}
+
+/// Gives what was standard output, and makes the standard output of libraries that print go to standard error.
+pub fn take_stdout() -> io::Result<File> {
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
+    // SAFETY: both descriptors are open; what had the second one is flushed and owns no buffer of ours.
+    if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(output.into())
+}
+
+fn check(status: libc::c_int) -> io::Result<()> {
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
