@@ -6,9 +6,10 @@ use crate::condition::{Node, TagsTest, Test};
 use crate::error::{FilterError, Result, member};
 use crate::key::Key;
 use crate::operator::Operator;
-use crate::{Filter, MAX_CONDITIONS, MAX_DEPTH, test, value};
+use crate::{Filter, MAX_CONDITIONS, MAX_DEPTH, operand, value};
 
-const FORMS: &str = r#"Write {"key": value, ...} or {"operator": "and", "conditions": [{"key": ..., "operator": ..., "value": ...}, ...]}."#;
+const FORMS: &str = "Write {\"key\": value, ...} or {\"operator\": \"and\", \"conditions\": [{\"key\": ..., \
+                     \"operator\": ..., \"value\": ...}, ...]}.";
 
 /// Reads a filter. JSON `null` and `{}` restrict nothing.
 pub fn parse(filter: &Value) -> Result<Filter> {
@@ -34,7 +35,7 @@ fn containment(members: &Map<String, Value>) -> Result<Node> {
                 continue;
             }
             Key::Tags if !given.is_null() => Test::Tags(TagsTest::AllOf(value::texts(given, name)?)),
-            column => test::of(column, Operator::Equals, "eq", given, name)?,
+            column => operand::of(column, Operator::Equals, "eq", given, name)?,
         };
         nodes.push(Node::Holds(node));
     }
@@ -127,7 +128,7 @@ impl Groups {
                 ));
             }
         };
-        let test = test::of(key, operator, name, given, &value_path)?;
+        let test = operand::of(key, operator, name, given, &value_path)?;
         Ok(if negated { Node::Not(test) } else { Node::Holds(test) })
     }
 }

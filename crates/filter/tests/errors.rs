@@ -1,5 +1,7 @@
 //! What is refused, where the error points, and what it says.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use rag_filter::{MAX_CONDITIONS, MAX_DEPTH, parse};
 use serde_json::{Value, json};
 

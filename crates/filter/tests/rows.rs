@@ -5,6 +5,8 @@
 //! PGHOST=... PGUSER=... PGDATABASE=... cargo test --release -p rag-filter --test rows -- --ignored
 //! ```
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 

@@ -1,5 +1,7 @@
 //! What every statement must be, whatever the filter: numbered without gaps, cast, and free of the user's text.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use proptest::prelude::*;
 use rag_filter::{Param, parse};
 use serde_json::{Map, Value, json};
