@@ -10,7 +10,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use rag_filter::{Param, Sql, parse};
+use rag_filter::{MAX_CONDITIONS, MAX_DEPTH, Param, Sql, parse};
 use serde_json::{Value, json};
 
 const ROWS: &str = r#"
@@ -202,6 +202,15 @@ fn every_operator_returns_the_rows_it_promises() {
         .collect();
     assert_eq!(answers.len(), cases.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL server"]
+fn the_largest_filter_is_answered() {
+    let condition = json!({"key": "date", "operator": "after", "value": "2000-01-01"});
+    let conditions: Vec<Value> = vec![condition; MAX_CONDITIONS];
+    let filter = (1..MAX_DEPTH).fold(json!({"conditions": conditions}), |inner, _| json!({"conditions": [inner]}));
+    assert_eq!(psql(&(ROWS.to_owned() + &query(0, &parse(&filter).unwrap().to_sql(1)))), ["1 6"]);
 }
 
 /// The parser of a filter's timestamps, the pattern for a row's, and PostgreSQL's cast agree: what one accepts, all do.
