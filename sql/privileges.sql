@@ -1,0 +1,36 @@
+-- Comments on the functions, and who may do what. Nothing is granted to PUBLIC but the vector type and its operators.
+
+DO $$
+DECLARE
+    what record;
+BEGIN
+    FOR what IN
+        SELECT p.oid::regprocedure AS signature, c.comment, c.readers
+        FROM (VALUES
+            ('rag_create_collection', false, 'makes a collection: a named set of documents that are searched together'),
+            ('rag_drop_collection', false, 'drops a collection with its documents'),
+            ('rag_collection_status', true, 'what a collection holds and how large it is'),
+            ('rag_stats', true, 'counts of a collection as JSON'),
+            ('rag_create_source', false, 'makes a source: where documents of a collection come from'),
+            ('rag_drop_source', false, 'drops a source; its documents stay unless keep_documents is false'),
+            ('rag_sync', false, 'indexes what a source has now; returns the id of the run'),
+            ('rag_add_document', false, 'indexes one document, replacing what was stored under its uri'),
+            ('rag_remove_document', false, 'removes one document; false where there is none'),
+            ('rag_split', true, 'shows how a text is cut into chunks'),
+            ('rag_embed', true, 'the embedding of a text, or of each of several'),
+            ('rag_search', true, 'finds the chunks of a collection that answer a query, best first'),
+            ('rag_pgvector_casts', false, 'creates the casts between rag.vector and pgvector''s vector; false where pgvector is not installed')
+        ) AS c (name, readers, comment)
+        JOIN pg_catalog.pg_proc p ON p.proname = c.name AND p.pronamespace = '@extschema@'::regnamespace
+        JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+        JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'rag'
+    LOOP
+        EXECUTE format('COMMENT ON FUNCTION %s IS %L', what.signature, what.comment);
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', what.signature);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', what.signature,
+            CASE WHEN what.readers THEN 'rag_reader' ELSE 'rag_admin' END);
+    END LOOP;
+END $$;
+
+GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
+    rag.sources, rag.runs, rag.progress TO rag_reader;

@@ -1,0 +1,96 @@
+//! Collections: create, drop, look at.
+
+use pgrx::{JsonB, datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+
+use crate::{
+    catalog::{
+        chunks,
+        collections::{self, Collection, NewCollection},
+        name::Name,
+        roles,
+    },
+    error::Error,
+};
+
+#[pg_extern]
+fn rag_create_collection(
+    name: &str,
+    retriever: pgrx::default!(&str, "'default'"),
+    chunk_size: pgrx::default!(Option<i32>, "NULL"),
+    chunk_overlap: pgrx::default!(Option<i32>, "NULL"),
+    metadata_whitelist: pgrx::default!(Option<Vec<String>>, "NULL"),
+    description: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<(), ErrorReport> {
+    roles::require_admin("create a collection")?;
+    let name = Name::parse("collection", name)?;
+    collections::checked_splitting(chunk_size, chunk_overlap)?;
+    let new = NewCollection { name: &name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description };
+    Ok(collections::create(new)?)
+}
+
+#[pg_extern]
+fn rag_drop_collection(name: &str, if_exists: pgrx::default!(bool, "false")) -> Result<(), ErrorReport> {
+    roles::require_admin("drop a collection")?;
+    match Collection::find(name)? {
+        Some(collection) => Ok(collections::drop(&collection)?),
+        None if if_exists => {
+            pgrx::notice!("collection \"{name}\" does not exist, skipping");
+            Ok(())
+        }
+        None => Err(Collection::get(name).err().unwrap_or_else(|| Error::internal("unreachable")).into()),
+    }
+}
+
+#[pg_extern(stable)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_collection_status(
+    name: &str,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(has_index, bool),
+            name!(document_count, i64),
+            name!(chunk_count, i64),
+            name!(embedding_dimension, Option<i32>),
+            name!(index_type, String),
+            name!(created_at, TimestampWithTimeZone),
+            name!(updated_at, TimestampWithTimeZone),
+            name!(total_size_bytes, i64),
+            name!(table_bytes, i64),
+            name!(index_bytes, i64),
+            name!(state, String),
+            name!(detail, Option<String>),
+        ),
+    >,
+    ErrorReport,
+> {
+    let s = collections::status(&Collection::get(name)?)?;
+    Ok(TableIterator::once((
+        false,
+        s.documents,
+        s.chunks,
+        s.dimensions,
+        "flat".to_string(),
+        s.created_at,
+        s.updated_at,
+        s.table_bytes + s.index_bytes,
+        s.table_bytes,
+        s.index_bytes,
+        if s.errors == 0 { "ready" } else { "degraded" }.to_string(),
+        (s.errors > 0)
+            .then(|| format!("{} of {} documents could not be indexed; rag.documents says why", s.errors, s.documents)),
+    )))
+}
+
+#[pg_extern(stable)]
+fn rag_stats(collection: pgrx::default!(&str, "'default'")) -> Result<JsonB, ErrorReport> {
+    let collection = Collection::get(collection)?;
+    let (chunks, items) = chunks::counts(collection.name.as_str())?;
+    Ok(JsonB(serde_json::json!({
+        "total_chunks": chunks,
+        "unique_knowledge_items": items,
+        "collection_name": collection.name.as_str(),
+        "embedding_model": collection.model.map(|m| m.name),
+    })))
+}

@@ -1,0 +1,183 @@
+//! Documents put in directly, and the splitter for a look at what it does.
+
+use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use rag_protocol::{
+    embed::Priority,
+    identity::DocumentId,
+    ingest::{DocumentType, Title},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    catalog::{
+        chunks,
+        collections::{self, Collection},
+        documents, roles,
+    },
+    engine::client::{Client, with_client},
+    error::Error,
+    indexing::{Attributes, PreparedDocument, Stored},
+    settings,
+};
+
+fn document_type(name: &str) -> Result<DocumentType, Error> {
+    DocumentType::parse(name).ok_or_else(|| {
+        let names: Vec<_> = DocumentType::ALL.iter().map(|t| t.name()).collect();
+        Error::invalid_parameter(format!("unknown document_type \"{name}\""))
+            .hint(format!("Types: {}.", names.join(", ")))
+    })
+}
+
+/// What `rag_add_document` is given.
+struct NewDocument {
+    content: String,
+    uri: String,
+    title: Option<String>,
+    document_type: DocumentType,
+    attributes: Attributes,
+    metadata: Map<String, Value>,
+}
+
+impl NewDocument {
+    /// Extracts, splits, embeds and stores it, in the present transaction.
+    fn index(self, client: &mut Client, id: DocumentId, collection: &Collection) -> Result<(String, Stored), Error> {
+        let model = settings::model(None)?;
+        let (info, mut content, text) =
+            client.prepare(&model, self.document_type, collection.splitting, self.content.as_bytes())?;
+        collection.check_model(&info)?;
+        if let Some(title) = self.title {
+            content.title = Title { text: title, own: true };
+        }
+        content.metadata.extend(self.metadata);
+        let content_hash = content.content_hash.clone();
+        let document = PreparedDocument {
+            id,
+            source: None,
+            uri: self.uri,
+            raw_hash: None,
+            text,
+            content,
+            attributes: self.attributes,
+        };
+        let texts = document.texts(&info)?;
+        let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
+        let mut embeddings = chunks::stored_embeddings(&keys)?;
+        let (mut missing, mut wanted) = (vec![], vec![]);
+        for (key, text) in texts {
+            if !embeddings.contains_key(&key) && !missing.contains(&key) {
+                missing.push(key);
+                wanted.push(text);
+            }
+        }
+        if !wanted.is_empty() {
+            let answer = client.embed(&model, Priority::Bulk, wanted)?;
+            embeddings.extend(missing.into_iter().zip(answer.vectors));
+        }
+        Ok((content_hash, document.store(collection, &info, &embeddings)?))
+    }
+}
+
+#[pg_extern]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
+fn rag_add_document(
+    content: &str,
+    uri: &str,
+    title: pgrx::default!(Option<&str>, "NULL"),
+    document_type: pgrx::default!(&str, "'markdown'"),
+    category: pgrx::default!(Option<&str>, "NULL"),
+    tags: pgrx::default!(Option<Vec<String>>, "NULL"),
+    knowledge_id: pgrx::default!(Option<i64>, "NULL"),
+    metadata: pgrx::default!(Option<JsonB>, "NULL"),
+    collection: pgrx::default!(&str, "'default'"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(success, bool),
+            name!(document_id, Uuid),
+            name!(chunks_indexed, i32),
+            name!(content_hash, Option<String>),
+            name!(error, Option<String>),
+        ),
+    >,
+    ErrorReport,
+> {
+    roles::require_admin("add a document")?;
+    let document_type = self::document_type(document_type)?;
+    if uri.trim().is_empty() {
+        return Err(Error::invalid_parameter("uri must not be empty").into());
+    }
+    let title = match title.map(str::trim) {
+        Some("") => return Err(Error::invalid_parameter("title must not be empty").hint("Leave it NULL.").into()),
+        Some(title) if title.chars().count() > MAX_TITLE => {
+            return Err(Error::invalid_parameter(format!("title must have at most {MAX_TITLE} characters")).into());
+        }
+        title => title.map(String::from),
+    };
+    let metadata = match metadata.map(|json| json.0) {
+        None => Map::new(),
+        Some(Value::Object(map)) => map,
+        Some(_) => return Err(Error::invalid_parameter("metadata must be a JSON object").into()),
+    };
+    let collection = Collection::get(collection)?;
+    let id = DocumentId::derive(collection.name.as_str(), None, uri);
+    let new = NewDocument {
+        content: content.to_string(),
+        uri: uri.to_string(),
+        title,
+        document_type,
+        attributes: Attributes { knowledge_id, category: category.map(String::from), tags },
+        metadata,
+    };
+    let row = match with_client(|client| new.index(client, id, &collection)) {
+        Ok((content_hash, stored)) => (true, stored.chunks as i32, Some(content_hash), None),
+        Err(error) if is_about_content(&error) => {
+            documents::fail(id, collection.name.as_str(), None, uri, document_type.name(), &error.message)?;
+            (false, 0, None, Some(error.message))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(TableIterator::once((row.0, crate::catalog::uuid(id.0), row.1, row.2, row.3)))
+}
+
+/// Most characters of a title, as for those that are found in documents: it goes before every chunk.
+const MAX_TITLE: usize = 200;
+
+/// Whether an error says that this content cannot be indexed, rather than that nothing can be now.
+fn is_about_content(error: &Error) -> bool {
+    error.code == pgrx::PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
+}
+
+#[pg_extern]
+fn rag_remove_document(document_id: Uuid) -> Result<bool, ErrorReport> {
+    roles::require_admin("remove a document")?;
+    let Some(collection) = documents::collection_of(document_id)? else { return Ok(false) };
+    let id = DocumentId(uuid::Uuid::from_bytes(*document_id.as_bytes()));
+    Ok(documents::delete(&collection, &[id])? > 0)
+}
+
+#[pg_extern(stable, parallel_restricted)]
+fn rag_split(
+    content: &str,
+    document_type: pgrx::default!(&str, "'markdown'"),
+    chunk_size: pgrx::default!(i32, "1000"),
+    chunk_overlap: pgrx::default!(i32, "200"),
+) -> Result<
+    TableIterator<'static, (name!(chunk_index, i32), name!(start_index, i32), name!(content, String))>,
+    ErrorReport,
+> {
+    let document_type = self::document_type(document_type)?;
+    let splitting = collections::checked_splitting(Some(chunk_size), Some(chunk_overlap))?;
+    let model = settings::model(None)?;
+    let (_, split, text) = with_client(|client| client.prepare(&model, document_type, splitting, content.as_bytes()))?;
+    let rows: Vec<_> = split
+        .chunks
+        .iter()
+        .enumerate()
+        .map(|(i, chunk)| {
+            let piece = text.get(chunk.byte_start..chunk.byte_start + chunk.byte_len).unwrap_or_default();
+            (i as i32, chunk.start_index as i32, piece.to_string())
+        })
+        .collect();
+    Ok(TableIterator::new(rows))
+}

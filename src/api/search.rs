@@ -1,0 +1,89 @@
+//! `rag_search`.
+#![allow(unsafe_code)] // asks in which schema the function itself is
+
+use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
+
+use crate::{
+    retrieval::{self, Hit, Request},
+    types::vector::Vector,
+};
+
+#[pg_extern(stable, parallel_restricted, cost = 100000)]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
+fn rag_search(
+    query: Option<&str>,
+    collection: pgrx::default!(&str, "'default'"),
+    top_k: pgrx::default!(i32, "5"),
+    mode: pgrx::default!(&str, "'vector'"),
+    filter: pgrx::default!(Option<JsonB>, "NULL"),
+    score_threshold: pgrx::default!(Option<f64>, "NULL"),
+    query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(rank, i32),
+            name!(score, f64),
+            name!(content, String),
+            name!(title, Option<String>),
+            name!(uri, String),
+            name!(chunk_index, i32),
+            name!(start_index, i32),
+            name!(source, Option<String>),
+            name!(document_id, Uuid),
+            name!(knowledge_id, Option<i64>),
+            name!(chunk_id, Uuid),
+            name!(metadata, JsonB),
+            name!(vector_score, Option<f64>),
+            name!(keyword_score, Option<f64>),
+            name!(vector_rank, Option<i32>),
+            name!(keyword_rank, Option<i32>),
+            name!(citation, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    let request = Request::new(query, collection, top_k, mode, filter, score_threshold, query_embedding)?;
+    let hits = retrieval::search(request, &own_schema(fcinfo))?;
+    Ok(TableIterator::new(hits.into_iter().map(|hit| {
+        let citation = citation(&hit);
+        (
+            hit.rank,
+            hit.score,
+            hit.content,
+            hit.title,
+            hit.uri,
+            hit.chunk_index,
+            hit.start_index,
+            hit.source,
+            hit.document_id,
+            hit.knowledge_id,
+            hit.chunk_id,
+            hit.metadata,
+            Some(hit.score),
+            None,
+            Some(hit.rank),
+            None,
+            citation,
+        )
+    })))
+}
+
+/// `[1] Key rotation (file:///srv/docs/keys.md)`
+fn citation(hit: &Hit) -> String {
+    match &hit.title {
+        Some(title) => format!("[{}] {title} ({})", hit.rank, hit.uri),
+        None => format!("[{}] {}", hit.rank, hit.uri),
+    }
+}
+
+/// The schema of the function that is running, which is that of the operators too, as it is written in a statement.
+fn own_schema(fcinfo: pg_sys::FunctionCallInfo) -> String {
+    // SAFETY: the call information of the running function; the name is copied.
+    let name = unsafe {
+        let schema = pg_sys::get_func_namespace((*(*fcinfo).flinfo).fn_oid);
+        std::ffi::CStr::from_ptr(pg_sys::get_namespace_name(schema)).to_string_lossy().into_owned()
+    };
+    pgrx::spi::quote_identifier(name)
+}

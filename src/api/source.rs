@@ -1,0 +1,117 @@
+//! Sources: create, drop, sync.
+
+use pgrx::{JsonB, datum::Interval, pg_extern, pg_sys::panic::ErrorReport};
+use rag_protocol::spec::SourceSpec;
+
+use crate::{
+    catalog::{
+        collections::Collection,
+        documents,
+        name::Name,
+        roles, runs,
+        sources::{self, Source},
+    },
+    error::Error,
+    workers::runner,
+};
+
+#[pg_extern]
+fn rag_create_source(
+    name: &str,
+    kind: &str,
+    spec: JsonB,
+    collection: pgrx::default!(&str, "'default'"),
+    timeout: pgrx::default!(Interval, "'1 hour'"),
+) -> Result<(), ErrorReport> {
+    roles::require_admin("create a source")?;
+    let name = Name::parse("source", name)?;
+    let parsed =
+        SourceSpec::parse(kind, &spec.0).map_err(|p| Error::invalid_spec(&format!("source \"{name}\""), &p))?;
+    let collection = Collection::get(collection)?;
+    if timeout.as_micros() < 1_000_000 {
+        return Err(Error::invalid_parameter("timeout must be at least 1 second").into());
+    }
+    let owner = roles::current();
+    runner::check_rights(&parsed, owner)?;
+    Ok(sources::create(&name, kind, spec, collection.name.as_str(), owner, timeout)?)
+}
+
+#[pg_extern]
+fn rag_drop_source(
+    name: &str,
+    keep_documents: pgrx::default!(bool, "true"),
+    if_exists: pgrx::default!(bool, "false"),
+) -> Result<(), ErrorReport> {
+    roles::require_admin("drop a source")?;
+    let Some(source) = Source::find(name)? else {
+        if if_exists {
+            pgrx::notice!("source \"{name}\" does not exist, skipping");
+            return Ok(());
+        }
+        return Err(Source::get(name).err().unwrap_or_else(|| Error::internal("unreachable")).into());
+    };
+    sources::drop(&source.name)?;
+    if !keep_documents {
+        let ids = documents::of_source(&source.collection, source.name.as_str())?;
+        documents::delete(&source.collection, &ids)?;
+    }
+    Ok(())
+}
+
+#[pg_extern]
+fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, ErrorReport> {
+    roles::require_admin("sync a source")?;
+    let source = Source::get(name)?;
+    if source.uncommitted {
+        return Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+            format!("source \"{name}\" was made or changed in this transaction and is not committed"),
+        )
+        .detail("The run is another process's, which sees only what is committed.")
+        .hint("COMMIT first, then call rag_sync.")
+        .into());
+    }
+    if runner::lock_source(&source.name)? {
+        runner::unlock_source(&source.name)?;
+    } else {
+        return Err(Error::in_use(format!("source \"{name}\" is being synced by another session"))
+            .hint("rag.progress shows how far it is.")
+            .into());
+    }
+    let run_id = runs::next_id()?;
+    let worker = runner::start(&source.name, run_id)?;
+    if wait {
+        let status = runner::wait_for(&worker, &source.name, run_id, |status| tell_progress(name, status))?;
+        tell_end(name, run_id, status)?;
+    }
+    Ok(run_id)
+}
+
+fn tell_progress(source: &str, status: &runs::Status) {
+    let counts = &status.counts;
+    let total = counts.total.map_or_else(String::new, |total| format!(" of {total}"));
+    pgrx::notice!("{source}: {}{total} documents done, {} chunks written", counts.done(), counts.chunks_written);
+}
+
+/// Says what the run did. A failed run is an error of the command that waited for it.
+fn tell_end(source: &str, run_id: i64, status: runs::Status) -> Result<(), Error> {
+    if let Some(error) = status.error {
+        let context = format!("Run {run_id} of source \"{source}\" failed.");
+        let detail = error.detail.as_ref().map_or_else(|| context.clone(), |detail| format!("{context} {detail}"));
+        return Err(error.detail(detail));
+    }
+    let c = status.counts;
+    pgrx::notice!(
+        "{source}: {} added, {} updated, {} deleted, {} unchanged; {} chunks written, {} of them embedded anew",
+        c.added,
+        c.updated,
+        c.deleted,
+        c.unchanged,
+        c.chunks_written,
+        c.chunks_embedded
+    );
+    if c.failed > 0 {
+        pgrx::warning!("{source}: {} documents could not be indexed; see rag.run_errors", c.failed);
+    }
+    Ok(())
+}

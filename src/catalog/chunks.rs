@@ -1,0 +1,80 @@
+//! `rag.chunks`: pieces of documents with their embeddings.
+
+use std::collections::HashMap;
+
+use rag_protocol::identity::EmbeddingKey;
+
+use super::{as_owner, execute, query, uuid};
+use crate::{error::Error, indexing::StoredDocument, types::vector::OwnedVector};
+
+/// The embeddings that are stored already, in any collection, among those that `keys` ask for.
+pub fn stored_embeddings(keys: &[EmbeddingKey]) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+    if keys.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let wanted: Vec<pgrx::Uuid> = keys.iter().map(|key| uuid(key.0)).collect();
+    let found = as_owner(|| {
+        query(
+            "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks WHERE embedding_key = ANY ($1)",
+            &[wanted.into()],
+            |row| {
+                let key = EmbeddingKey(uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes()));
+                Ok((key, Vec::from(row.required::<OwnedVector>(2)?)))
+            },
+        )
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+/// Puts a document's chunks in the place of those it had. Runs as the extension's owner.
+pub fn replace(document: &StoredDocument<'_>) -> Result<(), Error> {
+    delete(document.collection, &[document.id])?;
+    let chunks = &document.chunks;
+    let metadata = pgrx::JsonB(serde_json::Value::Object(document.chunk_metadata.clone()));
+    execute(
+        "INSERT INTO rag.chunks (collection, source, uri, title, document_id, knowledge_id, document_type, category, tags,
+                                 metadata, fetched_at, indexed_at,
+                                 chunk_id, chunk_index, start_index, content, embedding_key, embedding)
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.now(), pg_catalog.now(), c.*
+         FROM pg_catalog.unnest($11::pg_catalog.uuid[], $12::pg_catalog.int4[], $13::pg_catalog.int4[],
+                                $14::pg_catalog.text[], $15::pg_catalog.uuid[], $16::rag.vector[]) AS c",
+        &[
+            document.collection.into(),
+            document.source.into(),
+            document.uri.into(),
+            document.title.into(),
+            uuid(document.id.0).into(),
+            document.attributes.knowledge_id.into(),
+            document.document_type.into(),
+            document.attributes.category.as_deref().into(),
+            document.attributes.tags.clone().into(),
+            metadata.into(),
+            chunks.iter().map(|c| uuid(c.id.0)).collect::<Vec<_>>().into(),
+            (0..chunks.len() as i32).collect::<Vec<_>>().into(),
+            chunks.iter().map(|c| c.start_index as i32).collect::<Vec<_>>().into(),
+            chunks.iter().map(|c| c.content).collect::<Vec<_>>().into(),
+            chunks.iter().map(|c| uuid(c.key.0)).collect::<Vec<_>>().into(),
+            chunks.iter().map(|c| c.embedding.clone()).collect::<Vec<_>>().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Deletes the chunks of some documents. Runs as the extension's owner.
+pub fn delete(collection: &str, documents: &[rag_protocol::identity::DocumentId]) -> Result<usize, Error> {
+    let ids: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(id.0)).collect();
+    execute("DELETE FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2)", &[collection.into(), ids.into()])
+}
+
+/// Chunks of a collection, and those documents among them that have a knowledge_id.
+pub fn counts(collection: &str) -> Result<(i64, i64), Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT coalesce(knowledge_id::pg_catalog.text, document_id::pg_catalog.text))
+             FROM rag.chunks WHERE collection = $1",
+            &[collection.into()],
+            |row| Ok((row.required(1)?, row.required(2)?)),
+        )
+    })?;
+    Ok(found.into_iter().next().unwrap_or((0, 0)))
+}

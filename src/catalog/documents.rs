@@ -1,0 +1,110 @@
+//! `rag.documents`: what is stored of each document, text included.
+
+use std::collections::HashMap;
+
+use rag_protocol::identity::DocumentId;
+
+use super::{as_owner, chunks, execute, query, uuid};
+use crate::{error::Error, indexing::StoredDocument};
+
+/// `uri -> raw_hash` of the documents of a source that are indexed as `chunking` says.
+pub fn unchanged_if_same(collection: &str, source: &str, chunking: &str) -> Result<HashMap<String, String>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT uri, raw_hash FROM rag.documents
+             WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active' AND raw_hash IS NOT NULL",
+            &[collection.into(), source.into(), chunking.into()],
+            |row| Ok((row.required(1)?, row.required(2)?)),
+        )
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+/// Ids of all documents of a source.
+pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT document_id FROM rag.documents WHERE collection = $1 AND source = $2",
+            &[collection.into(), source.into()],
+            |row| Ok(DocumentId(uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes()))),
+        )
+    })
+}
+
+/// Puts a document and its chunks in the place of what was stored under its id; whether it is new.
+pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
+    as_owner(|| {
+        chunks::replace(document)?;
+        let inserted = query(
+            "INSERT INTO rag.documents AS d (document_id, collection, source, uri, title, knowledge_id, document_type,
+                                        category, tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
+                                        own_title, fetched_at, indexed_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15, $16,
+                     pg_catalog.now(), pg_catalog.now())
+             ON CONFLICT (document_id) DO UPDATE SET
+                 title = excluded.title, knowledge_id = excluded.knowledge_id, document_type = excluded.document_type,
+                 category = excluded.category, tags = excluded.tags, status = 'active', error = NULL,
+                 content_hash = excluded.content_hash, content = excluded.content, chunk_count = excluded.chunk_count,
+                 metadata = excluded.metadata, raw_hash = excluded.raw_hash, chunking = excluded.chunking,
+                 own_title = excluded.own_title, fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
+             RETURNING d.xmax = 0",
+            &[
+                uuid(document.id.0).into(),
+                document.collection.into(),
+                document.source.into(),
+                document.uri.into(),
+                document.title.into(),
+                document.attributes.knowledge_id.into(),
+                document.document_type.into(),
+                document.attributes.category.as_deref().into(),
+                document.attributes.tags.clone().into(),
+                document.content_hash.into(),
+                document.text.into(),
+                (document.chunks.len() as i32).into(),
+                pgrx::JsonB(serde_json::Value::Object(document.metadata.clone())).into(),
+                document.raw_hash.into(),
+                document.chunking.into(),
+                document.own_title.into(),
+            ],
+            |row| row.required(1),
+        )?;
+        Ok(inserted.into_iter().next().unwrap_or(false))
+    })
+}
+
+/// Notes that a document could not be indexed. What was indexed of it before stays; only status and error change.
+pub fn fail(
+    id: DocumentId,
+    collection: &str,
+    source: Option<&str>,
+    uri: &str,
+    document_type: &str,
+    error: &str,
+) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "INSERT INTO rag.documents (document_id, collection, source, uri, document_type, status, error)
+             VALUES ($1, $2, $3, $4, $5, 'error', $6)
+             ON CONFLICT (document_id) DO UPDATE SET status = 'error', error = excluded.error",
+            &[uuid(id.0).into(), collection.into(), source.into(), uri.into(), document_type.into(), error.into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// Deletes documents with their chunks; how many there were.
+pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
+    as_owner(|| {
+        chunks::delete(collection, ids)?;
+        let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
+        execute("DELETE FROM rag.documents WHERE document_id = ANY ($1)", &[ids.into()])
+    })
+}
+
+/// The collection that a document is in.
+pub fn collection_of(id: pgrx::Uuid) -> Result<Option<String>, Error> {
+    let found = as_owner(|| {
+        query("SELECT collection FROM rag.documents WHERE document_id = $1", &[id.into()], |row| row.required(1))
+    })?;
+    Ok(found.into_iter().next())
+}

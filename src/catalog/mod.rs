@@ -1,0 +1,161 @@
+//! The tables of schema `rag`: typed rows and the statements on them, a file per table.
+//!
+//! Statements run with a pinned `search_path`, and, since nobody but the extension's functions may write its tables, as
+//! the extension's owner ([`as_owner`]). Who may call those functions is checked before, in [`crate::api`].
+#![allow(unsafe_code)] // user ids, the GUC stack and the system caches
+
+pub mod chunks;
+pub mod collections;
+pub mod documents;
+pub mod name;
+pub mod roles;
+pub mod runs;
+pub mod sources;
+
+use std::ffi::CStr;
+
+use pgrx::{
+    IntoDatum, PgSqlErrorCode, Spi,
+    datum::DatumWithOid,
+    pg_sys,
+    spi::{SpiHeapTupleData, SpiTupleTable},
+};
+
+use crate::error::Error;
+
+/// Runs `f` with the rights of the extension's owner and a pinned search_path.
+///
+/// An ERROR in between aborts the (sub)transaction, which restores both.
+pub fn as_owner<R>(f: impl FnOnce() -> R) -> R {
+    let owner = owner();
+    // SAFETY: the pair of calls that Postgres itself uses to change the current user for a while.
+    unsafe {
+        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
+        let result = pinned(f);
+        pg_sys::SetUserIdAndSecContext(user, context);
+        result
+    }
+}
+
+/// Runs `f` with the caller's rights and a search_path in which nobody can put anything.
+pub fn pinned<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the GUC nesting level that a function with SET search_path has.
+    unsafe {
+        let level = pg_sys::NewGUCNestLevel();
+        pg_sys::set_config_option(
+            c"search_path".as_ptr(),
+            c"pg_catalog, pg_temp".as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_SAVE,
+            true,
+            0,
+            false,
+        );
+        let result = f();
+        pg_sys::AtEOXact_GUC(false, level);
+        result
+    }
+}
+
+/// The OID of a type in schema `rag`.
+pub fn type_oid(name: &CStr) -> pg_sys::Oid {
+    // SAFETY: a system-cache look-up by (name, namespace).
+    unsafe {
+        pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::TYPENAMENSP as i32,
+            pg_sys::Anum_pg_type_oid as _,
+            name.as_ptr().into(),
+            schema().into(),
+            pg_sys::Datum::null(),
+            pg_sys::Datum::null(),
+        )
+    }
+}
+
+/// The OID of schema `rag`; the functions that ask exist only where it does.
+fn schema() -> pg_sys::Oid {
+    // SAFETY: a system-cache look-up.
+    unsafe { pg_sys::get_namespace_oid(c"rag".as_ptr(), false) }
+}
+
+/// The extension's owner: CREATE EXTENSION made the schema as that role.
+fn owner() -> pg_sys::Oid {
+    // SAFETY: the tuple is read before it is released.
+    unsafe {
+        let id = pg_sys::SysCacheIdentifier::NAMESPACEOID as i32;
+        let tuple = pg_sys::SearchSysCache1(id, schema().into());
+        if tuple.is_null() {
+            Error::internal("schema rag has vanished").raise();
+        }
+        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_namespace>()).nspowner;
+        pg_sys::ReleaseSysCache(tuple);
+        owner
+    }
+}
+
+/// Runs one statement; the number of rows it touched.
+fn execute(statement: &str, args: &[DatumWithOid<'_>]) -> Result<usize, Error> {
+    Ok(Spi::connect_mut(|client| client.update(statement, None, args).map(|table| table.len()))?)
+}
+
+/// Runs one statement and reads each row of its result. A statement sees what the transaction did before it.
+fn query<T>(
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+    mut read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    Spi::connect_mut(|client| {
+        let table: SpiTupleTable<'_> = client.update(statement, None, args)?;
+        table.into_iter().map(|tuple| read(Row(&tuple))).collect()
+    })
+}
+
+/// One row of a result; columns are counted from 1.
+pub struct Row<'a, 'conn>(&'a SpiHeapTupleData<'conn>);
+
+impl Row<'_, '_> {
+    /// A column that may be NULL.
+    pub fn get<T: pgrx::FromDatum + IntoDatum>(&self, column: usize) -> Result<Option<T>, Error> {
+        Ok(self.0.get(column)?)
+    }
+
+    /// A column that is never NULL.
+    pub fn required<T: pgrx::FromDatum + IntoDatum>(&self, column: usize) -> Result<T, Error> {
+        self.get(column)?.ok_or_else(|| Error::null_not_allowed(format!("unexpected NULL in column {column}")))
+    }
+}
+
+/// For retrieval, which writes its own statements and runs them with the caller's rights.
+pub fn query_as_caller<T>(
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+    read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    pinned(|| query(statement, args, read))
+}
+
+/// Turns an ERROR that Postgres raises inside `f` into a value. The transaction must be aborted afterwards.
+pub fn catch<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    let f = std::panic::AssertUnwindSafe(f);
+    pgrx::PgTryBuilder::new(f).catch_others(|error| Err(error.into())).execute()
+}
+
+/// The SQLSTATE of an error as its five characters.
+pub fn sqlstate(code: PgSqlErrorCode) -> String {
+    let mut value = code as i32;
+    (0..5)
+        .map(|_| {
+            let c = char::from((value & 0x3f) as u8 + b'0');
+            value >>= 6;
+            c
+        })
+        .collect()
+}
+
+/// A uuid as Postgres's own type.
+pub fn uuid(id: uuid::Uuid) -> pgrx::Uuid {
+    pgrx::Uuid::from_bytes(*id.as_bytes())
+}

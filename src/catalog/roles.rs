@@ -1,0 +1,54 @@
+//! Who may do what.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use crate::error::Error;
+
+pub const ADMIN: &CStr = c"rag_admin";
+const READ_SERVER_FILES: &CStr = c"pg_read_server_files";
+
+/// The role whose rights the present command has.
+pub fn current() -> pg_sys::Oid {
+    // SAFETY: reads a variable of the session.
+    unsafe { pg_sys::GetUserId() }
+}
+
+/// # Errors
+/// The present role is not a member of `rag_admin`.
+pub fn require_admin(to_do: &str) -> Result<(), Error> {
+    if has_privileges_of(current(), ADMIN) {
+        return Ok(());
+    }
+    Err(Error::permission_denied(format!("permission denied to {to_do}")).hint("Only members of rag_admin may."))
+}
+
+/// # Errors
+/// `role` may not read files of the server's.
+pub fn require_server_files(role: pg_sys::Oid) -> Result<(), Error> {
+    if has_privileges_of(role, READ_SERVER_FILES) {
+        return Ok(());
+    }
+    Err(Error::permission_denied("permission denied to read files of the server")
+        .hint("Only superusers and members of pg_read_server_files may."))
+}
+
+/// # Errors
+/// `role` is not a superuser.
+pub fn require_superuser(role: pg_sys::Oid, to_do: &str) -> Result<(), Error> {
+    // SAFETY: a system-cache look-up.
+    if unsafe { pg_sys::superuser_arg(role) } {
+        return Ok(());
+    }
+    Err(Error::permission_denied(format!("permission denied to {to_do}")).hint("Only superusers may."))
+}
+
+/// Whether `role` may act for `other`, a role by name that exists.
+pub fn has_privileges_of(role: pg_sys::Oid, other: &CStr) -> bool {
+    // SAFETY: system-cache look-ups.
+    unsafe {
+        let other = pg_sys::get_role_oid(other.as_ptr(), true);
+        other != pg_sys::InvalidOid && pg_sys::has_privs_of_role(role, other)
+    }
+}

@@ -1,0 +1,116 @@
+//! `rag.source`: where documents come from.
+
+use std::time::Duration;
+
+use pgrx::pg_sys;
+use rag_protocol::spec::SourceSpec;
+
+use super::{as_owner, execute, name::Name, query};
+use crate::error::Error;
+
+#[derive(Debug, Clone)]
+pub struct Source {
+    pub name: Name,
+    pub spec: SourceSpec,
+    pub collection: String,
+    /// Whose rights its runs have.
+    pub owner: pg_sys::Oid,
+    /// Most time of one run.
+    pub timeout: Duration,
+    /// Counts the changes of its definition.
+    pub generation: i64,
+    /// Made or changed by the present, uncommitted transaction: nobody else can see it yet.
+    pub uncommitted: bool,
+}
+
+impl Source {
+    /// # Errors
+    /// There is no such source.
+    pub fn get(name: &str) -> Result<Self, Error> {
+        Self::find(name)?.ok_or_else(|| {
+            Error::undefined(format!("source \"{name}\" does not exist"))
+                .hint("rag.sources lists them; rag_create_source makes one.")
+        })
+    }
+
+    pub fn find(name: &str) -> Result<Option<Self>, Error> {
+        let found = as_owner(|| {
+            query(
+                "SELECT name, kind, spec, collection, owner::pg_catalog.oid, extract(epoch FROM timeout)::pg_catalog.float8,
+                        generation, xmin
+                 FROM rag.source WHERE name = $1",
+                &[name.into()],
+                |row| {
+                    let kind: String = row.required(2)?;
+                    let spec: pgrx::JsonB = row.required(3)?;
+                    Ok(Self {
+                        name: Name::parse("source", &row.required::<String>(1)?)?,
+                        spec: SourceSpec::parse(&kind, &spec.0)
+                            .map_err(|problems| Error::invalid_spec(&format!("source \"{name}\""), &problems))?,
+                        collection: row.required(4)?,
+                        owner: row.required(5)?,
+                        timeout: Duration::from_secs_f64(row.required::<f64>(6)?.max(0.0)),
+                        generation: row.required(7)?,
+                        uncommitted: is_current_transaction(row.required(8)?),
+                    })
+                },
+            )
+        })?;
+        Ok(found.into_iter().next())
+    }
+}
+
+#[allow(unsafe_code)]
+fn is_current_transaction(xmin: pg_sys::TransactionId) -> bool {
+    // SAFETY: looks at the session's own transaction state.
+    unsafe { pg_sys::TransactionIdIsCurrentTransactionId(xmin) }
+}
+
+/// # Errors
+/// The name is taken.
+pub fn create(
+    name: &Name,
+    kind: &str,
+    spec: pgrx::JsonB,
+    collection: &str,
+    owner: pg_sys::Oid,
+    timeout: pgrx::datum::Interval,
+) -> Result<(), Error> {
+    let made = as_owner(|| {
+        execute(
+            "INSERT INTO rag.source (name, kind, spec, collection, owner, timeout) VALUES ($1, $2, $3, $4, $5, $6)
+             ON CONFLICT DO NOTHING",
+            &[name.as_str().into(), kind.into(), spec.into(), collection.into(), owner.into(), timeout.into()],
+        )
+    })?;
+    if made == 0 {
+        return Err(Error::duplicate(format!("source \"{name}\" already exists")));
+    }
+    Ok(())
+}
+
+/// Deletes a source with its runs; its documents are the caller's business.
+pub fn drop(name: &Name) -> Result<(), Error> {
+    as_owner(|| {
+        for statement in [
+            "DELETE FROM rag.run_errors WHERE source = $1",
+            "DELETE FROM rag.run WHERE source = $1",
+            "DELETE FROM rag.source WHERE name = $1",
+        ] {
+            execute(statement, &[name.as_str().into()])?;
+        }
+        Ok(())
+    })
+}
+
+/// Whether the definition is still the one that a run started with, or is gone.
+pub fn is_current(source: &Source) -> Result<bool, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT 1 FROM rag.source WHERE name = $1 AND generation = $2",
+            &[source.name.as_str().into(), source.generation.into()],
+            |_| Ok(()),
+        )
+    })?;
+    Ok(!found.is_empty())
+}

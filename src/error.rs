@@ -1,0 +1,175 @@
+//! Errors of the extension: one type, and the one mapping from what went wrong to SQLSTATE, DETAIL and HINT.
+
+use pgrx::{PgSqlErrorCode as Code, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
+use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::Problem};
+
+/// What a user is told: a message (lower case, no final stop) with SQLSTATE, and where it helps DETAIL and HINT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    pub code: Code,
+    pub message: String,
+    pub detail: Option<String>,
+    pub hint: Option<String>,
+}
+
+impl Error {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), detail: None, hint: None }
+    }
+
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub fn data_exception(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_DATA_EXCEPTION, message)
+    }
+
+    pub fn invalid_parameter(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_INVALID_PARAMETER_VALUE, message)
+    }
+
+    pub fn invalid_text(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_INVALID_TEXT_REPRESENTATION, message)
+    }
+
+    pub fn out_of_range(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, message)
+    }
+
+    pub fn null_not_allowed(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, message)
+    }
+
+    pub fn limit(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED, message)
+    }
+
+    pub fn undefined(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_UNDEFINED_OBJECT, message)
+    }
+
+    pub fn duplicate(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_DUPLICATE_OBJECT, message)
+    }
+
+    pub fn in_use(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_OBJECT_IN_USE, message)
+    }
+
+    pub fn permission_denied(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_INSUFFICIENT_PRIVILEGE, message)
+    }
+
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message)
+    }
+
+    /// The engine cannot be reached, or went away in the middle.
+    pub fn engine_unavailable(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_CONNECTION_FAILURE, message)
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_INTERNAL_ERROR, message)
+    }
+
+    /// A user's spec with all that is wrong with it in the DETAIL, a line each.
+    pub fn invalid_spec(what: &str, problems: &[Problem]) -> Self {
+        let unsupported = problems.iter().all(|p| p.unsupported);
+        let message = format!("invalid definition of {what}");
+        let error = if unsupported { Self::unsupported(message) } else { Self::invalid_parameter(message) };
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let mut hints: Vec<&str> = vec![];
+        for hint in problems.iter().filter_map(|p| p.hint.as_deref()) {
+            if !hints.contains(&hint) {
+                hints.push(hint);
+            }
+        }
+        let error = error.detail(lines.join("\n"));
+        if hints.is_empty() { error } else { error.hint(hints.join("\n")) }
+    }
+
+    /// Raises it as a Postgres ERROR; the transaction aborts.
+    pub fn raise(self) -> ! {
+        ErrorReport::from(self).report(PgLogLevel::ERROR);
+        unreachable!("an ERROR does not return")
+    }
+}
+
+impl From<Error> for ErrorReport {
+    fn from(error: Error) -> Self {
+        let mut report = Self::new(error.code, error.message, "rag");
+        if let Some(detail) = error.detail {
+            report = report.set_detail(detail);
+        }
+        if let Some(hint) = error.hint {
+            report = report.set_hint(hint);
+        }
+        report
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        let code = match error.kind {
+            ErrorKind::FileNotFound => Code::ERRCODE_UNDEFINED_FILE,
+            ErrorKind::PermissionDenied => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            ErrorKind::WrongFileType => Code::ERRCODE_WRONG_OBJECT_TYPE,
+            ErrorKind::InvalidModel => Code::ERRCODE_CONFIG_FILE_ERROR,
+            ErrorKind::SourceUnavailable => Code::ERRCODE_CONNECTION_FAILURE,
+            ErrorKind::InvalidRequest => Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            ErrorKind::LimitExceeded => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            ErrorKind::Io => Code::ERRCODE_IO_ERROR,
+            ErrorKind::Unsupported => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            ErrorKind::Internal => Code::ERRCODE_INTERNAL_ERROR,
+        };
+        Self { code, message: error.message, detail: error.detail, hint: error.hint }
+    }
+}
+
+impl From<FrameError> for Error {
+    fn from(error: FrameError) -> Self {
+        match error {
+            FrameError::TooLarge(_) => Self::limit(error.to_string()),
+            _ => Self::new(Code::ERRCODE_PROTOCOL_VIOLATION, "rag-engine answered something that is not understood")
+                .detail(error.to_string())
+                .hint("rag.so and rag-engine must be of the same version; install both again and restart the server."),
+        }
+    }
+}
+
+impl From<pgrx::spi::Error> for Error {
+    fn from(error: pgrx::spi::Error) -> Self {
+        Self::internal(format!("a statement on the catalog failed: {error}"))
+    }
+}
+
+impl From<pgrx::pg_sys::panic::CaughtError> for Error {
+    fn from(error: pgrx::pg_sys::panic::CaughtError) -> Self {
+        use pgrx::pg_sys::panic::CaughtError::{ErrorReport, PostgresError, RustPanic};
+        let (PostgresError(report) | ErrorReport(report) | RustPanic { ereport: report, .. }) = error;
+        Self {
+            code: report.sql_error_code(),
+            message: report.message().to_string(),
+            detail: report.detail().map(String::from),
+            hint: report.hint().map(String::from),
+        }
+    }
+}

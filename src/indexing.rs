@@ -1,0 +1,148 @@
+//! From a document's content to what is stored of it: ids, the texts to embed, the rows.
+//!
+//! ```text
+//! content + text --keys()--> embedding keys --stored_embeddings / engine--> vectors --store()--> rag.documents, rag.chunks
+//! ```
+//!
+//! Used by the runner (many documents) and by `rag_add_document` (one, in its caller's transaction).
+
+use std::collections::HashMap;
+
+use rag_protocol::{
+    embed::ModelInfo,
+    identity::{ChunkId, DocumentId, EmbeddingKey},
+    ingest::{Content, embedded_text},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    catalog::{self, collections::Collection},
+    error::Error,
+    types::vector::OwnedVector,
+};
+
+/// What a user says of a document beside its text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attributes {
+    pub knowledge_id: Option<i64>,
+    pub category: Option<String>,
+    pub tags: Option<Vec<String>>,
+}
+
+/// A document that was extracted and split, and has no embeddings yet.
+#[derive(Debug, Clone)]
+pub struct PreparedDocument {
+    pub id: DocumentId,
+    pub source: Option<String>,
+    pub uri: String,
+    pub raw_hash: Option<String>,
+    pub text: String,
+    pub content: Content,
+    pub attributes: Attributes,
+}
+
+/// The rows of one document.
+pub struct StoredDocument<'a> {
+    pub id: DocumentId,
+    pub collection: &'a str,
+    pub source: Option<&'a str>,
+    pub uri: &'a str,
+    pub title: &'a str,
+    pub own_title: bool,
+    pub document_type: &'static str,
+    pub attributes: &'a Attributes,
+    pub content_hash: &'a str,
+    pub raw_hash: Option<&'a str>,
+    pub chunking: &'a str,
+    pub text: &'a str,
+    pub metadata: Map<String, Value>,
+    pub chunk_metadata: Map<String, Value>,
+    pub chunks: Vec<StoredChunk<'a>>,
+}
+
+pub struct StoredChunk<'a> {
+    pub id: ChunkId,
+    pub start_index: usize,
+    pub content: &'a str,
+    pub key: EmbeddingKey,
+    pub embedding: OwnedVector,
+}
+
+/// What storing a document did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    pub added: bool,
+    pub chunks: usize,
+}
+
+impl PreparedDocument {
+    /// The text that the model is given for each chunk, with its key.
+    pub fn texts(&self, model: &ModelInfo) -> Result<Vec<(EmbeddingKey, String)>, Error> {
+        self.chunk_texts()
+            .map(|chunk| {
+                let text = embedded_text(&self.content.title, chunk?);
+                Ok((EmbeddingKey::derive(&model.fingerprint, &text), text))
+            })
+            .collect()
+    }
+
+    fn chunk_texts(&self) -> impl Iterator<Item = Result<&str, Error>> {
+        self.content.chunks.iter().map(|chunk| {
+            self.text
+                .get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
+                .ok_or_else(|| Error::internal(format!("rag-engine cut a character of {} in two", self.uri)))
+        })
+    }
+
+    /// Writes the document and its chunks, in the present transaction.
+    ///
+    /// # Errors
+    /// `embeddings` lacks one of [`PreparedDocument::texts`]' keys, or a statement fails.
+    pub fn store(
+        &self,
+        collection: &Collection,
+        model: &ModelInfo,
+        embeddings: &HashMap<EmbeddingKey, Vec<f32>>,
+    ) -> Result<Stored, Error> {
+        let chunking = collection.splitting.fingerprint(&model.fingerprint);
+        let texts = self.texts(model)?;
+        let mut chunks = Vec::with_capacity(texts.len());
+        for (i, ((key, _), chunk)) in texts.into_iter().zip(self.chunk_texts()).enumerate() {
+            let vector = embeddings.get(&key).ok_or_else(|| Error::internal("a chunk has no embedding"))?;
+            chunks.push(StoredChunk {
+                id: ChunkId::derive(self.id, &self.content.content_hash, &chunking, i as u32),
+                start_index: self.content.chunks[i].start_index,
+                content: chunk?,
+                key,
+                embedding: OwnedVector::new(vector.clone())?,
+            });
+        }
+        let metadata = self.content.metadata.clone();
+        let chunk_metadata = match &collection.metadata_whitelist {
+            None => metadata.clone(),
+            Some(keys) => {
+                metadata.iter().filter(|(k, _)| keys.contains(k)).map(|(k, v)| (k.clone(), v.clone())).collect()
+            }
+        };
+        let count = chunks.len();
+        catalog::as_owner(|| collection.prepare_for(model))?;
+        let added = catalog::documents::replace(&StoredDocument {
+            id: self.id,
+            collection: collection.name.as_str(),
+            source: self.source.as_deref(),
+            uri: &self.uri,
+            title: &self.content.title.text,
+            own_title: self.content.title.own,
+            document_type: self.content.document_type.name(),
+            attributes: &self.attributes,
+            content_hash: &self.content.content_hash,
+            raw_hash: self.raw_hash.as_deref(),
+            chunking: &chunking,
+            text: &self.text,
+            metadata,
+            chunk_metadata,
+            chunks,
+        })?;
+        Ok(Stored { added, chunks: count })
+    }
+}

@@ -1,0 +1,121 @@
+//! How a search is answered: the request is checked ([`Request::new`]), the query embedded, and [`vector`] finds the
+//! nearest chunks, with the caller's rights, so that grants and row-level security decide what can be found.
+
+mod vector;
+
+use rag_filter::Filter;
+use rag_protocol::embed::Priority;
+
+use crate::{
+    catalog::collections::Collection,
+    engine::client::with_client,
+    error::Error,
+    settings,
+    types::vector::{OwnedVector, Vector},
+};
+
+/// Most rows of one search.
+const MAX_TOP_K: i32 = 10_000;
+
+/// A search whose parts are known to be sound.
+pub struct Request {
+    pub collection: Collection,
+    pub query: Query,
+    /// 1..=10000
+    pub top_k: i32,
+    /// Least score, 0..=1.
+    pub threshold: Option<f64>,
+    pub filter: Filter,
+}
+
+pub enum Query {
+    Text(String),
+    Embedding(Vec<f32>),
+}
+
+/// One found chunk.
+pub struct Hit {
+    pub rank: i32,
+    /// Cosine similarity, cut to 0..=1.
+    pub score: f64,
+    pub content: String,
+    pub title: Option<String>,
+    pub uri: String,
+    pub chunk_index: i32,
+    pub start_index: i32,
+    pub source: Option<String>,
+    pub document_id: pgrx::Uuid,
+    pub knowledge_id: Option<i64>,
+    pub chunk_id: pgrx::Uuid,
+    pub metadata: pgrx::JsonB,
+}
+
+impl Request {
+    /// # Errors
+    /// Each argument that makes no sense, with what would.
+    pub fn new(
+        query: Option<&str>,
+        collection: &str,
+        top_k: i32,
+        mode: &str,
+        filter: Option<pgrx::JsonB>,
+        threshold: Option<f64>,
+        embedding: Option<Vector<'_>>,
+    ) -> Result<Self, Error> {
+        check_mode(mode)?;
+        if !(1..=MAX_TOP_K).contains(&top_k) {
+            return Err(Error::invalid_parameter(format!("top_k must be between 1 and {MAX_TOP_K}, not {top_k}")));
+        }
+        if let Some(t) = threshold.filter(|t| !(0.0..=1.0).contains(t)) {
+            return Err(Error::invalid_parameter(format!("score_threshold must be between 0 and 1, not {t}")));
+        }
+        let filter = rag_filter::parse(&filter.map_or(serde_json::Value::Null, |json| json.0))
+            .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")).hint(e.hint))?;
+        let query = match (embedding, query) {
+            (Some(vector), _) => Query::Embedding(vector.as_slice().to_vec()),
+            (None, Some(text)) => Query::Text(text.to_string()),
+            (None, None) => {
+                return Err(Error::null_not_allowed("rag_search needs a query or a query_embedding"));
+            }
+        };
+        Ok(Self { collection: Collection::get(collection)?, query, top_k, threshold, filter })
+    }
+}
+
+fn check_mode(mode: &str) -> Result<(), Error> {
+    match mode {
+        "vector" => Ok(()),
+        "keyword" | "hybrid" => Err(Error::unsupported(format!("mode \"{mode}\" is not supported yet"))
+            .hint("Use mode => 'vector'; there is no keyword index yet.")),
+        _ => Err(Error::invalid_parameter(format!("unknown mode \"{mode}\"")).hint("Modes: vector.")),
+    }
+}
+
+/// Answers a request; `operators` is the schema of the vector operators, as it is written in a statement.
+///
+/// # Errors
+/// The query cannot be embedded, or has other dimensions than the collection.
+pub fn search(request: Request, operators: &str) -> Result<Vec<Hit>, Error> {
+    let Some(stored) = &request.collection.model else {
+        return Ok(vec![]); // nothing was ever indexed
+    };
+    let embedding = match &request.query {
+        Query::Embedding(vector) => vector.clone(),
+        Query::Text(text) => {
+            let model = settings::model(None)?;
+            let text = vec![text.clone()];
+            let mut answer = with_client(|client| client.embed(&model, Priority::Query, text))?;
+            request.collection.check_model(&answer.model)?;
+            answer.vectors.pop().ok_or_else(|| Error::internal("the query has no embedding"))?
+        }
+    };
+    if embedding.len() != stored.dimensions {
+        return Err(Error::data_exception(format!(
+            "different vector dimensions {} and {}",
+            embedding.len(),
+            stored.dimensions
+        ))
+        .hint(format!("Collection \"{}\" is embedded with {}.", request.collection.name, stored.name)));
+    }
+    vector::nearest(&request, OwnedVector::new(embedding)?, operators)
+}

@@ -1,0 +1,76 @@
+//! Exact search by cosine distance.
+
+use pgrx::datum::DatumWithOid;
+use rag_filter::Param;
+
+use super::{Hit, Request};
+use crate::{
+    catalog::{Row, query_as_caller},
+    error::Error,
+    types::vector::OwnedVector,
+};
+
+/// Parameters of the statement that come before the filter's.
+const OWN_PARAMETERS: usize = 4;
+
+/// The chunks nearest to `embedding`, best first, ties by chunk_id.
+///
+/// The inner query sees only what orders the rows; what is shown of them is read for the best alone.
+pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Result<Vec<Hit>, Error> {
+    let filter = request.filter.to_sql(OWN_PARAMETERS + 1);
+    let statement = format!(
+        "WITH best AS MATERIALIZED (
+             SELECT c.chunk_id, c.embedding OPERATOR({operators}.<=>) $2 AS distance
+             FROM rag.chunks AS c
+             WHERE c.collection = $1 AND ({filter})
+             ORDER BY 2, 1
+             LIMIT $3),
+         scored AS (SELECT chunk_id, greatest(1 - distance, 0) AS score FROM best)
+         SELECT s.score, c.content, c.title, c.uri, c.chunk_index, c.start_index, c.source, c.document_id, c.knowledge_id,
+                c.chunk_id, c.metadata
+         FROM scored AS s JOIN rag.chunks AS c ON c.collection = $1 AND c.chunk_id = s.chunk_id
+         WHERE s.score >= $4
+         ORDER BY s.score DESC, c.chunk_id",
+        filter = filter.text,
+    );
+    let mut args: Vec<DatumWithOid<'_>> = vec![
+        request.collection.name.as_str().into(),
+        embedding.into(),
+        i64::from(request.top_k).into(),
+        request.threshold.unwrap_or(0.0).into(),
+    ];
+    args.extend(filter.params.into_iter().map(argument));
+    let mut rank = 0;
+    query_as_caller(&statement, &args, |row| {
+        rank += 1;
+        hit(rank, &row)
+    })
+}
+
+/// A filter's parameter. The filter writes a cast around each, so that texts serve where it means another type.
+fn argument(param: Param) -> DatumWithOid<'static> {
+    match param {
+        Param::Text(text) | Param::Timestamp(text) => text.into(),
+        Param::Json(value) => pgrx::JsonB(value).into(),
+        Param::BigInt(n) => n.into(),
+        Param::TextArray(texts) => texts.into(),
+        Param::BigIntArray(numbers) => numbers.into(),
+    }
+}
+
+fn hit(rank: i32, row: &Row<'_, '_>) -> Result<Hit, Error> {
+    Ok(Hit {
+        rank,
+        score: row.required(1)?,
+        content: row.required(2)?,
+        title: row.get(3)?,
+        uri: row.required(4)?,
+        chunk_index: row.required(5)?,
+        start_index: row.required(6)?,
+        source: row.get(7)?,
+        document_id: row.required(8)?,
+        knowledge_id: row.get(9)?,
+        chunk_id: row.required(10)?,
+        metadata: row.required(11)?,
+    })
+}

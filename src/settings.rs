@@ -1,0 +1,170 @@
+//! Settings of the extension (`rag.*`).
+
+use std::{
+    ffi::{CStr, CString},
+    path::PathBuf,
+};
+
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum, pg_sys};
+use rag_protocol::embed::{ModelRef, Precision};
+
+use crate::{engine::install, error::Error};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+enum PrecisionSetting {
+    int8,
+    fp32,
+}
+
+static MODEL_DIR: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static MODEL_PRECISION: GucSetting<PrecisionSetting> = GucSetting::<PrecisionSetting>::new(PrecisionSetting::int8);
+static ENGINE_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static ONNXRUNTIME_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static ENGINE_THREADS: GucSetting<i32> = GucSetting::<i32>::new(0);
+static MAX_FILE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(100 * 1024);
+static INGEST_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(4096);
+
+/// Defines all settings and reserves their prefix.
+pub fn define() {
+    GucRegistry::define_string_guc(
+        c"rag.model_dir",
+        c"Folder of the embedding model.",
+        c"A sentence-transformers folder on the server with model.onnx or model_int8.onnx, tokenizer.json and config.json. \
+          Empty: the model that was installed with the extension.",
+        &MODEL_DIR,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_enum_guc(
+        c"rag.model_precision",
+        c"Which graph of the embedding model computes embeddings.",
+        c"int8 has 8-bit weights, one scale per output channel, and is two to three times faster; fp32 is the original.",
+        &MODEL_PRECISION,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"rag.engine_path",
+        c"Path of the program rag-engine.",
+        c"Empty: the one that was installed with the extension.",
+        &ENGINE_PATH,
+        GucContext::Sighup,
+        GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_string_guc(
+        c"rag.onnxruntime_path",
+        c"Path of the ONNX Runtime library.",
+        c"Empty: the one that was installed with the extension.",
+        &ONNXRUNTIME_PATH,
+        GucContext::Sighup,
+        GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.engine_threads",
+        c"Threads that compute embeddings, for the whole cluster.",
+        c"0: half of the processors, at least 2 where there are as many, at most 8. More threads make syncs faster and leave \
+          less to queries.",
+        &ENGINE_THREADS,
+        0,
+        256,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"rag.max_file_size",
+        c"Largest file that a source reads.",
+        c"A larger one is listed in rag.run_errors and left out.",
+        &MAX_FILE_SIZE,
+        1,
+        2 * 1024 * 1024 - 1,
+        GucContext::Suset,
+        GucFlags::UNIT_KB,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.ingest_memory_limit",
+        c"Address space of the process that fetches and reads the documents of one run.",
+        c"A run whose documents need more fails, with nothing else disturbed.",
+        &INGEST_MEMORY_LIMIT,
+        256,
+        1024 * 1024,
+        GucContext::Suset,
+        GucFlags::UNIT_MB,
+    );
+    reserve_prefix();
+}
+
+/// Makes a misspelt `rag.` setting an error (a warning before PostgreSQL 15).
+#[allow(unsafe_code)]
+fn reserve_prefix() {
+    // SAFETY: called once from _PG_init with a static string.
+    unsafe {
+        #[cfg(any(feature = "pg13", feature = "pg14"))]
+        pg_sys::EmitWarningsOnPlaceholders(c"rag".as_ptr());
+        #[cfg(not(any(feature = "pg13", feature = "pg14")))]
+        pg_sys::MarkGUCPrefixReserved(c"rag".as_ptr());
+    }
+}
+
+fn path(setting: &GucSetting<Option<CString>>) -> Option<PathBuf> {
+    let value = setting.get()?;
+    let text = CStr::to_string_lossy(&value);
+    (!text.is_empty()).then(|| PathBuf::from(text.into_owned()))
+}
+
+fn precision() -> Precision {
+    match MODEL_PRECISION.get() {
+        PrecisionSetting::int8 => Precision::Int8,
+        PrecisionSetting::fp32 => Precision::Fp32,
+    }
+}
+
+/// The model that `name` means, or the default one.
+///
+/// # Errors
+/// No such model is installed.
+pub fn model(name: Option<&str>) -> Result<ModelRef, Error> {
+    let default = path(&MODEL_DIR).unwrap_or_else(|| install::models().join(install::DEFAULT_MODEL));
+    let default_name = default.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let dir = match name {
+        None => default,
+        Some(name) if name == default_name => default,
+        Some(name) => {
+            let dir = install::models().join(name);
+            if name.contains(['/', '\0']) || name.starts_with('.') || !dir.is_dir() {
+                return Err(Error::undefined(format!("model \"{name}\" does not exist")).hint(format!(
+                    "Installed: {}. The setting rag.model_dir takes the folder of another one.",
+                    install::model_names().join(", ")
+                )));
+            }
+            dir
+        }
+    };
+    Ok(ModelRef { dir, precision: precision() })
+}
+
+pub fn engine_path() -> PathBuf {
+    path(&ENGINE_PATH).unwrap_or_else(install::engine)
+}
+
+pub fn onnxruntime_path() -> PathBuf {
+    path(&ONNXRUNTIME_PATH).unwrap_or_else(install::onnxruntime)
+}
+
+pub fn engine_threads() -> usize {
+    match usize::try_from(ENGINE_THREADS.get()) {
+        Ok(threads) if threads > 0 => threads,
+        _ => {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            (processors / 2).clamp(2, 8).min(processors)
+        }
+    }
+}
+
+pub fn max_file_bytes() -> u64 {
+    u64::try_from(MAX_FILE_SIZE.get()).unwrap_or(0) * 1024
+}
+
+pub fn ingest_memory_bytes() -> u64 {
+    u64::try_from(INGEST_MEMORY_LIMIT.get()).unwrap_or(0) * 1024 * 1024
+}

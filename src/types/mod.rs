@@ -1,0 +1,3 @@
+//! SQL types of the extension.
+
+pub mod vector;

@@ -1,0 +1,55 @@
+//! `avg(vector)`. Its state is `{count, sum of element 1, ...}` in double precision; `sum(vector)` is `vector_add`.
+
+use pgrx::{Array, pg_extern, pg_sys::panic::ErrorReport};
+
+use super::{OwnedVector, Vector};
+use crate::error::Error;
+
+/// The state as a slice: the count first. The initial state `{0}` has no sums yet.
+fn state_of(state: &Array<'_, f64>) -> Result<Vec<f64>, Error> {
+    let state: Option<Vec<f64>> = state.iter().collect();
+    state.filter(|s| !s.is_empty()).ok_or_else(|| Error::data_exception("expected a state array without nulls"))
+}
+
+fn add(state: &mut Vec<f64>, count: f64, sums: impl ExactSizeIterator<Item = f64>) -> Result<(), Error> {
+    if state.len() == 1 {
+        state.resize(sums.len() + 1, 0.0);
+    }
+    if state.len() != sums.len() + 1 {
+        return Err(Error::data_exception(format!(
+            "different vector dimensions {} and {}",
+            state.len() - 1,
+            sums.len()
+        )));
+    }
+    state[0] += count;
+    for (total, x) in state[1..].iter_mut().zip(sums) {
+        *total += x;
+    }
+    Ok(())
+}
+
+#[pg_extern(sql = false, immutable, strict, parallel_safe)]
+fn vector_accum(state: Array<'_, f64>, vector: Vector<'_>) -> Result<Vec<f64>, ErrorReport> {
+    let mut state = state_of(&state)?;
+    add(&mut state, 1.0, vector.as_slice().iter().map(|x| f64::from(*x)))?;
+    Ok(state)
+}
+
+#[pg_extern(sql = false, immutable, strict, parallel_safe)]
+fn vector_combine(a: Array<'_, f64>, b: Array<'_, f64>) -> Result<Vec<f64>, ErrorReport> {
+    let (mut a, b) = (state_of(&a)?, state_of(&b)?);
+    if b.len() > 1 {
+        add(&mut a, b[0], b[1..].iter().copied())?;
+    }
+    Ok(a)
+}
+
+#[pg_extern(sql = false, immutable, strict, parallel_safe)]
+fn vector_avg(state: Array<'_, f64>) -> Result<Option<OwnedVector>, ErrorReport> {
+    let state = state_of(&state)?;
+    if state[0] == 0.0 {
+        return Ok(None);
+    }
+    Ok(OwnedVector::new(state[1..].iter().map(|x| (x / state[0]) as f32).collect()).map(Some)?)
+}

@@ -1,0 +1,226 @@
+//! The worker that executes one run of a source.
+//!
+//! A session starts it ([`start`]) and may wait for it ([`wait_for`]). It takes the source's lock, which no second run of
+//! the source can have; writes the run's row; has `rag-engine ingest` read the source and `rag-engine embed` compute
+//! what is not stored yet ([`pipeline`]); writes each document in a transaction of its own; and writes how it ended.
+//! Nothing is held open while it waits for the engine. SIGINT cancels the run, which is then Failed; SIGTERM ends the
+//! process at once, and the run's row is put right by whoever waits for it or by the source's next run.
+#![allow(unsafe_code)] // the entry point that the postmaster calls, signal handlers, heavyweight locks
+
+mod pipeline;
+mod report;
+
+use std::time::{Duration, Instant};
+
+use pgrx::{
+    bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime},
+    pg_guard, pg_sys,
+};
+use rag_protocol::spec::{Repository, SourceSpec};
+
+use super::{supervisor, transaction::transaction};
+use crate::{
+    catalog::{self, name::Name, roles, runs, sources::Source},
+    engine::wait::sleep,
+    error::Error,
+};
+
+pub use pgrx::bgworkers::DynamicBackgroundWorker;
+
+/// Starts a runner for `source` in the present database; it will use `run_id`.
+///
+/// # Errors
+/// The server has no room for another background worker.
+pub fn start(source: &Name, run_id: i64) -> Result<DynamicBackgroundWorker, Error> {
+    // SAFETY: reads two variables of the session.
+    let (database, pid) = unsafe { (pg_sys::MyDatabaseId, pg_sys::MyProcPid) };
+    BackgroundWorkerBuilder::new(&format!("rag runner: {source}"))
+        .set_type("rag runner")
+        .set_library("rag")
+        .set_function("rag_runner_main")
+        .set_extra(&format!("{} {run_id} {source}", database.to_u32()))
+        .enable_spi_access()
+        .set_start_time(BgWorkerStartTime::RecoveryFinished)
+        .set_restart_time(None)
+        .set_notify_pid(pid)
+        .load_dynamic()
+        .map_err(|_| supervisor::no_worker())
+}
+
+/// Cancels the run when the session stops waiting for it, be it for Ctrl-C, a timeout or its own end.
+struct CancelOnDrop(Option<pg_sys::pid_t>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            // SAFETY: a signal to a process that was this session's runner a moment ago.
+            unsafe { libc::kill(pid, libc::SIGINT) };
+        }
+    }
+}
+
+/// Waits until the runner has ended; how its run stands, told to `tell` from time to time and returned at the end.
+///
+/// # Errors
+/// The runner ended without having begun the run: another one holds the source.
+pub fn wait_for(
+    worker: &DynamicBackgroundWorker,
+    source: &Name,
+    run_id: i64,
+    mut tell: impl FnMut(&runs::Status),
+) -> Result<runs::Status, Error> {
+    let mut cancel = CancelOnDrop(None);
+    let mut told = Instant::now();
+    loop {
+        let ended = match worker.pid() {
+            Ok(pid) => {
+                cancel.0 = Some(pid);
+                false
+            }
+            Err(BackgroundWorkerStatus::NotYetStarted) => false,
+            Err(_) => true,
+        };
+        if ended {
+            cancel.0 = None;
+            return ended_run(source, run_id);
+        }
+        // the postmaster sets this session's latch when the runner starts or ends
+        sleep(Duration::from_millis(1000));
+        if told.elapsed() >= Duration::from_secs(2) {
+            told = Instant::now();
+            if let Some(status) = fresh(|| runs::status(run_id))? {
+                tell(&status);
+            }
+        }
+    }
+}
+
+fn ended_run(source: &Name, run_id: i64) -> Result<runs::Status, Error> {
+    let status = fresh(|| runs::status(run_id))?;
+    let Some(status) = status else {
+        return Err(Error::in_use(format!("source \"{source}\" is being synced by another session"))
+            .hint("rag.progress shows how far it is."));
+    };
+    if status.phase == "Running" && lock_source(source)? {
+        fresh(|| runs::abandon_of(source.as_str()))?;
+        unlock_source(source)?;
+        return fresh(|| runs::status(run_id))?.ok_or_else(|| Error::internal("the run's row has vanished"));
+    }
+    Ok(status)
+}
+
+/// Runs `f` under a snapshot that sees what others have committed by now, whatever the isolation level.
+fn fresh<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    // SAFETY: an ERROR in between aborts the transaction, which pops the snapshot.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        let result = f();
+        pg_sys::PopActiveSnapshot();
+        result
+    }
+}
+
+/// The heavyweight lock that makes a run the only one of its source, held by the session (the runner) until it ends.
+fn source_lock_tag(source: &Name) -> Result<pg_sys::LOCKTAG, Error> {
+    // SAFETY: look-ups of catalog OIDs.
+    let (database, relation) = unsafe {
+        let schema = pg_sys::get_namespace_oid(c"rag".as_ptr(), false);
+        (pg_sys::MyDatabaseId, pg_sys::get_relname_relid(c"source".as_ptr(), schema))
+    };
+    // the object is named by a hash: two sources that collide merely take turns
+    let hash = rag_protocol::identity::DocumentId::derive("source lock", None, source.as_str()).0.as_u128() as u32;
+    Ok(pg_sys::LOCKTAG {
+        locktag_field1: database.to_u32(),
+        locktag_field2: relation.to_u32(),
+        locktag_field3: hash,
+        locktag_field4: 0,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+    })
+}
+
+/// Takes the source's lock if it is free.
+pub fn lock_source(source: &Name) -> Result<bool, Error> {
+    let tag = source_lock_tag(source)?;
+    // SAFETY: a well-formed tag; a session lock, which does not end with the transaction.
+    let result = unsafe { pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as i32, true, true) };
+    Ok(result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL)
+}
+
+pub fn unlock_source(source: &Name) -> Result<(), Error> {
+    let tag = source_lock_tag(source)?;
+    // SAFETY: gives back what lock_source took.
+    unsafe { pg_sys::LockRelease(&tag, pg_sys::ExclusiveLock as i32, true) };
+    Ok(())
+}
+
+/// # Errors
+/// The source's owner may not, or may no longer, read what the source names.
+pub fn check_rights(spec: &SourceSpec, owner: pg_sys::Oid) -> Result<(), Error> {
+    match spec {
+        SourceSpec::Folder(_) | SourceSpec::Markdown(_) => roles::require_server_files(owner),
+        SourceSpec::Git(git) => match git.repository {
+            Repository::Local(_) => roles::require_superuser(owner, "read a repository on the server"),
+            Repository::Https(_) => Ok(()),
+        },
+    }
+}
+
+/// The handler that sessions have: the process ends at its next safe point.
+unsafe extern "C-unwind" fn on_sigterm(signal: std::ffi::c_int) {
+    // SAFETY: called as a signal handler, which is what it is.
+    unsafe { pg_sys::die(signal) };
+}
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn rag_runner_main(_argument: pg_sys::Datum) {
+    let extra = BackgroundWorker::get_extra();
+    let mut words = extra.splitn(3, ' ');
+    let (Some(database), Some(run_id), Some(name)) = (
+        words.next().and_then(|w| w.parse::<u32>().ok()),
+        words.next().and_then(|w| w.parse::<i64>().ok()),
+        words.next(),
+    ) else {
+        pgrx::warning!("rag: a runner was started without a run");
+        return;
+    };
+    // SAFETY: installs a handler; that of SIGINT, which cancels, is set already.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(on_sigterm));
+        #[cfg(feature = "pg18")]
+        pg_sys::pqsignal_be(pg_sys::SIGTERM as i32, Some(on_sigterm));
+        pg_sys::BackgroundWorkerUnblockSignals();
+    }
+    BackgroundWorker::connect_worker_to_spi_by_oid(Some(pg_sys::Oid::from(database)), None);
+    if let Err(error) = run(run_id, name) {
+        pgrx::log!("rag: run {run_id} of source \"{name}\" could not be carried out: {error}");
+    }
+}
+
+/// The whole run. An error here is one that could not be written into the run's row.
+fn run(run_id: i64, name: &str) -> Result<(), Error> {
+    let source = transaction(|| {
+        let name = Name::parse("source", name)?;
+        if lock_source(&name)? { Source::find(name.as_str()) } else { Ok(None) }
+    })?;
+    // the lock is another run's, or the source was dropped meanwhile: whoever waits finds no row
+    let Some(source) = source else { return Ok(()) };
+    report::activity(&format!("rag: syncing {}", source.name));
+    transaction(|| runs::start(run_id, &source))?;
+
+    let mut report = report::Report::new(run_id, &source);
+    let outcome = catalog::catch(|| pipeline::execute(&source, &mut report));
+    // SAFETY: allowed in any state: an ERROR may have come inside or outside of a transaction.
+    unsafe { pg_sys::AbortCurrentTransaction() };
+
+    let outcome = outcome.map_err(|error| match error.code {
+        pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED => Error { message: "the run was cancelled".into(), ..error },
+        _ => error,
+    });
+    report.flush()?;
+    transaction(|| {
+        runs::finish(run_id, &source, outcome.as_ref().map(|_| ()), report.commit.as_deref(), report.counts.failed == 0)
+    })
+}

@@ -1,0 +1,408 @@
+//! The flow of a run:
+//!
+//! ```text
+//! rag-engine ingest --events--> batch of documents --texts not stored yet--> rag-engine embed --vectors--> a transaction each
+//! ```
+//!
+//! While one batch is being embedded the next one is read, and the one before is written: the model never waits.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use rag_protocol::{
+    embed::{ModelInfo, ModelRef, Priority},
+    frame::{self, FrameBuffer},
+    identity::{DocumentId, EmbeddingKey},
+    ingest::{Event, Failure, Job, Limits, Stage},
+};
+
+use super::report::Report;
+use crate::{
+    catalog::{chunks, collections::Collection, documents, sources, sources::Source},
+    engine::{
+        self,
+        client::{Client, Ticket},
+        process::{self, EngineProcess},
+        wait::{Until, wait},
+    },
+    error::Error,
+    indexing::{Attributes, PreparedDocument},
+    settings,
+    workers::transaction::transaction,
+};
+
+/// Chunks of a batch: enough for the engine to sort them by length into good slices.
+const BATCH_CHUNKS: usize = 128;
+/// Batches that may be with the engine while the next one is read.
+const BATCHES_IN_FLIGHT: usize = 2;
+/// How long to wait for the engine before looking at the clock and telling how far the run is.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Documents that were read together, waiting for the engine.
+struct Batch {
+    documents: Vec<PreparedDocument>,
+    /// What was asked of the engine, in order; the rest is stored already or in an earlier batch.
+    keys: Vec<EmbeddingKey>,
+    ticket: Option<Ticket>,
+    reused: HashMap<EmbeddingKey, Rc<Vec<f32>>>,
+}
+
+struct Pipeline<'a> {
+    source: &'a Source,
+    collection: Collection,
+    model_ref: ModelRef,
+    model: ModelInfo,
+    client: Client,
+    report: &'a mut Report,
+    in_flight: VecDeque<Batch>,
+    /// Embeddings of the batches that were stored last: one in flight may count on any that was in flight before it.
+    recent: VecDeque<HashMap<EmbeddingKey, Rc<Vec<f32>>>>,
+    /// Documents that the source still has.
+    seen: HashSet<DocumentId>,
+}
+
+/// Syncs `source`: everything it has is indexed, and what it no longer has is removed.
+///
+/// # Errors
+/// The source cannot be read, the model cannot be had, the engine died, the time is up, or the run was cancelled. What
+/// was stored until then stays.
+pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
+    let deadline = Instant::now() + source.timeout;
+    transaction(|| super::check_rights(&source.spec, source.owner))?;
+    let model_ref = settings::model(None)?;
+    let mut client = Client::connect()?;
+    let model = client.describe(&model_ref)?;
+    let collection = transaction(|| Collection::get(&source.collection))?;
+    collection.check_model(&model)?;
+
+    let mut ingest = Ingest::start(source, &collection, &model_ref, &model)?;
+    let mut pipeline = Pipeline {
+        source,
+        collection,
+        model_ref,
+        model,
+        client,
+        report,
+        in_flight: VecDeque::new(),
+        recent: VecDeque::new(),
+        seen: HashSet::new(),
+    };
+    let complete = pipeline.run(&mut ingest, deadline)?;
+    if complete {
+        pipeline.remove_vanished()?;
+    }
+    Ok(())
+}
+
+impl Pipeline<'_> {
+    /// Indexes all that `ingest` reports; whether that was the whole source.
+    fn run(&mut self, ingest: &mut Ingest, deadline: Instant) -> Result<bool, Error> {
+        let mut documents = vec![];
+        let mut chunks = 0;
+        loop {
+            if Instant::now() > deadline {
+                return Err(Error::new(
+                    pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED,
+                    format!("the run took longer than the source's timeout of {} s", self.source.timeout.as_secs()),
+                )
+                .hint("Documents that it had stored stay. Raise the source's timeout, or sync again for the rest."));
+            }
+            self.report.tick()?;
+            let Some((event, payload)) = ingest.next_event()? else { continue };
+            match event {
+                Event::Started { documents, commit } => {
+                    self.report.counts.total = i64::try_from(documents).ok();
+                    self.report.commit = commit;
+                    self.report.stage = "embed";
+                }
+                Event::Document(document) => {
+                    let id = self.see(&document.uri);
+                    let text = String::from_utf8(payload)
+                        .map_err(|_| Error::internal("rag-engine sent a text that is not UTF-8"))?;
+                    self.report.counts.bytes_fetched += i64::try_from(document.bytes).unwrap_or(0);
+                    self.report.current_uri = Some(document.uri.clone());
+                    chunks += document.content.chunks.len();
+                    documents.push(PreparedDocument {
+                        id,
+                        source: Some(self.source.name.to_string()),
+                        uri: document.uri,
+                        raw_hash: Some(document.raw_hash),
+                        text,
+                        content: document.content,
+                        attributes: Attributes::default(),
+                    });
+                    if chunks >= BATCH_CHUNKS {
+                        self.submit(std::mem::take(&mut documents))?;
+                        chunks = 0;
+                    }
+                }
+                Event::Unchanged { uri } => {
+                    self.see(&uri);
+                    self.report.counts.unchanged += 1;
+                }
+                Event::Failed(failure) => {
+                    self.see(&failure.uri);
+                    self.fail(&failure)?;
+                }
+                Event::Finished { complete, bytes_fetched, skipped } => {
+                    self.submit(documents)?;
+                    while !self.in_flight.is_empty() {
+                        self.store_oldest()?;
+                    }
+                    self.report.counts.bytes_fetched = i64::try_from(bytes_fetched).unwrap_or(i64::MAX);
+                    self.report.counts.skipped = i64::try_from(skipped).unwrap_or(i64::MAX);
+                    return Ok(complete);
+                }
+                Event::Fatal { error } => return Err(error.into()),
+            }
+        }
+    }
+
+    fn see(&mut self, uri: &str) -> DocumentId {
+        let id = DocumentId::derive(self.collection.name.as_str(), Some(self.source.name.as_str()), uri);
+        self.seen.insert(id);
+        id
+    }
+
+    /// Asks the engine for the embeddings that are neither stored nor under way, and makes room in the queue.
+    fn submit(&mut self, documents: Vec<PreparedDocument>) -> Result<(), Error> {
+        if documents.is_empty() {
+            return Ok(());
+        }
+        let mut texts: HashMap<EmbeddingKey, String> = HashMap::new();
+        let mut order = vec![];
+        for document in &documents {
+            for (key, text) in document.texts(&self.model)? {
+                if texts.insert(key, text).is_none() {
+                    order.push(key);
+                }
+            }
+        }
+        let stored = transaction(|| chunks::stored_embeddings(&order))?;
+        let reused: HashMap<_, _> = stored.into_iter().map(|(key, vector)| (key, Rc::new(vector))).collect();
+        let under_way: HashSet<EmbeddingKey> = self.in_flight.iter().flat_map(|b| b.keys.iter().copied()).collect();
+        let keys: Vec<EmbeddingKey> =
+            order.into_iter().filter(|key| !reused.contains_key(key) && !under_way.contains(key)).collect();
+        let wanted: Vec<String> = keys.iter().filter_map(|key| texts.remove(key)).collect();
+        let ticket = if wanted.is_empty() {
+            None
+        } else {
+            Some(self.client.start_embedding(&self.model_ref, Priority::Bulk, wanted)?)
+        };
+        self.in_flight.push_back(Batch { documents, keys, ticket, reused });
+        while self.in_flight.len() > BATCHES_IN_FLIGHT {
+            self.store_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the embeddings of the oldest batch and writes its documents, each in a transaction of its own.
+    fn store_oldest(&mut self) -> Result<(), Error> {
+        let Some(batch) = self.in_flight.pop_front() else { return Ok(()) };
+        let mut embeddings = batch.reused;
+        let mut fresh = HashMap::new();
+        if let Some(ticket) = batch.ticket {
+            let answer = self.client.finish_embedding(ticket)?;
+            if answer.model.fingerprint != self.model.fingerprint {
+                return Err(Error::new(
+                    pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "the model was replaced while the run used it",
+                )
+                .hint("Sync again."));
+            }
+            fresh.extend(batch.keys.iter().copied().zip(answer.vectors.into_iter().map(Rc::new)));
+        }
+        let recent = self.recent.iter().flatten().map(|(key, vector)| (*key, Rc::clone(vector)));
+        embeddings.extend(recent);
+        let reused: HashSet<EmbeddingKey> = embeddings.keys().copied().collect();
+        embeddings.extend(fresh.iter().map(|(key, vector)| (*key, Rc::clone(vector))));
+        for document in &batch.documents {
+            self.report.current_uri = Some(document.uri.clone());
+            self.store(document, &embeddings, &reused)?;
+            self.report.tick()?;
+        }
+        self.recent.push_back(fresh);
+        if self.recent.len() > BATCHES_IN_FLIGHT {
+            self.recent.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Writes one document. What goes wrong with it alone is noted and does not end the run.
+    fn store(
+        &mut self,
+        document: &PreparedDocument,
+        embeddings: &HashMap<EmbeddingKey, Rc<Vec<f32>>>,
+        reused: &HashSet<EmbeddingKey>,
+    ) -> Result<(), Error> {
+        let keys: Vec<EmbeddingKey> = document.texts(&self.model)?.into_iter().map(|(key, _)| key).collect();
+        let vectors: HashMap<EmbeddingKey, Vec<f32>> =
+            keys.iter().filter_map(|key| Some((*key, embeddings.get(key)?.to_vec()))).collect();
+        let written = transaction(|| {
+            if !sources::is_current(self.source)? {
+                return Err(source_changed(self.source));
+            }
+            document.store(&self.collection, &self.model, &vectors)
+        });
+        match written {
+            Ok(stored) => {
+                let counts = &mut self.report.counts;
+                *(if stored.added { &mut counts.added } else { &mut counts.updated }) += 1;
+                let old = keys.iter().filter(|key| reused.contains(key)).count();
+                counts.chunks_written += stored.chunks as i64;
+                counts.chunks_reused += old as i64;
+                counts.chunks_embedded += (keys.len() - old) as i64;
+                if self.collection.model.is_none() {
+                    // the partition exists now
+                    self.collection = transaction(|| Collection::get(&self.source.collection))?;
+                }
+                Ok(())
+            }
+            Err(error) if concerns_all(&error) => Err(error),
+            Err(error) => self.fail(&Failure {
+                uri: document.uri.clone(),
+                stage: Stage::Store,
+                message: error.message,
+                hint: error.hint,
+            }),
+        }
+    }
+
+    fn fail(&mut self, failure: &Failure) -> Result<(), Error> {
+        let id = DocumentId::derive(self.collection.name.as_str(), Some(self.source.name.as_str()), &failure.uri);
+        transaction(|| {
+            documents::fail(
+                id,
+                self.collection.name.as_str(),
+                Some(self.source.name.as_str()),
+                &failure.uri,
+                "unknown",
+                &failure.message,
+            )?;
+            self.report.fail(failure)
+        })
+    }
+
+    /// Deletes the documents that the source no longer has.
+    fn remove_vanished(&mut self) -> Result<(), Error> {
+        self.report.stage = "store";
+        let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
+        let gone: Vec<DocumentId> = transaction(|| documents::of_source(collection, name))?
+            .into_iter()
+            .filter(|id| !self.seen.contains(id))
+            .collect();
+        for ids in gone.chunks(1000) {
+            let deleted = transaction(|| {
+                if !sources::is_current(self.source)? {
+                    return Err(source_changed(self.source));
+                }
+                documents::delete(collection, ids)
+            })?;
+            self.report.counts.deleted += deleted as i64;
+        }
+        Ok(())
+    }
+}
+
+fn source_changed(source: &Source) -> Error {
+    Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("source \"{}\" was dropped or changed during the run", source.name),
+    )
+}
+
+/// Whether an error would meet the next document just the same: out of space or memory, cancelled, shutting down, or the
+/// source is another.
+fn concerns_all(error: &Error) -> bool {
+    let class = &crate::catalog::sqlstate(error.code)[..2];
+    matches!(class, "25" | "53" | "55" | "57" | "58")
+}
+
+/// `rag-engine ingest` at work.
+struct Ingest {
+    process: EngineProcess,
+    events: FrameBuffer,
+    /// The job, as far as it was not taken yet.
+    unsent: Vec<u8>,
+}
+
+impl Ingest {
+    fn start(source: &Source, collection: &Collection, model_ref: &ModelRef, model: &ModelInfo) -> Result<Self, Error> {
+        let chunking = collection.splitting.fingerprint(&model.fingerprint);
+        let known =
+            transaction(|| documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking))?;
+        let work_dir = std::path::Path::new(engine::RUNTIME_DIR).join("work").join(source.name.as_str());
+        std::fs::create_dir_all(&work_dir).map_err(|e| {
+            Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not make a folder for the run")
+                .detail(format!("{}: {e}", work_dir.display()))
+        })?;
+        let seconds = source.timeout.as_secs().max(1);
+        let job = Job {
+            source: source.spec.clone(),
+            known,
+            splitting: collection.splitting,
+            model_dir: model_ref.dir.clone(),
+            work_dir,
+            limits: Limits {
+                max_file_bytes: settings::max_file_bytes(),
+                memory_bytes: Some(settings::ingest_memory_bytes()),
+                cpu_seconds: Some(seconds),
+                file_size_bytes: None,
+                wall_seconds: Some(seconds),
+            },
+        };
+        let unsent = frame::encode(&job, &[])?;
+        let process = EngineProcess::spawn(&["ingest".as_ref()])?;
+        Ok(Self { process, events: FrameBuffer::default(), unsent })
+    }
+
+    /// The next event with its payload; `None` after a second without one.
+    fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error> {
+        let started = Instant::now();
+        loop {
+            if let Some(frame) = self.events.next()? {
+                return Ok(Some((frame.header()?, frame.payload)));
+            }
+            if started.elapsed() >= PATIENCE {
+                return Ok(None);
+            }
+            if !self.unsent.is_empty() {
+                // an engine that is gone is noticed below, where its output ends
+                let taken = self.process.write(&self.unsent).unwrap_or(self.unsent.len());
+                self.unsent.drain(..taken);
+            }
+            let mut buffer = [0; 65536];
+            match self.process.read(&mut buffer) {
+                Ok(Some(0)) | Err(_) => return Err(self.died()),
+                Ok(Some(n)) => self.events.push(&buffer[..n]),
+                Ok(None) => self.wait(),
+            }
+            self.forward_log();
+        }
+    }
+
+    fn wait(&mut self) {
+        let mut descriptors = vec![(self.process.stdout_fd(), Until::Readable)];
+        descriptors.extend(self.process.stderr_fd().map(|fd| (fd, Until::Readable)));
+        if !self.unsent.is_empty() {
+            descriptors.extend(self.process.stdin_fd().map(|fd| (fd, Until::Writable)));
+        }
+        wait(&descriptors, Some(PATIENCE));
+    }
+
+    fn forward_log(&mut self) {
+        for line in self.process.log_lines() {
+            pgrx::log!("rag-engine: {line}");
+        }
+    }
+
+    fn died(&mut self) -> Error {
+        let how = self.process.kill().map_or_else(|| "ended".into(), process::describe);
+        self.forward_log();
+        Error::engine_unavailable(format!("rag-engine {how} while it was reading the source"))
+            .hint("Documents that were stored stay; sync again for the rest. The server's log says why it ended.")
+    }
+}

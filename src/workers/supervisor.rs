@@ -1,0 +1,188 @@
+//! The worker that keeps one `rag-engine embed` running for the whole cluster.
+//!
+//! With `shared_preload_libraries = 'rag'` it starts with the server; otherwise the first session that needs a model
+//! starts it. A lock file makes sure that there is one: a second worker finds it taken and leaves. It has no database
+//! connection. What the engine logs goes to the server's log; an engine that ends is started again, at growing intervals.
+#![allow(unsafe_code)] // the entry point that the postmaster calls, signal handlers, flock
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io,
+    os::fd::AsRawFd,
+    time::{Duration, Instant},
+};
+
+use pgrx::{
+    bgworkers::{
+        BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime, DynamicBackgroundWorker,
+        SignalWakeFlags,
+    },
+    pg_guard, pg_sys,
+};
+
+use crate::{
+    engine::{
+        self,
+        process::{self, EngineProcess},
+        wait::{Until, wait},
+    },
+    error::Error,
+    settings,
+};
+
+/// Between two starts of an engine that keeps ending; doubled each time up to the second figure.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// An engine that ran for so long is not one that keeps ending.
+const HEALTHY: Duration = Duration::from_secs(10);
+
+fn builder() -> BackgroundWorkerBuilder {
+    BackgroundWorkerBuilder::new("rag engine supervisor")
+        .set_type("rag engine supervisor")
+        .set_library("rag")
+        .set_function("rag_supervisor_main")
+        .enable_shmem_access(None)
+        .set_start_time(BgWorkerStartTime::ConsistentState)
+}
+
+/// Has the postmaster start the worker with the server, and again should it fail.
+pub fn register() {
+    builder().set_restart_time(Some(Duration::from_secs(5))).load();
+}
+
+/// Starts the worker from a session.
+///
+/// # Errors
+/// The server has no room for another background worker.
+pub fn start() -> Result<DynamicBackgroundWorker, Error> {
+    // SAFETY: reads the session's process id.
+    let notify = unsafe { pg_sys::MyProcPid };
+    builder().set_notify_pid(notify).set_restart_time(None).load_dynamic().map_err(|_| no_worker())
+}
+
+/// Whether the worker has ended: another one, which holds the lock, may have been about to stop.
+pub fn has_ended(worker: &DynamicBackgroundWorker) -> bool {
+    matches!(worker.pid(), Err(BackgroundWorkerStatus::Stopped))
+}
+
+/// No background worker could be had.
+pub fn no_worker() -> Error {
+    Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+        "could not start a background worker: all slots are in use",
+    )
+    .hint("Raise max_worker_processes, or put rag into shared_preload_libraries, which takes a slot of its own.")
+}
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
+    BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
+    let lock = match take_lock() {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return,
+        Err(e) => {
+            pgrx::warning!("rag: could not use the folder {} in the data directory: {e}", engine::RUNTIME_DIR);
+            return;
+        }
+    };
+    let mut pause = FIRST_PAUSE;
+    while !stopping() {
+        let started = Instant::now();
+        match supervise() {
+            Ok(End::Stopped) => break,
+            Ok(End::Reconfigured) => continue,
+            Ok(End::Died(how)) => pgrx::log!("rag: rag-engine {how}; it will be started again"),
+            Err(e) => pgrx::warning!("rag: {e}: {}", e.detail.as_deref().unwrap_or_default()),
+        }
+        pause = if started.elapsed() >= HEALTHY { FIRST_PAUSE } else { pause };
+        rest(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+    let _ = std::fs::remove_file(engine::socket());
+    drop(lock);
+}
+
+/// Waits for `pause`, or less if the worker is to stop.
+fn rest(pause: Duration) {
+    let until = Instant::now() + pause;
+    while !stopping() && Instant::now() < until {
+        wait(&[], Some(until.saturating_duration_since(Instant::now()) + Duration::from_millis(1)));
+    }
+}
+
+/// Whether SIGTERM has come; the flag stays set.
+fn stopping() -> bool {
+    thread_local!(static STOP: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
+    STOP.with(|stop| {
+        stop.set(stop.get() || BackgroundWorker::sigterm_received());
+        stop.get()
+    })
+}
+
+/// The lock that makes a supervisor the only one; `None` where another has it. It ends with the process.
+fn take_lock() -> io::Result<Option<File>> {
+    engine::make_runtime_dir()?;
+    let path = std::path::Path::new(engine::RUNTIME_DIR).join("engine.lock");
+    let file = File::options().create(true).truncate(false).write(true).open(path)?;
+    // SAFETY: flock on a descriptor that the file owns.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(Some(file));
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) }
+}
+
+/// How a time with an engine ended.
+enum End {
+    /// The worker is to stop.
+    Stopped,
+    /// The settings that the engine was started with have changed.
+    Reconfigured,
+    Died(String),
+}
+
+/// The engine's command line under the present settings.
+#[derive(PartialEq, Eq)]
+struct Arguments(Vec<std::ffi::OsString>);
+
+impl Arguments {
+    fn present() -> Self {
+        let mut args: Vec<std::ffi::OsString> = vec!["embed".into(), "--watch-stdin".into()];
+        args.extend(["--socket".into(), engine::socket().into_os_string()]);
+        args.extend(["--onnxruntime".into(), settings::onnxruntime_path().into_os_string()]);
+        args.extend(["--threads".into(), settings::engine_threads().to_string().into()]);
+        Self(args)
+    }
+}
+
+/// Runs one engine until it or the worker ends.
+fn supervise() -> Result<End, Error> {
+    let (arguments, path) = (Arguments::present(), settings::engine_path());
+    let args: Vec<&OsStr> = arguments.0.iter().map(AsRef::as_ref).collect();
+    let mut engine = EngineProcess::spawn(&args)?;
+    pgrx::debug1!("rag: started rag-engine, process {}", engine.id());
+    loop {
+        let mut descriptors = vec![(engine.stdout_fd(), Until::Readable)];
+        descriptors.extend(engine.stderr_fd().map(|fd| (fd, Until::Readable)));
+        wait(&descriptors, None);
+        for line in engine.log_lines() {
+            pgrx::log!("rag-engine: {line}");
+        }
+        if stopping() {
+            return Ok(End::Stopped);
+        }
+        if BackgroundWorker::sighup_received() {
+            // SAFETY: the reaction to SIGHUP of every worker.
+            unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
+            if arguments != Arguments::present() || path != settings::engine_path() {
+                return Ok(End::Reconfigured);
+            }
+        }
+        // the engine writes nothing to standard output: readable means that it has ended
+        if matches!(engine.read(&mut [0; 64]), Ok(Some(0)) | Err(_)) {
+            return Ok(End::Died(engine.kill().map_or_else(|| "ended".into(), process::describe)));
+        }
+    }
+}
