@@ -144,7 +144,7 @@ CREATE TABLE rag.documents (
     uri text NOT NULL,
     title text,
     knowledge_id bigint,
-    document_type text NOT NULL,
+    document_type text,
     category text,
     tags text[],
     status text NOT NULL CHECK (status IN ('pending', 'active', 'error')),

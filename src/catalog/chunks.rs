@@ -36,8 +36,8 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<(), Error> {
                                  metadata, fetched_at, indexed_at,
                                  chunk_id, chunk_index, start_index, content, embedding_key, embedding)
          SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.now(), pg_catalog.now(), c.*
-         FROM pg_catalog.unnest($11::pg_catalog.uuid[], $12::pg_catalog.int4[], $13::pg_catalog.int4[],
-                                $14::pg_catalog.text[], $15::pg_catalog.uuid[], $16::rag.vector[]) AS c",
+         FROM ROWS FROM (pg_catalog.unnest($11), pg_catalog.unnest($12), pg_catalog.unnest($13), pg_catalog.unnest($14),
+                         pg_catalog.unnest($15), pg_catalog.unnest($16)) AS c",
         &[
             document.collection.into(),
             document.source.into(),

@@ -78,7 +78,7 @@ pub fn fail(
     collection: &str,
     source: Option<&str>,
     uri: &str,
-    document_type: &str,
+    document_type: Option<&str>,
     error: &str,
 ) -> Result<(), Error> {
     as_owner(|| {

@@ -135,7 +135,8 @@ fn source_lock_tag(source: &Name) -> Result<pg_sys::LOCKTAG, Error> {
         locktag_field3: hash,
         locktag_field4: 0,
         locktag_type: pg_sys::LockTagType::LOCKTAG_OBJECT as u8,
-        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        // the other lock method would leave a session's locks behind when its process ends
+        locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
     })
 }
 

@@ -279,7 +279,7 @@ impl Pipeline<'_> {
                 self.collection.name.as_str(),
                 Some(self.source.name.as_str()),
                 &failure.uri,
-                "unknown",
+                None,
                 &failure.message,
             )?;
             self.report.fail(failure)
