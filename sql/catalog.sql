@@ -174,7 +174,9 @@ COMMENT ON COLUMN rag.documents.own_title IS 'whether the title is in the docume
 COMMENT ON COLUMN rag.documents.fetched_at IS 'when the present text was fetched';
 COMMENT ON COLUMN rag.documents.indexed_at IS 'when the present text was indexed';
 
--- One partition a collection, rag_kb_<collection>, made with the collection's first document.
+-- One partition a collection, rag_kb_<collection>, made with the collection's first document. Keys and indexes are each
+-- partition's own (src/catalog/collections.rs): those of a parent that CREATE EXTENSION makes would be there twice when a
+-- dump is restored.
 CREATE TABLE rag.chunks (
     collection text NOT NULL,
     source text,
@@ -193,13 +195,10 @@ CREATE TABLE rag.chunks (
     embedding rag.vector NOT NULL,
     embedding_key uuid NOT NULL,
     fetched_at timestamptz NOT NULL,
-    indexed_at timestamptz NOT NULL,
-    PRIMARY KEY (collection, chunk_id)
+    indexed_at timestamptz NOT NULL
 ) PARTITION BY LIST (collection);
 -- In the row as far as it fits: reading it from a side table for every comparison would be several times slower.
 ALTER TABLE rag.chunks ALTER COLUMN embedding SET STORAGE MAIN;
-CREATE INDEX chunks_document_id ON rag.chunks (document_id);
-CREATE INDEX chunks_embedding_key ON rag.chunks (embedding_key);
 COMMENT ON TABLE rag.chunks IS 'pieces of documents with their embeddings';
 COMMENT ON COLUMN rag.chunks.chunk_id IS 'hash of document, text, chunking and position: the same on every machine';
 COMMENT ON COLUMN rag.chunks.chunk_index IS 'position in the document, from 0';

@@ -99,15 +99,22 @@ impl Collection {
             )?;
         }
         if self.model.is_none() && !self.has_partition()? {
-            let partition = self.partition();
-            execute(
-                &format!(
-                    "CREATE TABLE IF NOT EXISTS {partition} PARTITION OF rag.chunks FOR VALUES IN ({})",
-                    pgrx::spi::quote_literal(self.name.as_str())
-                ),
-                &[],
-            )?;
+            self.create_partition()?;
         }
+        Ok(())
+    }
+
+    fn create_partition(&self) -> Result<(), Error> {
+        let partition = self.partition();
+        execute(
+            &format!(
+                "CREATE TABLE {partition} PARTITION OF rag.chunks (PRIMARY KEY (chunk_id)) FOR VALUES IN ({})",
+                pgrx::spi::quote_literal(self.name.as_str())
+            ),
+            &[],
+        )?;
+        execute(&format!("CREATE INDEX ON {partition} (document_id)"), &[])?;
+        execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
         Ok(())
     }
 
@@ -116,7 +123,7 @@ impl Collection {
         pgrx::spi::quote_qualified_identifier("rag", &format!("rag_kb_{}", self.name))
     }
 
-    pub fn has_partition(&self) -> Result<bool, Error> {
+    fn has_partition(&self) -> Result<bool, Error> {
         // the row lock makes two first writers take turns
         let found = query(
             "SELECT pg_catalog.to_regclass($2) IS NOT NULL FROM rag.collections WHERE name = $1 FOR UPDATE",
@@ -212,7 +219,9 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             .detail(format!("Sources: {}.", sources.join(", ")))
             .hint("Drop them first: rag_drop_source."));
         }
-        execute(&format!("DROP TABLE IF EXISTS {}", collection.partition()), &[])?;
+        if collection.has_partition()? {
+            execute(&format!("DROP TABLE {}", collection.partition()), &[])?;
+        }
         execute("DELETE FROM rag.documents WHERE collection = $1", &[name.into()])?;
         execute("DELETE FROM rag.collections WHERE name = $1", &[name.into()])?;
         Ok(())

@@ -44,34 +44,31 @@ pub fn next_id() -> Result<i64, Error> {
 
 /// Begins a run. Runs of the source that still say Running have lost their process: the caller holds the source's lock.
 pub fn start(run_id: i64, source: &Source) -> Result<(), Error> {
+    abandon(source.name.as_str())?;
     as_owner(|| {
-        abandon(source.name.as_str())?;
         execute(
             "INSERT INTO rag.run (run_id, source, collection, trigger, generation, phase) VALUES ($1, $2, $3, 'manual', $4, 'Running')",
             &[run_id.into(), source.name.as_str().into(), source.collection.as_str().into(), source.generation.into()],
-        )?;
-        Ok(())
-    })
-}
-
-/// Marks the runs of a source that lost their process as failed. Runs as the extension's owner.
-fn abandon(source: &str) -> Result<(), Error> {
-    let error = Error::new(pgrx::PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN, "the run's process ended before the run did")
-        .hint("Documents that it had stored stay; the next run does the rest.");
-    execute(
-        "WITH lost AS (
-             UPDATE rag.run SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(), error = $2
-             WHERE source = $1 AND phase = 'Running' RETURNING 1)
-         UPDATE rag.source SET error_run_count = error_run_count + (SELECT pg_catalog.count(*) FROM lost)
-         WHERE name = $1 AND EXISTS (SELECT FROM lost)",
-        &[source.into(), describe(&error).into()],
-    )?;
+        )
+    })?;
     Ok(())
 }
 
-/// As [`abandon`], for a process that is known to have ended.
-pub fn abandon_of(source: &str) -> Result<(), Error> {
-    as_owner(|| abandon(source))
+/// Marks the runs of a source that lost their process as failed: the caller holds the source's lock, so none is alive.
+pub fn abandon(source: &str) -> Result<(), Error> {
+    let error = Error::new(pgrx::PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN, "the run's process ended before the run did")
+        .hint("Documents that it had stored stay; the next run does the rest.");
+    as_owner(|| {
+        execute(
+            "WITH lost AS (
+                 UPDATE rag.run SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(), error = $2
+                 WHERE source = $1 AND phase = 'Running' RETURNING 1)
+             UPDATE rag.source SET error_run_count = error_run_count + (SELECT pg_catalog.count(*) FROM lost)
+             WHERE name = $1 AND EXISTS (SELECT FROM lost)",
+            &[source.into(), describe(&error).into()],
+        )
+    })?;
+    Ok(())
 }
 
 fn describe(error: &Error) -> pgrx::JsonB {

@@ -8,9 +8,19 @@ use std::{
         unix::process::{CommandExt, ExitStatusExt},
     },
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
+    sync::{
+        Once,
+        atomic::{AtomicI32, Ordering::Relaxed},
+    },
 };
 
+use pgrx::{pg_guard, pg_sys};
+
 use crate::{error::Error, settings};
+
+/// The children of this process that are not waited for yet. The server's processes may end without unwinding, through
+/// proc_exit; [`kill_children`] then does what [`EngineProcess`]'s drop would have done.
+static CHILDREN: [AtomicI32; 4] = [const { AtomicI32::new(0) }; 4];
 
 pub struct EngineProcess {
     child: Child,
@@ -36,6 +46,7 @@ impl EngineProcess {
         // SAFETY: only a system call, which is safe between fork and exec.
         unsafe { command.pre_exec(close_inherited_descriptors) };
         let mut child = command.spawn().map_err(|e| not_executable(&path, &e))?;
+        remember(child.id() as i32);
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(Error::internal("rag-engine was started without its pipes"));
@@ -103,13 +114,41 @@ impl EngineProcess {
     /// Kills the child where it still runs; how it ended.
     pub fn kill(&mut self) -> Option<ExitStatus> {
         let _ = self.child.kill();
-        self.child.wait().ok()
+        let status = self.child.wait().ok();
+        replace_child(self.child.id() as i32, 0);
+        status
     }
 }
 
 impl Drop for EngineProcess {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+fn remember(child: i32) {
+    static REGISTER: Once = Once::new();
+    // SAFETY: the callback stays valid as long as the library, which is never unloaded.
+    REGISTER.call_once(|| unsafe { pg_sys::on_proc_exit(Some(kill_children), pg_sys::Datum::null()) });
+    replace_child(0, child);
+}
+
+fn replace_child(old: i32, new: i32) {
+    for slot in &CHILDREN {
+        if slot.compare_exchange(old, new, Relaxed, Relaxed).is_ok() {
+            return;
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn kill_children(_code: std::ffi::c_int, _argument: pg_sys::Datum) {
+    for child in CHILDREN.iter().map(|slot| slot.swap(0, Relaxed)).filter(|child| *child > 0) {
+        // SAFETY: signals and reaps a child of this process that nobody has waited for.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
     }
 }
 

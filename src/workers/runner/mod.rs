@@ -27,6 +27,13 @@ use crate::{
 
 pub use pgrx::bgworkers::DynamicBackgroundWorker;
 
+/// Between two words about how far a run is: more at the beginning, when people watch.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+
+/// In the place of a run's id: only mark the source's runs that have lost their process.
+const REAP: i64 = 0;
+
 /// Starts a runner for `source` in the present database; it will use `run_id`.
 ///
 /// # Errors
@@ -70,29 +77,25 @@ pub fn wait_for(
     mut tell: impl FnMut(&runs::Status),
 ) -> Result<runs::Status, Error> {
     let mut cancel = CancelOnDrop(None);
-    let mut told = Instant::now();
-    loop {
-        let ended = match worker.pid() {
-            Ok(pid) => {
-                cancel.0 = Some(pid);
-                false
-            }
-            Err(BackgroundWorkerStatus::NotYetStarted) => false,
-            Err(_) => true,
-        };
-        if ended {
-            cancel.0 = None;
-            return ended_run(source, run_id);
-        }
+    let (mut told, mut pause) = (Instant::now(), FIRST_PAUSE);
+    while !has_ended(worker) {
+        cancel.0 = worker.pid().ok();
         // the postmaster sets this session's latch when the runner starts or ends
-        sleep(Duration::from_millis(1000));
-        if told.elapsed() >= Duration::from_secs(2) {
+        sleep(Duration::from_millis(500));
+        if told.elapsed() >= pause {
             told = Instant::now();
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
             if let Some(status) = fresh(|| runs::status(run_id))? {
                 tell(&status);
             }
         }
     }
+    cancel.0 = None;
+    ended_run(source, run_id)
+}
+
+fn has_ended(worker: &DynamicBackgroundWorker) -> bool {
+    !matches!(worker.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted))
 }
 
 fn ended_run(source: &Name, run_id: i64) -> Result<runs::Status, Error> {
@@ -101,9 +104,12 @@ fn ended_run(source: &Name, run_id: i64) -> Result<runs::Status, Error> {
         return Err(Error::in_use(format!("source \"{source}\" is being synced by another session"))
             .hint("rag.progress shows how far it is."));
     };
-    if status.phase == "Running" && lock_source(source)? {
-        fresh(|| runs::abandon_of(source.as_str()))?;
-        unlock_source(source)?;
+    if status.phase == "Running" {
+        // another process writes that down: what this session does is undone by the error that it will raise
+        let reaper = start(source, REAP)?;
+        while !has_ended(&reaper) {
+            sleep(Duration::from_millis(100));
+        }
         return fresh(|| runs::status(run_id))?.ok_or_else(|| Error::internal("the run's row has vanished"));
     }
     Ok(status)
@@ -206,6 +212,9 @@ fn run(run_id: i64, name: &str) -> Result<(), Error> {
         let name = Name::parse("source", name)?;
         if lock_source(&name)? { Source::find(name.as_str()) } else { Ok(None) }
     })?;
+    if run_id == REAP {
+        return source.map_or(Ok(()), |source| transaction(|| runs::abandon(source.name.as_str())));
+    }
     // the lock is another run's, or the source was dropped meanwhile: whoever waits finds no row
     let Some(source) = source else { return Ok(()) };
     report::activity(&format!("rag: syncing {}", source.name));
