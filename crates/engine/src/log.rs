@@ -9,7 +9,8 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// Starts logging of what is at least as grave as `level`.
+/// Starts logging of what is at least as grave as `level`. Panics are logged by their place alone: a message may quote
+/// a text.
 pub fn start(level: Level) {
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
@@ -19,6 +20,10 @@ pub fn start(level: Level) {
         .finish();
     // Fails only where logging has been started already.
     let _ = tracing::subscriber::set_global_default(subscriber);
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map_or_else(String::new, ToString::to_string);
+        tracing::error!(place, "panic");
+    }));
 }
 
 struct OneLine;

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! ONNX Runtime's fused operators are used throughout. In 8 bits, the weights of dense layers and attention are integers
-//! and the activations are quantized as they come (`DynamicQuantizeMatMul`, `QAttention`); embeddings, biases and
-//! normalisation stay 32-bit floats.
+//! and the activations are quantized as they come (`DynamicQuantizeMatMul`, `QAttention`), and the table of words is stored
+//! as integers; biases and normalisation stay 32-bit floats.
 
 use rag_protocol::{EngineError, ErrorKind, embed::Precision};
 use serde::Deserialize;
@@ -23,7 +23,7 @@ use crate::{
         Dimension::{Fixed, Named},
         ElementType, Graph,
     },
-    quantize::quantize,
+    quantize::{quantize_columns, quantize_rows},
     safetensors::Weights,
     settings::Pooling,
 };
@@ -128,27 +128,53 @@ impl Writer<'_> {
 
     /// Word, position and segment embeddings, summed and normalised.
     fn embeddings(&mut self) -> Result<String, EngineError> {
-        let hidden = self.config.hidden_size;
+        let (hidden, config) = (self.config.hidden_size, self.config);
         for (from, to) in [("input_ids", "ids"), ("token_type_ids", "segments"), ("attention_mask", "mask")] {
             self.graph.node("Cast", &[from], &[to], &[Int("to", ElementType::Int32 as i64)]);
         }
-        for (from, to, rows) in [
-            ("word_embeddings", "words", self.config.vocab_size),
-            ("position_embeddings", "positions", self.config.max_position_embeddings),
-            ("token_type_embeddings", "types", self.config.type_vocab_size),
-        ] {
-            let table = self.weight(&format!("embeddings.{from}.weight"), &[rows, hidden])?;
-            self.graph.floats(to, &[rows, hidden], &table);
-        }
+        let table = |name: &str, rows| self.weight(&format!("embeddings.{name}.weight"), &[rows, hidden]);
+        let words = table("word_embeddings", config.vocab_size)?;
+        let positions = table("position_embeddings", config.max_position_embeddings)?;
+        let types = table("token_type_embeddings", config.type_vocab_size)?;
+        self.graph.floats("positions", &[config.max_position_embeddings, hidden], &positions);
+        self.graph.floats("types", &[config.type_vocab_size, hidden], &types);
         self.vector("embeddings.LayerNorm.weight", "embedded.gamma", hidden)?;
         self.vector("embeddings.LayerNorm.bias", "embedded.beta", hidden)?;
-        self.graph.fused_node(
-            "EmbedLayerNormalization",
-            &["ids", "segments", "words", "positions", "types", "embedded.gamma", "embedded.beta", "mask"],
-            &["embedded", "embedded.mask_index"],
-            &self.epsilon(),
-        );
+        match self.precision {
+            Precision::Fp32 => {
+                self.graph.floats("words", &[config.vocab_size, hidden], &words);
+                self.graph.fused_node(
+                    "EmbedLayerNormalization",
+                    &["ids", "segments", "words", "positions", "types", "embedded.gamma", "embedded.beta", "mask"],
+                    &["embedded", "embedded.mask_index"],
+                    &self.epsilon(),
+                );
+            }
+            Precision::Int8 => self.sum_quantized_words(&words),
+        }
         Ok("embedded".into())
+    }
+
+    /// As `EmbedLayerNormalization`, which takes floats only, over a table of words in 8 bits: it is most of the model.
+    fn sum_quantized_words(&mut self, words: &[f32]) {
+        let (hidden, rows) = (self.config.hidden_size, self.config.vocab_size);
+        let table = quantize_rows(words, hidden);
+        let epsilon = [self.epsilon()[0], Int("axis", -1)];
+        let graph = &mut self.graph;
+        graph.bytes("words", &[rows, hidden], &table.integers);
+        graph.floats("words.scale", &[rows, 1], &table.scales);
+        graph.node("Gather", &["words", "ids"], &["word.integers"], &[]);
+        graph.node("Gather", &["words.scale", "ids"], &["word.scale"], &[]);
+        graph.node("Cast", &["word.integers"], &["word.floats"], &[Int("to", ElementType::Float as i64)]);
+        graph.node("Mul", &["word.floats", "word.scale"], &["word"], &[]);
+        // The first positions, as many as there are tokens.
+        graph.integers("zero", &[1], &[0]);
+        graph.node("Shape", &["ids"], &["length"], &[Int("start", 1)]);
+        graph.node("Slice", &["positions", "zero", "length", "zero"], &["position"], &[]);
+        graph.node("Gather", &["types", "segments"], &["type"], &[]);
+        graph.node("Add", &["word", "position"], &["placed"], &[]);
+        graph.node("Add", &["placed", "type"], &["sum"], &[]);
+        graph.node("LayerNormalization", &["sum", "embedded.gamma", "embedded.beta"], &["embedded"], &epsilon);
     }
 
     /// One layer; gives the name of its output.
@@ -234,7 +260,7 @@ impl Writer<'_> {
 
     /// Adds the constants `NAME.weight`, `NAME.scale` and `NAME.zero`.
     fn quantized(&mut self, name: &str, matrix: &[f32], inputs: usize, outputs: usize) {
-        let quantized = quantize(matrix, outputs);
+        let quantized = quantize_columns(matrix, outputs);
         self.graph.bytes(&format!("{name}.weight"), &[inputs, outputs], &quantized.integers);
         self.graph.floats(&format!("{name}.scale"), &[outputs], &quantized.scales);
         self.graph.bytes(&format!("{name}.zero"), &[outputs], &vec![0; outputs]);
@@ -260,10 +286,10 @@ impl Writer<'_> {
                 graph.integers("axis1", &[1], &[1]);
                 graph.node("Cast", &["attention_mask"], &["weights"], &[Int("to", ElementType::Float as i64)]);
                 graph.node("Unsqueeze", &["weights", "axis1"], &["weights.row"], &[]);
-                graph.node("MatMul", &["weights.row", hidden], &["sum.row"], &[]);
-                graph.node("Squeeze", &["sum.row", "axis1"], &["sum"], &[]);
+                graph.node("MatMul", &["weights.row", hidden], &["total.row"], &[]);
+                graph.node("Squeeze", &["total.row", "axis1"], &["total"], &[]);
                 graph.node("ReduceSum", &["weights", "axis1"], &["tokens"], &[Int("keepdims", 1)]);
-                graph.node("Div", &["sum", "tokens"], &["pooled"], &[]);
+                graph.node("Div", &["total", "tokens"], &["pooled"], &[]);
             }
             Pooling::Cls => {
                 graph.integers("first", &[], &[0]);

@@ -65,8 +65,8 @@ impl Client {
             }
         }
         // The writer ends, after what is queued, when the last that could answer is dropped: here, and with the tasks.
-        self.engine.scheduler.leave(self.id);
-        tracing::debug!(client = self.id.0, "disconnected");
+        let dropped = self.engine.scheduler.leave(self.id);
+        tracing::debug!(client = self.id.0, dropped, "disconnected");
     }
 
     fn read_requests(&self) -> Result<(), FrameError> {
@@ -103,7 +103,7 @@ impl Client {
         let Request { model, task, .. } = request;
         let done = catch_unwind(AssertUnwindSafe(|| self.perform(&model, task, payload)));
         match done.unwrap_or_else(|panic| Err(internal(&panic))) {
-            Ok(Done::Answer(answer, payload)) => ticket.answer(answer, &payload),
+            Ok(Done::Answer(answer, payload)) => ticket.answer(*answer, &payload),
             Ok(Done::Tokenized(priority, model, texts)) => {
                 let task = EmbedTask::new(model, texts, ticket);
                 if task.is_finished() {
@@ -120,12 +120,12 @@ impl Client {
     fn perform(&self, reference: &ModelRef, task: Task, payload: &[u8]) -> Result<Done, EngineError> {
         let model = self.engine.models.get(reference)?;
         match task {
-            Task::Describe => Ok(Done::Answer(Answer::Model { model: model.info.clone() }, vec![])),
+            Task::Describe => Ok(Done::answer(Answer::Model { model: model.info.clone() }, vec![])),
             Task::Prepare { document_type, splitting } => {
                 let abandoned = || process::hung_up(&self.stream);
                 let (content, text) =
                     prepare::prepare(payload, &document_type, &splitting, &model.tokenizer, &abandoned)?;
-                Ok(Done::Answer(Answer::Content { model: model.info.clone(), content }, text.into_bytes()))
+                Ok(Done::answer(Answer::Content { model: model.info.clone(), content }, text.into_bytes()))
             }
             Task::Embed { priority, texts } => {
                 let vectors = texts.len().saturating_mul(model.info.dimensions).saturating_mul(size_of::<f32>());
@@ -150,9 +150,15 @@ impl Client {
 
 /// What a request came to in the reader's thread.
 enum Done {
-    Answer(Answer, Vec<u8>),
+    Answer(Box<Answer>, Vec<u8>),
     /// The rest is the inference thread's.
     Tokenized(Priority, Arc<Model>, Vec<Tokens>),
     /// The client has hung up.
     Nobody,
+}
+
+impl Done {
+    fn answer(answer: Answer, payload: Vec<u8>) -> Self {
+        Self::Answer(Box::new(answer), payload)
+    }
 }

@@ -127,7 +127,7 @@ pub fn write_all(queue: &Receiver<Outgoing>, to: &mut impl Write) {
     }
 }
 
-/// What a caught panic is to a client. The message stays in the log's place: it may quote a text.
+/// What a caught panic is to the client that caused it.
 pub fn internal(panic: &Box<dyn Any + Send>) -> EngineError {
     let what = panic
         .downcast_ref::<&str>()

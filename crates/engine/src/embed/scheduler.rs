@@ -46,9 +46,10 @@ impl<T> Scheduler<T> {
         self.lock().connected.insert(client);
     }
 
-    /// Drops everything that waits for a client, and what is given back for it from now on.
-    pub fn leave(&self, client: ClientId) {
-        self.lock().leave(client);
+    /// Drops everything that waits for a client, and what is given back for it from now on; gives the number of tasks
+    /// that waited.
+    pub fn leave(&self, client: ClientId) -> usize {
+        self.lock().leave(client)
     }
 
     pub fn submit(&self, turn: Turn<T>) {
@@ -116,11 +117,9 @@ impl<T> Queue<T> {
             .find_map(|priority| self.lane(priority).take().map(|(client, task)| Turn { client, priority, task }))
     }
 
-    fn leave(&mut self, client: ClientId) {
+    fn leave(&mut self, client: ClientId) -> usize {
         self.connected.remove(&client);
-        for lane in [&mut self.queries, &mut self.bulk] {
-            lane.turns.retain(|(other, _)| *other != client);
-        }
+        [&mut self.queries, &mut self.bulk].map(|lane| lane.leave(client)).iter().sum()
     }
 }
 
@@ -153,6 +152,11 @@ impl<T> Lane<T> {
             self.turns.push_back((client, tasks));
         }
         task.map(|task| (client, task))
+    }
+
+    fn leave(&mut self, client: ClientId) -> usize {
+        let at = self.turns.iter().position(|(other, _)| *other == client);
+        at.and_then(|at| self.turns.remove(at)).map_or(0, |(_, tasks)| tasks.len())
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use rag_document::TokenCounter;
 use rag_model::{invalid, settings::Settings, unreadable};
 use rag_protocol::{EngineError, ErrorKind};
-use tokenizers::{Tokenizer, TruncationParams};
+use tokenizers::{PostProcessor, Tokenizer, TruncationDirection};
 
 /// The longest text that is tokenized, in bytes: hundreds of times what any supported model sees, and little enough
 /// that a text of one user cannot take the memory of all.
@@ -22,8 +22,9 @@ pub struct Tokens {
 
 #[derive(Debug)]
 pub struct ModelTokenizer {
-    /// Truncates to the model's limit and does not pad, whatever its file says.
+    /// Neither truncates nor pads, whatever its file says.
     tokenizer: Tokenizer,
+    /// Tokens added to every text: `[CLS]` and `[SEP]`.
     special_tokens: usize,
     limit: usize,
 }
@@ -47,13 +48,11 @@ impl ModelTokenizer {
         // The file may ask for padding to 128 and for a shorter limit than the model's.
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(bad)?;
-        let special_tokens = tokenizer.encode_fast("", true).map_err(bad)?.len();
+        let special_tokens = tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
         let limit = settings.max_tokens;
         if special_tokens >= limit {
             return Err(invalid(path, format!("it adds {special_tokens} special tokens; the model takes {limit}")));
         }
-        let truncation = TruncationParams { max_length: limit, ..TruncationParams::default() };
-        tokenizer.with_truncation(Some(truncation)).map_err(bad)?;
         Ok(Self { tokenizer, special_tokens, limit })
     }
 
@@ -65,12 +64,16 @@ impl ModelTokenizer {
                 .detail(format!("It has {} bytes; the limit is {MAX_TEXT}.", text.len()))
                 .hint(format!("Split it: the model sees {} tokens.", self.limit)));
         }
-        let encoding = self.tokenizer.encode_fast(text, true).map_err(|e| {
+        let failed = |e: tokenizers::Error| {
             EngineError::new(ErrorKind::Internal, "the tokenizer failed on a text").detail(e.to_string())
-        })?;
-        let cut_off: usize =
-            encoding.get_overflowing().iter().map(|rest| rest.len().saturating_sub(self.special_tokens)).sum();
-        Ok(Tokens { count: encoding.len() + cut_off, ids: encoding.get_ids().to_vec() })
+        };
+        // Truncated by hand: a tokenizer that truncates stops early, and cannot tell how long the text was.
+        let mut encoding = self.tokenizer.encode_fast(text, false).map_err(failed)?;
+        let count = encoding.len() + self.special_tokens;
+        encoding.truncate(self.limit - self.special_tokens, 0, TruncationDirection::Right);
+        encoding.take_overflowing();
+        let encoding = self.tokenizer.post_process(encoding, None, true).map_err(failed)?;
+        Ok(Tokens { ids: encoding.get_ids().to_vec(), count })
     }
 }
 

@@ -1,0 +1,287 @@
+//! Runs of `rag-engine ingest` over real folders. They need no model but its tokenizer, which is made here.
+
+mod common;
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::Write,
+    path::Path,
+    process::{Child, ChildStdin, Command, Stdio},
+};
+
+use common::{PROGRAM, eventually, tiny};
+use rag_protocol::{
+    ErrorKind, frame,
+    ingest::{Document, Event, Failure, Job, Limits, Splitting, Stage},
+    spec::SourceSpec,
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+struct Folder {
+    root: TempDir,
+}
+
+impl Folder {
+    fn new(files: &[(&str, &[u8])]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        tiny::write(&root.path().join("model"), tiny::Output::Pooled, false, None);
+        for dir in ["docs", "work"] {
+            fs::create_dir(root.path().join(dir)).unwrap();
+        }
+        let folder = Self { root };
+        for (name, bytes) in files {
+            folder.write(name, bytes);
+        }
+        folder
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.root.path().join("docs").join(name), bytes).unwrap();
+    }
+
+    fn job(&self, known: HashMap<String, String>) -> Job {
+        let path = self.root.path();
+        let spec = json!({ "path": path.join("docs") });
+        Job {
+            source: SourceSpec::parse("folder", &spec).unwrap(),
+            known,
+            splitting: Splitting { chunk_size: 100, chunk_overlap: 10 },
+            model_dir: path.join("model"),
+            work_dir: path.join("work"),
+            limits: Limits {
+                max_file_bytes: 10 << 20,
+                memory_bytes: Some(2 << 30),
+                cpu_seconds: Some(60),
+                file_size_bytes: Some(1 << 30),
+                wall_seconds: Some(120),
+            },
+        }
+    }
+}
+
+fn start() -> (Child, ChildStdin) {
+    let mut process = Command::new(PROGRAM)
+        .arg("ingest")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let stdin = process.stdin.take().unwrap();
+    (process, stdin)
+}
+
+/// Runs a job to its end; gives its events with their payloads, and the exit code.
+fn run(job: &Job) -> (Vec<(Event, String)>, Option<i32>) {
+    let (mut process, mut stdin) = start();
+    frame::write(&mut stdin, job, &[]).unwrap();
+    let mut stdout = process.stdout.take().unwrap();
+    let mut events = vec![];
+    while let Some(frame) = frame::read(&mut stdout).unwrap() {
+        events.push((frame.header().unwrap(), String::from_utf8(frame.payload).unwrap()));
+    }
+    let code = process.wait().unwrap().code();
+    drop(stdin); // held open until now, as the parent does
+    (events, code)
+}
+
+fn name(uri: &str) -> &str {
+    uri.rsplit('/').next().unwrap()
+}
+
+fn documents(events: &[(Event, String)]) -> Vec<(&Document, &str)> {
+    events
+        .iter()
+        .filter_map(|(event, text)| if let Event::Document(d) = event { Some((&**d, text.as_str())) } else { None })
+        .collect()
+}
+
+fn failures(events: &[(Event, String)]) -> Vec<&Failure> {
+    events.iter().filter_map(|(event, _)| if let Event::Failed(f) = event { Some(f) } else { None }).collect()
+}
+
+#[test]
+fn every_file_of_a_folder_is_reported_once() {
+    let folder = Folder::new(&[
+        ("colours.md", b"# Colours\n\nred green blue"),
+        ("notes.txt", b"green"),
+        ("page.html", b"<title>Page</title><p>blue</p>"),
+        ("broken.txt", b"caf\xe9 \xff\xfe\xfd not UTF-8"),
+        ("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
+    ]);
+    let (events, code) = run(&folder.job(HashMap::new()));
+    assert_eq!(code, Some(0));
+    let Event::Started { documents: announced, commit: None } = events[0].0 else { panic!("{:?}", events[0]) };
+    let Event::Finished { complete: true, skipped, .. } = events.last().unwrap().0 else { panic!("{events:?}") };
+
+    let documents = documents(&events);
+    let mut names: Vec<&str> = documents.iter().map(|(document, _)| name(&document.uri)).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["colours.md", "notes.txt", "page.html"]);
+    let failures = failures(&events);
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    assert_eq!((name(&failures[0].uri), failures[0].stage), ("broken.txt", Stage::Decode));
+    assert_eq!(announced, (documents.len() + failures.len()) as u64 + skipped);
+
+    let (colours, text) = documents.iter().find(|(document, _)| document.uri.ends_with("colours.md")).unwrap();
+    assert_eq!(colours.content.title.text, "Colours");
+    assert_eq!(colours.bytes, 25);
+    assert_eq!(colours.raw_hash.len(), 64);
+    assert!(!colours.content.chunks.is_empty() && text.contains("red green blue"));
+}
+
+#[test]
+fn what_has_not_changed_is_not_read_again() {
+    let folder = Folder::new(&[("a.md", b"# A\n\nred"), ("b.md", b"# B\n\ngreen")]);
+    let (events, _) = run(&folder.job(HashMap::new()));
+    let known: HashMap<_, _> =
+        documents(&events).iter().map(|(document, _)| (document.uri.clone(), document.raw_hash.clone())).collect();
+    folder.write("b.md", b"# B\n\nblue");
+    let (events, _) = run(&folder.job(known));
+    assert!(matches!(&events[1].0, Event::Unchanged { uri } if name(uri) == "a.md"), "{events:?}");
+    let changed = documents(&events);
+    assert_eq!(changed.len(), 1);
+    assert_eq!(name(&changed[0].0.uri), "b.md");
+}
+
+#[test]
+fn events_come_in_the_order_of_the_listing() {
+    let files: Vec<(String, Vec<u8>)> = (0..40)
+        .map(|i| {
+            (format!("{i:02}.md"), format!("# {i}\n\n{}", "red green blue ".repeat(i * 97 % 400 + 1)).into_bytes())
+        })
+        .collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+    let job_events = || {
+        let folder = Folder::new(&files);
+        let (events, _) = run(&folder.job(HashMap::new()));
+        documents(&events).iter().map(|(document, _)| name(&document.uri).to_owned()).collect::<Vec<_>>()
+    };
+    let names = job_events();
+    assert_eq!(names.len(), files.len());
+    assert!(names.is_sorted(), "{names:?}");
+}
+
+#[test]
+fn a_root_that_is_missing_is_fatal() {
+    let folder = Folder::new(&[]);
+    fs::remove_dir(folder.root.path().join("docs")).unwrap();
+    let (events, code) = run(&folder.job(HashMap::new()));
+    assert_eq!(code, Some(4));
+    let [(Event::Fatal { error }, _)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(error.kind, ErrorKind::FileNotFound);
+}
+
+#[test]
+fn a_model_without_a_tokenizer_is_fatal() {
+    let folder = Folder::new(&[("a.md", b"red")]);
+    fs::remove_file(folder.root.path().join("model/tokenizer.json")).unwrap();
+    let (events, code) = run(&folder.job(HashMap::new()));
+    assert_eq!(code, Some(4));
+    let [(Event::Fatal { error }, _)] = &events[..] else { panic!("{events:?}") };
+    assert!(error.message.contains("tokenizer.json"), "{error:?}");
+}
+
+#[test]
+fn a_job_that_is_none_is_told_from_one_that_failed() {
+    let (mut process, mut stdin) = start();
+    stdin.write_all(&frame::encode(&json!({"source": "?"}), &[]).unwrap()).unwrap();
+    let frame = frame::read(&mut process.stdout.take().unwrap()).unwrap().unwrap();
+    let Event::Fatal { error } = frame.header().unwrap() else { panic!("{frame:?}") };
+    assert_eq!(error.kind, ErrorKind::InvalidRequest);
+    assert_eq!(process.wait().unwrap().code(), Some(3));
+}
+
+/// A PDF whose page is one array in another, so deep that a parser which recurses runs out of stack.
+fn nested_pdf(depth: usize) -> Vec<u8> {
+    let mut pdf = b"%PDF-1.4\n".to_vec();
+    let start = pdf.len();
+    pdf.extend(b"1 0 obj\n");
+    pdf.extend(b"[".repeat(depth));
+    pdf.extend(b"]".repeat(depth));
+    pdf.extend(b"\nendobj\n");
+    let xref = pdf.len();
+    let table = format!(
+        "xref\n0 2\n0000000000 65535 f \n{start:010} 00000 n \ntrailer\n<</Size 2/Root 1 0 R>>\nstartxref\n{xref}\n%%EOF\n"
+    );
+    pdf.extend(table.bytes());
+    pdf
+}
+
+#[test]
+fn a_pdf_that_kills_its_reader_is_one_failed_document() {
+    let folder = Folder::new(&[("a.md", b"# A\n\nred"), ("z.md", b"# Z\n\nblue")]);
+    folder.write("deep.pdf", &nested_pdf(2_000_000));
+    folder.write("none.pdf", b"%PDF-1.7\nnothing of a PDF follows");
+    let (events, code) = run(&folder.job(HashMap::new()));
+    assert_eq!(code, Some(0));
+    let names: Vec<&str> = documents(&events).iter().map(|(document, _)| name(&document.uri)).collect();
+    assert_eq!(names, ["a.md", "z.md"]);
+    let failures = failures(&events);
+    let failed: Vec<_> = failures.iter().map(|failure| (name(&failure.uri), failure.stage)).collect();
+    assert_eq!(failed, [("deep.pdf", Stage::Extract), ("none.pdf", Stage::Extract)]);
+}
+
+#[test]
+fn the_end_of_standard_input_ends_the_run() {
+    // More text than a pipe holds: nobody reads it, so the run cannot finish by itself.
+    let text = "red green blue ".repeat(20_000);
+    let folder = Folder::new(&[("a.txt", text.as_bytes()), ("b.txt", text.as_bytes())]);
+    let (mut process, mut stdin) = start();
+    frame::write(&mut stdin, &folder.job(HashMap::new()), &[]).unwrap();
+    drop(stdin);
+    assert_eq!(process.wait().unwrap().code(), Some(6));
+}
+
+#[test]
+fn the_parents_death_ends_the_run() {
+    use std::io::{BufRead, BufReader};
+    let script = r#""$0" ingest <&3 & echo $!; wait"#;
+    let mut parent = Command::new("bash")
+        .args(["-c", &format!("exec 3<&0; {script}"), PROGRAM])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let status = Path::new("/proc").join(line.trim()).join("status");
+    // It blocks on a job that never comes; it has asked for its parent's death once it is that program.
+    eventually("the run to start", || fs::read_to_string(&status).is_ok_and(|s| s.contains("Name:\trag-engine")));
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    eventually("the run to end", || fs::read_to_string(&status).map_or(true, |s| s.contains("State:\tZ")));
+}
+
+#[test]
+fn the_clock_ends_a_run_that_takes_too_long() {
+    let text = "red green blue ".repeat(20_000);
+    let folder = Folder::new(&[("a.txt", text.as_bytes()), ("b.txt", text.as_bytes())]);
+    let mut job = folder.job(HashMap::new());
+    job.limits.wall_seconds = Some(1);
+    let (mut process, mut stdin) = start();
+    frame::write(&mut stdin, &job, &[]).unwrap();
+    // Nobody reads what it reports.
+    assert_eq!(process.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+fn people_can_run_a_job_by_hand() {
+    let folder = Folder::new(&[("a.md", b"# A\n\nred")]);
+    let mut process = Command::new(PROGRAM)
+        .args(["ingest", "--pretty"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let job = serde_json::to_vec(&folder.job(HashMap::new())).unwrap();
+    process.stdin.take().unwrap().write_all(&job).unwrap();
+    let output = process.wait_with_output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert!(lines.starts_with("started: 1 documents\ndocument file://"), "{lines}");
+    assert!(lines.trim_end().ends_with("0 files skipped"), "{lines}");
+}

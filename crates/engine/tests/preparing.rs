@@ -1,0 +1,65 @@
+//! Documents that are put in directly: extracted and split by the embedding engine.
+
+mod common;
+
+use common::{Engine, model, onnxruntime, tiny};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    embed::{Answer, Precision, Task},
+    ingest::{Content, DocumentType, Splitting},
+};
+
+fn prepare(document_type: &str, bytes: &[u8]) -> Option<Result<(Content, String), EngineError>> {
+    let engine = Engine::start(&onnxruntime()?);
+    let dir = tempfile::tempdir().unwrap();
+    tiny::write(dir.path(), tiny::Output::Pooled, false, None);
+    let task = Task::Prepare {
+        document_type: document_type.into(),
+        splitting: Splitting { chunk_size: 200, chunk_overlap: 20 },
+    };
+    let answer = engine.connect().ask_with(&model(dir.path(), Precision::Fp32), task, bytes);
+    Some(answer.map(|(answer, payload)| {
+        let Answer::Content { content, .. } = answer else { panic!("{answer:?}") };
+        (content, String::from_utf8(payload).unwrap())
+    }))
+}
+
+#[test]
+fn a_heading_is_the_title_and_chunks_fit_the_model() {
+    let Some(prepared) = prepare("markdown", b"# Colours\n\nred green blue red green blue red green blue") else {
+        return;
+    };
+    let (content, text) = prepared.unwrap();
+    assert_eq!(content.document_type, DocumentType::Markdown);
+    assert_eq!((content.title.text.as_str(), content.title.own), ("Colours", true));
+    assert!(content.chunks.len() > 1, "the model takes 8 tokens at a time");
+    for chunk in &content.chunks {
+        assert!(text.get(chunk.byte_start..chunk.byte_start + chunk.byte_len).is_some());
+    }
+}
+
+#[test]
+fn a_document_without_a_title_is_untitled() {
+    let Some(prepared) = prepare("text", b"red green") else { return };
+    let (content, text) = prepared.unwrap();
+    assert_eq!((content.title.text.as_str(), content.title.own), ("untitled", false));
+    assert_eq!(text, "red green");
+}
+
+#[test]
+fn html_and_pdf_are_read_in_a_process_of_their_own() {
+    let Some(prepared) = prepare("html", b"<title>Colours</title><p>red <b>green</b>") else { return };
+    let (content, text) = prepared.unwrap();
+    assert_eq!(content.title.text, "Colours");
+    assert!(text.contains("green"));
+    let error = prepare("pdf", b"%PDF-1.4 nothing of a PDF follows").unwrap().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidRequest);
+}
+
+#[test]
+fn an_unknown_type_is_an_error_that_names_the_known_ones() {
+    let Some(prepared) = prepare("docx", b"x") else { return };
+    let error = prepared.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidRequest);
+    assert_eq!(error.hint.unwrap(), "Types: markdown, text, html, pdf.");
+}
