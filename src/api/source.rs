@@ -71,6 +71,15 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
         .hint("COMMIT first, then call rag_sync.")
         .into());
     }
+    if wait && runner::snapshot_is_fixed() {
+        return Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+            "rag_sync cannot wait in a transaction whose snapshot is fixed",
+        )
+        .detail("It could not see what the run does.")
+        .hint("Use isolation level READ COMMITTED, or wait => false.")
+        .into());
+    }
     if runner::lock_source(&source.name)? {
         runner::unlock_source(&source.name)?;
     } else {

@@ -115,7 +115,13 @@ fn ended_run(source: &Name, run_id: i64) -> Result<runs::Status, Error> {
     Ok(status)
 }
 
-/// Runs `f` under a snapshot that sees what others have committed by now, whatever the isolation level.
+/// Whether the transaction sees the database as it was at its start: REPEATABLE READ or SERIALIZABLE.
+pub fn snapshot_is_fixed() -> bool {
+    // SAFETY: reads a variable of the session.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
+/// Runs `f` under a snapshot that sees what others have committed by now, though the command began before.
 fn fresh<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     // SAFETY: an ERROR in between aborts the transaction, which pops the snapshot.
     unsafe {
