@@ -1,0 +1,75 @@
+#!/bin/sh
+# Installs what build.sh built into the folders of PG_CONFIG's PostgreSQL, below DESTDIR; --remove takes it away again.
+#
+#   $(pg_config --pkglibdir)            rag.so
+#   $(pg_config --pkglibdir)/rag        rag-engine, libonnxruntime.so
+#   $(pg_config --sharedir)/extension   rag.control, rag--*.sql
+#   $(pg_config --sharedir)/rag/models  a folder with the embedding model
+#
+# A file takes its place whole: a running server keeps the one that it has open.
+set -eu
+. "$(dirname "$0")/common.sh"
+
+read_pg_config
+libdir=${DESTDIR:-}$pg_libdir
+sharedir=${DESTDIR:-}$pg_sharedir
+extensiondir=$sharedir/extension
+modeldir=$sharedir/rag/models/$MODEL
+
+nearest_folder() { # the folder itself, or the nearest one above it that exists
+    folder=$1
+    while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
+    echo "$folder"
+}
+
+as=
+for folder in "$libdir" "$extensiondir" "$libdir/rag" "$modeldir"; do
+    [ -w "$(nearest_folder "$folder")" ] && continue
+    if have sudo && sudo -n true 2>/dev/null; then
+        as="sudo -n"
+    else
+        fail "you may not write into $folder. Run 'sudo make install' (or set DESTDIR, or PG_CONFIG to a PostgreSQL of your own)."
+    fi
+done
+
+put() { # mode, file, destination
+    if [ -f "$3" ] && cmp -s "$2" "$3"; then return; fi
+    folder=$(dirname "$3")
+    [ -d "$folder" ] || (umask 022 && $as mkdir -p "$folder")
+    $as install -m "$1" "$2" "$3.new"
+    $as mv -f "$3.new" "$3"
+    installed=$((installed + 1))
+}
+
+install_all() {
+    installed=0
+    package=$build/package
+    [ -f "$package$pg_libdir/rag.so" ] && [ -x "$target/release/rag-engine" ] || fail "nothing is built for $PG_CONFIG: run 'make build'"
+    put 755 "$target/release/rag-engine" "$libdir/rag/rag-engine"
+    put 755 "$(echo "$build"/model/libonnxruntime.so.*)" "$libdir/rag/libonnxruntime.so"
+    for file in $MODEL_FILES; do
+        put 644 "$build/model/$MODEL/$file" "$modeldir/$file"
+    done
+    for file in "$package$pg_sharedir/extension"/rag--*.sql "$package$pg_sharedir/extension/rag.control"; do
+        put 644 "$file" "$extensiondir/$(basename "$file")"
+    done
+    put 755 "$package$pg_libdir/rag.so" "$libdir/rag.so"
+    say "installed into $libdir and $sharedir ($installed files changed)"
+}
+
+remove_all() {
+    $as rm -f "$libdir/rag.so" "$libdir/rag/rag-engine" "$libdir/rag/libonnxruntime.so" \
+        "$extensiondir/rag.control" "$extensiondir"/rag--*.sql
+    for file in $MODEL_FILES; do $as rm -f "$modeldir/$file"; done
+    # folders go unless something of the user's is in them
+    for folder in "$libdir/rag" "$modeldir/1_Pooling" "$modeldir" "$sharedir/rag/models" "$sharedir/rag"; do
+        [ ! -d "$folder" ] || $as rmdir --ignore-fail-on-non-empty "$folder"
+    done
+    say "removed from $libdir and $sharedir"
+}
+
+case "${1:-}" in
+    '') install_all ;;
+    --remove) remove_all ;;
+    *) fail "unknown option $1" ;;
+esac
