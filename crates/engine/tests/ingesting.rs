@@ -1,4 +1,5 @@
 //! Runs of `rag-engine ingest` over real folders. They need no model but its tokenizer, which is made here.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -194,26 +195,39 @@ fn a_job_that_is_none_is_told_from_one_that_failed() {
     assert_eq!(process.wait().unwrap().code(), Some(3));
 }
 
-/// A PDF whose page is one array in another, so deep that a parser which recurses runs out of stack.
-fn nested_pdf(depth: usize) -> Vec<u8> {
+/// A PDF of a megabyte whose page unpacks to two gigabytes.
+fn bomb() -> Vec<u8> {
+    // A flushed piece of a deflate stream stands for itself: repeated, it unpacks to as many times the zeros.
+    let mut packer = flate2::Compress::new(flate2::Compression::fast(), false);
+    let mut piece = Vec::with_capacity(1 << 16);
+    packer.compress_vec(&vec![0; 1 << 20], &mut piece, flate2::FlushCompress::Full).unwrap();
+    let stream = [b"\x78\x01", piece.repeat(2048).as_slice(), b"\x03\0"].concat();
+
+    let objects: [(&str, &[u8]); 4] = [
+        ("<</Type/Catalog/Pages 2 0 R>>", b""),
+        ("<</Type/Pages/Kids[3 0 R]/Count 1>>", b""),
+        ("<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Resources<<>>>>", b""),
+        (&format!("<</Filter/FlateDecode/Length {}>>", stream.len()), &stream),
+    ];
     let mut pdf = b"%PDF-1.4\n".to_vec();
-    let start = pdf.len();
-    pdf.extend(b"1 0 obj\n");
-    pdf.extend(b"[".repeat(depth));
-    pdf.extend(b"]".repeat(depth));
-    pdf.extend(b"\nendobj\n");
-    let xref = pdf.len();
-    let table = format!(
-        "xref\n0 2\n0000000000 65535 f \n{start:010} 00000 n \ntrailer\n<</Size 2/Root 1 0 R>>\nstartxref\n{xref}\n%%EOF\n"
-    );
-    pdf.extend(table.bytes());
+    let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);
+    for (i, (dictionary, stream)) in objects.iter().enumerate() {
+        table += &format!("{:010} 00000 n \n", pdf.len());
+        pdf.extend(format!("{} 0 obj\n{dictionary}\n", i + 1).bytes());
+        if !stream.is_empty() {
+            pdf.extend([b"stream\n", *stream, b"\nendstream\n"].concat());
+        }
+        pdf.extend(b"endobj\n");
+    }
+    let end = format!("{table}trailer\n<</Size {}/Root 1 0 R>>\nstartxref\n{}\n%%EOF\n", objects.len() + 1, pdf.len());
+    pdf.extend(end.bytes());
     pdf
 }
 
 #[test]
 fn a_pdf_that_kills_its_reader_is_one_failed_document() {
     let folder = Folder::new(&[("a.md", b"# A\n\nred"), ("z.md", b"# Z\n\nblue")]);
-    folder.write("deep.pdf", &nested_pdf(2_000_000));
+    folder.write("bomb.pdf", &bomb());
     folder.write("none.pdf", b"%PDF-1.7\nnothing of a PDF follows");
     let (events, code) = run(&folder.job(HashMap::new()));
     assert_eq!(code, Some(0));
@@ -221,7 +235,8 @@ fn a_pdf_that_kills_its_reader_is_one_failed_document() {
     assert_eq!(names, ["a.md", "z.md"]);
     let failures = failures(&events);
     let failed: Vec<_> = failures.iter().map(|failure| (name(&failure.uri), failure.stage)).collect();
-    assert_eq!(failed, [("deep.pdf", Stage::Extract), ("none.pdf", Stage::Extract)]);
+    assert_eq!(failed, [("bomb.pdf", Stage::Extract), ("none.pdf", Stage::Extract)]);
+    assert_eq!(failures[0].message, "extracting the text needs too much memory");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Messages that make no sense cost their sender the connection, and nobody else anything.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 

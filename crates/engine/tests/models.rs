@@ -1,4 +1,5 @@
 //! Model folders good and bad, without the default model.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 

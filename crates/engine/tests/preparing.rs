@@ -1,4 +1,5 @@
 //! Documents that are put in directly: extracted and split by the embedding engine.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 

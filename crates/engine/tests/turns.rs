@@ -1,4 +1,5 @@
 //! Who is served when: queries first, bulk clients in turns, nobody who has left.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 

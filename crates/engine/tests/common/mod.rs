@@ -4,6 +4,7 @@
 //! (`RAG_MODEL_DIR`, its converted folder); `models/fetch.sh` and `rag-model convert` make both. Without the variables
 //! the tests fail and say so; `RAG_SKIP_MODEL_TESTS=1` skips them.
 #![allow(dead_code)] // each test program uses a part
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod tiny;
 
