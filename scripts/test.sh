@@ -6,16 +6,19 @@
 #   tests/t       prove: whole clusters that are started, stopped and broken; --long adds tests/t/long
 #
 # Arguments name single tests instead of all: test.sh tests/sql/vector.sql tests/t/001_restart.pl
+# --accept makes the present output of tests/sql the expected one: read the difference before you commit it.
 # The last line says how many passed and how many failed.
 set -eu
 . "$(dirname "$0")/common.sh"
 . scripts/server.sh
 
 long=
+accept=
 only=
 for argument in "$@"; do
     case $argument in
         --long) long=tests/t/long/*.pl ;;
+        --accept) accept=1 ;;
         *.sql | *.pl) only="$only $argument" ;;
         *) fail "unknown argument $argument" ;;
     esac
@@ -35,7 +38,7 @@ count() { # what ran, its exit status, tests passed, tests failed
 logged() {
     log=$1
     shift
-    { "$@" 2>&1; echo $? >"$log.status"; } | tee "$log"
+    { if "$@" 2>&1; then echo 0 >&3; else echo $? >&3; fi; } 3>"$log.status" | tee "$log"
     status=$(cat "$log.status")
 }
 
@@ -62,10 +65,13 @@ copy_tests() {
 }
 
 test_sql() {
-    say "SQL in a throwaway PostgreSQL $pg_major"
     # shellcheck disable=SC2046 # a list of words
     set -- $(for file in ${only:-tests/sql/*.sql}; do case $file in *.sql) basename "$file" .sql ;; esac; done)
     [ $# -gt 0 ] || return 0
+    say "SQL in a throwaway PostgreSQL $pg_major"
+    for name in "$@"; do
+        [ -f "tests/expected/$name.out" ] || : >"$scratch/tests/expected/$name.out"
+    done
     start_server "shared_preload_libraries = 'rag'"
     logged "$scratch/log/sql" as_server RAG_TEST_DATA="$scratch/tests/data" "$pg_regress" --host="$scratch" --user=postgres \
         --bindir="$pg_bindir" --inputdir="$scratch/tests" --outputdir="$scratch/output" --dbname=regression --encoding=UTF8 \
@@ -75,7 +81,9 @@ test_sql() {
     count SQL "$status" \
         "$(grep -cE '^test .* \.\.\. ok|^ok ' "$log" || true)" \
         "$(grep -cE '^test .* \.\.\. FAILED|^not ok ' "$log" || true)"
-    if [ "$status" != 0 ]; then
+    if [ -n "$accept" ]; then
+        for name in "$@"; do cp "$scratch/output/results/$name.out" "tests/expected/$name.out"; done
+    elif [ "$status" != 0 ]; then
         cat "$scratch/output/regression.diffs" 2>/dev/null || tail -n 50 "$scratch/server.log"
     fi
 }
@@ -96,13 +104,13 @@ test_clusters() {
         top_builddir="$scratch/output" RAG_TEST_DATA="$scratch/tests/data" \
         prove --verbose "$@"
     count clusters "$status" "$(grep -c '^ok ' "$log" || true)" "$(grep -c '^not ok ' "$log" || true)"
-    if [ "$status" != 0 ]; then
-        for server_log in "$scratch"/output/tmp_check/log/*.log "$scratch"/output/log/*.log; do
+    for name in $(sed -n 's|^[^ ]*/\([^/ ]*\)\.pl .*(Wstat.*|\1|p' "$log"); do
+        for server_log in "$scratch"/output/tmp_check/log/"$name"_*.log "$scratch"/output/log/"$name"_*.log; do
             [ -f "$server_log" ] || continue
             echo "-- the end of $(basename "$server_log")"
-            tail -n 30 "$server_log"
+            tail -n 40 "$server_log"
         done
-    fi
+    done
 }
 
 pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")

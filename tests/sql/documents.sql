@@ -1,0 +1,81 @@
+-- Documents put in directly: rag_add_document and rag_remove_document.
+\set sqlstate '\\echo SQLSTATE :SQLSTATE'
+
+SELECT rag_create_collection('notes', chunk_size => 200, chunk_overlap => 0);
+
+-- ids are hashes of what a document is called and says: the same on every machine
+SELECT * FROM rag_add_document(E'# Tea\n\nBlack tea is brewed with boiling water for four minutes.', 'kitchen/tea', collection => 'notes');
+SELECT * FROM rag_add_document('Coffee is ground right before it is brewed.', 'kitchen/coffee', title => 'Coffee', document_type => 'text',
+    category => 'drinks', tags => ARRAY['hot', 'bitter'], knowledge_id => 7, metadata => '{"minutes": 3}', collection => 'notes');
+SELECT document_id, chunk_id, chunk_index, start_index, content FROM rag.chunks WHERE collection = 'notes' ORDER BY uri;
+SELECT uri, title, document_type, category, tags, knowledge_id, metadata, source, status, error, chunk_count, content,
+       content_hash = encode(sha256(convert_to(content, 'UTF8')), 'hex') AS hashed, fetched_at IS NOT NULL AS fetched, indexed_at IS NOT NULL AS indexed
+FROM rag.documents WHERE collection = 'notes' ORDER BY uri \gx
+
+SELECT rank, score BETWEEN 0.6 AND 0.7 AS similar, title, content, citation FROM rag_search('how long does tea take?', 'notes');
+SELECT vector_dims(embedding), round(vector_norm(embedding)::numeric, 3) AS norm FROM rag.chunks WHERE collection = 'notes';
+
+-- the same uri again: replaced, not doubled; what was said of the old one is gone
+SELECT document_id, chunks_indexed FROM rag_add_document(E'# Roasting\n\nCoffee is roasted at 200 degrees. ' || repeat('Then it rests for a day. ', 20), 'kitchen/coffee',
+    collection => 'notes');
+SELECT uri, title, category, tags, knowledge_id, metadata, chunk_count FROM rag.documents WHERE collection = 'notes' ORDER BY uri;
+SELECT uri, count(*), bool_and(knowledge_id IS NULL AND category IS NULL AND tags IS NULL AND metadata = '{}') AS plain
+FROM rag.chunks WHERE collection = 'notes' GROUP BY uri ORDER BY uri;
+SELECT bool_and(substr(d.content, c.start_index + 1, length(c.content)) = c.content) AS exact
+FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE d.collection = 'notes';
+
+-- the same uri in another collection is another document
+SELECT document_id FROM rag_add_document('Tea.', 'kitchen/tea');
+
+-- front matter gives the title and metadata; what the caller says goes before
+SELECT success FROM rag_add_document(E'---\ntitle: Water\nkind: still\nlitres: 2\n---\nDrink it.', 'kitchen/water', metadata => '{"kind": "sparkling"}', collection => 'notes');
+SELECT title, metadata, content FROM rag.documents WHERE uri = 'kitchen/water';
+SELECT success FROM rag_add_document(E'---\ntitle: Water\n---\nDrink it.', 'kitchen/water', title => 'Mineral water', collection => 'notes');
+SELECT title, metadata FROM rag.documents WHERE uri = 'kitchen/water';
+
+-- HTML
+SELECT success FROM rag_add_document('<html><head><title>Juice &amp; more</title></head><body><h1>Juice</h1><p>From <em>apples</em>.</p></body></html>', 'kitchen/juice',
+    document_type => 'html', collection => 'notes');
+SELECT title, content FROM rag.documents WHERE uri = 'kitchen/juice';
+
+-- a content that cannot be indexed is an answer, not an error; what was stored before stays to be found
+SELECT success, document_id, chunks_indexed, content_hash, error FROM rag_add_document('', 'kitchen/tea', collection => 'notes');
+SELECT success, chunks_indexed, error FROM rag_add_document(E' \n\t ', 'kitchen/air', collection => 'notes');
+SELECT uri, status, error, chunk_count, content IS NULL AS empty FROM rag.documents WHERE collection = 'notes' AND status = 'error' ORDER BY uri;
+SELECT title, uri FROM rag_search('how long does tea take?', 'notes', top_k => 1);
+SELECT state, detail FROM rag_collection_status('notes');
+SELECT success FROM rag_add_document(E'# Tea\n\nBlack tea is brewed with boiling water for four minutes.', 'kitchen/tea', collection => 'notes');
+SELECT status, error FROM rag.documents WHERE uri = 'kitchen/tea' AND collection = 'notes';
+
+-- only the metadata that the collection's whitelist names goes into chunks
+SELECT rag_create_collection('strict', metadata_whitelist => ARRAY['year', 'author']);
+SELECT success FROM rag_add_document('Text.', 'a', metadata => '{"year": 2026, "secret": true}', collection => 'strict');
+SELECT d.metadata AS of_document, c.metadata AS of_chunk FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE d.collection = 'strict';
+
+-- wrong arguments
+SELECT rag_add_document('Text.', ''); :sqlstate
+SELECT rag_add_document('Text.', 'a', title => ' '); :sqlstate
+SELECT rag_add_document('Text.', 'a', title => repeat('x', 201)); :sqlstate
+SELECT rag_add_document('Text.', 'a', document_type => 'docx'); :sqlstate
+SELECT rag_add_document('Text.', 'a', metadata => '[1]'); :sqlstate
+SELECT rag_add_document('Text.', 'a', collection => 'nowhere'); :sqlstate
+\set VERBOSITY sqlstate
+SELECT rag_add_document(NULL, 'a');
+SELECT rag_add_document('Text.', NULL);
+SELECT rag_add_document('Text.', 'a', tags => ARRAY['x', NULL]);
+\set VERBOSITY default
+
+-- one transaction: a rollback leaves nothing
+BEGIN;
+SELECT success FROM rag_add_document('Text.', 'kitchen/milk', collection => 'notes');
+SELECT uri FROM rag_search('text', 'notes', top_k => 1);
+ROLLBACK;
+SELECT count(*) FROM rag.documents WHERE uri = 'kitchen/milk';
+
+-- removing
+SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'kitchen/coffee';
+SELECT rag_remove_document('00000000-0000-0000-0000-000000000000');
+SELECT uri, count(*) FROM rag.chunks WHERE collection = 'notes' GROUP BY uri ORDER BY uri;
+
+SELECT rag_drop_collection('notes'), rag_drop_collection('strict');
+SELECT rag_remove_document(document_id) FROM rag.documents;

@@ -1,0 +1,102 @@
+-- rag_search and rag_embed: exact search by meaning.
+\set sqlstate '\\echo SQLSTATE :SQLSTATE'
+
+SELECT rag_create_collection('zoo');
+SELECT count(*) FROM (VALUES ('lion', 'Lions live in prides on the savannah and hunt antelopes at night.'),
+                             ('penguin', 'Penguins cannot fly. They swim, and hatch their eggs on the ice.'),
+                             ('invoice', 'Invoices are paid within thirty days of receipt.'),
+                             ('recipe', 'Knead the dough, let it rise for an hour, then bake the bread.')) AS v (uri, content),
+    LATERAL rag_add_document(content, uri, document_type => 'text', title => initcap(uri), collection => 'zoo') AS added WHERE added.success;
+
+-- scores differ a little with the processor: the int8 model rounds
+SELECT rank, title, score BETWEEN 0.25 AND 0.35 AS similar, score < 0.2 AS unlike FROM rag_search('which big cat eats other animals?', 'zoo', top_k => 2);
+SELECT rank, title FROM rag_search('when do we have to pay?', 'zoo', top_k => 1);
+SELECT rank, score = vector_score AS is_vector_score, vector_rank, keyword_score, keyword_rank, title, uri, chunk_index, start_index, source,
+       knowledge_id, metadata, citation, content
+FROM rag_search('birds', 'zoo', top_k => 1) \gx
+
+-- the score is the cosine similarity, no less than 0; ranks count from 1 in the order of scores, then of chunk_id
+SELECT bool_and(round(s.score::numeric, 6) = round(greatest(1 - (c.embedding <=> rag_embed('birds')), 0)::numeric, 6)) AS is_similarity, count(*),
+       bool_and(s.rank = n) AS ranked
+FROM (SELECT *, row_number() OVER (ORDER BY score DESC, chunk_id) AS n FROM rag_search('birds', 'zoo', top_k => 100)) AS s
+JOIN rag.chunks c USING (chunk_id);
+
+-- thresholds
+SELECT title FROM rag_search('which big cat eats other animals?', 'zoo', score_threshold => 0.21);
+SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo', score_threshold => 1);
+SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo', score_threshold => 0);
+
+-- an embedding instead of a text
+SELECT title FROM rag_search(NULL, 'zoo', top_k => 1, query_embedding => rag_embed('sea birds'));
+SELECT title, round(score::numeric, 3) AS score FROM rag_search(NULL, 'zoo', top_k => 1,
+    query_embedding => (SELECT embedding FROM rag.chunks WHERE collection = 'zoo' AND uri = 'recipe'));
+
+-- one's own SQL
+SELECT title FROM rag.chunks WHERE collection = 'zoo' ORDER BY embedding <=> rag_embed('ice') LIMIT 1;
+
+-- odd queries are queries
+SELECT count(*) FROM rag_search('', 'zoo');
+SELECT count(*) FROM rag_search(E' \n ', 'zoo');
+SELECT count(*) FROM rag_search(repeat('lion ', 10000), 'zoo');
+SELECT count(*) FROM rag_search('''; DROP TABLE rag.chunks; --', 'zoo');
+SELECT count(*) FROM rag_search('🦁 獅子', 'zoo');
+
+-- wrong arguments
+SELECT * FROM rag_search('lion', 'nowhere'); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', top_k => 0); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', top_k => -1); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', top_k => 1000000000); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', mode => 'keyword'); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', mode => 'hybrid'); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', mode => 'Vector'); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', mode => ''); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', score_threshold => 1.5); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', score_threshold => -0.1); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', score_threshold => 'NaN'); :sqlstate
+SELECT * FROM rag_search(NULL, 'zoo'); :sqlstate
+SELECT * FROM rag_search(NULL, 'zoo', query_embedding => '[1,2,3]'); :sqlstate
+\set VERBOSITY sqlstate
+-- the null vector is similar to nothing
+SELECT rank, score, title FROM rag_search(NULL, 'zoo', query_embedding => (SELECT array_fill(0::real, ARRAY[384])::rag.vector));
+SELECT * FROM rag_search('lion', NULL);
+SELECT * FROM rag_search('lion', 'zoo', top_k => NULL);
+SELECT * FROM rag_search('lion', 'zoo', mode => NULL);
+\set VERBOSITY default
+
+-- the calling session's search_path does not matter
+SET search_path = pg_catalog;
+SELECT title FROM public.rag_search('lion', 'zoo', top_k => 1);
+RESET search_path;
+
+-- embeddings -----------------------------------------------------------------------------------------------------------
+
+SELECT vector_dims(rag_embed('hello')), round(vector_norm(rag_embed('hello'))::numeric, 3) AS norm;
+SELECT (rag_embed('hello') <=> rag_embed('hi')) BETWEEN 0.15 AND 0.25 AS hello_hi, (rag_embed('hello') <=> rag_embed('a tax return')) > 0.7 AS hello_tax,
+       (rag_embed('hello') <=> rag_embed('hello')) < 1e-6 AS hello_hello;
+-- one by one or together: the same, whatever else is in the batch (int8: nearly, its rounding depends on the others)
+CREATE TEMP TABLE texts AS SELECT ARRAY['a', 'a much longer text that is padded to another length', 'hello there', '', repeat('long ', 1000)] AS texts;
+SELECT count(*), bool_and((rag_embed(t) <=> e) < 0.05) AS nearly FROM texts, unnest(texts, rag_embed(texts)) AS v (t, e);
+SET rag.model_precision = fp32;
+SELECT count(*), bool_and((rag_embed(t) <=> e) < 1e-5) AS same FROM texts, unnest(texts, rag_embed(texts)) AS v (t, e);
+RESET rag.model_precision;
+SELECT rag_embed('{}'::text[]), rag_embed(NULL::text) IS NULL AS of_null, rag_embed(NULL::text[]) IS NULL AS of_no_array;
+SELECT (rag_embed('hello', model => 'all-MiniLM-L6-v2') <=> rag_embed('hello')) < 0.001 AS by_name;
+SELECT rag_embed('hello', model => 'no-such-model'); :sqlstate
+SELECT rag_embed('hello', model => '../secrets'); :sqlstate
+SELECT rag_embed(ARRAY['a', NULL]); :sqlstate
+-- the other precision of the model says nearly the same
+CREATE TEMP TABLE int8 AS SELECT rag_embed('hello') AS embedding;
+SET rag.model_precision = fp32;
+SELECT (rag_embed('hello') <=> embedding) BETWEEN 1e-5 AND 0.05 AS nearly FROM int8;
+RESET rag.model_precision;
+
+-- another model folder: what is wrong with it is said
+\set VERBOSITY terse
+SET rag.model_dir = '/nonexistent/model';
+SELECT rag_embed('hello'); :sqlstate
+RESET rag.model_dir;
+SET rag.model_precision = fp16; :sqlstate
+SET rag.model_precison = fp32; :sqlstate
+\set VERBOSITY default
+
+SELECT rag_drop_collection('zoo');

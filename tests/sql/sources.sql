@@ -1,0 +1,108 @@
+-- Sources: where the documents of a collection come from.
+\set sqlstate '\\echo SQLSTATE :SQLSTATE'
+
+-- what a sync says depends on how long it takes
+SET client_min_messages = warning;
+
+-- all that is wrong with a definition is said at once
+SELECT rag_create_source('docs', 'folder', '{"pth": "/srv/docs", "paths": ["*.md", 3, ""], "excludePaths": "drafts/", "recursive": true}'); :sqlstate
+SELECT rag_create_source('docs', 'folder', '{}'); :sqlstate
+SELECT rag_create_source('docs', 'folder', '[]'); :sqlstate
+SELECT rag_create_source('docs', 'folder', '{"path": "srv/docs"}'); :sqlstate
+SELECT rag_create_source('docs', 'folder', '{"path": "/srv/../etc"}'); :sqlstate
+SELECT rag_create_source('docs', 'folder', '{"path": 7}'); :sqlstate
+SELECT rag_create_source('docs', 'folder', '{"path": ""}'); :sqlstate
+SELECT rag_create_source('docs', 'markdown', '{"path": "/srv/docs/a.md"}'); :sqlstate
+SELECT rag_create_source('docs', 'markdown', '{"uri": "https://example.org/a.md"}'); :sqlstate
+
+-- git
+SELECT rag_create_source('docs', 'git', '{}'); :sqlstate
+SELECT rag_create_source('docs', 'git', '{"repositoryURL": "http://example.org/a.git"}'); :sqlstate
+SELECT rag_create_source('docs', 'git', '{"repositoryURL": "git@example.org:a.git"}'); :sqlstate
+SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://me:secret@example.org/a.git"}'); :sqlstate
+SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://example.org/a.git", "branch": "--upload-pack=x", "commit": "HEAD"}'); :sqlstate
+
+-- kinds
+SELECT rag_create_source('docs', 'ftp', '{}'); :sqlstate
+SELECT rag_create_source('docs', 'website', '{"url": "https://example.org"}'); :sqlstate
+SELECT rag_create_source('docs', 'table', '{"relation": "t"}'); :sqlstate
+
+-- names, collections, times
+SELECT rag_create_source('Docs', 'folder', '{"path": "/srv"}'); :sqlstate
+SELECT rag_create_source('docs/', 'folder', '{"path": "/srv"}'); :sqlstate
+SELECT rag_create_source('docs', 'folder', '{"path": "/srv"}', collection => 'nowhere'); :sqlstate
+SELECT rag_create_source('docs', 'folder', '{"path": "/srv"}', timeout => '0'); :sqlstate
+SELECT rag_create_source('docs', 'folder', '{"path": "/srv"}', timeout => '-1 hour'); :sqlstate
+
+-- nothing was made
+SELECT count(*) FROM rag.sources;
+
+-- one that is right; it was never run
+\set handbook `echo "$RAG_TEST_DATA/handbook"`
+\set spec '{"path": "' :handbook '", "paths": ["*.md", "guides/"], "excludePaths": ["drafts/"]}'
+SELECT rag_create_source('handbook', 'folder', :'spec');
+SELECT rag_create_source('handbook', 'folder', :'spec'); :sqlstate
+SELECT name, kind, collection, spec - 'path' AS spec, owner, timeout, phase, indexing, error, last_indexed, successful_run_count, error_run_count,
+       documents_processed, generation, observed_generation, last_run_id
+FROM rag.sources \gx
+
+-- the run is another process's: it cannot see a source that is not committed
+BEGIN;
+SELECT rag_create_source('later', 'folder', :'spec');
+SELECT rag_sync('later'); :sqlstate
+ROLLBACK;
+SELECT rag_sync('nowhere'); :sqlstate
+
+-- a sync takes what the patterns let through
+SELECT rag_sync('handbook') AS run \gset
+SELECT right(uri, -length('file://' || :'handbook')) AS path, title, document_type, status, chunk_count, metadata FROM rag.documents ORDER BY uri COLLATE "C";
+SELECT phase, trigger, attempt, documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, files_skipped,
+       chunks_written, chunks_embedded, chunks_reused, commit, errors
+FROM rag.runs WHERE run_id = :run \gx
+SELECT rank, score BETWEEN 0.5 AND 0.7 AS similar, title FROM rag_search('how do I rotate the signing keys?', top_k => 1);
+SELECT rank, title FROM rag_search('somebody deleted rows by accident, what now?', top_k => 1);
+SELECT rank, title FROM rag_search('how many days of holiday do I have?', top_k => 1);
+
+-- a second one finds nothing to do
+SELECT rag_sync('handbook') AS run \gset
+SELECT phase, documents_added, documents_updated, documents_deleted, documents_unchanged, chunks_written, chunks_embedded FROM rag.runs WHERE run_id = :run;
+SELECT phase, indexing, documents_processed, successful_run_count, error_run_count, last_indexed IS NOT NULL AS was_indexed, last_run_id = :run AS is_last
+FROM rag.sources;
+
+-- the same documents in another collection have other ids, and their embeddings are not computed again
+SELECT rag_create_collection('copy');
+SELECT rag_create_source('again', 'folder', :'spec', collection => 'copy');
+SELECT rag_sync('again') AS run \gset
+SELECT documents_added, chunks_written, chunks_embedded, chunks_reused FROM rag.runs WHERE run_id = :run;
+
+-- single files
+\set spec '{"uri": "file://' :handbook '/backups.md"}'
+SELECT rag_create_source('one', 'markdown', :'spec', collection => 'copy');
+SELECT rag_sync('one') AS run \gset
+SELECT title, source FROM rag.documents WHERE source = 'one';
+
+-- what cannot be read, or is no folder: the command that waits for the run gets its error
+SELECT rag_create_source('missing', 'folder', '{"path": "/nonexistent/docs"}');
+\set spec '{"path": "' :handbook '/backups.md"}'
+SELECT rag_create_source('a-file', 'folder', :'spec');
+\set spec '{"uri": "' :handbook '/guides"}'
+SELECT rag_create_source('a-folder', 'markdown', :'spec');
+\set VERBOSITY sqlstate
+SELECT rag_sync('missing');
+SELECT rag_sync('a-file');
+SELECT rag_sync('a-folder');
+\set VERBOSITY default
+SELECT source, phase, error ->> 'sqlstate' AS sqlstate, replace(error ->> 'message', :'handbook', '...') AS message, error ->> 'hint' AS hint
+FROM rag.runs, jsonb_array_elements(errors) AS error WHERE source IN ('missing', 'a-file', 'a-folder') ORDER BY run_id;
+SELECT name, phase, replace(error, :'handbook', '...') AS error, error_run_count FROM rag.sources WHERE phase = 'Failed' ORDER BY name;
+
+-- dropping keeps the documents, or not
+SELECT rag_drop_source('nowhere'); :sqlstate
+SELECT rag_drop_source('nowhere', if_exists => true);
+SELECT rag_drop_source('again');
+SELECT count(*) > 0 AS kept FROM rag.documents WHERE source = 'again';
+SELECT rag_drop_source('one', keep_documents => false), rag_drop_source('handbook', keep_documents => false);
+SELECT count(*) FROM rag.documents WHERE source IN ('one', 'handbook');
+SELECT count(*) FROM rag.chunks WHERE source IN ('one', 'handbook');
+SELECT rag_drop_source('missing'), rag_drop_source('a-file'), rag_drop_source('a-folder'), rag_drop_collection('copy');
+SELECT count(*) AS sources, (SELECT count(*) FROM rag.runs) AS runs FROM rag.sources;

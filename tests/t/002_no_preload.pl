@@ -1,0 +1,47 @@
+# Without shared_preload_libraries everything works too: the first session that needs the engine starts it.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use RagTest;
+
+my $node = new_node('no_preload', preload => 0);
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION rag');
+is(scalar(engine_pids($node)), 0, 'no engine runs before it is needed');
+
+is($node->safe_psql('postgres', q{SELECT vector_dims(rag_embed('hello'))}), '384', 'a text is embedded');
+is(scalar(engine_pids($node, 'embed')), 1, 'the engine runs');
+
+create_handbook($node);
+is($node->safe_psql('postgres', q{SELECT rag_sync('handbook')}), '1', 'a source is synced');
+is($node->safe_psql('postgres', q{SELECT title FROM rag_search('how do I rotate the signing keys?', top_k => 1)}),
+	'Rotating the signing keys', 'and found');
+is($node->safe_psql('postgres', q{SELECT success FROM rag_add_document('Bread is baked in the morning.', 'bread')}), 't', 'a document is added');
+
+# many sessions at once that find no engine: one is started
+$node->restart;
+is(scalar(engine_pids($node)), 0, 'no engine runs after a restart');
+my @sessions = map { { out => '', in => q{SELECT uri FROM rag_search('bread', top_k => 1)} } } 1 .. 8;
+for my $session (@sessions)
+{
+	$session->{run} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $session->{in} ],
+		'>', \$session->{out}, '2>', \$session->{err});
+}
+$_->{run}->finish for @sessions;
+is(join(',', map { $_->{out} . $_->{err} } @sessions), join(',', ("bread\n") x 8), 'eight sessions get their answers');
+is(scalar(engine_pids($node, 'embed')), 1, 'from one engine');
+
+# it belongs to the cluster, not to the session that started it
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'}), '1', 'no session is left');
+is($node->safe_psql('postgres', q{SELECT vector_dims(rag_embed('hello'))}), '384', 'the engine still answers');
+
+# a database may be dropped while it runs
+$node->safe_psql('postgres', 'CREATE DATABASE other');
+$node->safe_psql('other', q{CREATE EXTENSION rag; SELECT rag_embed('hello')});
+$node->safe_psql('postgres', 'DROP DATABASE other');
+
+$node->stop;
+is(scalar(engine_pids($node)), 0, 'no engine outlives the server');
+done_testing();
