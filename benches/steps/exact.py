@@ -1,0 +1,133 @@
+"""Exact search over 100,000 vectors: rag.vector against pgvector's vector in one server; and the casts between the two."""
+
+import json
+import os
+import struct
+import time
+
+import numpy
+
+from support.database import connect
+from support.results import median, note, row
+
+FOLDER = os.path.join(os.environ["BENCH_DATA"], "ann")
+RUNS = 31
+WARM = 3
+TABLES = {"rag": ("rag_items", "rag.vector"), "pgvector": ("pgvector_items", "pgvector.vector")}
+
+
+def load():
+    with open(os.path.join(FOLDER, "minilm-100k.json")) as file:
+        about = json.load(file)
+    read = lambda name, dtype, width: numpy.fromfile(os.path.join(FOLDER, about[name]), dtype).reshape(-1, width)
+    return (
+        read("base", "<f2", about["dim"]).astype(numpy.float32),
+        read("query", "<f2", about["dim"]).astype(numpy.float32),
+        read("ground_truth", "<i4", 100),
+    )
+
+
+def fill(connection, table, kind, vectors):
+    connection.execute(f"CREATE TABLE {table} (id integer, embedding {kind}({vectors.shape[1]}))")
+    # both in the row, as rag.chunks has it
+    connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN")
+    # a row of two fields, each after its length; the vector is its dimensions, a zero and the elements
+    size = vectors.shape[1]
+    with connection.cursor().copy(f"COPY {table} FROM STDIN WITH (FORMAT binary)") as copy:
+        copy.write(b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0))
+        for i, vector in enumerate(vectors.astype(">f4")):
+            copy.write(struct.pack(">hiiihh", 2, 4, i, 4 + 4 * size, size, 0) + vector.tobytes())
+        copy.write(struct.pack(">h", -1))
+    connection.execute(f"VACUUM ANALYZE {table}")
+
+
+def nearest(connection, which, vector):
+    """Milliseconds, and the ids found."""
+    table, kind = TABLES[which]
+    operator = {"rag": "OPERATOR(public.<=>)", "pgvector": "OPERATOR(pgvector.<=>)"}[which]
+    text = "[" + ",".join(map(str, vector.tolist())) + "]"
+    started = time.perf_counter()
+    found = connection.execute(f"SELECT id FROM {table} ORDER BY embedding {operator} %s::{kind} LIMIT 10", [text], prepare=True).fetchall()
+    return (time.perf_counter() - started) * 1000, [id for (id,) in found]
+
+
+def compare(connection, queries, truth, workers):
+    connection.execute(f"SET max_parallel_workers_per_gather = {workers}")
+    plan = connection.execute(
+        "EXPLAIN SELECT id FROM rag_items ORDER BY embedding <=> (SELECT embedding FROM rag_items LIMIT 1) LIMIT 10"
+    ).fetchall()
+    parallel = any("Parallel" in line for (line,) in plan)
+    times = {which: [] for which in TABLES}
+    for run in range(-WARM, RUNS):
+        vector = queries[run % len(queries)]
+        found = {}
+        for which in sorted(TABLES, reverse=run % 2 == 1):
+            milliseconds, found[which] = nearest(connection, which, vector)
+            if run >= 0:
+                times[which].append(milliseconds)
+        assert set(found["rag"]) == set(found["pgvector"]), (run, found)
+        assert set(found["rag"]) == set(truth[run % len(queries)][:10].tolist()), (run, found)
+    ratio = median(times["rag"]) / median(times["pgvector"])
+    label = "parallel" if workers else "one process"
+    if workers and not parallel:
+        note("the planner chose no parallel plan")
+    row(
+        f"exact top 10 of 100,000, {label}, ms",
+        f"{median(times['rag']):.1f}",
+        f"{median(times['pgvector']):.1f} (pgvector {version(connection)})",
+        ratio,
+        "<= 1.50",
+        ratio <= 1.5,
+    )
+
+
+def version(connection):
+    return connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
+
+
+def check_casts(pgvector_first):
+    """Both casts, in either order of installation; each extension can be dropped without the other."""
+    database = "casts_after" if pgvector_first else "casts_before"
+    with connect() as admin:
+        admin.execute(f"CREATE DATABASE {database}")
+    connection = connect(database)
+    for extension in ["vector SCHEMA pgvector", "rag"][:: 1 if pgvector_first else -1]:
+        if "vector" in extension:
+            connection.execute("CREATE SCHEMA pgvector")
+        connection.execute(f"CREATE EXTENSION {extension}")
+    if not pgvector_first:
+        assert connection.execute("SELECT rag_pgvector_casts()").fetchone()[0]
+    there = connection.execute("SELECT ('[1,2.5,-3]'::rag.vector::pgvector.vector)::text").fetchone()[0]
+    back = connection.execute("SELECT ('[1,2.5,-3]'::pgvector.vector::rag.vector)::text").fetchone()[0]
+    assert there == back == "[1,2.5,-3]", (there, back)
+    connection.execute("CREATE TABLE kept (v rag.vector)")
+    connection.execute("INSERT INTO kept SELECT '[1,2]'::pgvector.vector")
+    connection.execute("DROP EXTENSION vector CASCADE")
+    assert connection.execute("SELECT v <-> '[1,3]' FROM kept").fetchone()[0] == 1
+    connection.execute("CREATE EXTENSION vector SCHEMA pgvector")
+    connection.execute("SELECT rag_pgvector_casts()")
+    connection.execute("SELECT '[1]'::pgvector.vector::rag.vector")
+    connection.execute("DROP EXTENSION rag CASCADE")
+    connection.execute("SELECT '[1]'::pgvector.vector")
+    connection.close()
+
+
+def main():
+    connection = connect()
+    connection.execute("CREATE SCHEMA pgvector")
+    connection.execute("CREATE EXTENSION vector SCHEMA pgvector")
+    connection.execute("CREATE EXTENSION rag")
+    base, queries, truth = load()
+    for table, kind in TABLES.values():
+        fill(connection, table, kind, base)
+    sizes = [connection.execute("SELECT pg_table_size(%s)", [table]).fetchone()[0] for table, _ in TABLES.values()]
+    assert sizes[0] == sizes[1], sizes
+    for workers in [0, 2]:
+        compare(connection, queries, truth, workers)
+    connection.close()
+    for pgvector_first in [False, True]:
+        check_casts(pgvector_first)
+    row("casts to and from pgvector's type", "both ways", target="work, either first", met=True)
+
+
+main()
