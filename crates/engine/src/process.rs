@@ -11,7 +11,9 @@ use std::{
     fs::File,
     io::{self, Read},
     os::fd::{AsFd, AsRawFd},
-    process, ptr, thread,
+    process, ptr,
+    sync::mpsc,
+    thread,
     time::Duration,
 };
 
@@ -112,11 +114,20 @@ pub fn watch_stdin() -> io::Result<()> {
     thread::Builder::new().name("stdin".into()).spawn(watch).map(drop)
 }
 
-/// Ends the process after so much wall-clock time, with `last_words` on the way.
+/// Ends the process after so much wall-clock time, with `last_words` on the way. Where nobody listens to them, they do
+/// not keep it alive.
 pub fn watch_clock(limit: Duration, last_words: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    const FAREWELL: Duration = Duration::from_secs(1);
     let watch = move || {
         thread::sleep(limit);
-        last_words();
+        let (said, heard) = mpsc::channel();
+        let speaker = thread::Builder::new().spawn(move || {
+            last_words();
+            let _ = said.send(());
+        });
+        if speaker.is_ok() {
+            let _ = heard.recv_timeout(FAREWELL);
+        }
         process::exit(OUT_OF_TIME);
     };
     thread::Builder::new().name("clock".into()).spawn(watch).map(drop)

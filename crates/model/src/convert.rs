@@ -41,6 +41,11 @@ pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
     let config: bert::Config = settings::required(&config_path)?;
     config.check()?;
     let settings = Settings::read(conversion.from)?;
+    if !settings.further_steps.is_empty() {
+        let message =
+            format!("the model's steps after pooling cannot be converted: {}", settings.further_steps.join(", "));
+        return Err(EngineError::new(ErrorKind::Unsupported, message));
+    }
     let tokenizer = conversion.from.join("tokenizer.json");
     fs::metadata(&tokenizer).map_err(|e| unreadable(&tokenizer, &e))?;
 

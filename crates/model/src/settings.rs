@@ -5,6 +5,7 @@
 //! | `config.json` | `hidden_size`, `max_position_embeddings` | an error |
 //! | `sentence_bert_config.json` | `max_seq_length` | `max_position_embeddings`, at most 512 |
 //! | `1_Pooling/config.json` | how token vectors become one vector | the mean |
+//! | `modules.json` | whether anything comes after pooling besides normalisation | nothing does |
 
 use std::{fs, io, path::Path};
 
@@ -43,6 +44,9 @@ pub struct Settings {
     /// The most tokens a text may have, special tokens included.
     pub max_tokens: usize,
     pub pooling: Pooling,
+    /// Steps besides transformer, pooling and normalisation, such as `Dense`: only a graph that has them in it can be
+    /// used.
+    pub further_steps: Vec<String>,
 }
 
 impl Settings {
@@ -54,6 +58,7 @@ impl Settings {
     pub fn read(dir: &Path) -> Result<Self, EngineError> {
         #[derive(Deserialize)]
         struct Config {
+            #[serde(alias = "dim")] // DistilBERT's word for it
             hidden_size: usize,
             max_position_embeddings: Option<usize>,
         }
@@ -67,7 +72,7 @@ impl Settings {
         if config.hidden_size == 0 {
             return Err(invalid(&path, "hidden_size is 0"));
         }
-        let positions = config.max_position_embeddings.unwrap_or(DEFAULT_MAX_TOKENS);
+        let positions = config.max_position_embeddings.unwrap_or(usize::MAX);
         let path = dir.join("sentence_bert_config.json");
         let max_tokens = optional::<Sentence>(&path)?
             .and_then(|sentence| sentence.max_seq_length)
@@ -76,8 +81,23 @@ impl Settings {
         if !(3..=positions).contains(&max_tokens) {
             return Err(invalid(&path, format!("max_seq_length is {max_tokens}, outside 3 to {positions}")));
         }
-        Ok(Self { hidden_size: config.hidden_size, max_tokens, pooling: pooling(dir)? })
+        let further_steps = further_steps(dir)?;
+        Ok(Self { hidden_size: config.hidden_size, max_tokens, pooling: pooling(dir)?, further_steps })
     }
+}
+
+fn further_steps(dir: &Path) -> Result<Vec<String>, EngineError> {
+    #[derive(Deserialize)]
+    struct Module {
+        r#type: String,
+    }
+    let modules = optional::<Vec<Module>>(&dir.join("modules.json"))?.unwrap_or_default();
+    let step = |module: Module| module.r#type.rsplit('.').next().unwrap_or_default().to_owned();
+    Ok(modules
+        .into_iter()
+        .map(step)
+        .filter(|step| !["Transformer", "Pooling", "Normalize"].contains(&&**step))
+        .collect())
 }
 
 fn pooling(dir: &Path) -> Result<Pooling, EngineError> {
@@ -143,7 +163,17 @@ mod tests {
     fn the_sentence_configuration_wins_over_the_models() {
         let sentence = ("sentence_bert_config.json", r#"{"max_seq_length": 256, "do_lower_case": false}"#);
         assert_eq!(read(&[CONFIG, sentence]).unwrap().max_tokens, 256);
-        assert_eq!(read(&[CONFIG]).unwrap(), Settings { hidden_size: 8, max_tokens: 512, pooling: Pooling::Mean });
+        let alone = Settings { hidden_size: 8, max_tokens: 512, pooling: Pooling::Mean, further_steps: vec![] };
+        assert_eq!(read(&[CONFIG]).unwrap(), alone);
+    }
+
+    #[test]
+    fn steps_after_pooling_are_named() {
+        let modules = ["Transformer", "Pooling", "Dense", "Normalize"].map(|class| {
+            format!(r#"{{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.{class}"}}"#)
+        });
+        let modules = format!("[{}]", modules.join(","));
+        assert_eq!(read(&[CONFIG, ("modules.json", &modules)]).unwrap().further_steps, ["Dense"]);
     }
 
     #[test]

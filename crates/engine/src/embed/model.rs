@@ -207,6 +207,13 @@ fn find_output(graph: &Path, session: &Session, settings: &Settings) -> Result<O
     let (output, found) = if let Some(found) = find(POOLED) {
         (Output::Pooled(POOLED.into()), found)
     } else if let Some(found) = HIDDEN.iter().find_map(|name| find(name)) {
+        if !settings.further_steps.is_empty() {
+            return Err(invalid(
+                graph,
+                format!("modules.json has the further steps {}", settings.further_steps.join(", ")),
+            )
+            .hint(format!("Export the model with these steps in the graph, and {POOLED} as its output.")));
+        }
         (Output::Hidden(found.name().into()), found)
     } else {
         let names: Vec<&str> = session.outputs().iter().map(|output| output.name()).collect();

@@ -33,7 +33,7 @@ pub fn apply(limits: &Limits, output: &Output) -> io::Result<()> {
         process::watch_clock(Duration::from_secs(seconds), move || {
             let error = EngineError::new(ErrorKind::LimitExceeded, "the run took too long")
                 .detail(format!("It was ended after {seconds} seconds."));
-            output.try_emit(&Event::Fatal { error });
+            output.emit(&Event::Fatal { error }, "");
         })?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Write},
-    sync::{Arc, Mutex, PoisonError, TryLockError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use rag_protocol::{
@@ -48,18 +48,6 @@ impl Output {
         if let Err(e) = written {
             tracing::error!("an event could not be written: {e}");
             std::process::exit(process::ORPHANED);
-        }
-    }
-
-    /// Writes an event unless another is being written this moment, which may be blocked for good.
-    pub fn try_emit(&self, event: &Event) {
-        match self.file.try_lock() {
-            Err(TryLockError::WouldBlock) => {}
-            Ok(guard) => {
-                drop(guard);
-                self.emit(event, "");
-            }
-            Err(TryLockError::Poisoned(_)) => self.emit(event, ""),
         }
     }
 }
