@@ -14,7 +14,10 @@ pub fn text(bytes: &[u8]) -> Result<&str, Problem> {
         None => Ok(text),
         Some(at) => Err(Problem::new(
             Stage::Decode,
-            format!("contains a NUL character, which PostgreSQL cannot store, at byte offset {}", skipped + at),
+            format!(
+                "the file contains a NUL character, which PostgreSQL cannot store, at byte offset {}",
+                skipped + at
+            ),
         )
         .hint("Remove the NUL characters from the file, or exclude the file if it is not text.")),
     }
@@ -22,8 +25,8 @@ pub fn text(bytes: &[u8]) -> Result<&str, Problem> {
 
 fn not_utf8(bytes: &[u8], at: usize, error: &std::str::Utf8Error) -> Problem {
     let message = match error.error_len() {
-        Some(_) => format!("is not valid UTF-8 at byte offset {at}"),
-        None => format!("ends in the middle of a UTF-8 character at byte offset {at}"),
+        Some(_) => format!("the file is not valid UTF-8 at byte offset {at}"),
+        None => format!("the file ends in the middle of a UTF-8 character at byte offset {at}"),
     };
     let hint = if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
         "The file looks like UTF-16: convert it to UTF-8."
@@ -54,12 +57,12 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_place_in_the_file() {
-        assert_eq!(message(b"abc\xFFdef"), "is not valid UTF-8 at byte offset 3");
-        assert_eq!(message(b"\xEF\xBB\xBFabc\xFF"), "is not valid UTF-8 at byte offset 6");
-        assert_eq!(message(b"abc\xE2\x82"), "ends in the middle of a UTF-8 character at byte offset 3");
+        assert_eq!(message(b"abc\xFFdef"), "the file is not valid UTF-8 at byte offset 3");
+        assert_eq!(message(b"\xEF\xBB\xBFabc\xFF"), "the file is not valid UTF-8 at byte offset 6");
+        assert_eq!(message(b"abc\xE2\x82"), "the file ends in the middle of a UTF-8 character at byte offset 3");
         assert_eq!(
             message(b"\xEF\xBB\xBFab\0c"),
-            "contains a NUL character, which PostgreSQL cannot store, at byte offset 5"
+            "the file contains a NUL character, which PostgreSQL cannot store, at byte offset 5"
         );
         assert!(text(b"\xFF\xFEa\0").unwrap_err().hint.unwrap().contains("UTF-16"));
     }

@@ -8,10 +8,19 @@
 //! That process's standard output stays clean: `pdf-extract` 0.12 and the crates below it print nothing to it (their
 //! `println!`s are in tests and in macros that are compiled out); they log through the `log` crate. A caught panic
 //! writes its message to standard error unless the process has replaced the panic hook.
+//!
+//! # What is done to what it reads
+//! Before: widths of glyphs are spelt out (see [`widths`]). After: text drawn outside the page, which nobody sees, is
+//! left out, and ligatures become letters.
+
+mod widths;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pdf_extract::{Dictionary, Document, Error, Object, PlainTextOutput, decode_text_string, output_doc_page};
+use pdf_extract::{
+    Dictionary, Document, Error, MediaBox, Object, OutputDev, OutputError, PlainTextOutput, Transform,
+    decode_text_string, output_doc_page,
+};
 use rag_protocol::ingest::{Stage, Title};
 use serde_json::{Map, Value};
 
@@ -69,6 +78,7 @@ fn open(bytes: &[u8]) -> Result<Document, Problem> {
         if document.is_encrypted() {
             document.decrypt("")?;
         }
+        widths::spell_out(&mut document);
         Ok(document)
     }));
     match opened {
@@ -87,15 +97,85 @@ fn malformed(why: &str) -> Problem {
         .hint("Open the file with a PDF viewer and save it anew, and put the result in its place.")
 }
 
-/// The text of one page, as far as it can be read, and whether that is all of it. NUL characters, which fonts with a
-/// wrong table leave behind, are dropped.
+/// The text of one page, as far as it can be read, and whether that is all of it.
 fn page(document: &Document, number: u32) -> (String, bool) {
     let mut text = String::new();
     let read = catch_unwind(AssertUnwindSafe(|| {
-        output_doc_page(document, &mut PlainTextOutput::new(&mut text), number).is_ok()
+        let mut output = Visible { output: PlainTextOutput::new(&mut text), page: None };
+        output_doc_page(document, &mut output, number).is_ok()
     }));
-    text.retain(|c| c != '\0');
-    (text, matches!(read, Ok(true)))
+    (readable(&text), matches!(read, Ok(true)))
+}
+
+/// Without NUL characters, which fonts with a wrong table leave behind, and with ligatures as letters: nobody searches
+/// for "ﬁle".
+fn readable(text: &str) -> String {
+    let mut readable = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\0' => {}
+            '\u{FB00}' => readable.push_str("ff"),
+            '\u{FB01}' => readable.push_str("fi"),
+            '\u{FB02}' => readable.push_str("fl"),
+            '\u{FB03}' => readable.push_str("ffi"),
+            '\u{FB04}' => readable.push_str("ffl"),
+            '\u{FB05}' | '\u{FB06}' => readable.push_str("st"),
+            _ => readable.push(c),
+        }
+    }
+    readable
+}
+
+/// Passes on what is drawn on the page and drops what is drawn beside it.
+struct Visible<'a> {
+    output: PlainTextOutput<&'a mut String>,
+    page: Option<MediaBox>,
+}
+
+impl OutputDev for Visible<'_> {
+    fn begin_page(
+        &mut self,
+        number: u32,
+        page: &MediaBox,
+        art: Option<(f64, f64, f64, f64)>,
+    ) -> Result<(), OutputError> {
+        self.page = Some(*page);
+        self.output.begin_page(number, page, art)
+    }
+
+    fn end_page(&mut self) -> Result<(), OutputError> {
+        self.output.end_page()
+    }
+
+    fn output_character(
+        &mut self,
+        at: &Transform,
+        width: f64,
+        spacing: f64,
+        size: f64,
+        c: &str,
+    ) -> Result<(), OutputError> {
+        /// How far beyond the page a character may begin and still be on it, in points.
+        const MARGIN: f64 = 1.0;
+        let within = |x: f64, a: f64, b: f64| x >= a.min(b) - MARGIN && x <= a.max(b) + MARGIN;
+        let beside = |p: &MediaBox| !within(at.m31, p.llx, p.urx) || !within(at.m32, p.lly, p.ury);
+        if self.page.as_ref().is_some_and(beside) {
+            return Ok(());
+        }
+        self.output.output_character(at, width, spacing, size, c)
+    }
+
+    fn begin_word(&mut self) -> Result<(), OutputError> {
+        self.output.begin_word()
+    }
+
+    fn end_word(&mut self) -> Result<(), OutputError> {
+        self.output.end_word()
+    }
+
+    fn end_line(&mut self) -> Result<(), OutputError> {
+        self.output.end_line()
+    }
 }
 
 fn info_title(document: &Document) -> Option<Title> {
@@ -123,7 +203,9 @@ fn is_sensible(text: &str) -> bool {
     const PLACEHOLDERS: [&str; 6] =
         ["untitled", "title", "document", "(anonymous)", "powerpoint presentation", "slide 1"];
     let lower = text.to_lowercase();
+    let is_identifier = !text.contains(' ') && text == lower && text.contains(['-', '_', '/']);
     text.chars().filter(|c| c.is_alphanumeric()).count() >= 2
+        && !is_identifier
         && !text.contains('\u{FFFD}')
         && !FILES.iter().any(|extension| lower.ends_with(extension))
         && !PLACEHOLDERS.contains(&lower.as_str())
@@ -136,8 +218,17 @@ mod tests {
 
     #[test]
     fn what_programs_fill_in_is_no_title() {
-        for text in ["", "Untitled", "paper.tex", "untitled-1", "(anonymous)", "\u{FFFD}\u{FFFD}ab", "-", "Report.DOCX"]
-        {
+        for text in [
+            "",
+            "Untitled",
+            "paper.tex",
+            "untitled-1",
+            "(anonymous)",
+            "\u{FFFD}\u{FFFD}ab",
+            "-",
+            "Report.DOCX",
+            "scan_0017",
+        ] {
             assert!(!is_sensible(text), "{text}");
         }
         for text in ["On the Electrodynamics of Moving Bodies", "年次報告", "C4"] {

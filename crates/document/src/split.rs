@@ -15,9 +15,10 @@
 //! still gets through the text in a bounded number of steps. If the overlap does not leave room for anything new, it
 //! is left out.
 //!
-//! **Tokens.** A chunk cut by characters is counted once, whole. If it has too many tokens, the room is reduced in
-//! proportion and the chunk cut and counted again, which nearly always ends there. Time is linear in the length of the
-//! text, and nothing is ever counted from the beginning of the text.
+//! **Tokens.** A chunk is counted whole, with the title. If it has too many tokens, the room is reduced in proportion,
+//! and the chunk cut and counted again. The next chunk is first tried with the room that suited this one, and with more
+//! if that leaves an eighth of the tokens unused; so a text with many tokens for its length costs hardly more than one
+//! count a chunk. Time is linear in the length of the text.
 
 mod breaks;
 
@@ -44,8 +45,9 @@ pub fn split(
     let mut chunks = vec![];
     let mut start = breaks.begin();
     let mut covered = start;
+    let mut size = splitting.chunk_size;
     while covered.byte < breaks.end().byte {
-        let end = room.fill(start)?;
+        let end = room.fill(start, &mut size)?;
         if end.byte <= covered.byte {
             start = breaks.next_start(covered);
             continue;
@@ -86,29 +88,50 @@ struct Room<'a> {
     title: &'a Title,
     chunk_size: usize,
     tokens: &'a dyn TokenCounter,
-    /// What the title takes, with the special tokens; counted when a chunk first exceeds the limit.
+    /// What the title takes, with the special tokens.
     title_tokens: OnceCell<usize>,
 }
 
 impl Room<'_> {
-    /// The end of the longest good chunk that begins at `start`.
-    fn fill(&self, start: Place) -> Result<Place, Problem> {
+    /// The end of a chunk that begins at `start` and makes good use of the room. `size` is the number of characters
+    /// that is tried first, and becomes the one to try for the next chunk.
+    fn fill(&self, start: Place, size: &mut usize) -> Result<Place, Problem> {
         let limit = self.tokens.limit();
-        let mut size = self.chunk_size;
+        let mut fitting: Option<Place> = None;
         loop {
-            let end = self.breaks.best_end(start, size);
-            let used = self.count(self.breaks.slice(start, end));
-            if used <= limit {
-                return Ok(end);
+            let end = self.breaks.best_end(start, *size);
+            if let Some(shorter) = fitting
+                && end.byte <= shorter.byte
+            {
+                return Ok(shorter);
             }
             let length = end.char - start.char;
-            if length <= 1 {
+            let used = self.count(self.breaks.slice(start, end));
+            let (tried, share) = (*size, self.share(length, used));
+            if used <= limit {
+                *size = share;
+                let is_full = tried >= share || used > limit - limit / 8 || end == self.breaks.end();
+                if is_full || fitting.is_some() {
+                    return Ok(end);
+                }
+                fitting = Some(end);
+            } else if let Some(shorter) = fitting {
+                return Ok(shorter);
+            } else if length > 1 {
+                *size = share.min(length - length.div_ceil(64)).max(1);
+            } else {
                 return Err(self.no_room(used));
             }
-            let title = *self.title_tokens.get_or_init(|| self.count(""));
-            let share = length.saturating_mul(limit.saturating_sub(title)) / used.saturating_sub(title).max(1);
-            size = share.min(length - length.div_ceil(16)).max(1);
         }
+    }
+
+    /// How many characters are likely to fit, if the text goes on as it is in a chunk of `length` characters that used
+    /// `used` tokens: hardly less than those that would just fit, and at most the size of a chunk.
+    fn share(&self, length: usize, used: usize) -> usize {
+        let title = *self.title_tokens.get_or_init(|| self.count(""));
+        let room = self.tokens.limit().saturating_sub(title);
+        let share = length.saturating_mul(room) / used.saturating_sub(title).max(1);
+        (share - share / 64).clamp(1, self.chunk_size)
     }
 
     fn count(&self, chunk: &str) -> usize {

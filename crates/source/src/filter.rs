@@ -62,8 +62,12 @@ fn matcher(field: &str, patterns: &[String]) -> Result<Gitignore, EngineError> {
             .hint("Write patterns as in a .gitignore file: \"*.md\", \"docs/\", \"/src\".")
     };
     for pattern in patterns {
-        // No file, no comments: a pattern may begin with a hash.
-        let line = if pattern.starts_with('#') { format!("\\{pattern}") } else { pattern.clone() };
+        // This is no file, so there are no comments, and `./docs` can only mean the docs of the root.
+        let line = match pattern.strip_prefix("./") {
+            Some(rest) => format!("/{rest}"),
+            None if pattern.starts_with('#') => format!("\\{pattern}"),
+            None => pattern.clone(),
+        };
         builder.add_line(None, &line).map_err(|e| invalid(pattern, e))?;
     }
     builder.build().map_err(|e| invalid(&patterns.join(", "), e))
@@ -102,6 +106,8 @@ mod tests {
         check(&["/src"], &[], &["src", "src/a/b.rs"], &["x/src/a"]);
         check(&["docs/guides/"], &[], &["docs/guides/a"], &["x/docs/guides/a"]);
         check(&["**/drafts/*.md"], &[], &["drafts/a.md", "x/y/drafts/a.md"], &["drafts/x/a.md"]);
+        check(&["./docs/"], &[], &["docs/a"], &["x/docs/a"]);
+        check(&["*"], &["/a"], &["x/y", "b"], &["a", "a/b"]);
         check(&["#notes/", "*.go"], &[], &["#notes/a", "x/b.go"], &["notes/a"]);
     }
 
@@ -127,11 +133,11 @@ mod tests {
 
     #[test]
     fn a_malformed_pattern_is_named() {
-        let filter = PathFilter { paths: vec!["docs/".into(), "a[".into()], exclude_paths: vec![] };
+        let filter = PathFilter { paths: vec!["docs/".into(), "[z-a]".into()], exclude_paths: vec![] };
         let error = Filter::new(&filter).err().unwrap();
         assert_eq!(
             (error.kind, error.message.as_str()),
-            (ErrorKind::InvalidRequest, "spec.paths: \"a[\" is not a pattern")
+            (ErrorKind::InvalidRequest, "spec.paths: \"[z-a]\" is not a pattern")
         );
     }
 }

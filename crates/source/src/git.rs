@@ -152,7 +152,7 @@ impl Source for Git {
 
     fn fetch(&mut self, item: &Item) -> Result<Vec<u8>, Failure> {
         let Locator::Blob(id) = item.locator else {
-            return Err(fetch_failure(&item.uri, "is not an item of this source", None));
+            return Err(fetch_failure(&item.uri, "not an item of this source", None));
         };
         let read = || {
             let objects = self.repository.odb()?;

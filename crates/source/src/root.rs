@@ -76,10 +76,11 @@ impl Root {
         Ok((kind(&stat) == FileType::RegularFile).then_some(stat.st_size as u64))
     }
 
-    /// Where a symbolic link leads, below the folder; `None` if it leads nowhere or out of it.
+    /// Where a symbolic link leads, below the folder; `None` if it leads nowhere, out of it or to itself.
     pub fn resolve(&self, link: &Path) -> Option<PathBuf> {
         let target = self.canonical.join(link).canonicalize().ok()?;
-        target.strip_prefix(&self.canonical).ok().map(Into::into)
+        let below = target.strip_prefix(&self.canonical).ok()?;
+        (below != Path::new("")).then(|| below.into())
     }
 
     /// The bytes of a plain file below the folder.
@@ -90,13 +91,13 @@ impl Root {
     fn bytes(&self, below: &Path, uri: &str, most: u64) -> io::Result<Result<Vec<u8>, Failure>> {
         let (directory, name) = self.parent(below)?;
         if kind(&stat(&directory, &name)?) != FileType::RegularFile {
-            return Ok(Err(fetch_failure(uri, "is no longer a plain file", None)));
+            return Ok(Err(fetch_failure(uri, "no longer a plain file", None)));
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&directory, &name, flags, Mode::empty())?);
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Ok(Err(fetch_failure(uri, "is no longer a plain file", None)));
+            return Ok(Err(fetch_failure(uri, "no longer a plain file", None)));
         }
         if metadata.len() > most {
             return Ok(Err(too_large(uri, metadata.len(), most)));
@@ -151,8 +152,8 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
 /// What to say of a file or directory that cannot be read.
 pub fn unreadable(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "is gone since it was listed".into(),
-        io::ErrorKind::PermissionDenied => "cannot be read: permission denied".into(),
+        io::ErrorKind::NotFound => "gone since it was listed".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
         _ => format!("cannot be read: {error}"),
     }
 }

@@ -128,7 +128,7 @@ impl<'a> Breaks<'a> {
         let within = &self.breaks[from..to];
         let half = start.char + size / 2;
         let mut best: Option<&Break> = within.last();
-        for b in within.iter().rev().take_while(|b| b.end.char > half) {
+        for b in within.iter().rev().take_while(|b| b.end.char >= half) {
             if best.is_none_or(|best| b.rank > best.rank) {
                 best = Some(b);
             }
@@ -141,18 +141,19 @@ impl<'a> Breaks<'a> {
         /// Characters read beyond the limit, to see where the grapheme that reaches over it ends.
         const BEYOND: usize = 64;
         let rest = &self.text[start.byte..];
-        let byte = |chars: usize| rest.char_indices().nth(chars).map_or(rest.len(), |(at, _)| at);
-        let limit = byte(size);
-        let window = &rest[..limit
-            + self.text[start.byte + limit..].char_indices().nth(BEYOND).map_or(rest.len() - limit, |(at, _)| at)];
-        let upper = byte(size - size / 4);
+        let byte =
+            |from: usize, chars: usize| rest[from..].char_indices().nth(chars).map_or(rest.len(), |(at, _)| from + at);
+        let upper = byte(0, size - size / 4);
+        let limit = byte(upper, size / 4);
+        let window = &rest[..byte(limit, BEYOND)];
         let graphemes: Vec<usize> =
             window.grapheme_indices(true).map(|(at, _)| at).skip(1).take_while(|at| *at <= limit).collect();
-        let word = window
+        let word = window[upper..]
             .split_word_bound_indices()
-            .map(|(at, _)| at)
+            .map(|(at, _)| upper + at)
+            .skip(1)
             .take_while(|at| *at <= limit)
-            .filter(|at| *at > upper && graphemes.binary_search(at).is_ok())
+            .filter(|at| graphemes.binary_search(at).is_ok())
             .last();
         let end = word.or(graphemes.last().copied()).unwrap_or(limit);
         Place { byte: start.byte + end, char: start.char + rest[..end].chars().count() }
@@ -243,7 +244,6 @@ mod tests {
         for text in ["e.g. This", "J. Smith", "1. Install", "U.S. Army", "2.3. Next"] {
             assert_eq!(ranks(text)[0].0, Rank::Word, "{text}");
         }
-        assert_eq!(ranks("It ends here. Then")[2].0, Rank::Word);
-        assert_eq!(ranks("It ends here. Then").last().unwrap().0, Rank::Sentence);
+        assert_eq!(ranks("It ends here. Then")[2], (Rank::Sentence, "Then"));
     }
 }

@@ -18,6 +18,11 @@ pub fn clone(url: &str, spec: &GitSpec, work_dir: &Path) -> Result<Repository, E
         std::fs::remove_dir_all(&folder).map_err(|e| unwritable(&folder, &e.to_string()))?;
     }
     let repository = Repository::init_bare(&folder).map_err(|e| unwritable(&folder, e.message()))?;
+    // libgit2 would follow the first redirect to any host. With this it follows redirects on the same host only.
+    repository
+        .config()
+        .and_then(|mut config| config.set_bool("http.followRedirects", false))
+        .map_err(|e| unwritable(&folder, e.message()))?;
     fetch(&repository, url, spec)?;
     Ok(repository)
 }
@@ -62,7 +67,7 @@ fn download(remote: &mut Remote<'_>, refspecs: &[String], depth: i32) -> Result<
     options
         .depth(depth)
         .download_tags(AutotagOption::None)
-        .follow_redirects(RemoteRedirect::Initial)
+        .follow_redirects(RemoteRedirect::None)
         .update_fetchhead(false)
         .proxy_options(proxy());
     remote.fetch(refspecs, Some(&mut options), None)

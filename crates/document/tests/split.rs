@@ -1,0 +1,274 @@
+//! What holds for every split of every text.
+
+#![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
+
+use proptest::prelude::*;
+use rag_document::{Problem, TokenCounter, split};
+use rag_protocol::ingest::{Chunk, Splitting, Stage, Title, embedded_text};
+
+/// A third of the characters, and two special tokens.
+struct Thirds {
+    limit: usize,
+}
+
+impl TokenCounter for Thirds {
+    fn count(&self, text: &str) -> usize {
+        text.chars().count().div_ceil(3) + 2
+    }
+
+    fn limit(&self) -> usize {
+        self.limit
+    }
+}
+
+/// Counts the calls and the bytes it is shown.
+struct Watched {
+    inner: Thirds,
+    calls: std::cell::Cell<usize>,
+    bytes: std::cell::Cell<usize>,
+}
+
+impl Watched {
+    fn new(limit: usize) -> Self {
+        Self { inner: Thirds { limit }, calls: 0.into(), bytes: 0.into() }
+    }
+}
+
+impl TokenCounter for Watched {
+    fn count(&self, text: &str) -> usize {
+        self.calls.set(self.calls.get() + 1);
+        self.bytes.set(self.bytes.get() + text.len());
+        self.inner.count(text)
+    }
+
+    fn limit(&self) -> usize {
+        self.inner.limit
+    }
+}
+
+const UNBOUNDED: Thirds = Thirds { limit: usize::MAX };
+
+fn nameless() -> Title {
+    Title { text: "file".into(), own: false }
+}
+
+fn chunks(text: &str, chunk_size: usize, chunk_overlap: usize) -> Vec<Chunk> {
+    split(text, &nameless(), &Splitting { chunk_size, chunk_overlap }, &UNBOUNDED).unwrap()
+}
+
+fn slices(text: &str, chunk_size: usize, chunk_overlap: usize) -> Vec<&str> {
+    chunks(text, chunk_size, chunk_overlap).iter().map(|c| slice(text, c)).collect()
+}
+
+fn slice<'a>(text: &'a str, chunk: &Chunk) -> &'a str {
+    &text[chunk.byte_start..chunk.byte_start + chunk.byte_len]
+}
+
+/// Everything that is promised of a split.
+fn check(text: &str, title: &Title, splitting: &Splitting, tokens: &dyn TokenCounter, chunks: &[Chunk]) {
+    let mut covered = 0;
+    let mut covered_chars = 0;
+    let mut previous_start = None;
+    for chunk in chunks {
+        let piece = slice(text, chunk);
+        let length = piece.chars().count();
+        let by_characters: String = text.chars().skip(chunk.start_index).take(length).collect();
+        assert_eq!(by_characters, piece, "start_index counts characters");
+        assert!(!piece.trim().is_empty() && piece.trim() == piece, "neither blank nor surrounded by whitespace");
+        assert!(length <= splitting.chunk_size, "{length} characters");
+        assert!(tokens.count(&embedded_text(title, piece)) <= tokens.limit(), "too many tokens");
+        assert!(previous_start.is_none_or(|p| chunk.byte_start > p), "starts advance");
+        let end = chunk.byte_start + chunk.byte_len;
+        assert!(end > covered, "ends advance");
+        if chunk.byte_start > covered {
+            assert!(text[covered..chunk.byte_start].trim().is_empty(), "only whitespace is left out");
+        }
+        assert!(covered_chars <= chunk.start_index + splitting.chunk_overlap, "the overlap is bounded");
+        previous_start = Some(chunk.byte_start);
+        covered = end;
+        covered_chars = chunk.start_index + length;
+    }
+    assert!(text[covered..].trim().is_empty(), "the end is not left out");
+}
+
+fn texts() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        8 => "[a-zäß]{1,12}",
+        2 => "[A-Z][a-z]{1,8}[.!?]",
+        2 => Just("\n\n".to_string()),
+        2 => prop_oneof![Just("\n"), Just("\r\n"), Just(". "), Just("\n\n# "), Just("\u{C}")].prop_map(String::from),
+        1 => "[\u{4e00}-\u{4e40}。]{1,60}",
+        1 => prop::collection::vec(prop_oneof![Just("👨‍👩‍👧‍👦"), Just("🇩🇪"), Just("e\u{301}"), Just("ก็")], 1..9).prop_map(|v| v.concat()),
+        1 => "[a-z0-9+/]{40,120}",
+        1 => "[ \t\n\u{a0}\u{3000}]{1,40}",
+        1 => any::<String>(),
+    ];
+    prop::collection::vec((piece, prop_oneof![3 => Just(" "), 1 => Just("")]), 0..120)
+        .prop_map(|pieces| pieces.into_iter().flat_map(|(piece, gap)| [piece, gap.to_string()]).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn every_promise_holds_for_any_text(
+        text in texts(),
+        own in prop::option::of("[a-z ]{1,60}"),
+        (chunk_size, chunk_overlap) in (1usize..300).prop_flat_map(|size| (Just(size), 0..size)),
+        limit in prop_oneof![Just(usize::MAX), 24usize..90],
+    ) {
+        let title = own.map_or_else(nameless, |text| Title { text, own: true });
+        let splitting = Splitting { chunk_size, chunk_overlap };
+        let tokens = Thirds { limit };
+        let chunks = split(&text, &title, &splitting, &tokens).unwrap();
+        check(&text, &title, &splitting, &tokens, &chunks);
+        prop_assert_eq!(&chunks, &split(&text, &title, &splitting, &tokens).unwrap(), "equal input, equal chunks");
+    }
+}
+
+#[test]
+fn paragraphs_come_before_lines_sentences_and_words() {
+    let text = "One one one.\n\nTwo two two.\nThree. Four four";
+    assert_eq!(slices(text, 20, 0), ["One one one.", "Two two two.", "Three. Four four"]);
+    assert_eq!(slices("Ab cd. Ef gh ij", 12, 0), ["Ab cd.", "Ef gh ij"]);
+    assert_eq!(slices("ab cd ef gh", 6, 0), ["ab cd", "ef gh"]);
+}
+
+#[test]
+fn a_short_heading_stays_with_its_paragraph() {
+    let paragraph = "word ".repeat(30);
+    let text = format!("{paragraph}\n\n## Next\n\n{paragraph}");
+    assert_eq!(slices(&text, 200, 0), [paragraph.trim(), &format!("## Next\n\n{}", paragraph.trim())]);
+}
+
+#[test]
+fn the_overlap_begins_at_a_sentence() {
+    let text = "First sentence is here. Second one is here. Third one is here. Fourth one is here.";
+    assert_eq!(
+        slices(text, 50, 25),
+        [
+            "First sentence is here. Second one is here.",
+            "Second one is here. Third one is here.",
+            "Third one is here. Fourth one is here.",
+        ]
+    );
+}
+
+#[test]
+fn text_without_spaces_is_cut_between_graphemes() {
+    let family = "👨‍👩‍👧‍👦";
+    let text = family.repeat(40);
+    for piece in slices(&text, 50, 10) {
+        assert_eq!(piece.len() % family.len(), 0, "{piece}");
+    }
+    let flags = "🇩🇪🇫🇷".repeat(100);
+    for piece in slices(&flags, 33, 5) {
+        assert_eq!(piece.chars().count() % 2, 0, "{piece}");
+    }
+    // A grapheme longer than a chunk has to be cut all the same.
+    assert_eq!(slices(family, 3, 0).concat(), family);
+    let marks = format!("a{}", "\u{301}".repeat(500));
+    assert_eq!(slices(&marks, 100, 0).concat(), marks);
+}
+
+#[test]
+fn chinese_text_is_cut_at_its_sentences() {
+    let text = "今日は晴れです。明日は雨でしょう。明後日はわかりません。";
+    assert_eq!(slices(text, 18, 0), ["今日は晴れです。明日は雨でしょう。", "明後日はわかりません。"]);
+}
+
+#[test]
+fn whitespace_of_any_length_is_left_out() {
+    let text = format!("  \u{feff}a{}b\n", " ".repeat(100_000));
+    assert_eq!(slices(&text, 10, 5), ["\u{feff}a", "b"]);
+    assert_eq!(slices(" \n\t ", 10, 5), [""; 0]);
+    assert_eq!(slices("", 10, 5), [""; 0]);
+}
+
+#[test]
+fn tokens_bound_a_chunk_together_with_its_title() {
+    let text = "word ".repeat(2_000);
+    let title = Title { text: "t".repeat(200), own: true };
+    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200 };
+    let tokens = Thirds { limit: 256 };
+    let chunks = split(&text, &title, &splitting, &tokens).unwrap();
+    check(&text, &title, &splitting, &tokens, &chunks);
+    let longest = chunks.iter().map(|c| c.byte_len).max().unwrap();
+    assert!((400..=560).contains(&longest), "the room that the title leaves is used: {longest}");
+}
+
+#[test]
+fn only_the_documents_own_title_takes_room() {
+    let text = "word ".repeat(500);
+    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 0 };
+    let count =
+        |own| split(&text, &Title { text: "t".repeat(200), own }, &splitting, &Thirds { limit: 256 }).unwrap().len();
+    assert!(count(false) < count(true), "a renamed file keeps its title out of the embedding");
+}
+
+#[test]
+fn a_limit_without_room_for_a_character_is_a_problem() {
+    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200 };
+    let title = Title { text: "t".repeat(100), own: true };
+    let Problem { stage, message, hint } = split("some text", &title, &splitting, &Thirds { limit: 30 }).unwrap_err();
+    assert_eq!(stage, Stage::Split);
+    assert_eq!(message, "the title and a single character take 37 tokens, and the model sees at most 30");
+    assert!(hint.unwrap().contains("shorter title"));
+    assert!(split("some text", &nameless(), &splitting, &Thirds { limit: 3 }).is_ok());
+    assert!(split("some text", &nameless(), &splitting, &Thirds { limit: 2 }).is_err());
+}
+
+#[test]
+fn sizes_that_contradict_each_other_are_refused() {
+    for (chunk_size, chunk_overlap, expected) in [
+        (0, 0, "chunk_size must be at least 1"),
+        (100, 100, "chunk_overlap (100) must be less than chunk_size (100)"),
+        (100, 200, "chunk_overlap (200) must be less than chunk_size (100)"),
+    ] {
+        let problem = split("text", &nameless(), &Splitting { chunk_size, chunk_overlap }, &UNBOUNDED).unwrap_err();
+        assert_eq!((problem.stage, problem.message.as_str()), (Stage::Split, expected));
+    }
+    assert_eq!(chunks("text", usize::MAX, 0).len(), 1);
+}
+
+#[test]
+fn two_megabytes_of_anything_are_split_in_about_linear_time() {
+    let prose = "The quick brown fox jumps over the lazy dog. It does so every day.\n";
+    for (name, text) in [
+        ("prose", prose.repeat(30_000)),
+        ("one line of words", "lorem ipsum ".repeat(170_000)),
+        ("one word", "x".repeat(2_000_000)),
+        ("base64", "aGVsbG8gd29ybGQ+/".repeat(120_000)),
+        ("chinese", "今日は晴れです。".repeat(90_000)),
+        ("emoji", "👨‍👩‍👧‍👦".repeat(80_000)),
+        ("flags", "🇩🇪".repeat(250_000)),
+        ("marks", "\u{301}".repeat(1_000_000)),
+        ("dots", "1. ".repeat(700_000)),
+        ("full stops", ".".repeat(2_000_000)),
+        ("blank lines", "a\n\n".repeat(700_000)),
+        ("mostly spaces", format!("a{}", " ".repeat(999)).repeat(2_000)),
+        ("headings", "# a\n\n".repeat(400_000)),
+    ] {
+        let title = Title { text: "A title of some length".into(), own: true };
+        let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200 };
+        let tokens = Watched::new(256);
+        let started = std::time::Instant::now();
+        let chunks = split(&text, &title, &splitting, &tokens).unwrap();
+        let elapsed = started.elapsed();
+        eprintln!(
+            "{name}: {} bytes, {} chunks in {elapsed:?}, {} counts over {} bytes",
+            text.len(),
+            chunks.len(),
+            tokens.calls.get(),
+            tokens.bytes.get()
+        );
+        assert!(elapsed.as_secs() < 5, "{name} took {elapsed:?}");
+        assert!(tokens.bytes.get() < 3 * text.len(), "{name}: counted {} bytes", tokens.bytes.get());
+    }
+}
+
+#[test]
+fn an_overlap_nearly_as_large_as_a_chunk_gets_through_the_text() {
+    let text = "word ".repeat(20_000);
+    assert!(chunks(&text, 1000, 999).len() < 500);
+}
