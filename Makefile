@@ -46,7 +46,7 @@ bench: ## measure, and print a table
 	@scripts/deps.sh
 	@scripts/build.sh
 	@scripts/install.sh
-	@if [ -f benches/run.sh ]; then sh benches/run.sh; else echo "there are no benchmarks yet (benches/run.sh)"; fi
+	@benches/run.sh
 
 lint: ## rustfmt and clippy, warnings are errors
 	@scripts/lint.sh

@@ -73,7 +73,7 @@ test_sql() {
         [ -f "tests/expected/$name.out" ] || : >"$scratch/tests/expected/$name.out"
     done
     start_server "shared_preload_libraries = 'rag'"
-    logged "$scratch/log/sql" as_server RAG_TEST_DATA="$scratch/tests/data" "$pg_regress" --host="$scratch" --user=postgres \
+    logged "$scratch/log/sql" as_server RAG_TEST_FILES="$scratch/tests/data" "$pg_regress" --host="$scratch" --user=postgres \
         --bindir="$pg_bindir" --inputdir="$scratch/tests" --outputdir="$scratch/output" --dbname=regression --encoding=UTF8 \
         --load-extension=rag "$@"
     stop_server
@@ -101,7 +101,7 @@ test_clusters() {
     # what of pgxs's make rules the modules expect (until 15: TESTDIR, since 16: TESTDATADIR and TESTLOGDIR)
     logged "$scratch/log/clusters" as_server PERL5LIB="$pg_perl:$scratch/tests/t" PG_REGRESS="$pg_regress" \
         TESTDIR="$scratch/output" TESTDATADIR="$scratch/output/tmp_check" TESTLOGDIR="$scratch/output/log" \
-        top_builddir="$scratch/output" RAG_TEST_DATA="$scratch/tests/data" \
+        top_builddir="$scratch/output" RAG_TEST_FILES="$scratch/tests/data" \
         prove --verbose "$@"
     count clusters "$status" "$(grep -c '^ok ' "$log" || true)" "$(grep -c '^not ok ' "$log" || true)"
     for name in $(sed -n 's|^[^ ]*/\([^/ ]*\)\.pl .*(Wstat.*|\1|p' "$log"); do

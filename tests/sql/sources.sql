@@ -38,7 +38,7 @@ SELECT rag_create_source('docs', 'folder', '{"path": "/srv"}', timeout => '-1 ho
 SELECT count(*) FROM rag.sources;
 
 -- one that is right; it was never run
-\set handbook `echo "$RAG_TEST_DATA/handbook"`
+\set handbook `echo "$RAG_TEST_FILES/handbook"`
 \set spec '{"path": "' :handbook '", "paths": ["*.md", "guides/"], "excludePaths": ["drafts/"]}'
 SELECT rag_create_source('handbook', 'folder', :'spec');
 SELECT rag_create_source('handbook', 'folder', :'spec'); :sqlstate

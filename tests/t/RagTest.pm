@@ -43,7 +43,7 @@ sub engine_pids
 }
 
 # The folder of documents that the tests sync.
-sub handbook { return "$ENV{RAG_TEST_DATA}/handbook" }
+sub handbook { return "$ENV{RAG_TEST_FILES}/handbook" }
 
 sub create_handbook
 {
