@@ -7,7 +7,6 @@ use crate::{
         chunks,
         collections::{self, Collection, NewCollection},
         name::Name,
-        roles,
     },
     error::Error,
 };
@@ -21,7 +20,7 @@ fn rag_create_collection(
     metadata_whitelist: pgrx::default!(Option<Vec<String>>, "NULL"),
     description: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
-    roles::require_admin("create a collection")?;
+    super::require_writer(c"rag_create_collection()", "create a collection")?;
     let name = Name::parse("collection", name)?;
     collections::checked_splitting(chunk_size, chunk_overlap)?;
     let new = NewCollection { name: &name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description };
@@ -30,7 +29,7 @@ fn rag_create_collection(
 
 #[pg_extern]
 fn rag_drop_collection(name: &str, if_exists: pgrx::default!(bool, "false")) -> Result<(), ErrorReport> {
-    roles::require_admin("drop a collection")?;
+    super::require_writer(c"rag_drop_collection()", "drop a collection")?;
     match Collection::find(name)? {
         Some(collection) => Ok(collections::drop(&collection)?),
         None if if_exists => {

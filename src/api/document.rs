@@ -12,7 +12,7 @@ use crate::{
     catalog::{
         chunks,
         collections::{self, Collection},
-        documents, roles,
+        documents,
     },
     engine::client::{Client, with_client},
     error::Error,
@@ -102,7 +102,7 @@ fn rag_add_document(
     >,
     ErrorReport,
 > {
-    roles::require_admin("add a document")?;
+    super::require_writer(c"rag_add_document()", "add a document")?;
     let document_type = self::document_type(document_type)?;
     if uri.trim().is_empty() {
         return Err(Error::invalid_parameter("uri must not be empty").into());
@@ -150,7 +150,7 @@ fn is_about_content(error: &Error) -> bool {
 
 #[pg_extern]
 fn rag_remove_document(document_id: Uuid) -> Result<bool, ErrorReport> {
-    roles::require_admin("remove a document")?;
+    super::require_writer(c"rag_remove_document()", "remove a document")?;
     let Some(collection) = documents::collection_of(document_id)? else { return Ok(false) };
     let id = DocumentId(uuid::Uuid::from_bytes(*document_id.as_bytes()));
     Ok(documents::delete(&collection, &[id])? > 0)

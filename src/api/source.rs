@@ -23,7 +23,7 @@ fn rag_create_source(
     collection: pgrx::default!(&str, "'default'"),
     timeout: pgrx::default!(Interval, "'1 hour'"),
 ) -> Result<(), ErrorReport> {
-    roles::require_admin("create a source")?;
+    super::require_writer(c"rag_create_source()", "create a source")?;
     let name = Name::parse("source", name)?;
     let parsed =
         SourceSpec::parse(kind, &spec.0).map_err(|p| Error::invalid_spec(&format!("source \"{name}\""), &p))?;
@@ -42,7 +42,7 @@ fn rag_drop_source(
     keep_documents: pgrx::default!(bool, "true"),
     if_exists: pgrx::default!(bool, "false"),
 ) -> Result<(), ErrorReport> {
-    roles::require_admin("drop a source")?;
+    super::require_writer(c"rag_drop_source()", "drop a source")?;
     let Some(source) = Source::find(name)? else {
         if if_exists {
             pgrx::notice!("source \"{name}\" does not exist, skipping");
@@ -60,7 +60,7 @@ fn rag_drop_source(
 
 #[pg_extern]
 fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, ErrorReport> {
-    roles::require_admin("sync a source")?;
+    super::require_writer(c"rag_sync()", "sync a source")?;
     let source = Source::get(name)?;
     if source.uncommitted {
         return Err(Error::new(

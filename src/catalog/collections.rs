@@ -3,7 +3,7 @@
 use pgrx::datum::TimestampWithTimeZone;
 use rag_protocol::{embed::ModelInfo, ingest::Splitting};
 
-use super::{as_owner, execute, name::Name, query};
+use super::{as_owner, execute, execute_returning, name::Name, query};
 use crate::error::Error;
 
 /// Characters of a chunk and of the overlap where a collection does not say.
@@ -125,7 +125,7 @@ impl Collection {
 
     fn has_partition(&self) -> Result<bool, Error> {
         // the row lock makes two first writers take turns
-        let found = query(
+        let found = execute_returning(
             "SELECT pg_catalog.to_regclass($2) IS NOT NULL FROM rag.collections WHERE name = $1 FOR UPDATE",
             &[self.name.as_str().into(), self.partition().into()],
             |row| row.required(1),

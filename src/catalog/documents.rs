@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rag_protocol::identity::DocumentId;
 
-use super::{as_owner, chunks, execute, query, uuid};
+use super::{as_owner, chunks, execute, execute_returning, query, uuid};
 use crate::{error::Error, indexing::StoredDocument};
 
 /// `uri -> raw_hash` of the documents of a source that are indexed as `chunking` says.
@@ -35,7 +35,7 @@ pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Erro
 pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
     as_owner(|| {
         chunks::replace(document)?;
-        let inserted = query(
+        let inserted = execute_returning(
             "INSERT INTO rag.documents AS d (document_id, collection, source, uri, title, knowledge_id, document_type,
                                         category, tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
                                         own_title, fetched_at, indexed_at)

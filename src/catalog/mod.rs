@@ -96,21 +96,37 @@ fn owner() -> pg_sys::Oid {
     }
 }
 
-/// Runs one statement; the number of rows it touched.
+/// Runs one statement that writes; the number of rows it touched.
 fn execute(statement: &str, args: &[DatumWithOid<'_>]) -> Result<usize, Error> {
     Ok(Spi::connect_mut(|client| client.update(statement, None, args).map(|table| table.len()))?)
 }
 
-/// Runs one statement and reads each row of its result. A statement sees what the transaction did before it.
+/// Runs one statement that only reads, and reads each row of its result.
+///
+/// It takes no transaction id, so that it works on a standby; it sees what the calling command sees, and, where the
+/// transaction has written already, all that it wrote.
 fn query<T>(
     statement: &str,
     args: &[DatumWithOid<'_>],
+    read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    Spi::connect(|client| read_rows(client.select(statement, None, args)?, read))
+}
+
+/// Runs one statement that writes or locks, and reads each row of its result.
+fn execute_returning<T>(
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+    read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    Spi::connect_mut(|client| read_rows(client.update(statement, None, args)?, read))
+}
+
+fn read_rows<T>(
+    table: SpiTupleTable<'_>,
     mut read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
-    Spi::connect_mut(|client| {
-        let table: SpiTupleTable<'_> = client.update(statement, None, args)?;
-        table.into_iter().map(|tuple| read(Row(&tuple))).collect()
-    })
+    table.into_iter().map(|tuple| read(Row(&tuple))).collect()
 }
 
 /// One row of a result; columns are counted from 1.
