@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs all tests against the installed extension, each kind even where the one before has failed:
 #
-#   crates        cargo test: what needs no PostgreSQL
+#   crates        cargo test: what is no part of PostgreSQL
 #   tests/sql     pg_regress: statements, whose output must be that of tests/expected
 #   tests/t       prove: whole clusters that are started, stopped and broken; --long adds tests/t/long
 #
@@ -38,7 +38,7 @@ count() { # what ran, its exit status, tests passed, tests failed
 logged() {
     log=$1
     shift
-    { if "$@" 2>&1; then echo 0 >&3; else echo $? >&3; fi; } 3>"$log.status" | tee "$log"
+    { if "$@" 2>&1; then echo 0 >&3; else echo $? >&3; fi; } 3>"$log.status" | sed -u "/^# issuing query/d" | tee "$log"
     status=$(cat "$log.status")
 }
 
@@ -47,10 +47,10 @@ mkdir "$scratch/log"
 
 test_crates() {
     say "the crates"
-    RAG_MODEL_DIR=$build/model/$MODEL
-    RAG_ONNXRUNTIME=$(echo "$build"/model/libonnxruntime.so.*)
-    export RAG_MODEL_DIR RAG_ONNXRUNTIME
-    logged "$scratch/log/crates" cargo test --release --workspace --exclude rag --no-fail-fast
+    # some ask a server (those that are ignored where there is none), a model or ONNX Runtime
+    logged "$scratch/log/crates" env PATH="$pg_bindir:$PATH" PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres \
+        RAG_MODEL_DIR="$build/model/$MODEL" RAG_ONNXRUNTIME="$(echo "$build"/model/libonnxruntime.so.*)" \
+        cargo test --release --workspace --exclude rag --no-fail-fast -- --include-ignored
     count crates "$status" \
         "$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")" \
         "$(awk '/^test result:/ { n += $6 } END { print n + 0 }' "$log")"
@@ -72,11 +72,9 @@ test_sql() {
     for name in "$@"; do
         [ -f "tests/expected/$name.out" ] || : >"$scratch/tests/expected/$name.out"
     done
-    start_server "shared_preload_libraries = 'rag'"
     logged "$scratch/log/sql" as_server RAG_TEST_FILES="$scratch/tests/data" "$pg_regress" --host="$scratch" --user=postgres \
         --bindir="$pg_bindir" --inputdir="$scratch/tests" --outputdir="$scratch/output" --dbname=regression --encoding=UTF8 \
         --load-extension=rag "$@"
-    stop_server
     # "test x ... ok" until PostgreSQL 15, "ok 1 - x" since
     count SQL "$status" \
         "$(grep -cE '^test .* \.\.\. ok|^ok ' "$log" || true)" \
@@ -118,9 +116,11 @@ pg_regress=$(cd "$pgxs/../test/regress" && pwd)/pg_regress
 pg_perl=$pgxs/../test/perl
 [ -x "$pg_regress" ] || fail "there is no $pg_regress: it comes with PostgreSQL's headers"
 
+start_server "shared_preload_libraries = 'rag'"
 [ -n "$only" ] || test_crates
 copy_tests
 test_sql
+stop_server
 test_clusters
 
 echo "$passed passed, $failed failed"
