@@ -90,7 +90,7 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
     let run_id = runs::next_id()?;
     let worker = runner::start(&source.name, run_id)?;
     if wait {
-        let status = runner::wait_for(&worker, &source.name, run_id, |status| tell_progress(name, status))?;
+        let status = runner::wait_for(worker, &source.name, run_id, |status| tell_progress(name, status))?;
         tell_end(name, run_id, status)?;
     }
     Ok(run_id)

@@ -10,7 +10,11 @@
 mod pipeline;
 mod report;
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::RefCell,
+    sync::Once,
+    time::{Duration, Instant},
+};
 
 use pgrx::{
     bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime},
@@ -54,32 +58,64 @@ pub fn start(source: &Name, run_id: i64) -> Result<DynamicBackgroundWorker, Erro
         .map_err(|_| supervisor::no_worker())
 }
 
-/// Cancels the run when the session stops waiting for it, be it for Ctrl-C, a timeout or its own end.
-struct CancelOnDrop(Option<pg_sys::pid_t>);
+thread_local! {
+    /// The runner that the session waits for.
+    static WAITED_FOR: RefCell<Option<DynamicBackgroundWorker>> = const { RefCell::new(None) };
+}
+
+/// Cancels the run when the session stops waiting for it, be it for Ctrl-C or a timeout, or ([`cancel_at_exit`]) because
+/// the session itself ends, which does not unwind.
+struct CancelOnDrop;
+
+impl CancelOnDrop {
+    fn of(worker: DynamicBackgroundWorker) -> Self {
+        static REGISTER: Once = Once::new();
+        // SAFETY: the callback stays valid as long as the library, which is never unloaded.
+        REGISTER.call_once(|| unsafe { pg_sys::before_shmem_exit(Some(cancel_at_exit), pg_sys::Datum::null()) });
+        WAITED_FOR.set(Some(worker));
+        Self
+    }
+
+    fn has_ended(&self) -> bool {
+        WAITED_FOR.with_borrow(|worker| worker.as_ref().is_none_or(has_ended))
+    }
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if let Some(pid) = self.0 {
-            // SAFETY: a signal to a process that was this session's runner a moment ago.
-            unsafe { libc::kill(pid, libc::SIGINT) };
+        let Some(worker) = WAITED_FOR.take() else { return };
+        match worker.pid() {
+            // SAFETY: a signal to the session's runner.
+            Ok(pid) => unsafe {
+                libc::kill(pid, libc::SIGINT);
+            },
+            // it would begin in a moment
+            Err(BackgroundWorkerStatus::NotYetStarted) => {
+                worker.terminate();
+            }
+            Err(_) => {}
         }
     }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn cancel_at_exit(_code: std::ffi::c_int, _argument: pg_sys::Datum) {
+    drop(CancelOnDrop);
 }
 
 /// Waits until the runner has ended; how its run stands, told to `tell` from time to time and returned at the end.
 ///
 /// # Errors
-/// The runner ended without having begun the run: another one holds the source.
+/// The runner ended without having begun the run: another one holds the source, or the source is gone.
 pub fn wait_for(
-    worker: &DynamicBackgroundWorker,
+    worker: DynamicBackgroundWorker,
     source: &Name,
     run_id: i64,
     mut tell: impl FnMut(&runs::Status),
 ) -> Result<runs::Status, Error> {
-    let mut cancel = CancelOnDrop(None);
+    let run = CancelOnDrop::of(worker);
     let (mut told, mut pause) = (Instant::now(), FIRST_PAUSE);
-    while !has_ended(worker) {
-        cancel.0 = worker.pid().ok();
+    while !run.has_ended() {
         // the postmaster sets this session's latch when the runner starts or ends
         sleep(Duration::from_millis(500));
         if told.elapsed() >= pause {
@@ -90,7 +126,7 @@ pub fn wait_for(
             }
         }
     }
-    cancel.0 = None;
+    drop(run);
     ended_run(source, run_id)
 }
 
@@ -101,6 +137,9 @@ fn has_ended(worker: &DynamicBackgroundWorker) -> bool {
 fn ended_run(source: &Name, run_id: i64) -> Result<runs::Status, Error> {
     let status = fresh(|| runs::status(run_id))?;
     let Some(status) = status else {
+        if fresh(|| Source::find(source.as_str()))?.is_none() {
+            return Err(source_changed(source));
+        }
         return Err(Error::in_use(format!("source \"{source}\" is being synced by another session"))
             .hint("rag.progress shows how far it is."));
     };
@@ -113,6 +152,13 @@ fn ended_run(source: &Name, run_id: i64) -> Result<runs::Status, Error> {
         return fresh(|| runs::status(run_id))?.ok_or_else(|| Error::internal("the run's row has vanished"));
     }
     Ok(status)
+}
+
+fn source_changed(source: &Name) -> Error {
+    Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("source \"{source}\" was dropped or changed during the run"),
+    )
 }
 
 /// Whether the transaction sees the database as it was at its start: REPEATABLE READ or SERIALIZABLE.

@@ -243,7 +243,7 @@ impl Pipeline<'_> {
             keys.iter().filter_map(|key| Some((*key, embeddings.get(key)?.to_vec()))).collect();
         let written = transaction(|| {
             if !sources::is_current(self.source)? {
-                return Err(source_changed(self.source));
+                return Err(super::source_changed(&self.source.name));
             }
             document.store(&self.collection, &self.model, &vectors)
         });
@@ -297,7 +297,7 @@ impl Pipeline<'_> {
         for ids in gone.chunks(1000) {
             let deleted = transaction(|| {
                 if !sources::is_current(self.source)? {
-                    return Err(source_changed(self.source));
+                    return Err(super::source_changed(&self.source.name));
                 }
                 documents::delete(collection, ids)
             })?;
@@ -305,13 +305,6 @@ impl Pipeline<'_> {
         }
         Ok(())
     }
-}
-
-fn source_changed(source: &Source) -> Error {
-    Error::new(
-        pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("source \"{}\" was dropped or changed during the run", source.name),
-    )
 }
 
 /// Whether an error would meet the next document just the same: out of space or memory, cancelled, shutting down, or the
