@@ -1,0 +1,410 @@
+# For the tests that break things on purpose: folders of documents, statements that run in the background, rag-engine
+# processes that are stopped in the middle of their work, and what must be true afterwards.
+package RagCluster;
+
+use strict;
+use warnings;
+
+use Carp;
+use Exporter 'import';
+use File::Basename qw(dirname);
+use File::Path qw(make_path);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use RagTest ();
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+our @EXPORT = qw(
+  rag_node configure create_folder_source temp_folder write_file write_documents paragraph
+  await ask await_stored session witness same_cluster
+  engines engine_pid freeze thaw is_running children_of
+  start_sql run_sql error_like sync_ok run_row stored forget_collection);
+
+# Longest wait for anything, in seconds.
+our $PATIENCE = $PostgreSQL::Test::Utils::timeout_default || 180;
+
+# -- clusters ---------------------------------------------------------------------------------------------------------
+
+# A running node whose database "postgres" has the extension. Options: preload => 0, conf => 'lines'.
+sub rag_node
+{
+	my ($name, %option) = @_;
+	my $node = RagTest::new_node($name, preload => $option{preload} // 1);
+	$node->append_conf('postgresql.conf', $option{conf}) if defined $option{conf};
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION rag');
+	return $node;
+}
+
+# Changes a setting of the whole server, or resets it where there is no value; new sessions see it afterwards.
+sub configure
+{
+	my ($node, $name, $value) = @_;
+	my $loaded = $node->safe_psql('postgres', 'SELECT pg_conf_load_time()');
+	$node->safe_psql('postgres', defined $value ? "ALTER SYSTEM SET $name = '$value'" : "ALTER SYSTEM RESET $name");
+	$node->reload;
+	await("$name is set", sub { $node->safe_psql('postgres', 'SELECT pg_conf_load_time()') ne $loaded });
+	return;
+}
+
+sub create_folder_source
+{
+	my ($node, $name, $folder, $collection) = @_;
+	$collection //= 'default';
+	$node->safe_psql('postgres', qq{SELECT rag_create_source('$name', 'folder', '{"path": "$folder"}', '$collection')});
+	return;
+}
+
+# A psql that stays open: ->query answers one query after another. (BackgroundPsql would log each, and some are repeated
+# hundreds of times.)
+sub session { return RagCluster::Psql->new(@_) }
+
+# Asks for one value, over a connection that is kept for the node: quick enough to be repeated.
+my %asking;
+
+sub ask
+{
+	my ($node, $query) = @_;
+	my $kept = $asking{ $node->name };
+	if (!defined $kept or $kept->{start} ne start_of($node))
+	{
+		$kept = $asking{ $node->name } = { start => start_of($node), session => session($node) };
+	}
+	return $kept->{session}->query($query);
+}
+
+# Tells one run of the server from the next.
+sub start_of
+{
+	my ($node) = @_;
+	return (split /\n/, _slurp($node->data_dir . '/postmaster.pid'))[0] // '';
+}
+
+my $who = 'SELECT pg_backend_pid(), pg_postmaster_start_time()';
+
+# A session and the time of the cluster's start: what same_cluster() looks at afterwards.
+sub witness
+{
+	my ($node) = @_;
+	my $session = session($node);
+	return { session => $session, before => $session->query($who) };
+}
+
+# The cluster has not restarted, and the session that was there before still answers.
+sub same_cluster
+{
+	my ($witness, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $now = $witness->{session}->query($who);
+	return is($now, $witness->{before}, "$name: the cluster did not restart, another session is undisturbed");
+}
+
+# -- documents --------------------------------------------------------------------------------------------------------
+
+my @words = qw(key server backup index query table vacuum replica cluster restore signing rotate engine folder commit
+  branch deploy window lease shard tenant ledger beacon harbor meadow copper violet thunder lantern orchard glacier
+  cinder parcel ribbon saddle timber walnut zephyr anchor basket candle dolphin ember falcon garnet hazel iris jasper);
+
+# About 900 characters that no other seed gives, a chunk of their own. Most of it is words that are too long for the
+# model's vocabulary, one token each: much to read and to store, little to embed.
+sub paragraph
+{
+	my ($seed) = @_;
+	my $state = 0;
+	$state = ($state * 31 + ord) % 2147483647 for split //, "seed $seed";
+	my $text = "Paragraph $seed:";
+	for (1 .. 8)
+	{
+		$state = ($state * 48271 + 11) % 2147483647;
+		$text .= ' ' . $words[ $state % @words ];
+	}
+	$text .= ' ' . ('x' x 110) for 1 .. 7;
+	return "$text.";
+}
+
+sub temp_folder
+{
+	my $folder = PostgreSQL::Test::Utils::tempdir();
+	chmod 0755, $folder;
+	return $folder;
+}
+
+sub write_file
+{
+	my ($path, $content) = @_;
+	make_path(dirname($path));
+	open my $file, '>:raw', $path or croak "$path: $!";
+	print $file $content;
+	close $file or croak "$path: $!";
+	return $path;
+}
+
+# Writes doc-001.md to doc-<count>.md of so many chunks each; gives the folder.
+sub write_documents
+{
+	my ($folder, $count, $chunks, $seed) = @_;
+	$seed //= 'a';
+	for my $i (1 .. $count)
+	{
+		my $body = join "\n\n", map { paragraph("$seed $i $_") } 1 .. $chunks;
+		write_file(sprintf('%s/doc-%03d.md', $folder, $i), "# Document $seed $i\n\n$body\n");
+	}
+	return $folder;
+}
+
+# -- waiting ----------------------------------------------------------------------------------------------------------
+
+# Polls until the condition is true and gives its value; the test ends where it never is.
+sub await
+{
+	my ($what, $condition) = @_;
+	my $deadline = time + $PATIENCE;
+	while (time < $deadline)
+	{
+		my $value = $condition->();
+		return $value if $value;
+		usleep(5000);
+	}
+	croak "waited in vain: $what";
+}
+
+# Waits until so many documents of a source are stored; gives their number.
+sub await_stored
+{
+	my ($node, $source, $count) = @_;
+	$count //= 1;
+	my $query = "SELECT count(*) FROM rag.documents WHERE source = '$source' AND status = 'active'";
+	return await("$source has stored $count documents", sub { my $n = ask($node, $query); $n >= $count && $n });
+}
+
+# -- processes of rag-engine ------------------------------------------------------------------------------------------
+
+# Process ids of the cluster's rag-engine processes, of one kind (embed, ingest) or all, also of those whose parent died.
+sub engines { return sort { $a <=> $b } RagTest::engine_pids(@_) }
+
+# The one process of that kind, waited for.
+sub engine_pid
+{
+	my ($node, $kind) = @_;
+	return await("rag-engine $kind runs", sub { (engines($node, $kind))[0] });
+}
+
+# Stops a process where it is, so that what happens next happens in the middle of its work.
+sub freeze
+{
+	my ($pid) = @_;
+	kill 'STOP', $pid or croak "cannot stop $pid: $!";
+	await("process $pid has stopped", sub { (_stat($pid)->{state} // 't') =~ /t/i });
+	return;
+}
+
+sub thaw { return kill 'CONT', @_ }
+
+# Whether a process is there and no zombie.
+sub is_running
+{
+	my ($pid) = @_;
+	return (_stat($pid)->{state} // 'Z') ne 'Z';
+}
+
+# Children of a process that have an entry in the process table, zombies too, as "pid state".
+sub children_of
+{
+	my ($parent) = @_;
+	my @found;
+	for my $pid (map { s{.*/}{}r } glob '/proc/[0-9]*')
+	{
+		my $stat = _stat($pid);
+		push @found, "$pid $stat->{state}" if ($stat->{parent} // 0) == $parent;
+	}
+	return @found;
+}
+
+sub _stat
+{
+	my ($pid) = @_;
+	my ($state, $parent) = _slurp("/proc/$pid/stat") =~ /^.*\) (\S) (\d+)/s or return {};
+	return { state => $state, parent => $parent };
+}
+
+sub _slurp
+{
+	my ($path) = @_;
+	open my $file, '<', $path or return '';
+	local $/;
+	return <$file> // '';
+}
+
+# -- statements -------------------------------------------------------------------------------------------------------
+
+# Starts statements in a session of their own; ->finish gives the result. Options: database, user.
+sub start_sql { return RagCluster::Session->new(@_) }
+
+# Runs statements; gives psql's exit code {rc}, what it printed {out}, its messages {err} and the time it took {seconds}.
+sub run_sql { return start_sql(@_)->finish }
+
+# The result failed with this SQLSTATE, and its message and HINT match the patterns.
+sub error_like
+{
+	my ($result, $sqlstate, $message, $hint, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my @missing;
+	push @missing, "SQLSTATE $sqlstate" unless $result->{err} =~ /(?:ERROR|FATAL):  \Q$sqlstate\E: /;
+	push @missing, "message $message" unless $result->{err} =~ /(?:ERROR|FATAL):  .*(?:$message)/;
+	push @missing, "hint $hint" if defined $hint and $result->{err} !~ /^HINT:  .*(?:$hint)/m;
+	return is(join(', ', @missing), '', $name) || diag($result->{out} . $result->{err});
+}
+
+# Syncs a source, waiting; gives the run's id.
+sub sync_ok
+{
+	my ($node, $source, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $result = run_sql($node, "SELECT rag_sync('$source')");
+	is($result->{rc}, 0, $name // "$source is synced") or diag($result->{err});
+	return $result->{out};
+}
+
+# Columns of the last run of a source.
+sub run_row
+{
+	my ($node, $source, $columns) = @_;
+	return ask($node, "SELECT $columns FROM rag.runs WHERE source = '$source' ORDER BY run_id DESC LIMIT 1");
+}
+
+# All that is stored of a collection and does not depend on when or how often it was indexed. The first two lines count
+# documents whose chunks are not all there, and chunks that have no document: always 0.
+sub stored
+{
+	my ($node, $collection, $database) = @_;
+	$collection //= 'default';
+	return $node->safe_psql($database // 'postgres', <<SQL);
+SELECT count(*) FROM rag.documents d WHERE d.collection = '$collection' AND d.status = 'active'
+    AND d.chunk_count <> (SELECT count(*) FROM rag.chunks c WHERE c.collection = d.collection AND c.document_id = d.document_id);
+SELECT count(*) FROM rag.chunks c WHERE c.collection = '$collection'
+    AND NOT EXISTS (SELECT FROM rag.documents d WHERE d.document_id = c.document_id AND d.collection = c.collection);
+SELECT count(*), md5(string_agg(d::text, '' ORDER BY d)) FROM (
+    SELECT document_id, source, uri, title, status, content_hash, md5(content), chunk_count, metadata FROM rag.documents
+    WHERE collection = '$collection') d;
+SELECT count(*), md5(string_agg(c::text, '' ORDER BY c)) FROM (
+    SELECT chunk_id, document_id, chunk_index, start_index, md5(content), embedding_key FROM rag.chunks
+    WHERE collection = '$collection') c;
+SQL
+}
+
+# Empties a collection behind the extension's back, so that the next sync is one from nothing.
+sub forget_collection
+{
+	my ($node, $collection) = @_;
+	$collection //= 'default';
+	$node->safe_psql('postgres', "DELETE FROM rag.chunks WHERE collection = '$collection';
+		DELETE FROM rag.documents WHERE collection = '$collection'");
+	return;
+}
+
+package RagCluster::Psql;
+
+use IPC::Open2;
+
+sub new
+{
+	my ($class, $node) = @_;
+	my @command = ($node->installed_command('psql'), '--no-psqlrc', '--no-align', '--tuples-only', '--quiet',
+		'--dbname', $node->connstr('postgres'), '--file', '-');
+	my $pid = open2(my $from, my $to, @command);
+	$to->autoflush;
+	return bless { pid => $pid, from => $from, to => $to }, $class;
+}
+
+# What a query prints; what is left of it where psql or the server has gone.
+sub query
+{
+	my ($self, $query) = @_;
+	local $SIG{PIPE} = 'IGNORE';
+	print { $self->{to} } "$query;\n\\echo -- end of answer\n";
+	my $answer = '';
+	while (defined(my $line = readline $self->{from}))
+	{
+		last if $line eq "-- end of answer\n";
+		$answer .= $line;
+	}
+	chomp $answer;
+	return $answer;
+}
+
+sub DESTROY
+{
+	my ($self) = @_;
+	local ($?, $!);
+	close $self->{to};
+	close $self->{from};
+	waitpid $self->{pid}, 0;
+	return;
+}
+
+package RagCluster::Session;
+
+use Carp;
+use IPC::Run;
+use Time::HiRes qw(time);
+
+my $count = 0;
+
+sub new
+{
+	my ($class, $node, $sql, %option) = @_;
+	my $name = sprintf 'rag-test-%d', ++$count;
+	my $self = bless { node => $node, name => $name, in => "$sql\n;\n\\q\n", out => '', err => '', started => time }, $class;
+	my $connection = $node->connstr($option{database} // 'postgres') . " application_name=$name"
+	  . (defined $option{user} ? " user=$option{user}" : '');
+	my @command = (
+		$node->installed_command('psql'), '--no-psqlrc', '--no-align', '--tuples-only', '--quiet',
+		'--set', 'ON_ERROR_STOP=1', '--set', 'VERBOSITY=verbose', '--dbname', $connection, '--file', '-');
+	$self->{harness} = IPC::Run::start(\@command, '<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err},
+		IPC::Run::timeout($RagCluster::PATIENCE));
+	$self->{harness}->pump_nb;
+	return $self;
+}
+
+# The backend's process id, once it is at work.
+sub backend
+{
+	my ($self) = @_;
+	return $self->{backend} //= RagCluster::await(
+		"$self->{name} is at work",
+		sub {
+			$self->is_waiting or croak "$self->{name} has ended: $self->{out}$self->{err}";
+			RagCluster::ask($self->{node},
+				"SELECT pid FROM pg_stat_activity WHERE application_name = '$self->{name}' AND state = 'active'");
+		});
+}
+
+# Waits until the session waits for rag-engine or for a run.
+sub await_waiting
+{
+	my ($self) = @_;
+	my $pid = $self->backend;
+	RagCluster::await("$self->{name} waits",
+		sub { RagCluster::ask($self->{node}, "SELECT wait_event = 'Extension' FROM pg_stat_activity WHERE pid = $pid") eq 't' });
+	return $pid;
+}
+
+# Whether psql still runs.
+sub is_waiting
+{
+	my ($self) = @_;
+	$self->{harness}->pump_nb;
+	return $self->{harness}->pumpable;
+}
+
+# Waits for the end.
+sub finish
+{
+	my ($self) = @_;
+	eval { $self->{harness}->finish; 1 } or croak "$self->{name} did not end: $@";
+	chomp(my $out = $self->{out});
+	return { rc => $self->{harness}->result(0), out => $out, err => $self->{err}, seconds => time - $self->{started} };
+}
+
+1;
