@@ -217,11 +217,11 @@ impl Pipeline<'_> {
         }
         let recent = self.recent.iter().flatten().map(|(key, vector)| (*key, Rc::clone(vector)));
         embeddings.extend(recent);
-        let reused: HashSet<EmbeddingKey> = embeddings.keys().copied().collect();
+        let mut had: HashSet<EmbeddingKey> = embeddings.keys().copied().collect();
         embeddings.extend(fresh.iter().map(|(key, vector)| (*key, Rc::clone(vector))));
         for document in &batch.documents {
             self.report.current_uri = Some(document.uri.clone());
-            self.store(document, &embeddings, &reused)?;
+            self.store(document, &embeddings, &mut had)?;
             self.report.tick()?;
         }
         self.recent.push_back(fresh);
@@ -231,12 +231,13 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Writes one document. What goes wrong with it alone is noted and does not end the run.
+    /// Writes one document. What goes wrong with it alone is noted and does not end the run. Chunks count as embedded
+    /// whose key was not among those that were `had` before; they are added to it.
     fn store(
         &mut self,
         document: &PreparedDocument,
         embeddings: &HashMap<EmbeddingKey, Rc<Vec<f32>>>,
-        reused: &HashSet<EmbeddingKey>,
+        had: &mut HashSet<EmbeddingKey>,
     ) -> Result<(), Error> {
         let keys: Vec<EmbeddingKey> = document.texts(&self.model)?.into_iter().map(|(key, _)| key).collect();
         let vectors: HashMap<EmbeddingKey, Vec<f32>> =
@@ -251,7 +252,7 @@ impl Pipeline<'_> {
             Ok(stored) => {
                 let counts = &mut self.report.counts;
                 *(if stored.added { &mut counts.added } else { &mut counts.updated }) += 1;
-                let old = keys.iter().filter(|key| reused.contains(key)).count();
+                let old = keys.iter().filter(|key| !had.insert(**key)).count();
                 counts.chunks_written += stored.chunks as i64;
                 counts.chunks_reused += old as i64;
                 counts.chunks_embedded += (keys.len() - old) as i64;
