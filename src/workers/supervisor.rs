@@ -31,9 +31,10 @@ use crate::{
     settings,
 };
 
-/// Between two starts of an engine that keeps ending; doubled each time up to the second figure.
+/// Between two starts of an engine that keeps ending; doubled each time up to the second figure, which is less than a
+/// client waits for the engine.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// An engine that ran for so long is not one that keeps ending.
 const HEALTHY: Duration = Duration::from_secs(10);
 
@@ -97,19 +98,32 @@ pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
             Err(e) => pgrx::warning!("rag: {e}: {}", e.detail.as_deref().unwrap_or_default()),
         }
         pause = if started.elapsed() >= HEALTHY { FIRST_PAUSE } else { pause };
-        rest(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = if rest(pause) { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
     }
     let _ = std::fs::remove_file(engine::socket());
     drop(lock);
 }
 
-/// Waits for `pause`, or less if the worker is to stop.
-fn rest(pause: Duration) {
+/// Waits for `pause`, or less if the worker is to stop or the settings were read anew; whether they were.
+fn rest(pause: Duration) -> bool {
     let until = Instant::now() + pause;
     while !stopping() && Instant::now() < until {
         wait(&[], Some(until.saturating_duration_since(Instant::now()) + Duration::from_millis(1)));
+        if read_settings_anew() {
+            return true;
+        }
     }
+    false
+}
+
+/// Reads the server's settings where SIGHUP has come; whether it has.
+fn read_settings_anew() -> bool {
+    let told = BackgroundWorker::sighup_received();
+    if told {
+        // SAFETY: the reaction to SIGHUP of every worker.
+        unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
+    }
+    told
 }
 
 /// Whether SIGTERM has come; the flag stays set.
@@ -173,12 +187,8 @@ fn supervise() -> Result<End, Error> {
         if stopping() {
             return Ok(End::Stopped);
         }
-        if BackgroundWorker::sighup_received() {
-            // SAFETY: the reaction to SIGHUP of every worker.
-            unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
-            if arguments != Arguments::present() || path != settings::engine_path() {
-                return Ok(End::Reconfigured);
-            }
+        if read_settings_anew() && (arguments != Arguments::present() || path != settings::engine_path()) {
+            return Ok(End::Reconfigured);
         }
         // the engine writes nothing to standard output: readable means that it has ended
         if matches!(engine.read(&mut [0; 64]), Ok(Some(0)) | Err(_)) {
