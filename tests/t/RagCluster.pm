@@ -42,7 +42,9 @@ sub configure
 {
 	my ($node, $name, $value) = @_;
 	my $loaded = $node->safe_psql('postgres', 'SELECT pg_conf_load_time()');
-	$node->safe_psql('postgres', defined $value ? "ALTER SYSTEM SET $name = '$value'" : "ALTER SYSTEM RESET $name");
+	# without preload the settings exist once the library is loaded
+	my $change = defined $value ? "SET $name = '$value'" : "RESET $name";
+	$node->safe_psql('postgres', "LOAD 'rag'; ALTER SYSTEM $change");
 	$node->reload;
 	await("$name is set", sub { $node->safe_psql('postgres', 'SELECT pg_conf_load_time()') ne $loaded });
 	return;

@@ -1,0 +1,241 @@
+# Files, folders, models and programs that are missing, damaged or hostile: each is an error that says what to do, of the
+# one document or call that it concerns; the others go on, and the server lives.
+use strict;
+use warnings;
+use POSIX ();
+use Test::More;
+use RagCluster;
+
+my $node = rag_node('bad_input');
+my $witness = witness($node);
+is($>, POSIX::geteuid(), 'the test runs as an ordinary user') && $> != 0 or plan(skip_all => 'root may read everything');
+
+# -- files
+my $outside = temp_folder();
+write_file("$outside/secret.md", "# Secret\n\nThe password is swordfish.\n");
+my $folder = temp_folder();
+write_file("$folder/good.md", "# Bread\n\nBread is baked in the morning.\n");
+write_file("$folder/nul.md", "# Nul\n\nbefore\0after\n");
+write_file("$folder/latin1.txt", "caf\xe9\n");
+write_file("$folder/cut.txt", "caf\xc3");
+write_file("$folder/utf16.txt", "\xff\xfea\0b\0");
+write_file("$folder/empty.md", '');
+write_file("$folder/blank.md", " \n\t\n \n");
+write_file("$folder/line.txt", 'x' x 2_000_000);
+write_file("$folder/locked.md", "# Locked\n");
+chmod 0000, "$folder/locked.md";
+write_file("$folder/huge.md", "A line of a file that is too large.\n" x 80_000);
+write_file("$folder/header.pdf", "%PDF-1.4\nand nothing of a PDF");
+write_file("$folder/truncated.pdf", "%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n2 0 obj\n<< /Type /Pages /Kids [3 0");
+write_file("$folder/circle.pdf", "%PDF-1.4\n1 0 obj\n<< /Type /Catalog /Pages 2 0 R >>\nendobj\n2 0 obj\n"
+	. "<< /Type /Pages /Kids [2 0 R] /Count 1 /Parent 2 0 R >>\nendobj\ntrailer\n<< /Root 1 0 R /Size 3 >>\n%%EOF\n");
+write_file("$folder/noise.pdf", '%PDF-1.7' . join('', map { chr($_ * 7919 % 256) } 1 .. 5000));
+symlink "$outside/secret.md", "$folder/link.md" or die $!;
+symlink $outside, "$folder/link" or die $!;
+symlink "$folder/nowhere.md", "$folder/dangling.md" or die $!;
+symlink "good.md", "$folder/alias.md" or die $!;
+POSIX::mkfifo("$folder/pipe.md", 0644) or die $!;
+create_folder_source($node, 'docs', $folder);
+configure($node, 'rag.max_file_size', '2MB');
+
+my $result = run_sql($node, "SELECT rag_sync('docs')");
+is($result->{rc}, 0, 'a folder with bad files is synced') or diag($result->{err});
+like($result->{err}, qr/WARNING:  .*docs: \d+ documents could not be indexed; see rag.run_errors/, 'and the user is told');
+is(run_row($node, 'docs', 'phase'), 'Completed', 'the run is Completed');
+
+sub fails
+{
+	my ($file, $stage, $message) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $got = ask($node, "SELECT stage, message, hint IS NOT NULL, (SELECT status FROM rag.documents d WHERE d.uri = e.uri)
+		FROM rag.run_errors e WHERE uri LIKE '%/$file' ORDER BY run_id DESC LIMIT 1");
+	like($got, qr/\A$stage\|.*$message.*\|t\|error\z/, "$file fails in stage $stage, with a hint");
+	return;
+}
+
+fails('nul.md', 'decode', 'NUL character.* at byte offset 13');
+fails('latin1.txt', 'decode', 'not valid UTF-8 at byte offset 3');
+fails('cut.txt', 'decode', 'ends in the middle of a UTF-8 character');
+fails('utf16.txt', 'decode', 'not valid UTF-8');
+fails('locked.md', 'fetch', 'permission denied');
+fails('huge.md', 'fetch', 'large|limit');
+fails($_, 'extract', 'no content|no text|empty') for qw(empty.md blank.md);
+fails($_, 'extract', '.') for qw(header.pdf truncated.pdf circle.pdf noise.pdf);
+is(ask($node, "SELECT string_agg(regexp_replace(uri, '.*/', ''), ' ' ORDER BY uri) FROM rag.chunks WHERE content LIKE '%Bread is baked%'"),
+	'alias.md good.md', 'the good file is indexed, and a link to it');
+is(ask($node, "SELECT count(*) FROM rag.documents WHERE uri ~ 'link|dangling|pipe' OR content LIKE '%swordfish%'"), '0',
+	'links out of the folder, links to nothing and pipes are left alone');
+like(ask($node, "SELECT status, chunk_count, length(content) FROM rag.documents WHERE uri LIKE '%/line.txt'"), qr/^active\|2\d\d\d\|2000000$/,
+	'a line of 2 MB is cut');
+is(ask($node, "SELECT count(*) FROM rag.chunks WHERE length(content) > 1000"), '0', 'into chunks of at most 1000 characters');
+like(stored($node), qr/\A0\n0\n/, 'no document is half-written');
+configure($node, 'rag.max_file_size');
+
+SKIP:
+{
+	my ($pdfs) = grep { -d } map { "$_/pdf" } $ENV{RAG_TEST_DATA} // '';
+	skip 'there are no more PDFs in RAG_TEST_DATA', 2 unless defined $pdfs;
+	create_folder_source($node, 'pdfs', $pdfs);
+	sync_ok($node, 'pdfs', 'PDFs of all kinds are synced');
+	like(stored($node), qr/\A0\n0\n/, 'no document is half-written');
+}
+
+# -- paths
+sub folder_fails
+{
+	my ($path, @expected) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	create_folder_source($node, 'wrong', $path);
+	error_like(run_sql($node, "SELECT rag_sync('wrong')"), @expected);
+	is(run_row($node, 'wrong', "phase, errors -> 0 ->> 'sqlstate'"), "Failed|$expected[0]", 'and the run says so');
+	$node->safe_psql('postgres', "SELECT rag_drop_source('wrong')");
+	return;
+}
+
+mkdir "$outside/locked", 0000 or die $!;
+folder_fails("$outside/nowhere", '58P01', '"[^"]*/nowhere" does not exist', 'on the database server', 'a folder that is missing');
+folder_fails("$outside/secret.md", '42809', '"[^"]*/secret.md" is not a folder', 'on the database server', 'a file where a folder is meant');
+folder_fails("$outside/locked", '42501', 'permission denied', 'operating system user', 'a folder that must not be read');
+chmod 0755, "$outside/locked";
+
+# what was indexed stays where the whole folder vanishes
+rename $folder, "$folder-away" or die $!;
+my $before = stored($node);
+error_like(run_sql($node, "SELECT rag_sync('docs')"), '58P01', 'does not exist', 'database server', 'a folder that has vanished');
+is(stored($node), $before, 'keeps its documents');
+rename "$folder-away", $folder or die $!;
+
+# -- roles
+$node->safe_psql('postgres', 'CREATE ROLE clerk LOGIN; GRANT rag_admin TO clerk; CREATE ROLE visitor LOGIN');
+my $create = qq{SELECT rag_create_source('own', 'folder', '{"path": "$outside"}')};
+error_like(run_sql($node, $create, user => 'clerk'), '42501', 'permission denied to read files of the server', 'pg_read_server_files',
+	'rag_admin alone may not read folders');
+$node->safe_psql('postgres', 'GRANT pg_read_server_files TO clerk');
+is(run_sql($node, $create, user => 'clerk')->{rc}, 0, 'with pg_read_server_files it may');
+is(run_sql($node, "SELECT rag_sync('own')", user => 'clerk')->{rc}, 0, 'and sync');
+$node->safe_psql('postgres', 'REVOKE pg_read_server_files FROM clerk');
+error_like(run_sql($node, "SELECT rag_sync('own')"), '42501', 'permission denied to read files', 'pg_read_server_files',
+	'once the right is revoked from its owner a source cannot be synced, whoever asks');
+error_like(run_sql($node, qq{SELECT rag_create_source('repo', 'git', '{"repositoryURL": "$outside"}')}, user => 'clerk'),
+	'42501', 'permission denied to read a repository on the server', 'superuser', 'a repository on the server is for superusers');
+error_like(run_sql($node, "SELECT rag_sync('docs')", user => 'visitor'), '42501', 'permission denied', undef, 'another role may not sync');
+same_cluster($witness, 'bad files, folders and roles');
+
+# -- models
+my $models = $node->safe_psql('postgres', "SELECT setting || '/rag/models' FROM pg_config WHERE name = 'SHAREDIR'");
+my $name = 'all-MiniLM-L6-v2';
+$node->safe_psql('postgres', "SELECT rag_create_collection('small')");
+$node->safe_psql('postgres', "SELECT rag_add_document('Bread is baked in the morning.', 'bread', collection => 'small')");
+
+# A copy of the installed model whose files may be replaced.
+sub model_copy
+{
+	my ($copy, %file) = @_;
+	my $target = temp_folder() . "/$copy";
+	mkdir $target or die $!;
+	for my $path (glob "$models/$name/*")
+	{
+		my $file = $path =~ s{.*/}{}r;
+		symlink $path, "$target/$file" or die $! unless exists $file{$file};
+	}
+	for my $file (grep { defined $file{$_} } keys %file) { write_file("$target/$file", $file{$file}) }
+	return $target;
+}
+
+sub head_of
+{
+	my ($file, $bytes) = @_;
+	open my $in, '<:raw', "$models/$name/$file" or die "$file: $!";
+	read $in, my $content, $bytes // 1e9;
+	return $content;
+}
+
+sub model_fails
+{
+	my ($what, $dir, @expected) = @_;
+	configure($node, 'rag.model_dir', $dir);
+	error_like(run_sql($node, "SELECT rag_embed('hello')"), @expected, "rag_embed: $what");
+	error_like(run_sql($node, "SELECT * FROM rag_search('bread', 'small')"), @expected, "rag_search: $what");
+	error_like(run_sql($node, "SELECT rag_sync('docs')"), @expected, "rag_sync: $what");
+	is(run_row($node, 'docs', "phase, errors -> 0 ->> 'sqlstate'"), "Failed|$expected[0]", 'and the run says so');
+	return;
+}
+
+model_fails('a model that is missing', "$outside/nowhere", '58P01', 'nowhere', 'model is a folder');
+model_fails('a model without its graph', model_copy($name, 'model_int8.onnx' => undef), '58P01', 'model_int8.onnx', '.');
+model_fails('a model whose graph is cut short', model_copy($name, 'model_int8.onnx' => head_of('model_int8.onnx', 1_000_000)),
+	'F0000', 'model_int8.onnx', 'cut short');
+model_fails('a model whose tokenizer is cut short', model_copy($name, 'tokenizer.json' => head_of('tokenizer.json', 10_000)),
+	'F0000', 'tokenizer.json', '.') ;
+model_fails('a model without config.json', model_copy($name, 'config.json' => undef), '58P01', 'config.json', '.');
+model_fails('a model whose config.json is of another',
+	model_copy($name, 'config.json' => head_of('config.json') =~ s/("hidden_size":\s*)384/${1}768/r),
+	'F0000', 'model_int8.onnx', 'two different models');
+same_cluster($witness, 'damaged models');
+
+my $other = model_copy('another-model');
+configure($node, 'rag.model_dir', $other);
+my @other = ('55000', 'collection "small" was embedded with another model', 'rag.model_dir');
+error_like(run_sql($node, "SELECT * FROM rag_search('bread', 'small')"), @other, 'a search with another model than the collection has is refused');
+error_like(run_sql($node, "SELECT rag_add_document('Rolls', 'rolls', collection => 'small')"), @other, 'so is a document');
+error_like(run_sql($node, "SELECT rag_sync('docs')"), '55000', 'another model', 'rag.model_dir', 'so is a sync');
+$node->safe_psql('postgres', "SELECT rag_create_collection('new')");
+is($node->safe_psql('postgres', "SELECT success FROM rag_add_document('Rolls', 'rolls', collection => 'new')"), 't',
+	'a new collection takes the other model');
+is(ask($node, "SELECT model FROM rag.collections WHERE name = 'new'"), 'another-model', 'and knows it');
+configure($node, 'rag.model_dir');
+is($node->safe_psql('postgres', "SELECT uri FROM rag_search('bread', 'small')"), 'bread', 'with its own model a collection is searched again');
+
+# -- programs
+configure($node, 'rag.onnxruntime_path', "$outside/nowhere.so");
+my @runtime = ('58P01', 'could not find ONNX Runtime at "[^"]*/nowhere.so"', 'make install');
+error_like(await_error("SELECT rag_embed('hello')", '58P01'), @runtime, 'rag_embed without ONNX Runtime');
+error_like(run_sql($node, "SELECT rag_sync('docs')"), @runtime, 'rag_sync without ONNX Runtime');
+configure($node, 'rag.onnxruntime_path', "$outside/secret.md");
+error_like(await_error("SELECT rag_embed('hello')", '0A000'), '0A000', 'could not load ONNX Runtime', 'make install', 'with a file that is no library');
+configure($node, 'rag.onnxruntime_path');
+await('the engine works again', sub { run_sql($node, "SELECT rag_embed('hello')")->{rc} == 0 });
+same_cluster($witness, 'no ONNX Runtime');
+
+# The server's workers take notice of a setting a moment after sessions do.
+sub await_error
+{
+	my ($sql, $sqlstate) = @_;
+	return await("$sql fails with $sqlstate", sub { my $result = run_sql($node, $sql); $result->{err} =~ / \Q$sqlstate\E: / && $result });
+}
+
+sub engine_is_missing
+{
+	my ($node, $how) = @_;
+	configure($node, 'rag.engine_path', "$outside/rag-engine");
+	await('the engine has ended', sub { !engines($node) });
+	my $from = -s $node->logfile;
+	my @missing = ('58P01', 'could not start rag-engine', 'make install.*rag.engine_path');
+	error_like(run_sql($node, "SELECT rag_embed('hello')"), @missing, "$how: rag_embed without rag-engine");
+	error_like(run_sql($node, "SELECT * FROM rag_search('bread', 'small')"), @missing, 'rag_search') for 1 .. 10;
+	my $sync = run_sql($node, "SELECT rag_sync('docs')");
+	error_like($sync, @missing, 'rag_sync');
+	cmp_ok($sync->{seconds}, '<', 10, 'the error comes at once');
+	my $log = PostgreSQL::Test::Utils::slurp_file($node->logfile, $from);
+	cmp_ok(scalar(() = $log =~ /WARNING:  /g), '<', 10, 'the log is not flooded');
+	configure($node, 'rag.engine_path');
+	my $back = run_sql($node, "SELECT rag_embed('hello')");
+	is($back->{rc}, 0, 'once it is there the next call works') or diag($back->{err});
+	cmp_ok($back->{seconds}, '<', 10, 'and does not wait for long');
+	return;
+}
+
+engine_is_missing($node, 'preloaded');
+same_cluster($witness, 'no rag-engine');
+is(ask($node, "SELECT count(*) FROM rag.runs WHERE phase = 'Running'"), '0', 'no run is left');
+sync_ok($node, 'docs', 'in the end all works');
+$node->stop;
+
+my $plain = rag_node('bad_input_no_preload', preload => 0);
+create_folder_source($plain, 'docs', $outside);
+$plain->safe_psql('postgres', "SELECT rag_create_collection('small')");
+$plain->safe_psql('postgres', "SELECT rag_add_document('Bread is baked in the morning.', 'bread', collection => 'small')");
+engine_is_missing($plain, 'not preloaded');
+$plain->stop;
+
+done_testing();

@@ -1,0 +1,100 @@
+# The disk is full: the run fails and says so, no document is half-written, and once there is space the next sync
+# finishes.
+#
+# A file system that is full needs root to be made. What is used instead is a fake at the lowest level: a library before
+# libc that fails with ENOSPC, as the kernel would, whatever makes a relation's file longer.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use RagCluster;
+
+my $folder = temp_folder();
+my $switch = "$folder/full";
+my $source = write_file("$folder/full.c", <<'EOC');
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static int full(int fd, long long end)
+{
+	char link[64], path[4096];
+	struct stat file;
+	const char *only = getenv("RAG_TEST_FULL");
+	if (!only || access(only, F_OK) != 0)
+		return 0;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t length = readlink(link, path, sizeof path - 1);
+	if (length < 0)
+		return 0;
+	path[length] = 0;
+	return strstr(path, "/base/") && fstat(fd, &file) == 0 && end > file.st_size;
+}
+static long long bytes(const struct iovec *iov, int n)
+{
+	long long sum = 0;
+	for (int i = 0; i < n; i++)
+		sum += iov[i].iov_len;
+	return sum;
+}
+#define NEXT(name) ((__typeof__(&name)) dlsym(RTLD_NEXT, #name))
+#define NO_SPACE (errno = ENOSPC, -1)
+ssize_t pwrite(int fd, const void *b, size_t n, off_t at) { return full(fd, at + n) ? NO_SPACE : NEXT(pwrite)(fd, b, n, at); }
+ssize_t pwrite64(int fd, const void *b, size_t n, off64_t at) { return full(fd, at + n) ? NO_SPACE : NEXT(pwrite64)(fd, b, n, at); }
+ssize_t pwritev(int fd, const struct iovec *v, int n, off_t at) { return full(fd, at + bytes(v, n)) ? NO_SPACE : NEXT(pwritev)(fd, v, n, at); }
+ssize_t pwritev64(int fd, const struct iovec *v, int n, off64_t at) { return full(fd, at + bytes(v, n)) ? NO_SPACE : NEXT(pwritev64)(fd, v, n, at); }
+int posix_fallocate(int fd, off_t at, off_t n) { return full(fd, at + n) ? ENOSPC : NEXT(posix_fallocate)(fd, at, n); }
+int posix_fallocate64(int fd, off64_t at, off64_t n) { return full(fd, at + n) ? ENOSPC : NEXT(posix_fallocate64)(fd, at, n); }
+EOC
+my $library = "$folder/full.so";
+plan(skip_all => 'there is no C compiler')
+  unless system("cc -shared -fPIC -o $library $source -ldl 2>/dev/null") == 0;
+
+my $node;
+{
+	local $ENV{LD_PRELOAD} = $library;
+	local $ENV{RAG_TEST_FULL} = $switch;
+	$node = rag_node('disk_full');
+}
+my $witness = witness($node);
+my $docs = write_documents(temp_folder(), 40, 8);
+create_folder_source($node, 'docs', $docs);
+
+my $sync = start_sql($node, "SELECT rag_sync('docs')");
+await_stored($node, 'docs');
+write_file($switch, '');
+my $result = $sync->finish;
+error_like($result, '53100', 'could not extend file .*: No space left on device', 'Check free disk space', 'a sync that meets a full disk says so');
+# of a run that could not even write that down another process does, once there is space
+unlink $switch or die $!;
+my $stored = ask($node, "SELECT count(*) FROM rag.documents WHERE status = 'active'");
+ok($stored > 0 && $stored < 40, "$stored documents were stored before and stay");
+like(stored($node), qr/\A0\n0\n$stored\|/, 'each of them whole, and no other');
+same_cluster($witness, 'the disk is full');
+is_deeply([ engines($node, 'ingest') ], [], 'no process of the run is left');
+
+sync_ok($node, 'docs', 'with space again the next sync finishes');
+is(ask($node, "SELECT string_agg(phase || coalesce(' ' || (errors -> 0 ->> 'sqlstate'), ''), ', ' ORDER BY run_id) FROM rag.runs"),
+	'Failed 53100, Completed', 'the runs say what happened');
+my $state = stored($node);
+like($state, qr/\A0\n0\n40\|\w+\n320\|/, 'all documents are stored with all their chunks');
+forget_collection($node);
+sync_ok($node, 'docs');
+is(stored($node), $state, 'which is the state of a sync from nothing');
+
+# a single document
+write_file($switch, '');
+my $words = "SELECT string_agg(repeat(md5(i::text), 4), ' ') FROM generate_series(1, 3000) i";
+my $large = "SELECT success, error FROM rag_add_document(($words), 'large', document_type => 'text')";
+error_like(run_sql($node, $large), '53100', 'could not extend file', 'disk space', 'rag_add_document on a full disk says so');
+unlink $switch or die $!;
+is(ask($node, "SELECT count(*) FROM rag.documents WHERE uri = 'large'"), '0', 'and stores nothing');
+same_cluster($witness, 'a document on a full disk');
+$node->stop;
+done_testing();

@@ -1,0 +1,100 @@
+# A dump restored into another database holds everything, without an error, and works on; the extension can be dropped
+# and created again, and lives in any schema.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use RagCluster;
+
+my $node = rag_node('dump');
+my $folder = write_documents(temp_folder(), 4, 3);
+write_file("$folder/bread.md", "---\ntags: [oven]\n---\n\n# Bread\n\nBread is baked in the morning.\n");
+write_file("$folder/broken.md", "\xff\n");
+create_folder_source($node, 'docs', $folder);
+run_sql($node, "SELECT rag_sync('docs')");
+$node->safe_psql('postgres', q{SELECT rag_create_collection('second', chunk_size => 300, description => 'it''s another');
+	SELECT rag_add_document('Rolls are baked at noon.', 'rolls', 'Rolls', category => 'oven', tags => '{a,b}', knowledge_id => 7,
+		metadata => '{"k": ["v"]}', collection => 'second');
+	UPDATE rag.collections SET description = 'changed' WHERE name = 'default'});
+
+my @tables = qw(retrievers collections source run run_errors documents chunks);
+my $all = join ' UNION ALL ', map { "SELECT '$_', count(*), md5(string_agg(t::text, chr(10) ORDER BY t::text COLLATE \"C\")) FROM rag.$_ t" } @tables;
+$all .= " UNION ALL SELECT 'run_id', last_value, is_called::text FROM rag.run_id";
+my $search = "SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('when is bread baked')
+	UNION ALL SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('rolls', 'second') ORDER BY 2, 1";
+my %before = map { $_ => $node->safe_psql('postgres', $_) } ($all, $search);
+like($before{$all}, qr/^run_errors\|1\|.*^documents\|7\|/ms, 'there is something of everything');
+
+sub is_restored
+{
+	my ($database, $how) = @_;
+	is($node->safe_psql($database, $all), $before{$all}, "$how: all tables hold the same");
+	is($node->safe_psql($database, $search), $before{$search}, "$how: a search gives the same answers");
+	is(run_sql($node, "SELECT rag_sync('docs')", database => $database)->{rc}, 0, "$how: a sync works");
+	is($node->safe_psql($database, "SELECT documents_unchanged, documents_updated, documents_added, documents_deleted, chunks_embedded
+		FROM rag.runs ORDER BY run_id DESC LIMIT 1"), '5|0|0|0|0', 'and has nothing to do');
+	is($node->safe_psql($database, "SELECT success FROM rag_add_document('Cake is baked in the evening.', 'cake', collection => 'second')"),
+		't', "$how: a document is added");
+	is($node->safe_psql($database, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'rag.chunks'::regclass"), '2', 'to the partition that is there');
+	is($node->safe_psql($database, "SELECT count(*) FROM pg_index i JOIN pg_inherits p ON p.inhrelid = i.indrelid WHERE inhparent = 'rag.chunks'::regclass"),
+		$node->safe_psql('postgres', "SELECT count(*) FROM pg_index i JOIN pg_inherits p ON p.inhrelid = i.indrelid WHERE inhparent = 'rag.chunks'::regclass"),
+		"$how: each index is there once");
+	return;
+}
+
+my $dump = temp_folder();
+my @connect = ('--host', $node->host, '--port', $node->port, '--username', scalar getpwuid $>);
+
+for my $format (qw(custom plain directory))
+{
+	my $database = "from_$format";
+	my $file = "$dump/$format";
+	my ($out, $err);
+	is(IPC::Run::run([ 'pg_dump', @connect, "--format=$format", '--file', $file, 'postgres' ], '>', \$out, '2>', \$err), 1, "pg_dump: $format");
+	is($err, '', 'says nothing');
+	$node->safe_psql('postgres', "CREATE DATABASE $database TEMPLATE template0");
+	my @restore = $format eq 'plain'
+	  ? ('psql', @connect, '--no-psqlrc', '--quiet', '--set', 'ON_ERROR_STOP=1', '--dbname', $database, '--file', $file)
+	  : ('pg_restore', @connect, '--exit-on-error', '--dbname', $database, $file);
+	is(IPC::Run::run(\@restore, '>', \$out, '2>', \$err), 1, "it is restored: $format");
+	is($err, '', 'without a word');
+	is_restored($database, $format);
+}
+
+# -- dropped and made again
+$node->safe_psql('from_custom', 'DROP EXTENSION rag CASCADE');
+is($node->safe_psql('from_custom', "SELECT count(*) FROM pg_namespace WHERE nspname = 'rag'"), '0', 'a dropped extension leaves no schema');
+is($node->safe_psql('from_custom', "SELECT count(*) FROM pg_proc WHERE proname LIKE 'rag%'"), '0', 'and no function');
+$node->safe_psql('from_custom', 'CREATE EXTENSION rag');
+create_folder_source_in('from_custom', '');
+is($node->safe_psql('from_custom', "SELECT uri FROM rag_search('when is bread baked', top_k => 1)"), "file://$folder/bread.md", 'it works when created again');
+
+# -- another schema, which is not in anybody's search_path
+$node->safe_psql('postgres', 'CREATE DATABASE elsewhere');
+$node->safe_psql('elsewhere', 'CREATE SCHEMA "Tools & more"; CREATE EXTENSION rag SCHEMA "Tools & more"');
+create_folder_source_in('elsewhere', '"Tools & more".');
+is($node->safe_psql('elsewhere', q{SELECT uri FROM "Tools & more".rag_search('when is bread baked', top_k => 1)}), "file://$folder/bread.md",
+	'in another schema a search works');
+is($node->safe_psql('elsewhere', q{SELECT '[1,0]'::rag.vector OPERATOR("Tools & more".<=>) '[0,1]'::rag.vector}), '1', 'and so do operators');
+is($node->safe_psql('elsewhere', q{SELECT success FROM "Tools & more".rag_add_document('Rolls are baked at noon.', 'rolls')}), 't', 'and documents');
+{
+	my ($out, $err);
+	is(IPC::Run::run([ 'pg_dump', @connect, '--format=custom', '--file', "$dump/elsewhere", 'elsewhere' ], '>', \$out, '2>', \$err), 1, 'it is dumped');
+	$node->safe_psql('postgres', 'CREATE DATABASE restored');
+	is(IPC::Run::run([ 'pg_restore', @connect, '--exit-on-error', '--dbname', 'restored', "$dump/elsewhere" ], '>', \$out, '2>', \$err), 1, 'and restored');
+	is($err, '', 'without a word');
+	is($node->safe_psql('restored', $all), $node->safe_psql('elsewhere', $all), 'all tables hold the same');
+}
+
+# the database of a dump may be dropped: no worker holds it
+$node->safe_psql('postgres', "DROP DATABASE $_") for qw(from_custom from_plain from_directory elsewhere restored);
+$node->stop;
+done_testing();
+
+sub create_folder_source_in
+{
+	my ($database, $schema) = @_;
+	$node->safe_psql($database, qq{SELECT ${schema}rag_create_source('docs', 'folder', '{"path": "$folder"}')});
+	run_sql($node, "SELECT ${schema}rag_sync('docs')", database => $database);
+	return;
+}
