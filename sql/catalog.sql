@@ -235,7 +235,7 @@ COMMENT ON COLUMN rag.progress.eta IS 'time left at that rate';
 CREATE VIEW rag.sources AS
     SELECT s.name, s.kind, s.collection, s.spec, s.owner, s.timeout,
            CASE WHEN r.phase IS NULL THEN 'Pending' ELSE r.phase END AS phase,
-           r.phase = 'Running' AS indexing, r.error ->> 'message' AS error,
+           coalesce(r.phase = 'Running', false) AS indexing, r.error ->> 'message' AS error,
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
            (SELECT count(*) FROM rag.documents d WHERE d.collection = s.collection AND d.source = s.name) AS documents_processed,
            s.generation, s.observed_generation, r.run_id AS last_run_id,

@@ -2,6 +2,7 @@
 
 use pgrx::{JsonB, datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
+use super::required;
 use crate::{
     catalog::{
         chunks,
@@ -13,15 +14,17 @@ use crate::{
 
 #[pg_extern]
 fn rag_create_collection(
-    name: &str,
-    retriever: pgrx::default!(&str, "'default'"),
+    name: Option<&str>,
+    retriever: pgrx::default!(Option<&str>, "'default'"),
     chunk_size: pgrx::default!(Option<i32>, "NULL"),
     chunk_overlap: pgrx::default!(Option<i32>, "NULL"),
-    metadata_whitelist: pgrx::default!(Option<Vec<String>>, "NULL"),
+    metadata_whitelist: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
     description: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_collection()", "create a collection")?;
-    let name = Name::parse("collection", name)?;
+    let name = Name::parse("collection", required("name", name)?)?;
+    let retriever = required("retriever", retriever)?;
+    let metadata_whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
     collections::checked_splitting(chunk_size, chunk_overlap)?;
     let new = NewCollection { name: &name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description };
     Ok(collections::create(new)?)

@@ -8,6 +8,7 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
+use super::required;
 use crate::{
     catalog::{
         chunks,
@@ -45,8 +46,10 @@ impl NewDocument {
         let (info, mut content, text) =
             client.prepare(&model, self.document_type, collection.splitting, self.content.as_bytes())?;
         collection.check_model(&info)?;
-        if let Some(title) = self.title {
-            content.title = Title { text: title, own: true };
+        match self.title {
+            Some(title) => content.title = Title { text: title, own: true },
+            None if !content.title.own => content.title.text = last_part(&self.uri).to_string(),
+            None => {}
         }
         content.metadata.extend(self.metadata);
         let content_hash = content.content_hash.clone();
@@ -80,15 +83,15 @@ impl NewDocument {
 #[pg_extern]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
 fn rag_add_document(
-    content: &str,
-    uri: &str,
+    content: Option<&str>,
+    uri: Option<&str>,
     title: pgrx::default!(Option<&str>, "NULL"),
-    document_type: pgrx::default!(&str, "'markdown'"),
+    document_type: pgrx::default!(Option<&str>, "'markdown'"),
     category: pgrx::default!(Option<&str>, "NULL"),
-    tags: pgrx::default!(Option<Vec<String>>, "NULL"),
+    tags: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
     knowledge_id: pgrx::default!(Option<i64>, "NULL"),
     metadata: pgrx::default!(Option<JsonB>, "NULL"),
-    collection: pgrx::default!(&str, "'default'"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
 ) -> Result<
     TableIterator<
         'static,
@@ -103,7 +106,9 @@ fn rag_add_document(
     ErrorReport,
 > {
     super::require_writer(c"rag_add_document()", "add a document")?;
-    let document_type = self::document_type(document_type)?;
+    let (content, uri) = (required("content", content)?, required("uri", uri)?);
+    let document_type = self::document_type(required("document_type", document_type)?)?;
+    let tags = super::without_nulls("tags", tags)?;
     if uri.trim().is_empty() {
         return Err(Error::invalid_parameter("uri must not be empty").into());
     }
@@ -119,7 +124,7 @@ fn rag_add_document(
         Some(Value::Object(map)) => map,
         Some(_) => return Err(Error::invalid_parameter("metadata must be a JSON object").into()),
     };
-    let collection = Collection::get(collection)?;
+    let collection = Collection::get(required("collection", collection)?)?;
     let id = DocumentId::derive(collection.name.as_str(), None, uri);
     let new = NewDocument {
         content: content.to_string(),
@@ -138,6 +143,11 @@ fn rag_add_document(
         Err(error) => return Err(error.into()),
     };
     Ok(TableIterator::once((row.0, crate::catalog::uuid(id.0), row.1, row.2, row.3)))
+}
+
+/// What a document is called that does not say it itself: the end of its uri.
+fn last_part(uri: &str) -> &str {
+    uri.rsplit(['/', '#', ':']).find(|part| !part.trim().is_empty()).unwrap_or(uri)
 }
 
 /// Most characters of a title, as for those that are found in documents: it goes before every chunk.

@@ -13,6 +13,22 @@ use std::ffi::CStr;
 
 use crate::{catalog::roles, error::Error};
 
+/// The value of an argument that must not be NULL.
+///
+/// # Errors
+/// It is.
+fn required<T>(name: &str, value: Option<T>) -> Result<T, Error> {
+    value.ok_or_else(|| Error::null_not_allowed(format!("{name} must not be NULL")))
+}
+
+/// The elements of an array argument, which may be NULL while they may not.
+///
+/// # Errors
+/// An element is NULL.
+fn without_nulls(name: &str, array: Option<Vec<Option<String>>>) -> Result<Option<Vec<String>>, Error> {
+    array.map(|elements| required(&format!("an element of {name}"), elements.into_iter().collect())).transpose()
+}
+
 /// What every function that changes something asks first. `function` is its name, `to_do` what it does.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 
 use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
 
+use super::required;
 use crate::{
     retrieval::{self, Hit, Request},
     types::vector::Vector,
@@ -12,9 +13,9 @@ use crate::{
 #[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
 fn rag_search(
     query: Option<&str>,
-    collection: pgrx::default!(&str, "'default'"),
-    top_k: pgrx::default!(i32, "5"),
-    mode: pgrx::default!(&str, "'vector'"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
+    top_k: pgrx::default!(Option<i32>, "5"),
+    mode: pgrx::default!(Option<&str>, "'vector'"),
     filter: pgrx::default!(Option<JsonB>, "NULL"),
     score_threshold: pgrx::default!(Option<f64>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
@@ -44,6 +45,8 @@ fn rag_search(
     >,
     ErrorReport,
 > {
+    let collection = required("collection", collection)?;
+    let (top_k, mode) = (required("top_k", top_k)?, required("mode", mode)?);
     let request = Request::new(query, collection, top_k, mode, filter, score_threshold, query_embedding)?;
     let hits = retrieval::search(request, &own_schema(fcinfo))?;
     Ok(TableIterator::new(hits.into_iter().map(|hit| {

@@ -3,6 +3,7 @@
 use pgrx::{JsonB, datum::Interval, pg_extern, pg_sys::panic::ErrorReport};
 use rag_protocol::spec::SourceSpec;
 
+use super::required;
 use crate::{
     catalog::{
         collections::Collection,
@@ -17,17 +18,19 @@ use crate::{
 
 #[pg_extern]
 fn rag_create_source(
-    name: &str,
-    kind: &str,
-    spec: JsonB,
-    collection: pgrx::default!(&str, "'default'"),
-    timeout: pgrx::default!(Interval, "'1 hour'"),
+    name: Option<&str>,
+    kind: Option<&str>,
+    spec: Option<JsonB>,
+    collection: pgrx::default!(Option<&str>, "'default'"),
+    timeout: pgrx::default!(Option<Interval>, "'1 hour'"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_source()", "create a source")?;
-    let name = Name::parse("source", name)?;
+    let name = Name::parse("source", required("name", name)?)?;
+    let (kind, spec) = (required("kind", kind)?, required("spec", spec)?);
+    let timeout = required("timeout", timeout)?;
     let parsed =
         SourceSpec::parse(kind, &spec.0).map_err(|p| Error::invalid_spec(&format!("source \"{name}\""), &p))?;
-    let collection = Collection::get(collection)?;
+    let collection = Collection::get(required("collection", collection)?)?;
     if timeout.as_micros() < 1_000_000 {
         return Err(Error::invalid_parameter("timeout must be at least 1 second").into());
     }

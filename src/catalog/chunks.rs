@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rag_protocol::identity::EmbeddingKey;
 
-use super::{as_owner, execute, query, uuid};
+use super::{as_owner, execute, query, query_as_caller, uuid};
 use crate::{error::Error, indexing::StoredDocument, types::vector::OwnedVector};
 
 /// The embeddings that are stored already, in any collection, among those that `keys` ask for.
@@ -66,15 +66,13 @@ pub fn delete(collection: &str, documents: &[rag_protocol::identity::DocumentId]
     execute("DELETE FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2)", &[collection.into(), ids.into()])
 }
 
-/// Chunks of a collection, and those documents among them that have a knowledge_id.
+/// Chunks of a collection that the caller may see, and the knowledge items (or else documents) that they are of.
 pub fn counts(collection: &str) -> Result<(i64, i64), Error> {
-    let found = as_owner(|| {
-        query(
+    let found = query_as_caller(
             "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT coalesce(knowledge_id::pg_catalog.text, document_id::pg_catalog.text))
              FROM rag.chunks WHERE collection = $1",
             &[collection.into()],
             |row| Ok((row.required(1)?, row.required(2)?)),
-        )
-    })?;
+    )?;
     Ok(found.into_iter().next().unwrap_or((0, 0)))
 }

@@ -3,7 +3,7 @@
 use pgrx::datum::TimestampWithTimeZone;
 use rag_protocol::{embed::ModelInfo, ingest::Splitting};
 
-use super::{as_owner, execute, execute_returning, name::Name, query};
+use super::{as_owner, execute, execute_returning, name::Name, query, query_as_caller};
 use crate::error::Error;
 
 /// Characters of a chunk and of the overlap where a collection does not say.
@@ -228,7 +228,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
     })
 }
 
-/// What is stored of a collection.
+/// What is stored of a collection, as far as the caller may see it.
 pub struct Status {
     pub documents: i64,
     /// Documents among them that could not be indexed.
@@ -245,8 +245,7 @@ pub struct Status {
 /// # Errors
 /// The collection was dropped meanwhile.
 pub fn status(collection: &Collection) -> Result<Status, Error> {
-    let found = as_owner(|| {
-        query(
+    let found = query_as_caller(
             "SELECT (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = c.name),
                     (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = c.name AND d.status = 'error'),
                     (SELECT pg_catalog.count(*) FROM rag.chunks k WHERE k.collection = c.name),
@@ -268,8 +267,7 @@ pub fn status(collection: &Collection) -> Result<Status, Error> {
                     index_bytes: row.required(8)?,
                 })
             },
-        )
-    })?;
+    )?;
     found
         .into_iter()
         .next()

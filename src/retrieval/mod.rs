@@ -72,6 +72,10 @@ impl Request {
         let filter = rag_filter::parse(&filter.map_or(serde_json::Value::Null, |json| json.0))
             .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")).hint(e.hint))?;
         let query = match (embedding, query) {
+            (Some(vector), _) if vector.as_slice().iter().all(|x| *x == 0.0) => {
+                return Err(Error::invalid_parameter("query_embedding must not be the zero vector")
+                    .detail("It has no direction, and so no cosine similarity to anything."));
+            }
             (Some(vector), _) => Query::Embedding(vector.as_slice().to_vec()),
             (None, Some(text)) => Query::Text(text.to_string()),
             (None, None) => {

@@ -15,12 +15,13 @@ use ort::{
 use rag_model::{invalid, settings::Settings, unreadable};
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{ModelInfo, ModelRef},
+    embed::{ModelInfo, ModelRef, Precision},
 };
 
 use super::{
     pooling,
     runtime::Runtime,
+    scheduler::SLICE,
     tokens::{ModelTokenizer, Tokens},
 };
 
@@ -33,6 +34,8 @@ pub struct Model {
     output: Output,
     /// Whether the graph wants `token_type_ids`.
     has_segments: bool,
+    /// Texts that the graph is run on at once.
+    batch: usize,
     session: Mutex<Session>,
 }
 
@@ -70,7 +73,13 @@ impl Model {
         let output = find_output(&graph, &session, &settings)?;
         let name = dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
         let info = ModelInfo { name, dimensions: settings.hidden_size, max_tokens: settings.max_tokens, fingerprint };
-        let model = Self { info, tokenizer, settings, output, has_segments, session: Mutex::new(session) };
+        let batch = match reference.precision {
+            Precision::Fp32 => SLICE,
+            // 8-bit graphs scale activations by the largest of a whole run: a text's vector would depend on those beside
+            // it. Alone it is always the same; texts as long as chunks are embedded as fast.
+            Precision::Int8 => 1,
+        };
+        let model = Self { info, tokenizer, settings, output, has_segments, batch, session: Mutex::new(session) };
         model.try_out(&graph)?;
         Ok(model)
     }
@@ -90,11 +99,19 @@ impl Model {
         self.tokenizer.tokenize(text)
     }
 
-    /// Embeds a few texts at once; gives one vector of length 1 for each, one after another.
+    /// Embeds a few texts; gives one vector of length 1 for each, one after another.
     ///
     /// # Errors
     /// `Internal` where ONNX Runtime fails or a vector has no direction.
     pub fn run(&self, texts: &[impl AsRef<[u32]>]) -> Result<Vec<f32>, EngineError> {
+        let mut vectors = Vec::with_capacity(texts.len() * self.info.dimensions);
+        for batch in texts.chunks(self.batch) {
+            vectors.extend(self.run_batch(batch)?);
+        }
+        Ok(vectors)
+    }
+
+    fn run_batch(&self, texts: &[impl AsRef<[u32]>]) -> Result<Vec<f32>, EngineError> {
         let failed =
             |e: ort::Error| EngineError::new(ErrorKind::Internal, "the embedding model failed").detail(e.to_string());
         let rows = texts.len();
@@ -171,8 +188,7 @@ fn open(graph: &Path, runtime: &Runtime) -> Result<Session, EngineError> {
             // Texts differ in length: a memory plan per shape would only accumulate.
             .with_memory_pattern(false)
             .map_err(text)?
-            // Without it, processors that lack VNNI saturate 8-bit products and give other vectors.
-            .with_config_entry("session.x64quantprecision", "1")
+            .with_config_entry("session.x64quantprecision", if saturates() { "1" } else { "0" })
             .map_err(text)?
             .with_optimization_level(GraphOptimizationLevel::All)
             .map_err(text)?
@@ -180,6 +196,15 @@ fn open(graph: &Path, runtime: &Runtime) -> Result<Session, EngineError> {
             .map_err(|e| e.to_string())
     };
     build().map_err(|detail| invalid(graph, detail).hint("The file may be cut short; fetch or convert it again."))
+}
+
+/// Whether this processor clamps sums of 8-bit products, so that a quantized model would give other vectors than
+/// elsewhere. ONNX Runtime then has slower instructions; where VNNI makes them needless they would cost a third more time.
+fn saturates() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return !(is_x86_feature_detected!("avx512vnni") || is_x86_feature_detected!("avxvnni"));
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 /// Checks that the graph takes what there is to give; tells whether it wants `token_type_ids`.
