@@ -63,12 +63,14 @@ fn int8_stays_close_to_fp32() {
 fn a_vector_does_not_depend_on_its_neighbours() {
     let Some((library, dir)) = onnxruntime().zip(default_model()) else { return };
     let engine = Engine::start(&library);
-    let model = model(&dir, Precision::Fp32);
     let texts: Vec<String> = (0..20).map(|i| long_text(i).chars().take((i * 37) % 500).collect()).collect();
-    let together = Embeddings::of(&engine, &model, &texts);
-    for (text, expected) in texts.iter().zip(&together.vectors) {
-        let alone = &Embeddings::of(&engine, &model, &[text]).vectors[0];
-        assert!(dot(alone, expected) > 1.0 - 1e-6, "{text}");
+    for precision in [Precision::Fp32, Precision::Int8] {
+        let model = model(&dir, precision);
+        let together = Embeddings::of(&engine, &model, &texts);
+        for (text, expected) in texts.iter().zip(&together.vectors) {
+            let alone = &Embeddings::of(&engine, &model, &[text]).vectors[0];
+            assert!(dot(alone, expected) > 1.0 - 1e-6, "{precision:?}: {text}");
+        }
     }
 }
 
