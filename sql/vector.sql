@@ -1,6 +1,16 @@
 -- The schema of the catalog, and the vector type with its functions, operators, casts and aggregates.
 -- Names, signatures and behaviour are pgvector's; only the schema of the type differs.
 
+-- Texts come from and go to programs whose strings are UTF-8, and positions are counted in characters.
+DO $$
+BEGIN
+    IF pg_catalog.getdatabaseencoding() <> 'UTF8' THEN
+        RAISE EXCEPTION 'the extension rag needs a database whose encoding is UTF8, not %', pg_catalog.getdatabaseencoding()
+            USING ERRCODE = 'feature_not_supported',
+                  HINT = 'CREATE DATABASE ... TEMPLATE template0 ENCODING ''UTF8'' makes one.';
+    END IF;
+END $$;
+
 CREATE SCHEMA rag;
 COMMENT ON SCHEMA rag IS 'catalog of the extension rag: tables, views and the vector type';
 GRANT USAGE ON SCHEMA rag TO PUBLIC;

@@ -121,6 +121,11 @@ error_like(run_sql($node, qq{SELECT rag_create_source('repo', 'git', '{"reposito
 error_like(run_sql($node, "SELECT rag_sync('docs')", user => 'visitor'), '42501', 'permission denied', undef, 'another role may not sync');
 same_cluster($witness, 'bad files, folders and roles');
 
+# -- databases
+$node->safe_psql('postgres', "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'");
+error_like(run_sql($node, 'CREATE EXTENSION rag', database => 'latin'), '0A000', 'needs a database whose encoding is UTF8, not LATIN1',
+	'CREATE DATABASE', 'a database whose encoding is not UTF8');
+
 # -- models
 my $models = $node->safe_psql('postgres', "SELECT setting || '/rag/models' FROM pg_config WHERE name = 'SHAREDIR'");
 my $name = 'all-MiniLM-L6-v2';
