@@ -101,6 +101,18 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE phase = 'Ru
 	'and has marked the run whose process was terminated');
 is($node->safe_psql('postgres', "SELECT errors -> 0 ->> 'sqlstate' FROM rag.runs ORDER BY run_id DESC OFFSET 1 LIMIT 1"), '57P01',
 	'as Failed');
+
+# a run has a time limit of its own, whatever it waits for
+$node->safe_psql('postgres', "SELECT rag_create_collection('limited')");
+$node->safe_psql('postgres', qq{SELECT rag_create_source('limited', 'folder', '{"path": "$folder"}', 'limited', timeout => '1 second')});
+freeze($embed);
+error_like(run_sql($node, "SELECT rag_sync('limited')"), '57014', "the run took longer than the source's timeout of 1 s",
+	"Raise the source's timeout", 'a run that takes too long is ended');
+is_deeply([ engines($node, 'ingest') ], [], 'with its processes');
+is(run_row($node, 'limited', "phase, errors -> 0 ->> 'sqlstate'"), 'Failed|57014', 'and Failed');
+thaw($embed);
+same_cluster($witness, 'a run that takes too long');
+
 like(stored($node), qr/\A0\n0\n49\|/, 'all documents are stored with all their chunks');
 is_deeply([ grep { /Z/ } map { children_of($_) } split /\n/, $node->safe_psql('postgres', 'SELECT pid FROM pg_stat_activity') ],
 	[], 'no process of the server has zombies');

@@ -258,6 +258,29 @@ pub extern "C-unwind" fn rag_runner_main(_argument: pg_sys::Datum) {
     }
 }
 
+unsafe extern "C" {
+    // utils/timeout.h, which pgrx leaves out
+    fn enable_timeout_after(id: std::ffi::c_int, delay_ms: std::ffi::c_int);
+    fn disable_timeout(id: std::ffi::c_int, keep_indicator: bool);
+}
+const STATEMENT_TIMEOUT: std::ffi::c_int = 3;
+
+/// Cancels the process when the time is up, as `statement_timeout` does it, whatever it is waiting for then.
+fn limit_time(timeout: Duration) {
+    let milliseconds = timeout.as_millis().saturating_add(1).try_into().unwrap_or(i32::MAX);
+    // SAFETY: every process that is connected to a database has registered this timeout.
+    unsafe { enable_timeout_after(STATEMENT_TIMEOUT, milliseconds) };
+}
+
+/// From here on nothing cancels the process, so that how the run ended can be written down.
+fn write_down_undisturbed() {
+    // SAFETY: ends what limit_time began, and holds off cancels as Postgres does it for a few statements of its own.
+    unsafe {
+        disable_timeout(STATEMENT_TIMEOUT, false);
+        pg_sys::QueryCancelHoldoffCount += 1;
+    }
+}
+
 /// The whole run. An error here is one that could not be written into the run's row.
 fn run(run_id: i64, name: &str) -> Result<(), Error> {
     let source = transaction(|| {
@@ -272,12 +295,20 @@ fn run(run_id: i64, name: &str) -> Result<(), Error> {
     report::activity(&format!("rag: syncing {}", source.name));
     transaction(|| runs::start(run_id, &source))?;
 
+    let started = Instant::now();
+    limit_time(source.timeout);
     let mut report = report::Report::new(run_id, &source);
     let outcome = catalog::catch(|| pipeline::execute(&source, &mut report));
     // SAFETY: allowed in any state: an ERROR may have come inside or outside of a transaction.
     unsafe { pg_sys::AbortCurrentTransaction() };
+    write_down_undisturbed();
 
     let outcome = outcome.map_err(|error| match error.code {
+        pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED if started.elapsed() >= source.timeout => Error {
+            message: format!("the run took longer than the source's timeout of {} s", source.timeout.as_secs()),
+            ..error
+        }
+        .hint("Documents that it had stored stay. Raise the source's timeout, or sync again for the rest."),
         pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED => Error { message: "the run was cancelled".into(), ..error },
         _ => error,
     });
