@@ -35,9 +35,12 @@ install_python() {
 # Runs one step against the running server.
 measure() { # step
     PYTHONPATH=$root/benches:$bench/python PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=true \
-        BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$build/model/$MODEL \
+        BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model \
         python3 "benches/steps/$1.py" || { tail -n 30 "$scratch/server.log" >&2; fail "step $1 failed; above is the end of the server's log"; }
 }
+
+# The graphs that the server reads.
+model=$pg_sharedir/rag/models/$MODEL
 
 run_step() ( # in a subshell: the cluster ends with it
     case $1 in

@@ -7,10 +7,10 @@ import numpy
 
 from support import scifact
 from support.database import SCRATCH, CpuSampler, add_folder, fresh_database, set_precision, sync
-from support.reference import MAX_TOKENS, Reference
+from support.reference import MAX_TOKENS, PRECISIONS, Reference
 from support.results import median, note, row
 
-DOCUMENTS = 1000
+DOCUMENTS = {"int8": 1000, "fp32": 400}
 RUNS = 3
 
 
@@ -21,6 +21,22 @@ def texts_and_vectors(connection):
            FROM rag.chunks c JOIN rag.documents d USING (document_id) ORDER BY c.chunk_id"""
     ).fetchall()
     return [text for text, _ in rows], numpy.array([vector for _, vector in rows], numpy.float32)
+
+
+def fastest_reference(precision, texts):
+    """What serves it best depends on the machine and the graph: that is what rag is compared with."""
+    best = None
+    for spinning, batch in [(True, 8), (False, 8), (False, 1)]:
+        reference = Reference(precision, spinning=spinning, batch=batch)
+        reference.embed(texts[:8])
+        started = time.perf_counter()
+        reference.embed(texts)
+        seconds = time.perf_counter() - started
+        threads = "spinning" if spinning else "waiting"
+        note(f"{precision}: Python onnxruntime with {threads} threads, batches of {batch}: {len(texts) / seconds:.1f} texts/s")
+        if best is None or seconds < best[0]:
+            best = seconds, reference
+    return best[1]
 
 
 def one_sync(folder):
@@ -40,25 +56,29 @@ def main():
     counter = Reference("int8")
     documents = scifact.documents()
     counts = counter.count_tokens([f"{d['title']}\n\n{d['text']}" for d in documents])
-    chosen = [d for d, count in zip(documents, counts) if count <= MAX_TOKENS][:DOCUMENTS]
-    folder = os.path.join(SCRATCH, "scifact")
-    scifact.write_markdown(folder, chosen)
+    fitting = [d for d, count in zip(documents, counts) if count <= MAX_TOKENS]
 
-    for precision in ["int8", "fp32"]:
+    for precision in PRECISIONS:
+        number = DOCUMENTS[precision]
+        chosen = fitting[:number]
+        folder = os.path.join(SCRATCH, f"scifact-{number}")
+        scifact.write_markdown(folder, chosen)
         set_precision(precision)
-        reference = Reference(precision)
-        reference.embed(["warm"] * 8)
+        reference = fastest_reference(precision, [f"{d['title']}\n\n{d['text']}" for d in chosen[:64]])
         ours, peer = [], []
         for _ in range(RUNS):
             seconds, cpu, texts, vectors = one_sync(folder)
             ours.append(len(texts) / seconds)
-            started = time.perf_counter()
-            expected = reference.embed(texts)
+            started, used = time.perf_counter(), time.process_time()
+            reference.embed(texts)
             peer.append(len(texts) / (time.perf_counter() - started))
-            spent = ", ".join(f"{kind} {used:.1f} s" for kind, used in cpu.items())
-            note(f"{precision}: {len(chosen)} documents, {len(texts)} chunks; sync {seconds:.1f} s, of CPU: {spent}; peer {len(texts) / peer[-1]:.1f} s")
-        same = (vectors * expected).sum(1) / numpy.linalg.norm(vectors, axis=1) / numpy.linalg.norm(expected, axis=1)
-        note(f"{precision}: cosine of both sides' vectors, at worst: {same.min():.6f}")
+            used = time.process_time() - used
+            spent = ", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in cpu.items())
+            note(f"{precision}: {len(chosen)} documents, {len(texts)} chunks; sync {len(texts) / ours[-1]:.1f} s, of CPU: {spent}; peer {len(texts) / peer[-1]:.1f} s, of CPU: {used:.1f} s")
+        # 8-bit graphs scale activations by the batch: rag gives each text the vector that it has alone
+        alone = Reference(precision, batch=1).embed(texts[:100])
+        same = (vectors[:100] * alone).sum(1) / numpy.linalg.norm(vectors[:100], axis=1) / numpy.linalg.norm(alone, axis=1)
+        note(f"{precision}: cosine of both sides' vectors, each text by itself, at worst: {same.min():.6f}")
         ratio = median(o / p for o, p in zip(ours, peer))
         row(
             f"sync, {precision}, texts/s", f"{median(ours):.1f}", f"{median(peer):.1f} (Python onnxruntime)", ratio, ">= 1.00", ratio >= 1

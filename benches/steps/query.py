@@ -4,7 +4,7 @@ import time
 
 from support import scifact
 from support.database import fresh_database, set_precision
-from support.reference import Reference
+from support.reference import PRECISIONS, Reference
 from support.results import median, note, row
 
 ROUNDS = 3
@@ -29,7 +29,7 @@ def milliseconds(action):
 
 def main():
     texts = [query["text"] for query in scifact.queries()]
-    for precision in ["int8", "fp32"]:
+    for precision in PRECISIONS:
         set_precision(precision)
         connection = fresh_database("bench")
         connection.execute(TIMED)

@@ -4,12 +4,13 @@ import os
 
 from support import scifact
 from support.database import SCRATCH, add_folder, fresh_database, set_precision, sync
-from support.reference import Reference
+from support.reference import PRECISIONS, Reference
 from support.results import note, row
 
 TARGET = 0.640
 # Chunks asked for so that ten documents are among them.
 CHUNKS = 60
+STORED = [("whole", 1_000_000, 0, "whole documents"), ("chunked", 1000, 200, "chunks of 1000/200")]
 
 
 def by_search(connection, collection, queries):
@@ -36,26 +37,21 @@ def main():
     documents, queries, relevant = scifact.documents(), scifact.queries(), scifact.judgements()
     folder = os.path.join(SCRATCH, "scifact")
     scifact.write_markdown(folder, documents)
-    for precision in ["int8", "fp32"]:
+    for precision in PRECISIONS:
         set_precision(precision)
-        peer = scifact.ndcg_at_10(by_reference(Reference(precision, spinning=False), documents, queries), relevant)
         connection = fresh_database("bench")
-        for name, size, overlap, what in [("whole", 1_000_000, 0, "whole documents"), ("chunked", 1000, 200, "chunks of 1000/200")]:
+        for name, size, overlap, what in STORED:
+            if name == "chunked" and precision != PRECISIONS[0]:
+                continue  # it takes long, and says the same
             add_folder(connection, name, folder, size, overlap)
             seconds, run = sync(connection, name)
             assert run["documents_added"] == len(documents) and run["documents_failed"] == 0, run
             note(f"{precision}, {what}: {run['chunks_written']} chunks in {seconds:.0f} s")
             found = scifact.ndcg_at_10(by_search(connection, name, queries), relevant)
-            target = f">= {TARGET:.3f}" if name == "whole" else ""
-            row(
-                f"SciFact nDCG@10, {precision}, {what}",
-                f"{found:.4f}",
-                f"{peer:.4f} (documents cut at 256 tokens)",
-                found / peer,
-                target,
-                found >= TARGET if target else None,
-            )
+            row(f"SciFact nDCG@10, {precision}, {what}", f"{found:.4f}", ".645 (published)", found / 0.645, f">= {TARGET:.3f}", found >= TARGET)
         connection.close()
+        cut = scifact.ndcg_at_10(by_reference(Reference(precision, spinning=False), documents, queries), relevant)
+        row(f"the same in Python, {precision}, documents cut at 256 tokens", "", f"{cut:.4f}")
 
 
 main()

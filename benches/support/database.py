@@ -88,7 +88,7 @@ def processes():
 
 
 class CpuSampler:
-    """CPU seconds that each kind of process took meanwhile, to the nearest tenth."""
+    """CPU seconds that each kind of process took meanwhile, to about a quarter second."""
 
     KINDS = {"rag-engine embed": "model", "rag-engine ingest": "ingest", "rag runner": "runner"}
 
@@ -99,7 +99,7 @@ class CpuSampler:
         return self
 
     def _sample(self):
-        while not self.done.wait(0.05):
+        while not self.done.wait(0.25):
             self.last.update(processes())
 
     def __exit__(self, *_):

@@ -6,13 +6,15 @@ import numpy
 import onnxruntime
 import tokenizers
 
-BATCH = 8
 MAX_TOKENS = 256
+# what is measured; BENCH_PRECISIONS=int8 halves the time
+PRECISIONS = os.environ.get("BENCH_PRECISIONS", "int8 fp32").split()
 FILES = {"int8": "model_int8.onnx", "fp32": "model.onnx"}
 
 
 class Reference:
-    def __init__(self, precision, threads=2, spinning=True):
+    def __init__(self, precision, threads=2, spinning=True, batch=8):
+        self.batch = batch
         folder = os.environ["BENCH_MODEL"]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -37,8 +39,8 @@ class Reference:
         ids = [e.ids for e in self.tokenizer.encode_batch(texts)]
         order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
         vectors = None
-        for start in range(0, len(order), BATCH):
-            batch = order[start : start + BATCH]
+        for start in range(0, len(order), self.batch):
+            batch = order[start : start + self.batch]
             width = max(len(ids[i]) for i in batch)
             tokens = numpy.zeros((len(batch), width), numpy.int64)
             mask = numpy.zeros_like(tokens)
