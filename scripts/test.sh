@@ -96,10 +96,11 @@ test_clusters() {
         echo "PostgreSQL's Perl modules for tests are not in $pg_perl: this PostgreSQL was built without --enable-tap-tests"
         return 0
     fi
+    shared_data=${RAG_TEST_DATA:-$(cd ../shared/data 2>/dev/null && pwd || true)}
     # what of pgxs's make rules the modules expect (until 15: TESTDIR, since 16: TESTDATADIR and TESTLOGDIR)
     logged "$scratch/log/clusters" as_server PERL5LIB="$pg_perl:$scratch/tests/t" PG_REGRESS="$pg_regress" \
         TESTDIR="$scratch/output" TESTDATADIR="$scratch/output/tmp_check" TESTLOGDIR="$scratch/output/log" \
-        top_builddir="$scratch/output" RAG_TEST_FILES="$scratch/tests/data" \
+        top_builddir="$scratch/output" RAG_TEST_FILES="$scratch/tests/data" RAG_TEST_DATA="$shared_data" \
         prove --verbose "$@"
     count clusters "$status" "$(grep -c '^ok ' "$log" || true)" "$(grep -c '^not ok ' "$log" || true)"
     for name in $(sed -n 's|^[^ ]*/\([^/ ]*\)\.pl .*(Wstat.*|\1|p' "$log"); do

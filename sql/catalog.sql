@@ -77,7 +77,7 @@ CREATE TABLE rag.source (
     kind text NOT NULL,
     spec jsonb NOT NULL,
     collection text NOT NULL REFERENCES rag.collections (name),
-    owner regrole NOT NULL,
+    owner text NOT NULL,
     timeout interval NOT NULL DEFAULT '1 hour',
     generation bigint NOT NULL DEFAULT 1,
     observed_generation bigint,
@@ -205,13 +205,30 @@ COMMENT ON COLUMN rag.chunks.chunk_index IS 'position in the document, from 0';
 COMMENT ON COLUMN rag.chunks.start_index IS 'first character in the document''s content, from 0: substr(content, start_index + 1, length)';
 COMMENT ON COLUMN rag.chunks.embedding_key IS 'hash of model and embedded text: equal keys have equal embeddings';
 
+-- Whether a run of the source is alive: its process holds this lock (src/workers/runner) as long as it lives. A standby
+-- does not see the primary's locks.
+CREATE FUNCTION rag.is_syncing(source text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pg_is_in_recovery() OR EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'object' AND granted AND classid = 'rag.source'::regclass
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+          AND objid = (hashtext(source)::bigint & 4294967295)::oid)
+$$;
+COMMENT ON FUNCTION rag.is_syncing(text) IS 'whether a run of the source is under way';
+
 -- views ---------------------------------------------------------------------------------------------------------------
 
 CREATE VIEW rag.runs AS
-    SELECT run_id, source, collection, trigger, attempt, phase, started_at, finished_at,
+    SELECT run_id, source, collection, trigger, attempt,
+           CASE WHEN phase = 'Running' AND NOT rag.is_syncing(source) THEN 'Failed' ELSE phase END AS phase,
+           started_at, finished_at,
            documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, files_skipped,
            chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit,
-           CASE WHEN error IS NULL THEN '[]'::jsonb ELSE jsonb_build_array(error) END AS errors
+           CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
+                WHEN phase = 'Running' AND NOT rag.is_syncing(source)
+                    THEN '[{"sqlstate": "57P01", "message": "the run''s process ended before the run did"}]'::jsonb
+                ELSE '[]'::jsonb END AS errors
     FROM rag.run;
 COMMENT ON VIEW rag.runs IS 'executions of sources: what each did and how it ended';
 COMMENT ON COLUMN rag.runs.phase IS 'Running, Completed or Failed';
@@ -227,7 +244,7 @@ CREATE VIEW rag.progress AS
            current_uri
     FROM (SELECT *, documents_added + documents_updated + documents_unchanged + documents_failed AS done,
                  greatest(extract(epoch FROM clock_timestamp() - started_at), 0.001)::double precision AS seconds
-          FROM rag.run WHERE phase = 'Running') AS running;
+          FROM rag.run WHERE phase = 'Running' AND rag.is_syncing(source)) AS running;
 COMMENT ON VIEW rag.progress IS 'runs under way';
 COMMENT ON COLUMN rag.progress.rate IS 'documents per second since the start';
 COMMENT ON COLUMN rag.progress.eta IS 'time left at that rate';
@@ -235,14 +252,14 @@ COMMENT ON COLUMN rag.progress.eta IS 'time left at that rate';
 CREATE VIEW rag.sources AS
     SELECT s.name, s.kind, s.collection, s.spec, s.owner, s.timeout,
            CASE WHEN r.phase IS NULL THEN 'Pending' ELSE r.phase END AS phase,
-           coalesce(r.phase = 'Running', false) AS indexing, r.error ->> 'message' AS error,
+           coalesce(r.phase = 'Running', false) AS indexing, r.errors -> 0 ->> 'message' AS error,
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
            (SELECT count(*) FROM rag.documents d WHERE d.collection = s.collection AND d.source = s.name) AS documents_processed,
            s.generation, s.observed_generation, r.run_id AS last_run_id,
            extract(epoch FROM r.finished_at - r.started_at)::double precision AS last_run_duration_seconds,
            now() - s.created_at AS age
     FROM rag.source s
-    LEFT JOIN LATERAL (SELECT * FROM rag.run r WHERE r.source = s.name ORDER BY run_id DESC LIMIT 1) r ON true;
+    LEFT JOIN LATERAL (SELECT * FROM rag.runs r WHERE r.source = s.name ORDER BY run_id DESC LIMIT 1) r ON true;
 COMMENT ON VIEW rag.sources IS 'sources and how they are';
 COMMENT ON COLUMN rag.sources.phase IS 'Pending (never run), Running, Completed or Failed';
 COMMENT ON COLUMN rag.sources.error IS 'why the last run failed';

@@ -137,7 +137,7 @@ fn rag_add_document(
     let row = match with_client(|client| new.index(client, id, &collection)) {
         Ok((content_hash, stored)) => (true, stored.chunks as i32, Some(content_hash), None),
         Err(error) if is_about_content(&error) => {
-            documents::fail(id, collection.name.as_str(), None, uri, Some(document_type.name()), &error.message)?;
+            documents::fail(id, collection.name.as_str(), None, uri, Some(document_type.name()), &error.message, true)?;
             (false, 0, None, Some(error.message))
         }
         Err(error) => return Err(error.into()),

@@ -34,9 +34,9 @@ fn rag_create_source(
     if timeout.as_micros() < 1_000_000 {
         return Err(Error::invalid_parameter("timeout must be at least 1 second").into());
     }
-    let owner = roles::current();
-    runner::check_rights(&parsed, owner)?;
-    Ok(sources::create(&name, kind, spec, collection.name.as_str(), owner, timeout)?)
+    runner::check_rights(&parsed, roles::current())?;
+    let owner = roles::current_name()?;
+    Ok(sources::create(&name, kind, spec, collection.name.as_str(), &owner, timeout)?)
 }
 
 #[pg_extern]

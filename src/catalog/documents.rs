@@ -73,6 +73,7 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
 }
 
 /// Notes that a document could not be indexed. What was indexed of it before stays; only status and error change.
+/// `fetched`: whether it was there at all; what could never be fetched (a folder, say) becomes no document.
 pub fn fail(
     id: DocumentId,
     collection: &str,
@@ -80,8 +81,15 @@ pub fn fail(
     uri: &str,
     document_type: Option<&str>,
     error: &str,
+    fetched: bool,
 ) -> Result<(), Error> {
     as_owner(|| {
+        if !fetched {
+            return execute(
+                "UPDATE rag.documents SET status = 'error', error = $2 WHERE document_id = $1",
+                &[uuid(id.0).into(), error.into()],
+            );
+        }
         execute(
             "INSERT INTO rag.documents (document_id, collection, source, uri, document_type, status, error)
              VALUES ($1, $2, $3, $4, $5, 'error', $6)

@@ -15,6 +15,27 @@ pub fn current() -> pg_sys::Oid {
     unsafe { pg_sys::GetUserId() }
 }
 
+/// Its name.
+pub fn current_name() -> Result<String, Error> {
+    // SAFETY: the name of an existing role, copied.
+    let name = unsafe { std::ffi::CStr::from_ptr(pg_sys::GetUserNameFromId(current(), false)) };
+    Ok(name.to_string_lossy().into_owned())
+}
+
+/// The role that owns something.
+///
+/// # Errors
+/// It was dropped or renamed.
+pub fn owner(name: &str) -> Result<pg_sys::Oid, Error> {
+    let role = std::ffi::CString::new(name).unwrap_or_default();
+    // SAFETY: a system-cache look-up.
+    match unsafe { pg_sys::get_role_oid(role.as_ptr(), true) } {
+        pg_sys::InvalidOid => Err(Error::undefined(format!("role \"{name}\", which owns the source, does not exist"))
+            .hint("Drop the source and create it again as another role; its documents can stay.")),
+        role => Ok(role),
+    }
+}
+
 /// # Errors
 /// The present role is not a member of `rag_admin`.
 pub fn require_admin(to_do: &str) -> Result<(), Error> {

@@ -14,7 +14,7 @@ pub struct Source {
     pub spec: SourceSpec,
     pub collection: String,
     /// Whose rights its runs have.
-    pub owner: pg_sys::Oid,
+    pub owner: String,
     /// Most time of one run.
     pub timeout: Duration,
     /// Counts the changes of its definition.
@@ -36,7 +36,7 @@ impl Source {
     pub fn find(name: &str) -> Result<Option<Self>, Error> {
         let found = as_owner(|| {
             query(
-                "SELECT name, kind, spec, collection, owner::pg_catalog.oid, extract(epoch FROM timeout)::pg_catalog.float8,
+                "SELECT name, kind, spec, collection, owner, extract(epoch FROM timeout)::pg_catalog.float8,
                         generation, xmin
                  FROM rag.source WHERE name = $1",
                 &[name.into()],
@@ -73,7 +73,7 @@ pub fn create(
     kind: &str,
     spec: pgrx::JsonB,
     collection: &str,
-    owner: pg_sys::Oid,
+    owner: &str,
     timeout: pgrx::datum::Interval,
 ) -> Result<(), Error> {
     let made = as_owner(|| {

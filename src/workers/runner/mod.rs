@@ -178,6 +178,11 @@ fn fresh<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     }
 }
 
+unsafe extern "C" {
+    // common/hashfn.h, which pgrx leaves out
+    fn hash_bytes(bytes: *const u8, length: std::ffi::c_int) -> u32;
+}
+
 /// The heavyweight lock that makes a run the only one of its source, held by the session (the runner) until it ends.
 fn source_lock_tag(source: &Name) -> Result<pg_sys::LOCKTAG, Error> {
     // SAFETY: look-ups of catalog OIDs.
@@ -185,8 +190,10 @@ fn source_lock_tag(source: &Name) -> Result<pg_sys::LOCKTAG, Error> {
         let schema = pg_sys::get_namespace_oid(c"rag".as_ptr(), false);
         (pg_sys::MyDatabaseId, pg_sys::get_relname_relid(c"source".as_ptr(), schema))
     };
-    // the object is named by a hash: two sources that collide merely take turns
-    let hash = rag_protocol::identity::DocumentId::derive("source lock", None, source.as_str()).0.as_u128() as u32;
+    // the object is named by a hash, that of hashtext, which rag.is_syncing asks for: sources that collide merely take
+    // turns
+    // SAFETY: reads as many bytes as the name has.
+    let hash = unsafe { hash_bytes(source.as_str().as_ptr(), source.as_str().len() as i32) };
     Ok(pg_sys::LOCKTAG {
         locktag_field1: database.to_u32(),
         locktag_field2: relation.to_u32(),

@@ -21,7 +21,7 @@ use rag_protocol::{
 
 use super::report::Report;
 use crate::{
-    catalog::{chunks, collections::Collection, documents, sources, sources::Source},
+    catalog::{chunks, collections::Collection, documents, roles, sources, sources::Source},
     engine::{
         self,
         client::{Client, Ticket},
@@ -70,7 +70,7 @@ struct Pipeline<'a> {
 /// The source cannot be read, the model cannot be had, the engine died, the time is up, or the run was cancelled. What
 /// was stored until then stays.
 pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
-    transaction(|| super::check_rights(&source.spec, source.owner))?;
+    transaction(|| super::check_rights(&source.spec, roles::owner(&source.owner)?))?;
     let model_ref = settings::model(None)?;
     let mut client = Client::connect()?;
     let model = client.describe(&model_ref)?;
@@ -274,6 +274,7 @@ impl Pipeline<'_> {
                 &failure.uri,
                 None,
                 &failure.message,
+                failure.stage != Stage::Fetch,
             )?;
             self.report.fail(failure)
         })
