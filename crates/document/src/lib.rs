@@ -76,7 +76,7 @@ impl Problem {
     }
 
     fn no_content() -> Self {
-        Self::new(Stage::Extract, "no content to index")
+        Self::new(Stage::Extract, "no content to index").hint("It is empty, or all white space.")
     }
 }
 
