@@ -153,7 +153,8 @@ CREATE OPERATOR @extschema@.>= (LEFTARG = rag.vector, RIGHTARG = rag.vector, FUN
 CREATE OPERATOR @extschema@.> (LEFTARG = rag.vector, RIGHTARG = rag.vector, FUNCTION = @extschema@.vector_gt,
     COMMUTATOR = OPERATOR(@extschema@.<), NEGATOR = OPERATOR(@extschema@.<=), RESTRICT = scalargtsel, JOIN = scalargtjoinsel);
 
-CREATE OPERATOR CLASS @extschema@.vector_ops DEFAULT FOR TYPE rag.vector USING btree AS
+-- In the schema of the type: pgvector's of the same name may be in the other.
+CREATE OPERATOR CLASS rag.vector_ops DEFAULT FOR TYPE rag.vector USING btree AS
     OPERATOR 1 @extschema@.<, OPERATOR 2 @extschema@.<=, OPERATOR 3 @extschema@.=, OPERATOR 4 @extschema@.>=, OPERATOR 5 @extschema@.>,
     FUNCTION 1 @extschema@.vector_cmp(rag.vector, rag.vector);
 
