@@ -32,5 +32,7 @@ BEGIN
     END LOOP;
 END $$;
 
+REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.replace_builtin() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rag.is_syncing(text) TO rag_reader;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
     rag.sources, rag.runs, rag.progress TO rag_reader;

@@ -38,18 +38,24 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// In the place of a run's id: only mark the source's runs that have lost their process.
 const REAP: i64 = 0;
 
+/// The present database.
+fn database() -> pg_sys::Oid {
+    // SAFETY: reads a variable of the session.
+    unsafe { pg_sys::MyDatabaseId }
+}
+
 /// Starts a runner for `source` in the present database; it will use `run_id`.
 ///
 /// # Errors
 /// The server has no room for another background worker.
 pub fn start(source: &Name, run_id: i64) -> Result<DynamicBackgroundWorker, Error> {
-    // SAFETY: reads two variables of the session.
-    let (database, pid) = unsafe { (pg_sys::MyDatabaseId, pg_sys::MyProcPid) };
+    // SAFETY: reads a variable of the session.
+    let pid = unsafe { pg_sys::MyProcPid };
     BackgroundWorkerBuilder::new(&format!("rag runner: {source}"))
         .set_type("rag runner")
         .set_library("rag")
         .set_function("rag_runner_main")
-        .set_extra(&format!("{} {run_id} {source}", database.to_u32()))
+        .set_extra(&format!("{} {run_id} {source}", database().to_u32()))
         .enable_spi_access()
         .set_start_time(BgWorkerStartTime::RecoveryFinished)
         .set_restart_time(None)
@@ -186,16 +192,16 @@ unsafe extern "C" {
 /// The heavyweight lock that makes a run the only one of its source, held by the session (the runner) until it ends.
 fn source_lock_tag(source: &Name) -> Result<pg_sys::LOCKTAG, Error> {
     // SAFETY: look-ups of catalog OIDs.
-    let (database, relation) = unsafe {
+    let relation = unsafe {
         let schema = pg_sys::get_namespace_oid(c"rag".as_ptr(), false);
-        (pg_sys::MyDatabaseId, pg_sys::get_relname_relid(c"source".as_ptr(), schema))
+        pg_sys::get_relname_relid(c"source".as_ptr(), schema)
     };
     // the object is named by a hash, that of hashtext, which rag.is_syncing asks for: sources that collide merely take
     // turns
     // SAFETY: reads as many bytes as the name has.
     let hash = unsafe { hash_bytes(source.as_str().as_ptr(), source.as_str().len() as i32) };
     Ok(pg_sys::LOCKTAG {
-        locktag_field1: database.to_u32(),
+        locktag_field1: database().to_u32(),
         locktag_field2: relation.to_u32(),
         locktag_field3: hash,
         locktag_field4: 0,

@@ -8,6 +8,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    path::{Path, PathBuf},
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -314,6 +315,21 @@ struct Ingest {
     events: FrameBuffer,
     /// The job, as far as it was not taken yet.
     unsent: Vec<u8>,
+    /// What the engine may write to; it goes with the run.
+    work_dir: PathBuf,
+}
+
+/// A folder of the run's own: sources of other databases may have the same name.
+fn work_dir(source: &Source) -> PathBuf {
+    Path::new(engine::RUNTIME_DIR).join("work").join(format!("{}-{}", super::database().to_u32(), source.name))
+}
+
+impl Drop for Ingest {
+    fn drop(&mut self) {
+        self.process.kill();
+        // what cannot be removed is in the way of the source's next run, which says so
+        let _ = std::fs::remove_dir_all(&self.work_dir);
+    }
 }
 
 impl Ingest {
@@ -321,7 +337,7 @@ impl Ingest {
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let known =
             transaction(|| documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking))?;
-        let work_dir = std::path::Path::new(engine::RUNTIME_DIR).join("work").join(source.name.as_str());
+        let work_dir = work_dir(source);
         std::fs::create_dir_all(&work_dir).map_err(|e| {
             Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not make a folder for the run")
                 .detail(format!("{}: {e}", work_dir.display()))
@@ -333,7 +349,7 @@ impl Ingest {
             known,
             splitting: collection.splitting,
             model_dir: model_ref.dir.clone(),
-            work_dir,
+            work_dir: work_dir.clone(),
             limits: Limits {
                 max_file_bytes: settings::max_file_bytes(),
                 memory_bytes: Some(settings::ingest_memory_bytes()),
@@ -344,7 +360,7 @@ impl Ingest {
         };
         let unsent = frame::encode(&job, &[])?;
         let process = EngineProcess::spawn(&["ingest".as_ref()])?;
-        Ok(Self { process, events: FrameBuffer::default(), unsent })
+        Ok(Self { process, events: FrameBuffer::default(), unsent, work_dir })
     }
 
     /// The next event with its payload; `None` after a second without one.
