@@ -10,7 +10,7 @@ from support.database import SCRATCH, CpuSampler, add_folder, fresh_database, se
 from support.reference import MAX_TOKENS, PRECISIONS, Reference
 from support.results import median, note, row
 
-DOCUMENTS = {"int8": 1000, "fp32": 400}
+DOCUMENTS = {"int8": 1000, "fp32": 1000}
 RUNS = 3
 BATCHES = {"batches of 8": 8, "one by one": 1}
 
