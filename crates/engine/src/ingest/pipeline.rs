@@ -12,7 +12,10 @@ use std::{
 };
 
 use rag_document::TokenCounter;
-use rag_protocol::{EngineError, ErrorKind, ingest::Event};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Event, Failure, Stage},
+};
 use rag_source::{Item, Source};
 
 use super::{
@@ -42,9 +45,9 @@ struct Fetched<'a> {
 }
 
 /// An item that will be reported, in the order of the listing.
-struct Expected {
+struct Expected<'a> {
+    item: &'a Item,
     outcome: Receiver<Outcome>,
-    size: u64,
 }
 
 /// Reports all items.
@@ -95,13 +98,13 @@ fn fetch_all<'a>(
     items: &'a [Item],
     budget: &Budget,
     to_readers: SyncSender<Fetched<'a>>,
-    to_reporter: &SyncSender<Expected>,
+    to_reporter: &SyncSender<Expected<'a>>,
 ) -> u64 {
     let mut bytes_fetched = 0;
     for item in items {
         budget.take(item.size);
         let (outcome, waiting) = channel();
-        let _ = to_reporter.send(Expected { outcome: waiting, size: item.size });
+        let _ = to_reporter.send(Expected { item, outcome: waiting });
         match source.fetch(item) {
             Ok(bytes) => {
                 bytes_fetched += bytes.len() as u64;
@@ -116,16 +119,24 @@ fn fetch_all<'a>(
 }
 
 /// Writes events in the order of the listing; gives the number of items that were no documents.
-fn report(expected: &Receiver<Expected>, budget: &Budget, output: &Output) -> u64 {
+fn report(expected: &Receiver<Expected<'_>>, budget: &Budget, output: &Output) -> u64 {
     let mut skipped = 0;
     for next in expected {
         match next.outcome.recv() {
             Ok(Outcome::Report(event, text)) => output.emit(&event, &text),
             Ok(Outcome::Skipped) => skipped += 1,
-            // A reader never drops an item unanswered.
-            Err(_) => tracing::error!("a document was lost on the way"),
+            // A reader never drops an item unanswered. If one did, silence would mean that the document is gone.
+            Err(_) => {
+                let failure = Failure {
+                    uri: next.item.uri.clone(),
+                    stage: Stage::Extract,
+                    message: "the document was lost on the way".into(),
+                    hint: None,
+                };
+                output.emit(&Event::Failed(failure), "");
+            }
         }
-        budget.put_back(next.size);
+        budget.put_back(next.item.size);
     }
     skipped
 }
