@@ -3,13 +3,10 @@
 use pgrx::{JsonB, datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use super::required;
-use crate::{
-    catalog::{
-        chunks,
-        collections::{self, Collection, NewCollection},
-        name::Name,
-    },
-    error::Error,
+use crate::catalog::{
+    chunks,
+    collections::{self, Collection, NewCollection},
+    name::Name,
 };
 
 #[pg_extern]
@@ -39,7 +36,7 @@ fn rag_drop_collection(name: &str, if_exists: pgrx::default!(bool, "false")) -> 
             pgrx::notice!("collection \"{name}\" does not exist, skipping");
             Ok(())
         }
-        None => Err(Collection::get(name).err().unwrap_or_else(|| Error::internal("unreachable")).into()),
+        None => Err(Collection::missing(name).into()),
     }
 }
 

@@ -51,7 +51,7 @@ fn rag_drop_source(
             pgrx::notice!("source \"{name}\" does not exist, skipping");
             return Ok(());
         }
-        return Err(Source::get(name).err().unwrap_or_else(|| Error::internal("unreachable")).into());
+        return Err(Source::missing(name).into());
     };
     sources::drop(&source.name)?;
     if !keep_documents {

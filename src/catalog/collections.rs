@@ -30,10 +30,13 @@ impl Collection {
     /// # Errors
     /// There is no such collection.
     pub fn get(name: &str) -> Result<Self, Error> {
-        Self::find(name)?.ok_or_else(|| {
-            Error::undefined(format!("collection \"{name}\" does not exist"))
-                .hint("rag.collections lists them; rag_create_collection makes one.")
-        })
+        Self::find(name)?.ok_or_else(|| Self::missing(name))
+    }
+
+    /// The error for a collection that does not exist.
+    pub fn missing(name: &str) -> Error {
+        Error::undefined(format!("collection \"{name}\" does not exist"))
+            .hint("rag.collections lists them; rag_create_collection makes one.")
     }
 
     pub fn find(name: &str) -> Result<Option<Self>, Error> {

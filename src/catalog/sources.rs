@@ -27,10 +27,13 @@ impl Source {
     /// # Errors
     /// There is no such source.
     pub fn get(name: &str) -> Result<Self, Error> {
-        Self::find(name)?.ok_or_else(|| {
-            Error::undefined(format!("source \"{name}\" does not exist"))
-                .hint("rag.sources lists them; rag_create_source makes one.")
-        })
+        Self::find(name)?.ok_or_else(|| Self::missing(name))
+    }
+
+    /// The error for a source that does not exist.
+    pub fn missing(name: &str) -> Error {
+        Error::undefined(format!("source \"{name}\" does not exist"))
+            .hint("rag.sources lists them; rag_create_source makes one.")
     }
 
     pub fn find(name: &str) -> Result<Option<Self>, Error> {
