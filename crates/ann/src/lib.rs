@@ -1,5 +1,15 @@
 //! Nearest-neighbour search over vectors, without Postgres.
 //!
+//! * [`code`]: vectors in an eighth of their size, and distances to them.
 //! * [`distance`]: how far apart two `f32` vectors are, as fast as this CPU can tell.
+//! * [`graph`]: building a graph of neighbours in memory.
+//! * [`hnsw`]: the index on pages.
+//! * [`pool`], [`visited`], [`select`]: what each search of a graph needs, wherever the graph lies.
 
+pub mod code;
 pub mod distance;
+pub mod graph;
+pub mod hnsw;
+pub mod pool;
+pub mod select;
+pub mod visited;

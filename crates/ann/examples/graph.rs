@@ -1,0 +1,160 @@
+//! How long the graph of the 100,000 test vectors takes to build, and how well it is searched.
+//!
+//! ```sh
+//! RAG_TEST_DATA=../shared/data cargo run --release -p rag-ann --example graph [m] [ef_construction] [threads]
+//! ```
+//! The recall is that of the estimated distances alone, of 10 asked for and 10 taken, and of the best 10 among the best 24
+//! by exact distance, as the index finds them.
+
+use std::{env, error::Error, fs, path::Path, time::Instant};
+
+use rag_ann::{
+    code::{Metric, Quantizer, Query},
+    distance,
+    graph::{Graph, Node, Parameters},
+    pool::{Pool, key, key_id, not_expanded},
+    visited::Visited,
+};
+
+const DIMENSIONS: usize = 384;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let argument = |place, default: usize| env::args().nth(place).map_or(Ok(default), |text| text.parse());
+    let (m, ef_construction, threads) = (argument(1, 16)?, argument(2, 64)?, argument(3, 2)?);
+    let folder = env::var("RAG_TEST_DATA").unwrap_or_else(|_| "../shared/data".into());
+    let folder = Path::new(&folder).join("ann");
+    let base = read_f16(&folder.join("minilm-100k.base.f16"))?;
+    let queries = read_f16(&folder.join("minilm-100k.query.f16"))?;
+    let truth = fs::read(folder.join("minilm-100k.gt100.i32"))?;
+    let truth: Vec<Node> = truth.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+
+    let plain = Quantizer::new(Metric::Cosine, DIMENSIONS, DIMENSIONS, 1, vec![]);
+    let mut mean = plain.mean();
+    base.chunks_exact(DIMENSIONS).for_each(|vector| mean.add(vector));
+    let quantizer = Quantizer::new(Metric::Cosine, DIMENSIONS, DIMENSIONS, 1, mean.finish());
+    let nodes = base.len() / DIMENSIONS;
+    let mut graph = Graph::new(&quantizer, Parameters { m, ef_construction, seed: 1 }, nodes);
+
+    let mut clock = Clock::start();
+    graph.encode(&base, threads);
+    clock.report("encode");
+    graph.build(threads, |_| true)?;
+    clock.report("build");
+    let order = graph.page_order(24);
+    clock.report("page order");
+
+    let degree = order.iter().map(|node| graph.links(*node, 0).len()).sum::<usize>() as f64 / order.len() as f64;
+    let mut page = vec![0; nodes];
+    order.iter().enumerate().for_each(|(place, node)| page[*node as usize] = place / 24);
+    let here =
+        |node: &Node| graph.links(*node, 0).iter().filter(|l| page[**l as usize] == page[*node as usize]).count();
+    let local = order.iter().map(here).sum::<usize>() as f64 / order.len() as f64;
+    println!(
+        "{nodes} nodes, {} linked, top level {}; {degree:.1} links a node, {local:.1} of them on its page; at most {} bytes a node",
+        order.len(),
+        graph.entry().map_or(0, |entry| graph.level(entry)),
+        Graph::node_bytes(quantizer.code_bytes(), m)
+    );
+
+    println!("ef    recall@10  reranked  µs/query  nodes/query");
+    let mut search = Search::default();
+    for ef in [20, 40, 60, 80, 120, 200, 320] {
+        let (mut plain, mut reranked, mut scored) = (0, 0, 0);
+        let mut micros = 0.0;
+        for (query, truth) in queries.chunks_exact(DIMENSIONS).zip(truth.chunks_exact(100)) {
+            let start = Instant::now();
+            quantizer.prepare(query, &mut search.query);
+            scored += search.run(&graph, ef);
+            micros += start.elapsed().as_secs_f64() * 1e6;
+            let found: Vec<Node> = search.pool.as_slice().iter().map(|key| key_id(*key)).collect();
+            let hits = |nodes: &[Node]| nodes.iter().take(10).filter(|node| truth[..10].contains(node)).count();
+            plain += hits(&found);
+            let exact =
+                |node: Node| distance::cosine_distance(query, &base[node as usize * DIMENSIONS..][..DIMENSIONS]);
+            let mut best: Vec<(f64, Node)> = found.iter().take(24).map(|node| (exact(*node), *node)).collect();
+            best.sort_by(|a, b| a.0.total_cmp(&b.0));
+            reranked += hits(&best.into_iter().map(|(_, node)| node).collect::<Vec<_>>());
+        }
+        let count = (queries.len() / DIMENSIONS) as f64;
+        println!(
+            "{ef:<5} {:.4}     {:.4}    {:<8.1}  {:.0}",
+            plain as f64 / count / 10.0,
+            reranked as f64 / count / 10.0,
+            micros / count,
+            scored as f64 / count
+        );
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Search {
+    query: Query,
+    pool: Pool,
+    visited: Visited,
+}
+
+impl Search {
+    /// Leaves the best `ef` in the pool; returns how many nodes were scored.
+    fn run(&mut self, graph: &Graph<'_>, ef: usize) -> usize {
+        let Some(entry) = graph.entry() else { return 0 };
+        let mut scored = 1;
+        let mut best = key(self.query.distance(graph.code(entry), graph.factors(entry)), entry);
+        for level in (0..=graph.level(entry)).rev() {
+            self.visited.clear();
+            self.pool.reset(if level == 0 { ef } else { 1 });
+            self.visited.insert(key_id(best));
+            self.pool.insert(not_expanded(best));
+            while let Some(next) = self.pool.next_unexpanded() {
+                for &link in graph.links(key_id(next), level) {
+                    if self.visited.insert(link) {
+                        scored += 1;
+                        self.pool.insert(key(self.query.distance(graph.code(link), graph.factors(link)), link));
+                    }
+                }
+            }
+            best = self.pool.as_slice()[0];
+        }
+        scored
+    }
+}
+
+/// Wall and CPU time of the parts of the work.
+struct Clock {
+    wall: Instant,
+    cpu: f64,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { wall: Instant::now(), cpu: cpu_seconds() }
+    }
+
+    fn report(&mut self, what: &str) {
+        println!("{what}: {:.2} s, {:.2} s CPU", self.wall.elapsed().as_secs_f64(), cpu_seconds() - self.cpu);
+        *self = Self::start();
+    }
+}
+
+/// CPU seconds of this process, of all its threads (Linux; 0 elsewhere).
+fn cpu_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<f64> =
+        stat.rsplit(')').next().unwrap_or("").split_whitespace().skip(11).take(2).flat_map(str::parse).collect();
+    fields.iter().sum::<f64>() / 100.0
+}
+
+fn read_f16(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(bytes.chunks_exact(2).map(|b| f16_to_f32(u16::from_le_bytes([b[0], b[1]]))).collect())
+}
+
+/// A half-precision number; infinities and NaN do not occur in the data.
+fn f16_to_f32(half: u16) -> f32 {
+    let sign = if half >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(half >> 10 & 31), f32::from(half & 1023));
+    match exponent {
+        0 => sign * fraction * 2f32.powi(-24),
+        _ => sign * (1024.0 + fraction) * 2f32.powi(exponent - 25),
+    }
+}

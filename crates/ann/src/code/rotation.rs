@@ -1,0 +1,134 @@
+//! A random rotation that costs P log P: random signs, a Hadamard transform, and a mixing of the halves, four times.
+//!
+//! The transform works on a power of two of coordinates, p. Where P is not one, p is the largest below it, and the
+//! rounds alternate between the first p and the last p coordinates, which together are all, since 2p > P. After each
+//! round coordinates of the two halves are turned pairwise by 45 degrees (a step of Kac's walk), so that what one round
+//! leaves out meets what it takes in. Every round keeps lengths and inner products.
+
+use super::BLOCK;
+
+const ROUNDS: usize = 4;
+
+/// Levels of the transform within a block: it has 2^7 coordinates.
+const BLOCK_LEVELS: u32 = BLOCK.ilog2();
+
+/// Of these, how many move the coordinates; the others are between coordinates at least this power of two apart, which
+/// is as many as the widest vector register holds.
+const MOVING_LEVELS: u32 = 4;
+
+pub struct Rotation {
+    dimensions: usize,
+    /// p: how many coordinates the transform takes at once
+    power: usize,
+    /// What each round multiplies each coordinate by: ±1, and what keeps the length over the sums that follow
+    factors: Vec<f32>,
+}
+
+impl Rotation {
+    /// A rotation in `dimensions` dimensions, rounded up to a multiple of 128. The same seed gives the same rotation in
+    /// all versions: it is stored in indexes.
+    pub fn new(dimensions: usize, seed: u64) -> Self {
+        let dimensions = dimensions.max(1).next_multiple_of(BLOCK);
+        let mut rotation = Self { dimensions, power: 1 << dimensions.ilog2(), factors: Vec::new() };
+        let transform = 1.0 / (rotation.power as f64).sqrt();
+        let mix = if rotation.power == dimensions { 1.0 } else { std::f64::consts::FRAC_1_SQRT_2 };
+        let mut state = seed;
+        let mut bits = 0;
+        for round in 0..ROUNDS {
+            let window = rotation.window(round);
+            for coordinate in 0..dimensions {
+                bits = if coordinate % 64 == 0 { split_mix(&mut state) } else { bits >> 1 };
+                let sign = if bits & 1 == 0 { 1.0 } else { -1.0 };
+                let transform = if window.contains(&coordinate) { transform } else { 1.0 };
+                rotation.factors.push((sign * transform * mix) as f32);
+            }
+        }
+        rotation
+    }
+
+    pub fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    /// The coordinates that a round transforms.
+    fn window(&self, round: usize) -> std::ops::Range<usize> {
+        if round % 2 == 0 { 0..self.power } else { self.dimensions - self.power..self.dimensions }
+    }
+
+    /// Rotates a vector of [`dimensions`](Self::dimensions) elements in place; one of another length is left as it is.
+    /// Inlined into functions compiled for wider vectors, see [`Kernels`](super::Kernels).
+    #[inline(always)]
+    pub(super) fn apply(&self, vector: &mut [f32]) {
+        debug_assert_eq!(vector.len(), self.dimensions);
+        if vector.len() != self.dimensions {
+            return;
+        }
+        for (round, factors) in self.factors.chunks_exact(self.dimensions).enumerate() {
+            for (x, factor) in vector.iter_mut().zip(factors) {
+                *x *= factor;
+            }
+            hadamard(&mut vector[self.window(round)]);
+            if self.power < self.dimensions {
+                let (a, b) = vector.split_at_mut(self.dimensions / 2);
+                butterfly(a, b);
+            }
+        }
+    }
+}
+
+/// The Hadamard transform, up to the order of the results, of a power of two of elements, at least [`BLOCK`]. It makes
+/// the vector longer by the root of their number.
+#[inline(always)]
+fn hadamard(x: &mut [f32]) {
+    for block in x.as_chunks_mut::<BLOCK>().0 {
+        for _ in 0..MOVING_LEVELS {
+            *block = perfect_shuffle(block);
+        }
+        // What was paired above is now in the low bits of the coordinates' numbers.
+        for level in MOVING_LEVELS..BLOCK_LEVELS {
+            pair_up(block, 1 << level);
+        }
+    }
+    let mut distance = BLOCK;
+    while distance < x.len() {
+        pair_up(x, distance);
+        distance *= 2;
+    }
+}
+
+/// One level: sums and differences of the first and the second half, in turns.
+#[inline(always)]
+fn perfect_shuffle(x: &[f32; BLOCK]) -> [f32; BLOCK] {
+    let mut shuffled = [0f32; BLOCK];
+    for i in 0..BLOCK / 2 {
+        let (a, b) = (x[i], x[BLOCK / 2 + i]);
+        (shuffled[2 * i], shuffled[2 * i + 1]) = (a + b, a - b);
+    }
+    shuffled
+}
+
+/// One level: sums and differences of elements at a distance, in their places.
+#[inline(always)]
+fn pair_up(x: &mut [f32], distance: usize) {
+    for pair in x.chunks_exact_mut(2 * distance) {
+        let (a, b) = pair.split_at_mut(distance);
+        butterfly(a, b);
+    }
+}
+
+/// Sums into `a`, differences into `b`.
+#[inline(always)]
+fn butterfly(a: &mut [f32], b: &mut [f32]) {
+    for (a, b) in a.iter_mut().zip(b) {
+        (*a, *b) = (*a + *b, *a - *b);
+    }
+}
+
+/// SplitMix64: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", 2014.
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}

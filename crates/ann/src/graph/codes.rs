@@ -1,0 +1,106 @@
+//! The codes of all nodes.
+//!
+//! They lie in chunks, which never move: one array that grows would have to be copied, and be there twice meanwhile.
+
+use super::{Node, threads};
+use crate::code::{Factors, Quantizer, prefetch};
+
+/// Rows begin at multiples of it, so that a code of whole lines touches no line more.
+const CACHE_LINE: usize = 64;
+/// A chunk has about this many bytes: large enough for huge pages, small enough for the last one to be mostly empty.
+const CHUNK_BYTES: usize = 4 << 20;
+/// Rows that a thread encodes at a time.
+const PIECE: usize = 64;
+
+pub(super) struct Codes {
+    code_bytes: usize,
+    max_nodes: usize,
+    /// A chunk has 2^shift rows.
+    shift: u32,
+    chunks: Vec<Chunk>,
+    len: usize,
+}
+
+struct Chunk {
+    bytes: Vec<u8>,
+    /// Where the first row begins.
+    start: usize,
+    factors: Vec<Factors>,
+}
+
+impl Chunk {
+    fn new(rows: usize, code_bytes: usize) -> Self {
+        let bytes = vec![0; rows * code_bytes + CACHE_LINE];
+        let start = bytes.as_ptr().align_offset(CACHE_LINE).min(CACHE_LINE);
+        Self { bytes, start, factors: vec![Factors { scale: 0.0, bias: 0.0 }; rows] }
+    }
+}
+
+impl Codes {
+    pub fn new(code_bytes: usize, max_nodes: usize) -> Self {
+        let rows = (CHUNK_BYTES / code_bytes).max(PIECE).min(max_nodes.max(1));
+        Self { code_bytes, max_nodes, shift: rows.next_power_of_two().trailing_zeros(), chunks: vec![], len: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn encode(&mut self, quantizer: &Quantizer, vectors: &[f32], threads: usize) {
+        let (dimensions, code_bytes) = (quantizer.dimensions(), self.code_bytes);
+        let rows_of_chunk = 1 << self.shift;
+        let count = (vectors.len() / dimensions).min(self.max_nodes - self.len);
+        let mut vectors = &vectors[..count * dimensions];
+        while self.chunks.len() * rows_of_chunk < self.len + count {
+            let rows = rows_of_chunk.min(self.max_nodes - self.chunks.len() * rows_of_chunk);
+            self.chunks.push(Chunk::new(rows, code_bytes));
+        }
+        let mut pieces = vec![];
+        let mut row = self.len % rows_of_chunk;
+        for chunk in &mut self.chunks[self.len / rows_of_chunk..] {
+            let rows = (chunk.factors.len() - row).min(vectors.len() / dimensions);
+            let (here, rest) = vectors.split_at(rows * dimensions);
+            let codes = &mut chunk.bytes[chunk.start + row * code_bytes..][..rows * code_bytes];
+            pieces.extend(
+                here.chunks(PIECE * dimensions)
+                    .zip(codes.chunks_mut(PIECE * code_bytes))
+                    .zip(chunk.factors[row..row + rows].chunks_mut(PIECE)),
+            );
+            (vectors, row) = (rest, 0);
+        }
+        threads::share(threads, pieces, |((vectors, codes), factors)| {
+            let mut scratch = vec![];
+            let rows = vectors.chunks_exact(dimensions).zip(codes.chunks_exact_mut(code_bytes)).zip(factors);
+            for ((vector, code), factors) in rows {
+                *factors = quantizer.encode(vector, &mut scratch, code);
+            }
+        });
+        self.len += count;
+    }
+
+    #[inline]
+    pub fn code(&self, node: Node) -> &[u8] {
+        let (chunk, row) = self.place(node);
+        &chunk.bytes[chunk.start + row * self.code_bytes..][..self.code_bytes]
+    }
+
+    #[inline]
+    pub fn factors(&self, node: Node) -> Factors {
+        let (chunk, row) = self.place(node);
+        chunk.factors[row]
+    }
+
+    /// Asks for a node's code and factors to be brought near.
+    #[inline]
+    pub fn prefetch(&self, node: Node) {
+        let (chunk, row) = self.place(node);
+        prefetch(self.code(node).as_ptr(), self.code_bytes);
+        prefetch((&raw const chunk.factors[row]).cast(), size_of::<Factors>());
+    }
+
+    #[inline]
+    fn place(&self, node: Node) -> (&Chunk, usize) {
+        let node = node as usize;
+        (&self.chunks[node >> self.shift], node & ((1 << self.shift) - 1))
+    }
+}

@@ -1,0 +1,285 @@
+//! Linking a node to the nodes near it, and back.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{
+    MAX_LEVEL, NONE, Node, Parameters,
+    codes::Codes,
+    links::{List, Lists, Locked, Shape},
+};
+use crate::{
+    code::{Quantizer, Query},
+    pool::{Pool, key, key_distance, key_id, not_expanded},
+    select::select_diverse,
+    visited::Visited,
+};
+
+/// What all threads share while they link nodes.
+pub(super) struct Linker<'a> {
+    quantizer: &'a Quantizer,
+    parameters: Parameters,
+    codes: &'a Codes,
+    levels: &'a [u8],
+    shape: &'a Shape,
+    lists: Lists<'a>,
+    /// Level << 32 | node of the entry point; [`EMPTY`] before there is one.
+    entry: AtomicU64,
+}
+
+const EMPTY: u64 = u64::MAX;
+
+/// A thread's buffers.
+pub(super) struct Scratch {
+    query: Query,
+    pub pool: Pool,
+    visited: Visited,
+    fresh: Vec<Node>,
+    entries: Vec<u64>,
+    /// The links of a new node, by level.
+    links: [Vec<Node>; MAX_LEVEL + 1],
+    chooser: Chooser,
+}
+
+impl<'a> Linker<'a> {
+    pub fn new(
+        quantizer: &'a Quantizer,
+        parameters: Parameters,
+        codes: &'a Codes,
+        levels: &'a [u8],
+        shape: &'a Shape,
+    ) -> Self {
+        let lists = Lists::new(shape, levels);
+        Self { quantizer, parameters, codes, levels, shape, lists, entry: AtomicU64::new(EMPTY) }
+    }
+
+    pub fn scratch(&self) -> Scratch {
+        let mut visited = Visited::new();
+        visited.reserve(self.codes.len());
+        Scratch {
+            query: Query::default(),
+            pool: Pool::new(),
+            visited,
+            fresh: vec![],
+            entries: vec![],
+            links: Default::default(),
+            chooser: Chooser::default(),
+        }
+    }
+
+    /// The base lists, the upper lists and the entry point.
+    pub fn finish(self) -> (Vec<u32>, Vec<u32>, Option<Node>) {
+        let entry = self.entry();
+        let (base, upper) = self.lists.finish();
+        (base, upper, entry.map(|(node, _)| node))
+    }
+
+    /// The entry point and its level.
+    pub fn entry(&self) -> Option<(Node, usize)> {
+        let entry = self.entry.load(Ordering::Acquire);
+        (entry != EMPTY).then_some((entry as Node, (entry >> 32) as usize))
+    }
+
+    /// How many levels there are.
+    pub fn levels(&self) -> usize {
+        self.entry().map_or(0, |(_, level)| level + 1)
+    }
+
+    pub fn level(&self, node: Node) -> usize {
+        self.levels[node as usize] as usize
+    }
+
+    pub fn list(&self, node: Node, level: usize) -> List<'_> {
+        self.lists.of(node, level)
+    }
+
+    pub fn nodes(&self) -> usize {
+        self.codes.len()
+    }
+
+    pub fn ef(&self) -> usize {
+        self.parameters.ef_construction
+    }
+
+    /// Most links of a node on a level, apart from the slack.
+    pub fn limit(&self, level: usize) -> usize {
+        if level == 0 { self.shape.base_limit() } else { self.shape.upper_limit() }
+    }
+
+    /// Makes a node the query of what follows.
+    pub fn prepare(&self, scratch: &mut Scratch, node: Node) {
+        self.prepare_query(&mut scratch.query, node);
+    }
+
+    fn prepare_query(&self, query: &mut Query, node: Node) {
+        self.quantizer.prepare_from_code(self.codes.code(node), self.codes.factors(node), query);
+    }
+
+    #[inline]
+    fn distance(&self, query: &Query, node: Node) -> f32 {
+        query.distance(self.codes.code(node), self.codes.factors(node))
+    }
+
+    /// Makes the next search begin at a node.
+    pub fn begin_at(&self, scratch: &mut Scratch, entry: Node) {
+        scratch.entries.clear();
+        scratch.entries.push(key(self.distance(&scratch.query, entry), entry));
+    }
+
+    /// Links a node on all its levels.
+    pub fn insert(&self, scratch: &mut Scratch, node: Node) {
+        let level = self.level(node);
+        let this = (level as u64) << 32 | u64::from(node);
+        let Some((entry, top)) = self.entry() else {
+            self.entry.store(this, Ordering::Release); // the first of all, while there is only one thread
+            return;
+        };
+        self.prepare(scratch, node);
+        self.begin_at(scratch, entry);
+        for above in (level + 1..=top).rev() {
+            self.search(scratch, node, above, 1);
+        }
+        let shared = level.min(top);
+        for at in (0..=shared).rev() {
+            self.search(scratch, node, at, self.ef());
+            let found = scratch.pool.as_slice();
+            scratch.chooser.candidates.clear();
+            scratch.chooser.candidates.extend(found.iter().map(|key| Candidate { key: *key, settled: false }));
+            scratch.chooser.choose(self, self.limit(at), &mut scratch.links[at]);
+        }
+        // The node's own links come first: whoever finds it finds a way on.
+        for at in 0..=shared {
+            self.list(node, at).lock().replace(scratch.links[at].iter().copied());
+        }
+        for at in 0..=shared {
+            for place in 0..scratch.links[at].len() {
+                self.link(scratch, scratch.links[at][place], node, at);
+            }
+        }
+        if level > top {
+            // if another thread has set a higher one, that stays
+            self.entry.fetch_max(this, Ordering::AcqRel);
+        }
+    }
+
+    /// Searches a level for the nodes nearest to the query, which is that of `node`, beginning at the keys in
+    /// `scratch.entries`. The best `ef` are in `scratch.pool` afterwards, and in `scratch.entries`.
+    pub fn search(&self, scratch: &mut Scratch, node: Node, level: usize, ef: usize) {
+        let Scratch { query, pool, visited, fresh, entries, .. } = scratch;
+        visited.clear();
+        visited.insert(node);
+        pool.reset(ef);
+        for &entry in entries.iter() {
+            visited.insert(key_id(entry));
+            pool.insert(entry);
+        }
+        while let Some(best) = pool.next_unexpanded() {
+            fresh.clear();
+            for id in self.list(key_id(best), level).ids() {
+                if visited.insert(id) {
+                    self.codes.prefetch(id);
+                    fresh.push(id);
+                }
+            }
+            if let Some(next) = pool.peek_unexpanded() {
+                self.list(key_id(next), level).prefetch();
+            }
+            for &id in fresh.iter() {
+                let key = key(self.distance(query, id), id);
+                if key < pool.worst() {
+                    pool.insert(key);
+                }
+            }
+        }
+        entries.clear();
+        entries.extend(pool.as_slice().iter().map(|found| not_expanded(*found)));
+    }
+
+    /// Adds a link from `node` to `new`, unless there is no room and others suit the node better.
+    fn link(&self, scratch: &mut Scratch, node: Node, new: Node, level: usize) {
+        let mut list = self.list(node, level).lock();
+        if list.is_full() {
+            self.choose_anew(&mut scratch.chooser, &mut list, node, Some(new), self.limit(level));
+        } else {
+            list.push(new);
+        }
+    }
+
+    /// Chooses which links of level 0 remain where there are more than the limit.
+    pub fn shorten(&self, scratch: &mut Scratch, node: Node) {
+        let mut list = self.list(node, 0).lock();
+        if list.count() > self.limit(0) {
+            self.choose_anew(&mut scratch.chooser, &mut list, node, None, self.limit(0));
+        }
+    }
+
+    /// Chooses a list's links among those that it has and a new one.
+    fn choose_anew(&self, chooser: &mut Chooser, list: &mut Locked<'_>, node: Node, new: Option<Node>, limit: usize) {
+        let Chooser { node: query, candidates, .. } = chooser;
+        self.prepare_query(query, node);
+        let links = (0..list.count()).map(|place| (list.get(place), place < list.settled()));
+        candidates.clear();
+        candidates.extend(links.chain(new.map(|new| (new, false))).map(|(other, settled)| {
+            self.codes.prefetch(other);
+            Candidate { key: u64::from(other), settled }
+        }));
+        for candidate in candidates.iter_mut() {
+            let other = candidate.key as Node;
+            candidate.key = key(self.distance(query, other), other);
+        }
+        candidates.sort_unstable_by_key(|candidate| candidate.key);
+        let mut chosen = std::mem::take(&mut chooser.chosen);
+        chooser.choose(self, limit, &mut chosen);
+        list.replace(chosen.iter().copied());
+        chooser.chosen = chosen;
+    }
+}
+
+/// A node that may become a neighbour.
+struct Candidate {
+    key: u64,
+    /// It is a neighbour already, chosen together with the others that are settled.
+    settled: bool,
+}
+
+/// Buffers for choosing neighbours.
+#[derive(Default)]
+struct Chooser {
+    node: Query,
+    /// In order of distance.
+    candidates: Vec<Candidate>,
+    distances: Vec<f32>,
+    /// Codes of those that were chosen, to compare others with, in the order in which that was first asked for.
+    queries: Vec<Query>,
+    /// The place in `queries` for each candidate, or [`NONE`].
+    query_of: Vec<u32>,
+    chosen: Vec<Node>,
+}
+
+impl Chooser {
+    /// Chooses neighbours among the candidates.
+    fn choose(&mut self, linker: &Linker<'_>, limit: usize, chosen: &mut Vec<Node>) {
+        let Self { candidates, distances, queries, query_of, .. } = self;
+        distances.clear();
+        distances.extend(candidates.iter().map(|candidate| key_distance(candidate.key)));
+        query_of.clear();
+        query_of.resize(candidates.len(), NONE);
+        let mut prepared = 0;
+        let between = |candidate: usize, other: usize| {
+            if candidates[candidate].settled && candidates[other].settled {
+                return f32::INFINITY; // known to be far enough apart
+            }
+            if query_of[other] == NONE {
+                query_of[other] = prepared as u32;
+                if prepared == queries.len() {
+                    queries.push(Query::default());
+                }
+                linker.prepare_query(&mut queries[prepared], key_id(candidates[other].key));
+                prepared += 1;
+            }
+            linker.distance(&queries[query_of[other] as usize], key_id(candidates[candidate].key))
+        };
+        let places = select_diverse(distances, limit, linker.quantizer.metric(), between);
+        chosen.clear();
+        chosen.extend(places.into_iter().map(|place| key_id(candidates[place].key)));
+    }
+}

@@ -1,0 +1,221 @@
+//! Lists of links that threads read while others change them.
+//!
+//! A list is an array of atomic words: a header and as many ids as there is room for. All ids below the count are those of
+//! nodes of the list's level at any time, so a reader takes no lock: while a list is being rewritten it may see a link twice
+//! or miss one, which a search can bear. A writer takes the list's lock, which is a bit of the header.
+//!
+//! | header bits | |
+//! |---|---|
+//! | 0..=11 | count |
+//! | 12..=23 | how many of the ids, from the first, are *settled*: chosen together, none stands in for another |
+//! | 31 | the lock |
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::Node;
+use crate::code::prefetch;
+
+const COUNT_BITS: u32 = 12;
+const COUNT: u32 = (1 << COUNT_BITS) - 1;
+const LOCK: u32 = 1 << 31;
+
+/// Where the lists of each node are in their arrays.
+#[derive(Default)]
+pub(super) struct Shape {
+    m: usize,
+    /// For each node, the number of upper lists of all nodes before.
+    upper: Vec<u32>,
+}
+
+impl Shape {
+    pub fn new(m: usize, levels: &[u8]) -> Self {
+        let upper = levels.iter().scan(0, |lists, level| {
+            let before = *lists;
+            *lists += u32::from(*level);
+            Some(before)
+        });
+        Self { m, upper: upper.collect() }
+    }
+
+    /// Bytes of a node's lists and of its place here, at most and on average.
+    pub fn node_bytes(m: usize) -> usize {
+        // a node has 1/m + 1/m² + ... = 1/(m - 1) upper lists
+        let upper = (4 * Self::upper_stride(m)).div_ceil(m - 1);
+        4 + 4 * Self::base_stride(m) + upper
+    }
+
+    /// Links of level 0 that a list ends up with, at most.
+    pub fn base_limit(&self) -> usize {
+        2 * self.m
+    }
+
+    pub fn upper_limit(&self) -> usize {
+        self.m
+    }
+
+    fn base_stride(m: usize) -> usize {
+        1 + 3 * m
+    }
+
+    fn upper_stride(m: usize) -> usize {
+        1 + m
+    }
+
+    fn base(&self, node: Node) -> usize {
+        node as usize * Self::base_stride(self.m)
+    }
+
+    /// Where a node's list of level 0 is once the slack is gone.
+    pub fn final_base(&self, node: Node) -> usize {
+        node as usize * (1 + self.base_limit())
+    }
+
+    /// Where a node's list of a level above 0 is.
+    pub fn upper(&self, node: Node, level: usize) -> usize {
+        (self.upper[node as usize] as usize + level - 1) * Self::upper_stride(self.m)
+    }
+}
+
+/// The lists of all nodes while the graph is built.
+pub(super) struct Lists<'a> {
+    shape: &'a Shape,
+    base: Vec<AtomicU32>,
+    upper: Vec<AtomicU32>,
+}
+
+impl<'a> Lists<'a> {
+    /// Empty lists.
+    pub fn new(shape: &'a Shape, levels: &[u8]) -> Self {
+        let words = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
+        let upper_lists: usize = levels.iter().map(|level| *level as usize).sum();
+        Self {
+            shape,
+            base: words(levels.len() * Shape::base_stride(shape.m)),
+            upper: words(upper_lists * Shape::upper_stride(shape.m)),
+        }
+    }
+
+    /// A node's list of a level that it is on.
+    #[inline]
+    pub fn of(&self, node: Node, level: usize) -> List<'_> {
+        let words = match level {
+            0 => &self.base[self.shape.base(node)..][..Shape::base_stride(self.shape.m)],
+            _ => &self.upper[self.shape.upper(node, level)..][..Shape::upper_stride(self.shape.m)],
+        };
+        List { words }
+    }
+
+    /// Plain words of base and upper lists, those of the base moved together to their final length. The headers have counts
+    /// only.
+    pub fn finish(self) -> (Vec<u32>, Vec<u32>) {
+        // the arrays stay where they are, and the end of the base is given back
+        let plain = |words: Vec<AtomicU32>| words.into_iter().map(AtomicU32::into_inner).collect::<Vec<u32>>();
+        let (mut base, mut upper) = (plain(self.base), plain(self.upper));
+        let (from, to) = (Shape::base_stride(self.shape.m), 1 + self.shape.base_limit());
+        let nodes = base.len() / from;
+        for node in 0..nodes {
+            base.copy_within(node * from..node * from + to, node * to);
+            base[node * to] &= COUNT;
+        }
+        base.truncate(nodes * to);
+        base.shrink_to_fit();
+        for header in upper.iter_mut().step_by(Shape::upper_stride(self.shape.m)) {
+            *header &= COUNT;
+        }
+        (base, upper)
+    }
+}
+
+/// A list of links.
+#[derive(Clone, Copy)]
+pub(super) struct List<'a> {
+    words: &'a [AtomicU32],
+}
+
+impl<'a> List<'a> {
+    /// The links.
+    #[inline]
+    pub fn ids(self) -> impl Iterator<Item = Node> + 'a {
+        // ordered after what was written before the header was
+        let count = self.words[0].load(Ordering::Acquire) & COUNT;
+        self.words[1..=count as usize].iter().map(|id| id.load(Ordering::Relaxed))
+    }
+
+    /// Asks for the list to be brought near.
+    #[inline]
+    pub fn prefetch(self) {
+        prefetch(self.words.as_ptr().cast(), size_of_val(self.words));
+    }
+
+    /// Waits until no other thread changes the list.
+    pub fn lock(self) -> Locked<'a> {
+        const SPINS: u32 = 100;
+        let header = &self.words[0];
+        let mut spins = 0;
+        loop {
+            let old = header.load(Ordering::Relaxed);
+            if old & LOCK == 0
+                && header.compare_exchange_weak(old, old | LOCK, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                return Locked { list: self, header: old };
+            }
+            spins += 1;
+            if spins < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+    }
+}
+
+/// A list that only this thread may change.
+pub(super) struct Locked<'a> {
+    list: List<'a>,
+    /// The header without the lock.
+    header: u32,
+}
+
+impl Locked<'_> {
+    pub fn count(&self) -> usize {
+        (self.header & COUNT) as usize
+    }
+
+    /// How many of the links are settled.
+    pub fn settled(&self) -> usize {
+        (self.header >> COUNT_BITS & COUNT) as usize
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.count() + 1 == self.list.words.len()
+    }
+
+    pub fn get(&self, place: usize) -> Node {
+        self.list.words[1 + place].load(Ordering::Relaxed)
+    }
+
+    /// Changes one link.
+    pub fn set(&mut self, place: usize, id: Node) {
+        self.list.words[1 + place].store(id, Ordering::Relaxed);
+        let settled = self.settled().min(place);
+        self.header = self.header & COUNT | (settled as u32) << COUNT_BITS;
+    }
+
+    /// Adds a link at the end; there must be room.
+    pub fn push(&mut self, id: Node) {
+        self.list.words[1 + self.count()].store(id, Ordering::Relaxed);
+        self.header += 1;
+    }
+
+    /// Puts other links in the place of all, which are settled then.
+    pub fn replace(&mut self, ids: impl Iterator<Item = Node>) {
+        let mut count = 0;
+        for (word, id) in self.list.words[1..].iter().zip(ids) {
+            word.store(id, Ordering::Relaxed);
+            count += 1;
+        }
+        self.header = count | count << COUNT_BITS;
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.list.words[0].store(self.header, Ordering::Release);
+    }
+}

@@ -1,0 +1,67 @@
+//! Linking in what no path leads to.
+//!
+//! A node whose neighbours all have better links than the one to it cannot be found. That is rare, but a row that is never
+//! found is an error for whoever looks for it. So each level is walked from the entry point, and what was not reached gets
+//! a link from the nearest node that was.
+
+use super::{
+    NONE, Node,
+    insert::{Linker, Scratch},
+    threads::Stop,
+};
+use crate::visited::Visited;
+
+/// Makes all nodes of a level reachable from the entry point. For one thread alone.
+pub(super) fn connect(linker: &Linker<'_>, scratch: &mut Scratch, level: usize, duplicate_of: &[Node], stop: &Stop) {
+    let Some((entry, _)) = linker.entry() else { return };
+    let mut reached = Visited::new();
+    reached.reserve(linker.nodes());
+    walk(linker, level, entry, &mut reached);
+    for node in 0..linker.nodes() as Node {
+        if linker.level(node) >= level && duplicate_of[node as usize] == NONE && !reached.contains(node) {
+            link_in(linker, scratch, level, entry, node);
+            walk(linker, level, node, &mut reached);
+        }
+        if stop.is_wanted() {
+            return;
+        }
+    }
+}
+
+/// Marks what can be reached from a node.
+fn walk(linker: &Linker<'_>, level: usize, from: Node, reached: &mut Visited) {
+    reached.insert(from);
+    let mut todo = vec![from];
+    while let Some(node) = todo.pop() {
+        todo.extend(linker.list(node, level).ids().filter(|id| reached.insert(*id)));
+    }
+}
+
+/// Adds a link to a node that cannot be reached.
+fn link_in(linker: &Linker<'_>, scratch: &mut Scratch, level: usize, entry: Node, node: Node) {
+    linker.prepare(scratch, node);
+    linker.begin_at(scratch, entry);
+    // all that is found can be reached
+    linker.search(scratch, node, level, linker.ef());
+    let limit = linker.limit(level);
+    let found = || scratch.pool.as_slice().iter().map(|key| crate::pool::key_id(*key));
+    let with_room = found().find(|other| linker.list(*other, level).ids().count() < limit);
+    if let Some(other) = with_room {
+        linker.list(other, level).lock().push(node);
+    } else if let Some(nearest) = found().next() {
+        // It goes between the nearest and the last of its neighbours. What only its own last link led to was not reached
+        // either, so nothing is lost.
+        let mut list = linker.list(nearest, level).lock();
+        let last = list.count() - 1;
+        let other = list.get(last);
+        list.set(last, node);
+        drop(list);
+        let mut list = linker.list(node, level).lock();
+        let known = (0..list.count()).any(|place| list.get(place) == other);
+        if !known && list.count() < limit {
+            list.push(other);
+        } else if !known {
+            list.set(limit - 1, other);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Figures of a whole index.
+
+use rag_pages::ReadPages;
+
+use super::{
+    Damage, Index,
+    layout::{Kind, NONE, Special, State},
+    meta::Meta,
+};
+
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub struct Info {
+    /// Heap rows.
+    pub vectors: u64,
+    /// Slots of the base level that have rows.
+    pub nodes: u64,
+    pub tombstones: u64,
+    pub free_slots: u64,
+    pub levels: u32,
+    /// Mean number of links of a node of the base level.
+    pub average_degree: f64,
+    pub slots_per_page: u32,
+    pub code_dimensions: u32,
+    /// Whether codes are of differences to the data's mean, as they are unless the table was empty at the build.
+    pub centred: bool,
+}
+
+/// Reads the whole index.
+///
+/// # Errors
+/// A page is damaged.
+pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, Damage> {
+    let Some(body) = index.body() else { return Ok(Info::default()) };
+    let meta = Meta::read(store)?;
+    let geometry = body.base();
+    let mut info = Info {
+        levels: if meta.entry == NONE { 0 } else { meta.top_level + 1 },
+        slots_per_page: geometry.slots as u32,
+        code_dimensions: meta.code_dimensions,
+        centred: meta.centroid != NONE,
+        ..Info::default()
+    };
+    let mut links = 0;
+    for block in 1..store.block_count() {
+        store.check_interrupts();
+        store.read(block, |page| {
+            let special = Special::read(page, block)?;
+            if special.kind != Kind::Slots || special.level != 0 {
+                return Ok(());
+            }
+            for slot in geometry.open(page, block)?.slots() {
+                let (_, slot) = slot?;
+                match slot.state()? {
+                    State::Free => info.free_slots += 1,
+                    State::Tombstone => info.tombstones += 1,
+                    State::Overflow => info.vectors += slot.rows()?.len() as u64,
+                    State::Node => {
+                        info.nodes += 1;
+                        info.vectors += u64::from(!slot.has_overflow());
+                        links += slot.links()?.len() as u64;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+    }
+    info.average_degree = if info.nodes == 0 { 0.0 } else { links as f64 / info.nodes as f64 };
+    Ok(info)
+}

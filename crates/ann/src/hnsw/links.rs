@@ -1,0 +1,225 @@
+//! Choosing a node's neighbours, and linking back to a new one.
+
+use rag_pages::{ReadPages, WritePages};
+
+use super::{
+    Damage,
+    allocate::change,
+    index::Body,
+    layout::{State, max_links},
+    walk::read_slot,
+};
+use crate::{
+    code::{Factors, Query},
+    select::select_diverse,
+};
+
+/// Buffers for choosing.
+#[derive(Default)]
+pub(super) struct Links {
+    /// Codes of the candidates, one after another.
+    codes: Vec<u8>,
+    factors: Vec<Factors>,
+    /// Candidates that are nodes.
+    candidates: Vec<(f32, u32)>,
+    /// The chosen ones' codes, prepared for comparison.
+    chosen: Vec<Query>,
+    node: Query,
+    node_code: Vec<u8>,
+}
+
+impl Links {
+    /// The candidates that a node should link to, at most `limit`: each nearer to it than to any of those before.
+    /// `found` are nodes of the level with their distances to it, nearest first.
+    pub fn choose<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        found: &[(f32, u32)],
+        limit: usize,
+    ) -> Result<Vec<(f32, u32)>, Damage> {
+        self.load(body, store, level, found.iter().copied())?;
+        Ok(self.choose_loaded(body, limit))
+    }
+
+    /// Reads the codes of those that are nodes.
+    fn load<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        found: impl Iterator<Item = (f32, u32)>,
+    ) -> Result<(), Damage> {
+        let geometry = body.level(level);
+        let blocks = store.block_count();
+        self.codes.clear();
+        self.factors.clear();
+        self.candidates.clear();
+        let (codes, factors, candidates) = (&mut self.codes, &mut self.factors, &mut self.candidates);
+        for (distance, id) in found {
+            let block = geometry.block(id);
+            if block >= blocks {
+                return Err(Damage::new(block, "a link leads to it, but it is beyond the end"));
+            }
+            read_slot(store, geometry, block, id, |slot| {
+                if slot.state()? == State::Node {
+                    codes.extend_from_slice(slot.code);
+                    factors.push(slot.factors());
+                    candidates.push((distance, id));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Chooses among what was loaded, which is in order of distance.
+    fn choose_loaded(&mut self, body: &Body, limit: usize) -> Vec<(f32, u32)> {
+        let bytes = body.quantizer.code_bytes();
+        let code = |i: usize| &self.codes[i * bytes..(i + 1) * bytes];
+        let distances: Vec<f32> = self.candidates.iter().map(|(distance, _)| *distance).collect();
+        let (chosen, factors) = (&mut self.chosen, &self.factors);
+        let mut places = vec![None; distances.len()];
+        let mut prepared = 0;
+        let between = |candidate: usize, selected: usize| {
+            // each of the selected is prepared once, when it is first compared with
+            let place = *places[selected].get_or_insert_with(|| {
+                if chosen.len() == prepared {
+                    chosen.push(Query::default());
+                }
+                body.quantizer.prepare_from_code(code(selected), factors[selected], &mut chosen[prepared]);
+                prepared += 1;
+                prepared - 1
+            });
+            chosen[place].distance(code(candidate), factors[candidate])
+        };
+        select_diverse(&distances, limit, body.quantizer.metric(), between)
+            .into_iter()
+            .map(|i| self.candidates[i])
+            .collect()
+    }
+
+    /// Puts a link to `new` (with its distance) into a node's list, if it belongs there or there is room; `must`: in any
+    /// case. A node that died meanwhile gets none.
+    pub fn link_back<S: WritePages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        node: u32,
+        new: u32,
+        must: bool,
+    ) -> Result<(), Damage> {
+        const ATTEMPTS: usize = 10;
+        let geometry = body.level(level);
+        let (block, slot) = (geometry.block(node), geometry.slot(node));
+        let limit = max_links(level, body.m);
+        for _ in 0..ATTEMPTS {
+            let Some(old) = self.read_node(body, store, level, node)? else { return Ok(()) };
+            if old.contains(&new) {
+                return Ok(());
+            }
+            let links = if old.len() < limit {
+                let mut links = old.clone();
+                links.push(new);
+                links
+            } else {
+                let links = self.pruned(body, store, level, &old, new, limit, must)?;
+                if !links.contains(&new) {
+                    return Ok(()); // it is nearer to others in the list than to the node
+                }
+                links
+            };
+            let done = change(store, geometry, block, |slots| {
+                let now = slots.slot(slot)?;
+                if now.state()? != State::Node || !now.links()?.eq(old.iter().copied()) {
+                    return Ok(None);
+                }
+                slots.set_links(slot, &links);
+                Ok(Some(()))
+            })?;
+            if done.is_some() {
+                return Ok(());
+            }
+        }
+        Ok(()) // others change this list all the time; the node has links enough elsewhere
+    }
+
+    /// The links of a node; its code is prepared in `self.node`. `None` where it is no longer one.
+    pub fn read_node<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        node: u32,
+    ) -> Result<Option<Vec<u32>>, Damage> {
+        let geometry = body.level(level);
+        let code = &mut self.node_code;
+        let read = read_slot(store, geometry, geometry.block(node), node, |slot| {
+            if slot.state()? != State::Node {
+                return Ok(None);
+            }
+            code.clear();
+            code.extend_from_slice(slot.code);
+            Ok(Some((slot.factors(), slot.links()?.collect())))
+        })?;
+        let Some((factors, links)) = read else { return Ok(None) };
+        body.quantizer.prepare_from_code(&self.node_code, factors, &mut self.node);
+        Ok(Some(links))
+    }
+
+    /// Chooses the links of the node that [`read_node`](Self::read_node) read, among `candidates`; in order of their ids, so
+    /// that those on a page follow each other.
+    pub fn choose_for_node<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        candidates: &[u32],
+        limit: usize,
+    ) -> Result<Vec<(f32, u32)>, Damage> {
+        self.load(body, store, level, candidates.iter().map(|id| (0.0, *id)))?;
+        self.sort_loaded(body);
+        Ok(self.choose_loaded(body, limit))
+    }
+
+    /// Measures the distances of what was loaded to the node, and sorts by them.
+    fn sort_loaded(&mut self, body: &Body) {
+        let bytes = body.quantizer.code_bytes();
+        let mut order: Vec<(f32, usize)> = (0..self.candidates.len())
+            .map(|i| (self.node.distance(&self.codes[i * bytes..(i + 1) * bytes], self.factors[i]), i))
+            .collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut codes = Vec::with_capacity(self.codes.len());
+        for (_, i) in &order {
+            codes.extend_from_slice(&self.codes[i * bytes..(i + 1) * bytes]);
+        }
+        self.codes = codes;
+        self.factors = order.iter().map(|(_, i)| self.factors[*i]).collect();
+        self.candidates = order.iter().map(|(distance, i)| (*distance, self.candidates[*i].1)).collect();
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn pruned<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        old: &[u32],
+        new: u32,
+        limit: usize,
+        must: bool,
+    ) -> Result<Vec<u32>, Damage> {
+        let candidates: Vec<u32> = old.iter().copied().chain([new]).collect();
+        let chosen = self.choose_for_node(body, store, level, &candidates, limit)?;
+        let mut links: Vec<u32> = chosen.into_iter().map(|(_, id)| id).collect();
+        if must && !links.contains(&new) {
+            // in the place of the farthest
+            links.truncate(limit - 1);
+            links.push(new);
+        }
+        links.sort_unstable();
+        Ok(links)
+    }
+}

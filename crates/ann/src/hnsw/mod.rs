@@ -1,0 +1,78 @@
+//! The index on pages: a hierarchical navigable small world graph (HNSW, Malkov and Yashunin 2018) whose nodes are 4-bit
+//! codes with their links beside them in fixed slots.
+//!
+//! `src/index/hnsw/README.md` tells the structure, the picture of a page, the protocols of insert, search and vacuum, and
+//! what may go wrong. Here: [`layout`] slots on a page, [`meta`] the first page, [`place`] writes a graph that was built in
+//! memory, [`index`] what stays the same as long as the file lives, [`walk`] the search of one level, [`scan`] a query's
+//! way through all of them, [`insert`], [`vacuum`], and [`check`] and [`info`], which look at everything.
+
+mod allocate;
+mod check;
+mod index;
+mod info;
+mod insert;
+mod layout;
+mod links;
+mod meta;
+mod overflow;
+mod place;
+mod reach;
+mod scan;
+mod vacuum;
+mod walk;
+
+use crate::code::Metric;
+
+pub use check::{Problem, check};
+pub use index::{Index, create, quantizer};
+pub use info::{Info, info};
+pub use insert::{Inserter, random_level};
+pub use place::place;
+pub use scan::{Scan, ScanLimits};
+pub use vacuum::{Removal, remove, repair};
+
+/// Most dimensions of an indexed vector.
+pub const MAX_DIMENSIONS: usize = 16_000;
+/// Levels that a graph can have.
+pub const MAX_LEVELS: usize = 16;
+
+/// A page says what cannot be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    pub block: u32,
+    pub problem: String,
+}
+
+impl Damage {
+    fn new(block: u32, problem: impl Into<String>) -> Self {
+        Self { block, problem: problem.into() }
+    }
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "block {}: {}", self.block, self.problem)
+    }
+}
+
+impl std::error::Error for Damage {}
+
+/// Where a heap row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tid {
+    pub block: u32,
+    /// 1..
+    pub offset: u16,
+}
+
+/// What an index is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Description {
+    pub metric: Metric,
+    /// Links of a node above the base, where there are twice as many: 2..=100.
+    pub m: u16,
+    /// Candidates that are kept while a new node's neighbours are looked for.
+    pub ef_construction: u16,
+    /// Where the rotation of codes comes from; random, so that it tells one index from another, too.
+    pub seed: u64,
+}

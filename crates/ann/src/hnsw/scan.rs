@@ -1,0 +1,275 @@
+//! A query's way through the index: candidates in order of estimated distance, as many as are asked for.
+//!
+//! 1. **Beam.** The usual search with a pool of `ef` candidates answers the first requests.
+//! 2. **Outwards.** Who wants more gets it by expanding further nodes, best first, always [`LOOKAHEAD`] times as many as
+//!    were asked for, but `ef` at least: so later candidates are as reliable as the first.
+//! 3. **Sweep.** Once the walk has met a good part of the index, reading all codes in sequence is cheaper, and it is
+//!    complete: a node that no link leads to is found, too. So a scan that is asked often enough returns everything.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use rag_pages::ReadPages;
+
+use super::{
+    Damage, Index, Tid,
+    index::Body,
+    layout::{Kind, Special, State},
+    overflow,
+    walk::{Start, Walk},
+};
+use crate::{
+    code::Query,
+    pool::{is_expanded, key, key_distance, key_id},
+    visited::Visited,
+};
+
+/// Nodes expanded for each candidate that is asked for. More are more reliable and cost more.
+const LOOKAHEAD: f64 = 1.5;
+/// A distance estimated along links costs so many times what it costs in a sweep: pages come in random order.
+const SWEEP_ADVANTAGE: u64 = 6;
+
+#[derive(Debug, Clone, Copy)]
+pub struct ScanLimits {
+    /// Candidates that the first search keeps, at least 1.
+    pub ef: usize,
+    /// Whether to go on when those are used up.
+    pub iterative: bool,
+    /// Nodes that may be visited before it stops going on; 0: no limit.
+    pub max_tuples: u64,
+    /// Candidates that a sweep keeps in memory, 8 bytes each; it is repeated for what comes after them.
+    pub max_keys: usize,
+}
+
+/// A scan; its buffers serve one after another.
+#[derive(Default)]
+pub struct Scan {
+    walk: Walk,
+    query: Query,
+    limits: Option<ScanLimits>,
+    phase: Phase,
+    /// Keys that the beam's pool had no room for.
+    left_out: Vec<u64>,
+    /// Nodes met and not expanded, nearest first.
+    frontier: BinaryHeap<Reverse<u64>>,
+    /// Nodes expanded and not returned, nearest first.
+    ready: BinaryHeap<Reverse<u64>>,
+    expanded: u64,
+    /// Base slots whose rows were returned.
+    returned: Vec<u32>,
+    tids: Vec<Tid>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Phase {
+    /// How many of the pool were returned.
+    Beam(usize),
+    Outwards,
+    /// The last key that the sweep before kept, if it could not keep all.
+    Sweep(Option<u64>),
+    #[default]
+    Done,
+}
+
+impl Scan {
+    /// Begins the search for what is near `query`, a vector of the index's dimensions.
+    ///
+    /// # Errors
+    /// A page is damaged.
+    pub fn begin(
+        &mut self,
+        index: &Index,
+        store: &impl ReadPages,
+        query: &[f32],
+        limits: ScanLimits,
+    ) -> Result<(), Damage> {
+        self.phase = Phase::Done;
+        self.limits = Some(limits);
+        self.left_out.clear();
+        self.frontier.clear();
+        self.ready.clear();
+        self.returned.clear();
+        self.expanded = 0;
+        let Some(body) = index.body() else { return Ok(()) };
+        body.quantizer.prepare(query, &mut self.query);
+        self.walk.begin(store);
+        match self.walk.descend(body, store, &self.query)? {
+            Start::Empty => {}
+            Start::Blocked => self.sweep(body, store, None)?,
+            Start::At(entry) => {
+                let left_out = &mut self.left_out;
+                let keep = |key| {
+                    if limits.iterative {
+                        left_out.push(key);
+                    }
+                };
+                self.walk.beam(store, body.base(), &self.query, &[entry], limits.ef.max(1), keep)?;
+                self.phase = Phase::Beam(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next candidate's estimated distance; its heap rows are in [`tids`](Self::tids). `None`: that was all.
+    ///
+    /// # Errors
+    /// A page is damaged.
+    pub fn next(&mut self, index: &Index, store: &impl ReadPages) -> Result<Option<f32>, Damage> {
+        let Some(body) = index.body() else { return Ok(None) };
+        loop {
+            let Some(key) = self.next_key(body, store)? else { return Ok(None) };
+            self.tids.clear();
+            let (geometry, tids) = (body.base(), &mut self.tids);
+            let first = self.walk.read_slot(store, geometry, key_id(key), |slot| {
+                match (slot.state()?, slot.has_overflow()) {
+                    (State::Node, false) => tids.push(slot.tid()),
+                    (State::Node, true) => return Ok(Some(slot.down())),
+                    _ => {} // its rows are gone
+                }
+                Ok(None)
+            })?;
+            if let Some(first) = first {
+                overflow::rows(store, geometry, first, &mut self.tids)?;
+            }
+            if !self.tids.is_empty() {
+                self.returned.push(key_id(key));
+                return Ok(Some(key_distance(key)));
+            }
+        }
+    }
+
+    /// Heap rows of the candidate that was returned last: one, or all that have this vector.
+    pub fn tids(&self) -> &[Tid] {
+        &self.tids
+    }
+
+    /// Nodes whose distance was estimated so far.
+    pub fn visited(&self) -> u64 {
+        self.walk.scored
+    }
+
+    fn next_key<S: ReadPages>(&mut self, body: &Body, store: &S) -> Result<Option<u64>, Damage> {
+        let Some(limits) = self.limits else { return Ok(None) };
+        loop {
+            match self.phase {
+                Phase::Done => return Ok(None),
+                Phase::Beam(at) => {
+                    let pool = self.walk.pool.as_slice();
+                    let reliable = !limits.iterative || self.wanted() <= pool.len() as u64;
+                    if reliable && at < pool.len() {
+                        self.phase = Phase::Beam(at + 1);
+                        return Ok(Some(pool[at]));
+                    }
+                    if !limits.iterative {
+                        self.phase = Phase::Done;
+                        continue;
+                    }
+                    self.go_outwards(at);
+                }
+                Phase::Outwards => {
+                    let exhausted = self.frontier.is_empty();
+                    let limited = limits.max_tuples > 0 && self.walk.scored >= limits.max_tuples;
+                    if !limited && (exhausted || self.sweep_is_cheaper(body)) {
+                        self.sweep(body, store, None)?;
+                        continue;
+                    }
+                    let nearest_is_ready = match (self.ready.peek(), self.frontier.peek()) {
+                        (Some(Reverse(ready)), Some(Reverse(frontier))) => ready < frontier,
+                        (ready, _) => ready.is_some(),
+                    };
+                    if limited || (nearest_is_ready && self.expanded >= self.wanted()) {
+                        match self.ready.pop() {
+                            Some(Reverse(key)) => return Ok(Some(key)),
+                            None => self.phase = Phase::Done,
+                        }
+                        continue;
+                    }
+                    if let Some(Reverse(key)) = self.frontier.pop() {
+                        let frontier = &mut self.frontier;
+                        let found = |key| frontier.push(Reverse(key));
+                        self.walk.expand(store, body.base(), &self.query, key_id(key), found)?;
+                        self.expanded += 1;
+                        self.ready.push(Reverse(key));
+                    }
+                }
+                Phase::Sweep(kept) => match (self.ready.pop(), kept) {
+                    (Some(Reverse(key)), _) => return Ok(Some(key)),
+                    (None, Some(last)) => self.sweep(body, store, Some(last))?,
+                    (None, None) => self.phase = Phase::Done,
+                },
+            }
+        }
+    }
+
+    /// Nodes that must be expanded before the next candidate is returned.
+    fn wanted(&self) -> u64 {
+        ((self.returned.len() + 1) as f64 * LOOKAHEAD) as u64
+    }
+
+    /// Turns what the beam found, of which `at` were returned, into the state of the walk that goes on from there.
+    fn go_outwards(&mut self, at: usize) {
+        let pool = self.walk.pool.as_slice();
+        self.expanded = pool.len() as u64;
+        self.ready = pool[at..].iter().copied().map(Reverse).collect();
+        let (expanded, not_expanded): (Vec<u64>, Vec<u64>) = self.left_out.drain(..).partition(|key| is_expanded(*key));
+        self.expanded += expanded.len() as u64;
+        self.ready.extend(expanded.into_iter().map(Reverse));
+        self.frontier = not_expanded.into_iter().map(Reverse).collect();
+        self.phase = Phase::Outwards;
+    }
+
+    fn sweep_is_cheaper(&self, body: &Body) -> bool {
+        self.walk.scored * SWEEP_ADVANTAGE > u64::from(self.walk.blocks()) * body.base().slots as u64
+    }
+
+    /// Reads all codes and makes those ready that were not returned yet, or as many of the nearest as there is room for.
+    /// `after`: the last key of the sweep before.
+    fn sweep<S: ReadPages>(&mut self, body: &Body, store: &S, after: Option<u64>) -> Result<(), Damage> {
+        let room = self.limits.map_or(0, |limits| limits.max_keys).max(1024);
+        let geometry = body.base();
+        let mut returned = Visited::new();
+        for &id in &self.returned {
+            returned.insert(id);
+        }
+        self.frontier.clear();
+        self.ready.clear();
+        let mut keys: Vec<u64> = vec![];
+        let mut complete = true;
+        let mut cut = |keys: &mut Vec<u64>| {
+            keys.select_nth_unstable(room);
+            keys.truncate(room);
+            complete = false;
+        };
+        for block in 1..store.block_count() {
+            store.check_interrupts();
+            store.read(block, |page| {
+                let special = Special::read(page, block)?;
+                if special.kind != Kind::Slots || special.level != 0 {
+                    return Ok(());
+                }
+                for slot in geometry.open(page, block)?.slots() {
+                    let (i, slot) = slot?;
+                    let id = geometry.id(block, i);
+                    if slot.state()? != State::Node || returned.contains(id) {
+                        continue;
+                    }
+                    self.walk.scored += 1;
+                    let key = key(self.query.distance(slot.code, slot.factors()), id);
+                    if after.is_none_or(|last| key > last) {
+                        keys.push(key);
+                    }
+                }
+                Ok(())
+            })?;
+            if keys.len() > 2 * room {
+                cut(&mut keys);
+            }
+        }
+        if keys.len() > room {
+            cut(&mut keys);
+        }
+        let last = keys.iter().copied().max().filter(|_| !complete);
+        self.phase = Phase::Sweep(last);
+        self.ready = keys.into_iter().map(Reverse).collect();
+        Ok(())
+    }
+}

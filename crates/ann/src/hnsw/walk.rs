@@ -1,0 +1,263 @@
+//! The search of one level: a best-first walk along links that keeps the best `ef` nodes it has met.
+
+use rag_pages::{Block, ReadPages};
+
+use super::{
+    Damage, MAX_LEVELS,
+    index::Body,
+    layout::{Geometry, NONE, RECORD_HEAD, Slot, State},
+    meta::Meta,
+};
+use crate::{
+    code::Query,
+    pool::{Pool, key, key_id},
+    visited::Visited,
+};
+
+/// Expansions between two looks at whether the statement was cancelled.
+const INTERRUPT_PERIOD: u64 = 64;
+
+/// The state of a walk; its buffers serve one after another.
+#[derive(Default)]
+pub(super) struct Walk {
+    pub pool: Pool,
+    visited: Visited,
+    /// Neighbours of the node under expansion that were not met before.
+    fresh: Vec<u32>,
+    /// Pages that the index is known to have.
+    blocks: Block,
+    /// Distances estimated since [`begin`](Self::begin).
+    pub scored: u64,
+    expanded: u64,
+}
+
+/// Where a search of the base level begins.
+pub(super) enum Start {
+    /// There is no node.
+    Empty,
+    /// The key of a node.
+    At(u64),
+    /// Every way down was blocked by a slot that was freed meanwhile.
+    Blocked,
+}
+
+impl Walk {
+    pub fn begin(&mut self, store: &impl ReadPages) {
+        self.blocks = store.block_count();
+        self.scored = 0;
+        self.expanded = 0;
+    }
+
+    pub fn blocks(&self) -> Block {
+        self.blocks
+    }
+
+    /// Goes down from the entry point to the base level, greedily.
+    pub fn descend<S: ReadPages>(&mut self, body: &Body, store: &S, query: &Query) -> Result<Start, Damage> {
+        const ATTEMPTS: usize = 5;
+        for _ in 0..ATTEMPTS {
+            let meta = Meta::read(store)?;
+            if meta.entry == NONE {
+                return Ok(Start::Empty);
+            }
+            if let Some(start) = self.descend_to(body, store, query, &meta, 0)? {
+                return Ok(Start::At(start));
+            }
+        }
+        Ok(Start::Blocked)
+    }
+
+    /// The key of a node of level `to`, near the query; `None` where a slot on the way was freed meanwhile.
+    pub fn descend_to<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        query: &Query,
+        meta: &Meta,
+        to: usize,
+    ) -> Result<Option<u64>, Damage> {
+        let mut level = (meta.top_level as usize).min(MAX_LEVELS - 1);
+        let mut id = meta.entry;
+        loop {
+            let geometry = body.level(level);
+            let Some(entry) = self.score_one(store, geometry, query, id)? else { return Ok(None) };
+            if level == to {
+                return Ok(Some(entry));
+            }
+            self.beam(store, geometry, query, &[entry], 1, |_| ())?;
+            let best = self.pool.as_slice().first().map_or(id, |best| key_id(*best));
+            let down = self.read_slot(store, geometry, best, |slot| Ok((slot.state()?, slot.down())))?;
+            match down {
+                (State::Node | State::Tombstone, down) => id = down,
+                _ => return Ok(None),
+            }
+            level -= 1;
+        }
+    }
+
+    /// Searches a level from `entries` (keys); leaves the best `ef` in the pool, best first. `left_out` gets every key
+    /// that the pool had no room for.
+    pub fn beam<S: ReadPages>(
+        &mut self,
+        store: &S,
+        geometry: &Geometry,
+        query: &Query,
+        entries: &[u64],
+        ef: usize,
+        mut left_out: impl FnMut(u64),
+    ) -> Result<(), Damage> {
+        self.visited.clear();
+        self.pool.reset(ef);
+        for &entry in entries {
+            if self.visited.insert(key_id(entry))
+                && let Some(out) = self.pool.insert(entry)
+            {
+                left_out(out);
+            }
+        }
+        while let Some(best) = self.pool.next_unexpanded() {
+            self.gather(store, geometry, key_id(best))?;
+            let pool = &mut self.pool;
+            let fresh = &self.fresh;
+            self.scored += fresh.len() as u64;
+            score(store, geometry, query, fresh, |key| {
+                if let Some(out) = pool.insert(key) {
+                    left_out(out);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Gives the keys of a node's neighbours that were not met before.
+    pub fn expand<S: ReadPages>(
+        &mut self,
+        store: &S,
+        geometry: &Geometry,
+        query: &Query,
+        id: u32,
+        found: impl FnMut(u64),
+    ) -> Result<(), Damage> {
+        self.gather(store, geometry, id)?;
+        self.scored += self.fresh.len() as u64;
+        score(store, geometry, query, &self.fresh, found)
+    }
+
+    /// Collects the links of a node that were not met before.
+    fn gather<S: ReadPages>(&mut self, store: &S, geometry: &Geometry, id: u32) -> Result<(), Damage> {
+        self.expanded += 1;
+        if self.expanded.is_multiple_of(INTERRUPT_PERIOD) {
+            store.check_interrupts();
+        }
+        let block = self.block(store, geometry, id)?;
+        loop {
+            let limit = geometry.ids(self.blocks);
+            let (fresh, visited) = (&mut self.fresh, &mut self.visited);
+            fresh.clear();
+            let beyond = store.read(block, |page| {
+                let slot = geometry.open(page, block)?.slot(geometry.slot(id))?;
+                if !matches!(slot.state()?, State::Node | State::Tombstone) {
+                    return Ok(None);
+                }
+                for link in slot.links()? {
+                    if u64::from(link) >= limit {
+                        return Ok(Some(link));
+                    }
+                    if visited.insert(link) {
+                        fresh.push(link);
+                    }
+                }
+                Ok(None)
+            })?;
+            let Some(link) = beyond else { return Ok(()) };
+            // a page that is newer than this walk, or no page at all
+            for &id in &self.fresh {
+                self.visited.remove(id);
+            }
+            self.blocks = store.block_count();
+            if u64::from(link) >= geometry.ids(self.blocks) {
+                return Err(Damage::new(block, format!("a link leads to {link}, which is beyond the end")));
+            }
+        }
+    }
+
+    /// The key of a slot that was not reached by a link; `None` where it holds no node.
+    fn score_one<S: ReadPages>(
+        &mut self,
+        store: &S,
+        geometry: &Geometry,
+        query: &Query,
+        id: u32,
+    ) -> Result<Option<u64>, Damage> {
+        self.block(store, geometry, id)?;
+        self.scored += 1;
+        let mut found = None;
+        score(store, geometry, query, &[id], |key| found = Some(key))?;
+        Ok(found)
+    }
+
+    /// Reads one slot.
+    pub fn read_slot<S: ReadPages, R>(
+        &mut self,
+        store: &S,
+        geometry: &Geometry,
+        id: u32,
+        f: impl FnOnce(Slot<'_>) -> Result<R, Damage>,
+    ) -> Result<R, Damage> {
+        let block = self.block(store, geometry, id)?;
+        read_slot(store, geometry, block, id, f)
+    }
+
+    /// The page of a slot, which must be there.
+    fn block(&mut self, store: &impl ReadPages, geometry: &Geometry, id: u32) -> Result<Block, Damage> {
+        let block = geometry.block(id);
+        if block >= self.blocks {
+            self.blocks = store.block_count();
+            if block >= self.blocks {
+                return Err(Damage::new(block, "a link leads to it, but it is beyond the end"));
+            }
+        }
+        Ok(block)
+    }
+}
+
+/// Reads one slot of a page that is there.
+pub(super) fn read_slot<S: ReadPages, R>(
+    store: &S,
+    geometry: &Geometry,
+    block: Block,
+    id: u32,
+    f: impl FnOnce(Slot<'_>) -> Result<R, Damage>,
+) -> Result<R, Damage> {
+    store.read(block, |page| f(geometry.open(page, block)?.slot(geometry.slot(id))?))
+}
+
+/// Estimates the distances of some slots whose pages are there, one page lock for neighbours on a page; slots that hold no
+/// node are left out.
+fn score<S: ReadPages>(
+    store: &S,
+    geometry: &Geometry,
+    query: &Query,
+    ids: &[u32],
+    mut found: impl FnMut(u64),
+) -> Result<(), Damage> {
+    for &id in ids {
+        let (block, slot) = (geometry.block(id), geometry.slot(id));
+        store.prefetch(block, geometry.code_offset(slot), geometry.code_bytes);
+        store.prefetch(block, geometry.record_offset(slot), RECORD_HEAD);
+    }
+    for here in ids.chunk_by(|a, b| geometry.block(*a) == geometry.block(*b)) {
+        let block = geometry.block(here[0]);
+        store.read(block, |page| {
+            let slots = geometry.open(page, block)?;
+            for &id in here {
+                let slot = slots.slot(geometry.slot(id))?;
+                if matches!(slot.state()?, State::Node | State::Tombstone) {
+                    found(key(query.distance(slot.code, slot.factors()), id));
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}

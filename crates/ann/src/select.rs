@@ -1,0 +1,78 @@
+//! Which of the candidates near a node become its neighbours.
+
+use crate::code::Metric;
+
+/// How much nearer to a chosen neighbour than to the node a candidate must be to be left out: more than 1 leaves out fewer
+/// and makes longer lists, with which a search reaches the same recall on fewer nodes (the `alpha` of DiskANN's pruning).
+/// It applies to the squared distance.
+const ALPHA: f32 = 1.1;
+
+/// Chooses diverse neighbours: going from near to far, a candidate is taken unless it is clearly nearer to one taken before
+/// than to the node itself, since then a search comes to it through that one. This keeps links into all directions where
+/// the nearest alone would all lie in one cluster (algorithm 4 of Malkov and Yashunin, without its "keep pruned").
+///
+/// `distances` are those of the candidates to the node, in ascending order; `between(candidate, chosen)` measures two
+/// candidates, given by their places in `distances`, and is called with each one's `chosen` in the order in which they were
+/// taken. Returns the places of at most `limit` candidates, in ascending order.
+///
+/// **Inner product.** Its distances are negative as often as not, and multiplying those by more than 1 would make a
+/// candidate *nearer* to the chosen one. They also have no natural zero to take a ratio from: adding a constant to all of
+/// them changes nothing about which is nearer. So there the comparison is the plain one.
+pub fn select_diverse(
+    distances: &[f32],
+    limit: usize,
+    metric: Metric,
+    mut between: impl FnMut(usize, usize) -> f32,
+) -> Vec<usize> {
+    let alpha = match metric {
+        Metric::L2 | Metric::Cosine => ALPHA,
+        Metric::InnerProduct => 1.0,
+    };
+    let mut chosen = Vec::with_capacity(limit.min(distances.len()));
+    for (candidate, &distance) in distances.iter().enumerate() {
+        if chosen.len() >= limit {
+            break;
+        }
+        if chosen.iter().all(|&other| between(candidate, other) * alpha >= distance) {
+            chosen.push(candidate);
+        }
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chooses for a node at 0 on a line.
+    fn select(points: &[f32], limit: usize) -> Vec<usize> {
+        let distances: Vec<f32> = points.iter().map(|x| x * x).collect();
+        select_diverse(&distances, limit, Metric::L2, |a, b| (points[a] - points[b]).powi(2))
+    }
+
+    #[test]
+    fn one_neighbour_a_direction() {
+        assert_eq!(select(&[1.0, 1.1, -1.2, 1.3, -3.0, 4.0], 10), [0, 2]);
+    }
+
+    #[test]
+    fn limit_holds() {
+        assert_eq!(select(&[1.0, -1.0], 1), [0]);
+        assert_eq!(select(&[1.0, -1.0], 0), [0; 0]);
+        assert_eq!(select(&[], 3), [0; 0]);
+    }
+
+    #[test]
+    fn one_that_is_only_a_little_nearer_to_a_neighbour_stays() {
+        let choose = |metric| select_diverse(&[1.0, 2.0], 2, metric, |_, _| 1.9);
+        assert_eq!(choose(Metric::L2), [0, 1]);
+        assert_eq!(choose(Metric::InnerProduct), [0]);
+    }
+
+    #[test]
+    fn negative_distances_compare_plainly() {
+        let choose = |between: f32| select_diverse(&[-2.0, -1.0], 2, Metric::InnerProduct, |_, _| between);
+        assert_eq!(choose(-0.95), [0, 1]);
+        assert_eq!(choose(-1.05), [0]);
+    }
+}

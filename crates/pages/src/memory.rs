@@ -1,0 +1,108 @@
+//! A store in memory that several threads may share.
+
+use std::sync::{
+    Condvar, Mutex, PoisonError, RwLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use crate::{Block, LockMode, Page, ReadPages, WritePages};
+
+/// Pages in memory. What a crash would leave can be seen by [`copy`](MemoryPages::copy) between two writes.
+#[derive(Default)]
+pub struct MemoryPages {
+    pages: RwLock<Vec<RwLock<Box<Page>>>>,
+    structure: StructureLock,
+    reads: AtomicU64,
+}
+
+impl MemoryPages {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Pages that were read so far.
+    pub fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// All pages as they are now.
+    pub fn copy(&self) -> Self {
+        let copy = Self::new();
+        for block in 0..self.block_count() {
+            self.read(block, |page| copy.append(|_, new| new.0 = page.0));
+        }
+        copy
+    }
+
+    /// Changes a page behind the index's back, to see what it makes of damage.
+    pub fn damage(&self, block: Block, f: impl FnOnce(&mut Page)) {
+        self.write(block, |page| {
+            f(page);
+            Some(())
+        });
+    }
+}
+
+impl ReadPages for MemoryPages {
+    fn block_count(&self) -> Block {
+        self.pages.read().unwrap_or_else(PoisonError::into_inner).len() as Block
+    }
+
+    fn read<R>(&self, block: Block, f: impl FnOnce(&Page) -> R) -> R {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
+        f(&pages[block as usize].read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl WritePages for MemoryPages {
+    fn write<R>(&self, block: Block, f: impl FnOnce(&mut Page) -> Option<R>) -> Option<R> {
+        let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
+        let mut page = pages[block as usize].write().unwrap_or_else(PoisonError::into_inner);
+        // as in the server: on a copy, so that None leaves no trace
+        let mut changed = Box::new(Page(page.0));
+        let result = f(&mut changed)?;
+        *page = changed;
+        Some(result)
+    }
+
+    fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block {
+        let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
+        let block = pages.len() as Block;
+        let mut page = Box::new(Page::ZERO);
+        f(block, &mut page);
+        pages.push(RwLock::new(page));
+        block
+    }
+
+    fn lock(&self, mode: LockMode) {
+        self.structure.lock(mode);
+    }
+
+    fn unlock(&self, mode: LockMode) {
+        self.structure.unlock(mode);
+    }
+}
+
+/// A lock that is given back by a call, as Postgres's are. Holders: -1 one exclusive, else so many shared.
+#[derive(Default)]
+struct StructureLock {
+    holders: Mutex<i32>,
+    freed: Condvar,
+}
+
+impl StructureLock {
+    fn lock(&self, mode: LockMode) {
+        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        while *holders < 0 || (mode == LockMode::Exclusive && *holders > 0) {
+            holders = self.freed.wait(holders).unwrap_or_else(PoisonError::into_inner);
+        }
+        *holders += if mode == LockMode::Exclusive { -1 } else { 1 };
+    }
+
+    fn unlock(&self, mode: LockMode) {
+        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
+        *holders += if mode == LockMode::Exclusive { 1 } else { -1 };
+        self.freed.notify_all();
+    }
+}
