@@ -9,7 +9,7 @@ use rag_ann::{
     code::Metric,
     hnsw::{self, Index, Inserter, Scan},
 };
-use rag_pages::{MemoryPages, PAGE_BYTES, ReadPages};
+use rag_pages::{MemoryPages, PAGE_BYTES, ReadPages, WritePages};
 use support::{Data, Fixture, METRICS, limits, tid};
 
 #[test]
@@ -237,6 +237,19 @@ fn damaged_pages_are_reported_and_never_panic() {
 }
 
 #[test]
+fn page_that_a_crash_left_empty_is_no_harm() {
+    let mut fixture = Fixture::built(Metric::L2, Data::clustered(500, 8, 14), 4);
+    fixture.store.append(|_, _| ());
+    fixture.assert_sound();
+    fixture.remove(|i| i < 250);
+    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+    fixture.insert_again(|i| i < 250);
+    fixture.insert_all(&Data::clustered(300, 8, 15));
+    fixture.assert_sound();
+    assert_eq!(fixture.scan(&[0.5; 8], 10, true, 100_000).len(), 800);
+}
+
+#[test]
 fn pages_of_noise_are_reported() {
     let original = Fixture::built(Metric::Cosine, Data::clustered(300, 8, 12), 4);
     for block in 0..original.store.block_count() {
@@ -301,7 +314,6 @@ proptest! {
         let mut inserter = Inserter::default();
         let mut present: HashSet<usize> = (0..built).collect();
         let mut next = 1000;
-        let mut dead: HashSet<usize> = HashSet::new();
         for (step, which) in steps {
             match step {
                 // vectors repeat, rows do not
@@ -311,7 +323,7 @@ proptest! {
                     next += 1;
                 }
                 7 => {
-                    dead = present.iter().copied().filter(|row| row % 3 == which % 3).collect();
+                    let dead: HashSet<usize> = present.iter().copied().filter(|row| row % 3 == which % 3).collect();
                     present.retain(|row| !dead.contains(row));
                     hnsw::remove(&fixture.index, &fixture.store, &mut |row| dead.contains(&(row.block as usize))).unwrap();
                 }

@@ -52,7 +52,7 @@ impl Rotation {
 
     /// The coordinates that a round transforms.
     fn window(&self, round: usize) -> std::ops::Range<usize> {
-        if round % 2 == 0 { 0..self.power } else { self.dimensions - self.power..self.dimensions }
+        if round.is_multiple_of(2) { 0..self.power } else { self.dimensions - self.power..self.dimensions }
     }
 
     /// Rotates a vector of [`dimensions`](Self::dimensions) elements in place; one of another length is left as it is.

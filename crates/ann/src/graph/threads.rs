@@ -34,7 +34,7 @@ impl Stop {
 }
 
 /// Calls `work` for each of the items, on `threads` threads with a `state` each. Meanwhile `tick` is called on this one with
-/// the number of the first item that was not begun. Where that returns false, or panics, all threads stop at their next item.
+/// the number of the first item that was not begun, and once more in the end. Where that returns false, or panics, all threads stop at their next item.
 pub(super) fn run<S>(
     threads: usize,
     items: Range<usize>,
@@ -68,33 +68,33 @@ pub(super) fn run<S>(
             batch(&mut state, items);
         }
     };
+    let mut report = || if tick(next.load(Ordering::Relaxed).min(end)) { Ok(()) } else { Err(Cancelled) };
     let threads = threads.clamp(1, (end - start).div_ceil(BATCH));
     thread::scope(|scope| {
         let _stop = StopOnDrop(&stop);
         let blocked = BlockedSignals::new();
-        for _ in 0..threads {
+        let mut started = 0;
+        while started < threads {
             running.fetch_add(1, Ordering::Relaxed);
             if Builder::new().name("rag graph".into()).spawn_scoped(scope, worker).is_err() {
-                running.fetch_sub(1, Ordering::Relaxed); // the system has no more threads: fewer will do
-                break;
+                running.fetch_sub(1, Ordering::Relaxed);
+                break; // the system has no more threads: fewer will do
             }
+            started += 1;
         }
         drop(blocked);
         while running.load(Ordering::Acquire) > 0 {
             thread::park_timeout(TICK);
-            if !tick(next.load(Ordering::Relaxed).min(end)) {
-                return Err(Cancelled);
+            report()?;
+        }
+        if started == 0 {
+            let mut state = state();
+            while let Some(items) = take() {
+                batch(&mut state, items);
+                report()?;
             }
         }
-        // where not even one thread could be had
-        let mut state = state();
-        while let Some(items) = take() {
-            batch(&mut state, items);
-            if !tick(next.load(Ordering::Relaxed).min(end)) {
-                return Err(Cancelled);
-            }
-        }
-        Ok(())
+        report()
     })
 }
 

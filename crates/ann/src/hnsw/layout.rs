@@ -22,6 +22,8 @@ const _: () = assert!(CODES_OFFSET >= HEADER_BYTES && SPECIAL_OFFSET.is_multiple
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
+    /// A page of zeros: a crash came between its making and its first record. Nothing leads to it.
+    Unused = 0,
     Meta = 1,
     Centroid = 2,
     Slots = 3,
@@ -60,6 +62,7 @@ impl Special {
     pub fn read(page: &Page, block: Block) -> Result<Self, Damage> {
         let s = &page.0[SPECIAL_OFFSET..];
         let kind = match (s[0], u16_at(s, 14)) {
+            (0, 0) if s.iter().all(|byte| *byte == 0) => Kind::Unused,
             (1, PAGE_ID) => Kind::Meta,
             (2, PAGE_ID) => Kind::Centroid,
             (3, PAGE_ID) => Kind::Slots,
