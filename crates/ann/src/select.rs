@@ -7,18 +7,31 @@ use crate::code::Metric;
 /// It applies to the squared distance.
 const ALPHA: f32 = 1.1;
 
-/// Chooses diverse neighbours: going from near to far, a candidate is taken unless it is clearly nearer to one taken before
-/// than to the node itself, since then a search comes to it through that one. This keeps links into all directions where
-/// the nearest alone would all lie in one cluster (algorithm 4 of Malkov and Yashunin, without its "keep pruned").
+/// Chooses neighbours for a node: diverse ones ([`diverse`]), and where these are less than half of `limit`, the nearest of
+/// the others up to that ([`fill`]). Returns their places in `distances`, the diverse ones first; the nearest of all is the
+/// first of them.
 ///
 /// `distances` are those of the candidates to the node, in ascending order; `between(candidate, chosen)` measures two
-/// candidates, given by their places in `distances`, and is called with each one's `chosen` in the order in which they were
-/// taken. Returns the places of at most `limit` candidates, in ascending order.
+/// candidates, given by their places. It is called with the `chosen` in the order in which they were taken.
+pub fn select_diverse(
+    distances: &[f32],
+    limit: usize,
+    metric: Metric,
+    between: impl FnMut(usize, usize) -> f32,
+) -> Vec<usize> {
+    let mut chosen = diverse(distances, limit, metric, between);
+    fill(&mut chosen, distances.len(), limit);
+    chosen
+}
+
+/// Going from near to far, takes a candidate unless it is clearly nearer to one taken before than to the node itself: then
+/// a search comes to it through that one. This keeps links into all directions where the nearest alone would all lie in
+/// one cluster (algorithm 4 of Malkov and Yashunin).
 ///
 /// **Inner product.** Its distances are negative as often as not, and multiplying those by more than 1 would make a
 /// candidate *nearer* to the chosen one. They also have no natural zero to take a ratio from: adding a constant to all of
 /// them changes nothing about which is nearer. So there the comparison is the plain one.
-pub fn select_diverse(
+pub(crate) fn diverse(
     distances: &[f32],
     limit: usize,
     metric: Metric,
@@ -40,6 +53,21 @@ pub fn select_diverse(
     chosen
 }
 
+/// Where less than half of `limit` were chosen of the candidates, adds the nearest of the others up to that. Few are diverse
+/// where one is near to all, as the shortest vectors are to vectors of very different lengths; without other links searches
+/// end there. (With 20,000 such vectors of 256 dimensions recall at ef 80 went from .93 to 1.)
+pub(crate) fn fill(chosen: &mut Vec<usize>, candidates: usize, limit: usize) {
+    let (diverse, least) = (chosen.len(), limit / 2);
+    for candidate in 0..candidates {
+        if chosen.len() >= least {
+            break;
+        }
+        if chosen[..diverse].binary_search(&candidate).is_err() {
+            chosen.push(candidate);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,7 +80,13 @@ mod tests {
 
     #[test]
     fn one_neighbour_a_direction() {
-        assert_eq!(select(&[1.0, 1.1, -1.2, 1.3, -3.0, 4.0], 10), [0, 2]);
+        assert_eq!(select(&[1.0, 1.1, -1.2, 1.3, -3.0, 4.0], 4), [0, 2]);
+    }
+
+    #[test]
+    fn nearest_fill_half_of_the_list() {
+        assert_eq!(select(&[1.0, 1.1, -1.2, 1.3, -3.0, 4.0], 8), [0, 2, 1, 3]);
+        assert_eq!(select(&[1.0, 1.1, 1.2], 100), [0, 1, 2]);
     }
 
     #[test]

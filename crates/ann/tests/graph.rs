@@ -46,7 +46,7 @@ fn quantizer(metric: Metric, dimensions: usize, vectors: &[f32]) -> Quantizer {
 fn built<'q>(quantizer: &'q Quantizer, vectors: &[f32], parameters: Parameters, threads: usize) -> Graph<'q> {
     let mut graph = Graph::new(quantizer, parameters, vectors.len() / quantizer.dimensions());
     graph.encode(vectors, threads);
-    graph.build(threads, |_| true).unwrap();
+    assert_eq!(graph.build(threads, |_| true), Ok(()));
     graph
 }
 
@@ -61,8 +61,8 @@ fn check(graph: &Graph<'_>, m: usize) {
         assert!(linked.is_empty());
         return;
     };
-    let top = linked.iter().map(|node| graph.level(*node)).max().unwrap();
-    assert_eq!(graph.level(entry), top);
+    let top = graph.level(entry);
+    assert_eq!(linked.iter().map(|node| graph.level(*node)).max(), Some(top));
     for node in 0..graph.len() as Node {
         if let Some(first) = graph.duplicate_of(node) {
             assert!(first < node && graph.duplicate_of(first).is_none());

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{
     MAX_LEVEL, NONE, Node, Parameters,
     codes::Codes,
-    links::{List, Lists, Locked, Shape},
+    links::{Choice, List, Lists, Locked, Shape},
 };
 use crate::{
     code::{Quantizer, Query},
     pool::{Pool, key, key_distance, key_id, not_expanded},
-    select::select_diverse,
+    select::{diverse, fill},
     visited::Visited,
 };
 
@@ -36,7 +36,7 @@ pub(super) struct Scratch {
     fresh: Vec<Node>,
     entries: Vec<u64>,
     /// The links of a new node, by level.
-    links: [Vec<Node>; MAX_LEVEL + 1],
+    choices: [Choice; MAX_LEVEL + 1],
     chooser: Chooser,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Linker<'a> {
             visited,
             fresh: vec![],
             entries: vec![],
-            links: Default::default(),
+            choices: Default::default(),
             chooser: Chooser::default(),
         }
     }
@@ -96,10 +96,6 @@ impl<'a> Linker<'a> {
         self.codes.len()
     }
 
-    pub fn ef(&self) -> usize {
-        self.parameters.ef_construction
-    }
-
     /// Most links of a node on a level, apart from the slack.
     pub fn limit(&self, level: usize) -> usize {
         if level == 0 { self.shape.base_limit() } else { self.shape.upper_limit() }
@@ -119,10 +115,11 @@ impl<'a> Linker<'a> {
         query.distance(self.codes.code(node), self.codes.factors(node))
     }
 
-    /// Makes the next search begin at a node.
-    pub fn begin_at(&self, scratch: &mut Scratch, entry: Node) {
-        scratch.entries.clear();
-        scratch.entries.push(key(self.distance(&scratch.query, entry), entry));
+    /// Makes the next search begin at these nodes.
+    pub fn begin_at(&self, scratch: &mut Scratch, entries: impl Iterator<Item = Node>) {
+        let Scratch { query, entries: keys, .. } = scratch;
+        keys.clear();
+        keys.extend(entries.map(|entry| key(self.distance(query, entry), entry)));
     }
 
     /// Links a node on all its levels.
@@ -134,25 +131,25 @@ impl<'a> Linker<'a> {
             return;
         };
         self.prepare(scratch, node);
-        self.begin_at(scratch, entry);
+        self.begin_at(scratch, [entry].into_iter());
         for above in (level + 1..=top).rev() {
             self.search(scratch, node, above, 1);
         }
         let shared = level.min(top);
         for at in (0..=shared).rev() {
-            self.search(scratch, node, at, self.ef());
+            self.search(scratch, node, at, self.parameters.ef_construction);
             let found = scratch.pool.as_slice();
             scratch.chooser.candidates.clear();
             scratch.chooser.candidates.extend(found.iter().map(|key| Candidate { key: *key, settled: false }));
-            scratch.chooser.choose(self, self.limit(at), &mut scratch.links[at]);
+            scratch.chooser.choose(self, self.limit(at), &mut scratch.choices[at]);
         }
         // The node's own links come first: whoever finds it finds a way on.
         for at in 0..=shared {
-            self.list(node, at).lock().replace(scratch.links[at].iter().copied());
+            self.list(node, at).lock().replace(&scratch.choices[at]);
         }
         for at in 0..=shared {
-            for place in 0..scratch.links[at].len() {
-                self.link(scratch, scratch.links[at][place], node, at);
+            for place in 0..scratch.choices[at].links.len() {
+                self.link(scratch, scratch.choices[at].links[place], node, at);
             }
         }
         if level > top {
@@ -227,17 +224,17 @@ impl<'a> Linker<'a> {
             candidate.key = key(self.distance(query, other), other);
         }
         candidates.sort_unstable_by_key(|candidate| candidate.key);
-        let mut chosen = std::mem::take(&mut chooser.chosen);
-        chooser.choose(self, limit, &mut chosen);
-        list.replace(chosen.iter().copied());
-        chooser.chosen = chosen;
+        let mut choice = std::mem::take(&mut chooser.choice);
+        chooser.choose(self, limit, &mut choice);
+        list.replace(&choice);
+        chooser.choice = choice;
     }
 }
 
 /// A node that may become a neighbour.
 struct Candidate {
     key: u64,
-    /// It is a neighbour already, chosen together with the others that are settled.
+    /// It is a neighbour already, and diverse from the others that are settled.
     settled: bool,
 }
 
@@ -252,12 +249,12 @@ struct Chooser {
     queries: Vec<Query>,
     /// The place in `queries` for each candidate, or [`NONE`].
     query_of: Vec<u32>,
-    chosen: Vec<Node>,
+    choice: Choice,
 }
 
 impl Chooser {
     /// Chooses neighbours among the candidates.
-    fn choose(&mut self, linker: &Linker<'_>, limit: usize, chosen: &mut Vec<Node>) {
+    fn choose(&mut self, linker: &Linker<'_>, limit: usize, choice: &mut Choice) {
         let Self { candidates, distances, queries, query_of, .. } = self;
         distances.clear();
         distances.extend(candidates.iter().map(|candidate| key_distance(candidate.key)));
@@ -278,8 +275,10 @@ impl Chooser {
             }
             linker.distance(&queries[query_of[other] as usize], key_id(candidates[candidate].key))
         };
-        let places = select_diverse(distances, limit, linker.quantizer.metric(), between);
-        chosen.clear();
-        chosen.extend(places.into_iter().map(|place| key_id(candidates[place].key)));
+        let mut places = diverse(distances, limit, linker.quantizer.metric(), between);
+        choice.settled = places.len();
+        fill(&mut places, candidates.len(), limit);
+        choice.links.clear();
+        choice.links.extend(places.into_iter().map(|place| key_id(candidates[place].key)));
     }
 }

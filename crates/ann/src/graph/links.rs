@@ -7,7 +7,7 @@
 //! | header bits | |
 //! |---|---|
 //! | 0..=11 | count |
-//! | 12..=23 | how many of the ids, from the first, are *settled*: chosen together, none stands in for another |
+//! | 12..=23 | how many of the ids, from the first, are *settled*: known to be diverse, each from all others |
 //! | 31 | the lock |
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -165,6 +165,14 @@ impl<'a> List<'a> {
     }
 }
 
+/// Links that were chosen for a node.
+#[derive(Default)]
+pub(super) struct Choice {
+    pub links: Vec<Node>,
+    /// How many of them, from the first, are diverse.
+    pub settled: usize,
+}
+
 /// A list that only this thread may change.
 pub(super) struct Locked<'a> {
     list: List<'a>,
@@ -203,14 +211,14 @@ impl Locked<'_> {
         self.header += 1;
     }
 
-    /// Puts other links in the place of all, which are settled then.
-    pub fn replace(&mut self, ids: impl Iterator<Item = Node>) {
-        let mut count = 0;
-        for (word, id) in self.list.words[1..].iter().zip(ids) {
-            word.store(id, Ordering::Relaxed);
-            count += 1;
+    /// Puts other links in the place of all.
+    pub fn replace(&mut self, choice: &Choice) {
+        let words = &self.list.words[1..];
+        for (word, id) in words.iter().zip(&choice.links) {
+            word.store(*id, Ordering::Relaxed);
         }
-        self.header = count | count << COUNT_BITS;
+        let count = choice.links.len().min(words.len());
+        self.header = count as u32 | (choice.settled.min(count) as u32) << COUNT_BITS;
     }
 }
 

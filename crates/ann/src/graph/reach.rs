@@ -19,7 +19,7 @@ pub(super) fn connect(linker: &Linker<'_>, scratch: &mut Scratch, level: usize, 
     walk(linker, level, entry, &mut reached);
     for node in 0..linker.nodes() as Node {
         if linker.level(node) >= level && duplicate_of[node as usize] == NONE && !reached.contains(node) {
-            link_in(linker, scratch, level, entry, node);
+            link_in(linker, scratch, level, entry, node, &reached);
             walk(linker, level, node, &mut reached);
         }
         if stop.is_wanted() {
@@ -38,11 +38,16 @@ fn walk(linker: &Linker<'_>, level: usize, from: Node, reached: &mut Visited) {
 }
 
 /// Adds a link to a node that cannot be reached.
-fn link_in(linker: &Linker<'_>, scratch: &mut Scratch, level: usize, entry: Node, node: Node) {
+fn link_in(linker: &Linker<'_>, scratch: &mut Scratch, level: usize, entry: Node, node: Node, reached: &Visited) {
     linker.prepare(scratch, node);
-    linker.begin_at(scratch, entry);
-    // all that is found can be reached
-    linker.search(scratch, node, level, linker.ef());
+    // all that is found from nodes that can be reached can be reached, too; its own neighbours are near it
+    let mut neighbours = linker.list(node, level).ids().filter(|id| reached.contains(*id)).peekable();
+    if neighbours.peek().is_some() {
+        linker.begin_at(scratch, neighbours);
+    } else {
+        linker.begin_at(scratch, [entry].into_iter());
+    }
+    linker.search(scratch, node, level, linker.limit(level));
     let limit = linker.limit(level);
     let found = || scratch.pool.as_slice().iter().map(|key| crate::pool::key_id(*key));
     let with_room = found().find(|other| linker.list(*other, level).ids().count() < limit);
