@@ -6,7 +6,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG DESTDIR
 
-.PHONY: help deps build install uninstall demo test check-long bench lint clean
+.PHONY: help deps build install uninstall demo test check-long bench bench-hnsw lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,10 @@ bench: ## measure, and print a table
 	@scripts/build.sh
 	@scripts/install.sh
 	@benches/run.sh
+
+bench-hnsw: ## measure the vector index against pgvector's, in PostgreSQL 18
+	@scripts/deps.sh
+	@benches/run.sh hnsw $(if $(filter 0,$(BENCH_GROWTH)),,hnsw-growth)
 
 lint: ## rustfmt and clippy, warnings are errors
 	@scripts/lint.sh

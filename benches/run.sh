@@ -1,16 +1,18 @@
 #!/bin/sh
 # Measures what README.md in this folder lists, each step in a throwaway cluster, and prints one table.
 #
-#   benches/run.sh                  all steps
+#   benches/run.sh                  the steps of make bench
 #   benches/run.sh exact query      only these
+#   benches/run.sh hnsw             those of make bench-hnsw, too, run by name
 #
 # RAG_TEST_DATA names the folder with the data sets (default: ../shared/data); a step whose data is missing is skipped.
 set -eu
 . "$(dirname "$0")/../scripts/common.sh"
 . scripts/server.sh
 
-all_steps="embedding query memory unchanged exact scifact"
-steps=${*:-$all_steps}
+usual_steps="embedding query memory unchanged exact scifact"
+all_steps="$usual_steps hnsw hnsw-growth"
+steps=${*:-$usual_steps}
 for step in $steps; do
     case " $all_steps " in *" $step "*) ;; *) fail "there is no step $step; there are: $all_steps" ;; esac
 done
@@ -45,20 +47,23 @@ model=$pg_sharedir/rag/models/$MODEL
 run_step() ( # in a subshell: the cluster ends with it
     case $1 in
         embedding | query | scifact) needs=$data/ir/scifact/corpus.jsonl ;;
-        exact) needs=$data/ann/minilm-100k.json ;;
+        exact | hnsw*) needs=$data/ann/minilm-100k.json ;;
         *) needs=benches ;;
     esac
     [ -e "$needs" ] || { say "step $1: skipped, there is no $needs (RAG_TEST_DATA)"; return 0; }
-    if [ "$1" = exact ]; then
+    case $1 in exact | hnsw*)
         [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || { say "step $1: skipped, PostgreSQL 18 with pgvector is pinned for Linux on x86_64 only"; return 0; }
         benches/postgresql18.sh "$bench/postgresql18"
-    fi
+        ;;
+    esac
     say "step $1"
     make_scratch "bench-$1"
     preload="shared_preload_libraries = 'rag'"
+    sizes="shared_buffers = 1GB
+max_wal_size = 4GB"
     case $1 in
         memory) preload= ;; # a backend then pays for loading the library, too
-        exact)
+        exact | hnsw*)
             # beside the cluster, where its user may read it
             cp -R "$bench/postgresql18" "$scratch/postgresql18"
             chmod -R a+rX "$scratch/postgresql18"
@@ -67,8 +72,16 @@ run_step() ( # in a subshell: the cluster ends with it
             preload=
             ;;
     esac
+    # all that a query touches is in memory, and nothing happens in the background
+    case $1 in hnsw*)
+        sizes="shared_buffers = 4GB
+max_wal_size = 16GB
+checkpoint_timeout = 1h
+autovacuum = off"
+        ;;
+    esac
     # fsync is on again, as on a server that matters
-    start_server "$preload" "fsync = on" "shared_buffers = 1GB" "max_wal_size = 4GB" "max_connections = 60" "rag.engine_threads = 2"
+    start_server "$preload" "fsync = on" "$sizes" "max_connections = 60" "rag.engine_threads = 2"
     measure "$1"
 )
 

@@ -1,52 +1,24 @@
 """Exact search over 100,000 vectors, rag.vector against pgvector's vector in one server; and the casts between the two."""
 
-import json
-import os
-import struct
 import time
 
 import numpy
 import psycopg
 
+from ann import dataset
 from support.database import connect
 from support.results import median, note, row
 
-FOLDER = os.path.join(os.environ["BENCH_DATA"], "ann")
 RUNS = 31
 WARM = 3
 TABLES = {"rag": ("rag_items", "rag.vector"), "pgvector": ("pgvector_items", "pgvector.vector")}
-
-
-def load():
-    with open(os.path.join(FOLDER, "minilm-100k.json")) as file:
-        about = json.load(file)
-    read = lambda name, dtype, width: numpy.fromfile(os.path.join(FOLDER, about[name]), dtype).reshape(-1, width)
-    return (
-        read("base", "<f2", about["dim"]).astype(numpy.float32),
-        read("query", "<f2", about["dim"]).astype(numpy.float32),
-        read("ground_truth", "<i4", 100),
-    )
-
-
-def fill(connection, table, kind, vectors):
-    connection.execute(f"CREATE TABLE {table} (id integer, embedding {kind}({vectors.shape[1]}))")
-    # both in the row, as rag.chunks has it
-    connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN")
-    # a row of two fields, each after its length; the vector is its dimensions, a zero and the elements
-    size = vectors.shape[1]
-    with connection.cursor().copy(f"COPY {table} FROM STDIN WITH (FORMAT binary)") as copy:
-        copy.write(b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0))
-        for i, vector in enumerate(vectors.astype(">f4")):
-            copy.write(struct.pack(">hiiihh", 2, 4, i, 4 + 4 * size, size, 0) + vector.tobytes())
-        copy.write(struct.pack(">h", -1))
-    connection.execute(f"VACUUM ANALYZE {table}")
 
 
 def nearest(connection, which, vector):
     """Milliseconds, and the ids found."""
     table, kind = TABLES[which]
     operator = {"rag": "OPERATOR(public.<=>)", "pgvector": "OPERATOR(pgvector.<=>)"}[which]
-    text = "[" + ",".join(map(str, vector.tolist())) + "]"
+    text = dataset.text(vector)
     started = time.perf_counter()
     found = connection.execute(f"SELECT id FROM {table} ORDER BY embedding {operator} %s::{kind} LIMIT 10", [text], prepare=True).fetchall()
     return (time.perf_counter() - started) * 1000, [id for (id,) in found]
@@ -116,9 +88,9 @@ def main():
     connection.execute("CREATE SCHEMA pgvector")
     connection.execute("CREATE EXTENSION vector SCHEMA pgvector")
     connection.execute("CREATE EXTENSION rag")
-    base, queries, truth = load()
+    base, queries, truth = dataset.read()
     for table, kind in TABLES.values():
-        fill(connection, table, kind, base)
+        dataset.fill(connection, table, kind, {"id": numpy.arange(len(base))}, base)
     sizes = [connection.execute("SELECT pg_table_size(%s)", [table]).fetchone()[0] for table, _ in TABLES.values()]
     assert sizes[0] == sizes[1], sizes
     for workers in [0, 2]:
