@@ -43,8 +43,13 @@ pub enum State {
     Overflow = 3,
 }
 
-/// Marks a node whose record names an overflow slot instead of a heap row.
-const HAS_OVERFLOW: u8 = 0x80;
+/// The state byte: two bits of [`State`], then whether the record names an overflow slot instead of a heap row, then four
+/// bits of the level. So who follows a link need not look at the special space, which is a cache line more.
+const STATE: u8 = 0b0000_0011;
+const HAS_OVERFLOW: u8 = 0b0000_0100;
+const LEVEL_SHIFT: u32 = 3;
+
+const _: () = assert!(super::MAX_LEVELS <= 16);
 
 /// The special space at the end of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +64,7 @@ pub struct Special {
 }
 
 impl Special {
+    #[inline]
     pub fn read(page: &Page, block: Block) -> Result<Self, Damage> {
         let s = &page.0[SPECIAL_OFFSET..];
         let kind = match (s[0], u16_at(s, 14)) {
@@ -85,7 +91,7 @@ impl Special {
 /// The division of the pages of one level into slots: codes first, then one record a slot.
 ///
 /// ```text
-/// record: scale f32 | bias f32 | target 6 bytes | degree u8 | state u8 | links u32 x max_links
+/// record: scale f32 | bias f32 | target 6 bytes | degree u8 | state and level u8 | links u32 x max_links
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
@@ -156,8 +162,13 @@ impl Geometry {
         (self.code_bytes / 6).min(usize::from(u8::MAX))
     }
 
-    /// Checks that a page is one of this level.
+    /// A page that a link led to: each slot says itself of which level it is.
     #[inline]
+    pub fn follow<'a>(&'a self, page: &'a Page, block: Block) -> Slots<'a> {
+        Slots { page, geometry: self, block }
+    }
+
+    /// Checks that a page is one of this level.
     pub fn open<'a>(&'a self, page: &'a Page, block: Block) -> Result<Slots<'a>, Damage> {
         let special = Special::read(page, block)?;
         if special.kind != Kind::Slots || special.level != self.level {
@@ -208,6 +219,7 @@ impl<'a> Slots<'a> {
             code: &self.page.0[code..code + self.geometry.code_bytes],
             record: &self.page.0[record..record + self.geometry.record_bytes()],
             block: self.block,
+            level: self.geometry.level,
         })
     }
 
@@ -222,6 +234,7 @@ pub struct Slot<'a> {
     pub code: &'a [u8],
     record: &'a [u8],
     block: Block,
+    level: u8,
 }
 
 impl<'a> Slot<'a> {
@@ -230,28 +243,42 @@ impl<'a> Slot<'a> {
         Factors { scale: f32_at(self.record, 0), bias: f32_at(self.record, 4) }
     }
 
+    /// # Errors
+    /// It is a slot of another level.
     #[inline]
     pub fn state(&self) -> Result<State, Damage> {
-        match self.record[15] & !HAS_OVERFLOW {
-            0 => Ok(State::Free),
-            1 => Ok(State::Node),
-            2 => Ok(State::Tombstone),
-            3 => Ok(State::Overflow),
-            other => Err(Damage::new(self.block, format!("a slot has the unknown state {other}"))),
+        let byte = self.record[15];
+        let state = match byte & STATE {
+            0 => State::Free,
+            1 => State::Node,
+            2 => State::Tombstone,
+            _ => State::Overflow,
+        };
+        if state != State::Free && byte >> LEVEL_SHIFT != self.level {
+            return Err(self.of_other_level(byte >> LEVEL_SHIFT));
         }
+        Ok(state)
     }
 
+    #[cold]
+    fn of_other_level(&self, level: u8) -> Damage {
+        Damage::new(self.block, format!("a link of level {} leads to a slot of level {level}", self.level))
+    }
+
+    #[inline]
     pub fn has_overflow(&self) -> bool {
         self.record[15] & HAS_OVERFLOW != 0
     }
 
     /// The heap row, of a node of the base level that has one.
+    #[inline]
     pub fn tid(&self) -> Tid {
         Tid::read(&self.record[8..14])
     }
 
     /// The slot one level down, of a node above the base; the first overflow slot, of one that has any; the next one, of
     /// an overflow slot.
+    #[inline]
     pub fn down(&self) -> u32 {
         u32_at(self.record, 8)
     }
@@ -322,10 +349,11 @@ impl SlotsMut<'_> {
     pub fn put_node(&mut self, slot: usize, code: &[u8], factors: Factors, target: Target, links: &[u32]) {
         let length = self.geometry.code_bytes.min(code.len());
         self.code(slot)[..length].copy_from_slice(&code[..length]);
+        let level = self.geometry.level;
         let record = self.record(slot);
         record[..4].copy_from_slice(&factors.scale.to_le_bytes());
         record[4..8].copy_from_slice(&factors.bias.to_le_bytes());
-        record[15] = State::Node as u8;
+        record[15] = State::Node as u8 | level << LEVEL_SHIFT;
         self.set_target(slot, target);
         self.set_links(slot, links);
         self.count_used(1);
@@ -375,7 +403,7 @@ impl SlotsMut<'_> {
 
     pub fn set_tombstone(&mut self, slot: usize) {
         let record = self.record(slot);
-        record[15] = State::Tombstone as u8 | (record[15] & HAS_OVERFLOW);
+        record[15] = record[15] & !STATE | State::Tombstone as u8;
     }
 
     pub fn set_free(&mut self, slot: usize) {
@@ -427,14 +455,17 @@ pub fn write_centroid(page: &mut Page, elements: &[f32]) {
     Special { kind: Kind::Centroid, level: 0, used: 0, next: NONE }.write(page);
 }
 
+#[inline]
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
+#[inline]
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+#[inline]
 fn f32_at(bytes: &[u8], at: usize) -> f32 {
     f32::from_bits(u32_at(bytes, at))
 }

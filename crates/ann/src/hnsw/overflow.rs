@@ -35,7 +35,7 @@ pub(super) fn walk(
         }
         store.check_interrupts();
         id = store.read(block, |page| {
-            let slot = geometry.open(page, block)?.slot(geometry.slot(id))?;
+            let slot = geometry.follow(page, block).slot(geometry.slot(id))?;
             if slot.state()? != State::Overflow {
                 return Ok(NONE); // freed meanwhile, with the node that it belonged to
             }
@@ -56,7 +56,7 @@ pub(super) fn add<S: WritePages>(body: &Body, store: &S, node: u32, tid: Tid) ->
     const ATTEMPTS: usize = 10;
     for _ in 0..ATTEMPTS {
         let seen = store.read(block, |page| {
-            let slot = geometry.open(page, block)?.slot(geometry.slot(node))?;
+            let slot = geometry.follow(page, block).slot(geometry.slot(node))?;
             Ok(match (slot.state()?, slot.has_overflow()) {
                 (State::Node, true) => Some(Target::Overflow(slot.down())),
                 (State::Node, false) => Some(Target::Row(slot.tid())),

@@ -31,6 +31,9 @@ pub(super) struct Walk {
     expanded: u64,
 }
 
+/// Neighbours whose codes are fetched together, if there are as many.
+const FETCHED_TOGETHER: usize = 8;
+
 /// Where a search of the base level begins.
 pub(super) enum Start {
     /// There is no node.
@@ -116,7 +119,16 @@ impl Walk {
             }
         }
         while let Some(best) = self.pool.next_unexpanded() {
+            self.fresh.clear();
+            self.prefetch_next(store, geometry);
             self.gather(store, geometry, key_id(best))?;
+            // Few codes to fetch at once would be waited for one after another.
+            while self.fresh.len() < FETCHED_TOGETHER
+                && let Some(next) = self.pool.next_unexpanded()
+            {
+                self.prefetch_next(store, geometry);
+                self.gather(store, geometry, key_id(next))?;
+            }
             let pool = &mut self.pool;
             let fresh = &self.fresh;
             self.scored += fresh.len() as u64;
@@ -138,24 +150,33 @@ impl Walk {
         id: u32,
         found: impl FnMut(u64),
     ) -> Result<(), Damage> {
+        self.fresh.clear();
         self.gather(store, geometry, id)?;
         self.scored += self.fresh.len() as u64;
         score(store, geometry, query, &self.fresh, found)
     }
 
-    /// Collects the links of a node that were not met before.
+    /// Fetches the links of the node that is expanded next, unless a better one is found before.
+    fn prefetch_next(&self, store: &impl ReadPages, geometry: &Geometry) {
+        if let Some(next) = self.pool.peek_unexpanded() {
+            let (block, slot) = (geometry.block(key_id(next)), geometry.slot(key_id(next)));
+            store.prefetch(block, geometry.record_offset(slot), geometry.record_bytes());
+        }
+    }
+
+    /// Adds the links of a node that were not met before to `fresh`.
     fn gather<S: ReadPages>(&mut self, store: &S, geometry: &Geometry, id: u32) -> Result<(), Damage> {
         self.expanded += 1;
         if self.expanded.is_multiple_of(INTERRUPT_PERIOD) {
             store.check_interrupts();
         }
         let block = self.block(store, geometry, id)?;
+        let before = self.fresh.len();
         loop {
             let limit = geometry.ids(self.blocks);
             let (fresh, visited) = (&mut self.fresh, &mut self.visited);
-            fresh.clear();
             let beyond = store.read(block, |page| {
-                let slot = geometry.open(page, block)?.slot(geometry.slot(id))?;
+                let slot = geometry.follow(page, block).slot(geometry.slot(id))?;
                 if !matches!(slot.state()?, State::Node | State::Tombstone) {
                     return Ok(None);
                 }
@@ -171,7 +192,7 @@ impl Walk {
             })?;
             let Some(link) = beyond else { return Ok(()) };
             // a page that is newer than this walk, or no page at all
-            for &id in &self.fresh {
+            for id in self.fresh.drain(before..) {
                 self.visited.remove(id);
             }
             self.blocks = store.block_count();
@@ -229,7 +250,7 @@ pub(super) fn read_slot<S: ReadPages, R>(
     id: u32,
     f: impl FnOnce(Slot<'_>) -> Result<R, Damage>,
 ) -> Result<R, Damage> {
-    store.read(block, |page| f(geometry.open(page, block)?.slot(geometry.slot(id))?))
+    store.read(block, |page| f(geometry.follow(page, block).slot(geometry.slot(id))?))
 }
 
 /// Estimates the distances of some slots whose pages are there, one page lock for neighbours on a page; slots that hold no
@@ -249,7 +270,7 @@ fn score<S: ReadPages>(
     for here in ids.chunk_by(|a, b| geometry.block(*a) == geometry.block(*b)) {
         let block = geometry.block(here[0]);
         store.read(block, |page| {
-            let slots = geometry.open(page, block)?;
+            let slots = geometry.follow(page, block);
             for &id in here {
                 let slot = slots.slot(geometry.slot(id))?;
                 if matches!(slot.state()?, State::Node | State::Tombstone) {
