@@ -47,9 +47,9 @@ COMMENT ON COLUMN rag.collections.model_fingerprint IS 'hash of that model''s gr
 COMMENT ON COLUMN rag.collections.embedding_dimension IS 'dimensions of the stored embeddings; NULL until the first document';
 
 INSERT INTO rag.retrievers (name, spec) VALUES ('default', '{
-    "storageConfig": {"type": "flat", "indexStrategy": {"mode": "per_dataset"}},
+    "storageConfig": {"type": "hnsw", "indexStrategy": {"mode": "per_dataset"}},
     "retrievalMethods": {"vector": {"enabled": true, "defaultWeight": 0.7}},
-    "description": "exact vector search"}');
+    "description": "vector search, by an index where that pays"}');
 INSERT INTO rag.collections (name, description) VALUES ('default', 'used where no collection is named');
 
 -- A restored dump brings its own rows of these names: they replace the ones that CREATE EXTENSION has just made.

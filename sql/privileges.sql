@@ -19,6 +19,9 @@ BEGIN
             ('rag_split', true, 'shows how a text is cut into chunks'),
             ('rag_embed', true, 'the embedding of a text, or of each of several'),
             ('rag_search', true, 'finds the chunks of a collection that answer a query, best first'),
+            ('rag_index_check', true, 'verifies a rag_hnsw index, each row a problem'),
+            ('rag_index_info', true, 'parameters, counts and size of a rag_hnsw index'),
+            ('rag_index_recall', true, 'how many of the true nearest neighbours a rag_hnsw index finds, and how fast'),
             ('rag_pgvector_casts', false, 'creates the casts between rag.vector and pgvector''s vector; false where pgvector is not installed')
         ) AS c (name, readers, comment)
         JOIN pg_catalog.pg_proc p ON p.proname = c.name AND p.pronamespace = '@extschema@'::regnamespace

@@ -17,6 +17,15 @@ enum PrecisionSetting {
     fp32,
 }
 
+/// What a scan of an index does when the candidates of its first search are used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+pub enum IterativeScan {
+    strict,
+    relaxed,
+    off,
+}
+
 static MODEL_DIR: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static MODEL_PRECISION: GucSetting<PrecisionSetting> = GucSetting::<PrecisionSetting>::new(PrecisionSetting::int8);
 static ENGINE_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
@@ -24,6 +33,9 @@ static ONNXRUNTIME_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CStri
 static ENGINE_THREADS: GucSetting<i32> = GucSetting::<i32>::new(0);
 static MAX_FILE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(100 * 1024);
 static INGEST_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(4096);
+static EF_SEARCH: GucSetting<i32> = GucSetting::<i32>::new(80);
+static ITERATIVE_SCAN: GucSetting<IterativeScan> = GucSetting::<IterativeScan>::new(IterativeScan::strict);
+static MAX_SCAN_TUPLES: GucSetting<i32> = GucSetting::<i32>::new(0);
 
 /// Defines all settings and reserves their prefix.
 pub fn define() {
@@ -90,6 +102,37 @@ pub fn define() {
         1024 * 1024,
         GucContext::Suset,
         GucFlags::UNIT_MB,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.ef_search",
+        c"Candidates that a search of a rag_hnsw index keeps.",
+        c"More find more of the true nearest neighbours and take proportionally longer: rag_index_recall() measures both. \
+          At least as many as a query has LIMIT.",
+        &EF_SEARCH,
+        1,
+        10_000,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_enum_guc(
+        c"rag.iterative_scan",
+        c"Whether a scan of a rag_hnsw index goes on when its first candidates are used up, as filters need it.",
+        c"strict: yes, and rows come in the order of their distance, one found too late for that last; relaxed: yes, and such a row \
+          comes when it is found; \
+          off: no, so that a filtered query may return fewer rows than match.",
+        &ITERATIVE_SCAN,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"rag.max_scan_tuples",
+        c"Vectors that a scan of a rag_hnsw index visits before it stops going on.",
+        c"0: no limit. A limit bounds the time of queries whose filter few rows pass; they may return fewer rows than match.",
+        &MAX_SCAN_TUPLES,
+        0,
+        i32::MAX,
+        GucContext::Userset,
+        GucFlags::default(),
     );
     reserve_prefix();
 }
@@ -167,4 +210,17 @@ pub fn max_file_bytes() -> u64 {
 
 pub fn ingest_memory_bytes() -> u64 {
     u64::try_from(INGEST_MEMORY_LIMIT.get()).unwrap_or(0) * 1024 * 1024
+}
+
+pub fn ef_search() -> usize {
+    usize::try_from(EF_SEARCH.get()).unwrap_or(1)
+}
+
+pub fn iterative_scan() -> IterativeScan {
+    ITERATIVE_SCAN.get()
+}
+
+/// 0: no limit.
+pub fn max_scan_tuples() -> u64 {
+    u64::try_from(MAX_SCAN_TUPLES.get()).unwrap_or(0)
 }

@@ -66,11 +66,11 @@ fn rag_collection_status(
 > {
     let s = collections::status(&Collection::get(name)?)?;
     Ok(TableIterator::once((
-        false,
+        s.is_indexed,
         s.documents,
         s.chunks,
         s.dimensions,
-        "flat".to_string(),
+        if s.is_indexed { "hnsw" } else { "flat" }.to_string(),
         s.created_at,
         s.updated_at,
         s.table_bytes + s.index_bytes,

@@ -14,6 +14,7 @@ use crate::{
         chunks,
         collections::{self, Collection},
         documents,
+        embedding_index::{self, Writers},
     },
     engine::client::{Client, with_client},
     error::Error,
@@ -76,7 +77,9 @@ impl NewDocument {
             let answer = client.embed(&model, Priority::Bulk, wanted)?;
             embeddings.extend(missing.into_iter().zip(answer.vectors));
         }
-        Ok((content_hash, document.store(collection, &info, &embeddings)?))
+        let stored = document.store(collection, &info, &embeddings)?;
+        embedding_index::make_if_it_pays(collection, Writers::LeaveToNext)?;
+        Ok((content_hash, stored))
     }
 }
 

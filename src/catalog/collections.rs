@@ -3,7 +3,7 @@
 use pgrx::datum::TimestampWithTimeZone;
 use rag_protocol::{embed::ModelInfo, ingest::Splitting};
 
-use super::{as_owner, execute, execute_returning, name::Name, query, query_as_caller};
+use super::{as_owner, embedding_index, execute, execute_returning, name::Name, query, query_as_caller};
 use crate::error::Error;
 
 /// Characters of a chunk and of the overlap where a collection does not say.
@@ -243,11 +243,14 @@ pub struct Status {
     /// Chunks with their side table.
     pub table_bytes: i64,
     pub index_bytes: i64,
+    /// Whether there is an index on the embeddings.
+    pub is_indexed: bool,
 }
 
 /// # Errors
 /// The collection was dropped meanwhile.
 pub fn status(collection: &Collection) -> Result<Status, Error> {
+    let is_indexed = as_owner(|| embedding_index::exists(collection))?;
     let found = query_as_caller(
             "SELECT (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = c.name),
                     (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = c.name AND d.status = 'error'),
@@ -268,6 +271,7 @@ pub fn status(collection: &Collection) -> Result<Status, Error> {
                     updated_at: row.required(6)?,
                     table_bytes: row.required(7)?,
                     index_bytes: row.required(8)?,
+                    is_indexed,
                 })
             },
     )?;

@@ -7,6 +7,7 @@
 pub mod chunks;
 pub mod collections;
 pub mod documents;
+pub mod embedding_index;
 pub mod name;
 pub mod roles;
 pub mod runs;
@@ -41,19 +42,28 @@ pub fn as_owner<R>(f: impl FnOnce() -> R) -> R {
 
 /// Runs `f` with the caller's rights and a search_path in which nobody can put anything.
 pub fn pinned<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: the GUC nesting level that a function with SET search_path has.
+    with_settings(&[(c"search_path", c"pg_catalog, pg_temp")], f)
+}
+
+/// Runs `f` with other settings, which everyone may change.
+///
+/// An ERROR in between aborts the (sub)transaction, which restores them.
+pub fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
+    // SAFETY: the GUC nesting level that a function with SET has.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
-        pg_sys::set_config_option(
-            c"search_path".as_ptr(),
-            c"pg_catalog, pg_temp".as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_SESSION,
-            pg_sys::GucAction::GUC_ACTION_SAVE,
-            true,
-            0,
-            false,
-        );
+        for (name, value) in settings {
+            pg_sys::set_config_option(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_USERSET,
+                pg_sys::GucSource::PGC_S_SESSION,
+                pg_sys::GucAction::GUC_ACTION_SAVE,
+                true,
+                0,
+                false,
+            );
+        }
         let result = f();
         pg_sys::AtEOXact_GUC(false, level);
         result

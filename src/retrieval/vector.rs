@@ -1,11 +1,13 @@
-//! Exact search by cosine distance.
+//! Search by cosine distance: exact, or by the index of the collection's partition, as the planner finds cheaper.
+
+use std::ffi::CStr;
 
 use pgrx::datum::DatumWithOid;
 use rag_filter::Param;
 
 use super::{Hit, Request};
 use crate::{
-    catalog::{Row, query_as_caller},
+    catalog::{Row, query_as_caller, with_settings},
     error::Error,
     types::vector::OwnedVector,
 };
@@ -15,7 +17,9 @@ const OWN_PARAMETERS: usize = 4;
 
 /// The chunks nearest to `embedding`, best first, ties by chunk_id.
 ///
-/// The inner query sees only what orders the rows; what is shown of them is read for the best alone.
+/// The inner query sees only what orders the rows; what is shown of them is read for the best alone. Whatever the session
+/// has set for scans of its own, here a scan of the index goes on until `top_k` rows have passed the filter and the
+/// caller's row-level security.
 pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Result<Vec<Hit>, Error> {
     let filter = request.filter.to_sql(OWN_PARAMETERS + 1);
     let statement = format!(
@@ -41,11 +45,16 @@ pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Re
     ];
     args.extend(filter.params.into_iter().map(argument));
     let mut rank = 0;
-    query_as_caller(&statement, &args, |row| {
-        rank += 1;
-        hit(rank, &row)
+    with_settings(COMPLETE, || {
+        query_as_caller(&statement, &args, |row| {
+            rank += 1;
+            hit(rank, &row)
+        })
     })
 }
+
+/// Settings with which a scan of the index returns all there is, in order.
+const COMPLETE: &[(&CStr, &CStr)] = &[(c"rag.iterative_scan", c"strict"), (c"rag.max_scan_tuples", c"0")];
 
 /// A filter's parameter. The filter writes a cast around each, so that texts serve where it means another type.
 fn argument(param: Param) -> DatumWithOid<'static> {

@@ -22,7 +22,14 @@ use rag_protocol::{
 
 use super::report::Report;
 use crate::{
-    catalog::{chunks, collections::Collection, documents, roles, sources, sources::Source},
+    catalog::{
+        chunks,
+        collections::Collection,
+        documents,
+        embedding_index::{self, Writers},
+        roles, sources,
+        sources::Source,
+    },
     engine::{
         self,
         client::{Client, Ticket},
@@ -94,7 +101,8 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     if complete {
         pipeline.remove_vanished()?;
     }
-    Ok(())
+    let collection = &pipeline.collection;
+    transaction(|| embedding_index::make_if_it_pays(collection, Writers::WaitFor))
 }
 
 impl Pipeline<'_> {

@@ -1,0 +1,45 @@
+-- The index access method rag_hnsw, its operator classes, and the functions that look at an index.
+
+CREATE FUNCTION rag.hnsw_handler(internal) RETURNS index_am_handler
+    AS 'MODULE_PATHNAME', 'hnsw_handler_wrapper' LANGUAGE c STRICT;
+COMMENT ON FUNCTION rag.hnsw_handler(internal) IS 'handler of the access method rag_hnsw';
+
+CREATE ACCESS METHOD rag_hnsw TYPE INDEX HANDLER rag.hnsw_handler;
+COMMENT ON ACCESS METHOD rag_hnsw IS 'nearest vectors by a graph of neighbours (HNSW) over 4-bit codes';
+
+-- Each class is of one distance; its support function tells the access method which.
+CREATE FUNCTION rag.hnsw_metric_l2() RETURNS integer
+    AS 'MODULE_PATHNAME', 'hnsw_metric_l2_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag.hnsw_metric_inner_product() RETURNS integer
+    AS 'MODULE_PATHNAME', 'hnsw_metric_inner_product_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag.hnsw_metric_cosine() RETURNS integer
+    AS 'MODULE_PATHNAME', 'hnsw_metric_cosine_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rag.hnsw_metric_l2() IS 'tells rag_hnsw that an operator class orders by Euclidean distance';
+COMMENT ON FUNCTION rag.hnsw_metric_inner_product() IS 'tells rag_hnsw that an operator class orders by negative inner product';
+COMMENT ON FUNCTION rag.hnsw_metric_cosine() IS 'tells rag_hnsw that an operator class orders by cosine distance';
+
+CREATE OPERATOR CLASS @extschema@.vector_l2_ops FOR TYPE rag.vector USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<-> (rag.vector, rag.vector) FOR ORDER BY float_ops,
+    FUNCTION 1 rag.hnsw_metric_l2();
+CREATE OPERATOR CLASS @extschema@.vector_ip_ops FOR TYPE rag.vector USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<#> (rag.vector, rag.vector) FOR ORDER BY float_ops,
+    FUNCTION 1 rag.hnsw_metric_inner_product();
+CREATE OPERATOR CLASS @extschema@.vector_cosine_ops FOR TYPE rag.vector USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<=> (rag.vector, rag.vector) FOR ORDER BY float_ops,
+    FUNCTION 1 rag.hnsw_metric_cosine();
+COMMENT ON OPERATOR CLASS @extschema@.vector_l2_ops USING rag_hnsw IS 'ORDER BY a <-> b, Euclidean distance';
+COMMENT ON OPERATOR CLASS @extschema@.vector_ip_ops USING rag_hnsw IS 'ORDER BY a <#> b, negative inner product';
+COMMENT ON OPERATOR CLASS @extschema@.vector_cosine_ops USING rag_hnsw IS 'ORDER BY a <=> b, cosine distance';
+
+-- sql/privileges.sql says what these do and who may call them.
+CREATE FUNCTION @extschema@.rag_index_check(index regclass)
+    RETURNS TABLE (level integer, block bigint, slot integer, problem text)
+    AS 'MODULE_PATHNAME', 'rag_index_check_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION @extschema@.rag_index_info(index regclass)
+    RETURNS TABLE (metric text, dimensions integer, m integer, ef_construction integer, vectors bigint, nodes bigint,
+        tombstones bigint, free_slots bigint, levels integer, average_degree double precision, pages bigint, bytes bigint,
+        slots_per_page integer, code_dimensions integer, hint text)
+    AS 'MODULE_PATHNAME', 'rag_index_info_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION @extschema@.rag_index_recall(index regclass, queries integer DEFAULT 100, k integer DEFAULT 10)
+    RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision, exact_milliseconds double precision)
+    AS 'MODULE_PATHNAME', 'rag_index_recall_wrapper' LANGUAGE c STRICT;

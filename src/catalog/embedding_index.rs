@@ -1,0 +1,93 @@
+//! The index on the embeddings of a collection, which its partition has once that pays.
+
+use pgrx::pg_sys;
+
+use super::{as_owner, collections::Collection, execute, query};
+use crate::error::Error;
+
+/// Chunks from which on a collection is indexed: below, reading all of them takes about a millisecond.
+const INDEXED_FROM: i64 = 3_000;
+/// Bytes of a partition that cannot hold as many: such are not counted.
+const SMALL: i64 = INDEXED_FROM * 1500;
+
+/// Who waits where the partition is being written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writers {
+    /// This transaction, which has written nothing and so keeps nobody waiting.
+    WaitFor,
+    /// Nobody: this transaction may have written itself, and so may those it would wait for be waiting for it. The next
+    /// one will do it.
+    LeaveToNext,
+}
+
+/// Whether the collection has its index.
+///
+/// # Errors
+/// A statement fails.
+pub fn exists(collection: &Collection) -> Result<bool, Error> {
+    let found = query(
+        "SELECT 1 FROM pg_catalog.pg_index AS i
+         JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid
+         JOIN pg_catalog.pg_am AS a ON a.oid = c.relam
+         WHERE i.indrelid = pg_catalog.to_regclass($1) AND a.amname = 'rag_hnsw' AND i.indisvalid AND i.indpred IS NULL",
+        &[collection.partition().into()],
+        |_| Ok(()),
+    )?;
+    Ok(!found.is_empty())
+}
+
+/// Makes the index if the collection has none, its retriever wants one, and it has enough chunks for that to pay. It is
+/// built from all that is there, which is several times faster than to keep one up from the first chunk.
+///
+/// # Errors
+/// A statement fails.
+pub fn make_if_it_pays(collection: &Collection, writers: Writers) -> Result<(), Error> {
+    as_owner(|| {
+        let Some(operators) = wanted(collection)? else { return Ok(()) };
+        if writers == Writers::LeaveToNext && !lock_at_once(collection) {
+            return Ok(());
+        }
+        execute(
+            &format!("CREATE INDEX ON {} USING rag_hnsw (embedding {operators})", collection.partition()),
+            &[],
+        )?;
+        Ok(())
+    })
+}
+
+/// The operator class of the index that the collection should have and has not.
+fn wanted(collection: &Collection) -> Result<Option<String>, Error> {
+    let found: Vec<String> = query(
+        "SELECT pg_catalog.format('%I.%I', n.nspname, o.opcname)
+         FROM rag.collections AS c
+         JOIN rag.retrievers AS r ON r.name = c.retriever
+         JOIN pg_catalog.pg_am AS a ON a.amname = 'rag_hnsw'
+         JOIN pg_catalog.pg_opclass AS o ON o.opcmethod = a.oid AND o.opcname = 'vector_cosine_ops'
+         JOIN pg_catalog.pg_namespace AS n ON n.oid = o.opcnamespace
+         WHERE c.name = $1 AND r.spec #>> '{storageConfig,type}' = 'hnsw'
+             AND pg_catalog.pg_relation_size(pg_catalog.to_regclass($2)) >= $3",
+        &[collection.name.as_str().into(), collection.partition().into(), SMALL.into()],
+        |row| row.required(1),
+    )?;
+    let Some(operators) = found.into_iter().next() else { return Ok(None) };
+    if exists(collection)? {
+        return Ok(None);
+    }
+    let enough = query(
+        &format!("SELECT 1 FROM {} OFFSET $1 LIMIT 1", collection.partition()),
+        &[(INDEXED_FROM - 1).into()],
+        |_| Ok(()),
+    )?;
+    Ok((!enough.is_empty()).then_some(operators))
+}
+
+/// Takes the lock that CREATE INDEX takes, if nobody has one against it.
+#[allow(unsafe_code)] // there is no statement that tries without raising an error
+fn lock_at_once(collection: &Collection) -> bool {
+    let found = query("SELECT pg_catalog.to_regclass($1)::oid", &[collection.partition().into()], |row| {
+        row.required::<pg_sys::Oid>(1)
+    });
+    let Ok([partition]) = found.as_deref() else { return false };
+    // SAFETY: a relation's OID; the lock is held until the transaction ends.
+    unsafe { pg_sys::ConditionalLockRelationOid(*partition, pg_sys::ShareLock as pg_sys::LOCKMODE) }
+}

@@ -1,0 +1,99 @@
+//! Inserting one row's vector.
+
+use std::cell::Cell;
+
+use pgrx::{pg_guard, pg_sys};
+use rag_ann::hnsw::{Index, random_level};
+
+use super::{cache, check_dimensions, damaged, is_indexable, opclass, random, rows::RowMemory, tid_of};
+use crate::error::Error;
+
+/// `aminsert`, as PostgreSQL 13 calls it.
+#[cfg(feature = "pg13")]
+#[pg_guard]
+pub unsafe extern "C-unwind" fn insert(
+    index: pg_sys::Relation,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    row: pg_sys::ItemPointer,
+    _table: pg_sys::Relation,
+    _check_unique: pg_sys::IndexUniqueCheck::Type,
+    _info: *mut pg_sys::IndexInfo,
+) -> bool {
+    // SAFETY: Postgres's promise: one column.
+    unsafe { insert_row(index, *values, *nulls, row) }
+}
+
+/// `aminsert`
+#[cfg(not(feature = "pg13"))]
+#[pg_guard]
+#[allow(clippy::too_many_arguments)] // Postgres's
+pub unsafe extern "C-unwind" fn insert(
+    index: pg_sys::Relation,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    row: pg_sys::ItemPointer,
+    _table: pg_sys::Relation,
+    _check_unique: pg_sys::IndexUniqueCheck::Type,
+    _unchanged: bool,
+    _info: *mut pg_sys::IndexInfo,
+) -> bool {
+    // SAFETY: Postgres's promise: one column.
+    unsafe { insert_row(index, *values, *nulls, row) }
+}
+
+/// Returns false: the index is not unique.
+///
+/// # Safety
+/// An open index of this access method, a datum of its column's type, and a heap row.
+unsafe fn insert_row(index: pg_sys::Relation, value: pg_sys::Datum, is_null: bool, row: pg_sys::ItemPointer) -> bool {
+    if is_null {
+        return false;
+    }
+    let memory = RowMemory::new();
+    // SAFETY: the caller's promise.
+    let inserted = unsafe { memory.with_vector(value, |vector| insert_vector(index, vector, row)) };
+    memory.free();
+    if let Err(error) = inserted {
+        error.raise();
+    }
+    false
+}
+
+/// # Safety
+/// As [`insert_row`].
+unsafe fn insert_vector(index: pg_sys::Relation, vector: &[f32], row: pg_sys::ItemPointer) -> Result<(), Error> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !is_indexable(opclass::metric(index), vector) {
+            return Ok(());
+        }
+        let mut file = cache::open(index)?;
+        if file.index.dimensions().is_none() {
+            let opened = Index::set_dimensions(&file.pages(index), vector.len()).map_err(|d| damaged(index, d))?;
+            file = cache::replace(index, opened);
+        }
+        check_dimensions(file.index.dimensions().unwrap_or_default(), vector.len())?;
+        let level = random_level(file.index.description().m, uniform());
+        let mut inserter = cache::take_inserter();
+        inserter
+            .insert(&file.index, &file.pages(index), vector, tid_of(&*row), level)
+            .map_err(|damage| damaged(index, damage))?;
+        cache::give_inserter(inserter);
+        Ok(())
+    }
+}
+
+/// A random number in 0..1 (SplitMix64, seeded once a backend).
+pub fn uniform() -> f64 {
+    thread_local! {
+        static STATE: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+    let state = STATE.get().unwrap_or_else(random).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    STATE.set(Some(state));
+    let mut z = state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    (z >> 11) as f64 / (1_u64 << 53) as f64
+}

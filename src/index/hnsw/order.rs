@@ -1,0 +1,103 @@
+//! Rows leave in the order of their exact distance, though the index finds them in that of an estimated one.
+//!
+//! The exact distance of each candidate is computed when the index finds it ([`Order::add`]), and the row waits until
+//! nothing nearer can be expected any more: until its distance is less, by a margin, than the estimate that the index has
+//! come to. The margin is [`MARGIN`] times the usual error of the estimates, as measured on this query's own candidates.
+//! For the 10 nearest, the exact distances of some 20 rows are computed.
+//!
+//! A row that comes too late all the same, as something farther away has left already, is held back until the end in a
+//! strict order, so that the others are in order and none is lost.
+
+use std::{cmp::Ordering, collections::BinaryHeap};
+
+use rag_ann::hnsw::Tid;
+
+/// Row errors that an estimate is believed to be off by at most. Errors are about normally distributed.
+const MARGIN: f64 = 3.0;
+/// Candidates before the usual error is known well enough.
+const MIN_ERRORS: u32 = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Row {
+    distance: f64,
+    tid: Tid,
+}
+
+/// The nearest is the greatest, as a heap gives out the greatest first.
+impl Ord for Row {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.distance.total_cmp(&self.distance).then_with(|| other.tid.cmp(&self.tid))
+    }
+}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Eq for Row {}
+
+/// Rows that wait for their turn.
+pub struct Order {
+    strict: bool,
+    waiting: BinaryHeap<Row>,
+    /// Of what the index found last: what it finds later is about as far away, or farther.
+    estimate: f64,
+    squared_errors: f64,
+    errors: u32,
+    /// Distance of the row that left last.
+    last: f64,
+    /// Rows that came too late, in no order.
+    late: Vec<Row>,
+}
+
+impl Order {
+    /// `strict`: rows that come too late leave in the end instead of at once.
+    pub fn new(strict: bool) -> Self {
+        Self {
+            strict,
+            waiting: BinaryHeap::new(),
+            estimate: f64::NEG_INFINITY,
+            squared_errors: 0.0,
+            errors: 0,
+            last: f64::NEG_INFINITY,
+            late: vec![],
+        }
+    }
+
+    /// Adds a row that the index has found, with its estimated and its exact distance.
+    pub fn add(&mut self, tid: Tid, estimate: f64, distance: f64) {
+        self.estimate = estimate;
+        self.squared_errors += (distance - estimate).powi(2);
+        self.errors += 1;
+        let row = Row { distance, tid };
+        if self.strict && distance < self.last {
+            self.late.push(row);
+        } else {
+            self.waiting.push(row);
+        }
+    }
+
+    /// The next row, if it is known which that is.
+    pub fn next(&mut self) -> Option<Tid> {
+        if self.errors < MIN_ERRORS {
+            return None;
+        }
+        let margin = MARGIN * (self.squared_errors / f64::from(self.errors)).sqrt();
+        if self.waiting.peek()?.distance > self.estimate - margin {
+            return None;
+        }
+        self.next_of_rest()
+    }
+
+    /// The next row when the index has found all. What came too late comes last.
+    pub fn next_of_rest(&mut self) -> Option<Tid> {
+        if self.waiting.is_empty() {
+            self.waiting.extend(self.late.drain(..));
+        }
+        let row = self.waiting.pop()?;
+        self.last = row.distance;
+        Some(row.tid)
+    }
+}

@@ -1,0 +1,75 @@
+//! Vacuum: rows that are dead leave the index, and when many have, the graph is repaired around them.
+
+use std::ffi::c_void;
+
+use pgrx::{pg_guard, pg_sys};
+use rag_ann::hnsw::{self, Tid};
+
+use super::{cache, damaged, pointer_to};
+use crate::storage::RelationPages;
+
+/// Share of slots whose rows are dead from which on the graph is repaired. Until then they serve as steps on the way:
+/// at 10 % recall is as good as before, and a repair already has to touch nine in ten lists of links.
+const REPAIR_FROM: f64 = 0.15;
+
+/// `ambulkdelete`: takes out the rows that `callback` says are dead. Where none can be (CREATE INDEX CONCURRENTLY asks in
+/// this way which rows are indexed) nothing is changed.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn bulk_delete(
+    info: *mut pg_sys::IndexVacuumInfo,
+    stats: *mut pg_sys::IndexBulkDeleteResult,
+    callback: pg_sys::IndexBulkDeleteCallback,
+    callback_state: *mut c_void,
+) -> *mut pg_sys::IndexBulkDeleteResult {
+    // SAFETY: Postgres's promises; the callback may raise an ERROR, as it may have to write what it is told into a file.
+    unsafe {
+        let index = (*info).index;
+        let file = cache::open(index).unwrap_or_else(|error| error.raise());
+        let pages = RelationPages::of_vacuum(index, (*info).strategy);
+        let stats = or_new(stats);
+        let Some(callback) = callback else { return stats };
+        let mut is_dead = |tid: Tid| {
+            let mut pointer = pointer_to(tid);
+            pg_sys::ffi::pg_guard_ffi_boundary(|| callback(&mut pointer, callback_state))
+        };
+        let removal = hnsw::remove(&file.index, &pages, &mut is_dead).unwrap_or_else(|d| damaged(index, d).raise());
+        (*stats).estimated_count = false;
+        (*stats).num_index_tuples = removal.remaining as f64;
+        (*stats).tuples_removed += removal.removed as f64;
+        stats
+    }
+}
+
+/// `amvacuumcleanup`: repairs the graph if that is due, after a vacuum that has called [`bulk_delete`].
+#[pg_guard]
+pub unsafe extern "C-unwind" fn cleanup(
+    info: *mut pg_sys::IndexVacuumInfo,
+    stats: *mut pg_sys::IndexBulkDeleteResult,
+) -> *mut pg_sys::IndexBulkDeleteResult {
+    // SAFETY: Postgres's promises.
+    unsafe {
+        if stats.is_null() || (*info).analyze_only {
+            return stats; // nothing has changed
+        }
+        let index = (*info).index;
+        let file = cache::open(index).unwrap_or_else(|error| error.raise());
+        let pages = RelationPages::of_vacuum(index, (*info).strategy);
+        let counts = hnsw::info(&file.index, &pages).unwrap_or_else(|damage| damaged(index, damage).raise());
+        let slots = counts.nodes + counts.tombstones;
+        if counts.tombstones as f64 > REPAIR_FROM * slots as f64 {
+            hnsw::repair(&file.index, &pages).unwrap_or_else(|damage| damaged(index, damage).raise());
+        }
+        (*stats).num_pages = rag_pages::ReadPages::block_count(&pages);
+        stats
+    }
+}
+
+/// # Safety
+/// Null or Postgres's.
+unsafe fn or_new(stats: *mut pg_sys::IndexBulkDeleteResult) -> *mut pg_sys::IndexBulkDeleteResult {
+    if !stats.is_null() {
+        return stats;
+    }
+    // SAFETY: zeros are a valid value.
+    unsafe { pg_sys::palloc0(size_of::<pg_sys::IndexBulkDeleteResult>()).cast() }
+}
