@@ -39,7 +39,9 @@ type Locator = pg_sys::RelFileLocator;
 /// What is called for every touch of a page. pgrx's bindings of the same functions prepare to catch an ERROR, which takes
 /// longer than what these do; none of them raises one for a buffer that is valid.
 mod raw {
-    use super::{Buffer, pg_sys};
+    use super::Buffer;
+    #[cfg(not(feature = "pg13"))]
+    use super::pg_sys;
 
     unsafe extern "C-unwind" {
         #[cfg(not(feature = "pg13"))]
@@ -79,7 +81,6 @@ impl Hints {
     }
 
     /// Whether this read is one of the ordinary ones.
-    #[cfg(not(feature = "pg13"))]
     #[inline]
     fn is_ordinary(&self) -> bool {
         let reads = self.reads.get().wrapping_add(1);
@@ -174,14 +175,11 @@ impl<'a> RelationPages<'a> {
     /// Pins the buffer of a block that is there.
     #[inline]
     fn pin(&self, block: Block) -> Buffer {
-        #[cfg(not(feature = "pg13"))]
         if let Some(hints) = self.hints {
             let buffer = hints.get(block);
-            // SAFETY: a buffer number that was valid in this server once, and the number of buffers never changes.
-            if buffer > 0
-                && !hints.is_ordinary()
-                && unsafe { raw::ReadRecentBuffer(locator(self.relation), self.fork, block, buffer) }
-            {
+            // SAFETY: an open relation. The number was a valid buffer's in this server once, and how many there are never
+            // changes.
+            if buffer > 0 && !hints.is_ordinary() && unsafe { pin_recent(self.relation, self.fork, block, buffer) } {
                 return buffer;
             }
         }
@@ -372,6 +370,22 @@ unsafe fn bytes_of(buffer: Buffer) -> *mut u8 {
             Ok(shared) => pg_sys::BufferBlocks.cast::<u8>().add((shared - 1) * PAGE_BYTES),
             Err(_) => (*pg_sys::LocalBufferBlockPointers.add(-(buffer + 1) as usize)).cast(),
         }
+    }
+}
+
+/// Pins the buffer that a block was seen in; false where it is no longer there. PostgreSQL 13 cannot tell.
+///
+/// # Safety
+/// The relation is open and the buffer's number is valid.
+#[inline]
+#[cfg_attr(feature = "pg13", allow(unused_variables))]
+unsafe fn pin_recent(relation: pg_sys::Relation, fork: pg_sys::ForkNumber::Type, block: Block, buffer: Buffer) -> bool {
+    #[cfg(feature = "pg13")]
+    return false;
+    // SAFETY: the caller's promise.
+    #[cfg(not(feature = "pg13"))]
+    unsafe {
+        raw::ReadRecentBuffer(locator(relation), fork, block, buffer)
     }
 }
 

@@ -28,13 +28,23 @@ use crate::error::Error;
 ///
 /// An ERROR in between aborts the (sub)transaction, which restores both.
 pub fn as_owner<R>(f: impl FnOnce() -> R) -> R {
-    let owner = owner();
+    as_role(owner(), pg_sys::SECURITY_LOCAL_USERID_CHANGE, || pinned(f))
+}
+
+/// Runs `f` as the owner of a table, whose expressions and conditions may call functions of the owner's: those get no
+/// rights of the caller's, and can leave nothing behind for it.
+pub fn as_table_owner<R>(owner: pg_sys::Oid, f: impl FnOnce() -> R) -> R {
+    as_role(owner, pg_sys::SECURITY_RESTRICTED_OPERATION, f)
+}
+
+/// Runs `f` as another role; `restriction` is one of Postgres's SECURITY_ flags.
+fn as_role<R>(role: pg_sys::Oid, restriction: u32, f: impl FnOnce() -> R) -> R {
     // SAFETY: the pair of calls that Postgres itself uses to change the current user for a while.
     unsafe {
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        pg_sys::SetUserIdAndSecContext(owner, context | pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32);
-        let result = pinned(f);
+        pg_sys::SetUserIdAndSecContext(role, context | restriction as i32);
+        let result = f();
         pg_sys::SetUserIdAndSecContext(user, context);
         result
     }

@@ -14,7 +14,9 @@ CREATE INDEX point_l2 ON point USING rag_hnsw (v vector_l2_ops);
 EXPLAIN (COSTS OFF) SELECT id FROM point ORDER BY v <-> '[4,5,6.2]' LIMIT 3;
 SELECT id, round((v <-> '[4,5,6.2]')::numeric, 3) AS distance FROM point ORDER BY v <-> '[4,5,6.2]' LIMIT 3;
 -- not by the other distances
+SET enable_seqscan = on;
 EXPLAIN (COSTS OFF) SELECT id FROM point ORDER BY v <=> '[4,5,6.2]' LIMIT 3;
+SET enable_seqscan = off;
 DROP INDEX point_l2;
 
 CREATE INDEX point_ip ON point USING rag_hnsw (v vector_ip_ops);

@@ -17,6 +17,7 @@ use rag_ann::{
     code::Quantizer,
     graph::{Graph, Parameters},
     hnsw::{self, Description, Index, Inserter, Tid},
+    pool::ID_LIMIT,
 };
 use rag_pages::ReadPages;
 
@@ -195,7 +196,8 @@ impl<'a> Build<'a> {
     /// Now that the dimensions are known: how many vectors fit into memory.
     fn begin(&mut self, dimensions: usize) {
         self.dimensions = dimensions;
-        self.max_nodes = (self.memory.saturating_sub(self.batch_bytes) / self.node_bytes()).max(1);
+        let fit = self.memory.saturating_sub(self.batch_bytes) / self.node_bytes();
+        self.max_nodes = fit.clamp(1, ID_LIMIT as usize);
         // SAFETY: the open table, and what Postgres says of the index.
         let (rows, is_partial) = unsafe {
             (f64::from((*(*self.target.table).rd_rel).reltuples), !(*self.target.info).ii_Predicate.is_null())

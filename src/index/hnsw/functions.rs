@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::{
     PgSqlErrorCode, Spi,
+    datum::DatumWithOid,
     iter::TableIterator,
     name, pg_extern,
     pg_sys::{self, panic::ErrorReport},
@@ -14,11 +15,9 @@ use rag_ann::{
 };
 use rag_pages::{PAGE_BYTES, ReadPages};
 
-use super::{NAME, cache, damaged, name_of, opclass, options::Options};
-use crate::error::Error;
+use super::{NAME, cache, damaged, name_of, opclass, options::Options, vacuum::MANY_TOMBSTONES};
+use crate::{catalog::as_table_owner, error::Error};
 
-/// Share of tombstones from which on vacuum repairs the graph.
-const MANY_TOMBSTONES: f64 = 0.15;
 /// Problems that are reported; there are more of the same kind.
 const MAX_PROBLEMS: usize = 1000;
 
@@ -60,16 +59,22 @@ impl OpenIndex {
     }
 
     /// The vector in a statement on the table, and the condition that it is there and of the index.
-    pub fn expression(&self) -> (String, String) {
+    pub fn expression(&self) -> Result<(String, String), Error> {
         // SAFETY: an open index; the text is copied.
         let expression = unsafe {
             CStr::from_ptr(pg_sys::pg_get_indexdef_columns((*self.index).rd_id, false)).to_string_lossy().into_owned()
         };
         let mut condition = format!("({expression}) IS NOT NULL");
-        if let Some(predicate) = self.predicate() {
+        if let Some(predicate) = self.predicate()? {
             condition += &format!(" AND ({predicate})");
         }
-        (expression, condition)
+        Ok((expression, condition))
+    }
+
+    /// Runs `f` with the rights of the table's owner.
+    pub fn as_owner<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: an open table.
+        as_table_owner(unsafe { (*(*self.table).rd_rel).relowner }, f)
     }
 
     /// The operator that the index orders by, as it is written in a statement.
@@ -84,8 +89,7 @@ impl OpenIndex {
             WHERE i.indexrelid = $1";
         // SAFETY: an open index.
         let id = unsafe { (*self.index).rd_id };
-        let operator: Option<String> = Spi::get_one_with_args(statement, &[id.into()])?;
-        operator.ok_or_else(|| Error::internal("the operator class has no operator"))
+        read_one::<String>(statement, &[id.into()])?.ok_or_else(|| Error::internal("the operator class has no operator"))
     }
 
     pub fn metric(&self) -> Metric {
@@ -94,12 +98,12 @@ impl OpenIndex {
     }
 
     /// The condition of a partial index.
-    fn predicate(&self) -> Option<String> {
+    fn predicate(&self) -> Result<Option<String>, Error> {
         // SAFETY: an open index.
         let id = unsafe { (*self.index).rd_id };
         let statement =
             "SELECT pg_catalog.pg_get_expr(indpred, indrelid) FROM pg_catalog.pg_index WHERE indexrelid = $1";
-        Spi::get_one_with_args(statement, &[id.into()]).unwrap_or_else(|error| Error::from(error).raise())
+        read_one(statement, &[id.into()])
     }
 
     /// The table's name in a statement.
@@ -222,15 +226,23 @@ fn block_of(detail: &str) -> Option<i64> {
     detail.strip_prefix("Block ")?.strip_suffix('.')?.parse().ok()
 }
 
-/// Rows that the caller sees and that should be indexed.
+/// Rows that should be indexed, of those that the present snapshot sees.
 fn visible_rows(open: &OpenIndex) -> Result<i64, Error> {
-    let (expression, mut condition) = open.expression();
+    let (expression, mut condition) = open.expression()?;
     if open.metric() == Metric::Cosine {
         // the zero vector has no distance, even to itself
         condition += &format!(" AND ({expression}) {} ({expression}) <> 'NaN'", open.operator()?);
     }
     let statement = format!("SELECT pg_catalog.count(*) FROM ONLY {} WHERE {condition}", open.table_name());
-    Ok(Spi::get_one(&statement)?.unwrap_or(0))
+    Ok(open.as_owner(|| read_one(&statement, &[]))?.unwrap_or(0))
+}
+
+/// The value that a statement gives; it only reads, so that it works on a standby, too.
+fn read_one<T: pgrx::FromDatum + pgrx::IntoDatum>(
+    statement: &str,
+    arguments: &[DatumWithOid<'_>],
+) -> Result<Option<T>, Error> {
+    Ok(Spi::connect(|client| client.select(statement, Some(1), arguments)?.first().get_one())?)
 }
 
 #[pg_extern(sql = false, strict, parallel_restricted)]

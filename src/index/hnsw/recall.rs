@@ -4,10 +4,7 @@
 //! Queries are vectors of random rows. The truth comes from one pass over the table that computes the distance of each row
 //! to each query; what one exact query takes is measured with a few of them.
 
-use std::{
-    ffi::{CStr, CString},
-    time::Instant,
-};
+use std::{ffi::CString, time::Instant};
 
 use pgrx::{
     Spi,
@@ -19,7 +16,7 @@ use pgrx::{
 use rag_ann::code::Metric;
 
 use super::{functions::OpenIndex, is_indexable, opclass::exact_distance, rows::RowMemory};
-use crate::{error::Error, settings, types::vector::OwnedVector};
+use crate::{catalog::with_settings, error::Error, settings, types::vector::OwnedVector};
 
 /// Values of `rag.ef_search` that are tried, beside the present one.
 const EF_SEARCH: [usize; 5] = [20, 40, 80, 160, 320];
@@ -55,7 +52,7 @@ fn rag_index_recall(
     check_range("queries", queries, MAX_QUERIES)?;
     check_range("k", k, MAX_K)?;
     let open = OpenIndex::open(index)?;
-    let measured = measure(&open, i64::from(queries), k as usize)?;
+    let measured = open.as_owner(|| measure(&open, i64::from(queries), k as usize))?;
     Ok(TableIterator::new(
         measured.into_iter().map(|m| (m.ef_search as i32, m.recall, m.milliseconds, m.exact_milliseconds)),
     ))
@@ -69,7 +66,7 @@ fn check_range(name: &str, value: i32, max: i32) -> Result<(), Error> {
 }
 
 fn measure(open: &OpenIndex, queries: i64, k: usize) -> Result<Vec<Measured>, Error> {
-    let (expression, condition) = open.expression();
+    let (expression, condition) = open.expression()?;
     let (table, operator, metric) = (open.table_name(), open.operator()?, open.metric());
     let rows = format!("SELECT {expression} FROM ONLY {table} WHERE {condition}");
     let vectors = random_vectors(&format!("{rows} ORDER BY pg_catalog.random() LIMIT $1"), queries, metric)?;
@@ -82,7 +79,12 @@ fn measure(open: &OpenIndex, queries: i64, k: usize) -> Result<Vec<Measured>, Er
     let distance = format!("({expression}) {operator} $1");
     let nearest = format!("SELECT {distance} FROM ONLY {table} WHERE {condition} ORDER BY {distance} LIMIT {k}");
     let some = &vectors[..vectors.len().min(EXACT_QUERIES)];
-    let exact = [(c"enable_indexscan", "off"), (c"enable_seqscan", "on"), (c"max_parallel_workers_per_gather", "0")];
+    let exact = [
+        (c"plan_cache_mode", c"force_generic_plan"),
+        (c"enable_indexscan", c"off"),
+        (c"enable_seqscan", c"on"),
+        (c"max_parallel_workers_per_gather", c"0"),
+    ];
     let (_, exact_milliseconds) = with_settings(&exact, || run(&nearest, some))?;
 
     let mut values = EF_SEARCH.to_vec();
@@ -91,13 +93,14 @@ fn measure(open: &OpenIndex, queries: i64, k: usize) -> Result<Vec<Measured>, Er
     values.dedup();
     let mut measured = vec![];
     for ef_search in values {
-        let ef = ef_search.to_string();
+        let ef = CString::new(ef_search.to_string()).unwrap_or_default();
         let indexed = [
-            (c"rag.ef_search", ef.as_str()),
-            (c"enable_indexscan", "on"),
-            (c"enable_seqscan", "off"),
-            (c"enable_bitmapscan", "off"),
-            (c"enable_sort", "off"),
+            (c"plan_cache_mode", c"force_generic_plan"),
+            (c"rag.ef_search", ef.as_c_str()),
+            (c"enable_indexscan", c"on"),
+            (c"enable_seqscan", c"off"),
+            (c"enable_bitmapscan", c"off"),
+            (c"enable_sort", c"off"),
         ];
         let (found, milliseconds) = with_settings(&indexed, || run(&nearest, &vectors))?;
         let right: usize = found.iter().zip(&truth).map(|(found, truth)| count_right(found, truth)).sum();
@@ -115,10 +118,10 @@ fn count_right(found: &[f64], truth: &[f64]) -> usize {
 }
 
 fn random_vectors(statement: &str, count: i64, metric: Metric) -> Result<Vec<Vec<f32>>, Error> {
-    let vectors = with_settings(&[(c"enable_indexscan", "off")], || {
+    let vectors = with_settings(&[(c"enable_indexscan", c"off")], || {
         Spi::connect(|client| {
             let rows = client.select(statement, None, &[DatumWithOid::from(count)])?;
-            Ok(rows.map(|row| row.get::<OwnedVector>(1)).collect::<Result<Vec<_>, _>>()?)
+            Ok::<_, Error>(rows.map(|row| row.get::<OwnedVector>(1)).collect::<Result<Vec<_>, _>>()?)
         })
     })?;
     Ok(vectors.into_iter().flatten().map(Vec::from).filter(|vector: &Vec<f32>| is_indexable(metric, vector)).collect())
@@ -186,28 +189,4 @@ fn run(statement: &str, vectors: &[Vec<f32>]) -> Result<(Vec<Vec<f64>>, f64), Er
         }
         Ok((results, seconds * 1000.0 / vectors.len() as f64))
     })
-}
-
-/// Runs `f` with other settings; an ERROR restores them, too.
-fn with_settings<R>(settings: &[(&CStr, &str)], f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    // SAFETY: the GUC nesting level that a function with SET clauses has.
-    unsafe {
-        let level = pg_sys::NewGUCNestLevel();
-        for (name, value) in settings.iter().chain(&[(c"plan_cache_mode", "force_generic_plan")]) {
-            let value = CString::new(*value).map_err(|_| Error::internal("a setting has a zero byte"))?;
-            pg_sys::set_config_option(
-                name.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_USERSET,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SAVE,
-                true,
-                0,
-                false,
-            );
-        }
-        let result = f();
-        pg_sys::AtEOXact_GUC(false, level);
-        result
-    }
 }

@@ -52,6 +52,9 @@ impl RowMemory {
 ///
 /// It holds what must be given back by [`close`](Self::close); an ERROR gives it back, too.
 pub struct Rows {
+    table: pg_sys::Relation,
+    /// Pages that the table is known to have.
+    blocks: u32,
     fetch: *mut pg_sys::IndexFetchTableData,
     snapshot: pg_sys::Snapshot,
     slot: *mut pg_sys::TupleTableSlot,
@@ -79,6 +82,8 @@ impl Rows {
                 Value::Expression { info: pg_sys::BuildIndexInfo(index), executor: pg_sys::CreateExecutorState() }
             };
             Self {
+                table,
+                blocks: 0,
                 fetch: pg_sys::table_index_fetch_begin(table),
                 snapshot,
                 slot: pg_sys::table_slot_create(table, std::ptr::null_mut()),
@@ -86,6 +91,16 @@ impl Rows {
                 value,
             }
         }
+    }
+
+    /// Whether a row can be where `tid` says.
+    pub fn is_in_table(&mut self, tid: Tid) -> bool {
+        if tid.block >= self.blocks {
+            // SAFETY: the open table.
+            self.blocks =
+                unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.table, pg_sys::ForkNumber::MAIN_FORKNUM) };
+        }
+        tid.block < self.blocks && tid.offset > 0
     }
 
     /// Gives the vector of a row to `f`; `None` where the snapshot does not see the row.

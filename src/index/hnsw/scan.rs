@@ -7,7 +7,8 @@
 use std::{ffi::c_int, rc::Rc};
 
 use pgrx::{PgMemoryContexts, pg_guard, pg_sys};
-use rag_ann::hnsw::{Scan, ScanLimits};
+use rag_ann::hnsw::{Damage, Scan, ScanLimits};
+use rag_pages::ReadPages;
 
 use super::{cache, damaged, is_indexable, opclass::exact_distance, order::Order, pointer_to, rows::Rows};
 use crate::{
@@ -155,12 +156,17 @@ unsafe fn next(scan: pg_sys::IndexScanDesc) -> Result<Option<pg_sys::ItemPointer
             if search.phase == Phase::Found {
                 return Ok(None);
             }
+            pages.check_interrupts();
             let found = search.scan.next(&search.file.index, &pages).map_err(|damage| damaged(index, damage))?;
             let Some(estimate) = found else {
                 search.phase = Phase::Found;
                 continue;
             };
             for &tid in search.scan.tids() {
+                if !rows.is_in_table(tid) {
+                    let problem = format!("a slot leads to row ({},{}), which is not in the table", tid.block, tid.offset);
+                    return Err(damaged(index, Damage { block: search.scan.block(&search.file.index), problem }));
+                }
                 let (query, distance) = (&search.query, search.distance);
                 let Some(exact) = rows.with_vector(tid, |vector| distance(query, vector)) else { continue };
                 match search.phase {

@@ -10,7 +10,7 @@ use crate::storage::RelationPages;
 
 /// Share of slots whose rows are dead from which on the graph is repaired. Until then they serve as steps on the way:
 /// at 10 % recall is as good as before, and a repair already has to touch nine in ten lists of links.
-const REPAIR_FROM: f64 = 0.15;
+pub const MANY_TOMBSTONES: f64 = 0.15;
 
 /// `ambulkdelete`: takes out the rows that `callback` says are dead. Where none can be (CREATE INDEX CONCURRENTLY asks in
 /// this way which rows are indexed) nothing is changed.
@@ -40,7 +40,7 @@ pub unsafe extern "C-unwind" fn bulk_delete(
     }
 }
 
-/// `amvacuumcleanup`: repairs the graph if that is due, after a vacuum that has called [`bulk_delete`].
+/// `amvacuumcleanup`: repairs the graph if that is due.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn cleanup(
     info: *mut pg_sys::IndexVacuumInfo,
@@ -48,16 +48,19 @@ pub unsafe extern "C-unwind" fn cleanup(
 ) -> *mut pg_sys::IndexBulkDeleteResult {
     // SAFETY: Postgres's promises.
     unsafe {
-        if stats.is_null() || (*info).analyze_only {
-            return stats; // nothing has changed
+        if (*info).analyze_only {
+            return stats;
         }
         let index = (*info).index;
-        let file = cache::open(index).unwrap_or_else(|error| error.raise());
         let pages = RelationPages::of_vacuum(index, (*info).strategy);
-        let counts = hnsw::info(&file.index, &pages).unwrap_or_else(|damage| damaged(index, damage).raise());
-        let slots = counts.nodes + counts.tombstones;
-        if counts.tombstones as f64 > REPAIR_FROM * slots as f64 {
+        // As counted by the last vacuum that took rows out, which need not be this one: its repair may have been stopped.
+        let counts = hnsw::counts(&pages).unwrap_or_else(|damage| damaged(index, damage).raise());
+        if counts.tombstones as f64 > MANY_TOMBSTONES * (counts.nodes + counts.tombstones) as f64 {
+            let file = cache::open(index).unwrap_or_else(|error| error.raise());
             hnsw::repair(&file.index, &pages).unwrap_or_else(|damage| damaged(index, damage).raise());
+        }
+        if stats.is_null() {
+            return stats; // no row was taken out
         }
         (*stats).num_pages = rag_pages::ReadPages::block_count(&pages);
         stats

@@ -25,6 +25,23 @@ pub struct Info {
     pub centred: bool,
 }
 
+/// Nodes and tombstones as they were counted last, by a build or by [`remove`](super::remove) and
+/// [`repair`](super::repair).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    pub nodes: u64,
+    pub tombstones: u64,
+}
+
+/// Reads the first page.
+///
+/// # Errors
+/// It is damaged.
+pub fn counts(store: &impl ReadPages) -> Result<Counts, Damage> {
+    let meta = Meta::read(store)?;
+    Ok(Counts { nodes: meta.nodes, tombstones: meta.tombstones })
+}
+
 /// Reads the whole index.
 ///
 /// # Errors

@@ -168,6 +168,13 @@ impl Geometry {
         Slots { page, geometry: self, block }
     }
 
+    /// Called where a link led to a slot without a node: that may be one that was freed meanwhile, but not on another page
+    /// than one of this level.
+    #[cold]
+    pub fn check_freed(&self, page: &Page, block: Block) -> Result<(), Damage> {
+        self.open(page, block).map(|_| ())
+    }
+
     /// Checks that a page is one of this level.
     pub fn open<'a>(&'a self, page: &'a Page, block: Block) -> Result<Slots<'a>, Damage> {
         let special = Special::read(page, block)?;

@@ -11,6 +11,10 @@ use crate::code::Metric;
 const MAGIC: u32 = u32::from_le_bytes(*b"rHNW");
 const VERSION: u32 = 1;
 const OFFSET: usize = rag_pages::HEADER_BYTES;
+/// The first bytes do not change while the index lives, but once, when the first vector tells the dimensions. Another seed
+/// or metric would give other distances everywhere and look like nothing but bad luck; so they have a checksum.
+const FIXED: usize = 36;
+const CHECKSUM: usize = 44;
 
 /// What the first page says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +30,8 @@ pub struct Meta {
     pub top_level: u32,
     /// Where new nodes of a level go: the first of a chain of pages with free slots, or [`NONE`].
     pub insert_block: [u32; MAX_LEVELS],
-    /// Heap rows when that was last counted, by a build or by vacuum.
-    pub vectors: u64,
+    /// Nodes of the base level with rows when they were last counted, by a build or by vacuum.
+    pub nodes: u64,
     pub tombstones: u64,
 }
 
@@ -41,7 +45,7 @@ impl Meta {
             entry: NONE,
             top_level: 0,
             insert_block: [NONE; MAX_LEVELS],
-            vectors: 0,
+            nodes: 0,
             tombstones: 0,
         }
     }
@@ -65,6 +69,9 @@ impl Meta {
         if u32_at(b, 4) != VERSION {
             return Err(Damage::new(0, format!("its format is version {}, not {VERSION}", u32_at(b, 4))));
         }
+        if u32_at(b, CHECKSUM) != checksum(&b[..FIXED]) {
+            return damage("its parameters do not fit their checksum");
+        }
         let metric = match b[8] {
             0 => Metric::L2,
             1 => Metric::InnerProduct,
@@ -80,7 +87,7 @@ impl Meta {
             entry: u32_at(b, 36),
             top_level: u32_at(b, 40),
             insert_block: std::array::from_fn(|i| u32_at(b, 64 + 4 * i)),
-            vectors: u64_at(b, 48),
+            nodes: u64_at(b, 48),
             tombstones: u64_at(b, 56),
         };
         if !(2..=100).contains(&m)
@@ -112,11 +119,13 @@ impl Meta {
         put(32, &self.centroid.to_le_bytes());
         put(36, &self.entry.to_le_bytes());
         put(40, &self.top_level.to_le_bytes());
-        put(48, &self.vectors.to_le_bytes());
+        put(48, &self.nodes.to_le_bytes());
         put(56, &self.tombstones.to_le_bytes());
         for (i, block) in self.insert_block.iter().enumerate() {
             put(64 + 4 * i, &block.to_le_bytes());
         }
+        let checksum = checksum(&b[..FIXED]);
+        b[CHECKSUM..CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
     }
 
     /// Makes it the first page of a store without pages.
@@ -139,6 +148,11 @@ impl Meta {
         });
         result
     }
+}
+
+/// FNV-1a
+fn checksum(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {

@@ -25,7 +25,7 @@ use crate::code::Metric;
 
 pub use check::{Problem, check};
 pub use index::{Index, create, quantizer};
-pub use info::{Info, info};
+pub use info::{Counts, Info, counts, info};
 pub use insert::{Inserter, random_level};
 pub use place::place;
 pub use scan::{Scan, ScanLimits};

@@ -37,6 +37,7 @@ pub(super) fn walk(
         id = store.read(block, |page| {
             let slot = geometry.follow(page, block).slot(geometry.slot(id))?;
             if slot.state()? != State::Overflow {
+                geometry.check_freed(page, block)?;
                 return Ok(NONE); // freed meanwhile, with the node that it belonged to
             }
             f(id, &mut slot.rows()?);

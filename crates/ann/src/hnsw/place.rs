@@ -32,7 +32,6 @@ pub fn place(
     let mut meta = Meta::new(*description);
     meta.dimensions = quantizer.dimensions() as u32;
     meta.code_dimensions = quantizer.code_dimensions() as u32;
-    meta.vectors = tids.len() as u64;
     meta.create(store);
     if quantizer.centroid().iter().any(|x| *x != 0.0) {
         meta.centroid = store.block_count();
@@ -43,6 +42,7 @@ pub fn place(
     let code_bytes = quantizer.code_bytes();
     let base = Geometry::of_level(0, code_bytes, description.m);
     let order = graph.page_order(base.slots);
+    meta.nodes = order.len() as u64;
 
     // Rows of equal vectors, by the node that stands for them.
     let mut rows: HashMap<Node, Vec<Tid>> = HashMap::new();

@@ -24,9 +24,11 @@ use crate::{
 };
 
 /// Nodes expanded for each candidate that is asked for. More are more reliable and cost more.
-const LOOKAHEAD: f64 = 1.5;
+const LOOKAHEAD: f64 = 2.5;
 /// A distance estimated along links costs so many times what it costs in a sweep: pages come in random order.
-const SWEEP_ADVANTAGE: u64 = 6;
+const SWEEP_ADVANTAGE: u64 = 4;
+/// Nodes that are expanded together once the first search is over.
+const EXPANDED_TOGETHER: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 pub struct ScanLimits {
@@ -137,6 +139,12 @@ impl Scan {
         }
     }
 
+    /// The page of the candidate that was returned last.
+    pub fn block(&self, index: &Index) -> u32 {
+        let id = self.returned.last().copied().unwrap_or_default();
+        index.body().map_or(0, |body| body.base().block(id))
+    }
+
     /// Heap rows of the candidate that was returned last: one, or all that have this vector.
     pub fn tids(&self) -> &[Tid] {
         &self.tids
@@ -167,11 +175,12 @@ impl Scan {
                 }
                 Phase::Outwards => {
                     let exhausted = self.frontier.is_empty();
-                    let limited = limits.max_tuples > 0 && self.walk.scored >= limits.max_tuples;
-                    if !limited && (exhausted || self.sweep_is_cheaper(body)) {
+                    let within = |visits| limits.max_tuples == 0 || visits <= limits.max_tuples;
+                    if (exhausted || self.sweep_is_cheaper(body)) && within(self.walk.scored + self.slots(body)) {
                         self.sweep(body, store, None)?;
                         continue;
                     }
+                    let limited = exhausted || !within(self.walk.scored + 1);
                     let nearest_is_ready = match (self.ready.peek(), self.frontier.peek()) {
                         (Some(Reverse(ready)), Some(Reverse(frontier))) => ready < frontier,
                         (ready, _) => ready.is_some(),
@@ -183,13 +192,7 @@ impl Scan {
                         }
                         continue;
                     }
-                    if let Some(Reverse(key)) = self.frontier.pop() {
-                        let frontier = &mut self.frontier;
-                        let found = |key| frontier.push(Reverse(key));
-                        self.walk.expand(store, body.base(), &self.query, key_id(key), found)?;
-                        self.expanded += 1;
-                        self.ready.push(Reverse(key));
-                    }
+                    self.expand(body, store)?;
                 }
                 Phase::Sweep(kept) => match (self.ready.pop(), kept) {
                     (Some(Reverse(key)), _) => return Ok(Some(key)),
@@ -217,8 +220,29 @@ impl Scan {
         self.phase = Phase::Outwards;
     }
 
+    /// Expands the nearest nodes of the frontier: several, so that what they lead to is fetched together.
+    fn expand<S: ReadPages>(&mut self, body: &Body, store: &S) -> Result<(), Damage> {
+        let mut nearest = [0; EXPANDED_TOGETHER];
+        let mut count = 0;
+        while count < nearest.len()
+            && let Some(Reverse(key)) = self.frontier.pop()
+        {
+            nearest[count] = key_id(key);
+            count += 1;
+            self.ready.push(Reverse(key));
+        }
+        self.expanded += count as u64;
+        let frontier = &mut self.frontier;
+        self.walk.expand(store, body.base(), &self.query, &nearest[..count], |key| frontier.push(Reverse(key)))
+    }
+
     fn sweep_is_cheaper(&self, body: &Body) -> bool {
-        self.walk.scored * SWEEP_ADVANTAGE > u64::from(self.walk.blocks()) * body.base().slots as u64
+        self.walk.scored * SWEEP_ADVANTAGE > self.slots(body)
+    }
+
+    /// About what a sweep would visit.
+    fn slots(&self, body: &Body) -> u64 {
+        u64::from(self.walk.blocks()) * body.base().slots as u64
     }
 
     /// Reads all codes and makes those ready that were not returned yet, or as many of the nearest as there is room for.

@@ -85,8 +85,8 @@ pub fn remove(index: &Index, store: &impl WritePages, is_dead: &mut dyn FnMut(Ti
         remove_from_chain(body, store, node, is_dead, &mut removal)?;
     }
     Meta::update(store, |meta| {
-        let same = meta.vectors == removal.remaining && meta.tombstones == removal.tombstones;
-        (meta.vectors, meta.tombstones) = (removal.remaining, removal.tombstones);
+        let same = meta.nodes == removal.nodes && meta.tombstones == removal.tombstones;
+        (meta.nodes, meta.tombstones) = (removal.nodes, removal.tombstones);
         !same
     })?;
     Ok(removal)

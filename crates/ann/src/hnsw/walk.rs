@@ -141,17 +141,23 @@ impl Walk {
         Ok(())
     }
 
-    /// Gives the keys of a node's neighbours that were not met before.
+    /// Gives the keys of the neighbours of some nodes that were not met before.
     pub fn expand<S: ReadPages>(
         &mut self,
         store: &S,
         geometry: &Geometry,
         query: &Query,
-        id: u32,
+        ids: &[u32],
         found: impl FnMut(u64),
     ) -> Result<(), Damage> {
         self.fresh.clear();
-        self.gather(store, geometry, id)?;
+        for &id in ids {
+            let (block, slot) = (geometry.block(id), geometry.slot(id));
+            store.prefetch(block, geometry.record_offset(slot), geometry.record_bytes());
+        }
+        for &id in ids {
+            self.gather(store, geometry, id)?;
+        }
         self.scored += self.fresh.len() as u64;
         score(store, geometry, query, &self.fresh, found)
     }
@@ -178,6 +184,7 @@ impl Walk {
             let beyond = store.read(block, |page| {
                 let slot = geometry.follow(page, block).slot(geometry.slot(id))?;
                 if !matches!(slot.state()?, State::Node | State::Tombstone) {
+                    geometry.check_freed(page, block)?;
                     return Ok(None);
                 }
                 for link in slot.links()? {
@@ -273,8 +280,9 @@ fn score<S: ReadPages>(
             let slots = geometry.follow(page, block);
             for &id in here {
                 let slot = slots.slot(geometry.slot(id))?;
-                if matches!(slot.state()?, State::Node | State::Tombstone) {
-                    found(key(query.distance(slot.code, slot.factors()), id));
+                match slot.state()? {
+                    State::Node | State::Tombstone => found(key(query.distance(slot.code, slot.factors()), id)),
+                    State::Free | State::Overflow => geometry.check_freed(page, block)?,
                 }
             }
             Ok(())

@@ -1,0 +1,162 @@
+# The server dies (SIGKILL of the postmaster and all its processes) while an index is built, filled and vacuumed. After
+# recovery the index is sound and no row that was acknowledged is lost.
+use strict;
+use warnings;
+use Test::More;
+use RagCluster;
+use RagHnsw;
+use Time::HiRes qw(usleep);
+
+my $node = hnsw_node('crash', conf => "wal_level = replica\nrestart_after_crash = on\n");
+my $size = 4000;
+$node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, v rag.vector);
+	SELECT setseed(0.2); INSERT INTO t SELECT i, point(64) FROM generate_series(1, $size) i");
+
+# -- builds -----------------------------------------------------------------------------------------------------------
+
+# An index that takes long to build; with little memory most of it is inserted.
+my $create = 'CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops) WITH (ef_construction = 600)';
+my %build = (
+	'linking vectors' => $create,
+	'inserting what does not fit' => "SET maintenance_work_mem = '1MB'; $create");
+for my $phase (sort keys %build)
+{
+	my $session = start_sql($node, $build{$phase});
+	await_phase($session, 'create_index', $phase);
+	# some of what was inserted is on disk, some only in the log, some in neither
+	$node->safe_psql('postgres', 'CHECKPOINT') if $phase =~ /inserting/;
+	crash($node);
+	isnt($session->finish->{rc}, 0, "the server dies $phase");
+	is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname = 't_v'"), '0', 'no index is left');
+	$node->safe_psql('postgres', 'CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops)');
+	is_sound($node, 't', 'a new one is sound');
+	$node->safe_psql('postgres', 'DROP INDEX t_v');
+}
+
+# a build that is over is there, whatever has not reached the disk
+$node->safe_psql('postgres', 'CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops)');
+crash($node);
+is_sound($node, 't', 'an index that was built before is sound');
+
+# -- inserts ----------------------------------------------------------------------------------------------------------
+
+# Sessions that insert row after row, a transaction each, and print the ids of those that are committed.
+sub start_inserts
+{
+	my ($from) = @_;
+	my $folder = temp_folder();
+	return map {
+		my $statements = join "\n", map { "INSERT INTO t SELECT $_, point(64) RETURNING id;" } $_ .. $_ + 4000;
+		start_sql($node, '\i ' . write_file("$folder/$_.sql", $statements))
+	} ($from, $from + 10_000);
+}
+
+# All that the sessions have printed is there.
+sub nothing_is_lost
+{
+	my ($name, @sessions) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my @ids = map { my $result = $_->finish; isnt($result->{rc}, 0, "$name: a session is cut off"); split /\n/, $result->{out} } @sessions;
+	cmp_ok(scalar @ids, '>', 50, "$name: rows were committed before");
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM t WHERE id IN (' . join(',', @ids) . ')'), scalar @ids, "$name: they are all there");
+	is_sound($node, 't', "$name: the index is sound");
+	return;
+}
+
+sub count_rows { return ask($node, 'SELECT count(*) FROM t') }
+
+my $next = 100_000;
+for my $how ('SIGKILL of all', 'SIGKILL of all after a checkpoint', 'an immediate stop')
+{
+	my $before = count_rows();
+	my @sessions = start_inserts($next);
+	await('rows are inserted', sub { count_rows() > $before + 100 });
+	if ($how =~ /checkpoint/)
+	{
+		$node->safe_psql('postgres', 'CHECKPOINT');
+		my $now = count_rows();
+		await('more rows are inserted', sub { count_rows() > $now + 50 });
+	}
+	if ($how =~ /SIGKILL/)
+	{
+		crash($node);
+	}
+	else
+	{
+		$node->stop('immediate');
+		$node->start;
+	}
+	nothing_is_lost($how, @sessions);
+	$next += 100_000;
+}
+
+# one backend dies, and the postmaster starts the others anew
+my $before = count_rows();
+my @sessions = start_inserts($next);
+await('rows are inserted', sub { count_rows() > $before + 100 });
+my $started = ask($node, 'SELECT pg_postmaster_start_time()');
+kill 'KILL', $sessions[0]->backend;
+await('the server works again', sub { run_sql($node, 'SELECT 1')->{rc} == 0 && !grep { $_->is_waiting } @sessions });
+is($node->safe_psql('postgres', 'SELECT pg_postmaster_start_time()'), $started, 'the postmaster has outlived it');
+nothing_is_lost('SIGKILL of a backend', @sessions);
+$node->restart;
+
+# an insert that is stopped in the middle of its way through the pages
+for my $round (1 .. 3)
+{
+	@sessions = start_inserts($next += 100_000);
+	$before = count_rows();
+	await('rows are inserted', sub { count_rows() > $before + 30 * $round });
+	freeze($_->backend) for @sessions;
+	$node->safe_psql('postgres', 'SELECT pg_switch_wal()');
+	crash($node);
+	nothing_is_lost("stopped in the middle $round", @sessions);
+}
+
+# -- vacuum -----------------------------------------------------------------------------------------------------------
+
+# Enough rows die for a repair; vacuum is slow, so that something of it is done and something is not.
+my $vacuum = "SET vacuum_cost_delay = '20ms'; SET vacuum_cost_limit = 200; VACUUM t";
+my $info = "SELECT vectors, tombstones, free_slots > 0 FROM rag_index_info('t_v')";
+my $cut_off = 0;
+# when it dies, in milliseconds since a phase began
+for my $moment ([ 'vacuuming indexes', 0 ], map { [ 'cleaning up indexes', $_ ] } 0, 60, 150, 300)
+{
+	my ($phase, $milliseconds) = @$moment;
+	my $name = "$milliseconds ms since it began $phase";
+	$node->safe_psql('postgres', "SELECT setseed(0.3); DELETE FROM t WHERE random() < 0.3;
+		 INSERT INTO t SELECT max + i, point(64) FROM generate_series(1, 1500) i, (SELECT max(id) FROM t) m");
+	my $session = start_sql($node, $vacuum);
+	my $pid = await_phase($session, 'vacuum', $phase);
+	thaw($pid);
+	usleep(1000 * $milliseconds);
+	if ($session->is_waiting)
+	{
+		$cut_off++;
+		freeze($pid);
+		$node->safe_psql('postgres', $milliseconds % 100 ? 'SELECT pg_switch_wal()' : 'CHECKPOINT');
+	}
+	crash($node);
+	$session->finish;
+	is_sound($node, 't', "vacuum dies $name: the index is sound");
+	$node->safe_psql('postgres', 'SELECT setseed(0.4); INSERT INTO t SELECT max + i, point(64) FROM generate_series(1, 300) i, (SELECT max(id) FROM t) m');
+	is_sound($node, 't', "$name: also when rows have been inserted");
+	my $rows = $node->safe_psql('postgres', 'SELECT count(*) FROM t');
+	$node->safe_psql('postgres', 'VACUUM t');
+	is($node->safe_psql('postgres', $info), "$rows|0|t", "$name: the next vacuum finishes the work");
+	is_sound($node, 't', "$name: and leaves it sound");
+}
+cmp_ok($cut_off, '>=', 4, 'vacuum died in the middle');
+
+# -- without write-ahead log of what is new ---------------------------------------------------------------------------
+
+$node->append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0\n");
+$node->restart;
+$node->safe_psql('postgres', "BEGIN; CREATE TABLE new (id int, v rag.vector); CREATE INDEX new_v ON new USING rag_hnsw (v vector_l2_ops);
+	SELECT setseed(0.5); INSERT INTO new SELECT i, point(64) FROM generate_series(1, 500) i; COMMIT;
+	INSERT INTO new SELECT i, point(64) FROM generate_series(501, 600) i");
+crash($node);
+is_sound($node, 'new', 'wal_level = minimal: table and index of one transaction');
+
+$node->stop;
+done_testing();
