@@ -47,10 +47,7 @@ pub fn make_if_it_pays(collection: &Collection, writers: Writers) -> Result<(), 
         if writers == Writers::LeaveToNext && !lock_at_once(collection) {
             return Ok(());
         }
-        execute(
-            &format!("CREATE INDEX ON {} USING rag_hnsw (embedding {operators})", collection.partition()),
-            &[],
-        )?;
+        execute(&format!("CREATE INDEX ON {} USING rag_hnsw (embedding {operators})", collection.partition()), &[])?;
         Ok(())
     })
 }

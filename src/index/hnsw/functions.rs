@@ -89,7 +89,8 @@ impl OpenIndex {
             WHERE i.indexrelid = $1";
         // SAFETY: an open index.
         let id = unsafe { (*self.index).rd_id };
-        read_one::<String>(statement, &[id.into()])?.ok_or_else(|| Error::internal("the operator class has no operator"))
+        read_one::<String>(statement, &[id.into()])?
+            .ok_or_else(|| Error::internal("the operator class has no operator"))
     }
 
     pub fn metric(&self) -> Metric {

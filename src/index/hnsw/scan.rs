@@ -164,7 +164,8 @@ unsafe fn next(scan: pg_sys::IndexScanDesc) -> Result<Option<pg_sys::ItemPointer
             };
             for &tid in search.scan.tids() {
                 if !rows.is_in_table(tid) {
-                    let problem = format!("a slot leads to row ({},{}), which is not in the table", tid.block, tid.offset);
+                    let problem =
+                        format!("a slot leads to row ({},{}), which is not in the table", tid.block, tid.offset);
                     return Err(damaged(index, Damage { block: search.scan.block(&search.file.index), problem }));
                 }
                 let (query, distance) = (&search.query, search.distance);

@@ -1,5 +1,5 @@
 //! Data and indexes for the tests.
-#![allow(dead_code)] // each test uses its part
+#![allow(dead_code, clippy::unwrap_used)] // each test uses its part, and all is test
 
 use std::ops::Range;
 
