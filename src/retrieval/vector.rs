@@ -7,13 +7,19 @@ use rag_filter::Param;
 
 use super::{Hit, Request};
 use crate::{
-    catalog::{Row, query_as_caller, with_settings},
+    catalog::{Row, as_owner, embedding_index, query_as_caller, with_settings},
     error::Error,
     types::vector::OwnedVector,
 };
 
 /// Parameters of the statement that come before the filter's.
 const OWN_PARAMETERS: usize = 4;
+
+/// How the best are cut where all are sorted. Those at the same distance are in the order of their ids.
+const BEST_BY_SORT: &str = "ORDER BY 2, 1 LIMIT $3";
+/// The same where an index gives them in the order of their distance alone: all that are as near as the last one are
+/// taken, so that the order of ids decides between them, too. Without an index this would sort all rows completely.
+const BEST_BY_INDEX: &str = "ORDER BY 2 FETCH FIRST $3 ROWS WITH TIES";
 
 /// The chunks nearest to `embedding`, best first, ties by chunk_id.
 ///
@@ -22,19 +28,20 @@ const OWN_PARAMETERS: usize = 4;
 /// caller's row-level security.
 pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Result<Vec<Hit>, Error> {
     let filter = request.filter.to_sql(OWN_PARAMETERS + 1);
+    let best = if as_owner(|| embedding_index::exists(&request.collection))? { BEST_BY_INDEX } else { BEST_BY_SORT };
     let statement = format!(
         "WITH best AS MATERIALIZED (
              SELECT c.chunk_id, c.embedding OPERATOR({operators}.<=>) $2 AS distance
              FROM rag.chunks AS c
              WHERE c.collection = $1 AND ({filter})
-             ORDER BY 2, 1
-             LIMIT $3),
+             {best}),
          scored AS (SELECT chunk_id, greatest(1 - distance, 0) AS score FROM best)
          SELECT s.score, c.content, c.title, c.uri, c.chunk_index, c.start_index, c.source, c.document_id, c.knowledge_id,
                 c.chunk_id, c.metadata
          FROM scored AS s JOIN rag.chunks AS c ON c.collection = $1 AND c.chunk_id = s.chunk_id
          WHERE s.score >= $4
-         ORDER BY s.score DESC, c.chunk_id",
+         ORDER BY s.score DESC, c.chunk_id
+         LIMIT $3",
         filter = filter.text,
     );
     let mut args: Vec<DatumWithOid<'_>> = vec![

@@ -10,7 +10,7 @@ use rag_ann::{
     hnsw::{self, Index, Inserter, Scan},
 };
 use rag_pages::{MemoryPages, PAGE_BYTES, ReadPages, WritePages};
-use support::{Data, Fixture, METRICS, limits, tid};
+use support::{Data, Fixture, METRICS, limits, tid, use_damaged};
 
 #[test]
 fn built_index_finds_what_exact_search_finds() {
@@ -41,7 +41,7 @@ fn index_filled_by_inserts_finds_what_exact_search_finds() {
 fn scan_that_goes_on_returns_every_row_once() {
     let fixture = Fixture::built(Metric::Cosine, Data::clustered(3000, 32, 3), 8);
     for max_keys in [100_000, 1024] {
-        let found = fixture.scan(&fixture.data.vector(7).to_vec(), 10, true, max_keys);
+        let found = fixture.scan(fixture.data.vector(7), 10, true, max_keys);
         assert_eq!(found.len(), 3000);
         assert_eq!(found.iter().map(|(_, tid)| *tid).collect::<HashSet<_>>().len(), 3000);
     }
@@ -50,7 +50,7 @@ fn scan_that_goes_on_returns_every_row_once() {
 #[test]
 fn scan_that_does_not_go_on_returns_the_first_candidates() {
     let fixture = Fixture::built(Metric::L2, Data::clustered(3000, 32, 3), 8);
-    let found = fixture.scan(&fixture.data.vector(7).to_vec(), 25, false, 100_000);
+    let found = fixture.scan(fixture.data.vector(7), 25, false, 100_000);
     assert_eq!(found.len(), 25);
     assert_eq!(found[0].1, tid(7));
 }
@@ -269,30 +269,6 @@ fn pages_of_noise_are_reported() {
             }
         }
     }
-}
-
-/// Does all that can be done with an index whose pages say anything.
-fn use_damaged(store: &MemoryPages, data: &Data) {
-    let Ok(index) = Index::open(store) else { return };
-    if index.dimensions() != Some(8) {
-        return;
-    }
-    hnsw::check(&index, store, &mut |_| (), &mut |_| ());
-    let _ = hnsw::info(&index, store);
-    let mut scan = Scan::default();
-    if scan.begin(&index, store, data.vector(0), limits(20, true, 10_000)).is_ok() {
-        for _ in 0..1000 {
-            if !matches!(scan.next(&index, store), Ok(Some(_))) {
-                break;
-            }
-        }
-    }
-    let mut inserter = Inserter::default();
-    for i in 0..5 {
-        let _ = inserter.insert(&index, store, data.vector(i), tid(10_000 + i), i % 3);
-    }
-    let _ = hnsw::remove(&index, store, &mut |row| row.block % 3 == 0);
-    let _ = hnsw::repair(&index, store);
 }
 
 proptest! {

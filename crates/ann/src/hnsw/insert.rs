@@ -161,7 +161,7 @@ impl Inserter {
             {
                 return Ok(Found::Equal(node));
             }
-            let limit = max_links(at, body.m);
+            let limit = usize::from(body.m);
             neighbours[at] = self.links.choose(body, store, at, &found, limit)?;
             if at > 0 {
                 entries = self.below(body, store, at, &found)?;

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Nodes expanded for each candidate that is asked for. More are more reliable and cost more.
-const LOOKAHEAD: f64 = 2.5;
+const LOOKAHEAD: f64 = 3.0;
 /// A distance estimated along links costs so many times what it costs in a sweep: pages come in random order.
 const SWEEP_ADVANTAGE: u64 = 4;
 /// Nodes that are expanded together once the first search is over.

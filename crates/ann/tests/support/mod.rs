@@ -213,3 +213,27 @@ impl Fixture {
         assert_eq!(problems, []);
     }
 }
+
+/// Does all that can be done with an index whose pages say anything.
+pub fn use_damaged(store: &MemoryPages, data: &Data) {
+    let Ok(index) = Index::open(store) else { return };
+    if index.dimensions() != Some(8) {
+        return;
+    }
+    hnsw::check(&index, store, &mut |_| (), &mut |_| ());
+    let _ = hnsw::info(&index, store);
+    let mut scan = Scan::default();
+    if scan.begin(&index, store, data.vector(0), limits(20, true, 10_000)).is_ok() {
+        for _ in 0..1000 {
+            if !matches!(scan.next(&index, store), Ok(Some(_))) {
+                break;
+            }
+        }
+    }
+    let mut inserter = Inserter::default();
+    for i in 0..5 {
+        let _ = inserter.insert(&index, store, data.vector(i), tid(10_000 + i), i % 3);
+    }
+    let _ = hnsw::remove(&index, store, &mut |row| row.block % 3 == 0);
+    let _ = hnsw::repair(&index, store);
+}
