@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys;
 
-use super::{as_owner, collections::Collection, execute, query};
+use super::{as_owner, collections::Collection, execute, execute_returning, query};
 use crate::error::Error;
 
 /// Chunks from which on a collection is indexed: below, reading all of them takes about a millisecond.
@@ -25,16 +25,19 @@ pub enum Writers {
 /// # Errors
 /// A statement fails.
 pub fn exists(collection: &Collection) -> Result<bool, Error> {
-    let found = query(
-        "SELECT 1 FROM pg_catalog.pg_index AS i
-         JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid
-         JOIN pg_catalog.pg_am AS a ON a.oid = c.relam
-         WHERE i.indrelid = pg_catalog.to_regclass($1) AND a.amname = 'rag_hnsw' AND i.indisvalid AND i.indpred IS NULL",
-        &[collection.partition().into()],
-        |_| Ok(()),
-    )?;
-    Ok(!found.is_empty())
+    Ok(!query(EXISTS, &[collection.partition().into()], |_| Ok(()))?.is_empty())
 }
+
+/// The same, as of this moment and not as of the beginning of the statement.
+fn exists_now(collection: &Collection) -> Result<bool, Error> {
+    Ok(!execute_returning(EXISTS, &[collection.partition().into()], |_| Ok(()))?.is_empty())
+}
+
+const EXISTS: &str = "
+    SELECT 1 FROM pg_catalog.pg_index AS i
+    JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid
+    JOIN pg_catalog.pg_am AS a ON a.oid = c.relam
+    WHERE i.indrelid = pg_catalog.to_regclass($1) AND a.amname = 'rag_hnsw' AND i.indisvalid AND i.indpred IS NULL";
 
 /// Makes the index if the collection has none, its retriever wants one, and it has enough chunks for that to pay. It is
 /// built from all that is there, which is several times faster than to keep one up from the first chunk.
@@ -44,7 +47,8 @@ pub fn exists(collection: &Collection) -> Result<bool, Error> {
 pub fn make_if_it_pays(collection: &Collection, writers: Writers) -> Result<(), Error> {
     as_owner(|| {
         let Some(operators) = wanted(collection)? else { return Ok(()) };
-        if writers == Writers::LeaveToNext && !lock_at_once(collection) {
+        // Two that come to this at once must not both make one.
+        if !lock(collection, writers)? || exists_now(collection)? {
             return Ok(());
         }
         execute(&format!("CREATE INDEX ON {} USING rag_hnsw (embedding {operators})", collection.partition()), &[])?;
@@ -78,13 +82,22 @@ fn wanted(collection: &Collection) -> Result<Option<String>, Error> {
     Ok((!enough.is_empty()).then_some(operators))
 }
 
-/// Takes the lock that CREATE INDEX takes, if nobody has one against it.
+/// Takes a lock on the partition that keeps out writers and others that would make the index; whether it could.
 #[allow(unsafe_code)] // there is no statement that tries without raising an error
-fn lock_at_once(collection: &Collection) -> bool {
+fn lock(collection: &Collection, writers: Writers) -> Result<bool, Error> {
     let found = query("SELECT pg_catalog.to_regclass($1)::oid", &[collection.partition().into()], |row| {
         row.required::<pg_sys::Oid>(1)
-    });
-    let Ok([partition]) = found.as_deref() else { return false };
+    })?;
+    let Some(partition) = found.into_iter().next() else { return Ok(false) };
+    let mode = pg_sys::ShareRowExclusiveLock as pg_sys::LOCKMODE;
     // SAFETY: a relation's OID; the lock is held until the transaction ends.
-    unsafe { pg_sys::ConditionalLockRelationOid(*partition, pg_sys::ShareLock as pg_sys::LOCKMODE) }
+    unsafe {
+        match writers {
+            Writers::WaitFor => {
+                pg_sys::LockRelationOid(partition, mode);
+                Ok(true)
+            }
+            Writers::LeaveToNext => Ok(pg_sys::ConditionalLockRelationOid(partition, mode)),
+        }
+    }
 }

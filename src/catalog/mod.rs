@@ -32,9 +32,10 @@ pub fn as_owner<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `f` as the owner of a table, whose expressions and conditions may call functions of the owner's: those get no
-/// rights of the caller's, and can leave nothing behind for it.
+/// rights of the caller's, and can leave nothing behind for it. Nor does the owner get a function of the caller's to run:
+/// the search_path is pinned.
 pub fn as_table_owner<R>(owner: pg_sys::Oid, f: impl FnOnce() -> R) -> R {
-    as_role(owner, pg_sys::SECURITY_RESTRICTED_OPERATION, f)
+    as_role(owner, pg_sys::SECURITY_RESTRICTED_OPERATION, || pinned(f))
 }
 
 /// Runs `f` as another role; `restriction` is one of Postgres's SECURITY_ flags.

@@ -131,6 +131,44 @@ fn removed_rows_are_gone_and_the_others_are_found() {
 }
 
 #[test]
+fn rows_inserted_where_all_others_are_dead_are_found() {
+    // a thousand rows around one point far from all others, which die without a repair, and their successors
+    let mut data = Data::clustered(6000, 16, 16);
+    let mut random = support::Random(5);
+    for i in (0..1000).chain(5900..6000) {
+        let around: Vec<f32> = (0..16).map(|_| 20.0 + random.normal()).collect();
+        data.set(i, &around);
+    }
+    let mut fixture = Fixture::built(Metric::L2, data.slice(0..5900), 8);
+    fixture.remove(|i| i < 1000);
+    fixture.insert_all(&data.slice(5900..6000));
+    fixture.assert_sound();
+    let rows = |fixture: &Fixture| {
+        let found = fixture.scan(&[20.0; 16], 80, true, 100_000);
+        found[..100].iter().filter(|(_, row)| row.block >= 5900).count()
+    };
+    assert_eq!(rows(&fixture), 100);
+    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+    fixture.assert_sound();
+    assert_eq!(rows(&fixture), 100);
+    let found = fixture.scan(&[20.0; 16], 200, false, 0);
+    assert!(found.iter().filter(|(_, row)| row.block >= 5900).count() >= 95);
+}
+
+#[test]
+fn the_first_after_all_others_died_is_found() {
+    let mut fixture = Fixture::built(Metric::Cosine, Data::clustered(400, 8, 17), 4);
+    fixture.remove(|_| true);
+    fixture.insert_again(|i| i < 50);
+    fixture.assert_sound();
+    // by links alone; one may have lost its only one
+    assert!(fixture.scan(&[1.0; 8], 60, false, 0).len() >= 49);
+    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+    fixture.assert_sound();
+    assert_eq!(fixture.scan(&[1.0; 8], 60, false, 0).len(), 50);
+}
+
+#[test]
 fn everything_can_be_removed_and_inserted_again() {
     let mut fixture = Fixture::built(Metric::Cosine, Data::clustered(500, 8, 6), 4);
     fixture.remove(|_| true);

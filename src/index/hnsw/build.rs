@@ -90,9 +90,25 @@ pub unsafe extern "C-unwind" fn build_empty(index: pg_sys::Relation) {
     // SAFETY: Postgres's promise: an open index of this access method.
     unsafe {
         let pages = RelationPages::of_build(index, pg_sys::ForkNumber::INIT_FORKNUM, None);
-        hnsw::create(&pages, &describe(index));
+        create(index, &pages, &describe(index)).unwrap_or_else(|error| error.raise());
         pages.log_all();
     }
+}
+
+/// Makes an index without rows. Its dimensions are those that its column was declared with, or else those of the first
+/// vector to come.
+///
+/// # Safety
+/// An open index of this access method.
+unsafe fn create(index: pg_sys::Relation, pages: &RelationPages<'_>, description: &Description) -> Result<(), Error> {
+    hnsw::create(pages, description);
+    let (mut kind, mut declared, mut collation) = (pg_sys::InvalidOid, -1, pg_sys::InvalidOid);
+    // SAFETY: the caller's promise.
+    unsafe { pg_sys::get_atttypetypmodcoll((*index).rd_id, 1, &mut kind, &mut declared, &mut collation) };
+    if let Ok(dimensions @ 1..) = usize::try_from(declared) {
+        Index::set_dimensions(pages, dimensions).map_err(|damage| damaged(index, damage))?;
+    }
+    Ok(())
 }
 
 /// What a new index is made with.
@@ -271,8 +287,8 @@ impl<'a> Build<'a> {
             vec![]
         };
         let (Some(mut graph), Some(quantizer)) = (self.graph.take(), self.quantizer.get()) else {
-            hnsw::create(self.target.pages, &self.description);
-            return Ok(());
+            // SAFETY: the open index.
+            return unsafe { create(self.target.index, self.target.pages, &self.description) };
         };
         report(LINKING);
         report_count(pg_sys::PROGRESS_CREATEIDX_TUPLES_TOTAL, graph.len());

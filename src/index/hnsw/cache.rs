@@ -99,7 +99,8 @@ pub fn take_scan() -> Box<Scan> {
 }
 
 /// Leaves them to the next scan.
-pub fn give_scan(scan: Box<Scan>) {
+pub fn give_scan(mut scan: Box<Scan>) {
+    scan.shrink();
     SCAN.set(Some(scan));
 }
 

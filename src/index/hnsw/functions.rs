@@ -46,6 +46,9 @@ impl OpenIndex {
             let table = pg_sys::relation_open(table_id, lock);
             let index = pg_sys::relation_open(id, lock);
             let open = Self { index, table };
+            if (*index).rd_index.is_null() || (*(*index).rd_index).indrelid != table_id {
+                return Err(wrong_kind(id)); // another took its number before it was locked
+            }
             let relation = &*(*index).rd_rel;
             if relation.relkind as u8 != pg_sys::RELKIND_INDEX {
                 return Err(wrong_kind(id).hint("Ask for the index of one partition."));
@@ -71,7 +74,8 @@ impl OpenIndex {
         Ok((expression, condition))
     }
 
-    /// Runs `f` with the rights of the table's owner.
+    /// Runs `f` with the rights of the table's owner and a search_path in which nobody can put anything. Statements are
+    /// made in there, too, so that the names in them are written as they are read.
     pub fn as_owner<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: an open table.
         as_table_owner(unsafe { (*(*self.table).rd_rel).relowner }, f)
@@ -178,7 +182,7 @@ type ProblemRow = (Option<i32>, Option<i64>, Option<i32>, String);
 
 fn check(open: &OpenIndex) -> Result<Vec<ProblemRow>, Error> {
     // Counted first: what it sees is in the index already.
-    let visible = visible_rows(open)?;
+    let visible = open.as_owner(|| visible_rows(open))?;
     let mut problems: Vec<ProblemRow> = vec![];
     // SAFETY: an open index.
     let file = match unsafe { cache::open(open.index) } {
@@ -232,10 +236,13 @@ fn visible_rows(open: &OpenIndex) -> Result<i64, Error> {
     let (expression, mut condition) = open.expression()?;
     if open.metric() == Metric::Cosine {
         // the zero vector has no distance, even to itself
-        condition += &format!(" AND ({expression}) {} ({expression}) <> 'NaN'", open.operator()?);
+        condition += &format!(
+            " AND (({expression}) {} ({expression})) OPERATOR(pg_catalog.<>) 'NaN'::pg_catalog.float8",
+            open.operator()?
+        );
     }
     let statement = format!("SELECT pg_catalog.count(*) FROM ONLY {} WHERE {condition}", open.table_name());
-    Ok(open.as_owner(|| read_one(&statement, &[]))?.unwrap_or(0))
+    Ok(read_one(&statement, &[])?.unwrap_or(0))
 }
 
 /// The value that a statement gives; it only reads, so that it works on a standby, too.

@@ -85,6 +85,9 @@ impl Order {
             return None;
         }
         let margin = MARGIN * (self.squared_errors / f64::from(self.errors)).sqrt();
+        if !margin.is_finite() {
+            return None; // estimates that say nothing: all wait for the end
+        }
         if self.waiting.peek()?.distance > self.estimate - margin {
             return None;
         }

@@ -104,18 +104,19 @@ fn next_of<S: WritePages>(store: &S, geometry: &Geometry, block: Block) -> Resul
         geometry.open(page, block)?;
         Ok(super::layout::Special::read(page, block)?.next)
     })?;
-    if next != NONE && next >= store.block_count() {
-        return Err(Damage::new(block, "the next page with free slots is beyond the end"));
+    // chains are made from the end to the beginning of the file
+    if next != NONE && (next <= block || next >= store.block_count()) {
+        return Err(Damage::new(block, format!("the next page with free slots cannot be {next}")));
     }
     Ok(next)
 }
 
 fn append<S: WritePages>(store: &S, geometry: &Geometry) -> Result<Block, Damage> {
-    let block = store.append(|_, page| geometry.init(page));
-    if block >= geometry.max_blocks() {
-        return Err(Damage::new(block, "the index has as many pages as its links can name"));
+    let end = store.block_count();
+    if end >= geometry.max_blocks() {
+        return Err(Damage::new(end, "the index has as many pages as its links can name"));
     }
-    Ok(block)
+    Ok(store.append(|_, page| geometry.init(page)))
 }
 
 /// Makes a slot that no one refers to free again.

@@ -30,7 +30,7 @@ const OUT_OF_REACH: f64 = 0.01;
 /// With writers at work it may report what is just being written.
 pub fn check(index: &Index, store: &impl ReadPages, row: &mut dyn FnMut(Tid), report: &mut dyn FnMut(Problem)) {
     let Some(body) = index.body() else { return };
-    let mut check = Check { body, store, pages: vec![], slots: vec![], report };
+    let mut check = Check { body, store, pages: vec![], slots: vec![], alive: Visited::new(), report };
     if let Err(damage) = check.run(row) {
         report(Problem { level: 0, block: damage.block, slot: None, problem: damage.problem });
     }
@@ -43,6 +43,8 @@ struct Check<'a, S> {
     pages: Vec<Option<usize>>,
     /// By level, the slots that a link may lead to.
     slots: Vec<Visited>,
+    /// Slots of the base level that have rows.
+    alive: Visited,
     report: &'a mut dyn FnMut(Problem),
 }
 
@@ -85,7 +87,7 @@ impl<S: ReadPages> Check<'_, S> {
     /// Notes what a page is and which slots are in use; returns the nodes of the base level.
     fn look(&mut self, block: Block) -> Result<u64, Damage> {
         self.pages.push(None);
-        let (body, slots) = (self.body, &mut self.slots);
+        let (body, slots, alive) = (self.body, &mut self.slots, &mut self.alive);
         let (level, nodes) = self.store.read(block, |page| {
             let special = Special::read(page, block)?;
             let level = usize::from(special.level);
@@ -103,7 +105,10 @@ impl<S: ReadPages> Check<'_, S> {
                 used += u16::from(state != State::Free);
                 if matches!(state, State::Node | State::Tombstone) {
                     slots[level].insert(geometry.id(block, i));
-                    nodes += u64::from(level == 0 && state == State::Node);
+                    if level == 0 && state == State::Node {
+                        alive.insert(geometry.id(block, i));
+                        nodes += 1;
+                    }
                 }
             }
             if used != special.used {
@@ -179,7 +184,7 @@ impl<S: ReadPages> Check<'_, S> {
         let Some(reached) = levels.first().filter(|_| self.body.quantizer.metric() != Metric::InnerProduct) else {
             return;
         };
-        let missing = self.slots[0].iter().filter(|id| !reached.contains(*id)).count();
+        let missing = self.alive.iter().filter(|id| !reached.contains(*id)).count();
         if missing as f64 > OUT_OF_REACH * nodes as f64 && missing > 1 {
             let problem = format!("{missing} of {nodes} nodes cannot be reached from the entry point");
             (self.report)(Problem { level: 0, block: 0, slot: None, problem });

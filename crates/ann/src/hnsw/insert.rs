@@ -17,7 +17,7 @@ use super::{
     Damage, Index, MAX_LEVELS, Tid,
     allocate::{self, Content},
     index::Body,
-    layout::{NONE, State, Target, max_links},
+    layout::{NONE, State, Target},
     links::Links,
     meta::Meta,
     overflow,
@@ -48,6 +48,8 @@ struct Plan {
 enum Found {
     /// The first node of the index.
     Nothing,
+    /// A slot on the way was freed meanwhile.
+    Freed,
     /// A node with the same vector.
     Equal(u32),
     Place(Plan),
@@ -74,56 +76,61 @@ impl Inserter {
         let factors = body.quantizer.encode(vector, &mut self.rotated, &mut self.code);
         body.quantizer.prepare(vector, &mut self.query);
 
-        store.lock(LockMode::Shared);
-        let meta = Meta::read(store)?;
-        let mode = if meta.entry == NONE || level > meta.top_level as usize {
-            store.unlock(LockMode::Shared);
-            store.lock(LockMode::Exclusive);
-            LockMode::Exclusive
-        } else {
-            LockMode::Shared
-        };
-        let done = self.insert_locked(body, index.description().ef_construction, store, factors, tid, level, mode);
-        store.unlock(mode);
-        done
+        let ef = usize::from(index.description().ef_construction);
+        for mode in [LockMode::Shared, LockMode::Exclusive] {
+            store.lock(mode);
+            let done = self.insert_locked(body, ef, store, factors, tid, level, mode);
+            store.unlock(mode);
+            if done? {
+                break;
+            }
+        }
+        Ok(())
     }
 
+    /// False where the node has to become the entry point and the structure is not locked exclusively for that: because
+    /// it is higher than all others, or because there is no live node that it could be reached from.
     #[allow(clippy::too_many_arguments)] // all of one insert, passed on once
     fn insert_locked<S: WritePages>(
         &mut self,
         body: &Body,
-        ef: u16,
+        ef: usize,
         store: &S,
         factors: Factors,
         tid: Tid,
         level: usize,
         mode: LockMode,
-    ) -> Result<(), Damage> {
+    ) -> Result<bool, Damage> {
+        const ATTEMPTS: usize = 10;
         let mut may_be_equal = true;
-        loop {
+        for _ in 0..ATTEMPTS {
             let meta = Meta::read(store)?;
-            let plan = match self.find(body, usize::from(ef), store, factors, level, &meta, may_be_equal)? {
+            let plan = match self.find(body, ef, store, factors, level, &meta, may_be_equal)? {
                 Found::Equal(node) => {
                     if overflow::add(body, store, node, tid)? {
-                        return Ok(());
+                        return Ok(true);
                     }
                     may_be_equal = false; // it died meanwhile
                     continue;
                 }
+                Found::Freed => continue,
                 Found::Nothing => Plan { factors, neighbours: vec![vec![]; level + 1] },
                 Found::Place(plan) => plan,
             };
+            let becomes_entry = meta.entry == NONE || level > meta.top_level as usize || plan.neighbours[0].is_empty();
+            if becomes_entry && mode == LockMode::Shared {
+                return Ok(false);
+            }
             let top = self.write(body, store, &plan, tid)?;
-            let higher = meta.entry == NONE || level > meta.top_level as usize;
-            if higher && mode == LockMode::Exclusive {
+            if becomes_entry {
                 Meta::update(store, |meta| {
-                    meta.entry = top;
-                    meta.top_level = level as u32;
+                    (meta.entry, meta.top_level) = (top, level as u32);
                     true
                 })?;
             }
-            return Ok(());
+            return Ok(true);
         }
+        Err(Damage::new(0, "its entry point leads to a free slot"))
     }
 
     /// Looks for the place of the vector and chooses its neighbours on the levels `0..=level`.
@@ -146,28 +153,48 @@ impl Inserter {
         self.walk.begin(store);
         let first = level.min(top);
         let Some(start) = self.walk.descend_to(body, store, &self.query, meta, first)? else {
-            // The entry point or a way down from it was freed: cannot be, as vacuum frees with the structure locked.
-            return Err(Damage::new(0, "its entry point leads to a free slot"));
+            return Ok(Found::Freed);
         };
         let mut entries = vec![start];
         for at in (0..=first).rev() {
-            let geometry = body.level(at);
-            self.walk.beam(store, geometry, &self.query, &entries, ef, |_| ())?;
-            let found: Vec<(f32, u32)> =
-                self.walk.pool.as_slice().iter().map(|key| (key_distance(*key), key_id(*key))).collect();
+            let (found, chosen) = self.neighbours(body, ef, store, at, &entries)?;
+            neighbours[at] = chosen;
             if at == 0
                 && may_be_equal
                 && let Some(node) = self.equal(body, store, &found, factors)?
             {
                 return Ok(Found::Equal(node));
             }
-            let limit = usize::from(body.m);
-            neighbours[at] = self.links.choose(body, store, at, &found, limit)?;
             if at > 0 {
                 entries = self.below(body, store, at, &found)?;
             }
         }
         Ok(Found::Place(Plan { factors, neighbours }))
+    }
+
+    /// The nodes of a level that are nearest, with their distances, and those of them to link to. Among tombstones it looks
+    /// farther, until there are enough that are alive: a node with links to none could not be found itself.
+    #[allow(clippy::type_complexity)] // two lists of the same kind
+    fn neighbours<S: WritePages>(
+        &mut self,
+        body: &Body,
+        ef: usize,
+        store: &S,
+        level: usize,
+        entries: &[u64],
+    ) -> Result<(Vec<(f32, u32)>, Vec<(f32, u32)>), Damage> {
+        let limit = usize::from(body.m);
+        let mut ef = ef;
+        loop {
+            self.walk.beam(store, body.level(level), &self.query, entries, ef, |_| ())?;
+            let found: Vec<(f32, u32)> =
+                self.walk.pool.as_slice().iter().map(|key| (key_distance(*key), key_id(*key))).collect();
+            let chosen = self.links.choose(body, store, level, &found, limit)?;
+            if self.links.alive() >= limit || found.len() < ef {
+                return Ok((found, chosen));
+            }
+            ef *= 4;
+        }
     }
 
     /// The node of the base level that has the same code. Only the nearest are looked at: it would be among them. Where it
@@ -203,6 +230,10 @@ impl Inserter {
         let mut entries = Vec::with_capacity(found.len());
         for &(distance, id) in found {
             let down = self.walk.read_slot(store, body.level(level), id, |slot| Ok((slot.state()?, slot.down())))?;
+            if u64::from(down.1) >= body.level(level - 1).ids(self.walk.blocks()) {
+                let block = body.level(level).block(id);
+                return Err(Damage::new(block, format!("a node leads down to {}, which is beyond the end", down.1)));
+            }
             if matches!(down.0, State::Node | State::Tombstone) {
                 entries.push(crate::pool::key(distance, down.1));
             }

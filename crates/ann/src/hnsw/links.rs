@@ -43,6 +43,16 @@ impl Links {
         Ok(self.choose_loaded(body, limit))
     }
 
+    /// How many of those that were chosen from are nodes.
+    pub fn alive(&self) -> usize {
+        self.candidates.len()
+    }
+
+    /// The node that [`read_node`](Self::read_node) read, as a query.
+    pub fn node(&self) -> &Query {
+        &self.node
+    }
+
     /// Reads the codes of those that are nodes.
     fn load<S: ReadPages>(
         &mut self,

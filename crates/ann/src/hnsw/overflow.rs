@@ -9,6 +9,7 @@ use super::{
     index::Body,
     layout::{Geometry, NONE, State, Target},
 };
+use crate::visited::Visited;
 
 /// Appends the rows of a chain that begins at `first`.
 pub(super) fn rows(store: &impl ReadPages, geometry: &Geometry, first: u32, rows: &mut Vec<Tid>) -> Result<(), Damage> {
@@ -23,9 +24,9 @@ pub(super) fn walk(
     mut f: impl FnMut(u32, &mut dyn Iterator<Item = Tid>),
 ) -> Result<(), Damage> {
     let blocks = store.block_count();
-    let longest = geometry.ids(blocks);
+    let mut seen = Visited::new();
     let mut id = first;
-    for _ in 0..longest {
+    loop {
         if id == NONE {
             return Ok(());
         }
@@ -33,7 +34,9 @@ pub(super) fn walk(
         if block >= blocks {
             return Err(Damage::new(block, "a chain of heap rows leads beyond the end"));
         }
-        store.check_interrupts();
+        if !seen.insert(id) {
+            return Err(Damage::new(block, "a chain of heap rows has no end"));
+        }
         id = store.read(block, |page| {
             let slot = geometry.follow(page, block).slot(geometry.slot(id))?;
             if slot.state()? != State::Overflow {
@@ -44,7 +47,6 @@ pub(super) fn walk(
             Ok(slot.down())
         })?;
     }
-    Err(Damage::new(geometry.block(first), "a chain of heap rows has no end"))
 }
 
 /// Adds a row to a node that has this vector. False where the node is no longer one that can take it.

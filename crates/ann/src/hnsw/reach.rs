@@ -4,13 +4,14 @@ use rag_pages::{ReadPages, WritePages};
 
 use super::{
     Damage, MAX_LEVELS,
+    allocate::change,
     index::Body,
-    layout::{Kind, NONE, Special, State},
+    layout::{Kind, NONE, Special, State, max_links},
     links::Links,
     meta::Meta,
-    walk::read_slot,
+    walk::{Walk, read_slot},
 };
-use crate::visited::Visited;
+use crate::{pool::key_id, visited::Visited};
 
 /// Adds to `reached` what links of a level lead to from `start`.
 fn spread(body: &Body, store: &impl ReadPages, level: usize, start: u32, reached: &mut Visited) -> Result<(), Damage> {
@@ -61,13 +62,15 @@ pub(super) fn reachable(body: &Body, store: &impl ReadPages) -> Result<Vec<Visit
     Ok(levels)
 }
 
-/// Links nodes of the base level that no one leads to from one of their own neighbours that can be reached.
+/// Links nodes of the base level that no one leads to from one of their own neighbours that can be reached, or, if they
+/// have none, from the nearest nodes that can.
 pub(super) fn attach_stragglers<S: WritePages>(body: &Body, store: &S, links: &mut Links) -> Result<(), Damage> {
     let mut levels = reachable(body, store)?;
     let Some(reached) = levels.first_mut() else { return Ok(()) };
     let geometry = body.base();
     for block in 1..store.block_count() {
         let mut stragglers = vec![];
+        store.check_interrupts();
         store.read(block, |page| {
             let special = Special::read(page, block)?;
             if special.kind != Kind::Slots || special.level != 0 {
@@ -83,12 +86,44 @@ pub(super) fn attach_stragglers<S: WritePages>(body: &Body, store: &S, links: &m
             Ok(())
         })?;
         for (id, neighbours) in stragglers {
-            let from = neighbours.into_iter().find(|link| reached.contains(*link));
-            if let Some(from) = from.filter(|_| !reached.contains(id)) {
+            if reached.contains(id) {
+                continue; // by one before it
+            }
+            store.check_interrupts();
+            let from = match neighbours.into_iter().find(|link| reached.contains(*link)) {
+                Some(link) => Some(link),
+                None => link_by_search(body, store, links, id)?,
+            };
+            if let Some(from) = from {
                 links.link_back(body, store, 0, from, id, true)?;
                 spread(body, store, 0, id, reached)?;
             }
         }
     }
     Ok(())
+}
+
+/// Gives a node whose links lead nowhere the links that an insert would give it; returns the nearest of its neighbours.
+fn link_by_search<S: WritePages>(body: &Body, store: &S, links: &mut Links, id: u32) -> Result<Option<u32>, Damage> {
+    const CANDIDATES: usize = 100;
+    let geometry = body.base();
+    if links.read_node(body, store, 0, id)?.is_none() {
+        return Ok(None);
+    }
+    let mut walk = Walk::default();
+    walk.begin(store);
+    let Some(start) = walk.descend_to(body, store, links.node(), &Meta::read(store)?, 0)? else { return Ok(None) };
+    walk.beam(store, geometry, links.node(), &[start], CANDIDATES, |_| ())?;
+    let found: Vec<u32> = walk.pool.as_slice().iter().map(|key| key_id(*key)).filter(|found| *found != id).collect();
+    let chosen = links.choose_for_node(body, store, 0, &found, max_links(1, body.m))?;
+    let new: Vec<u32> = chosen.iter().map(|(_, id)| *id).collect();
+    change(store, geometry, geometry.block(id), |slots| {
+        let slot = geometry.slot(id);
+        let alive = slots.slot(slot)?.state()? == State::Node;
+        if alive {
+            slots.set_links(slot, &new);
+        }
+        Ok(alive.then_some(()))
+    })?;
+    Ok(new.first().copied())
 }

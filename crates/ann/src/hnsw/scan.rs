@@ -56,6 +56,8 @@ pub struct Scan {
     /// Nodes expanded and not returned, nearest first.
     ready: BinaryHeap<Reverse<u64>>,
     expanded: u64,
+    /// Candidates that were taken, with tombstones.
+    taken: u64,
     /// Base slots whose rows were returned.
     returned: Vec<u32>,
     tids: Vec<Tid>,
@@ -90,7 +92,7 @@ impl Scan {
         self.frontier.clear();
         self.ready.clear();
         self.returned.clear();
-        self.expanded = 0;
+        (self.expanded, self.taken) = (0, 0);
         let Some(body) = index.body() else { return Ok(()) };
         body.quantizer.prepare(query, &mut self.query);
         self.walk.begin(store);
@@ -119,18 +121,26 @@ impl Scan {
         let Some(body) = index.body() else { return Ok(None) };
         loop {
             let Some(key) = self.next_key(body, store)? else { return Ok(None) };
+            self.taken += 1;
             self.tids.clear();
             let (geometry, tids) = (body.base(), &mut self.tids);
             let first = self.walk.read_slot(store, geometry, key_id(key), |slot| {
                 match (slot.state()?, slot.has_overflow()) {
                     (State::Node, false) => tids.push(slot.tid()),
-                    (State::Node, true) => return Ok(Some(slot.down())),
+                    (State::Node, true) => return Ok(Some((slot.down(), slot.factors()))),
                     _ => {} // its rows are gone
                 }
                 Ok(None)
             })?;
-            if let Some(first) = first {
+            if let Some((first, factors)) = first {
                 overflow::rows(store, geometry, first, &mut self.tids)?;
+                // If the node was freed meanwhile, so was its chain, and the rows may be another's.
+                let same = self.walk.read_slot(store, geometry, key_id(key), |slot| {
+                    Ok(slot.state()? == State::Node && slot.has_overflow() && slot.factors() == factors)
+                })?;
+                if !same {
+                    self.tids.clear();
+                }
             }
             if !self.tids.is_empty() {
                 self.returned.push(key_id(key));
@@ -148,6 +158,17 @@ impl Scan {
     /// Heap rows of the candidate that was returned last: one, or all that have this vector.
     pub fn tids(&self) -> &[Tid] {
         &self.tids
+    }
+
+    /// Gives back memory that a long scan has taken, so that the next one does not keep it.
+    pub fn shrink(&mut self) {
+        const KEPT: usize = 64 * 1024;
+        let keys =
+            self.left_out.capacity() + self.frontier.capacity() + self.ready.capacity() + self.returned.capacity();
+        if keys > KEPT {
+            (self.left_out, self.returned) = (vec![], vec![]);
+            (self.frontier, self.ready) = (BinaryHeap::new(), BinaryHeap::new());
+        }
     }
 
     /// Nodes whose distance was estimated so far.
@@ -205,7 +226,7 @@ impl Scan {
 
     /// Nodes that must be expanded before the next candidate is returned.
     fn wanted(&self) -> u64 {
-        ((self.returned.len() + 1) as f64 * LOOKAHEAD) as u64
+        ((self.taken + 1) as f64 * LOOKAHEAD) as u64
     }
 
     /// Turns what the beam found, of which `at` were returned, into the state of the walk that goes on from there.

@@ -159,14 +159,15 @@ fn remove_from_chain<S: WritePages>(
 /// A page is damaged.
 pub fn repair(index: &Index, store: &impl WritePages) -> Result<u64, Damage> {
     let Some(body) = index.body() else { return Ok(0) };
-    Repair { body, store, blocks: vec![vec![]; MAX_LEVELS], dead: vec![], links: Links::default() }.run()
+    Repair { body, store, blocks: vec![vec![]; MAX_LEVELS], pages_seen: 0, dead: vec![], links: Links::default() }.run()
 }
 
 struct Repair<'a, S> {
     body: &'a Body,
     store: &'a S,
-    /// Pages of slots, by level.
+    /// Pages of slots, by level, among the first `pages_seen`.
     blocks: Vec<Vec<Block>>,
+    pages_seen: Block,
     /// Tombstones, by level.
     dead: Vec<Visited>,
     links: Links,
@@ -177,8 +178,14 @@ impl<S: WritePages> Repair<'_, S> {
         // Inserts that began before the tombstones were made may still link to them: wait until they are through.
         self.fence();
         if self.find_dead()? == 0 {
+            // a repair before this one was stopped when it had freed all, and before it noted that
+            Meta::update(self.store, |meta| std::mem::take(&mut meta.tombstones) > 0)?;
             return Ok(0);
         }
+        // The same for the tombstones above the base, which were only made now; and pages that came since have nodes that
+        // may link to them.
+        self.fence();
+        self.find_pages()?;
         self.move_entry()?;
         for level in (0..MAX_LEVELS).rev() {
             for i in 0..self.blocks[level].len() {
@@ -204,15 +211,24 @@ impl<S: WritePages> Repair<'_, S> {
         self.store.unlock(LockMode::Exclusive);
     }
 
-    /// Finds the tombstones of the base level, and makes their slots above tombstones, too.
-    fn find_dead(&mut self) -> Result<u64, Damage> {
-        let store = self.store;
-        for block in 1..store.block_count() {
-            let special = store.read(block, |page| Special::read(page, block))?;
+    /// Notes the pages of slots that were added since it was called last.
+    fn find_pages(&mut self) -> Result<(), Damage> {
+        let end = self.store.block_count();
+        for block in self.pages_seen.max(1)..end {
+            self.store.check_interrupts();
+            let special = self.store.read(block, |page| Special::read(page, block))?;
             if special.kind == Kind::Slots && usize::from(special.level) < MAX_LEVELS {
                 self.blocks[usize::from(special.level)].push(block);
             }
         }
+        self.pages_seen = end;
+        Ok(())
+    }
+
+    /// Finds the tombstones of the base level, and makes their slots above tombstones, too.
+    fn find_dead(&mut self) -> Result<u64, Damage> {
+        let store = self.store;
+        self.find_pages()?;
         let mut count = 0;
         for level in 0..MAX_LEVELS {
             let geometry = self.body.level(level);
