@@ -107,8 +107,11 @@ for my $round (1 .. 3)
 	@sessions = start_inserts($next += 100_000);
 	$before = count_rows();
 	await('rows are inserted', sub { count_rows() > $before + 30 * $round });
-	freeze($_->backend) for @sessions;
-	$node->safe_psql('postgres', 'SELECT pg_switch_wal()');
+	# A stopped backend may hold any lock: nobody is asked for anything from here on. What it has logged is written by the
+	# server's own writer meanwhile.
+	my @pids = map { $_->backend } @sessions;
+	freeze($_) for @pids;
+	usleep(500_000);
 	crash($node);
 	nothing_is_lost("stopped in the middle $round", @sessions);
 }
@@ -133,7 +136,7 @@ for my $moment ([ 'vacuuming indexes', 0 ], map { [ 'cleaning up indexes', $_ ] 
 	if ($session->is_waiting)
 	{
 		$cut_off++;
-		freeze($pid);
+		# so that what it has done by now is on disk; it goes on meanwhile, slowly
 		$node->safe_psql('postgres', $milliseconds % 100 ? 'SELECT pg_switch_wal()' : 'CHECKPOINT');
 	}
 	crash($node);
