@@ -230,13 +230,17 @@ impl Inserter {
         let mut entries = Vec::with_capacity(found.len());
         for &(distance, id) in found {
             let down = self.walk.read_slot(store, body.level(level), id, |slot| Ok((slot.state()?, slot.down())))?;
-            if u64::from(down.1) >= body.level(level - 1).ids(self.walk.blocks()) {
+            if !matches!(down.0, State::Node | State::Tombstone) {
+                continue; // freed meanwhile
+            }
+            // a page that was added since the walk began is there, too
+            let below = body.level(level - 1);
+            if u64::from(down.1) >= below.ids(self.walk.blocks()) && u64::from(down.1) >= below.ids(store.block_count())
+            {
                 let block = body.level(level).block(id);
                 return Err(Damage::new(block, format!("a node leads down to {}, which is beyond the end", down.1)));
             }
-            if matches!(down.0, State::Node | State::Tombstone) {
-                entries.push(crate::pool::key(distance, down.1));
-            }
+            entries.push(crate::pool::key(distance, down.1));
         }
         Ok(entries)
     }
