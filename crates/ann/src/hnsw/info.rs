@@ -4,8 +4,9 @@ use rag_pages::ReadPages;
 
 use super::{
     Damage, Index,
-    layout::{Kind, NONE, Special, State},
+    layout::{NONE, State},
     meta::Meta,
+    walk::each_slot,
 };
 
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
@@ -59,23 +60,15 @@ pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, Damage> {
     };
     let mut links = 0;
     for block in 1..store.block_count() {
-        store.check_interrupts();
-        store.read(block, |page| {
-            let special = Special::read(page, block)?;
-            if special.kind != Kind::Slots || special.level != 0 {
-                return Ok(());
-            }
-            for slot in geometry.open(page, block)?.slots() {
-                let (_, slot) = slot?;
-                match slot.state()? {
-                    State::Free => info.free_slots += 1,
-                    State::Tombstone => info.tombstones += 1,
-                    State::Overflow => info.vectors += slot.rows()?.len() as u64,
-                    State::Node => {
-                        info.nodes += 1;
-                        info.vectors += u64::from(!slot.has_overflow());
-                        links += slot.links()?.len() as u64;
-                    }
+        each_slot(store, geometry, block, |_, slot| {
+            match slot.state()? {
+                State::Free => info.free_slots += 1,
+                State::Tombstone => info.tombstones += 1,
+                State::Overflow => info.vectors += slot.rows()?.len() as u64,
+                State::Node => {
+                    info.nodes += 1;
+                    info.vectors += u64::from(!slot.has_overflow());
+                    links += slot.links()?.len() as u64;
                 }
             }
             Ok(())

@@ -6,10 +6,10 @@ use super::{
     Damage, MAX_LEVELS,
     allocate::change,
     index::Body,
-    layout::{Kind, NONE, Special, State, max_links},
+    layout::{NONE, State, max_links},
     links::Links,
     meta::Meta,
-    walk::{Walk, read_slot},
+    walk::{Walk, each_slot, read_slot},
 };
 use crate::{pool::key_id, visited::Visited};
 
@@ -70,18 +70,9 @@ pub(super) fn attach_stragglers<S: WritePages>(body: &Body, store: &S, links: &m
     let geometry = body.base();
     for block in 1..store.block_count() {
         let mut stragglers = vec![];
-        store.check_interrupts();
-        store.read(block, |page| {
-            let special = Special::read(page, block)?;
-            if special.kind != Kind::Slots || special.level != 0 {
-                return Ok(());
-            }
-            for slot in geometry.open(page, block)?.slots() {
-                let (i, slot) = slot?;
-                let id = geometry.id(block, i);
-                if slot.state()? == State::Node && !reached.contains(id) {
-                    stragglers.push((id, slot.links()?.collect::<Vec<u32>>()));
-                }
+        each_slot(store, geometry, block, |id, slot| {
+            if slot.state()? == State::Node && !reached.contains(id) {
+                stragglers.push((id, slot.links()?.collect::<Vec<u32>>()));
             }
             Ok(())
         })?;

@@ -13,9 +13,9 @@ use rag_pages::ReadPages;
 use super::{
     Damage, Index, Tid,
     index::Body,
-    layout::{Kind, Special, State},
+    layout::State,
     overflow,
-    walk::{Start, Walk},
+    walk::{Start, Walk, each_slot},
 };
 use crate::{
     code::Query,
@@ -285,18 +285,8 @@ impl Scan {
             complete = false;
         };
         for block in 1..store.block_count() {
-            store.check_interrupts();
-            store.read(block, |page| {
-                let special = Special::read(page, block)?;
-                if special.kind != Kind::Slots || special.level != 0 {
-                    return Ok(());
-                }
-                for slot in geometry.open(page, block)?.slots() {
-                    let (i, slot) = slot?;
-                    let id = geometry.id(block, i);
-                    if slot.state()? != State::Node || returned.contains(id) {
-                        continue;
-                    }
+            each_slot(store, geometry, block, |id, slot| {
+                if slot.state()? == State::Node && !returned.contains(id) {
                     self.walk.scored += 1;
                     let key = key(self.query.distance(slot.code, slot.factors()), id);
                     if after.is_none_or(|last| key > last) {

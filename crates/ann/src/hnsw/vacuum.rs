@@ -14,7 +14,7 @@ use super::{
     links::Links,
     meta::Meta,
     overflow, reach,
-    walk::read_slot,
+    walk::{each_slot, read_slot},
 };
 use crate::visited::Visited;
 
@@ -40,20 +40,13 @@ pub fn remove(index: &Index, store: &impl WritePages, is_dead: &mut dyn FnMut(Ti
     let geometry = body.base();
     let mut chained: Vec<u32> = vec![];
     for block in 1..store.block_count() {
-        store.check_interrupts();
         let mut rows: Vec<(usize, Tid)> = vec![];
-        store.read(block, |page| {
-            if !is_level(Special::read(page, block)?, 0) {
-                return Ok(());
-            }
-            for slot in geometry.open(page, block)?.slots() {
-                let (i, slot) = slot?;
-                match slot.state()? {
-                    State::Node if slot.has_overflow() => chained.push(geometry.id(block, i)),
-                    State::Node => rows.push((i, slot.tid())),
-                    State::Tombstone => removal.tombstones += 1,
-                    State::Free | State::Overflow => {}
-                }
+        each_slot(store, geometry, block, |id, slot| {
+            match slot.state()? {
+                State::Node if slot.has_overflow() => chained.push(id),
+                State::Node => rows.push((geometry.slot(id), slot.tid())),
+                State::Tombstone => removal.tombstones += 1,
+                State::Free | State::Overflow => {}
             }
             Ok(())
         })?;
@@ -234,32 +227,28 @@ impl<S: WritePages> Repair<'_, S> {
             let geometry = self.body.level(level);
             let mut dead = Visited::new();
             for &block in &self.blocks[level] {
-                store.check_interrupts();
                 let below = level.checked_sub(1).map(|below| &self.dead[below]);
                 let mut found = vec![];
-                store.read(block, |page| {
-                    for slot in geometry.open(page, block)?.slots() {
-                        let (i, slot) = slot?;
-                        match slot.state()? {
-                            State::Tombstone => {
-                                dead.insert(geometry.id(block, i));
-                                count += u64::from(level == 0);
-                            }
-                            State::Node if below.is_some_and(|below| below.contains(slot.down())) => found.push(i),
-                            _ => {}
+                each_slot(store, geometry, block, |id, slot| {
+                    match slot.state()? {
+                        State::Tombstone => {
+                            dead.insert(id);
+                            count += u64::from(level == 0);
                         }
+                        State::Node if below.is_some_and(|below| below.contains(slot.down())) => found.push(id),
+                        _ => {}
                     }
                     Ok(())
                 })?;
                 if !found.is_empty() {
                     change(store, geometry, block, |slots| {
-                        for &i in &found {
-                            slots.set_tombstone(i);
+                        for &id in &found {
+                            slots.set_tombstone(geometry.slot(id));
                         }
                         Ok(Some(()))
                     })?;
-                    for i in found {
-                        dead.insert(geometry.id(block, i));
+                    for id in found {
+                        dead.insert(id);
                     }
                 }
             }
@@ -269,20 +258,24 @@ impl<S: WritePages> Repair<'_, S> {
     }
 
     /// Makes a live node the entry point, if the present one is dead.
+    ///
+    /// It is looked for before the structure is locked: only vacuum makes nodes dead, and an insert that found none alive
+    /// has made its own the entry point.
     fn move_entry(&self) -> Result<(), Damage> {
-        self.store.lock(LockMode::Exclusive);
-        let moved = (|| {
-            let meta = Meta::read(self.store)?;
+        let is_dead = |meta: &Meta| {
             let top = (meta.top_level as usize).min(MAX_LEVELS - 1);
-            if meta.entry == NONE || !self.dead[top].contains(meta.entry) {
-                return Ok(());
-            }
-            let (entry, level) = self.highest_node(top)?.unwrap_or((NONE, 0));
-            Meta::update(self.store, |meta| {
+            (meta.entry != NONE && self.dead[top].contains(meta.entry)).then_some(top)
+        };
+        let Some(top) = is_dead(&Meta::read(self.store)?) else { return Ok(()) };
+        let (entry, level) = self.highest_node(top)?.unwrap_or((NONE, 0));
+        self.store.lock(LockMode::Exclusive);
+        let moved = Meta::update(self.store, |meta| {
+            let moves = is_dead(meta).is_some();
+            if moves {
                 (meta.entry, meta.top_level) = (entry, level as u32);
-                true
-            })
-        })();
+            }
+            moves
+        });
         self.store.unlock(LockMode::Exclusive);
         moved
     }
@@ -290,20 +283,13 @@ impl<S: WritePages> Repair<'_, S> {
     /// A live node of the highest level that has one.
     fn highest_node(&self, top: usize) -> Result<Option<(u32, usize)>, Damage> {
         for level in (0..=top).rev() {
-            let geometry = self.body.level(level);
-            // with pages that were added since `find_dead`
-            for block in 1..self.store.block_count() {
-                let found = self.store.read(block, |page| {
-                    if !is_level(Special::read(page, block)?, level) {
-                        return Ok(None);
+            for &block in &self.blocks[level] {
+                let mut found = None;
+                each_slot(self.store, self.body.level(level), block, |id, slot| {
+                    if slot.state()? == State::Node {
+                        found = Some(id);
                     }
-                    for slot in geometry.open(page, block)?.slots() {
-                        let (i, slot) = slot?;
-                        if slot.state()? == State::Node {
-                            return Ok(Some(geometry.id(block, i)));
-                        }
-                    }
-                    Ok(None)
+                    Ok(())
                 })?;
                 if let Some(id) = found {
                     return Ok(Some((id, level)));
@@ -317,7 +303,6 @@ impl<S: WritePages> Repair<'_, S> {
     fn relink_page(&mut self, level: usize, block: Block) -> Result<(), Damage> {
         let geometry = self.body.level(level);
         loop {
-            self.store.check_interrupts();
             let ill = self.ill_nodes(level, block)?;
             if ill.is_empty() {
                 return Ok(());
@@ -344,16 +329,14 @@ impl<S: WritePages> Repair<'_, S> {
     /// Nodes of a page that link to tombstones, with their links.
     fn ill_nodes(&self, level: usize, block: Block) -> Result<Vec<(usize, Vec<u32>)>, Damage> {
         let geometry = self.body.level(level);
-        self.store.read(block, |page| {
-            let mut ill = vec![];
-            for slot in geometry.open(page, block)?.slots() {
-                let (i, slot) = slot?;
-                if slot.state()? == State::Node && slot.links()?.any(|link| self.dead[level].contains(link)) {
-                    ill.push((i, slot.links()?.collect()));
-                }
+        let mut ill = vec![];
+        each_slot(self.store, geometry, block, |id, slot| {
+            if slot.state()? == State::Node && slot.links()?.any(|link| self.dead[level].contains(link)) {
+                ill.push((geometry.slot(id), slot.links()?.collect()));
             }
-            Ok(ill)
-        })
+            Ok(())
+        })?;
+        Ok(ill)
     }
 
     /// The best links among the live neighbours and the live neighbours of the dead ones.
@@ -435,8 +418,4 @@ impl<S: WritePages> Repair<'_, S> {
         }
         Ok(freed)
     }
-}
-
-fn is_level(special: Special, level: usize) -> bool {
-    special.kind == Kind::Slots && usize::from(special.level) == level
 }

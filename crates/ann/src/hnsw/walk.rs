@@ -5,7 +5,7 @@ use rag_pages::{Block, ReadPages};
 use super::{
     Damage, MAX_LEVELS,
     index::Body,
-    layout::{Geometry, NONE, RECORD_HEAD, Slot, State},
+    layout::{Geometry, Kind, NONE, RECORD_HEAD, Slot, Special, State},
     meta::Meta,
 };
 use crate::{
@@ -247,6 +247,27 @@ impl Walk {
         }
         Ok(block)
     }
+}
+
+/// Gives each slot of a page to `f`, with its id, if it is a page of this level.
+pub(super) fn each_slot<S: ReadPages>(
+    store: &S,
+    geometry: &Geometry,
+    block: Block,
+    mut f: impl FnMut(u32, Slot<'_>) -> Result<(), Damage>,
+) -> Result<(), Damage> {
+    store.check_interrupts();
+    store.read(block, |page| {
+        let special = Special::read(page, block)?;
+        if special.kind != Kind::Slots || special.level != geometry.level {
+            return Ok(());
+        }
+        for slot in geometry.follow(page, block).slots() {
+            let (i, slot) = slot?;
+            f(geometry.id(block, i), slot)?;
+        }
+        Ok(())
+    })
 }
 
 /// Reads one slot of a page that is there.
