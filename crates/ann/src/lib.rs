@@ -4,12 +4,13 @@
 //! * [`distance`]: how far apart two `f32` vectors are, as fast as this CPU can tell.
 //! * [`graph`]: building a graph of neighbours in memory.
 //! * [`hnsw`]: the index on pages.
-//! * [`pool`], [`visited`], [`select`]: what each search of a graph needs, wherever the graph lies.
+//! * [`pool`], [`visited`], [`select`], [`random`]: what each search or build of a graph needs, wherever the graph lies.
 
 pub mod code;
 pub mod distance;
 pub mod graph;
 pub mod hnsw;
 pub mod pool;
+pub mod random;
 pub mod select;
 pub mod visited;

@@ -3,9 +3,12 @@
 use std::cell::Cell;
 
 use pgrx::{pg_guard, pg_sys};
-use rag_ann::hnsw::{Index, random_level};
+use rag_ann::{
+    hnsw::{Index, random_level},
+    random,
+};
 
-use super::{cache, check_dimensions, damaged, is_indexable, opclass, random, rows::RowMemory, tid_of};
+use super::{cache, check_dimensions, damaged, is_indexable, opclass, rows::RowMemory, tid_of};
 use crate::error::Error;
 
 /// `aminsert`, as PostgreSQL 13 calls it.
@@ -84,16 +87,13 @@ unsafe fn insert_vector(index: pg_sys::Relation, vector: &[f32], row: pg_sys::It
     }
 }
 
-/// A random number in 0..1 (SplitMix64, seeded once a backend).
+/// A random number in 0..=1, of a generator that is seeded once a backend.
 pub fn uniform() -> f64 {
     thread_local! {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
     }
-    let state = STATE.get().unwrap_or_else(random).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut state = STATE.get().unwrap_or_else(super::random);
+    let bits = random::next(&mut state);
     STATE.set(Some(state));
-    let mut z = state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
-    (z >> 11) as f64 / (1_u64 << 53) as f64
+    random::uniform(bits)
 }

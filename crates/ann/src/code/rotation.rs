@@ -6,6 +6,7 @@
 //! leaves out meets what it takes in. Every round keeps lengths and inner products.
 
 use super::BLOCK;
+use crate::random;
 
 const ROUNDS: usize = 4;
 
@@ -37,7 +38,7 @@ impl Rotation {
         for round in 0..ROUNDS {
             let window = rotation.window(round);
             for coordinate in 0..dimensions {
-                bits = if coordinate % 64 == 0 { split_mix(&mut state) } else { bits >> 1 };
+                bits = if coordinate % 64 == 0 { random::next(&mut state) } else { bits >> 1 };
                 let sign = if bits & 1 == 0 { 1.0 } else { -1.0 };
                 let transform = if window.contains(&coordinate) { transform } else { 1.0 };
                 rotation.factors.push((sign * transform * mix) as f32);
@@ -122,13 +123,4 @@ fn butterfly(a: &mut [f32], b: &mut [f32]) {
     for (a, b) in a.iter_mut().zip(b) {
         (*a, *b) = (*a + *b, *a - *b);
     }
-}
-
-/// SplitMix64: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", 2014.
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }

@@ -30,6 +30,7 @@ mod threads;
 use crate::{
     code::{Factors, Quantizer},
     pool::ID_LIMIT,
+    random,
 };
 use codes::Codes;
 use duplicates::duplicates;
@@ -128,9 +129,8 @@ impl<'q> Graph<'q> {
         (self.entry, self.base, self.upper) = (None, vec![], vec![]);
         self.duplicate_of = duplicates(&self.codes, &mut |_| tick(0))?;
         let duplicate_of = &self.duplicate_of;
-        self.levels = (0..nodes)
-            .map(|node| if duplicate_of[node] == NONE { random_level(self.parameters, node) } else { 0 })
-            .collect();
+        self.levels =
+            (0..nodes).map(|node| if duplicate_of[node] == NONE { level(self.parameters, node) } else { 0 }).collect();
         self.shape = Shape::new(self.parameters.m, &self.levels);
 
         let linker = Linker::new(self.quantizer, self.parameters, &self.codes, &self.levels, &self.shape);
@@ -211,18 +211,8 @@ fn valid_m(m: usize) -> usize {
     m.clamp(2, 1000)
 }
 
-/// A level that one in m^level nodes reaches.
-fn random_level(parameters: Parameters, node: usize) -> u8 {
-    let bits = mix(parameters.seed ^ mix(node as u64));
-    let uniform = ((bits >> 11) + 1) as f64 / (1u64 << 53) as f64;
-    let level = -uniform.ln() / (parameters.m as f64).ln();
-    level.min(MAX_LEVEL as f64) as u8
-}
-
-/// The next state of SplitMix64, a small generator of good random numbers, scrambled.
-fn mix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+/// The level of a node, the same in every build with this seed.
+fn level(parameters: Parameters, node: usize) -> u8 {
+    let bits = random::mix(parameters.seed ^ random::mix(node as u64));
+    random::level(parameters.m, MAX_LEVEL.into(), random::uniform(bits)) as u8
 }

@@ -6,8 +6,8 @@
 //! near each other: nodes are split in two halves by which of two far nodes they are nearer to, and so on until the parts
 //! are as small as a page.
 
-use super::{Graph, NONE, Node, mix};
-use crate::{code::Query, visited::Visited};
+use super::{Graph, NONE, Node};
+use crate::{code::Query, random, visited::Visited};
 
 pub(super) fn page_order(graph: &Graph<'_>, slots_per_page: usize) -> Vec<Node> {
     let slots = slots_per_page.max(1);
@@ -130,7 +130,7 @@ impl Splitter<'_, '_> {
 
     fn pick(&mut self, nodes: &[Node]) -> Node {
         self.random += 1;
-        nodes[(mix(self.random) % nodes.len() as u64) as usize]
+        nodes[(random::mix(self.random) % nodes.len() as u64) as usize]
     }
 
     fn prepare(&mut self, which: usize, node: Node) {

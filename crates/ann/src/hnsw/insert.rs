@@ -26,6 +26,7 @@ use super::{
 use crate::{
     code::{Factors, Query},
     pool::{key_distance, key_id},
+    random,
 };
 
 /// Inserts vectors; its buffers serve one after another.
@@ -267,8 +268,7 @@ impl Inserter {
     }
 }
 
-/// The level of a new node: `uniform` is a random number in 0..1. One in m nodes of a level is on the next, too.
+/// The level of a new node; `uniform` is a random number in 0..=1.
 pub fn random_level(m: u16, uniform: f64) -> usize {
-    let scale = 1.0 / f64::from(m.max(2)).ln();
-    ((-uniform.max(f64::MIN_POSITIVE).ln() * scale) as usize).min(MAX_LEVELS - 1)
+    random::level(m.into(), MAX_LEVELS - 1, uniform)
 }
