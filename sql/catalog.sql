@@ -29,6 +29,7 @@ CREATE TABLE rag.collections (
     retriever text NOT NULL DEFAULT 'default' REFERENCES rag.retrievers (name),
     chunk_size integer CHECK (chunk_size BETWEEN 1 AND 1000000),
     chunk_overlap integer CHECK (chunk_overlap >= 0),
+    chunk_unit text NOT NULL DEFAULT 'characters' CHECK (chunk_unit IN ('characters', 'tokens')),
     metadata_whitelist text[],
     description text,
     model text,
@@ -39,8 +40,9 @@ CREATE TABLE rag.collections (
 );
 COMMENT ON TABLE rag.collections IS 'sets of documents that are searched together';
 COMMENT ON COLUMN rag.collections.retriever IS 'settings of storage and search';
-COMMENT ON COLUMN rag.collections.chunk_size IS 'most characters of a chunk; NULL: 1000';
-COMMENT ON COLUMN rag.collections.chunk_overlap IS 'most characters that neighbouring chunks share; NULL: 200';
+COMMENT ON COLUMN rag.collections.chunk_size IS 'most of a chunk, in units; NULL: 1000 characters or 200 tokens';
+COMMENT ON COLUMN rag.collections.chunk_overlap IS 'most that neighbouring chunks share, in units; NULL: 200 characters or 40 tokens';
+COMMENT ON COLUMN rag.collections.chunk_unit IS 'what chunks are measured in: characters, or tokens of the model';
 COMMENT ON COLUMN rag.collections.metadata_whitelist IS 'metadata keys that chunks carry; NULL: all';
 COMMENT ON COLUMN rag.collections.model IS 'embedding model of the stored chunks; NULL until the first document';
 COMMENT ON COLUMN rag.collections.model_fingerprint IS 'hash of that model''s graph, tokenizer and pooling';
@@ -156,6 +158,7 @@ CREATE TABLE rag.documents (
     raw_hash text,
     chunking text,
     own_title boolean NOT NULL DEFAULT true,
+    validator text,
     created_at timestamptz NOT NULL DEFAULT now(),
     fetched_at timestamptz,
     indexed_at timestamptz
@@ -171,6 +174,7 @@ COMMENT ON COLUMN rag.documents.content IS 'extracted text';
 COMMENT ON COLUMN rag.documents.raw_hash IS 'BLAKE3 of the bytes as fetched, hex: tells an unchanged file';
 COMMENT ON COLUMN rag.documents.chunking IS 'how the text was cut and embedded: other settings index it anew';
 COMMENT ON COLUMN rag.documents.own_title IS 'whether the title is in the document itself; only then it is embedded with the chunks';
+COMMENT ON COLUMN rag.documents.validator IS 'what the source said of the present version (time and size, ETag, blob): the same again need not be fetched';
 COMMENT ON COLUMN rag.documents.fetched_at IS 'when the present text was fetched';
 COMMENT ON COLUMN rag.documents.indexed_at IS 'when the present text was indexed';
 
@@ -195,7 +199,11 @@ CREATE TABLE rag.chunks (
     embedding rag.vector NOT NULL,
     embedding_key uuid NOT NULL,
     fetched_at timestamptz NOT NULL,
-    indexed_at timestamptz NOT NULL
+    indexed_at timestamptz NOT NULL,
+    start_line integer NOT NULL,
+    end_line integer NOT NULL,
+    page integer,
+    heading_path text[]
 ) PARTITION BY LIST (collection);
 -- In the row as far as it fits: reading it from a side table for every comparison would be several times slower.
 ALTER TABLE rag.chunks ALTER COLUMN embedding SET STORAGE MAIN;
@@ -203,6 +211,10 @@ COMMENT ON TABLE rag.chunks IS 'pieces of documents with their embeddings';
 COMMENT ON COLUMN rag.chunks.chunk_id IS 'hash of document, text, chunking and position: the same on every machine';
 COMMENT ON COLUMN rag.chunks.chunk_index IS 'position in the document, from 0';
 COMMENT ON COLUMN rag.chunks.start_index IS 'first character in the document''s content, from 0: substr(content, start_index + 1, length)';
+COMMENT ON COLUMN rag.chunks.start_line IS 'line of the document''s content that the first character is on, from 1';
+COMMENT ON COLUMN rag.chunks.end_line IS 'line that the last character is on';
+COMMENT ON COLUMN rag.chunks.page IS 'page that the first character is on, from 1; NULL where the document has no pages';
+COMMENT ON COLUMN rag.chunks.heading_path IS 'headings that the chunk is under, outermost first; NULL where there are none';
 COMMENT ON COLUMN rag.chunks.embedding_key IS 'hash of model and embedded text: equal keys have equal embeddings';
 
 -- Whether a run of the source is alive: its process holds this lock (src/workers/runner) as long as it lives. A standby

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use rag_protocol::{
     embed::ModelInfo,
     identity::{ChunkId, DocumentId, EmbeddingKey},
-    ingest::{Content, embedded_text},
+    ingest::{Chunk, Content, embedded_text},
 };
 use serde_json::{Map, Value};
 
@@ -36,6 +36,7 @@ pub struct PreparedDocument {
     pub source: Option<String>,
     pub uri: String,
     pub raw_hash: Option<String>,
+    pub validator: Option<String>,
     pub text: String,
     pub content: Content,
     pub attributes: Attributes,
@@ -53,6 +54,7 @@ pub struct StoredDocument<'a> {
     pub attributes: &'a Attributes,
     pub content_hash: &'a str,
     pub raw_hash: Option<&'a str>,
+    pub validator: Option<&'a str>,
     pub chunking: &'a str,
     pub text: &'a str,
     pub metadata: Map<String, Value>,
@@ -62,7 +64,8 @@ pub struct StoredDocument<'a> {
 
 pub struct StoredChunk<'a> {
     pub id: ChunkId,
-    pub start_index: usize,
+    /// Where in the text it is.
+    pub place: &'a Chunk,
     pub content: &'a str,
     pub key: EmbeddingKey,
     pub embedding: OwnedVector,
@@ -111,7 +114,7 @@ impl PreparedDocument {
             let vector = embeddings.get(&key).ok_or_else(|| Error::internal("a chunk has no embedding"))?;
             chunks.push(StoredChunk {
                 id: ChunkId::derive(self.id, &self.content.content_hash, &chunking, i as u32),
-                start_index: self.content.chunks[i].start_index,
+                place: &self.content.chunks[i],
                 content: chunk?,
                 key,
                 embedding: OwnedVector::new(vector.clone())?,
@@ -137,6 +140,7 @@ impl PreparedDocument {
             attributes: &self.attributes,
             content_hash: &self.content.content_hash,
             raw_hash: self.raw_hash.as_deref(),
+            validator: self.validator.as_deref(),
             chunking: &chunking,
             text: &self.text,
             metadata,

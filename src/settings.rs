@@ -6,7 +6,10 @@ use std::{
 };
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum, pg_sys};
-use rag_protocol::embed::{ModelRef, Precision};
+use rag_protocol::{
+    embed::{ModelRef, Precision},
+    ingest::Network,
+};
 
 use crate::{engine::install, error::Error};
 
@@ -33,6 +36,9 @@ static ONNXRUNTIME_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CStri
 static ENGINE_THREADS: GucSetting<i32> = GucSetting::<i32>::new(0);
 static MAX_FILE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(100 * 1024);
 static INGEST_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(4096);
+static CLONE_CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(2048);
+static ALLOWED_PRIVATE_HOSTS: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static HTTP_PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static EF_SEARCH: GucSetting<i32> = GucSetting::<i32>::new(80);
 static ITERATIVE_SCAN: GucSetting<IterativeScan> = GucSetting::<IterativeScan>::new(IterativeScan::strict);
 static MAX_SCAN_TUPLES: GucSetting<i32> = GucSetting::<i32>::new(0);
@@ -104,6 +110,33 @@ pub fn define() {
         GucFlags::UNIT_MB,
     );
     GucRegistry::define_int_guc(
+        c"rag.clone_cache_size",
+        c"Room for clones of git repositories that are kept between runs.",
+        c"Clones that were used longest ago are removed first; their next run fetches them anew.",
+        &CLONE_CACHE_SIZE,
+        0,
+        1024 * 1024,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    GucRegistry::define_string_guc(
+        c"rag.allowed_private_hosts",
+        c"Hosts, addresses and networks that sources may connect to although they are not public.",
+        c"A list separated by commas, such as \"wiki.local, *.corp.example, 10.1.2.3:8080, 192.168.0.0/16\". Without it sources \
+          cannot reach loopback, private, link-local and other special addresses.",
+        &ALLOWED_PRIVATE_HOSTS,
+        GucContext::Sighup,
+        GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_string_guc(
+        c"rag.http_proxy",
+        c"Proxy that sources connect through, http://host:port.",
+        c"Empty: none; the environment's is not used.",
+        &HTTP_PROXY,
+        GucContext::Sighup,
+        GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_int_guc(
         c"rag.ef_search",
         c"Candidates that a search of a rag_hnsw index keeps.",
         c"More find more of the true nearest neighbours and take proportionally longer: rag_index_recall() measures both. \
@@ -149,10 +182,15 @@ fn reserve_prefix() {
     }
 }
 
-fn path(setting: &GucSetting<Option<CString>>) -> Option<PathBuf> {
+/// A setting's text, `None` where it is empty.
+fn text(setting: &GucSetting<Option<CString>>) -> Option<String> {
     let value = setting.get()?;
-    let text = CStr::to_string_lossy(&value);
-    (!text.is_empty()).then(|| PathBuf::from(text.into_owned()))
+    let text = CStr::to_string_lossy(&value).trim().to_string();
+    (!text.is_empty()).then_some(text)
+}
+
+fn path(setting: &GucSetting<Option<CString>>) -> Option<PathBuf> {
+    text(setting).map(PathBuf::from)
 }
 
 fn precision() -> Precision {
@@ -210,6 +248,17 @@ pub fn max_file_bytes() -> u64 {
 
 pub fn ingest_memory_bytes() -> u64 {
     u64::try_from(INGEST_MEMORY_LIMIT.get()).unwrap_or(0) * 1024 * 1024
+}
+
+pub fn clone_cache_bytes() -> u64 {
+    u64::try_from(CLONE_CACHE_SIZE.get()).unwrap_or(0) * 1024 * 1024
+}
+
+/// Where sources may connect to.
+pub fn network() -> Network {
+    let hosts = text(&ALLOWED_PRIVATE_HOSTS).unwrap_or_default();
+    let hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
+    Network { allowed_private_hosts: hosts.map(String::from).collect(), proxy: text(&HTTP_PROXY) }
 }
 
 pub fn ef_search() -> usize {

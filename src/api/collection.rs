@@ -17,13 +17,23 @@ fn rag_create_collection(
     chunk_overlap: pgrx::default!(Option<i32>, "NULL"),
     metadata_whitelist: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
     description: pgrx::default!(Option<&str>, "NULL"),
+    chunk_unit: pgrx::default!(Option<&str>, "'characters'"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_collection()", "create a collection")?;
     let name = Name::parse("collection", required("name", name)?)?;
     let retriever = required("retriever", retriever)?;
     let metadata_whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
-    collections::checked_splitting(chunk_size, chunk_overlap)?;
-    let new = NewCollection { name: &name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description };
+    let chunk_unit = required("chunk_unit", chunk_unit)?;
+    collections::checked_splitting(chunk_size, chunk_overlap, chunk_unit)?;
+    let new = NewCollection {
+        name: &name,
+        retriever,
+        chunk_size,
+        chunk_overlap,
+        chunk_unit,
+        metadata_whitelist,
+        description,
+    };
     Ok(collections::create(new)?)
 }
 

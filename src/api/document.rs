@@ -59,6 +59,7 @@ impl NewDocument {
             source: None,
             uri: self.uri,
             raw_hash: None,
+            validator: None,
             text,
             content,
             attributes: self.attributes,
@@ -175,21 +176,35 @@ fn rag_split(
     document_type: pgrx::default!(&str, "'markdown'"),
     chunk_size: pgrx::default!(i32, "1000"),
     chunk_overlap: pgrx::default!(i32, "200"),
+    chunk_unit: pgrx::default!(&str, "'characters'"),
 ) -> Result<
-    TableIterator<'static, (name!(chunk_index, i32), name!(start_index, i32), name!(content, String))>,
+    TableIterator<
+        'static,
+        (
+            name!(chunk_index, i32),
+            name!(start_index, i32),
+            name!(content, String),
+            name!(start_line, i32),
+            name!(end_line, i32),
+            name!(page, Option<i32>),
+            name!(heading_path, Vec<String>),
+        ),
+    >,
     ErrorReport,
 > {
     let document_type = self::document_type(document_type)?;
-    let splitting = collections::checked_splitting(Some(chunk_size), Some(chunk_overlap))?;
+    let splitting = collections::checked_splitting(Some(chunk_size), Some(chunk_overlap), chunk_unit)?;
     let model = settings::model(None)?;
     let (_, split, text) = with_client(|client| client.prepare(&model, document_type, splitting, content.as_bytes()))?;
     let rows: Vec<_> = split
         .chunks
-        .iter()
+        .into_iter()
         .enumerate()
         .map(|(i, chunk)| {
             let piece = text.get(chunk.byte_start..chunk.byte_start + chunk.byte_len).unwrap_or_default();
-            (i as i32, chunk.start_index as i32, piece.to_string())
+            let (start, lines) = (chunk.start_index as i32, (chunk.start_line as i32, chunk.end_line as i32));
+            let page = chunk.page.map(|page| page as i32);
+            (i as i32, start, piece.to_string(), lines.0, lines.1, page, chunk.heading_path)
         })
         .collect();
     Ok(TableIterator::new(rows))

@@ -34,10 +34,16 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<(), Error> {
     execute(
         "INSERT INTO rag.chunks (collection, source, uri, title, document_id, knowledge_id, document_type, category, tags,
                                  metadata, fetched_at, indexed_at,
-                                 chunk_id, chunk_index, start_index, content, embedding_key, embedding)
-         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.now(), pg_catalog.now(), c.*
+                                 chunk_id, chunk_index, start_index, content, embedding_key, embedding,
+                                 start_line, end_line, page, heading_path)
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.now(), pg_catalog.now(),
+                c.id, c.ordinality - 1, c.start_index, c.content, c.key, c.embedding, c.start_line, c.end_line, c.page,
+                (SELECT pg_catalog.array_agg(h.heading ORDER BY h.ordinality)
+                 FROM pg_catalog.jsonb_array_elements_text(c.headings::pg_catalog.jsonb) WITH ORDINALITY AS h (heading))
          FROM ROWS FROM (pg_catalog.unnest($11), pg_catalog.unnest($12), pg_catalog.unnest($13), pg_catalog.unnest($14),
-                         pg_catalog.unnest($15), pg_catalog.unnest($16)) AS c",
+                         pg_catalog.unnest($15), pg_catalog.unnest($16), pg_catalog.unnest($17), pg_catalog.unnest($18),
+                         pg_catalog.unnest($19)) WITH ORDINALITY
+              AS c (id, start_index, content, key, embedding, start_line, end_line, page, headings)",
         &[
             document.collection.into(),
             document.source.into(),
@@ -50,11 +56,14 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<(), Error> {
             document.attributes.tags.clone().into(),
             metadata.into(),
             chunks.iter().map(|c| uuid(c.id.0)).collect::<Vec<_>>().into(),
-            (0..chunks.len() as i32).collect::<Vec<_>>().into(),
-            chunks.iter().map(|c| c.start_index as i32).collect::<Vec<_>>().into(),
+            chunks.iter().map(|c| c.place.start_index as i32).collect::<Vec<_>>().into(),
             chunks.iter().map(|c| c.content).collect::<Vec<_>>().into(),
             chunks.iter().map(|c| uuid(c.key.0)).collect::<Vec<_>>().into(),
             chunks.iter().map(|c| c.embedding.clone()).collect::<Vec<_>>().into(),
+            chunks.iter().map(|c| c.place.start_line as i32).collect::<Vec<_>>().into(),
+            chunks.iter().map(|c| c.place.end_line as i32).collect::<Vec<_>>().into(),
+            chunks.iter().map(|c| c.place.page.map(|page| page as i32)).collect::<Vec<_>>().into(),
+            chunks.iter().map(|c| serde_json::json!(c.place.heading_path).to_string()).collect::<Vec<_>>().into(),
         ],
     )?;
     Ok(())

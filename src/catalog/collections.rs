@@ -1,13 +1,21 @@
 //! `rag.collections`, and the partition of `rag.chunks` that each has.
 
 use pgrx::datum::TimestampWithTimeZone;
-use rag_protocol::{embed::ModelInfo, ingest::Splitting};
+use rag_protocol::{
+    embed::ModelInfo,
+    ingest::{Splitting, Unit},
+};
 
 use super::{as_owner, embedding_index, execute, execute_returning, name::Name, query, query_as_caller};
 use crate::error::Error;
 
-/// Characters of a chunk and of the overlap where a collection does not say.
-const DEFAULT_SPLITTING: Splitting = Splitting { chunk_size: 1000, chunk_overlap: 200 };
+/// Size of a chunk and of the overlap where a collection does not say.
+fn default_sizes(unit: Unit) -> (usize, usize) {
+    match unit {
+        Unit::Characters => (1000, 200),
+        Unit::Tokens => (200, 40),
+    }
+}
 
 #[derive(Debug, Clone)]
 pub struct Collection {
@@ -42,7 +50,8 @@ impl Collection {
     pub fn find(name: &str) -> Result<Option<Self>, Error> {
         let found = as_owner(|| {
             query(
-                "SELECT name, chunk_size, chunk_overlap, metadata_whitelist, model, model_fingerprint, embedding_dimension
+                "SELECT name, chunk_size, chunk_overlap, metadata_whitelist, model, model_fingerprint, embedding_dimension,
+                        chunk_unit
                  FROM rag.collections WHERE name = $1",
                 &[name.into()],
                 |row| {
@@ -54,7 +63,7 @@ impl Collection {
                     };
                     Ok(Self {
                         name: Name::parse("collection", &row.required::<String>(1)?)?,
-                        splitting: splitting(row.get(2)?, row.get(3)?),
+                        splitting: splitting(row.get(2)?, row.get(3)?, unit(&row.required::<String>(8)?)?),
                         metadata_whitelist: row.get(4)?,
                         model,
                     })
@@ -137,26 +146,38 @@ impl Collection {
     }
 }
 
-fn splitting(chunk_size: Option<i32>, chunk_overlap: Option<i32>) -> Splitting {
-    let chunk_size = chunk_size.map_or(DEFAULT_SPLITTING.chunk_size, |n| n as usize);
+fn splitting(chunk_size: Option<i32>, chunk_overlap: Option<i32>, unit: Unit) -> Splitting {
+    let (default_size, default_overlap) = default_sizes(unit);
+    let chunk_size = chunk_size.map_or(default_size, |n| n as usize);
     // a small chunk_size alone must not contradict the default overlap
-    let chunk_overlap =
-        chunk_overlap.map_or_else(|| DEFAULT_SPLITTING.chunk_overlap.min(chunk_size / 5), |n| n as usize);
-    Splitting { chunk_size, chunk_overlap }
+    let chunk_overlap = chunk_overlap.map_or_else(|| default_overlap.min(chunk_size / 5), |n| n as usize);
+    Splitting { chunk_size, chunk_overlap, unit }
 }
 
-/// What `chunk_size` and `chunk_overlap` of a user mean together.
+fn unit(name: &str) -> Result<Unit, Error> {
+    Unit::parse(name).ok_or_else(|| {
+        Error::invalid_parameter(format!("unknown chunk_unit \"{name}\""))
+            .hint(format!("Units: {}.", Unit::ALL.map(Unit::name).join(", ")))
+    })
+}
+
+/// What `chunk_size`, `chunk_overlap` and `chunk_unit` of a user mean together.
 ///
 /// # Errors
 /// One is out of range, or they contradict each other.
-pub fn checked_splitting(chunk_size: Option<i32>, chunk_overlap: Option<i32>) -> Result<Splitting, Error> {
+pub fn checked_splitting(
+    chunk_size: Option<i32>,
+    chunk_overlap: Option<i32>,
+    chunk_unit: &str,
+) -> Result<Splitting, Error> {
+    let unit = unit(chunk_unit)?;
     if let Some(n) = chunk_size.filter(|n| !(1..=1_000_000).contains(n)) {
         return Err(Error::invalid_parameter(format!("chunk_size must be between 1 and 1000000, not {n}")));
     }
     if let Some(n) = chunk_overlap.filter(|n| *n < 0) {
         return Err(Error::invalid_parameter(format!("chunk_overlap must not be negative, but is {n}")));
     }
-    let both = splitting(chunk_size, chunk_overlap);
+    let both = splitting(chunk_size, chunk_overlap, unit);
     if both.chunk_overlap >= both.chunk_size {
         return Err(Error::invalid_parameter(format!(
             "chunk_overlap ({}) must be smaller than chunk_size ({})",
@@ -171,6 +192,7 @@ pub struct NewCollection<'a> {
     pub retriever: &'a str,
     pub chunk_size: Option<i32>,
     pub chunk_overlap: Option<i32>,
+    pub chunk_unit: &'a str,
     pub metadata_whitelist: Option<Vec<String>>,
     pub description: Option<&'a str>,
 }
@@ -185,8 +207,8 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
                 .hint("rag.retrievers lists them."));
         }
         let made = execute(
-            "INSERT INTO rag.collections (name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description)
-             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING",
+            "INSERT INTO rag.collections (name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description, chunk_unit)
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
             &[
                 new.name.as_str().into(),
                 new.retriever.into(),
@@ -194,6 +216,7 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
                 new.chunk_overlap.into(),
                 new.metadata_whitelist.into(),
                 new.description.into(),
+                new.chunk_unit.into(),
             ],
         )?;
         if made == 0 {

@@ -2,22 +2,37 @@
 
 use std::collections::HashMap;
 
-use rag_protocol::identity::DocumentId;
+use rag_protocol::{identity::DocumentId, ingest::Known};
 
 use super::{as_owner, chunks, execute, execute_returning, query, uuid};
 use crate::{error::Error, indexing::StoredDocument};
 
-/// `uri -> raw_hash` of the documents of a source that are indexed as `chunking` says.
-pub fn unchanged_if_same(collection: &str, source: &str, chunking: &str) -> Result<HashMap<String, String>, Error> {
+/// By uri, the documents of a source that are indexed as `chunking` says.
+pub fn unchanged_if_same(collection: &str, source: &str, chunking: &str) -> Result<HashMap<String, Known>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT uri, raw_hash FROM rag.documents
+            "SELECT uri, raw_hash, validator FROM rag.documents
              WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active' AND raw_hash IS NOT NULL",
             &[collection.into(), source.into(), chunking.into()],
-            |row| Ok((row.required(1)?, row.required(2)?)),
+            |row| Ok((row.required(1)?, Known { raw_hash: row.required(2)?, validator: row.get(3)? })),
         )
     })?;
     Ok(found.into_iter().collect())
+}
+
+/// Notes what the source says now of versions that are the stored ones.
+pub fn set_validators(validators: &[(DocumentId, String)]) -> Result<(), Error> {
+    let ids: Vec<pgrx::Uuid> = validators.iter().map(|(id, _)| uuid(id.0)).collect();
+    let validators: Vec<&str> = validators.iter().map(|(_, validator)| validator.as_str()).collect();
+    as_owner(|| {
+        execute(
+            "UPDATE rag.documents d SET validator = v.validator
+             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) AS v (id, validator)
+             WHERE d.document_id = v.id",
+            &[ids.into(), validators.into()],
+        )
+    })?;
+    Ok(())
 }
 
 /// Ids of all documents of a source.
@@ -38,15 +53,15 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
         let inserted = execute_returning(
             "INSERT INTO rag.documents AS d (document_id, collection, source, uri, title, knowledge_id, document_type,
                                         category, tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
-                                        own_title, fetched_at, indexed_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15, $16,
+                                        own_title, validator, fetched_at, indexed_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15, $16, $17,
                      pg_catalog.now(), pg_catalog.now())
              ON CONFLICT (document_id) DO UPDATE SET
                  title = excluded.title, knowledge_id = excluded.knowledge_id, document_type = excluded.document_type,
                  category = excluded.category, tags = excluded.tags, status = 'active', error = NULL,
                  content_hash = excluded.content_hash, content = excluded.content, chunk_count = excluded.chunk_count,
                  metadata = excluded.metadata, raw_hash = excluded.raw_hash, chunking = excluded.chunking,
-                 own_title = excluded.own_title, fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
+                 own_title = excluded.own_title, validator = excluded.validator, fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
              RETURNING d.xmax = 0",
             &[
                 uuid(document.id.0).into(),
@@ -65,6 +80,7 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
                 document.raw_hash.into(),
                 document.chunking.into(),
                 document.own_title.into(),
+                document.validator.into(),
             ],
             |row| row.required(1),
         )?;

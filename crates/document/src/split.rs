@@ -52,7 +52,12 @@ pub fn split(
             start = breaks.next_start(covered);
             continue;
         }
-        chunks.push(Chunk { start_index: start.char, byte_start: start.byte, byte_len: end.byte - start.byte });
+        chunks.push(Chunk {
+            start_index: start.char,
+            byte_start: start.byte,
+            byte_len: end.byte - start.byte,
+            ..Chunk::default()
+        });
         covered = end;
         start = overlap(&breaks, start, end, splitting.chunk_overlap).unwrap_or_else(|| breaks.next_start(end));
     }
@@ -60,7 +65,7 @@ pub fn split(
 }
 
 fn check(splitting: &Splitting) -> Result<(), Problem> {
-    let Splitting { chunk_size, chunk_overlap } = *splitting;
+    let Splitting { chunk_size, chunk_overlap, .. } = *splitting;
     if chunk_size == 0 {
         return Err(Problem::new(Stage::Split, "chunk_size must be at least 1"));
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use rag_document::{Extracted, Problem, TokenCounter, content, document_type, extract};
-use rag_protocol::ingest::{DocumentType, Splitting, Stage, Title};
+use rag_protocol::ingest::{DocumentType, Splitting, Stage, Title, Unit};
 
 struct Words;
 
@@ -20,7 +20,7 @@ impl TokenCounter for Words {
     }
 }
 
-const SPLITTING: Splitting = Splitting { chunk_size: 1000, chunk_overlap: 200 };
+const SPLITTING: Splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
 
 /// The shared test data, where they are: in the folder named by RAG_TEST_DATA, else beside the workspace.
 fn shared(file: &str) -> Option<Vec<u8>> {

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use rag_document::{Problem, TokenCounter, split};
-use rag_protocol::ingest::{Chunk, Splitting, Stage, Title, embedded_text};
+use rag_protocol::ingest::{Chunk, Splitting, Stage, Title, Unit, embedded_text};
 
 /// A third of the characters, and two special tokens.
 struct Thirds {
@@ -53,7 +53,7 @@ fn nameless() -> Title {
 }
 
 fn chunks(text: &str, chunk_size: usize, chunk_overlap: usize) -> Vec<Chunk> {
-    split(text, &nameless(), &Splitting { chunk_size, chunk_overlap }, &UNBOUNDED).unwrap()
+    split(text, &nameless(), &Splitting { chunk_size, chunk_overlap, unit: Unit::Characters }, &UNBOUNDED).unwrap()
 }
 
 fn slices(text: &str, chunk_size: usize, chunk_overlap: usize) -> Vec<&str> {
@@ -118,7 +118,7 @@ proptest! {
         limit in prop_oneof![Just(usize::MAX), 24usize..90],
     ) {
         let title = own.map_or_else(nameless, |text| Title { text, own: true });
-        let splitting = Splitting { chunk_size, chunk_overlap };
+        let splitting = Splitting { chunk_size, chunk_overlap, unit: Unit::Characters };
         let tokens = Thirds { limit };
         let chunks = split(&text, &title, &splitting, &tokens).unwrap();
         check(&text, &title, &splitting, &tokens, &chunks);
@@ -189,7 +189,7 @@ fn whitespace_of_any_length_is_left_out() {
 fn tokens_bound_a_chunk_together_with_its_title() {
     let text = "word ".repeat(2_000);
     let title = Title { text: "t".repeat(200), own: true };
-    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200 };
+    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
     let tokens = Thirds { limit: 256 };
     let chunks = split(&text, &title, &splitting, &tokens).unwrap();
     check(&text, &title, &splitting, &tokens, &chunks);
@@ -200,7 +200,7 @@ fn tokens_bound_a_chunk_together_with_its_title() {
 #[test]
 fn only_the_documents_own_title_takes_room() {
     let text = "word ".repeat(500);
-    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 0 };
+    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 0, unit: Unit::Characters };
     let count =
         |own| split(&text, &Title { text: "t".repeat(200), own }, &splitting, &Thirds { limit: 256 }).unwrap().len();
     assert!(count(false) < count(true), "a renamed file keeps its title out of the embedding");
@@ -208,7 +208,7 @@ fn only_the_documents_own_title_takes_room() {
 
 #[test]
 fn a_limit_without_room_for_a_character_is_a_problem() {
-    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200 };
+    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
     let title = Title { text: "t".repeat(100), own: true };
     let Problem { stage, message, hint } = split("some text", &title, &splitting, &Thirds { limit: 30 }).unwrap_err();
     assert_eq!(stage, Stage::Split);
@@ -225,7 +225,9 @@ fn sizes_that_contradict_each_other_are_refused() {
         (100, 100, "chunk_overlap (100) must be less than chunk_size (100)"),
         (100, 200, "chunk_overlap (200) must be less than chunk_size (100)"),
     ] {
-        let problem = split("text", &nameless(), &Splitting { chunk_size, chunk_overlap }, &UNBOUNDED).unwrap_err();
+        let problem =
+            split("text", &nameless(), &Splitting { chunk_size, chunk_overlap, unit: Unit::Characters }, &UNBOUNDED)
+                .unwrap_err();
         assert_eq!((problem.stage, problem.message.as_str()), (Stage::Split, expected));
     }
     assert_eq!(chunks("text", usize::MAX, 0).len(), 1);
@@ -250,7 +252,7 @@ fn two_megabytes_of_anything_are_split_in_about_linear_time() {
         ("headings", "# a\n\n".repeat(400_000)),
     ] {
         let title = Title { text: "A title of some length".into(), own: true };
-        let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200 };
+        let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
         let tokens = Watched::new(256);
         let started = std::time::Instant::now();
         let chunks = split(&text, &title, &splitting, &tokens).unwrap();
@@ -283,7 +285,10 @@ fn golden_boundaries() {
     let places: Vec<(usize, usize)> =
         chunks(text, 80, 20).iter().map(|c| (c.start_index, slice(text, c).chars().count())).collect();
     assert_eq!(places, GOLDEN);
-    assert_eq!(Splitting { chunk_size: 80, chunk_overlap: 20 }.fingerprint("m"), "recursive v1 80/20 m");
+    assert_eq!(
+        Splitting { chunk_size: 80, chunk_overlap: 20, unit: Unit::Characters }.fingerprint("m"),
+        "recursive v2 80/20 m"
+    );
 }
 
 /// First character and length of each chunk, in characters.

@@ -14,7 +14,7 @@ use std::{
 use common::{PROGRAM, eventually, tiny};
 use rag_protocol::{
     ErrorKind, frame,
-    ingest::{Document, Event, Failure, Job, Limits, Splitting, Stage},
+    ingest::{Clones, Document, Event, Failure, Job, Known, Limits, Network, Splitting, Stage, Unit},
     spec::SourceSpec,
 };
 use serde_json::json;
@@ -42,15 +42,18 @@ impl Folder {
         fs::write(self.root.path().join("docs").join(name), bytes).unwrap();
     }
 
-    fn job(&self, known: HashMap<String, String>) -> Job {
+    fn job(&self, known: HashMap<String, Known>) -> Job {
         let path = self.root.path();
         let spec = json!({ "path": path.join("docs") });
         Job {
             source: SourceSpec::parse("folder", &spec).unwrap(),
             known,
-            splitting: Splitting { chunk_size: 100, chunk_overlap: 10 },
+            splitting: Splitting { chunk_size: 100, chunk_overlap: 10, unit: Unit::Characters },
             model_dir: path.join("model"),
             work_dir: path.join("work"),
+            clones: Clones { dir: path.join("clones"), max_bytes: 1 << 30 },
+            credentials: None,
+            network: Network::default(),
             limits: Limits {
                 max_file_bytes: 10 << 20,
                 memory_bytes: Some(2 << 30),
@@ -137,11 +140,13 @@ fn every_file_of_a_folder_is_reported_once() {
 fn what_has_not_changed_is_not_read_again() {
     let folder = Folder::new(&[("a.md", b"# A\n\nred"), ("b.md", b"# B\n\ngreen")]);
     let (events, _) = run(&folder.job(HashMap::new()));
-    let known: HashMap<_, _> =
-        documents(&events).iter().map(|(document, _)| (document.uri.clone(), document.raw_hash.clone())).collect();
+    let known: HashMap<_, _> = documents(&events)
+        .iter()
+        .map(|(document, _)| (document.uri.clone(), Known { raw_hash: document.raw_hash.clone(), validator: None }))
+        .collect();
     folder.write("b.md", b"# B\n\nblue");
     let (events, _) = run(&folder.job(known));
-    assert!(matches!(&events[1].0, Event::Unchanged { uri } if name(uri) == "a.md"), "{events:?}");
+    assert!(matches!(&events[1].0, Event::Unchanged { uri, .. } if name(uri) == "a.md"), "{events:?}");
     let changed = documents(&events);
     assert_eq!(changed.len(), 1);
     assert_eq!(name(&changed[0].0.uri), "b.md");

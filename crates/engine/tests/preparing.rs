@@ -7,7 +7,7 @@ use common::{Engine, model, onnxruntime, tiny};
 use rag_protocol::{
     EngineError, ErrorKind,
     embed::{Answer, Precision, Task},
-    ingest::{Content, DocumentType, Splitting},
+    ingest::{Content, DocumentType, Splitting, Unit},
 };
 
 fn prepare(document_type: &str, bytes: &[u8]) -> Option<Result<(Content, String), EngineError>> {
@@ -16,7 +16,7 @@ fn prepare(document_type: &str, bytes: &[u8]) -> Option<Result<(Content, String)
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let task = Task::Prepare {
         document_type: document_type.into(),
-        splitting: Splitting { chunk_size: 200, chunk_overlap: 20 },
+        splitting: Splitting { chunk_size: 200, chunk_overlap: 20, unit: Unit::Characters },
     };
     let answer = engine.connect().ask_with(&model(dir.path(), Precision::Fp32), task, bytes);
     Some(answer.map(|(answer, payload)| {

@@ -13,15 +13,63 @@ use crate::{EngineError, spec::SourceSpec};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub source: SourceSpec,
-    /// `uri -> raw_hash` of the documents that are stored and were split as `splitting` says. A document whose bytes
-    /// hash the same is reported as `Unchanged` and neither extracted nor sent.
-    pub known: HashMap<String, String>,
+    /// By uri, the documents that are stored and were split as `splitting` says. One whose validator or whose bytes are
+    /// the same is reported as `Unchanged` and neither extracted nor sent.
+    pub known: HashMap<String, Known>,
     pub splitting: Splitting,
     /// Folder of the model whose `tokenizer.json` counts the tokens.
     pub model_dir: PathBuf,
-    /// A folder of this job's own, for clones; the engine may write only here.
+    /// A folder of this job's own; the engine may write only here and in `clones`.
     pub work_dir: PathBuf,
+    /// Where clones of git repositories are kept between runs.
+    pub clones: Clones,
+    /// What the source's server asks for.
+    pub credentials: Option<Credentials>,
+    pub network: Network,
     pub limits: Limits,
+}
+
+/// What is stored of a document, as far as it tells whether it has changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// BLAKE3 hex of the bytes.
+    pub raw_hash: String,
+    /// What the source said of the version that is stored (see [`Document::validator`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validator: Option<String>,
+}
+
+/// Bare clones that outlive a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clones {
+    /// Absolute, or relative to the working directory; shared by all jobs of the cluster.
+    pub dir: PathBuf,
+    /// Bytes that all clones may take together; those used longest ago are removed first.
+    pub max_bytes: u64,
+}
+
+/// What is shown to the server that a source names, and to no other.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// With it `secret` is a password (Basic); without, a token (Bearer; git: the password of the user `git`).
+    pub username: Option<String>,
+    pub secret: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+/// Where the job may connect to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Hosts, addresses and address ranges (`wiki.local`, `*.corp.example`, `10.1.2.3`, `192.168.0.0/16`, each with `:port`
+    /// if only that port is meant) that may be connected to although they are not public.
+    pub allowed_private_hosts: Vec<String>,
+    /// `http://host:port` of the proxy that everything goes through; none is taken from the environment.
+    pub proxy: Option<String>,
 }
 
 /// What bounds one job. Exceeding a per-document limit fails that document; the engine's process limits bound the rest.
@@ -42,17 +90,49 @@ pub struct Limits {
 /// How texts are cut into chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Splitting {
-    /// Most characters (Unicode scalar values) of a chunk.
+    /// Most of a chunk, in units.
     pub chunk_size: usize,
-    /// Characters shared by neighbouring chunks, at most; less than `chunk_size`.
+    /// What neighbouring chunks share, at most, in units; less than `chunk_size`.
     pub chunk_overlap: usize,
+    #[serde(default)]
+    pub unit: Unit,
+}
+
+/// What the size of a chunk is counted in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Unicode scalar values.
+    #[default]
+    Characters,
+    /// The model's tokens, without the special ones.
+    Tokens,
+}
+
+impl Unit {
+    pub const ALL: [Self; 2] = [Self::Characters, Self::Tokens];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Characters => "characters",
+            Self::Tokens => "tokens",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|unit| unit.name() == name)
+    }
 }
 
 impl Splitting {
     /// Names everything that decides where a text is cut, and how it was extracted: a document is processed again when
     /// it changes. `model_fingerprint` stands for the tokenizer and its limit.
     pub fn fingerprint(&self, model_fingerprint: &str) -> String {
-        format!("recursive v1 {}/{} {}", self.chunk_size, self.chunk_overlap, model_fingerprint)
+        let unit = match self.unit {
+            Unit::Characters => "",
+            Unit::Tokens => " tokens",
+        };
+        format!("recursive v2 {}/{}{unit} {model_fingerprint}", self.chunk_size, self.chunk_overlap)
     }
 }
 
@@ -63,8 +143,8 @@ pub enum Event {
     Started { documents: u64, commit: Option<String> },
     /// A new or changed document; the payload is its extracted text, UTF-8, without NUL characters.
     Document(Box<Document>),
-    /// The bytes of a known document are the same as before.
-    Unchanged { uri: String },
+    /// A known document is the same as before; `validator` is given where it is another than the known one.
+    Unchanged { uri: String, validator: Option<String> },
     /// One document could not be had; what is stored of it stays as it is.
     Failed(Failure),
     /// All was reported. `complete` is false where a part of the source could not be listed, so that a document that
@@ -82,6 +162,9 @@ pub struct Document {
     pub raw_hash: String,
     /// Bytes as fetched.
     pub bytes: u64,
+    /// What the source says of this version, so that an unchanged one need not be fetched again: size and time of a file,
+    /// the id of a blob, ETag and Last-Modified of a response. Only the source that made it understands it.
+    pub validator: Option<String>,
     pub content: Content,
 }
 
@@ -133,12 +216,21 @@ impl DocumentType {
 }
 
 /// One piece of a document's text: `text[byte_start..byte_start + byte_len]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// Position of the first character, counted in characters from 0: `substr(text, start_index + 1, length)`.
     pub start_index: usize,
     pub byte_start: usize,
     pub byte_len: usize,
+    /// Lines of the text that the first and the last character are on, from 1.
+    pub start_line: u32,
+    pub end_line: u32,
+    /// Page that the first character is on, from 1, where the document has pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+    /// The headings that the first character is under, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heading_path: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

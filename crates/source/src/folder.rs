@@ -9,13 +9,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rag_protocol::{EngineError, ingest::Failure, spec::FolderSpec};
+use rag_protocol::{
+    EngineError,
+    ingest::{Failure, Known},
+    spec::FolderSpec,
+};
 use rustix::fs::FileType;
 
 use crate::{
-    Item, Listing, Locator, Source, fetch_failure,
+    Fetched, Item, Listing, Locator, Source, fetch_failure,
     filter::Filter,
-    root::{Entry, Root, hint, unreadable},
+    root::{Entry, Root, Version, hint, unreadable},
 };
 
 pub struct Folder {
@@ -57,11 +61,12 @@ impl Folder {
 
     fn list_file(&self, path: PathBuf, target: PathBuf, listing: &mut Listing) {
         let uri = self.root.uri(&path);
-        match self.root.size(&target) {
-            Ok(Some(size)) => listing.items.push(Item {
+        match self.root.version(&target) {
+            Ok(Some(Version { size, validator })) => listing.items.push(Item {
                 uri,
                 name: path.to_string_lossy().into_owned(),
                 size,
+                validator,
                 locator: Locator::Path(path),
             }),
             Ok(None) => listing.skipped += 1,
@@ -82,10 +87,10 @@ impl Source for Folder {
         Ok(listing)
     }
 
-    fn fetch(&mut self, item: &Item) -> Result<Vec<u8>, Failure> {
+    fn fetch(&mut self, item: &Item, _known: Option<&Known>) -> Result<Fetched, Failure> {
         let path = Path::new(std::ffi::OsStr::from_bytes(bytes(item)));
         let target = self.root.resolve(path).unwrap_or_else(|| path.into());
-        self.root.read(&target, &item.uri, self.most)
+        self.root.read(&target, &item.uri, self.most).map(Fetched::Content)
     }
 }
 

@@ -21,11 +21,11 @@ use git2::{BranchType, ErrorClass, ErrorCode, ObjectType, Oid, RepositoryOpenFla
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::Failure,
+    ingest::{Failure, Known},
     spec::{GitSpec, Repository},
 };
 
-use crate::{Item, Listing, Locator, Source, fetch_failure, filter::Filter, root, too_large};
+use crate::{Content, Fetched, Item, Listing, Locator, Source, fetch_failure, filter::Filter, root, too_large};
 
 /// What is percent-encoded of a path behind the `#` of a uri.
 const ENCODED: &AsciiSet = &CONTROLS
@@ -98,6 +98,7 @@ impl Git {
                         uri: self.uri(&path),
                         name: path.to_string_lossy().into_owned(),
                         size: size as u64,
+                        validator: Some(entry.id().to_string()),
                         locator: Locator::Blob(entry.id()),
                     }),
                     Err(error) => {
@@ -150,7 +151,7 @@ impl Source for Git {
         Ok(listing)
     }
 
-    fn fetch(&mut self, item: &Item) -> Result<Vec<u8>, Failure> {
+    fn fetch(&mut self, item: &Item, _known: Option<&Known>) -> Result<Fetched, Failure> {
         let Locator::Blob(id) = item.locator else {
             return Err(fetch_failure(&item.uri, "not an item of this source", None));
         };
@@ -160,7 +161,9 @@ impl Source for Git {
             if size as u64 > self.most {
                 return Ok(Err(too_large(&item.uri, size as u64, self.most)));
             }
-            Ok(Ok(objects.read(id)?.data().to_vec()))
+            let bytes = objects.read(id)?.data().to_vec();
+            let validator = item.validator.clone();
+            Ok(Ok(Fetched::Content(Content { bytes, validator, ..Content::default() })))
         };
         read().unwrap_or_else(|error: git2::Error| Err(fetch_failure(&item.uri, object_message(&error), None)))
     }

@@ -27,13 +27,14 @@ mod git;
 mod markdown;
 mod root;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rag_protocol::{
     EngineError,
-    ingest::{Failure, Limits, Stage},
+    ingest::{Failure, Job, Known, Stage},
     spec::SourceSpec,
 };
+use serde_json::{Map, Value};
 
 /// One file that a source has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +43,33 @@ pub struct Item {
     pub uri: String,
     /// The path within the source, for people: title and type are taken from it.
     pub name: String,
-    /// In bytes, when it was listed.
+    /// In bytes, when it was listed; 0 where that is not known.
     pub size: u64,
+    /// What the listing tells of the version, where that is enough to know it again.
+    pub validator: Option<String>,
     locator: Locator,
+}
+
+/// What became of fetching an item.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fetched {
+    Content(Content),
+    /// It is the known version; its validator now.
+    Unchanged {
+        validator: Option<String>,
+    },
+}
+
+/// One item as it was fetched.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Content {
+    pub bytes: Vec<u8>,
+    /// See [`rag_protocol::ingest::Document::validator`].
+    pub validator: Option<String>,
+    /// `Content-Type` of the response, with its parameters.
+    pub media_type: Option<String>,
+    /// What the source knows of the document: repository, path, commit.
+    pub metadata: Map<String, Value>,
 }
 
 /// How a source finds an item again.
@@ -77,20 +102,20 @@ pub trait Source {
     /// Where nothing can be listed at all.
     fn list(&mut self) -> Result<Listing, EngineError>;
 
-    /// The bytes of one listed item.
+    /// One listed item; `known` is the version that is stored.
     ///
     /// # Errors
-    /// Where it is gone, unreadable, no longer a plain file, or larger than [`Limits::max_file_bytes`].
-    fn fetch(&mut self, item: &Item) -> Result<Vec<u8>, Failure>;
+    /// Where it is gone, unreadable, no longer a plain file, or larger than `max_file_bytes` of the job's limits.
+    fn fetch(&mut self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure>;
 }
 
 /// Makes a source ready to be listed. `git` clones into `work_dir`; nothing else is written.
 ///
 /// # Errors
 /// Where the folder, file or repository cannot be had, or a path pattern cannot be understood.
-pub fn open(spec: &SourceSpec, work_dir: &Path, limits: &Limits) -> Result<Box<dyn Source>, EngineError> {
-    let most = limits.max_file_bytes;
-    Ok(match spec {
+pub fn open(job: &Job) -> Result<Box<dyn Source>, EngineError> {
+    let (most, work_dir) = (job.limits.max_file_bytes, &job.work_dir);
+    Ok(match &job.source {
         SourceSpec::Folder(spec) => Box::new(folder::Folder::open(spec, most)?),
         SourceSpec::Git(spec) => Box::new(git::Git::open(spec, work_dir, most)?),
         SourceSpec::Markdown(spec) => Box::new(markdown::Markdown::open(spec, most)?),

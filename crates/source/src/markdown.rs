@@ -2,11 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use rag_protocol::{EngineError, ErrorKind, ingest::Failure, spec::MarkdownSpec};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Failure, Known},
+    spec::MarkdownSpec,
+};
 
 use crate::{
-    Item, Listing, Locator, Source,
-    root::{Root, unusable, uri},
+    Fetched, Item, Listing, Locator, Source,
+    root::{Root, Version, unusable, uri},
 };
 
 pub struct Markdown {
@@ -29,18 +33,20 @@ impl Markdown {
 
 impl Source for Markdown {
     fn list(&mut self) -> Result<Listing, EngineError> {
-        let size = self.root.size(&self.file).map_err(|e| unusable(&self.path, &e))?;
+        let version = self.root.version(&self.file).map_err(|e| unusable(&self.path, &e))?;
+        let Version { size, validator } = version.ok_or_else(|| no_file(&self.path))?;
         let item = Item {
             uri: uri(&self.path),
             name: self.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            size: size.ok_or_else(|| no_file(&self.path))?,
+            size,
+            validator,
             locator: Locator::Path(self.file.clone()),
         };
         Ok(Listing { items: vec![item], failures: vec![], complete: true, skipped: 0, commit: None })
     }
 
-    fn fetch(&mut self, item: &Item) -> Result<Vec<u8>, Failure> {
-        self.root.read(&self.file, &item.uri, self.most)
+    fn fetch(&mut self, item: &Item, _known: Option<&Known>) -> Result<Fetched, Failure> {
+        self.root.read(&self.file, &item.uri, self.most).map(Fetched::Content)
     }
 }
 

@@ -12,12 +12,13 @@ use std::{
     io::{self, Read},
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     path::{Component, Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rag_protocol::{EngineError, ErrorKind, ingest::Failure};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, open, openat, statat};
 
-use crate::{fetch_failure, too_large};
+use crate::{Content, fetch_failure, too_large};
 
 const HINT: &str =
     "The path is on the database server, and the operating system user that runs PostgreSQL must be able to read it.";
@@ -34,6 +35,30 @@ pub struct Root {
 pub struct Entry {
     pub name: OsString,
     pub kind: FileType,
+}
+
+/// What tells a file from the one that was there before.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Version {
+    pub size: u64,
+    /// Size, time of the last change of its bytes and of its inode, and the inode; `None` so shortly after a change that
+    /// another one could leave the same.
+    pub validator: Option<String>,
+}
+
+impl Version {
+    /// File systems tell times apart that differ by so much: 2 s is the coarsest (FAT).
+    const RESOLUTION: Duration = Duration::from_secs(3);
+
+    fn of(stat: &Stat) -> Self {
+        let changed = UNIX_EPOCH + Duration::from_secs(stat.st_mtime.max(stat.st_ctime).max(0) as u64);
+        let is_old = SystemTime::now().duration_since(changed).is_ok_and(|age| age > Self::RESOLUTION);
+        let validator = format!(
+            "{} {}.{:09} {}.{:09} {}",
+            stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec, stat.st_ino
+        );
+        Self { size: stat.st_size as u64, validator: is_old.then_some(validator) }
+    }
 }
 
 impl Root {
@@ -69,11 +94,11 @@ impl Root {
         Ok(entries)
     }
 
-    /// The size of a plain file below the folder; `None` where there is none.
-    pub fn size(&self, below: &Path) -> io::Result<Option<u64>> {
+    /// What tells whether a plain file below the folder has changed; `None` where there is no such file.
+    pub fn version(&self, below: &Path) -> io::Result<Option<Version>> {
         let (directory, name) = self.parent(below)?;
         let stat = stat(&directory, &name)?;
-        Ok((kind(&stat) == FileType::RegularFile).then_some(stat.st_size as u64))
+        Ok((kind(&stat) == FileType::RegularFile).then(|| Version::of(&stat)))
     }
 
     /// Where a symbolic link leads, below the folder; `None` if it leads nowhere, out of it or to itself.
@@ -84,13 +109,14 @@ impl Root {
     }
 
     /// The bytes of a plain file below the folder.
-    pub fn read(&self, below: &Path, uri: &str, most: u64) -> Result<Vec<u8>, Failure> {
+    pub fn read(&self, below: &Path, uri: &str, most: u64) -> Result<Content, Failure> {
         self.bytes(below, uri, most).unwrap_or_else(|e| Err(fetch_failure(uri, unreadable(&e), hint(&e))))
     }
 
-    fn bytes(&self, below: &Path, uri: &str, most: u64) -> io::Result<Result<Vec<u8>, Failure>> {
+    fn bytes(&self, below: &Path, uri: &str, most: u64) -> io::Result<Result<Content, Failure>> {
         let (directory, name) = self.parent(below)?;
-        if kind(&stat(&directory, &name)?) != FileType::RegularFile {
+        let before = stat(&directory, &name)?;
+        if kind(&before) != FileType::RegularFile {
             return Ok(Err(fetch_failure(uri, "no longer a plain file", None)));
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -108,7 +134,11 @@ impl Root {
         if bytes.len() as u64 > most {
             return Ok(Err(too_large(uri, bytes.len() as u64, most)));
         }
-        Ok(Ok(bytes))
+        let version = Version::of(&before);
+        // a file that was written to or replaced meanwhile is looked at again next time
+        let is_same = version == Version::of(&stat(&directory, &name)?) && version.size == bytes.len() as u64;
+        let validator = version.validator.filter(|_| is_same);
+        Ok(Ok(Content { bytes, validator, ..Content::default() }))
     }
 
     /// The open parent directory of a path, and its last component.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
+mod support;
+
 use std::{
     ffi::OsStr,
     fs,
@@ -11,14 +13,12 @@ use std::{
 
 use rag_protocol::{
     ErrorKind,
-    ingest::{Failure, Limits, Stage},
+    ingest::{Failure, Stage},
     spec::{FolderSpec, MarkdownSpec, PathFilter, SourceSpec},
 };
 use rag_source::{Listing, Source};
+use support::{bytes, try_open};
 use tempfile::TempDir;
-
-const LIMITS: Limits =
-    Limits { max_file_bytes: 1000, memory_bytes: None, cpu_seconds: None, file_size_bytes: None, wall_seconds: None };
 
 fn folder_with(files: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +41,7 @@ fn spec(path: &Path, paths: &[&str], exclude: &[&str]) -> SourceSpec {
 }
 
 fn open(spec: &SourceSpec) -> Box<dyn Source> {
-    rag_source::open(spec, Path::new("unused"), &LIMITS).unwrap()
+    try_open(spec).unwrap()
 }
 
 fn list(path: &Path, paths: &[&str], exclude: &[&str]) -> Listing {
@@ -53,7 +53,7 @@ fn names(listing: &Listing) -> Vec<&str> {
 }
 
 fn error_kind(path: &Path) -> (ErrorKind, String) {
-    let error = rag_source::open(&spec(path, &[], &[]), Path::new("unused"), &LIMITS).err().unwrap();
+    let error = try_open(&spec(path, &[], &[])).err().unwrap();
     assert!(error.hint.is_some());
     (error.kind, error.message)
 }
@@ -83,7 +83,7 @@ fn a_listed_file_can_be_fetched() {
     let mut source = open(&spec(folder.path(), &[], &[]));
     let item = source.list().unwrap().items.remove(0);
     assert_eq!(item.uri, format!("file://{}/a/b.md", folder.path().display()));
-    assert_eq!(source.fetch(&item).unwrap(), b"a/b.md");
+    assert_eq!(bytes(source.as_mut(), &item).unwrap(), b"a/b.md");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn names_of_any_bytes_work() {
     let listing = source.list().unwrap();
     let uris: Vec<_> = listing.items.iter().map(|i| i.uri.rsplit('/').next().unwrap()).collect();
     assert_eq!(uris, ["new%0Aline.md", "sp%20ace%20%231%3F%25.md", "%E6%97%A5%E6%9C%AC.md", "%FF%FE.md"]);
-    let bytes: Vec<_> = listing.items.iter().map(|item| source.fetch(item).unwrap()).collect();
+    let bytes: Vec<_> = listing.items.iter().map(|item| bytes(source.as_mut(), item).unwrap()).collect();
     assert_eq!(bytes[3], b"\xff\xfe.md");
     assert_eq!(bytes[1], b"sp ace #1?%.md");
 }
@@ -139,7 +139,7 @@ fn links_out_of_the_folder_and_loops_are_not_followed() {
     let listing = source.list().unwrap();
     assert_eq!(names(&listing), ["a/real.md", "inside.md"]);
     assert_eq!((listing.skipped, listing.complete, listing.failures.len()), (6, true, 0));
-    assert_eq!(source.fetch(&listing.items[1]).unwrap(), b"a/real.md");
+    assert_eq!(bytes(source.as_mut(), &listing.items[1]).unwrap(), b"a/real.md");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_file_that_becomes_a_link_after_it_was_listed_is_not_followed() {
     fs::remove_dir_all(folder.path().join("dir")).unwrap();
     symlink(outside.path().join("dir"), folder.path().join("dir")).unwrap();
     for item in &listing.items {
-        assert_eq!(source.fetch(item).unwrap_err().stage, Stage::Fetch, "{}", item.name);
+        assert_eq!(bytes(source.as_mut(), item).unwrap_err().stage, Stage::Fetch, "{}", item.name);
     }
 }
 
@@ -169,7 +169,7 @@ fn special_files_are_never_opened() {
 
     fs::remove_file(folder.path().join("a.md")).unwrap();
     fs::rename(folder.path().join("pipe.md"), folder.path().join("a.md")).unwrap();
-    assert_eq!(source.fetch(&listing.items[0]).unwrap_err().message, "no longer a plain file");
+    assert_eq!(bytes(source.as_mut(), &listing.items[0]).unwrap_err().message, "no longer a plain file");
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn a_file_beyond_the_limit_is_a_failure_that_names_both_sizes() {
     write(folder.path(), "just.md", &[b'x'; 1000]);
     let mut source = open(&spec(folder.path(), &[], &[]));
     let listing = source.list().unwrap();
-    assert_eq!(source.fetch(&listing.items[0]).unwrap().len(), 1000);
-    let Failure { uri, stage, message, hint } = source.fetch(&listing.items[1]).unwrap_err();
+    assert_eq!(bytes(source.as_mut(), &listing.items[0]).unwrap().len(), 1000);
+    let Failure { uri, stage, message, hint } = bytes(source.as_mut(), &listing.items[1]).unwrap_err();
     assert_eq!((uri, stage), (listing.items[1].uri.clone(), Stage::Fetch));
     assert_eq!(message, "the file has 1001 bytes, more than the limit of 1000 bytes");
     assert!(hint.is_some());
@@ -192,7 +192,7 @@ fn a_file_that_is_gone_is_a_failure() {
     let mut source = open(&spec(folder.path(), &[], &[]));
     let item = source.list().unwrap().items.remove(0);
     fs::remove_file(folder.path().join("a.md")).unwrap();
-    assert_eq!(source.fetch(&item).unwrap_err().message, "gone since it was listed");
+    assert_eq!(bytes(source.as_mut(), &item).unwrap_err().message, "gone since it was listed");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn what_may_not_be_read_is_a_failure_beside_the_rest() {
     assert_eq!(listing.failures[0].uri, format!("file://{}/closed", folder.path().display()));
     assert_eq!(listing.failures[0].message, "permission denied");
     assert_eq!(names(&listing), ["a.md", "closed.md"]);
-    assert_eq!(source.fetch(&listing.items[1]).unwrap_err().message, "permission denied");
+    assert_eq!(bytes(source.as_mut(), &listing.items[1]).unwrap_err().message, "permission denied");
     forbid("closed", 0o755);
 
     forbid("closed", 0o000);
@@ -245,17 +245,17 @@ fn one_markdown_file_is_a_source() {
     let listing = source.list().unwrap();
     assert_eq!((names(&listing), listing.complete), (vec!["a.md"], true));
     assert_eq!(listing.items[0].uri, format!("file://{}/docs/a.md", folder.path().display()));
-    assert_eq!(source.fetch(&listing.items[0]).unwrap(), b"docs/a.md");
+    assert_eq!(bytes(source.as_mut(), &listing.items[0]).unwrap(), b"docs/a.md");
 
     symlink("docs/a.md", folder.path().join("latest.md")).unwrap();
     let mut source = open(&markdown("latest.md"));
     let item = source.list().unwrap().items.remove(0);
     assert!(item.uri.ends_with("/latest.md"));
-    assert_eq!(source.fetch(&item).unwrap(), b"docs/a.md");
+    assert_eq!(bytes(source.as_mut(), &item).unwrap(), b"docs/a.md");
 
     let failed = |path| {
         let spec = markdown(path);
-        match rag_source::open(&spec, Path::new("unused"), &LIMITS) {
+        match try_open(&spec) {
             Ok(mut source) => source.list().unwrap_err().kind,
             Err(error) => error.kind,
         }

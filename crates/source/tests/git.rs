@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
 mod server;
+mod support;
 
 use std::{
     collections::HashMap,
@@ -15,14 +16,12 @@ use std::{
 use git2::{Oid, Repository, RepositoryInitOptions, Signature};
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Limits, Stage},
+    ingest::Stage,
     spec::{GitSpec, PathFilter, Repository as Named, SourceSpec},
 };
 use rag_source::{Listing, Source};
+use support::{bytes, job};
 use tempfile::TempDir;
-
-const LIMITS: Limits =
-    Limits { max_file_bytes: 1000, memory_bytes: None, cpu_seconds: None, file_size_bytes: None, wall_seconds: None };
 
 struct Made {
     folder: TempDir,
@@ -72,7 +71,7 @@ impl Made {
 }
 
 fn try_open(spec: GitSpec) -> Result<Box<dyn Source>, EngineError> {
-    rag_source::open(&SourceSpec::Git(spec), Path::new("unused"), &LIMITS)
+    support::try_open(&SourceSpec::Git(spec))
 }
 
 fn open(spec: GitSpec) -> Box<dyn Source> {
@@ -89,7 +88,7 @@ fn names(listing: &Listing) -> Vec<&str> {
 
 fn contents(source: &mut dyn Source) -> HashMap<String, String> {
     let items = source.list().unwrap().items;
-    let text = |item| String::from_utf8(source.fetch(item).unwrap()).unwrap();
+    let text = |item| String::from_utf8(bytes(source, item).unwrap()).unwrap();
     let texts: Vec<String> = items.iter().map(text).collect();
     items.into_iter().map(|item| item.name).zip(texts).collect()
 }
@@ -106,7 +105,7 @@ fn the_files_of_the_branch_are_listed_and_read_from_the_object_store() {
     assert!(listing.complete && listing.failures.is_empty());
     assert_eq!(listing.items[1].uri, format!("file://{}#docs/a%20b.md", made.path().display()));
     assert_eq!(listing.items[1].size, 9);
-    assert_eq!(source.fetch(&listing.items[1]).unwrap(), b"committed");
+    assert_eq!(bytes(source.as_mut(), &listing.items[1]).unwrap(), b"committed");
 }
 
 #[test]
@@ -173,7 +172,7 @@ fn a_blob_beyond_the_limit_is_a_failure() {
     made.write("large.md", &[b'x'; 1001]).commit();
     let mut source = open(made.spec());
     let item = source.list().unwrap().items.remove(0);
-    let failure = source.fetch(&item).unwrap_err();
+    let failure = bytes(source.as_mut(), &item).unwrap_err();
     assert_eq!(failure.stage, Stage::Fetch);
     assert_eq!(failure.message, "the file has 1001 bytes, more than the limit of 1000 bytes");
 }
@@ -267,7 +266,7 @@ fn a_host_that_cannot_be_reached_is_a_clear_error_in_bounded_time() {
     for url in ["https://127.0.0.1:1/a.git", "https://nowhere.invalid/a.git"] {
         let spec = GitSpec { repository: Named::Https(url.into()), ..made.spec() };
         let started = std::time::Instant::now();
-        let error = rag_source::open(&SourceSpec::Git(spec), work.path(), &LIMITS).err().unwrap();
+        let error = rag_source::open(&job(SourceSpec::Git(spec), work.path())).err().unwrap();
         assert_eq!((error.kind, error.message), (ErrorKind::SourceUnavailable, format!("cannot clone {url}")));
         assert!(error.hint.is_some() && error.detail.is_some());
         assert!(started.elapsed().as_secs() < 30);
@@ -285,7 +284,7 @@ fn served(made: &Made) -> Option<(GitSpec, TempDir)> {
 }
 
 fn try_clone(spec: &GitSpec, work: &TempDir) -> Result<Box<dyn Source>, EngineError> {
-    rag_source::open(&SourceSpec::Git(spec.clone()), work.path(), &LIMITS)
+    rag_source::open(&job(SourceSpec::Git(spec.clone()), work.path()))
 }
 
 #[test]
@@ -298,7 +297,7 @@ fn a_repository_on_the_web_is_cloned_shallow_and_anew() {
     let listing = source.list().unwrap();
     let Named::Https(url) = &spec.repository else { unreachable!() };
     assert_eq!(listing.items[0].uri, format!("{url}#a.md"));
-    assert_eq!(source.fetch(&listing.items[0]).unwrap(), b"two");
+    assert_eq!(bytes(source.as_mut(), &listing.items[0]).unwrap(), b"two");
     let clone = Repository::open_bare(work.path().join("repository.git")).unwrap();
     assert!(clone.is_shallow());
     assert_eq!(clone.find_reference("refs/heads/main").unwrap().peel_to_commit().unwrap().parents().count(), 0);

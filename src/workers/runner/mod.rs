@@ -7,6 +7,7 @@
 //! process at once, and the run's row is put right by whoever waits for it or by the source's next run.
 #![allow(unsafe_code)] // the entry point that the postmaster calls, signal handlers, heavyweight locks
 
+mod ingest;
 mod pipeline;
 mod report;
 

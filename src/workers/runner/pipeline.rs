@@ -1,26 +1,24 @@
 //! The flow of a run:
 //!
 //! ```text
-//! rag-engine ingest --events--> batch of documents --texts not stored yet--> rag-engine embed --vectors--> a transaction each
+//! feed --events--> batch of documents --texts not stored yet--> rag-engine embed --vectors--> a transaction each
 //! ```
 //!
+//! The feed is `rag-engine ingest` ([`ingest`](super::ingest)).
 //! While one batch is being embedded the next one is read, and the one before is written: the model never waits.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    path::{Path, PathBuf},
     rc::Rc,
-    time::{Duration, Instant},
 };
 
 use rag_protocol::{
     embed::{ModelInfo, ModelRef, Priority},
-    frame::{self, FrameBuffer},
     identity::{DocumentId, EmbeddingKey},
-    ingest::{Event, Failure, Job, Limits, Stage},
+    ingest::{Event, Failure, Stage},
 };
 
-use super::report::Report;
+use super::{ingest::Ingest, report::Report};
 use crate::{
     catalog::{
         chunks,
@@ -30,12 +28,7 @@ use crate::{
         roles, sources,
         sources::Source,
     },
-    engine::{
-        self,
-        client::{Client, Ticket},
-        process::{self, EngineProcess},
-        wait::{Until, wait},
-    },
+    engine::client::{Client, Ticket},
     error::Error,
     indexing::{Attributes, PreparedDocument},
     settings,
@@ -46,9 +39,6 @@ use crate::{
 const BATCH_CHUNKS: usize = 128;
 /// Batches that may be with the engine while the next one is read.
 const BATCHES_IN_FLIGHT: usize = 2;
-/// How long to wait for the engine before looking at the clock and telling how far the run is.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 /// Documents that were read together, waiting for the engine.
 struct Batch {
     documents: Vec<PreparedDocument>,
@@ -57,6 +47,19 @@ struct Batch {
     ticket: Option<Ticket>,
     reused: HashMap<EmbeddingKey, Rc<Vec<f32>>>,
 }
+
+/// What a run reads: documents of a source, split and without embeddings.
+pub trait Feed {
+    /// The next event with its payload; `None` where none came within about a second. After `Started` come the documents,
+    /// the last is `Finished` or `Fatal`.
+    ///
+    /// # Errors
+    /// The feed cannot go on.
+    fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error>;
+}
+
+/// Validators that are collected before they are noted in one transaction.
+const VALIDATORS: usize = 1000;
 
 struct Pipeline<'a> {
     source: &'a Source,
@@ -70,6 +73,8 @@ struct Pipeline<'a> {
     recent: VecDeque<HashMap<EmbeddingKey, Rc<Vec<f32>>>>,
     /// Documents that the source still has.
     seen: HashSet<DocumentId>,
+    /// Of unchanged documents, what the source says of them now.
+    validators: Vec<(DocumentId, String)>,
 }
 
 /// Syncs `source`: everything it has is indexed, and what it no longer has is removed.
@@ -96,6 +101,7 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
         in_flight: VecDeque::new(),
         recent: VecDeque::new(),
         seen: HashSet::new(),
+        validators: vec![],
     };
     let complete = pipeline.run(&mut ingest)?;
     if complete {
@@ -106,13 +112,13 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
 }
 
 impl Pipeline<'_> {
-    /// Indexes all that `ingest` reports; whether that was the whole source.
-    fn run(&mut self, ingest: &mut Ingest) -> Result<bool, Error> {
+    /// Indexes all that `feed` reports; whether that was the whole source.
+    fn run(&mut self, feed: &mut dyn Feed) -> Result<bool, Error> {
         let mut documents = vec![];
         let mut chunks = 0;
         loop {
             self.report.tick()?;
-            let Some((event, payload)) = ingest.next_event()? else { continue };
+            let Some((event, payload)) = feed.next_event()? else { continue };
             match event {
                 Event::Started { documents, commit } => {
                     self.report.counts.total = i64::try_from(documents).ok();
@@ -131,6 +137,7 @@ impl Pipeline<'_> {
                         source: Some(self.source.name.to_string()),
                         uri: document.uri,
                         raw_hash: Some(document.raw_hash),
+                        validator: document.validator,
                         text,
                         content: document.content,
                         attributes: Attributes::default(),
@@ -140,9 +147,13 @@ impl Pipeline<'_> {
                         chunks = 0;
                     }
                 }
-                Event::Unchanged { uri } => {
-                    self.see(&uri);
+                Event::Unchanged { uri, validator } => {
+                    let id = self.see(&uri);
                     self.report.counts.unchanged += 1;
+                    if let Some(validator) = validator {
+                        self.validators.push((id, validator));
+                        self.note_validators(VALIDATORS)?;
+                    }
                 }
                 Event::Failed(failure) => {
                     self.see(&failure.uri);
@@ -153,6 +164,7 @@ impl Pipeline<'_> {
                     while !self.in_flight.is_empty() {
                         self.store_oldest()?;
                     }
+                    self.note_validators(1)?;
                     self.report.counts.bytes_fetched = i64::try_from(bytes_fetched).unwrap_or(i64::MAX);
                     self.report.counts.skipped = i64::try_from(skipped).unwrap_or(i64::MAX);
                     return Ok(complete);
@@ -273,6 +285,16 @@ impl Pipeline<'_> {
         }
     }
 
+    /// Writes down the collected validators once there are so many.
+    fn note_validators(&mut self, enough: usize) -> Result<(), Error> {
+        if self.validators.len() < enough {
+            return Ok(());
+        }
+        transaction(|| documents::set_validators(&self.validators))?;
+        self.validators.clear();
+        Ok(())
+    }
+
     fn fail(&mut self, failure: &Failure) -> Result<(), Error> {
         let id = DocumentId::derive(self.collection.name.as_str(), Some(self.source.name.as_str()), &failure.uri);
         transaction(|| {
@@ -315,106 +337,4 @@ impl Pipeline<'_> {
 fn concerns_all(error: &Error) -> bool {
     let class = &crate::catalog::sqlstate(error.code)[..2];
     matches!(class, "25" | "53" | "55" | "57" | "58")
-}
-
-/// `rag-engine ingest` at work.
-struct Ingest {
-    process: EngineProcess,
-    events: FrameBuffer,
-    /// The job, as far as it was not taken yet.
-    unsent: Vec<u8>,
-    /// What the engine may write to; it goes with the run.
-    work_dir: PathBuf,
-}
-
-/// A folder of the run's own: sources of other databases may have the same name.
-fn work_dir(source: &Source) -> PathBuf {
-    Path::new(engine::RUNTIME_DIR).join("work").join(format!("{}-{}", super::database().to_u32(), source.name))
-}
-
-impl Drop for Ingest {
-    fn drop(&mut self) {
-        self.process.kill();
-        // what cannot be removed is in the way of the source's next run, which says so
-        let _ = std::fs::remove_dir_all(&self.work_dir);
-    }
-}
-
-impl Ingest {
-    fn start(source: &Source, collection: &Collection, model_ref: &ModelRef, model: &ModelInfo) -> Result<Self, Error> {
-        let chunking = collection.splitting.fingerprint(&model.fingerprint);
-        let known =
-            transaction(|| documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking))?;
-        let work_dir = work_dir(source);
-        std::fs::create_dir_all(&work_dir).map_err(|e| {
-            Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not make a folder for the run")
-                .detail(format!("{}: {e}", work_dir.display()))
-        })?;
-        // the runner ends the run in time; these hold where it cannot, and the engine has several threads
-        let seconds = source.timeout.as_secs() + 10;
-        let job = Job {
-            source: source.spec.clone(),
-            known,
-            splitting: collection.splitting,
-            model_dir: model_ref.dir.clone(),
-            work_dir: work_dir.clone(),
-            limits: Limits {
-                max_file_bytes: settings::max_file_bytes(),
-                memory_bytes: Some(settings::ingest_memory_bytes()),
-                cpu_seconds: Some(4 * seconds),
-                file_size_bytes: None,
-                wall_seconds: Some(seconds),
-            },
-        };
-        let unsent = frame::encode(&job, &[])?;
-        let process = EngineProcess::spawn(&["ingest".as_ref()])?;
-        Ok(Self { process, events: FrameBuffer::default(), unsent, work_dir })
-    }
-
-    /// The next event with its payload; `None` after a second without one.
-    fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error> {
-        let started = Instant::now();
-        loop {
-            if let Some(frame) = self.events.next()? {
-                return Ok(Some((frame.header()?, frame.payload)));
-            }
-            if started.elapsed() >= PATIENCE {
-                return Ok(None);
-            }
-            if !self.unsent.is_empty() {
-                // an engine that is gone is noticed below, where its output ends
-                let taken = self.process.write(&self.unsent).unwrap_or(self.unsent.len());
-                self.unsent.drain(..taken);
-            }
-            let mut buffer = [0; 65536];
-            match self.process.read(&mut buffer) {
-                Ok(Some(0)) | Err(_) => return Err(self.died()),
-                Ok(Some(n)) => self.events.push(&buffer[..n]),
-                Ok(None) => self.wait(),
-            }
-            self.forward_log();
-        }
-    }
-
-    fn wait(&mut self) {
-        let mut descriptors = vec![(self.process.stdout_fd(), Until::Readable)];
-        descriptors.extend(self.process.stderr_fd().map(|fd| (fd, Until::Readable)));
-        if !self.unsent.is_empty() {
-            descriptors.extend(self.process.stdin_fd().map(|fd| (fd, Until::Writable)));
-        }
-        wait(&descriptors, Some(PATIENCE));
-    }
-
-    fn forward_log(&mut self) {
-        for line in self.process.log_lines() {
-            pgrx::log!("rag-engine: {line}");
-        }
-    }
-
-    fn died(&mut self) -> Error {
-        let how = self.process.kill().map_or_else(|| "ended".into(), process::describe);
-        self.forward_log();
-        Error::engine_unavailable(format!("rag-engine {how} while it was reading the source"))
-            .hint("Documents that were stored stay; sync again for the rest. The server's log says why it ended.")
-    }
 }

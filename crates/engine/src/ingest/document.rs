@@ -6,15 +6,15 @@ use std::{
 };
 
 use rag_document::{Problem, TokenCounter};
-use rag_protocol::ingest::{Document, DocumentType, Event, Failure, Splitting, Stage};
-use rag_source::Item;
+use rag_protocol::ingest::{Document, DocumentType, Event, Failure, Known, Splitting, Stage};
+use rag_source::{Content, Item};
 
 use crate::extraction;
 
 /// What reading a document takes besides its bytes.
 pub struct Reader<'a, T> {
-    /// `uri -> raw_hash` of what is stored.
-    pub known: &'a HashMap<String, String>,
+    /// By uri, what is stored.
+    pub known: &'a HashMap<String, Known>,
     pub splitting: Splitting,
     pub tokens: &'a T,
 }
@@ -30,8 +30,8 @@ pub enum Outcome {
 
 impl<T: TokenCounter> Reader<'_, T> {
     /// Never panics: whatever goes wrong with one document is that document's failure.
-    pub fn read(&self, item: &Item, bytes: &[u8]) -> Outcome {
-        catch_unwind(AssertUnwindSafe(|| self.read_or_fail(item, bytes)))
+    pub fn read(&self, item: &Item, fetched: &Content) -> Outcome {
+        catch_unwind(AssertUnwindSafe(|| self.read_or_fail(item, fetched)))
             .unwrap_or_else(|_| {
                 let message = "the extractor failed on the document".into();
                 Err(Problem { stage: Stage::Extract, message, hint: None })
@@ -42,10 +42,11 @@ impl<T: TokenCounter> Reader<'_, T> {
             })
     }
 
-    fn read_or_fail(&self, item: &Item, bytes: &[u8]) -> Result<Outcome, Problem> {
+    fn read_or_fail(&self, item: &Item, fetched: &Content) -> Result<Outcome, Problem> {
+        let (bytes, validator) = (&fetched.bytes, &fetched.validator);
         let raw_hash = blake3::hash(bytes).to_hex().to_string();
-        if self.known.get(&item.uri) == Some(&raw_hash) {
-            return Ok(Outcome::Report(Event::Unchanged { uri: item.uri.clone() }, String::new()));
+        if let Some(known) = self.known.get(&item.uri).filter(|known| known.raw_hash == raw_hash) {
+            return Ok(self.unchanged(item, validator.clone().filter(|now| known.validator.as_ref() != Some(now))));
         }
         let Some(document_type) = rag_document::document_type(&item.name, bytes) else {
             return Ok(Outcome::Skipped);
@@ -56,8 +57,17 @@ impl<T: TokenCounter> Reader<'_, T> {
                 rag_document::extract(bytes, document_type, &item.name)?
             }
         };
-        let content = rag_document::content(&extracted, document_type, &self.splitting, self.tokens)?;
-        let document = Document { uri: item.uri.clone(), raw_hash, bytes: bytes.len() as u64, content };
+        let mut content = rag_document::content(&extracted, document_type, &self.splitting, self.tokens)?;
+        for (key, value) in &fetched.metadata {
+            content.metadata.entry(key.as_str()).or_insert_with(|| value.clone());
+        }
+        let (uri, validator, bytes) = (item.uri.clone(), validator.clone(), bytes.len() as u64);
+        let document = Document { uri, raw_hash, bytes, validator, content };
         Ok(Outcome::Report(Event::Document(Box::new(document)), extracted.text))
+    }
+
+    /// What is reported of an item that is the known version.
+    pub fn unchanged(&self, item: &Item, validator: Option<String>) -> Outcome {
+        Outcome::Report(Event::Unchanged { uri: item.uri.clone(), validator }, String::new())
     }
 }

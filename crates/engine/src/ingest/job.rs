@@ -46,7 +46,7 @@ pub fn read(form: Form) -> Result<Job, EngineError> {
 pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
     let settings = Settings::read(&job.model_dir)?;
     let tokenizer = ModelTokenizer::read(&job.model_dir, &settings)?;
-    let mut source = rag_source::open(&job.source, &job.work_dir, &job.limits)?;
+    let mut source = rag_source::open(job)?;
     let listing = source.list()?;
 
     let documents = (listing.items.len() + listing.failures.len()) as u64;

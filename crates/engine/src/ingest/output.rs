@@ -70,7 +70,7 @@ fn describe(event: &Event, text: &str) -> String {
                 content.chunks.len()
             )
         }
-        Event::Unchanged { uri } => format!("unchanged {uri}"),
+        Event::Unchanged { uri, .. } => format!("unchanged {uri}"),
         Event::Failed(failure) => {
             let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
             format!("failed {} in stage {}: {}{hint}", failure.uri, failure.stage.name(), failure.message)

@@ -16,7 +16,7 @@ use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Event, Failure, Stage},
 };
-use rag_source::{Item, Source};
+use rag_source::{Content, Fetched, Item, Source};
 
 use super::{
     document::{Outcome, Reader},
@@ -38,9 +38,9 @@ pub struct Done {
 }
 
 /// A fetched item, and where its outcome is waited for.
-struct Fetched<'a> {
+struct Waiting<'a> {
     item: &'a Item,
-    bytes: Vec<u8>,
+    content: Content,
     outcome: Sender<Outcome>,
 }
 
@@ -60,7 +60,7 @@ pub fn run<T: TokenCounter + Sync>(
     reader: &Reader<T>,
     output: &Output,
 ) -> Result<Done, EngineError> {
-    let (to_readers, fetched) = sync_channel::<Fetched>(DEPTH);
+    let (to_readers, fetched) = sync_channel::<Waiting>(DEPTH);
     let (to_reporter, expected) = sync_channel::<Expected>(DEPTH);
     let fetched = Mutex::new(fetched);
     let budget = Budget::default();
@@ -70,8 +70,8 @@ pub fn run<T: TokenCounter + Sync>(
         for _ in 0..READERS {
             let read = || {
                 while let Some(next) = receive(&fetched) {
-                    let outcome = reader.read(next.item, &next.bytes);
-                    drop(next.bytes);
+                    let outcome = reader.read(next.item, &next.content);
+                    drop(next.content);
                     let _ = next.outcome.send(outcome);
                 }
             };
@@ -80,7 +80,7 @@ pub fn run<T: TokenCounter + Sync>(
         let reported = &budget;
         let report = move || report(&expected, reported, output);
         let reporter = thread::Builder::new().name("reporter".into()).spawn_scoped(scope, report).map_err(failed)?;
-        let bytes_fetched = fetch_all(source, items, &budget, to_readers, &to_reporter);
+        let bytes_fetched = fetch_all(source, items, reader, &budget, to_readers, &to_reporter);
         drop(to_reporter);
         let skipped = reporter
             .join()
@@ -89,15 +89,16 @@ pub fn run<T: TokenCounter + Sync>(
     })
 }
 
-fn receive<'a>(fetched: &Mutex<Receiver<Fetched<'a>>>) -> Option<Fetched<'a>> {
+fn receive<'a>(fetched: &Mutex<Receiver<Waiting<'a>>>) -> Option<Waiting<'a>> {
     fetched.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-fn fetch_all<'a>(
+fn fetch_all<'a, T: TokenCounter>(
     source: &mut dyn Source,
     items: &'a [Item],
+    reader: &Reader<T>,
     budget: &Budget,
-    to_readers: SyncSender<Fetched<'a>>,
+    to_readers: SyncSender<Waiting<'a>>,
     to_reporter: &SyncSender<Expected<'a>>,
 ) -> u64 {
     let mut bytes_fetched = 0;
@@ -105,10 +106,18 @@ fn fetch_all<'a>(
         budget.take(item.size);
         let (outcome, waiting) = channel();
         let _ = to_reporter.send(Expected { item, outcome: waiting });
-        match source.fetch(item) {
-            Ok(bytes) => {
-                bytes_fetched += bytes.len() as u64;
-                let _ = to_readers.send(Fetched { item, bytes, outcome });
+        let known = reader.known.get(&item.uri);
+        if item.validator.is_some() && known.is_some_and(|known| known.validator == item.validator) {
+            let _ = outcome.send(reader.unchanged(item, None));
+            continue;
+        }
+        match source.fetch(item, known) {
+            Ok(Fetched::Content(content)) => {
+                bytes_fetched += content.bytes.len() as u64;
+                let _ = to_readers.send(Waiting { item, content, outcome });
+            }
+            Ok(Fetched::Unchanged { validator }) => {
+                let _ = outcome.send(reader.unchanged(item, validator));
             }
             Err(failure) => {
                 let _ = outcome.send(Outcome::Report(Event::Failed(failure), String::new()));

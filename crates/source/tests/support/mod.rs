@@ -1,0 +1,45 @@
+//! What the tests of all sources share.
+
+#![allow(dead_code)] // not every test needs all of it
+
+use std::path::Path;
+
+use rag_protocol::{
+    EngineError,
+    ingest::{Clones, Failure, Job, Limits, Network, Splitting, Unit},
+    spec::SourceSpec,
+};
+use rag_source::{Fetched, Item, Source};
+
+/// A job whose files may have 1000 bytes.
+pub fn job(source: SourceSpec, work_dir: &Path) -> Job {
+    Job {
+        source,
+        known: [].into(),
+        splitting: Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters },
+        model_dir: "unused".into(),
+        work_dir: work_dir.into(),
+        clones: Clones { dir: work_dir.join("clones"), max_bytes: 1 << 30 },
+        credentials: None,
+        network: Network::default(),
+        limits: Limits {
+            max_file_bytes: 1000,
+            memory_bytes: None,
+            cpu_seconds: None,
+            file_size_bytes: None,
+            wall_seconds: None,
+        },
+    }
+}
+
+pub fn try_open(spec: &SourceSpec) -> Result<Box<dyn Source>, EngineError> {
+    rag_source::open(&job(spec.clone(), Path::new("unused")))
+}
+
+/// The bytes of an item that no version is known of.
+pub fn bytes(source: &mut dyn Source, item: &Item) -> Result<Vec<u8>, Failure> {
+    match source.fetch(item, None)? {
+        Fetched::Content(content) => Ok(content.bytes),
+        Fetched::Unchanged { .. } => panic!("nothing was known of it"),
+    }
+}

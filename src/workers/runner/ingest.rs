@@ -1,0 +1,146 @@
+//! `rag-engine ingest` as the feed of a run.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rag_protocol::{
+    embed::{ModelInfo, ModelRef},
+    frame::{self, FrameBuffer},
+    ingest::{Clones, Event, Job, Limits},
+};
+
+use super::pipeline::Feed;
+use crate::{
+    catalog::{collections::Collection, documents, sources::Source},
+    engine::{
+        self,
+        process::{self, EngineProcess},
+        wait::{Until, wait},
+    },
+    error::Error,
+    settings,
+    workers::transaction::transaction,
+};
+
+/// How long to wait for the engine before looking at the clock and telling how far the run is.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// `rag-engine ingest` at work.
+pub struct Ingest {
+    process: EngineProcess,
+    events: FrameBuffer,
+    /// The job, as far as it was not taken yet.
+    unsent: Vec<u8>,
+    /// What the engine may write to; it goes with the run.
+    work_dir: PathBuf,
+}
+
+/// A folder of the run's own: sources of other databases may have the same name.
+fn work_dir(source: &Source) -> PathBuf {
+    Path::new(engine::RUNTIME_DIR).join("work").join(format!("{}-{}", super::database().to_u32(), source.name))
+}
+
+impl Drop for Ingest {
+    fn drop(&mut self) {
+        self.process.kill();
+        // what cannot be removed is in the way of the source's next run, which says so
+        let _ = std::fs::remove_dir_all(&self.work_dir);
+    }
+}
+
+impl Ingest {
+    /// Starts the engine on a source.
+    ///
+    /// # Errors
+    /// Its folder cannot be made, or the engine cannot be started.
+    pub fn start(
+        source: &Source,
+        collection: &Collection,
+        model_ref: &ModelRef,
+        model: &ModelInfo,
+    ) -> Result<Self, Error> {
+        let chunking = collection.splitting.fingerprint(&model.fingerprint);
+        let known =
+            transaction(|| documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking))?;
+        let work_dir = work_dir(source);
+        std::fs::create_dir_all(&work_dir).map_err(|e| {
+            Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not make a folder for the run")
+                .detail(format!("{}: {e}", work_dir.display()))
+        })?;
+        // the runner ends the run in time; these hold where it cannot, and the engine has several threads
+        let seconds = source.timeout.as_secs() + 10;
+        let job = Job {
+            source: source.spec.clone(),
+            known,
+            splitting: collection.splitting,
+            model_dir: model_ref.dir.clone(),
+            work_dir: work_dir.clone(),
+            clones: Clones {
+                dir: Path::new(engine::RUNTIME_DIR).join("clones"),
+                max_bytes: settings::clone_cache_bytes(),
+            },
+            credentials: None,
+            network: settings::network(),
+            limits: Limits {
+                max_file_bytes: settings::max_file_bytes(),
+                memory_bytes: Some(settings::ingest_memory_bytes()),
+                cpu_seconds: Some(4 * seconds),
+                file_size_bytes: None,
+                wall_seconds: Some(seconds),
+            },
+        };
+        let unsent = frame::encode(&job, &[])?;
+        let process = EngineProcess::spawn(&["ingest".as_ref()])?;
+        Ok(Self { process, events: FrameBuffer::default(), unsent, work_dir })
+    }
+
+    fn wait(&mut self) {
+        let mut descriptors = vec![(self.process.stdout_fd(), Until::Readable)];
+        descriptors.extend(self.process.stderr_fd().map(|fd| (fd, Until::Readable)));
+        if !self.unsent.is_empty() {
+            descriptors.extend(self.process.stdin_fd().map(|fd| (fd, Until::Writable)));
+        }
+        wait(&descriptors, Some(PATIENCE));
+    }
+
+    fn forward_log(&mut self) {
+        for line in self.process.log_lines() {
+            pgrx::log!("rag-engine: {line}");
+        }
+    }
+
+    fn died(&mut self) -> Error {
+        let how = self.process.kill().map_or_else(|| "ended".into(), process::describe);
+        self.forward_log();
+        Error::engine_unavailable(format!("rag-engine {how} while it was reading the source"))
+            .hint("Documents that were stored stay; sync again for the rest. The server's log says why it ended.")
+    }
+}
+
+impl Feed for Ingest {
+    fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error> {
+        let started = Instant::now();
+        loop {
+            if let Some(frame) = self.events.next()? {
+                return Ok(Some((frame.header()?, frame.payload)));
+            }
+            if started.elapsed() >= PATIENCE {
+                return Ok(None);
+            }
+            if !self.unsent.is_empty() {
+                // an engine that is gone is noticed below, where its output ends
+                let taken = self.process.write(&self.unsent).unwrap_or(self.unsent.len());
+                self.unsent.drain(..taken);
+            }
+            let mut buffer = [0; 65536];
+            match self.process.read(&mut buffer) {
+                Ok(Some(0)) | Err(_) => return Err(self.died()),
+                Ok(Some(n)) => self.events.push(&buffer[..n]),
+                Ok(None) => self.wait(),
+            }
+            self.forward_log();
+        }
+    }
+}
