@@ -131,6 +131,27 @@ fn removed_rows_are_gone_and_the_others_are_found() {
 }
 
 #[test]
+fn rows_whose_neighbours_have_died_are_found() {
+    // Rows that came into an index full of rows that nobody sees any more, as after a REINDEX under an old snapshot: most
+    // of the links to them are those of the dead.
+    let mut lost = vec![];
+    for seed in 0..4 {
+        let mut random = support::Random(seed);
+        let mut uniform = |width: f32| width * (random.uniform() as f32 - 0.5);
+        let centres: Vec<f32> = (0..40 * 64).map(|_| uniform(2.0)).collect();
+        let elements = (0..14_000 * 64).map(|i| centres[i / 64 % 40 * 64 + i % 64] + uniform(1.0)).collect();
+        let data = Data { dimensions: 64, elements };
+        let mut fixture = Fixture::built(Metric::Cosine, data.slice(0..12_000), 16);
+        fixture.insert_all(&data.slice(12_000..14_000));
+        fixture.remove(|i| i < 12_000 && i / 40 % 20 > 0);
+        hnsw::repair(&fixture.index, &fixture.store).unwrap();
+        fixture.assert_sound();
+        lost.push(1.0 - fixture.recall(500, 10));
+    }
+    assert!(lost.iter().sum::<f64>() < 0.01 * lost.len() as f64, "{lost:?}");
+}
+
+#[test]
 fn rows_inserted_where_all_others_are_dead_are_found() {
     // a thousand rows around one point far from all others, which die without a repair, and their successors
     let mut data = Data::clustered(6000, 16, 16);

@@ -14,9 +14,15 @@ use super::{
     links::Links,
     meta::Meta,
     overflow, reach,
-    walk::{each_slot, read_slot},
+    walk::{Walk, each_slot, read_slot},
 };
-use crate::visited::Visited;
+use crate::{
+    pool::{key, key_id},
+    visited::Visited,
+};
+
+/// Nodes above the base, dead ones included, among which one that lost neighbours finds others.
+const CANDIDATES_ABOVE: usize = 200;
 
 /// What [`remove`] did and left.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +158,16 @@ fn remove_from_chain<S: WritePages>(
 /// A page is damaged.
 pub fn repair(index: &Index, store: &impl WritePages) -> Result<u64, Damage> {
     let Some(body) = index.body() else { return Ok(0) };
-    Repair { body, store, blocks: vec![vec![]; MAX_LEVELS], pages_seen: 0, dead: vec![], links: Links::default() }.run()
+    Repair {
+        body,
+        store,
+        blocks: vec![vec![]; MAX_LEVELS],
+        pages_seen: 0,
+        dead: vec![],
+        links: Links::default(),
+        walk: Walk::default(),
+    }
+    .run()
 }
 
 struct Repair<'a, S> {
@@ -164,6 +179,7 @@ struct Repair<'a, S> {
     /// Tombstones, by level.
     dead: Vec<Visited>,
     links: Links,
+    walk: Walk,
 }
 
 impl<S: WritePages> Repair<'_, S> {
@@ -323,6 +339,12 @@ impl<S: WritePages> Repair<'_, S> {
                 }
                 Ok(changed.then_some(()))
             })?;
+            for (i, old, new) in healed {
+                let node = geometry.id(block, i);
+                for link in new.into_iter().filter(|link| !old.contains(link)) {
+                    self.links.link_back(self.body, self.store, level, link, node, false)?;
+                }
+            }
         }
     }
 
@@ -339,7 +361,8 @@ impl<S: WritePages> Repair<'_, S> {
         Ok(ill)
     }
 
-    /// The best links among the live neighbours and the live neighbours of the dead ones.
+    /// The best links among the live neighbours, the live neighbours of the dead ones and, above the base, what a search
+    /// finds: there nodes are few, and where most have died the others may be more than two links away.
     fn new_links(&mut self, level: usize, node: u32, old: &[u32]) -> Result<Vec<u32>, Damage> {
         let geometry = self.body.level(level);
         let dead = &self.dead[level];
@@ -355,12 +378,18 @@ impl<S: WritePages> Repair<'_, S> {
                 Ok(())
             })?;
         }
-        candidates.sort_unstable();
-        candidates.dedup();
-        candidates.retain(|id| *id != node);
         if self.links.read_node(self.body, self.store, level, node)?.is_none() {
             return Ok(vec![]);
         }
+        if level > 0 {
+            self.walk.begin(self.store);
+            self.walk.beam(self.store, geometry, self.links.node(), &[key(0.0, node)], CANDIDATES_ABOVE, |_| ())?;
+            let found = self.walk.pool.as_slice().iter().map(|key| key_id(*key));
+            candidates.extend(found.filter(|id| !dead.contains(*id)));
+        }
+        candidates.sort_unstable();
+        candidates.dedup();
+        candidates.retain(|id| *id != node);
         let limit = max_links(level, self.body.m);
         let chosen = self.links.choose_for_node(self.body, self.store, level, &candidates, limit)?;
         let mut links: Vec<u32> = chosen.into_iter().map(|(_, id)| id).collect();
