@@ -73,11 +73,12 @@ fn rag_search(
     })))
 }
 
-/// `[1] Key rotation (file:///srv/docs/keys.md)`
+/// `[1] Key rotation, p. 3 (file:///srv/docs/keys.pdf)`
 fn citation(hit: &Hit) -> String {
+    let page = hit.page.map(|page| format!(", p. {page}")).unwrap_or_default();
     match &hit.title {
-        Some(title) => format!("[{}] {title} ({})", hit.rank, hit.uri),
-        None => format!("[{}] {}", hit.rank, hit.uri),
+        Some(title) => format!("[{}] {title}{page} ({})", hit.rank, hit.uri),
+        None => format!("[{}] {}{page}", hit.rank, hit.uri),
     }
 }
 

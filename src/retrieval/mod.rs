@@ -48,6 +48,8 @@ pub struct Hit {
     pub knowledge_id: Option<i64>,
     pub chunk_id: pgrx::Uuid,
     pub metadata: pgrx::JsonB,
+    /// Of a document that has pages, the one that the chunk begins on, from 1.
+    pub page: Option<i32>,
 }
 
 impl Request {

@@ -37,7 +37,7 @@ pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Re
              {best}),
          scored AS (SELECT chunk_id, greatest(1 - distance, 0) AS score FROM best)
          SELECT s.score, c.content, c.title, c.uri, c.chunk_index, c.start_index, c.source, c.document_id, c.knowledge_id,
-                c.chunk_id, c.metadata
+                c.chunk_id, c.metadata, c.page
          FROM scored AS s JOIN rag.chunks AS c ON c.collection = $1 AND c.chunk_id = s.chunk_id
          WHERE s.score >= $4
          ORDER BY s.score DESC, c.chunk_id
@@ -88,5 +88,6 @@ fn hit(rank: i32, row: &Row<'_, '_>) -> Result<Hit, Error> {
         knowledge_id: row.get(9)?,
         chunk_id: row.required(10)?,
         metadata: row.required(11)?,
+        page: row.get(12)?,
     })
 }
