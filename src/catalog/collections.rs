@@ -132,7 +132,11 @@ impl Collection {
 
     /// The partition, as it is written in a statement.
     pub fn partition(&self) -> String {
-        pgrx::spi::quote_qualified_identifier("rag", &format!("rag_kb_{}", self.name))
+        pgrx::spi::quote_qualified_identifier("rag", &self.partition_name())
+    }
+
+    pub fn partition_name(&self) -> String {
+        format!("rag_kb_{}", self.name)
     }
 
     fn has_partition(&self) -> Result<bool, Error> {
@@ -273,7 +277,7 @@ pub struct Status {
 /// # Errors
 /// The collection was dropped meanwhile.
 pub fn status(collection: &Collection) -> Result<Status, Error> {
-    let is_indexed = as_owner(|| embedding_index::exists(collection))?;
+    let is_indexed = embedding_index::exists(collection);
     let found = query_as_caller(
             "SELECT (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = c.name),
                     (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = c.name AND d.status = 'error'),

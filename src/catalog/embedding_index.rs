@@ -1,8 +1,10 @@
 //! The index on the embeddings of a collection, which its partition has once that pays.
 
-use pgrx::pg_sys;
+use std::ffi::CString;
 
-use super::{as_owner, collections::Collection, execute, execute_returning, query};
+use pgrx::{PgRelation, pg_sys};
+
+use super::{as_owner, collections::Collection, execute, query};
 use crate::error::Error;
 
 /// Chunks from which on a collection is indexed: below, reading all of them takes about a millisecond.
@@ -20,24 +22,24 @@ pub enum Writers {
     LeaveToNext,
 }
 
-/// Whether the collection has its index.
-///
-/// # Errors
-/// A statement fails.
-pub fn exists(collection: &Collection) -> Result<bool, Error> {
-    Ok(!query(EXISTS, &[collection.partition().into()], |_| Ok(()))?.is_empty())
+/// Whether the collection has its index, as of this moment. Every search asks: it is looked up in the relation cache, where
+/// planning a statement would take as long as a search.
+#[allow(unsafe_code)]
+pub fn exists(collection: &Collection) -> bool {
+    let Ok(name) = CString::new(collection.partition_name()) else { return false };
+    // SAFETY: look-ups in the system caches; relations are opened under a lock, and closed.
+    unsafe {
+        let partition = pg_sys::get_relname_relid(name.as_ptr(), super::schema());
+        let method = pg_sys::get_am_oid(c"rag_hnsw".as_ptr(), true);
+        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        partition != pg_sys::InvalidOid
+            && PgRelation::with_lock(partition, lock).indices(lock).any(|index| {
+                (*index.rd_rel).relam == method
+                    && (*index.rd_index).indisvalid
+                    && pg_sys::RelationGetIndexPredicate(index.as_ptr()).is_null()
+            })
+    }
 }
-
-/// The same, as of this moment and not as of the beginning of the statement.
-fn exists_now(collection: &Collection) -> Result<bool, Error> {
-    Ok(!execute_returning(EXISTS, &[collection.partition().into()], |_| Ok(()))?.is_empty())
-}
-
-const EXISTS: &str = "
-    SELECT 1 FROM pg_catalog.pg_index AS i
-    JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid
-    JOIN pg_catalog.pg_am AS a ON a.oid = c.relam
-    WHERE i.indrelid = pg_catalog.to_regclass($1) AND a.amname = 'rag_hnsw' AND i.indisvalid AND i.indpred IS NULL";
 
 /// Makes the index if the collection has none, its retriever wants one, and it has enough chunks for that to pay. It is
 /// built from all that is there, which is several times faster than to keep one up from the first chunk.
@@ -48,7 +50,7 @@ pub fn make_if_it_pays(collection: &Collection, writers: Writers) -> Result<(), 
     as_owner(|| {
         let Some(operators) = wanted(collection)? else { return Ok(()) };
         // Two that come to this at once must not both make one.
-        if !lock(collection, writers)? || exists_now(collection)? {
+        if !lock(collection, writers)? || exists(collection) {
             return Ok(());
         }
         execute(&format!("CREATE INDEX ON {} USING rag_hnsw (embedding {operators})", collection.partition()), &[])?;
@@ -71,7 +73,7 @@ fn wanted(collection: &Collection) -> Result<Option<String>, Error> {
         |row| row.required(1),
     )?;
     let Some(operators) = found.into_iter().next() else { return Ok(None) };
-    if exists(collection)? {
+    if exists(collection) {
         return Ok(None);
     }
     let enough = query(

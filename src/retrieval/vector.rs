@@ -7,7 +7,7 @@ use rag_filter::Param;
 
 use super::{Hit, Request};
 use crate::{
-    catalog::{Row, as_owner, embedding_index, query_as_caller, with_settings},
+    catalog::{Row, embedding_index, query_as_caller, with_settings},
     error::Error,
     types::vector::OwnedVector,
 };
@@ -28,7 +28,7 @@ const BEST_BY_INDEX: &str = "ORDER BY 2 FETCH FIRST $3 ROWS WITH TIES";
 /// caller's row-level security.
 pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Result<Vec<Hit>, Error> {
     let filter = request.filter.to_sql(OWN_PARAMETERS + 1);
-    let best = if as_owner(|| embedding_index::exists(&request.collection))? { BEST_BY_INDEX } else { BEST_BY_SORT };
+    let best = if embedding_index::exists(&request.collection) { BEST_BY_INDEX } else { BEST_BY_SORT };
     let statement = format!(
         "WITH best AS MATERIALIZED (
              SELECT c.chunk_id, c.embedding OPERATOR({operators}.<=>) $2 AS distance
