@@ -8,7 +8,7 @@ SELECT has_index, index_type FROM rag_collection_status('big');
 SELECT setseed(0.5);
 INSERT INTO rag.rag_kb_big
 SELECT c.collection, c.source, 'made:' || i, c.title, gen_random_uuid(), i, c.document_type, CASE WHEN i % 1000 = 0 THEN 'rare' ELSE 'usual' END, c.tags,
-       gen_random_uuid(), 0, 0, 'made ' || i, jsonb_build_object('number', i), array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag.vector, gen_random_uuid(), now(), now()
+       gen_random_uuid(), 0, 0, 'made ' || i, jsonb_build_object('number', i), array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag.vector, gen_random_uuid(), now(), now(), 1, 1
 FROM rag.rag_kb_big AS c, generate_series(1, 3500) AS i;
 SELECT has_index FROM rag_collection_status('big');
 
@@ -51,7 +51,7 @@ FROM (SELECT score, lead(score) OVER (ORDER BY rank) AS next FROM rag_search('ke
 -- the same text many times: which of them are returned is decided by their ids
 INSERT INTO rag.rag_kb_big
 SELECT c.collection, c.source, 'again:' || i, c.title, gen_random_uuid(), i, c.document_type, c.category, c.tags,
-       md5(i::text)::uuid, 0, 0, c.content, c.metadata, c.embedding, c.embedding_key, now(), now()
+       md5(i::text)::uuid, 0, 0, c.content, c.metadata, c.embedding, c.embedding_key, now(), now(), 1, 1
 FROM rag.rag_kb_big AS c, generate_series(1, 30) AS i WHERE c.uri = 'note:backups';
 SELECT array_agg(chunk_id ORDER BY rank) = (SELECT array_agg(chunk_id ORDER BY chunk_id) FROM (
            SELECT chunk_id FROM rag.chunks WHERE content LIKE 'Backups%' ORDER BY chunk_id LIMIT 7) AS first) AS first_by_id
