@@ -6,8 +6,11 @@
 //! The recall is that of the estimated distances alone, of 10 asked for and 10 taken, and of the best 10 among the best 24
 //! by exact distance, as the index finds them.
 
-use std::{env, error::Error, fs, path::Path, time::Instant};
+mod minilm;
 
+use std::{env, error::Error, fs, time::Instant};
+
+use minilm::{DIMENSIONS, Data};
 use rag_ann::{
     code::{Metric, Quantizer, Query},
     distance,
@@ -16,17 +19,10 @@ use rag_ann::{
     visited::Visited,
 };
 
-const DIMENSIONS: usize = 384;
-
 fn main() -> Result<(), Box<dyn Error>> {
     let argument = |place, default: usize| env::args().nth(place).map_or(Ok(default), |text| text.parse());
     let (m, ef_construction, threads) = (argument(1, 16)?, argument(2, 64)?, argument(3, 2)?);
-    let folder = env::var("RAG_TEST_DATA").unwrap_or_else(|_| "../shared/data".into());
-    let folder = Path::new(&folder).join("ann");
-    let base = read_f16(&folder.join("minilm-100k.base.f16"))?;
-    let queries = read_f16(&folder.join("minilm-100k.query.f16"))?;
-    let truth = fs::read(folder.join("minilm-100k.gt100.i32"))?;
-    let truth: Vec<Node> = truth.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+    let Data { base, queries, truth } = Data::read()?;
 
     let plain = Quantizer::new(Metric::Cosine, DIMENSIONS, DIMENSIONS, 1, vec![]);
     let mut mean = plain.mean();
@@ -142,19 +138,4 @@ fn cpu_seconds() -> f64 {
     let fields: Vec<f64> =
         stat.rsplit(')').next().unwrap_or("").split_whitespace().skip(11).take(2).flat_map(str::parse).collect();
     fields.iter().sum::<f64>() / 100.0
-}
-
-fn read_f16(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
-    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(bytes.chunks_exact(2).map(|b| f16_to_f32(u16::from_le_bytes([b[0], b[1]]))).collect())
-}
-
-/// A half-precision number; infinities and NaN do not occur in the data.
-fn f16_to_f32(half: u16) -> f32 {
-    let sign = if half >> 15 == 1 { -1.0 } else { 1.0 };
-    let (exponent, fraction) = (i32::from(half >> 10 & 31), f32::from(half & 1023));
-    match exponent {
-        0 => sign * fraction * 2f32.powi(-24),
-        _ => sign * (1024.0 + fraction) * 2f32.powi(exponent - 25),
-    }
 }

@@ -5,8 +5,11 @@
 //! RAG_TEST_DATA=../shared/data cargo run --release -p rag-ann --example hnsw [m] [ef_construction]
 //! ```
 
-use std::{env, error::Error, fs, path::Path, time::Instant};
+mod minilm;
 
+use std::{env, error::Error, time::Instant};
+
+use minilm::{DIMENSIONS, Data};
 use rag_ann::{
     code::Metric,
     distance,
@@ -15,21 +18,10 @@ use rag_ann::{
 };
 use rag_pages::{MemoryPages, ReadPages};
 
-const DIMENSIONS: usize = 384;
-
 fn main() -> Result<(), Box<dyn Error>> {
     let argument = |place, default: usize| env::args().nth(place).map_or(Ok(default), |text| text.parse());
     let (m, ef_construction) = (argument(1, 16)?, argument(2, 64)?);
-    let folder = env::var("RAG_TEST_DATA").unwrap_or_else(|_| "../shared/data".into());
-    let folder = Path::new(&folder).join("ann");
-    let data = Data {
-        base: read_f16(&folder.join("minilm-100k.base.f16"))?,
-        queries: read_f16(&folder.join("minilm-100k.query.f16"))?,
-        truth: fs::read(folder.join("minilm-100k.gt100.i32"))?
-            .chunks_exact(4)
-            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect(),
-    };
+    let data = Data::read()?;
 
     let description =
         Description { metric: Metric::Cosine, m: m as u16, ef_construction: ef_construction as u16, seed: 1 };
@@ -100,31 +92,4 @@ fn report(index: &Index, store: &MemoryPages, data: &Data) -> Result<(), Box<dyn
         );
     }
     Ok(())
-}
-
-struct Data {
-    base: Vec<f32>,
-    queries: Vec<f32>,
-    /// The nearest 100 rows of each query.
-    truth: Vec<u32>,
-}
-
-impl Data {
-    fn vector(&self, i: usize) -> &[f32] {
-        &self.base[i * DIMENSIONS..(i + 1) * DIMENSIONS]
-    }
-}
-fn read_f16(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
-    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(bytes.chunks_exact(2).map(|b| f16_to_f32(u16::from_le_bytes([b[0], b[1]]))).collect())
-}
-
-/// A half-precision number; infinities and NaN do not occur in the data.
-fn f16_to_f32(half: u16) -> f32 {
-    let sign = if half >> 15 == 1 { -1.0 } else { 1.0 };
-    let (exponent, fraction) = (i32::from(half >> 10 & 31), f32::from(half & 1023));
-    match exponent {
-        0 => sign * fraction * 2f32.powi(-24),
-        _ => sign * (1024.0 + fraction) * 2f32.powi(exponent - 25),
-    }
 }

@@ -214,5 +214,5 @@ fn valid_m(m: usize) -> usize {
 /// The level of a node, the same in every build with this seed.
 fn level(parameters: Parameters, node: usize) -> u8 {
     let bits = random::mix(parameters.seed ^ random::mix(node as u64));
-    random::level(parameters.m, MAX_LEVEL.into(), random::uniform(bits)) as u8
+    random::level(parameters.m, MAX_LEVEL, random::uniform(bits)) as u8
 }
