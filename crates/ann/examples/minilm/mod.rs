@@ -24,6 +24,7 @@ impl Data {
         })
     }
 
+    #[allow(dead_code)] // not every example needs it
     pub fn vector(&self, i: usize) -> &[f32] {
         &self.base[i * DIMENSIONS..(i + 1) * DIMENSIONS]
     }
