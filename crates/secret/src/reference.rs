@@ -55,7 +55,10 @@ impl Reference {
         if let Some(path) = text.strip_prefix("file:") {
             // file:///path is a path too
             let path = if path.starts_with("///") { &path[2..] } else { path };
-            let is_path = path.len() > 1 && path.starts_with('/') && !path.chars().any(char::is_control);
+            let is_path = path.len() > 1
+                && path.starts_with('/')
+                && !path.starts_with("//")
+                && !path.chars().any(char::is_control);
             return if is_path { Ok(Some(Self::File(path.into()))) } else { Err(InvalidReference::File) };
         }
         Ok(None)
