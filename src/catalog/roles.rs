@@ -73,3 +73,10 @@ pub fn has_privileges_of(role: pg_sys::Oid, other: &CStr) -> bool {
         other != pg_sys::InvalidOid && pg_sys::has_privs_of_role(role, other)
     }
 }
+
+/// Whether `role` is a superuser, or may act for the role that has the name `other`.
+pub fn may_act_for(role: pg_sys::Oid, other: &str) -> bool {
+    // SAFETY: a system-cache look-up.
+    let is_superuser = unsafe { pg_sys::superuser_arg(role) };
+    is_superuser || std::ffi::CString::new(other).is_ok_and(|other| has_privileges_of(role, &other))
+}

@@ -129,6 +129,17 @@ impl SourceSpec {
             Self::Markdown(_) => "markdown",
         }
     }
+
+    /// Whether there is a server that could ask for credentials.
+    pub fn takes_credentials(&self) -> bool {
+        match self {
+            Self::Git(git) => match git.repository {
+                Repository::Https(_) => true,
+                Repository::Local(_) => false,
+            },
+            Self::Folder(_) | Self::Markdown(_) => false,
+        }
+    }
 }
 
 impl Problem {
