@@ -48,9 +48,13 @@ pub fn create(name: &Name, key: &str, value: Vec<u8>) -> Result<(), Error> {
     let value = Value::new(value).map_err(|e| invalid_value(&e))?;
     let reference = reference(&value)?;
     let current = roles::current_name()?;
-    check_owner(name.as_str(), &secrets::make_and_lock(name, &current)?, roles::current(), "replace")?;
+    let owner = secrets::make_and_lock(name, &current)?;
+    check_owner(name.as_str(), &owner, roles::current(), "replace")?;
     let stored = match reference {
-        Some(_) => Stored::Reference(value.expose().to_string()),
+        Some(_) => {
+            check_referrer(name.as_str(), &owner)?;
+            Stored::Reference(value.expose().to_string())
+        }
         None => {
             let ring = keys::for_writing()?;
             let sealed = sealed::seal(&ring, Place { name: name.as_str(), key }, &value);
@@ -84,6 +88,17 @@ fn reference(value: &Value) -> Result<Option<Reference>, Error> {
             .detail(format!("A value that begins with \"env:\" or \"file:\" is one, and {e}."))
             .hint("Write env:NAME or file:/path. A secret that itself begins so can be kept in a file.")
     })
+}
+
+/// # Errors
+/// The owner of a secret may not, or may no longer, refer to what only the server can read.
+fn check_referrer(name: &str, owner: &str) -> Result<(), Error> {
+    if roles::is_superuser(owner) {
+        return Ok(());
+    }
+    Err(Error::permission_denied(format!("secret \"{name}\" may not refer to a variable or file of the server"))
+        .detail(format!("It belongs to role \"{owner}\", which is not a superuser."))
+        .hint("Drop it and create it as a superuser."))
 }
 
 /// Removes a secret, or one of its values; whether there was one.
@@ -176,8 +191,7 @@ pub fn credentials(source: &Source) -> Result<Option<Credentials>, Error> {
         check_owner(name, &owner, roles::owner(&source.owner)?, "use")?;
         let entries = secrets::entries(name)?;
         if entries.iter().any(|entry| matches!(entry.stored, Stored::Reference(_))) {
-            roles::require_superuser(roles::owner(&owner)?, "refer to a variable or file of the server")
-                .map_err(|e| e.detail(format!("The owner of secret \"{name}\" is no superuser any more.")))?;
+            check_referrer(name, &owner)?;
         }
         Ok(entries)
     })?;
