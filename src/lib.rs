@@ -33,6 +33,7 @@ extension_sql_file!("../sql/privileges.sql", name = "privileges", requires = ["h
 #[allow(unsafe_code)] // reads a variable of the postmaster's
 pub extern "C-unwind" fn _PG_init() {
     settings::define();
+    secrets::watch_log();
     index::hnsw::define_options();
     // SAFETY: a plain variable.
     if unsafe { pg_sys::process_shared_preload_libraries_in_progress } {

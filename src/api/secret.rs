@@ -16,7 +16,7 @@ CREATE FUNCTION rag_create_secret(name text, value text, key text DEFAULT 'token
     VOLATILE LANGUAGE c AS '@MODULE_PATHNAME@', '@FUNCTION_NAME@';
 "#)]
 fn rag_create_secret(name: Option<&[u8]>, value: Option<&[u8]>, key: Option<&[u8]>) -> Result<(), ErrorReport> {
-    Ok(secrets::discreetly(c"SELECT rag_create_secret(...)", || {
+    Ok(secrets::discreetly(|| {
         super::require_writer(c"rag_create_secret()", "create a secret")?;
         let name = Name::parse("secret", text(required("name", name)?)?).map_err(unquoted("name of a secret"))?;
         let key = text(required("key", key)?)?;

@@ -21,7 +21,7 @@ use rag_secret::{
 };
 
 pub use self::{
-    discretion::discreetly,
+    discretion::{discreetly, watch_log},
     keys::{drop_key, rotate, status},
 };
 use crate::{

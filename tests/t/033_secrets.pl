@@ -162,17 +162,37 @@ run_sql($node, "DO \$\$ BEGIN PERFORM rag_create_secret('Bad', '$canary-do'); EN
 # what fails after it in the same statement
 run_sql($node, "SELECT rag_create_secret('late', '$canary-late'), 1 / (SELECT count(*) FROM rag.secrets WHERE name = 'nowhere')");
 
-# as a parameter, with a client that has them: even where all statements are logged
-configure($node, 'log_statement', 'all');
-configure($node, 'log_parameter_max_length', '0');
+# what fails before it runs
+run_sql($node, "SELECT rag_create_secret('early', '$canary-early', 'a', 'b')");
+run_sql($node, "SELECT RAG_CREATE_SECRET('early', '$canary-early') FROM");
+run_sql($node, "SELECT 1 / 0, rag_create_secret('early', '$canary-early')");
+run_sql($node, "DO \$\$ BEGIN PERFORM rag_create_secret('early', '$canary-early'), 1 / 0; END \$\$");
+run_sql($node, "DO \$\$ BEGIN PERFORM rag_create_secret('early', '$canary-early') FROM nowhere; END \$\$");
+
+# even where all statements are logged with their times, plans and parameters
+my %verbose = (
+	log_statement => 'all', log_min_duration_statement => '0', log_parameter_max_length_on_error => '-1', log_duration => 'on');
+configure($node, $_, $verbose{$_}) for keys %verbose;
+run_sql($node, "SELECT rag_create_secret('logged', '$canary-logged')");
+run_sql($node, "SELECT rag_create_secret('logged', '$canary-logged', 'Bad key')");
+run_sql($node, "PREPARE make AS SELECT rag_create_secret(\$1, \$2, \$3); EXECUTE make('logged', '$canary-logged', 'token')");
+run_sql($node, "PREPARE make AS SELECT rag_create_secret(\$1, \$2, \$3); EXECUTE make('logged', '$canary-logged', 'Bad key')");
+run_sql($node, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_verbose = on;
+	SELECT rag_create_secret('logged', '$canary-logged')");
 my $script = write_file("$folder/script", "SELECT rag_create_secret('parameter', CAST(:value AS text));\nSELECT rag_create_secret('Bad name', CAST(:value AS text));\n");
 # pgbench's parameters are numbers and plain words
 IPC::Run::run([ $node->installed_command('pgbench'), '--no-vacuum', '--protocol=extended', '--transactions=1', "--define=value=$canary",
 		'--file', $script, $node->connstr('postgres') ], '>', \my $out, '2>', \my $err);
 like($err, qr/invalid name of a secret/, 'a parameter gets as far');
-is($node->safe_psql('postgres', "SELECT kind FROM rag.secrets WHERE name = 'parameter'"), 'encrypted', 'and is stored');
-configure($node, 'log_statement', undef);
-configure($node, 'log_parameter_max_length', undef);
+is($node->safe_psql('postgres', "SELECT string_agg(name, ' ' ORDER BY name) FROM rag.secrets WHERE name IN ('logged', 'parameter') AND kind = 'encrypted'"),
+	'logged parameter', 'and is stored');
+configure($node, $_, undef) for keys %verbose;
+for my $logged (qr/LOG:  statement: SELECT rag_create_secret\(\.\.\.\)$/m, qr/LOG:  duration: .* ms$/m, qr/LOG:  statement: EXECUTE\(\.\.\.\)$/m,
+	qr/LOG:  duration: .* plan:\n\s*Query Text: .*rag_create_secret\(\.\.\.\)$/m,
+	qr/LOG:  execute <unnamed>: SELECT rag_create_secret\(\.\.\.\)\n.*DETAIL:  \(\.\.\.\)$/m)
+{
+	like(slurp_file($node->logfile), $logged, "logged: $logged");
+}
 
 # -- nor afterwards ---------------------------------------------------------------------------------------------------
 
