@@ -74,10 +74,10 @@ unsafe extern "C-unwind" fn on_log(error: *mut pg_sys::ErrorData) {
             pg_sys::debug_query_string = SHOWN.as_ptr();
         }
         if let Some(error) = error.as_mut() {
-            // the message of an error names functions for good reason, and quotes no whole statement
-            let is_log = error.elevel < pgrx::PgLogLevel::ERROR as i32;
-            if is_log && cut(error.message, FUNCTION) {
-                // parameters
+            // messages for people name functions for good reason, and quote no whole statement
+            let is_log = error.elevel < pgrx::PgLogLevel::INFO as i32;
+            if is_log && (cut(error.message, FUNCTION) || in_statement) {
+                // parameters, parse trees
                 cut(error.detail, b"");
             }
             // EXECUTE of a statement that was PREPAREd, which is the detail

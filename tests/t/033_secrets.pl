@@ -179,6 +179,11 @@ run_sql($node, "PREPARE make AS SELECT rag_create_secret(\$1, \$2, \$3); EXECUTE
 run_sql($node, "PREPARE make AS SELECT rag_create_secret(\$1, \$2, \$3); EXECUTE make('logged', '$canary-logged', 'Bad key')");
 run_sql($node, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_verbose = on;
 	SELECT rag_create_secret('logged', '$canary-logged')");
+# a value in a tree is a list of bytes
+run_sql($node, "SET debug_print_parse = on; SET debug_print_rewritten = on; SET debug_print_plan = on;
+	SELECT rag_create_secret('logged', '$canary-logged')");
+my $bytes = join ' ', unpack 'C*', $canary;
+unlike(slurp_file($node->logfile), qr/$bytes/, 'not in parse trees and plans either');
 my $script = write_file("$folder/script", "SELECT rag_create_secret('parameter', CAST(:value AS text));\nSELECT rag_create_secret('Bad name', CAST(:value AS text));\n");
 # pgbench's parameters are numbers and plain words
 IPC::Run::run([ $node->installed_command('pgbench'), '--no-vacuum', '--protocol=extended', '--transactions=1', "--define=value=$canary",
@@ -187,7 +192,7 @@ like($err, qr/invalid name of a secret/, 'a parameter gets as far');
 is($node->safe_psql('postgres', "SELECT string_agg(name, ' ' ORDER BY name) FROM rag.secrets WHERE name IN ('logged', 'parameter') AND kind = 'encrypted'"),
 	'logged parameter', 'and is stored');
 configure($node, $_, undef) for keys %verbose;
-for my $logged (qr/LOG:  statement: SELECT rag_create_secret\(\.\.\.\)$/m, qr/LOG:  duration: .* ms$/m, qr/LOG:  statement: EXECUTE\(\.\.\.\)$/m,
+for my $logged (qr/LOG:  statement: SELECT rag_create_secret\(\.\.\.\)$/m, qr/LOG:  duration: .* ms$/m, qr/LOG:  plan:\n.*DETAIL:  \(\.\.\.\)$/m, qr/LOG:  statement: EXECUTE\(\.\.\.\)$/m,
 	qr/LOG:  duration: .* plan:\n\s*Query Text: .*rag_create_secret\(\.\.\.\)$/m,
 	qr/LOG:  execute <unnamed>: SELECT rag_create_secret\(\.\.\.\)\n.*DETAIL:  \(\.\.\.\)$/m)
 {

@@ -363,6 +363,18 @@ mod tests {
     }
 
     #[test]
+    fn credentials_are_for_servers() {
+        for (kind, spec, expected) in [
+            ("git", json!({"repositoryURL": "https://example.org/a.git"}), true),
+            ("git", json!({"repositoryURL": "/srv/a.git"}), false),
+            ("folder", json!({"path": "/srv"}), false),
+            ("markdown", json!({"uri": "/srv/a.md"}), false),
+        ] {
+            assert_eq!(SourceSpec::parse(kind, &spec).unwrap().takes_credentials(), expected, "{spec}");
+        }
+    }
+
+    #[test]
     fn all_problems_are_named_at_once() {
         assert_eq!(
             problems("folder", json!({"paths": ["*.md", 3], "excludePaths": "x", "pth": "/srv", "colour": 1})),
