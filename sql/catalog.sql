@@ -80,6 +80,7 @@ CREATE TABLE rag.source (
     spec jsonb NOT NULL,
     collection text NOT NULL REFERENCES rag.collections (name),
     owner text NOT NULL,
+    credentials text REFERENCES rag.secret (name),
     timeout interval NOT NULL DEFAULT '1 hour',
     generation bigint NOT NULL DEFAULT 1,
     observed_generation bigint,
@@ -262,7 +263,7 @@ COMMENT ON COLUMN rag.progress.rate IS 'documents per second since the start';
 COMMENT ON COLUMN rag.progress.eta IS 'time left at that rate';
 
 CREATE VIEW rag.sources AS
-    SELECT s.name, s.kind, s.collection, s.spec, s.owner, s.timeout,
+    SELECT s.name, s.kind, s.collection, s.spec, s.owner, s.credentials, s.timeout,
            CASE WHEN r.phase IS NULL THEN 'Pending' ELSE r.phase END AS phase,
            coalesce(r.phase = 'Running', false) AS indexing, r.errors -> 0 ->> 'message' AS error,
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
@@ -273,6 +274,7 @@ CREATE VIEW rag.sources AS
     FROM rag.source s
     LEFT JOIN LATERAL (SELECT * FROM rag.runs r WHERE r.source = s.name ORDER BY run_id DESC LIMIT 1) r ON true;
 COMMENT ON VIEW rag.sources IS 'sources and how they are';
+COMMENT ON COLUMN rag.sources.credentials IS 'secret that the source''s server is shown';
 COMMENT ON COLUMN rag.sources.phase IS 'Pending (never run), Running, Completed or Failed';
 COMMENT ON COLUMN rag.sources.error IS 'why the last run failed';
 COMMENT ON COLUMN rag.sources.last_indexed IS 'when the last successful run ended';

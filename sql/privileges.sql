@@ -13,6 +13,11 @@ BEGIN
             ('rag_stats', true, 'counts of a collection as JSON'),
             ('rag_create_source', false, 'makes a source: where documents of a collection come from'),
             ('rag_drop_source', false, 'drops a source; its documents stay unless keep_documents is false'),
+            ('rag_create_secret', false, 'stores a value that a source''s server asks for; it can be replaced and dropped, never read'),
+            ('rag_drop_secret', false, 'drops a secret, or one of its keys'),
+            ('rag_rotate_secret_key', false, 'adds a key to the key file and encrypts the secrets of the database under it'),
+            ('rag_drop_secret_key', false, 'removes from the key file a key that nothing is encrypted under any more'),
+            ('rag_secret_keys', false, 'keys that secrets are or can be encrypted under, without the keys themselves'),
             ('rag_sync', false, 'indexes what a source has now; returns the id of the run'),
             ('rag_add_document', false, 'indexes one document, replacing what was stored under its uri'),
             ('rag_remove_document', false, 'removes one document; false where there is none'),
@@ -37,5 +42,6 @@ END $$;
 
 REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.replace_builtin() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION rag.is_syncing(text) TO rag_reader;
+GRANT SELECT ON rag.secrets TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
     rag.sources, rag.runs, rag.progress TO rag_reader;

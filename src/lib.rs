@@ -13,6 +13,7 @@ mod error;
 mod index;
 mod indexing;
 mod retrieval;
+mod secrets;
 mod settings;
 mod storage;
 mod types;
@@ -24,13 +25,15 @@ use pgrx::{extension_sql_file, pg_guard, pg_sys};
 
 extension_sql_file!("../sql/vector.sql", name = "vector", bootstrap);
 extension_sql_file!("../sql/hnsw.sql", name = "hnsw", requires = ["vector"]);
-extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["vector"]);
+extension_sql_file!("../sql/secrets.sql", name = "secrets", requires = ["vector"]);
+extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["vector", "secrets"]);
 extension_sql_file!("../sql/privileges.sql", name = "privileges", requires = ["hnsw", "catalog"], finalize);
 
 #[pg_guard]
 #[allow(unsafe_code)] // reads a variable of the postmaster's
 pub extern "C-unwind" fn _PG_init() {
     settings::define();
+    secrets::watch_log();
     index::hnsw::define_options();
     // SAFETY: a plain variable.
     if unsafe { pg_sys::process_shared_preload_libraries_in_progress } {

@@ -39,9 +39,13 @@ static INGEST_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static CLONE_CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(2048);
 static ALLOWED_PRIVATE_HOSTS: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static HTTP_PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static SECRET_KEY_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(DEFAULT_SECRET_KEY_FILE));
 static EF_SEARCH: GucSetting<i32> = GucSetting::<i32>::new(80);
 static ITERATIVE_SCAN: GucSetting<IterativeScan> = GucSetting::<IterativeScan>::new(IterativeScan::strict);
 static MAX_SCAN_TUPLES: GucSetting<i32> = GucSetting::<i32>::new(0);
+
+/// In the runtime folder of [`crate::engine`].
+const DEFAULT_SECRET_KEY_FILE: &CStr = c"pg_rag/secret.key";
 
 /// Defines all settings and reserves their prefix.
 pub fn define() {
@@ -133,6 +137,15 @@ pub fn define() {
         c"Proxy that sources connect through, http://host:port.",
         c"Empty: none; the environment's is not used.",
         &HTTP_PROXY,
+        GucContext::Sighup,
+        GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_string_guc(
+        c"rag.secret_key_file",
+        c"File of the keys that secrets are encrypted under.",
+        c"Made when the first secret is; only the server's user may have access to it. A relative path is one in the data \
+          directory. Without the file the secrets cannot be decrypted: keep a copy of it, and give it to replicas.",
+        &SECRET_KEY_FILE,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,
     );
@@ -259,6 +272,11 @@ pub fn network() -> Network {
     let hosts = text(&ALLOWED_PRIVATE_HOSTS).unwrap_or_default();
     let hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
     Network { allowed_private_hosts: hosts.map(String::from).collect(), proxy: text(&HTTP_PROXY) }
+}
+
+/// Relative to the data directory, which is every server process's working directory.
+pub fn secret_key_file() -> PathBuf {
+    path(&SECRET_KEY_FILE).unwrap_or_else(|| PathBuf::from(DEFAULT_SECRET_KEY_FILE.to_string_lossy().into_owned()))
 }
 
 pub fn ef_search() -> usize {

@@ -7,6 +7,7 @@ mod collection;
 mod document;
 mod model;
 mod search;
+mod secret;
 mod source;
 
 use std::ffi::CStr;

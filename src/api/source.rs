@@ -10,9 +10,10 @@ use crate::{
         documents,
         name::Name,
         roles, runs,
-        sources::{self, Source},
+        sources::{self, NewSource, Source},
     },
     error::Error,
+    secrets,
     workers::runner,
 };
 
@@ -22,6 +23,7 @@ fn rag_create_source(
     kind: Option<&str>,
     spec: Option<JsonB>,
     collection: pgrx::default!(Option<&str>, "'default'"),
+    credentials: pgrx::default!(Option<&str>, "NULL"),
     timeout: pgrx::default!(Option<Interval>, "'1 hour'"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_source()", "create a source")?;
@@ -35,8 +37,19 @@ fn rag_create_source(
         return Err(Error::invalid_parameter("timeout must be at least 1 second").into());
     }
     runner::check_rights(&parsed, roles::current())?;
+    if let Some(secret) = credentials {
+        secrets::check_use(secret, &parsed, roles::current())?;
+    }
     let owner = roles::current_name()?;
-    Ok(sources::create(&name, kind, spec, collection.name.as_str(), &owner, timeout)?)
+    Ok(sources::create(NewSource {
+        name: &name,
+        kind,
+        spec,
+        collection: collection.name.as_str(),
+        owner: &owner,
+        credentials,
+        timeout,
+    })?)
 }
 
 #[pg_extern]

@@ -11,6 +11,7 @@ pub mod embedding_index;
 pub mod name;
 pub mod roles;
 pub mod runs;
+pub mod secrets;
 pub mod sources;
 
 use std::ffi::CStr;

@@ -73,3 +73,17 @@ pub fn has_privileges_of(role: pg_sys::Oid, other: &CStr) -> bool {
         other != pg_sys::InvalidOid && pg_sys::has_privs_of_role(role, other)
     }
 }
+
+/// Whether there is a role of this name and it is a superuser.
+pub fn is_superuser(name: &str) -> bool {
+    let Ok(name) = std::ffi::CString::new(name) else { return false };
+    // SAFETY: system-cache look-ups; no role has the invalid OID.
+    unsafe { pg_sys::superuser_arg(pg_sys::get_role_oid(name.as_ptr(), true)) }
+}
+
+/// Whether `role` is a superuser, or may act for the role that has the name `other`.
+pub fn may_act_for(role: pg_sys::Oid, other: &str) -> bool {
+    // SAFETY: a system-cache look-up.
+    let is_superuser = unsafe { pg_sys::superuser_arg(role) };
+    is_superuser || std::ffi::CString::new(other).is_ok_and(|other| has_privileges_of(role, &other))
+}

@@ -15,6 +15,8 @@ pub struct Source {
     pub collection: String,
     /// Whose rights its runs have.
     pub owner: String,
+    /// Name of the secret that its server is shown.
+    pub credentials: Option<String>,
     /// Most time of one run.
     pub timeout: Duration,
     /// Counts the changes of its definition.
@@ -40,7 +42,7 @@ impl Source {
         let found = as_owner(|| {
             query(
                 "SELECT name, kind, spec, collection, owner, extract(epoch FROM timeout)::pg_catalog.float8,
-                        generation, xmin
+                        generation, xmin, credentials
                  FROM rag.source WHERE name = $1",
                 &[name.into()],
                 |row| {
@@ -55,6 +57,7 @@ impl Source {
                         timeout: Duration::from_secs_f64(row.required::<f64>(6)?.max(0.0)),
                         generation: row.required(7)?,
                         uncommitted: is_current_transaction(row.required(8)?),
+                        credentials: row.get(9)?,
                     })
                 },
             )
@@ -69,25 +72,38 @@ fn is_current_transaction(xmin: pg_sys::TransactionId) -> bool {
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId(xmin) }
 }
 
+/// A source that is to be made.
+pub struct NewSource<'a> {
+    pub name: &'a Name,
+    pub kind: &'a str,
+    pub spec: pgrx::JsonB,
+    pub collection: &'a str,
+    pub owner: &'a str,
+    pub credentials: Option<&'a str>,
+    pub timeout: pgrx::datum::Interval,
+}
+
 /// # Errors
 /// The name is taken.
-pub fn create(
-    name: &Name,
-    kind: &str,
-    spec: pgrx::JsonB,
-    collection: &str,
-    owner: &str,
-    timeout: pgrx::datum::Interval,
-) -> Result<(), Error> {
+pub fn create(new: NewSource<'_>) -> Result<(), Error> {
     let made = as_owner(|| {
         execute(
-            "INSERT INTO rag.source (name, kind, spec, collection, owner, timeout) VALUES ($1, $2, $3, $4, $5, $6)
+            "INSERT INTO rag.source (name, kind, spec, collection, owner, credentials, timeout)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)
              ON CONFLICT DO NOTHING",
-            &[name.as_str().into(), kind.into(), spec.into(), collection.into(), owner.into(), timeout.into()],
+            &[
+                new.name.as_str().into(),
+                new.kind.into(),
+                new.spec.into(),
+                new.collection.into(),
+                new.owner.into(),
+                new.credentials.into(),
+                new.timeout.into(),
+            ],
         )
     })?;
     if made == 0 {
-        return Err(Error::duplicate(format!("source \"{name}\" already exists")));
+        return Err(Error::duplicate(format!("source \"{}\" already exists", new.name)));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 pub mod runner;
 pub mod supervisor;
-mod transaction;
+pub mod transaction;
 
 /// Registers the workers that start with the server, where the library is in shared_preload_libraries.
 pub fn register() {

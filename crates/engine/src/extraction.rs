@@ -151,7 +151,7 @@ fn serve() -> Result<(), Box<dyn std::error::Error>> {
     process::limit(Limit::CpuSeconds(CPU_SECONDS))?;
     process::limit(Limit::FileSize(0))?;
     process::limit(Limit::OpenFiles(32))?;
-    process::limit(Limit::CoreSize(0))?;
+    process::limit(process::NO_CORE_DUMP)?;
     let mut output = process::take_stdout()?;
     let message = frame::read(&mut io::stdin().lock())?.ok_or("there is nothing to extract")?;
     let order: Order = message.header()?;

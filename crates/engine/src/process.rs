@@ -33,9 +33,13 @@ pub enum Limit {
     FileSize(u64),
     /// Open descriptors.
     OpenFiles(u64),
-    /// Bytes of a core dump.
+    /// Bytes of a core dump: [`NO_CORE_DUMP`].
     CoreSize(u64),
 }
+
+/// A core dump would hold what the process was given, secrets too. The kernel writes no file that is so short, and for
+/// a limit of 1, not for one of 0, starts no program that takes dumps in the place of a file (fs/coredump.c).
+pub const NO_CORE_DUMP: Limit = Limit::CoreSize(1);
 
 /// Undoes what Postgres left behind and asks the kernel to kill this process when its parent dies. Call it first.
 pub fn begin() -> io::Result<()> {

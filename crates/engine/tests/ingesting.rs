@@ -305,3 +305,18 @@ fn people_can_run_a_job_by_hand() {
     assert!(lines.starts_with("started: 1 documents\ndocument file://"), "{lines}");
     assert!(lines.trim_end().ends_with("0 files skipped"), "{lines}");
 }
+
+#[test]
+fn no_core_dump_can_hold_the_job() {
+    let (mut process, stdin) = start();
+    let hard_limit = |process: &str| {
+        let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        line.split_whitespace().nth(5).unwrap().to_string()
+    };
+    let lowest = if hard_limit("self") == "0" { "0" } else { "1" };
+    // before the job is there
+    eventually("the limit", || hard_limit(&process.id().to_string()) == lowest);
+    drop(stdin);
+    process.wait().unwrap();
+}

@@ -129,6 +129,17 @@ impl SourceSpec {
             Self::Markdown(_) => "markdown",
         }
     }
+
+    /// Whether there is a server that could ask for credentials.
+    pub fn takes_credentials(&self) -> bool {
+        match self {
+            Self::Git(git) => match git.repository {
+                Repository::Https(_) => true,
+                Repository::Local(_) => false,
+            },
+            Self::Folder(_) | Self::Markdown(_) => false,
+        }
+    }
 }
 
 impl Problem {
@@ -349,6 +360,18 @@ mod tests {
         };
         assert_eq!(git.branch, "main");
         assert_eq!(git.repository, Repository::Https("https://example.org/a.git".into()));
+    }
+
+    #[test]
+    fn credentials_are_for_servers() {
+        for (kind, spec, expected) in [
+            ("git", json!({"repositoryURL": "https://example.org/a.git"}), true),
+            ("git", json!({"repositoryURL": "/srv/a.git"}), false),
+            ("folder", json!({"path": "/srv"}), false),
+            ("markdown", json!({"uri": "/srv/a.md"}), false),
+        ] {
+            assert_eq!(SourceSpec::parse(kind, &spec).unwrap().takes_credentials(), expected, "{spec}");
+        }
     }
 
     #[test]

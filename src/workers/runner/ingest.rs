@@ -11,6 +11,8 @@ use rag_protocol::{
     ingest::{Clones, Event, Job, Limits},
 };
 
+use zeroize::{Zeroize, Zeroizing};
+
 use super::pipeline::Feed;
 use crate::{
     catalog::{collections::Collection, documents, sources::Source},
@@ -20,7 +22,7 @@ use crate::{
         wait::{Until, wait},
     },
     error::Error,
-    settings,
+    secrets, settings,
     workers::transaction::transaction,
 };
 
@@ -31,8 +33,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Ingest {
     process: EngineProcess,
     events: FrameBuffer,
-    /// The job, as far as it was not taken yet.
-    unsent: Vec<u8>,
+    /// The job. It may hold a secret.
+    job: Zeroizing<Vec<u8>>,
+    /// So many bytes of it were taken.
+    sent: usize,
     /// What the engine may write to; it goes with the run.
     work_dir: PathBuf,
 }
@@ -64,6 +68,7 @@ impl Ingest {
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let known =
             transaction(|| documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking))?;
+        let credentials = secrets::credentials(source)?;
         let work_dir = work_dir(source);
         std::fs::create_dir_all(&work_dir).map_err(|e| {
             Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not make a folder for the run")
@@ -71,7 +76,7 @@ impl Ingest {
         })?;
         // the runner ends the run in time; these hold where it cannot, and the engine has several threads
         let seconds = source.timeout.as_secs() + 10;
-        let job = Job {
+        let mut job = Job {
             source: source.spec.clone(),
             known,
             splitting: collection.splitting,
@@ -81,7 +86,7 @@ impl Ingest {
                 dir: Path::new(engine::RUNTIME_DIR).join("clones"),
                 max_bytes: settings::clone_cache_bytes(),
             },
-            credentials: None,
+            credentials,
             network: settings::network(),
             limits: Limits {
                 max_file_bytes: settings::max_file_bytes(),
@@ -91,15 +96,19 @@ impl Ingest {
                 wall_seconds: Some(seconds),
             },
         };
-        let unsent = frame::encode(&job, &[])?;
+        let encoded = frame::encode(&job, &[]).map(Zeroizing::new);
+        if let Some(credentials) = &mut job.credentials {
+            credentials.secret.zeroize();
+        }
+        let job = encoded?;
         let process = EngineProcess::spawn(&["ingest".as_ref()])?;
-        Ok(Self { process, events: FrameBuffer::default(), unsent, work_dir })
+        Ok(Self { process, events: FrameBuffer::default(), job, sent: 0, work_dir })
     }
 
     fn wait(&mut self) {
         let mut descriptors = vec![(self.process.stdout_fd(), Until::Readable)];
         descriptors.extend(self.process.stderr_fd().map(|fd| (fd, Until::Readable)));
-        if !self.unsent.is_empty() {
+        if self.sent < self.job.len() {
             descriptors.extend(self.process.stdin_fd().map(|fd| (fd, Until::Writable)));
         }
         wait(&descriptors, Some(PATIENCE));
@@ -129,10 +138,14 @@ impl Feed for Ingest {
             if started.elapsed() >= PATIENCE {
                 return Ok(None);
             }
-            if !self.unsent.is_empty() {
+            let unsent = &self.job[self.sent..];
+            if !unsent.is_empty() {
                 // an engine that is gone is noticed below, where its output ends
-                let taken = self.process.write(&self.unsent).unwrap_or(self.unsent.len());
-                self.unsent.drain(..taken);
+                self.sent += self.process.write(unsent).unwrap_or(unsent.len());
+                if self.sent == self.job.len() {
+                    self.job = Zeroizing::default();
+                    self.sent = 0;
+                }
             }
             let mut buffer = [0; 65536];
             match self.process.read(&mut buffer) {

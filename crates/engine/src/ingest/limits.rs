@@ -16,7 +16,6 @@ const OPEN_FILES: u64 = 1024;
 /// Puts the limits in force. The clock's last word is a `Fatal` event.
 pub fn apply(limits: &Limits, output: &Output) -> io::Result<()> {
     process::share_heaps();
-    process::limit(Limit::CoreSize(0))?;
     process::limit(Limit::OpenFiles(OPEN_FILES))?;
     if let Some(bytes) = limits.memory_bytes {
         process::limit(Limit::AddressSpace(bytes))?;

@@ -41,6 +41,10 @@ pub fn run(form: Form) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // before the job is read: it may hold credentials
+    if let Err(e) = process::limit(process::NO_CORE_DUMP) {
+        return fatal(&output, internal("could not set the limits of the process", &e), FATAL);
+    }
     let job = match job::read(form) {
         Ok(job) => job,
         Err(error) => return fatal(&output, error, BAD_JOB),

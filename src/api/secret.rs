@@ -1,0 +1,99 @@
+//! Secrets: create, drop, and their encryption keys.
+
+use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+
+use super::required;
+use crate::{
+    catalog::{name::Name, roles, secrets as catalog},
+    error::Error,
+    secrets,
+};
+
+// Texts are taken as bytes: where they are no UTF-8, pgrx would raise an error before their function could see to it that
+// the statement is not logged with it.
+#[pg_extern(sql = r#"
+CREATE FUNCTION rag_create_secret(name text, value text, key text DEFAULT 'token') RETURNS void
+    VOLATILE LANGUAGE c AS '@MODULE_PATHNAME@', '@FUNCTION_NAME@';
+"#)]
+fn rag_create_secret(name: Option<&[u8]>, value: Option<&[u8]>, key: Option<&[u8]>) -> Result<(), ErrorReport> {
+    Ok(secrets::discreetly(|| {
+        super::require_writer(c"rag_create_secret()", "create a secret")?;
+        let name = Name::parse("secret", text(required("name", name)?)?).map_err(unquoted("name of a secret"))?;
+        let key = text(required("key", key)?)?;
+        check_key(key)?;
+        secrets::create(&name, key, required("value", value)?.to_vec())
+    })?)
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(bytes).map_err(|_| Error::invalid_text("names of secrets and keys are ASCII"))
+}
+
+/// Somebody may have taken the place of the name for that of the value.
+fn unquoted(what: &'static str) -> impl FnOnce(Error) -> Error {
+    move |error| Error { message: format!("invalid {what}"), ..error }
+}
+
+/// A key is as a name, and may have underscores inside.
+fn check_key(key: &str) -> Result<(), Error> {
+    Name::parse("key", &key.replace('_', "-")).map(drop).map_err(|error| {
+        Error { detail: None, ..unquoted("key of a secret")(error) }
+            .hint("Keys are \"token\", \"username\", \"password\": lower-case letters, digits, and - or _ inside.")
+    })
+}
+
+#[pg_extern]
+fn rag_drop_secret(
+    name: Option<&str>,
+    if_exists: pgrx::default!(Option<bool>, "false"),
+    key: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<(), ErrorReport> {
+    super::require_writer(c"rag_drop_secret()", "drop a secret")?;
+    let (name, if_exists) = (required("name", name)?, required("if_exists", if_exists)?);
+    if secrets::drop(name, key)? {
+        return Ok(());
+    }
+    let missing = match key {
+        Some(key) => {
+            Error::undefined(format!("secret \"{name}\" has no key \"{key}\"")).hint("rag.secrets lists them.")
+        }
+        None => catalog::missing(name),
+    };
+    if if_exists {
+        pgrx::notice!("{}, skipping", missing.message);
+        return Ok(());
+    }
+    Err(missing.into())
+}
+
+#[pg_extern]
+fn rag_rotate_secret_key(
+    add_key: pgrx::default!(bool, "true"),
+    reencrypt: pgrx::default!(bool, "true"),
+) -> Result<TableIterator<'static, (name!(key_id, String), name!(reencrypted, i64))>, ErrorReport> {
+    super::require_writer(c"rag_rotate_secret_key()", "rotate the key of the secrets")?;
+    roles::require_superuser(roles::current(), "rotate the key of the secrets")?;
+    let rotated = secrets::rotate(add_key, reencrypt)?;
+    Ok(TableIterator::once((rotated.current.to_string(), rotated.values)))
+}
+
+#[pg_extern]
+fn rag_drop_secret_key(key_id: &str) -> Result<(), ErrorReport> {
+    super::require_writer(c"rag_drop_secret_key()", "drop a key of the secrets")?;
+    roles::require_superuser(roles::current(), "drop a key of the secrets")?;
+    Ok(secrets::drop_key(key_id)?)
+}
+
+#[pg_extern]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_secret_keys() -> Result<
+    TableIterator<
+        'static,
+        (name!(key_id, String), name!(in_file, bool), name!(is_current, bool), name!(encrypted_values, i64)),
+    >,
+    ErrorReport,
+> {
+    roles::require_superuser(roles::current(), "list the keys of the secrets")?;
+    let keys = secrets::status()?;
+    Ok(TableIterator::new(keys.into_iter().map(|key| (key.id.to_string(), key.is_in_file, key.is_current, key.values))))
+}
