@@ -24,6 +24,8 @@
 mod filter;
 mod folder;
 mod git;
+pub mod guard;
+pub mod http;
 mod markdown;
 mod root;
 
