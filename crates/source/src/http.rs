@@ -103,17 +103,7 @@ impl HttpError {
 
     /// What an error is that came while a body was read.
     fn of_io(host: &str, error: io::Error) -> Self {
-        if !error.get_ref().is_some_and(|inner| inner.is::<Self>() || inner.is::<ureq::Error>()) {
-            return Self::Broken { host: host.into(), reason: error.to_string() };
-        }
-        match error.into_inner().map(|inner| inner.downcast::<Self>()) {
-            Some(Ok(own)) => *own,
-            Some(Err(inner)) => match inner.downcast::<ureq::Error>() {
-                Ok(error) => Self::of(host, *error),
-                Err(other) => Self::Broken { host: host.into(), reason: other.to_string() },
-            },
-            None => Self::Broken { host: host.into(), reason: "unknown error".into() },
-        }
+        error.downcast::<Self>().unwrap_or_else(|error| Self::of(host, error.into()))
     }
 
     fn of(host: &str, error: ureq::Error) -> Self {
@@ -219,6 +209,18 @@ pub struct Body {
     reader: Box<dyn Read + Send>,
 }
 
+impl Body {
+    fn new(host: &str, encoding: Encoding, body: ureq::Body) -> Self {
+        let host = host.to_owned();
+        let arriving = Arriving { host: host.clone(), reader: body.into_reader() };
+        let reader: Box<dyn Read + Send> = match encoding {
+            Encoding::Identity => Box::new(arriving),
+            Encoding::Gzip => Box::new(Gunzip(MultiGzDecoder::new(arriving))),
+        };
+        Self { host, reader }
+    }
+}
+
 impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Body").field("host", &self.host).finish_non_exhaustive()
@@ -227,27 +229,34 @@ impl std::fmt::Debug for Body {
 
 impl Read for Body {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.reader.read(buffer).map_err(|error| {
-            let kind = error.kind();
-            io::Error::new(kind, HttpError::of_io(&self.host, error))
-        })
+        self.reader.read(buffer)
     }
 }
 
-/// Errors of decompression, told from those of the connection below it.
+/// A body as it comes from the connection.
+struct Arriving<R> {
+    host: String,
+    reader: R,
+}
+
+impl<R: Read> Read for Arriving<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer).map_err(|error| io::Error::new(error.kind(), HttpError::of_io(&self.host, error)))
+    }
+}
+
+/// Tells what is wrong with the compression from what is wrong with the connection.
 struct Gunzip<R>(MultiGzDecoder<R>);
 
 impl<R: Read> Read for Gunzip<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer).map_err(|error| match error.get_ref() {
-            Some(inner) if inner.is::<ureq::Error>() => error,
-            _ if error.kind() == io::ErrorKind::UnexpectedEof => {
-                io::Error::other(HttpError::Compression("it ends too early".into()))
-            }
-            _ if error.kind() == io::ErrorKind::InvalidInput || error.kind() == io::ErrorKind::InvalidData => {
-                io::Error::other(HttpError::Compression(error.to_string()))
-            }
-            _ => error,
+        self.0.read(buffer).map_err(|error| {
+            let kind = error.kind();
+            let error = error.downcast::<HttpError>().unwrap_or_else(|error| match kind {
+                io::ErrorKind::UnexpectedEof => HttpError::Compression("it ends too early".into()),
+                _ => HttpError::Compression(error.to_string()),
+            });
+            io::Error::new(kind, error)
         })
     }
 }
@@ -363,11 +372,7 @@ impl Client {
             }
         };
         let (parts, body) = sent.map_err(|error| HttpError::of(host, error))?.into_parts();
-        let reader: Box<dyn Read + Send> = match encoding(&parts.headers)? {
-            Encoding::Identity => Box::new(body.into_reader()),
-            Encoding::Gzip => Box::new(Gunzip(MultiGzDecoder::new(body.into_reader()))),
-        };
-        let body = Body { host: host.into(), reader };
+        let body = Body::new(host, encoding(&parts.headers)?, body);
         Ok(Response { status: parts.status, headers: parts.headers, url: url.clone(), body })
     }
 }
