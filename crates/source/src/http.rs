@@ -49,7 +49,7 @@ const USER_AGENT: &str = concat!("rag/", env!("CARGO_PKG_VERSION"), " (+PostgreS
 pub enum HttpError {
     #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("\"{0}\" is not a URL")]
+    #[error("the URL of {0} cannot be sent")]
     Url(String),
     #[error("the host \"{host}\" cannot be resolved: {reason}")]
     UnknownHost { host: String, reason: String },
@@ -67,8 +67,8 @@ pub enum HttpError {
     TooManyRedirects,
     #[error("the server redirects to another host, {0}")]
     OffOrigin(String),
-    #[error("the server redirects to \"{0}\", which is not a URL")]
-    BadRedirect(String),
+    #[error("the server redirects to what is not a URL")]
+    BadRedirect,
     #[error("the server sent the encoding \"{0}\", which was not asked for")]
     Encoding(String),
     #[error("the response has more than the limit of {0} bytes")]
@@ -320,8 +320,7 @@ impl Client {
             let total = request.total.map(|total| total.saturating_sub(started.elapsed()));
             let response = self.send_once(&url, request, body, total)?;
             let Some(location) = redirect(&response) else { return Ok(response) };
-            let location = location?;
-            let next = url.join(&location).map_err(|_| HttpError::BadRedirect(location))?;
+            let next = location.and_then(|location| url.join(&location).ok()).ok_or(HttpError::BadRedirect)?;
             self.guard.check(&next)?;
             if request.redirects == Redirects::SameOrigin && next.origin() != request.url.origin() {
                 return Err(HttpError::OffOrigin(next.host_str().unwrap_or_default().into()));
@@ -344,7 +343,7 @@ impl Client {
     ) -> Result<Response, HttpError> {
         self.guard.check(url)?;
         let host = url.host_str().unwrap_or_default();
-        let bad = || HttpError::Url(url.as_str().into());
+        let bad = || HttpError::Url(host.into());
         let uri: Uri = url.as_str().parse().map_err(|_| bad())?;
         if uri.host() != Some(host) {
             return Err(bad());
@@ -395,16 +394,13 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, HttpError> {
     Ok(encoding)
 }
 
-/// Where a response redirects to.
-fn redirect(response: &Response) -> Option<Result<String, HttpError>> {
+/// Where a response redirects to, if it does; `Some(None)` where that is no text.
+fn redirect(response: &Response) -> Option<Option<String>> {
     if !matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
     let location = response.headers.get(header::LOCATION)?;
-    Some(match std::str::from_utf8(location.as_bytes()) {
-        Ok(location) => Ok(location.to_owned()),
-        Err(_) => Err(HttpError::BadRedirect(String::from_utf8_lossy(location.as_bytes()).into_owned())),
-    })
+    Some(std::str::from_utf8(location.as_bytes()).ok().map(Into::into))
 }
 
 fn authorization(credentials: &Credentials) -> Result<HeaderValue, EngineError> {

@@ -1,5 +1,7 @@
 //! Websites of linked pages, from a real server on loopback.
 
+#![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
+
 mod support;
 mod web;
 
@@ -317,6 +319,14 @@ fn a_first_page_that_cannot_be_had_ends_the_run() {
     assert_eq!(
         refused(&gone),
         format!("the first page, {}/, cannot be had: the server answered 404 Not Found", gone.origin)
+    );
+    let image = Server::start(|request| match request.target.as_str() {
+        "/robots.txt" => Reply::not_found(),
+        _ => Reply::ok("image/png", "x"),
+    });
+    assert_eq!(
+        refused(&image),
+        format!("the first page, {}/, cannot be had: it is of the type \"image/png\"", image.origin)
     );
     let looping = Server::start(|request| match request.target.as_str() {
         "/robots.txt" => Reply::not_found(),
