@@ -333,11 +333,11 @@ pub enum Unresolved {
     Unknown(String),
 }
 
-/// The system's resolver, and of what it finds only what may be connected to.
+/// A resolver (the system's), and of what it finds only what may be connected to.
 #[derive(Debug)]
-pub struct GuardedResolver {
+pub struct GuardedResolver<R = DefaultResolver> {
     guard: Arc<Guard>,
-    system: DefaultResolver,
+    system: R,
 }
 
 impl GuardedResolver {
@@ -346,7 +346,7 @@ impl GuardedResolver {
     }
 }
 
-impl Resolver for GuardedResolver {
+impl<R: Resolver> Resolver for GuardedResolver<R> {
     fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let resolved = self.system.resolve(uri, config, timeout).map_err(|error| match error {
             ureq::Error::Io(error) => {
@@ -368,7 +368,64 @@ impl Resolver for GuardedResolver {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use ureq::{Agent, unversioned::transport::DefaultConnector};
+
     use super::*;
+
+    /// Stands in for a name server that answers with another address each time, which no test can have for itself.
+    #[derive(Debug)]
+    struct Rebinding {
+        answers: [SocketAddr; 2],
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl Resolver for Rebinding {
+        fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+            let asked = self.asked.fetch_add(1, Ordering::SeqCst);
+            let mut addresses = self.empty();
+            addresses.push(self.answers[asked.min(1)]);
+            Ok(addresses)
+        }
+    }
+
+    /// Says who it is, once a connection.
+    fn serve(listener: TcpListener, who: &'static str, connections: Arc<AtomicUsize>) {
+        std::thread::spawn(move || {
+            for mut connection in listener.incoming().flatten() {
+                connections.fetch_add(1, Ordering::SeqCst);
+                let _ = connection.read(&mut [0; 1000]);
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", who.len());
+                let _ = connection.write_all((head + who).as_bytes());
+            }
+        });
+    }
+
+    #[test]
+    fn a_name_that_changes_its_address_leads_nowhere_else() {
+        let allowed = TcpListener::bind("127.0.0.2:0").unwrap();
+        let port = allowed.local_addr().unwrap().port();
+        let forbidden = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let answers = [allowed.local_addr().unwrap(), forbidden.local_addr().unwrap()];
+        let (at_allowed, at_forbidden) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        serve(allowed, "allowed", Arc::clone(&at_allowed));
+        serve(forbidden, "forbidden", Arc::clone(&at_forbidden));
+
+        let asked = Arc::new(AtomicUsize::new(0));
+        let system = Rebinding { answers, asked: Arc::clone(&asked) };
+        let resolver = GuardedResolver { guard: Arc::new(guard(&["127.0.0.2"])), system };
+        let agent = Agent::with_parts(Agent::config_builder().proxy(None).build(), DefaultConnector::new(), resolver);
+        let url = format!("http://rebinding.example:{port}/");
+        assert_eq!(agent.get(&url).call().unwrap().body_mut().read_to_string().unwrap(), "allowed");
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "what was checked is what was connected to");
+        assert!(agent.get(&url).call().is_err());
+        assert_eq!((at_allowed.load(Ordering::SeqCst), at_forbidden.load(Ordering::SeqCst)), (1, 0));
+    }
 
     fn guard(allowed: &[&str]) -> Guard {
         let allowed_private_hosts = allowed.iter().map(ToString::to_string).collect();
