@@ -539,3 +539,43 @@ fn forbidden(url: &Url) -> EngineError {
 fn unwritable(path: &Path, error: &io::Error) -> EngineError {
     EngineError::new(ErrorKind::Io, format!("cannot write \"{}\"", path.display())).detail(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_a_host_or_a_domain() {
+        let has = |start: &str, same_site, url: &str| {
+            Site::of(&Url::parse(start).unwrap(), same_site).has(&Url::parse(url).unwrap())
+        };
+        for (url, of_host, of_domain) in [
+            ("https://www.example.org/a", true, true),
+            ("http://www.example.org/a", true, true),
+            ("https://example.org/", false, true),
+            ("https://docs.example.org/", false, true),
+            ("https://a.b.example.org/", false, true),
+            ("https://badexample.org/", false, false),
+            ("https://example.org.evil.example/", false, false),
+            ("https://org/", false, false),
+            ("https://www.example.org:8443/", false, false),
+            ("https://me@www.example.org/", false, false),
+            ("ftp://www.example.org/", false, false),
+        ] {
+            assert_eq!(has("https://www.example.org/", SameSite::Host, url), of_host, "{url}");
+            assert_eq!(has("https://www.example.org/", SameSite::Domain, url), of_domain, "{url}");
+        }
+        assert!(!has("http://10.0.0.1/", SameSite::Domain, "http://1.10.0.0.1.example/"));
+    }
+
+    #[test]
+    fn paths_are_matched_decoded_and_folders_as_their_index() {
+        for (url, expected) in [
+            ("https://a.example", "index.html"),
+            ("https://a.example/docs/?x=1", "docs/index.html"),
+            ("https://a.example//docs/%C3%BCber%20uns.html#top", "docs/über uns.html"),
+        ] {
+            assert_eq!(path(&Url::parse(url).unwrap()), Path::new(expected));
+        }
+    }
+}
