@@ -8,8 +8,9 @@
 //! A source's URL, and every redirect of its server, could lead the database server to services that trust their
 //! network: databases, metadata services of clouds, routers. Hence only addresses that are unicast and public are
 //! connected to. Addresses are judged where they are used: the resolver hands the connection only those that passed, so
-//! a name that resolves to something else the next moment (DNS rebinding) gains nothing. Hosts written as addresses go
-//! through the same resolver; [`url::Url`] has brought all spellings (decimal, octal, hexadecimal, short) into one form.
+//! a name that resolves to something else the next moment (DNS rebinding) gains nothing. Hosts written as addresses are
+//! not resolved, and judged by the check; [`url::Url`] has brought all spellings (decimal, octal, hexadecimal, short) into
+//! one form.
 //!
 //! The exceptions of `rag.allowed_private_hosts`:
 //!
@@ -25,20 +26,16 @@
 //! what other names lead to is for the proxy to decide.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
     sync::Arc,
+    thread,
 };
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rag_protocol::{EngineError, ErrorKind, ingest::Network};
-use ureq::{
-    config::Config,
-    http::Uri,
-    unversioned::{
-        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
-        transport::NextTimeout,
-    },
-};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::oneshot;
 use url::{Host, Url};
 
 /// Why something must not be connected to.
@@ -90,6 +87,9 @@ enum Hosts {
 
 /// Host and port.
 type Authority = (String, u16);
+
+/// Stands for every port that no exception names: none can name this one.
+const ANY_PORT: u16 = 0;
 
 #[derive(Debug)]
 pub struct Guard {
@@ -155,6 +155,17 @@ impl Guard {
         }
     }
 
+    /// What a resolver must know of a port: the port itself where an exception or the proxy names it, and otherwise
+    /// [`ANY_PORT`]. Hosts of one scope may share a resolver.
+    pub fn scope(&self, port: u16) -> u16 {
+        match &self.proxy {
+            // no other name is resolved
+            Some((_, port)) => *port,
+            None if self.exceptions.iter().any(|e| e.port == Some(port)) => port,
+            None => ANY_PORT,
+        }
+    }
+
     /// Those of the addresses a host resolved to that may be connected to.
     ///
     /// # Errors
@@ -177,6 +188,13 @@ impl Guard {
             Some(refusal) if admitted.is_empty() => Err(refusal),
             _ => Ok(admitted),
         }
+    }
+
+    fn resolve(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, Unresolved> {
+        // the connection puts in its port
+        let addresses = (name, 0).to_socket_addrs().map_err(|error| Unresolved::of(&error))?;
+        let admitted = self.admit(name, port, &addresses.collect::<Vec<_>>()).map_err(Unresolved::Refused)?;
+        if admitted.is_empty() { Err(Unresolved::Unknown("it has no address".into())) } else { Ok(admitted) }
     }
 
     fn judge(&self, address: IpAddr, port: u16) -> Result<(), &'static str> {
@@ -325,7 +343,7 @@ fn special(address: IpAddr) -> Option<&'static str> {
 }
 
 /// Why the resolver has no address to connect to.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Unresolved {
     #[error(transparent)]
     Refused(Refusal),
@@ -333,36 +351,40 @@ pub enum Unresolved {
     Unknown(String),
 }
 
+impl Unresolved {
+    fn of(error: &io::Error) -> Self {
+        let reason = error.to_string();
+        // what std puts before the words of getaddrinfo
+        Self::Unknown(reason.strip_prefix("failed to lookup address information: ").unwrap_or(&reason).into())
+    }
+}
+
 /// The system's resolver, and of what it finds only what may be connected to.
 #[derive(Debug)]
 pub struct GuardedResolver {
     guard: Arc<Guard>,
-    system: DefaultResolver,
+    /// The [scope](Guard::scope) of the ports that are connected to: names come without one.
+    port: u16,
 }
 
 impl GuardedResolver {
-    pub fn new(guard: Arc<Guard>) -> Self {
-        Self { guard, system: DefaultResolver::default() }
+    pub fn new(guard: Arc<Guard>, port: u16) -> Self {
+        Self { guard, port }
     }
 }
 
-impl Resolver for GuardedResolver {
-    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let resolved = self.system.resolve(uri, config, timeout).map_err(|error| match error {
-            ureq::Error::Io(error) => {
-                let reason = error.to_string();
-                // what std puts before the words of getaddrinfo
-                let reason = reason.strip_prefix("failed to lookup address information: ").unwrap_or(&reason);
-                ureq::Error::Other(Unresolved::Unknown(reason.into()).into())
-            }
-            other => other,
-        })?;
-        let (Some(host), Some(first)) = (uri.host(), resolved.first()) else { return Err(ureq::Error::HostNotFound) };
-        let admitted = self.guard.admit(host, first.port(), &resolved);
-        let admitted = admitted.map_err(|refusal| ureq::Error::Other(Unresolved::Refused(refusal).into()))?;
-        let mut addresses = self.empty();
-        admitted.into_iter().for_each(|address| addresses.push(address));
-        Ok(addresses)
+impl Resolve for GuardedResolver {
+    /// Waits for the system in a thread of its own, which nobody has to wait for when the time for connecting is over.
+    fn resolve(&self, name: Name) -> Resolving {
+        let (answer, answered) = oneshot::channel();
+        let (guard, port) = (Arc::clone(&self.guard), self.port);
+        let lookup = move || drop(answer.send(guard.resolve(name.as_str(), port)));
+        let started = thread::Builder::new().name("resolver".into()).spawn(lookup);
+        Box::pin(async move {
+            started.map_err(|error| Unresolved::Unknown(error.to_string()))?;
+            let addresses = answered.await.map_err(|_| Unresolved::Unknown("the resolver broke off".into()))??;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
     }
 }
 
