@@ -1,9 +1,13 @@
 //! A source's `spec`: parsed once, at the edge, into a type that cannot be wrong; every problem is named at once.
 
-use std::path::{Component, PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Component, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use url::Url;
 
 /// Where a source's documents come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +16,8 @@ pub enum SourceSpec {
     Folder(FolderSpec),
     Git(GitSpec),
     Markdown(MarkdownSpec),
+    Static(StaticSpec),
+    Website(WebsiteSpec),
 }
 
 /// A folder of the server's file system, with everything below it.
@@ -41,11 +47,56 @@ pub enum Repository {
     Local(PathBuf),
 }
 
-/// One Markdown file of the server's file system.
+/// One file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MarkdownSpec {
-    /// Absolute.
-    pub path: PathBuf,
+    pub endpoint: Endpoint,
+}
+
+/// A list of single files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StaticSpec {
+    /// At least one, none twice.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// Where one file is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Endpoint {
+    /// An `http://` or `https://` URL without credentials in it, as the user wrote it.
+    Web(String),
+    /// An absolute path on the server.
+    File(PathBuf),
+}
+
+/// The pages of a site that can be reached from one of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebsiteSpec {
+    /// The page to begin with: an `http://` or `https://` URL without credentials in it.
+    pub url: String,
+    /// Links from the first page to the farthest one; 0 is the first page alone.
+    pub depth: u32,
+    /// Most pages, 1..=10000.
+    pub max_pages: u32,
+    /// Which paths of the site are wanted.
+    pub filter: PathFilter,
+    /// Whether the pages of the site's sitemap belong to it, as if the first page had links to them.
+    pub sitemap: bool,
+    /// Pause between two requests.
+    pub delay_ms: u64,
+    pub same_site: SameSite,
+}
+
+/// Which hosts belong to a website.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SameSite {
+    /// That of the first page.
+    #[default]
+    Host,
+    /// That of the first page, without a leading `www.`, and the hosts below it.
+    Domain,
 }
 
 /// Which paths below a root are wanted, in gitignore's pattern language. No `paths` means all; `excludePaths` wins.
@@ -68,9 +119,16 @@ pub struct Problem {
 }
 
 /// The kinds this version can sync.
-pub const KINDS: [&str; 3] = ["folder", "git", "markdown"];
+pub const KINDS: [&str; 5] = ["folder", "git", "markdown", "static", "website"];
 /// The kinds that are designed and not built yet.
-const FUTURE_KINDS: [&str; 3] = ["static", "website", "table"];
+const FUTURE_KINDS: [&str; 1] = ["table"];
+/// Most endpoints of a static source.
+const MAX_ENDPOINTS: usize = 100_000;
+/// Limits of a website, and what holds where nothing is said.
+const DEPTH: (u64, u64, u64) = (0, 100, 2);
+const PAGES: (u64, u64, u64) = (1, 10_000, 100);
+const MAX_DELAY_SECONDS: f64 = 60.0;
+const DELAY_MS: u64 = 200;
 
 impl SourceSpec {
     /// Parses what a user gave as `kind` and `spec`.
@@ -98,7 +156,24 @@ impl SourceSpec {
                     Self::Git(GitSpec { repository, branch: branch.unwrap_or_else(|| "main".into()), commit, filter })
                 })
             }
-            "markdown" => fields.markdown_uri().map(|path| Self::Markdown(MarkdownSpec { path })),
+            "markdown" => {
+                let uri = fields.required("uri");
+                let endpoint = uri.and_then(|uri| fields.endpoint("uri", &uri));
+                endpoint.map(|endpoint| Self::Markdown(MarkdownSpec { endpoint }))
+            }
+            "static" => fields.endpoints().map(|endpoints| Self::Static(StaticSpec { endpoints })),
+            "website" => {
+                let url = fields.required("url").and_then(|url| fields.web("url", &url).map(|_| url));
+                let depth = fields.integer("depth", DEPTH);
+                let max_pages = fields.integer("maxPages", PAGES);
+                let filter = PathFilter { paths: fields.strings("include"), exclude_paths: fields.strings("exclude") };
+                let sitemap = fields.boolean("sitemap", true);
+                let delay_ms = fields.delay();
+                let same_site = fields.same_site();
+                url.map(|url| {
+                    Self::Website(WebsiteSpec { url, depth, max_pages, filter, sitemap, delay_ms, same_site })
+                })
+            }
             other => {
                 let problem = Problem::new("kind", format!("\"{other}\" is not a kind of source"));
                 return Err(vec![
@@ -127,6 +202,8 @@ impl SourceSpec {
             Self::Folder(_) => "folder",
             Self::Git(_) => "git",
             Self::Markdown(_) => "markdown",
+            Self::Static(_) => "static",
+            Self::Website(_) => "website",
         }
     }
 }
@@ -154,6 +231,8 @@ fn keys_of(kind: &str) -> &'static str {
         "folder" => "path, paths, excludePaths",
         "git" => "repositoryURL, branch, commit, paths, excludePaths",
         "markdown" => "uri",
+        "static" => "endpoints",
+        "website" => "url, depth, maxPages, include, exclude, sitemap, delay, sameSite",
         _ => "depend on the kind",
     }
 }
@@ -234,32 +313,142 @@ impl Fields<'_> {
         PathFilter { paths: self.strings("paths"), exclude_paths: self.strings("excludePaths") }
     }
 
+    fn integer(&mut self, key: &'static str, (least, most, default): (u64, u64, u64)) -> u32 {
+        self.used.push(key);
+        let value = match self.object.get(key) {
+            None | Some(Value::Null) => Some(default),
+            Some(value) => value.as_u64().filter(|value| (least..=most).contains(value)),
+        };
+        if value.is_none() {
+            self.problem(key, format!("must be an integer from {least} to {most}"));
+        }
+        value.and_then(|value| u32::try_from(value).ok()).unwrap_or_default()
+    }
+
+    fn boolean(&mut self, key: &'static str, default: bool) -> bool {
+        self.used.push(key);
+        match self.object.get(key) {
+            None | Some(Value::Null) => default,
+            Some(Value::Bool(value)) => *value,
+            Some(other) => {
+                let problem = format!("must be a boolean, not {}", type_of(other));
+                self.problem(key, problem);
+                default
+            }
+        }
+    }
+
+    /// Seconds, in milliseconds.
+    fn delay(&mut self) -> u64 {
+        const KEY: &str = "delay";
+        self.used.push(KEY);
+        match self.object.get(KEY) {
+            None | Some(Value::Null) => return DELAY_MS,
+            Some(value) => {
+                if let Some(seconds) = value.as_f64().filter(|seconds| (0.0..=MAX_DELAY_SECONDS).contains(seconds)) {
+                    return (seconds * 1000.0).round() as u64;
+                }
+            }
+        }
+        self.problem(KEY, format!("must be a number of seconds from 0 to {MAX_DELAY_SECONDS}"));
+        DELAY_MS
+    }
+
+    fn same_site(&mut self) -> SameSite {
+        match self.string("sameSite").as_deref() {
+            None | Some("host") => SameSite::Host,
+            Some("domain") => SameSite::Domain,
+            Some(_) => {
+                self.problem("sameSite", "must be \"host\" or \"domain\"");
+                SameSite::Host
+            }
+        }
+    }
+
     /// A path on the server, absolute and without `..`.
     fn absolute_path(&mut self, key: &'static str, prefix: &str) -> Option<PathBuf> {
         let text = self.required(key)?;
-        let path = PathBuf::from(text.strip_prefix(prefix).unwrap_or(&text));
+        self.path(key, text.strip_prefix(prefix).unwrap_or(&text))
+    }
+
+    fn path(&mut self, field: impl std::fmt::Display, text: &str) -> Option<PathBuf> {
+        let path = PathBuf::from(text);
         if !path.is_absolute() {
-            self.problem(key, "must be an absolute path").hint = Some("The path is on the database server.".into());
+            self.problem(field, "must be an absolute path").hint = Some("The path is on the database server.".into());
             return None;
         }
         if path.components().any(|c| c == Component::ParentDir) {
-            self.problem(key, "must not contain \"..\"");
+            self.problem(field, "must not contain \"..\"");
             return None;
         }
         Some(path)
     }
 
-    fn markdown_uri(&mut self) -> Option<PathBuf> {
-        if let Some(Value::String(uri)) = self.object.get("uri")
-            && (uri.starts_with("http://") || uri.starts_with("https://"))
-        {
-            self.used.push("uri");
-            let problem = self.problem("uri", "files on the web are not supported yet");
-            problem.unsupported = true;
-            problem.hint = Some("Give a path on the database server, or a file:// uri.".into());
+    fn endpoints(&mut self) -> Option<Vec<Endpoint>> {
+        const KEY: &str = "endpoints";
+        let texts = self.strings(KEY);
+        if texts.is_empty() && self.problems.is_empty() {
+            self.problem(KEY, "must name at least one file").hint =
+                Some("Write an array of https://, http:// and file:/// URLs.".into());
+        }
+        if texts.len() > MAX_ENDPOINTS {
+            self.problem(KEY, format!("must not have more than {MAX_ENDPOINTS} elements"));
             return None;
         }
-        self.absolute_path("uri", "file://")
+        let mut seen = HashSet::new();
+        let mut endpoints = vec![];
+        for (i, text) in texts.iter().enumerate() {
+            let field = format!("{KEY}[{i}]");
+            let Some(endpoint) = self.endpoint(&field, text) else { continue };
+            let normalized = match &endpoint {
+                Endpoint::Web(url) => Url::parse(url).map_or_else(
+                    |_| url.clone(),
+                    |mut url| {
+                        url.set_fragment(None);
+                        url.into()
+                    },
+                ),
+                Endpoint::File(path) => path.to_string_lossy().into_owned(),
+            };
+            if seen.insert(normalized) {
+                endpoints.push(endpoint);
+            } else {
+                self.problem(field, format!("\"{text}\" is there twice"));
+            }
+        }
+        Some(endpoints)
+    }
+
+    /// A URL of the web, a `file://` URL or a path on the server.
+    fn endpoint(&mut self, field: impl std::fmt::Display, text: &str) -> Option<Endpoint> {
+        if text.starts_with('/') {
+            return self.path(field, text).map(Endpoint::File);
+        }
+        if text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:")) {
+            let Some(path) = Url::parse(text).ok().and_then(|url| url.to_file_path().ok()) else {
+                self.problem(field, "is not the URL of a file").hint = Some("Write file:///path.".into());
+                return None;
+            };
+            return self.path(field, &path.to_string_lossy()).map(Endpoint::File);
+        }
+        self.web(field, text).map(|_| Endpoint::Web(text.into()))
+    }
+
+    fn web(&mut self, field: impl std::fmt::Display, text: &str) -> Option<Url> {
+        const HINT: &str = "Write https://host/path, or an absolute path on the database server.";
+        let Ok(url) = Url::parse(text) else {
+            self.problem(field, format!("\"{text}\" is not a URL")).hint = Some(HINT.into());
+            return None;
+        };
+        if !matches!(url.scheme(), "http" | "https") {
+            self.problem(field, "must start with https:// or http://").hint = Some(HINT.into());
+        } else if !url.username().is_empty() || url.password().is_some() {
+            self.problem(field, "must not contain credentials").hint =
+                Some("Make a secret and name it in the source's credentials.".into());
+        } else {
+            return Some(url);
+        }
+        None
     }
 
     fn repository(&mut self) -> Option<Repository> {
@@ -352,6 +541,29 @@ mod tests {
     }
 
     #[test]
+    fn endpoints_are_on_the_web_or_on_the_server() {
+        let spec = json!({"endpoints": ["https://example.org/a.md", "file:///srv/a%20b.md", "/srv/c.md"]});
+        let Ok(SourceSpec::Static(spec)) = SourceSpec::parse("static", &spec) else { panic!("a valid spec") };
+        let files = ["/srv/a b.md", "/srv/c.md"].map(|path| Endpoint::File(path.into()));
+        assert_eq!(spec.endpoints[0], Endpoint::Web("https://example.org/a.md".into()));
+        assert_eq!(spec.endpoints[1..], files);
+    }
+
+    #[test]
+    fn a_website_is_bounded_where_nothing_is_said() {
+        let Ok(SourceSpec::Website(spec)) = SourceSpec::parse("website", &json!({"url": "https://example.org"})) else {
+            panic!("a valid spec")
+        };
+        assert_eq!((spec.depth, spec.max_pages, spec.delay_ms, spec.same_site), (2, 100, 200, SameSite::Host));
+        let spec = json!({"url": "https://example.org", "delay": 1.5, "sameSite": "domain", "include": ["/docs/"]});
+        let Ok(SourceSpec::Website(spec)) = SourceSpec::parse("website", &spec) else { panic!("a valid spec") };
+        assert_eq!(
+            (spec.delay_ms, spec.same_site, spec.filter.paths.as_slice()),
+            (1500, SameSite::Domain, &["/docs/".into()][..])
+        );
+    }
+
+    #[test]
     fn all_problems_are_named_at_once() {
         assert_eq!(
             problems("folder", json!({"paths": ["*.md", 3], "excludePaths": "x", "pth": "/srv", "colour": 1})),
@@ -388,10 +600,46 @@ mod tests {
                 json!({"repositoryURL": "https://example.org/a", "commit": "HEAD"}),
                 "spec.commit: must be 7 to 64 hexadecimal digits",
             ),
+            ("markdown", json!({"uri": "docs/a.md"}), "spec.uri: \"docs/a.md\" is not a URL"),
+            ("markdown", json!({"uri": "ftp://example.org/a.md"}), "spec.uri: must start with https:// or http://"),
+            ("markdown", json!({"uri": "file://elsewhere/a.md"}), "spec.uri: is not the URL of a file"),
+            ("static", json!({}), "spec.endpoints: must name at least one file"),
+            ("static", json!({"endpoints": ["/srv/../a.md"]}), "spec.endpoints[0]: must not contain \"..\""),
             (
-                "markdown",
-                json!({"uri": "https://example.org/a.md"}),
-                "spec.uri: files on the web are not supported yet",
+                "static",
+                json!({"endpoints": ["https://example.org/a", "HTTPS://example.org:443/a#b"]}),
+                "spec.endpoints[1]: \"HTTPS://example.org:443/a#b\" is there twice",
+            ),
+            (
+                "static",
+                json!({"endpoints": ["https://u:p@example.org/a"]}),
+                "spec.endpoints[0]: must not contain credentials",
+            ),
+            ("website", json!({"url": "example.org"}), "spec.url: \"example.org\" is not a URL"),
+            (
+                "website",
+                json!({"url": "https://a.example", "depth": -1}),
+                "spec.depth: must be an integer from 0 to 100",
+            ),
+            (
+                "website",
+                json!({"url": "https://a.example", "maxPages": 0}),
+                "spec.maxPages: must be an integer from 1 to 10000",
+            ),
+            (
+                "website",
+                json!({"url": "https://a.example", "delay": "1"}),
+                "spec.delay: must be a number of seconds from 0 to 60",
+            ),
+            (
+                "website",
+                json!({"url": "https://a.example", "sameSite": "world"}),
+                "spec.sameSite: must be \"host\" or \"domain\"",
+            ),
+            (
+                "website",
+                json!({"url": "https://a.example", "sitemap": 1}),
+                "spec.sitemap: must be a boolean, not a number",
             ),
             ("table", json!({"relation": "a"}), "kind: sources of kind \"table\" are not supported yet"),
             ("ftp", json!({}), "kind: \"ftp\" is not a kind of source"),
@@ -402,7 +650,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_answered_without_panic(kind in "folder|git|markdown|.{0,5}", key in "path|uri|repositoryURL|branch|.{0,5}", value in ".{0,40}") {
+        fn any_text_is_answered_without_panic(kind in "folder|git|markdown|static|website|.{0,5}", key in "path|uri|url|repositoryURL|branch|.{0,5}", value in ".{0,40}") {
             if let Err(problems) = SourceSpec::parse(&kind, &json!({ key: value })) {
                 prop_assert!(!problems.is_empty());
             }

@@ -97,6 +97,6 @@ impl Source for Folder {
 fn bytes(item: &Item) -> &[u8] {
     match &item.locator {
         Locator::Path(path) => path.as_os_str().as_bytes(),
-        Locator::Blob(_) => &[],
+        _ => &[],
     }
 }

@@ -146,8 +146,6 @@ impl HttpError {
         let io = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).last();
         if let Some(error) = io.filter(|error| !error.get_ref().is_some_and(|inner| inner.is::<reqwest::Error>())) {
             return match error.kind() {
-                // nothing is read before the handshake
-                io::ErrorKind::UnexpectedEof if connecting => Self::Tls { host, reason },
                 io::ErrorKind::UnexpectedEof => cut(host),
                 io::ErrorKind::TimedOut => timeout(host),
                 io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Self::Protocol { host, reason },

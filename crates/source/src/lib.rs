@@ -9,7 +9,9 @@
 //! |---|---|---|
 //! | `folder` | the files below a folder of the server | `file:///srv/docs/keys.md` |
 //! | `git` | the files of one commit, read from the object store: nothing is checked out | `https://host/repo.git#docs/keys.md` |
-//! | `markdown` | one file of the server | `file:///srv/docs/keys.md` |
+//! | `markdown` | one file of the server or the web | `file:///srv/docs/keys.md`, `https://host/keys.md` |
+//! | `static` | a list of files of the server and the web | the same |
+//! | `website` | the pages that can be reached from one | `https://host/guide/keys` |
 //!
 //! Items are sorted by the bytes of their paths, and paths in uris are percent-encoded, so names of any encoding work
 //! and the same source gives the same list every time.
@@ -21,6 +23,7 @@
 //! A listing does not look at types and sizes. The caller should leave out what is no document by its name before
 //! fetching, so that a film beyond the size limit is no failure.
 
+mod fetcher;
 mod filter;
 mod folder;
 mod git;
@@ -28,13 +31,15 @@ pub mod guard;
 pub mod http;
 mod markdown;
 mod root;
+mod static_files;
+mod website;
 
 use std::path::PathBuf;
 
 use rag_protocol::{
     EngineError,
     ingest::{Failure, Job, Known, Stage},
-    spec::SourceSpec,
+    spec::{Endpoint, MarkdownSpec, SourceSpec},
 };
 use serde_json::{Map, Value};
 
@@ -80,6 +85,10 @@ enum Locator {
     /// Relative to the source's root.
     Path(PathBuf),
     Blob(git2::Oid),
+    /// At its uri.
+    Web,
+    /// The number of a page that was fetched for its links.
+    Page(usize),
 }
 
 /// What a source has at one moment.
@@ -111,7 +120,8 @@ pub trait Source {
     fn fetch(&mut self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure>;
 }
 
-/// Makes a source ready to be listed. `git` clones into `work_dir`; nothing else is written.
+/// Makes a source ready to be listed. `git` clones into `work_dir`, `website` keeps its pages there until they are
+/// fetched; nothing else is written.
 ///
 /// # Errors
 /// Where the folder, file or repository cannot be had, or a path pattern cannot be understood.
@@ -120,7 +130,14 @@ pub fn open(job: &Job) -> Result<Box<dyn Source>, EngineError> {
     Ok(match &job.source {
         SourceSpec::Folder(spec) => Box::new(folder::Folder::open(spec, most)?),
         SourceSpec::Git(spec) => Box::new(git::Git::open(spec, work_dir, most)?),
-        SourceSpec::Markdown(spec) => Box::new(markdown::Markdown::open(spec, most)?),
+        SourceSpec::Markdown(MarkdownSpec { endpoint: Endpoint::File(path) }) => {
+            Box::new(markdown::Markdown::open(path, most)?)
+        }
+        SourceSpec::Markdown(MarkdownSpec { endpoint }) => {
+            Box::new(static_files::StaticFiles::open(std::slice::from_ref(endpoint), job)?)
+        }
+        SourceSpec::Static(spec) => Box::new(static_files::StaticFiles::open(&spec.endpoints, job)?),
+        SourceSpec::Website(spec) => Box::new(website::Website::open(spec, job)?),
     })
 }
 

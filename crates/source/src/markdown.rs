@@ -1,11 +1,10 @@
-//! One file of the server.
+//! One file of the server. One on the web is a list of one of [`crate::static_files`].
 
 use std::path::{Path, PathBuf};
 
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Failure, Known},
-    spec::MarkdownSpec,
 };
 
 use crate::{
@@ -23,8 +22,8 @@ pub struct Markdown {
 }
 
 impl Markdown {
-    pub fn open(spec: &MarkdownSpec, most: u64) -> Result<Self, EngineError> {
-        let path = spec.path.clone();
+    pub fn open(path: &Path, most: u64) -> Result<Self, EngineError> {
+        let path = path.to_owned();
         let target = path.canonicalize().map_err(|e| unusable(&path, &e))?;
         let (Some(folder), Some(file)) = (target.parent(), target.file_name()) else { return Err(no_file(&path)) };
         Ok(Self { root: Root::open(folder)?, file: file.into(), path, most })

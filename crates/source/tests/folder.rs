@@ -14,7 +14,7 @@ use std::{
 use rag_protocol::{
     ErrorKind,
     ingest::{Failure, Stage},
-    spec::{FolderSpec, MarkdownSpec, PathFilter, SourceSpec},
+    spec::{Endpoint, FolderSpec, MarkdownSpec, PathFilter, SourceSpec},
 };
 use rag_source::{Listing, Source};
 use support::{bytes, try_open};
@@ -240,7 +240,8 @@ fn a_folder_reached_by_a_link_keeps_the_name_it_was_given() {
 #[test]
 fn one_markdown_file_is_a_source() {
     let folder = folder_with(&["docs/a.md"]);
-    let markdown = |path: &str| SourceSpec::Markdown(MarkdownSpec { path: folder.path().join(path) });
+    let markdown =
+        |path: &str| SourceSpec::Markdown(MarkdownSpec { endpoint: Endpoint::File(folder.path().join(path)) });
     let mut source = open(&markdown("docs/a.md"));
     let listing = source.list().unwrap();
     assert_eq!((names(&listing), listing.complete), (vec!["a.md"], true));

@@ -21,7 +21,7 @@ use pgrx::{
     bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime},
     pg_guard, pg_sys,
 };
-use rag_protocol::spec::{Repository, SourceSpec};
+use rag_protocol::spec::{Endpoint, Repository, SourceSpec};
 
 use super::{supervisor, transaction::transaction};
 use crate::{
@@ -231,12 +231,22 @@ pub fn unlock_source(source: &Name) -> Result<(), Error> {
 /// The source's owner may not, or may no longer, read what the source names.
 pub fn check_rights(spec: &SourceSpec, owner: pg_sys::Oid) -> Result<(), Error> {
     match spec {
-        SourceSpec::Folder(_) | SourceSpec::Markdown(_) => roles::require_server_files(owner),
+        SourceSpec::Folder(_) => roles::require_server_files(owner),
+        SourceSpec::Markdown(markdown) => check_endpoints(std::slice::from_ref(&markdown.endpoint), owner),
+        SourceSpec::Static(files) => check_endpoints(&files.endpoints, owner),
+        SourceSpec::Website(_) => Ok(()),
         SourceSpec::Git(git) => match git.repository {
             Repository::Local(_) => roles::require_superuser(owner, "read a repository on the server"),
             Repository::Https(_) => Ok(()),
         },
     }
+}
+
+fn check_endpoints(endpoints: &[Endpoint], owner: pg_sys::Oid) -> Result<(), Error> {
+    if endpoints.iter().any(|endpoint| matches!(endpoint, Endpoint::File(_))) {
+        return roles::require_server_files(owner);
+    }
+    Ok(())
 }
 
 /// The handler that sessions have: the process ends at its next safe point.

@@ -32,6 +32,13 @@ pub fn job(source: SourceSpec, work_dir: &Path) -> Job {
     }
 }
 
+/// A job that may connect to the test's servers.
+pub fn web_job(kind: &str, spec: &serde_json::Value, work_dir: &Path) -> Job {
+    let mut job = job(SourceSpec::parse(kind, spec).unwrap(), work_dir);
+    job.network.allowed_private_hosts = vec!["127.0.0.1".into()];
+    job
+}
+
 pub fn try_open(spec: &SourceSpec) -> Result<Box<dyn Source>, EngineError> {
     rag_source::open(&job(spec.clone(), Path::new("unused")))
 }

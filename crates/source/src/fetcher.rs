@@ -1,0 +1,212 @@
+//! One resource of the web, fetched patiently: several tries, conditional requests, bounded bodies.
+
+use std::{
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use rag_protocol::ingest::Failure;
+use reqwest::StatusCode;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::{
+    fetch_failure,
+    http::{Client, HttpError, Request, Response},
+};
+
+/// Tries of one request.
+const TRIES: u32 = 3;
+/// Longest that a resource is waited for between tries, all together.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Before the second try; the third waits four times as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Longest time for one try.
+const TOTAL: Duration = Duration::from_secs(600);
+/// `Last-Modified` has a resolution of one second: a file that changed so shortly before the response may change again
+/// without it.
+const RESOLUTION: Duration = Duration::from_secs(2);
+
+/// What tells a version of a resource from another.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Validator {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_modified: Option<String>,
+}
+
+impl Validator {
+    /// As it is stored with a document.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    pub fn text(&self) -> Option<String> {
+        if *self == Self::default() { None } else { serde_json::to_string(self).ok() }
+    }
+
+    pub fn of(response: &Response) -> Self {
+        let time = |name| response.header(name).and_then(|value| httpdate::parse_http_date(value).ok());
+        let now = time("date").unwrap_or_else(SystemTime::now);
+        let settled = time("last-modified")
+            .is_some_and(|modified| now.duration_since(modified).is_ok_and(|age| age >= RESOLUTION));
+        Self {
+            etag: response.header("etag").map(Into::into),
+            last_modified: response.header("last-modified").filter(|_| settled).map(Into::into),
+        }
+    }
+}
+
+/// A response, with its body if that was wanted.
+#[derive(Debug)]
+pub struct Resource {
+    pub status: StatusCode,
+    /// Where it came from, after redirects.
+    pub url: Url,
+    pub validator: Validator,
+    pub media_type: Option<String>,
+    pub robots: Vec<String>,
+    pub last_modified: Option<String>,
+    /// Empty if it was not wanted, and for any status but 200.
+    pub bytes: Vec<u8>,
+    pub wanted: bool,
+}
+
+impl Resource {
+    /// Type and subtype, in lower case.
+    pub fn essence(&self) -> String {
+        essence(self.media_type.as_deref())
+    }
+}
+
+pub fn essence(media_type: Option<&str>) -> String {
+    media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Why a resource could not be had.
+#[derive(Debug)]
+pub enum Problem {
+    Http(HttpError),
+    /// The server is overloaded or broken, and asks to be left alone for so long.
+    Unavailable {
+        status: StatusCode,
+        wait: Option<Duration>,
+    },
+}
+
+impl Problem {
+    pub fn message(&self) -> String {
+        match self {
+            Self::Http(error) => error.to_string(),
+            Self::Unavailable { status, wait: None } => answered(*status),
+            Self::Unavailable { status, wait: Some(wait) } => {
+                format!("{} and asks to wait {} s", answered(*status), wait.as_secs())
+            }
+        }
+    }
+
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Http(error) => error.hint(),
+            Self::Unavailable { .. } => Some("Sync again later."),
+        }
+    }
+
+    pub fn failure(&self, uri: &str) -> Failure {
+        fetch_failure(uri, self.message(), self.hint())
+    }
+}
+
+pub fn answered(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("the server answered {} {reason}", status.as_u16()),
+        None => format!("the server answered {}", status.as_u16()),
+    }
+}
+
+/// What to get, and how much of it.
+pub struct Wish<'a> {
+    pub url: &'a Url,
+    /// The version that is there: where it is the present one, the status is 304.
+    pub known: Option<&'a Validator>,
+    /// Most bytes of the body.
+    pub most: u64,
+    /// Whether the body is wanted, by the head.
+    pub wants: &'a dyn Fn(&Response) -> bool,
+}
+
+/// Gets a resource; waits and tries again where that may help.
+///
+/// # Errors
+/// There is no whole answer, or after all tries still one that speaks of a passing trouble (429, 5xx).
+pub fn get(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
+    let mut patience = PATIENCE;
+    let mut pause = FIRST_PAUSE;
+    let mut tries = 1;
+    loop {
+        let (problem, asked) = match once(client, wish) {
+            Ok(resource) => return Ok(resource),
+            Err(Problem::Http(error)) if !error.is_transient() => return Err(Problem::Http(error)),
+            Err(Problem::Http(error)) => (Problem::Http(error), None),
+            Err(Problem::Unavailable { status, wait }) => (Problem::Unavailable { status, wait }, wait),
+        };
+        let wait = asked.map_or(pause, |asked| asked.max(pause));
+        if tries == TRIES || wait > patience {
+            return Err(problem);
+        }
+        thread::sleep(wait);
+        patience = patience.saturating_sub(wait);
+        pause *= 4;
+        tries += 1;
+    }
+}
+
+fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
+    let mut request = Request::get(wish.url.clone());
+    request.total = Some(TOTAL);
+    if let Some(known) = wish.known {
+        if let Some(etag) = &known.etag {
+            request = request.header("if-none-match", etag);
+        }
+        if let Some(time) = &known.last_modified {
+            request = request.header("if-modified-since", time);
+        }
+    }
+    let response = client.send(&request).map_err(Problem::Http)?;
+    let status = response.status;
+    if status == StatusCode::TOO_MANY_REQUESTS || (status.is_server_error() && status.as_u16() != 501) {
+        return Err(Problem::Unavailable { status, wait: retry_after(&response) });
+    }
+    let wanted = status == StatusCode::OK && (wish.wants)(&response);
+    let mut resource = Resource {
+        status,
+        url: response.url.clone(),
+        validator: Validator::of(&response),
+        media_type: response.header("content-type").map(Into::into),
+        robots: response
+            .headers
+            .get_all("x-robots-tag")
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect(),
+        last_modified: response.header("last-modified").map(Into::into),
+        bytes: vec![],
+        wanted,
+    };
+    if wanted {
+        resource.bytes = response.bytes(wish.most).map_err(Problem::Http)?;
+    }
+    Ok(resource)
+}
+
+/// How long a server asks to wait: seconds, or a date.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let value = response.header("retry-after")?.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}

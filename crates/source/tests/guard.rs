@@ -1,0 +1,374 @@
+//! What the client connects to: every way around the guard that is known, tried on real servers on loopback.
+
+mod web;
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::Command,
+    time::Duration,
+};
+
+use rag_protocol::ingest::{Credentials, Network};
+use rag_source::http::{Client, HttpError, Redirects, Request, Response};
+use url::Url;
+use web::{Reply, Server, Then};
+
+fn client(allowed: &[&str]) -> Client {
+    Client::new(&network(allowed), None).unwrap()
+}
+
+fn network(allowed: &[&str]) -> Network {
+    Network { allowed_private_hosts: allowed.iter().map(ToString::to_string).collect(), proxy: None }
+}
+
+fn get(client: &Client, url: &str) -> Result<Response, HttpError> {
+    client.send(&Request::get(Url::parse(url).unwrap()))
+}
+
+fn refusal(client: &Client, url: &str) -> String {
+    match get(client, url) {
+        Err(HttpError::Refused(refusal)) => refusal.to_string(),
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+fn hello() -> Server {
+    Server::start(|_| Reply::ok("text/plain", "hello"))
+}
+
+#[test]
+fn loopback_is_refused_in_every_spelling() {
+    let (server, client) = (hello(), client(&[]));
+    for host in [
+        "127.0.0.1",
+        "127.0.0.1.",
+        "127.1",
+        "127.0.1",
+        "2130706433",
+        "0x7f000001",
+        "0x7f.0.0.1",
+        "0X7F.1",
+        "0177.0.0.1",
+        "017700000001",
+        "00000177.0.0.0x1",
+        "127.255.255.254",
+        "０x7f.1",
+        "１２７．０．０．１",
+        "127。0。0。1",
+        "%31%32%37.0.0.1",
+        "0",
+        "0.0.0.0",
+        "[::1]",
+        "[0:0:0:0:0:0:0:1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[0:0:0:0:0:ffff:127.0.0.1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::127.0.0.1]",
+        "[2002:7f00:1::]",
+        "localhost",
+        "LocalHost",
+        "ⓛocalhost",
+    ] {
+        let message = refusal(&client, &format!("http://{host}:{}/", server.port));
+        assert!(message.ends_with("and may not be connected to"), "{host}: {message}");
+    }
+    // whether the system knows the name with its final dot is its own affair
+    for host in ["localhost.", "a.localhost", "localhost.localdomain"] {
+        assert!(get(&client, &format!("http://{host}:{}/", server.port)).is_err(), "{host}");
+    }
+    assert!(server.targets().is_empty(), "nothing of it has reached the server");
+}
+
+#[test]
+fn urls_that_hide_their_host_are_read_as_servers_would_read_them() {
+    let (server, client) = (hello(), client(&[]));
+    let at = server.port;
+    for url in [
+        format!("http://public.example@127.0.0.1:{at}/"),
+        format!("http://public.example:80@127.0.0.1:{at}/"),
+        format!("http://127.0.0.1:{at}@127.0.0.1:{at}/"),
+    ] {
+        assert_eq!(refusal(&client, &url), "the URL contains a user name or password", "{url}");
+    }
+    for url in [
+        format!("http:\\\\127.0.0.1:{at}\\@public.example/"),
+        format!("http://127.0.0.1:{at}#@public.example/"),
+        format!("http://127.0.0.1:{at}?@public.example/"),
+        format!("http:127.0.0.1:{at}/"),
+        format!(" http:///127.0.0.1:{at}/"),
+        format!("ht\ntp://127.0.\t0.1:{at}/"),
+    ] {
+        assert_eq!(refusal(&client, &url), "127.0.0.1 is a loopback address and may not be connected to", "{url}");
+    }
+    for url in [
+        "http://[fe80::1%25eth0]/",
+        "http://[::1%251]/",
+        "http://fe80::1%eth0/",
+        "http://[::1",
+        "http://127.0.0.1:99999/",
+    ] {
+        assert!(Url::parse(url).is_err(), "{url} has no meaning");
+    }
+    for url in ["file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/", "unix:/tmp/s", "data:text/plain,x"] {
+        let scheme = url.split(':').next().unwrap();
+        assert_eq!(refusal(&client, url), format!("\"{scheme}\" is not http or https"));
+    }
+    assert!(server.targets().is_empty());
+}
+
+#[test]
+fn special_addresses_are_refused_by_their_kind() {
+    let client = client(&[]);
+    for (host, kind) in [
+        ("169.254.169.254", "a link-local address"),
+        ("0xa9fea9fe", "a link-local address"),
+        ("[fd00:ec2::254]", "a private address"),
+        ("100.100.100.200", "a shared address of carriers"),
+        ("10.0.0.1", "a private address"),
+        ("224.0.0.1", "a multicast address"),
+        ("255.255.255.255", "the broadcast address"),
+        ("[fe80::1]", "a link-local address"),
+        ("[ff02::1]", "a multicast address"),
+    ] {
+        let message = refusal(&client, &format!("http://{host}/latest/meta-data/"));
+        assert!(message.contains(kind), "{host}: {message}");
+    }
+}
+
+#[test]
+fn the_error_names_host_and_address_and_the_setting() {
+    let error = get(&client(&[]), "http://localhost/").unwrap_err();
+    let message = error.to_string();
+    assert!(message.starts_with("\"localhost\" resolves to ") && message.contains("a loopback address"), "{message}");
+    assert!(error.hint().unwrap().contains("rag.allowed_private_hosts"));
+    assert!(!error.is_transient());
+}
+
+#[test]
+fn exceptions_let_names_addresses_and_ports_through() {
+    let server = hello();
+    let at = server.port;
+    let (literal, name) = (format!("http://127.0.0.1:{at}/"), format!("http://localhost:{at}/"));
+    for allowed in ["127.0.0.1".to_owned(), "127.0.0.0/8".into(), format!("127.0.0.1:{at}"), "::ffff:127.0.0.1".into()]
+    {
+        let client = client(&[&allowed]);
+        assert_eq!(get(&client, &literal).unwrap().bytes(10).unwrap(), b"hello", "{allowed}");
+        assert_eq!(get(&client, &name).unwrap().bytes(10).unwrap(), b"hello", "{allowed} is what the name resolves to");
+        assert_eq!(get(&client, &format!("http://2130706433:{at}/")).unwrap().status, 200);
+    }
+    for allowed in ["localhost".to_owned(), format!("LOCALHOST.:{at}")] {
+        assert_eq!(get(&client(&[&allowed]), &name).unwrap().status, 200, "{allowed}");
+        refusal(&client(&[&allowed]), &literal);
+    }
+    for allowed in ["127.0.0.2", "127.0.0.1:1", "*.localhost", "128.0.0.0/8"] {
+        refusal(&client(&[allowed]), &literal);
+        refusal(&client(&[allowed]), &name);
+    }
+}
+
+#[test]
+fn redirects_are_guarded_hop_by_hop() {
+    let secret = hello();
+    let to = secret.port;
+    let server = Server::start(move |request| Reply::redirect(&request.target[1..].replace("PORT", &to.to_string())));
+    let client = client(&[&format!("127.0.0.1:{}", server.port)]);
+    for location in [
+        "http://127.0.0.1:PORT/",
+        "//127.0.0.1:PORT/",
+        "http://2130706433:PORT/",
+        "http://[::ffff:127.0.0.1]:PORT/",
+        "http://localhost:PORT/",
+        "https://127.0.0.1:PORT/",
+        "\\\\127.0.0.1:PORT\\",
+    ] {
+        refusal(&client, &server.url(&format!("/{location}")));
+    }
+    assert!(secret.targets().is_empty());
+    for (location, message) in [
+        ("file:///etc/passwd", "\"file\" is not http or https"),
+        ("ftp://127.0.0.1/", "\"ftp\" is not http or https"),
+        ("http://a:b@127.0.0.1/", "the URL contains a user name or password"),
+    ] {
+        assert_eq!(refusal(&client, &server.url(&format!("/{location}"))), message);
+    }
+    let error = get(&client, &server.url("/http://[")).unwrap_err();
+    assert!(matches!(error, HttpError::BadRedirect(_)), "{error}");
+}
+
+#[test]
+fn redirects_end() {
+    let server = Server::start(|request| Reply::redirect(&format!("{}x", request.target)));
+    let error = get(&client(&["127.0.0.1"]), &server.url("/")).unwrap_err();
+    assert_eq!(error.to_string(), "the server redirects more than 8 times");
+    assert_eq!(server.targets().len(), 9);
+}
+
+#[test]
+fn credentials_go_to_the_origin_they_were_made_for() {
+    let other = hello();
+    let elsewhere = other.url("/");
+    let server = Server::start(move |request| match request.target.as_str() {
+        "/away" => Reply::redirect(&elsewhere),
+        "/near" => Reply::redirect("/here"),
+        _ => Reply::ok("text/plain", ""),
+    });
+    let credentials = Credentials { username: Some("u".into()), secret: "s".into() };
+    let url = Url::parse(&server.origin).unwrap();
+    let client = Client::new(&network(&["127.0.0.1"]), Some((&credentials, &url))).unwrap();
+    get(&client, &server.url("/near")).unwrap();
+    get(&client, &server.url("/away")).unwrap();
+    get(&client, &other.url("/direct")).unwrap();
+    let shown: Vec<_> = server.requests().iter().map(|r| r.header("authorization").map(String::from)).collect();
+    assert_eq!(shown, vec![Some("Basic dTpz".to_owned()); 3]);
+    assert_eq!(other.requests().len(), 2);
+    assert!(other.requests().iter().all(|r| r.header("authorization").is_none()));
+
+    let token = Credentials { username: None, secret: "t".into() };
+    let client = Client::new(&network(&["127.0.0.1"]), Some((&token, &url))).unwrap();
+    server.forget();
+    get(&client, &server.url("/here")).unwrap();
+    assert_eq!(server.requests()[0].header("authorization"), Some("Bearer t"));
+}
+
+#[test]
+fn credentials_do_not_travel_in_the_clear() {
+    let credentials = Credentials { username: None, secret: "secret-token".into() };
+    let url = Url::parse("http://example.org/").unwrap();
+    let error = Client::new(&network(&[]), Some((&credentials, &url))).unwrap_err();
+    assert_eq!(error.message, "credentials are not sent over http");
+    let broken = Credentials { username: None, secret: "a\r\nHost: b".into() };
+    let url = Url::parse("https://example.org/").unwrap();
+    let error = Client::new(&network(&[]), Some((&broken, &url))).unwrap_err();
+    assert_eq!(error.message, "the secret cannot be sent as a token");
+    let client = Client::new(&network(&[]), Some((&credentials, &url))).unwrap();
+    assert!(!format!("{client:?}").contains("secret-token"));
+}
+
+#[test]
+fn off_site_redirects_are_refused_where_asked() {
+    let other = hello();
+    let elsewhere = other.url("/");
+    let server = Server::start(move |request| match request.target.as_str() {
+        "/away" => Reply::redirect(&elsewhere),
+        "/near" => Reply::redirect("/here"),
+        _ => Reply::ok("text/plain", ""),
+    });
+    let client = client(&["127.0.0.1"]);
+    let send = |path: &str| {
+        let request = Request::get(Url::parse(&server.url(path)).unwrap());
+        client.send(&Request { redirects: Redirects::SameOrigin, ..request })
+    };
+    assert_eq!(send("/near").unwrap().url.path(), "/here");
+    assert!(matches!(send("/away").unwrap_err(), HttpError::OffOrigin(host) if host == "127.0.0.1"));
+    assert!(other.targets().is_empty());
+}
+
+#[test]
+fn a_post_is_repeated_only_where_the_status_asks_for_it() {
+    let server = Server::start(|request| match request.target.as_str() {
+        "/found" => Reply::redirect("/end"),
+        "/again" => Reply::new("307 Temporary Redirect", &[("Location", "/end")], ""),
+        _ => Reply::ok("text/plain", &request.body),
+    });
+    let client = client(&["127.0.0.1"]);
+    let post = |path: &str| {
+        let request = Request::get(Url::parse(&server.url(path)).unwrap());
+        client.send(&Request { body: Some(b"body"), ..request }).unwrap().bytes(10).unwrap()
+    };
+    assert_eq!((post("/end"), post("/found"), post("/again")), (b"body".to_vec(), vec![], b"body".to_vec()));
+    let methods: Vec<_> = server.requests().into_iter().map(|r| r.method).collect();
+    assert_eq!(methods, ["POST", "POST", "GET", "POST", "POST"]);
+}
+
+#[test]
+fn silence_ends_with_the_time_a_request_has() {
+    let server = Server::start(|_| Reply::ok("text/plain", "hello").cut(1).then(Then::Silence));
+    let request = Request::get(Url::parse(&server.url("/")).unwrap());
+    let request = Request { total: Some(Duration::from_millis(300)), ..request };
+    let error = client(&["127.0.0.1"]).send(&request).unwrap().bytes(10).unwrap_err();
+    assert!(matches!(error, HttpError::Timeout { .. }), "{error}");
+    assert!(error.is_transient());
+}
+
+#[test]
+fn no_connection_is_a_passing_trouble_and_no_name_is_not() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = get(&client(&["127.0.0.1"]), &format!("http://{closed}/")).unwrap_err();
+    assert!(matches!(error, HttpError::Connect { .. }) && error.is_transient(), "{error}");
+    let error = get(&client(&[]), "http://does-not-exist.invalid/").unwrap_err();
+    assert!(matches!(error, HttpError::UnknownHost { .. }), "{error}");
+}
+
+#[test]
+fn a_plain_server_is_no_secure_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        connection.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        std::io::copy(&mut connection, &mut std::io::sink())
+    });
+    let error = get(&client(&["127.0.0.1"]), &url).unwrap_err();
+    assert!(matches!(error, HttpError::Tls { .. }), "{error:?}");
+}
+
+/// Tunnels or sends what it is asked for to `target`; what was asked for comes back.
+fn proxy(target: u16) -> (String, std::sync::mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut inward in listener.incoming().flatten() {
+            let mut head = vec![];
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                inward.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            tell.send(String::from_utf8_lossy(&head).lines().next().unwrap().to_owned()).unwrap();
+            let mut outward = TcpStream::connect(("127.0.0.1", target)).unwrap();
+            if head.starts_with(b"CONNECT ") {
+                inward.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
+            } else {
+                outward.write_all(&head).unwrap();
+            }
+            let (mut a, mut b) = (inward.try_clone().unwrap(), outward.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut a, &mut b));
+            std::thread::spawn(move || std::io::copy(&mut outward, &mut inward));
+        }
+    });
+    (url, told)
+}
+
+#[test]
+fn behind_a_proxy_names_are_the_proxys_and_addresses_are_judged() {
+    let server = hello();
+    let (proxy, told) = proxy(server.port);
+    let client = Client::new(&Network { allowed_private_hosts: vec![], proxy: Some(proxy) }, None).unwrap();
+    assert_eq!(get(&client, "http://public.example/").unwrap().bytes(10).unwrap(), b"hello");
+    assert_eq!(told.try_recv().unwrap(), "GET http://public.example/ HTTP/1.1");
+    for url in ["http://127.0.0.1/", "http://10.0.0.1/", "http://localhost/", "http://a.localhost./"] {
+        refusal(&client, url);
+    }
+    assert!(told.try_recv().is_err());
+}
+
+#[test]
+fn the_proxy_of_the_environment_is_not_used() {
+    const URL: &str = "RAG_TEST_URL";
+    if let Ok(url) = std::env::var(URL) {
+        assert_eq!(get(&client(&["127.0.0.1"]), &url).unwrap().status, 200);
+        return;
+    }
+    let (server, trap) = (hello(), hello());
+    let this = ["--exact", "the_proxy_of_the_environment_is_not_used"];
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+        command.env(name, &trap.origin);
+    }
+    assert!(command.args(this).env(URL, server.url("/")).output().unwrap().status.success());
+    assert_eq!((server.targets().len(), trap.targets().len()), (1, 0));
+}
