@@ -13,7 +13,15 @@ SELECT rag_create_source('docs', 'folder', '{"path": "/srv/../etc"}'); :sqlstate
 SELECT rag_create_source('docs', 'folder', '{"path": 7}'); :sqlstate
 SELECT rag_create_source('docs', 'folder', '{"path": ""}'); :sqlstate
 SELECT rag_create_source('docs', 'markdown', '{"path": "/srv/docs/a.md"}'); :sqlstate
-SELECT rag_create_source('docs', 'markdown', '{"uri": "https://example.org/a.md"}'); :sqlstate
+SELECT rag_create_source('docs', 'markdown', '{"uri": "docs/a.md"}'); :sqlstate
+-- static
+SELECT rag_create_source('docs', 'static', '{}'); :sqlstate
+SELECT rag_create_source('docs', 'static',
+    '{"endpoints": ["https://me:secret@example.org/a.md", "ftp://example.org/a.md", "/srv/../a.md", "file://host/a.md", "a.md", 7]}'); :sqlstate
+SELECT rag_create_source('docs', 'static', '{"endpoints": ["https://example.org/a.md", "https://EXAMPLE.org:443/a.md#b"]}'); :sqlstate
+-- website
+SELECT rag_create_source('docs', 'website',
+    '{"url": "https://me:secret@example.org/", "depth": -1, "maxPages": 100000, "delay": "1 s", "sameSite": "world", "sitemap": 1, "pages": 5}'); :sqlstate
 
 -- git
 SELECT rag_create_source('docs', 'git', '{}'); :sqlstate
@@ -24,7 +32,6 @@ SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://example.org/
 
 -- kinds
 SELECT rag_create_source('docs', 'ftp', '{}'); :sqlstate
-SELECT rag_create_source('docs', 'website', '{"url": "https://example.org"}'); :sqlstate
 SELECT rag_create_source('docs', 'table', '{"relation": "t"}'); :sqlstate
 
 -- names, collections, times

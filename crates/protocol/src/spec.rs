@@ -413,7 +413,7 @@ impl Fields<'_> {
             if seen.insert(normalized) {
                 endpoints.push(endpoint);
             } else {
-                self.problem(field, format!("\"{text}\" is there twice"));
+                self.problem(field, "is there twice");
             }
         }
         Some(endpoints)
@@ -437,7 +437,7 @@ impl Fields<'_> {
     fn web(&mut self, field: impl std::fmt::Display, text: &str) -> Option<Url> {
         const HINT: &str = "Write https://host/path, or an absolute path on the database server.";
         let Ok(url) = Url::parse(text) else {
-            self.problem(field, format!("\"{text}\" is not a URL")).hint = Some(HINT.into());
+            self.problem(field, "is not a URL").hint = Some(HINT.into());
             return None;
         };
         if !matches!(url.scheme(), "http" | "https") {
@@ -600,7 +600,7 @@ mod tests {
                 json!({"repositoryURL": "https://example.org/a", "commit": "HEAD"}),
                 "spec.commit: must be 7 to 64 hexadecimal digits",
             ),
-            ("markdown", json!({"uri": "docs/a.md"}), "spec.uri: \"docs/a.md\" is not a URL"),
+            ("markdown", json!({"uri": "docs/a.md"}), "spec.uri: is not a URL"),
             ("markdown", json!({"uri": "ftp://example.org/a.md"}), "spec.uri: must start with https:// or http://"),
             ("markdown", json!({"uri": "file://elsewhere/a.md"}), "spec.uri: is not the URL of a file"),
             ("static", json!({}), "spec.endpoints: must name at least one file"),
@@ -608,14 +608,14 @@ mod tests {
             (
                 "static",
                 json!({"endpoints": ["https://example.org/a", "HTTPS://example.org:443/a#b"]}),
-                "spec.endpoints[1]: \"HTTPS://example.org:443/a#b\" is there twice",
+                "spec.endpoints[1]: is there twice",
             ),
             (
                 "static",
                 json!({"endpoints": ["https://u:p@example.org/a"]}),
                 "spec.endpoints[0]: must not contain credentials",
             ),
-            ("website", json!({"url": "example.org"}), "spec.url: \"example.org\" is not a URL"),
+            ("website", json!({"url": "example.org"}), "spec.url: is not a URL"),
             (
                 "website",
                 json!({"url": "https://a.example", "depth": -1}),

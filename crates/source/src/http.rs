@@ -59,7 +59,7 @@ const USER_AGENT: &str = concat!("rag/", env!("CARGO_PKG_VERSION"), " (+PostgreS
 pub enum HttpError {
     #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("\"{0}\" is not a URL")]
+    #[error("the URL of {0} cannot be sent")]
     Url(String),
     #[error("the host \"{host}\" cannot be resolved: {reason}")]
     UnknownHost { host: String, reason: String },
@@ -77,8 +77,8 @@ pub enum HttpError {
     TooManyRedirects,
     #[error("the server redirects to another host, {0}")]
     OffOrigin(String),
-    #[error("the server redirects to \"{0}\", which is not a URL")]
-    BadRedirect(String),
+    #[error("the server redirects to what is not a URL")]
+    BadRedirect,
     #[error("the server sent the encoding \"{0}\", which was not asked for")]
     Encoding(String),
     #[error("the response has more than the limit of {0} bytes")]
@@ -113,10 +113,7 @@ impl HttpError {
 
     /// What an error is that came while a body was read.
     fn of_io(host: &str, error: io::Error) -> Self {
-        match error.downcast::<Self>() {
-            Ok(own) => own,
-            Err(error) => Self::of(host, false, "body", &error),
-        }
+        error.downcast::<Self>().unwrap_or_else(|error| Self::of(host, false, "body", &error))
     }
 
     /// What an error of reqwest is. Those of the layers below it, which know more, are among its causes.
@@ -244,8 +241,19 @@ impl Response {
 /// A body as it arrives, decompressed. Its errors carry an [`HttpError`].
 pub struct Body {
     host: String,
-    until: Option<Instant>,
     reader: Box<dyn Read + Send>,
+}
+
+impl Body {
+    fn new(host: &str, encoding: Encoding, until: Option<Instant>, reader: blocking::Response) -> Self {
+        let host = host.to_owned();
+        let arriving = Arriving { host: host.clone(), until, reader };
+        let reader: Box<dyn Read + Send> = match encoding {
+            Encoding::Identity => Box::new(arriving),
+            Encoding::Gzip => Box::new(Gunzip(MultiGzDecoder::new(arriving))),
+        };
+        Self { host, reader }
+    }
 }
 
 impl fmt::Debug for Body {
@@ -256,31 +264,40 @@ impl fmt::Debug for Body {
 
 impl Read for Body {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer)
+    }
+}
+
+/// A body as it comes from the connection.
+struct Arriving<R> {
+    host: String,
+    /// When the time of the request is over.
+    until: Option<Instant>,
+    reader: R,
+}
+
+impl<R: Read> Read for Arriving<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.until.is_some_and(|until| Instant::now() >= until) {
             let error = HttpError::Timeout { host: self.host.clone(), during: "body".into() };
             return Err(io::Error::new(io::ErrorKind::TimedOut, error));
         }
-        self.reader.read(buffer).map_err(|error| {
-            let kind = error.kind();
-            io::Error::new(kind, HttpError::of_io(&self.host, error))
-        })
+        self.reader.read(buffer).map_err(|error| io::Error::new(error.kind(), HttpError::of_io(&self.host, error)))
     }
 }
 
-/// Errors of decompression, told from those of the connection below it.
+/// Tells what is wrong with the compression from what is wrong with the connection.
 struct Gunzip<R>(MultiGzDecoder<R>);
 
 impl<R: Read> Read for Gunzip<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer).map_err(|error| match error.get_ref() {
-            Some(inner) if inner.is::<reqwest::Error>() => error,
-            _ if error.kind() == io::ErrorKind::UnexpectedEof => {
-                io::Error::other(HttpError::Compression("it ends too early".into()))
-            }
-            _ if error.kind() == io::ErrorKind::InvalidInput || error.kind() == io::ErrorKind::InvalidData => {
-                io::Error::other(HttpError::Compression(error.to_string()))
-            }
-            _ => error,
+        self.0.read(buffer).map_err(|error| {
+            let kind = error.kind();
+            let error = error.downcast::<HttpError>().unwrap_or_else(|error| match kind {
+                io::ErrorKind::UnexpectedEof => HttpError::Compression("it ends too early".into()),
+                _ => HttpError::Compression(error.to_string()),
+            });
+            io::Error::new(kind, error)
         })
     }
 }
@@ -367,8 +384,7 @@ impl Client {
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send_once(&url, request, body, until)?;
             let Some(location) = redirect(&response) else { return Ok(response) };
-            let location = location?;
-            let next = url.join(&location).map_err(|_| HttpError::BadRedirect(location))?;
+            let next = location.and_then(|location| url.join(&location).ok()).ok_or(HttpError::BadRedirect)?;
             self.guard.check(&next)?;
             if request.redirects == Redirects::SameOrigin && next.origin() != request.url.origin() {
                 return Err(HttpError::OffOrigin(next.host_str().unwrap_or_default().into()));
@@ -391,7 +407,7 @@ impl Client {
     ) -> Result<Response, HttpError> {
         self.guard.check(url)?;
         let host = url.host_str().unwrap_or_default();
-        let bad = || HttpError::Url(url.as_str().into());
+        let bad = || HttpError::Url(host.into());
         // what connects must understand the same as the guard did
         let uri: Uri = url.as_str().parse().map_err(|_| bad())?;
         if uri.host() != Some(host) {
@@ -426,11 +442,8 @@ impl Client {
         }
         let mut response = built.send().map_err(failed)?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
-        let reader: Box<dyn Read + Send> = match encoding(&headers)? {
-            Encoding::Identity => Box::new(response),
-            Encoding::Gzip => Box::new(Gunzip(MultiGzDecoder::new(response))),
-        };
-        Ok(Response { status, headers, url: url.clone(), body: Body { host: host.into(), until, reader } })
+        let body = Body::new(host, encoding(&headers)?, until, response);
+        Ok(Response { status, headers, url: url.clone(), body })
     }
 }
 
@@ -452,16 +465,13 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, HttpError> {
     Ok(encoding)
 }
 
-/// Where a response redirects to.
-fn redirect(response: &Response) -> Option<Result<String, HttpError>> {
+/// Where a response redirects to, if it does; `Some(None)` where that is no text.
+fn redirect(response: &Response) -> Option<Option<String>> {
     if !matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
     let location = response.headers.get(header::LOCATION)?;
-    Some(match std::str::from_utf8(location.as_bytes()) {
-        Ok(location) => Ok(location.to_owned()),
-        Err(_) => Err(HttpError::BadRedirect(String::from_utf8_lossy(location.as_bytes()).into_owned())),
-    })
+    Some(std::str::from_utf8(location.as_bytes()).ok().map(Into::into))
 }
 
 fn authorization(credentials: &Credentials) -> Result<HeaderValue, EngineError> {

@@ -123,7 +123,7 @@ impl Source for StaticFiles {
 }
 
 fn parse(url: &str) -> Result<Url, EngineError> {
-    Url::parse(url).map_err(|_| EngineError::new(ErrorKind::InvalidRequest, format!("\"{url}\" is not a URL")))
+    Url::parse(url).map_err(|_| EngineError::new(ErrorKind::InvalidRequest, "an endpoint is not a URL"))
 }
 
 fn without_fragment(url: &Url) -> Url {

@@ -1,5 +1,7 @@
 //! What the client connects to: every way around the guard that is known, tried on real servers on loopback.
 
+#![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
+
 mod web;
 
 use std::{
@@ -207,7 +209,7 @@ fn redirects_are_guarded_hop_by_hop() {
         assert_eq!(refusal(&client, &server.url(&format!("/{location}"))), message);
     }
     let error = get(&client, &server.url("/http://[")).unwrap_err();
-    assert!(matches!(error, HttpError::BadRedirect(_)), "{error}");
+    assert!(matches!(error, HttpError::BadRedirect), "{error}");
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub struct Done {
 struct Waiting<'a> {
     item: &'a Item,
     content: Content,
+    /// Its bytes where the listing did not know them.
+    unlisted: u64,
     outcome: Sender<Outcome>,
 }
 
@@ -72,6 +74,7 @@ pub fn run<T: TokenCounter + Sync>(
                 while let Some(next) = receive(&fetched) {
                     let outcome = reader.read(next.item, &next.content);
                     drop(next.content);
+                    budget.put_back(next.unlisted);
                     let _ = next.outcome.send(outcome);
                 }
             };
@@ -113,8 +116,12 @@ fn fetch_all<'a, T: TokenCounter>(
         }
         match source.fetch(item, known) {
             Ok(Fetched::Content(content)) => {
-                bytes_fetched += content.bytes.len() as u64;
-                let _ = to_readers.send(Waiting { item, content, outcome });
+                let size = content.bytes.len() as u64;
+                // what was listed is taken already, and waiting for more while holding it could last forever
+                let unlisted = if item.size == 0 { size } else { 0 };
+                budget.take(unlisted);
+                bytes_fetched += size;
+                let _ = to_readers.send(Waiting { item, content, unlisted, outcome });
             }
             Ok(Fetched::Unchanged { validator }) => {
                 let _ = outcome.send(reader.unchanged(item, validator));

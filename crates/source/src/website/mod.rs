@@ -91,8 +91,8 @@ struct Waiting {
 
 impl Website {
     pub fn open(spec: &WebsiteSpec, job: &Job) -> Result<Self, EngineError> {
-        let start = Url::parse(&spec.url)
-            .map_err(|_| EngineError::new(ErrorKind::InvalidRequest, format!("\"{}\" is not a URL", spec.url)))?;
+        let start =
+            Url::parse(&spec.url).map_err(|_| EngineError::new(ErrorKind::InvalidRequest, "spec.url is not a URL"))?;
         let start = normalized(start);
         let client = Client::new(&job.network, job.credentials.as_ref().map(|credentials| (credentials, &start)))?;
         let known = job.known.iter().filter_map(|(uri, known)| Some((uri.clone(), known.validator.clone()?))).collect();
@@ -223,11 +223,15 @@ impl Crawl<'_> {
         self.robots.insert(start.origin(), rules);
         self.seen.insert(start.as_str().into());
         let first = self.get(&start, 0).map_err(|problem| unavailable(&start, &problem))?;
-        if first.status != StatusCode::OK {
-            return Err(EngineError::new(
-                ErrorKind::SourceUnavailable,
-                format!("the first page, {start}, cannot be had: {}", fetcher::answered(first.status)),
-            ));
+        let unusable = match first.status {
+            StatusCode::OK if first.wanted => None,
+            // everything would be gone that was found from it
+            StatusCode::OK => Some(format!("it is of the type \"{}\"", first.essence())),
+            status => Some(fetcher::answered(status)),
+        };
+        if let Some(reason) = unusable {
+            let message = format!("the first page, {start}, cannot be had: {reason}");
+            return Err(EngineError::new(ErrorKind::SourceUnavailable, message));
         }
         let site = Site::of(&first.url, self.website.spec.same_site);
         let (found, is_new) = (first.url.clone(), !self.robots.contains_key(&first.url.origin()));
