@@ -51,6 +51,9 @@ use crate::guard::{Guard, GuardedResolver, Refusal, Unresolved};
 const CONNECT: Duration = Duration::from_secs(10);
 /// Longest wait for the headers of a response, the connection included, and then for the next bytes.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Longest time a connection is kept for the next request to its host. There may be many hosts, and each holds a
+/// descriptor.
+const KEPT: Duration = Duration::from_secs(10);
 /// Most redirects of a request.
 const MAX_REDIRECTS: usize = 8;
 const USER_AGENT: &str = concat!("rag/", env!("CARGO_PKG_VERSION"), " (+PostgreSQL extension rag)");
@@ -121,7 +124,7 @@ impl HttpError {
         let host = host.to_owned();
         let request = cause::<reqwest::Error>(error);
         let connecting = request.is_some_and(reqwest::Error::is_connect);
-        let reason = causes(error).last().map_or_else(String::new, ToString::to_string);
+        let reason = innermost(error);
         let named = |reason: String| if proxied { format!("rag.http_proxy: {reason}") } else { reason };
         let timeout = |host| Self::Timeout { host, during: if connecting { "connect" } else { during }.into() };
         let cut = |host| Self::Broken { host, reason: "it ended before the response was complete".into() };
@@ -175,6 +178,11 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 
 fn cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     causes(error).find_map(|cause| cause.downcast_ref())
+}
+
+/// What an error comes down to. The outer ones name URLs, which may hold credentials.
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().map_or_else(String::new, ToString::to_string)
 }
 
 /// Where redirects may lead.
@@ -362,6 +370,7 @@ impl Client {
             .user_agent(USER_AGENT)
             .connect_timeout(CONNECT)
             .timeout(SILENCE)
+            .pool_idle_timeout(KEPT)
             .tls_backend_preconfigured(self.tls.clone())
             .dns_resolver(Arc::new(GuardedResolver::new(Arc::clone(&self.guard), scope)));
         if let Some(proxy) = &self.proxy {
@@ -417,10 +426,8 @@ impl Client {
             if error.is_builder() { bad() } else { HttpError::of(host, self.proxy.is_some(), "response", &error) }
         };
         let connections = self.connections(url.port_or_known_default().unwrap_or_default());
-        let connections = connections.map_err(|error| HttpError::Connect {
-            host: host.into(),
-            reason: causes(&error).last().map_or_else(String::new, ToString::to_string),
-        })?;
+        let connections =
+            connections.map_err(|error| HttpError::Connect { host: host.into(), reason: innermost(&error) })?;
         let method = if body.is_some() { Method::POST } else { Method::GET };
         let mut built = connections.request(method, url.clone()).header(header::ACCEPT_ENCODING, "gzip");
         for (name, value) in &request.headers {
