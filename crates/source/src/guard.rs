@@ -190,10 +190,18 @@ impl Guard {
         }
     }
 
-    fn resolve(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, Unresolved> {
-        // the connection puts in its port
-        let addresses = (name, 0).to_socket_addrs().map_err(|error| Unresolved::of(&error))?;
-        let admitted = self.admit(name, port, &addresses.collect::<Vec<_>>()).map_err(Unresolved::Refused)?;
+    fn resolve(
+        &self,
+        name: &str,
+        port: u16,
+        lookup: impl Fn(&str) -> io::Result<Vec<SocketAddr>>,
+    ) -> Result<Vec<SocketAddr>, Unresolved> {
+        let addresses = lookup(name).map_err(|error| {
+            let reason = error.to_string();
+            // what std puts before the words of getaddrinfo
+            Unresolved::Unknown(reason.strip_prefix("failed to lookup address information: ").unwrap_or(&reason).into())
+        })?;
+        let admitted = self.admit(name, port, &addresses).map_err(Unresolved::Refused)?;
         if admitted.is_empty() { Err(Unresolved::Unknown("it has no address".into())) } else { Ok(admitted) }
     }
 
@@ -351,35 +359,35 @@ pub enum Unresolved {
     Unknown(String),
 }
 
-impl Unresolved {
-    fn of(error: &io::Error) -> Self {
-        let reason = error.to_string();
-        // what std puts before the words of getaddrinfo
-        Self::Unknown(reason.strip_prefix("failed to lookup address information: ").unwrap_or(&reason).into())
-    }
-}
+/// Finds the addresses of a name.
+type Lookup = fn(&str) -> io::Result<Vec<SocketAddr>>;
 
-/// The system's resolver, and of what it finds only what may be connected to.
+/// A resolver (the system's), and of what it finds only what may be connected to.
 #[derive(Debug)]
-pub struct GuardedResolver {
+pub struct GuardedResolver<L = Lookup> {
     guard: Arc<Guard>,
     /// The [scope](Guard::scope) of the ports that are connected to: names come without one.
     port: u16,
+    lookup: L,
 }
 
 impl GuardedResolver {
     pub fn new(guard: Arc<Guard>, port: u16) -> Self {
-        Self { guard, port }
+        // the connection puts in its port
+        Self { guard, port, lookup: |name| Ok((name, 0).to_socket_addrs()?.collect()) }
     }
 }
 
-impl Resolve for GuardedResolver {
+impl<L> Resolve for GuardedResolver<L>
+where
+    L: Fn(&str) -> io::Result<Vec<SocketAddr>> + Clone + Send + Sync + 'static,
+{
     /// Waits for the system in a thread of its own, which nobody has to wait for when the time for connecting is over.
     fn resolve(&self, name: Name) -> Resolving {
         let (answer, answered) = oneshot::channel();
-        let (guard, port) = (Arc::clone(&self.guard), self.port);
-        let lookup = move || drop(answer.send(guard.resolve(name.as_str(), port)));
-        let started = thread::Builder::new().name("resolver".into()).spawn(lookup);
+        let (guard, port, lookup) = (Arc::clone(&self.guard), self.port, self.lookup.clone());
+        let resolve = move || drop(answer.send(guard.resolve(name.as_str(), port, lookup)));
+        let started = thread::Builder::new().name("resolver".into()).spawn(resolve);
         Box::pin(async move {
             started.map_err(|error| Unresolved::Unknown(error.to_string()))?;
             let addresses = answered.await.map_err(|_| Unresolved::Unknown("the resolver broke off".into()))??;
@@ -390,7 +398,51 @@ impl Resolve for GuardedResolver {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read, Write},
+        net::TcpListener,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use reqwest::blocking;
+
     use super::*;
+
+    /// Says who it is, once a connection.
+    fn serve(listener: TcpListener, who: &'static str, connections: Arc<AtomicUsize>) {
+        std::thread::spawn(move || {
+            for mut connection in listener.incoming().flatten() {
+                connections.fetch_add(1, Ordering::SeqCst);
+                let _ = connection.read(&mut [0; 1000]);
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", who.len());
+                let _ = connection.write_all((head + who).as_bytes());
+            }
+        });
+    }
+
+    #[test]
+    fn a_name_that_changes_its_address_leads_nowhere_else() {
+        let allowed = TcpListener::bind("127.0.0.2:0").unwrap();
+        let port = allowed.local_addr().unwrap().port();
+        let forbidden = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let answers = [allowed.local_addr().unwrap(), forbidden.local_addr().unwrap()];
+        let (at_allowed, at_forbidden) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        serve(allowed, "allowed", Arc::clone(&at_allowed));
+        serve(forbidden, "forbidden", Arc::clone(&at_forbidden));
+
+        // stands in for a name server that answers with another address each time, which no test can have for itself
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let lookup = move |_: &str| Ok(vec![answers[counter.fetch_add(1, Ordering::SeqCst).min(1)]]);
+        let resolver = GuardedResolver { guard: Arc::new(guard(&["127.0.0.2"])), port, lookup };
+        let client = blocking::Client::builder().no_proxy().tls_backend_preconfigured(crate::http::tls().unwrap());
+        let client = client.dns_resolver(Arc::new(resolver)).build().unwrap();
+        let url = format!("http://rebinding.example:{port}/");
+        assert_eq!(client.get(&url).send().unwrap().text().unwrap(), "allowed");
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "what was checked is what was connected to");
+        assert!(client.get(&url).send().is_err());
+        assert_eq!((at_allowed.load(Ordering::SeqCst), at_forbidden.load(Ordering::SeqCst)), (1, 0));
+    }
 
     fn guard(allowed: &[&str]) -> Guard {
         let allowed_private_hosts = allowed.iter().map(ToString::to_string).collect();

@@ -348,11 +348,8 @@ impl Client {
             EngineError::new(ErrorKind::InvalidRequest, "rag.http_proxy is not the URL of a proxy")
                 .hint("Write http://host:port.")
         })?;
-        let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| EngineError::new(ErrorKind::Internal, format!("TLS cannot be set up: {error}")))?
-            .with_root_certificates(authorities())
-            .with_no_client_auth();
+        let tls =
+            tls().map_err(|error| EngineError::new(ErrorKind::Internal, format!("TLS cannot be set up: {error}")))?;
         Ok(Self { guard, proxy, tls, connections: Mutex::default(), credentials })
     }
 
@@ -492,6 +489,12 @@ fn authorization(credentials: &Credentials) -> Result<HeaderValue, EngineError> 
     })?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+pub(crate) fn tls() -> Result<ClientConfig, rustls::Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(authorities()).with_no_client_auth())
 }
 
 fn authorities() -> RootCertStore {

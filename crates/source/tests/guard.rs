@@ -8,7 +8,6 @@ use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     process::Command,
-    sync::Arc,
     time::Duration,
 };
 
@@ -327,66 +326,6 @@ fn a_plain_server_is_no_secure_one() {
     });
     let error = get(&client(&["127.0.0.1"]), &url).unwrap_err();
     assert!(matches!(error, HttpError::Tls { .. }), "{error:?}");
-}
-
-/// Answers over TLS with a certificate of its own for `localhost`, which comes back with the port.
-fn tls() -> (u16, String) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
-        .unwrap();
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for connection in listener.incoming().flatten() {
-            let state = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
-            let mut stream = rustls::StreamOwned::new(state, connection);
-            let mut head = vec![];
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
-                head.push(byte[0]);
-            }
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
-        }
-    });
-    (port, made.cert.pem())
-}
-
-#[test]
-fn certificates_must_be_of_the_systems_authorities_and_for_the_host() {
-    const PORT: &str = "RAG_TEST_PORT";
-    let allowed = network(&["localhost", "127.0.0.1"]);
-    let client = Client::new(&allowed, None).unwrap();
-    let fails = |url: &str| match get(&client, url) {
-        Err(HttpError::Tls { reason, .. }) => reason,
-        other => panic!("{url}: {other:?}"),
-    };
-    if let Ok(port) = std::env::var(PORT) {
-        let url = format!("https://localhost:{port}/");
-        assert_eq!(get(&client, &url).unwrap().bytes(10).unwrap(), b"hello");
-        let message = fails(&format!("https://127.0.0.1:{port}/"));
-        assert!(message.contains("not valid for name"), "{message}");
-        let (proxy, told) = proxy(port.parse().unwrap());
-        let client = Client::new(&Network { proxy: Some(proxy), ..allowed }, None).unwrap();
-        assert_eq!(get(&client, &url).unwrap().bytes(10).unwrap(), b"hello");
-        assert_eq!(told.try_recv().unwrap(), format!("CONNECT localhost:{port} HTTP/1.1"));
-        return;
-    }
-    let (port, certificate) = tls();
-    let message = fails(&format!("https://localhost:{port}/"));
-    assert!(message.contains("UnknownIssuer"), "{message}");
-    let authorities = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&authorities, certificate).unwrap();
-    let this = ["--exact", "certificates_must_be_of_the_systems_authorities_and_for_the_host"];
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(this).env("SSL_CERT_FILE", authorities.path()).env(PORT, port.to_string());
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 /// Tunnels or sends what it is asked for to `target`; what was asked for comes back.
