@@ -6,8 +6,8 @@ use std::{
 };
 
 use rag_protocol::ingest::Failure;
+use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
-use ureq::http::StatusCode;
 use url::Url;
 
 use crate::{

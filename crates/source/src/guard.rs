@@ -8,8 +8,9 @@
 //! A source's URL, and every redirect of its server, could lead the database server to services that trust their
 //! network: databases, metadata services of clouds, routers. Hence only addresses that are unicast and public are
 //! connected to. Addresses are judged where they are used: the resolver hands the connection only those that passed, so
-//! a name that resolves to something else the next moment (DNS rebinding) gains nothing. Hosts written as addresses go
-//! through the same resolver; [`url::Url`] has brought all spellings (decimal, octal, hexadecimal, short) into one form.
+//! a name that resolves to something else the next moment (DNS rebinding) gains nothing. Hosts written as addresses are
+//! not resolved, and judged by the check; [`url::Url`] has brought all spellings (decimal, octal, hexadecimal, short) into
+//! one form.
 //!
 //! The exceptions of `rag.allowed_private_hosts`:
 //!
@@ -25,20 +26,16 @@
 //! what other names lead to is for the proxy to decide.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
     sync::Arc,
+    thread,
 };
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use rag_protocol::{EngineError, ErrorKind, ingest::Network};
-use ureq::{
-    config::Config,
-    http::Uri,
-    unversioned::{
-        resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver},
-        transport::NextTimeout,
-    },
-};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::oneshot;
 use url::{Host, Url};
 
 /// Why something must not be connected to.
@@ -90,6 +87,9 @@ enum Hosts {
 
 /// Host and port.
 type Authority = (String, u16);
+
+/// Stands for every port that no exception names: none can name this one.
+const ANY_PORT: u16 = 0;
 
 #[derive(Debug)]
 pub struct Guard {
@@ -155,6 +155,17 @@ impl Guard {
         }
     }
 
+    /// What a resolver must know of a port: the port itself where an exception or the proxy names it, and otherwise
+    /// [`ANY_PORT`]. Hosts of one scope may share a resolver.
+    pub fn scope(&self, port: u16) -> u16 {
+        match &self.proxy {
+            // no other name is resolved
+            Some((_, port)) => *port,
+            None if self.exceptions.iter().any(|e| e.port == Some(port)) => port,
+            None => ANY_PORT,
+        }
+    }
+
     /// Those of the addresses a host resolved to that may be connected to.
     ///
     /// # Errors
@@ -177,6 +188,21 @@ impl Guard {
             Some(refusal) if admitted.is_empty() => Err(refusal),
             _ => Ok(admitted),
         }
+    }
+
+    fn resolve(
+        &self,
+        name: &str,
+        port: u16,
+        lookup: impl Fn(&str) -> io::Result<Vec<SocketAddr>>,
+    ) -> Result<Vec<SocketAddr>, Unresolved> {
+        let addresses = lookup(name).map_err(|error| {
+            let reason = error.to_string();
+            // what std puts before the words of getaddrinfo
+            Unresolved::Unknown(reason.strip_prefix("failed to lookup address information: ").unwrap_or(&reason).into())
+        })?;
+        let admitted = self.admit(name, port, &addresses).map_err(Unresolved::Refused)?;
+        if admitted.is_empty() { Err(Unresolved::Unknown("it has no address".into())) } else { Ok(admitted) }
     }
 
     fn judge(&self, address: IpAddr, port: u16) -> Result<(), &'static str> {
@@ -325,7 +351,7 @@ fn special(address: IpAddr) -> Option<&'static str> {
 }
 
 /// Why the resolver has no address to connect to.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Unresolved {
     #[error(transparent)]
     Refused(Refusal),
@@ -333,36 +359,40 @@ pub enum Unresolved {
     Unknown(String),
 }
 
+/// Finds the addresses of a name.
+type Lookup = fn(&str) -> io::Result<Vec<SocketAddr>>;
+
 /// A resolver (the system's), and of what it finds only what may be connected to.
 #[derive(Debug)]
-pub struct GuardedResolver<R = DefaultResolver> {
+pub struct GuardedResolver<L = Lookup> {
     guard: Arc<Guard>,
-    system: R,
+    /// The [scope](Guard::scope) of the ports that are connected to: names come without one.
+    port: u16,
+    lookup: L,
 }
 
 impl GuardedResolver {
-    pub fn new(guard: Arc<Guard>) -> Self {
-        Self { guard, system: DefaultResolver::default() }
+    pub fn new(guard: Arc<Guard>, port: u16) -> Self {
+        // the connection puts in its port
+        Self { guard, port, lookup: |name| Ok((name, 0).to_socket_addrs()?.collect()) }
     }
 }
 
-impl<R: Resolver> Resolver for GuardedResolver<R> {
-    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-        let resolved = self.system.resolve(uri, config, timeout).map_err(|error| match error {
-            ureq::Error::Io(error) => {
-                let reason = error.to_string();
-                // what std puts before the words of getaddrinfo
-                let reason = reason.strip_prefix("failed to lookup address information: ").unwrap_or(&reason);
-                ureq::Error::Other(Unresolved::Unknown(reason.into()).into())
-            }
-            other => other,
-        })?;
-        let (Some(host), Some(first)) = (uri.host(), resolved.first()) else { return Err(ureq::Error::HostNotFound) };
-        let admitted = self.guard.admit(host, first.port(), &resolved);
-        let admitted = admitted.map_err(|refusal| ureq::Error::Other(Unresolved::Refused(refusal).into()))?;
-        let mut addresses = self.empty();
-        admitted.into_iter().for_each(|address| addresses.push(address));
-        Ok(addresses)
+impl<L> Resolve for GuardedResolver<L>
+where
+    L: Fn(&str) -> io::Result<Vec<SocketAddr>> + Clone + Send + Sync + 'static,
+{
+    /// Waits for the system in a thread of its own, which nobody has to wait for when the time for connecting is over.
+    fn resolve(&self, name: Name) -> Resolving {
+        let (answer, answered) = oneshot::channel();
+        let (guard, port, lookup) = (Arc::clone(&self.guard), self.port, self.lookup.clone());
+        let resolve = move || drop(answer.send(guard.resolve(name.as_str(), port, lookup)));
+        let started = thread::Builder::new().name("resolver".into()).spawn(resolve);
+        Box::pin(async move {
+            started.map_err(|error| Unresolved::Unknown(error.to_string()))?;
+            let addresses = answered.await.map_err(|_| Unresolved::Unknown("the resolver broke off".into()))??;
+            Ok(Box::new(addresses.into_iter()) as Addrs)
+        })
     }
 }
 
@@ -374,25 +404,9 @@ mod tests {
         sync::atomic::{AtomicUsize, Ordering},
     };
 
-    use ureq::{Agent, unversioned::transport::DefaultConnector};
+    use reqwest::blocking;
 
     use super::*;
-
-    /// Stands in for a name server that answers with another address each time, which no test can have for itself.
-    #[derive(Debug)]
-    struct Rebinding {
-        answers: [SocketAddr; 2],
-        asked: Arc<AtomicUsize>,
-    }
-
-    impl Resolver for Rebinding {
-        fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
-            let asked = self.asked.fetch_add(1, Ordering::SeqCst);
-            let mut addresses = self.empty();
-            addresses.push(self.answers[asked.min(1)]);
-            Ok(addresses)
-        }
-    }
 
     /// Says who it is, once a connection.
     fn serve(listener: TcpListener, who: &'static str, connections: Arc<AtomicUsize>) {
@@ -416,14 +430,17 @@ mod tests {
         serve(allowed, "allowed", Arc::clone(&at_allowed));
         serve(forbidden, "forbidden", Arc::clone(&at_forbidden));
 
+        // stands in for a name server that answers with another address each time, which no test can have for itself
         let asked = Arc::new(AtomicUsize::new(0));
-        let system = Rebinding { answers, asked: Arc::clone(&asked) };
-        let resolver = GuardedResolver { guard: Arc::new(guard(&["127.0.0.2"])), system };
-        let agent = Agent::with_parts(Agent::config_builder().proxy(None).build(), DefaultConnector::new(), resolver);
+        let counter = Arc::clone(&asked);
+        let lookup = move |_: &str| Ok(vec![answers[counter.fetch_add(1, Ordering::SeqCst).min(1)]]);
+        let resolver = GuardedResolver { guard: Arc::new(guard(&["127.0.0.2"])), port, lookup };
+        let client = blocking::Client::builder().no_proxy().tls_backend_preconfigured(crate::http::tls().unwrap());
+        let client = client.dns_resolver(Arc::new(resolver)).build().unwrap();
         let url = format!("http://rebinding.example:{port}/");
-        assert_eq!(agent.get(&url).call().unwrap().body_mut().read_to_string().unwrap(), "allowed");
+        assert_eq!(client.get(&url).send().unwrap().text().unwrap(), "allowed");
         assert_eq!(asked.load(Ordering::SeqCst), 1, "what was checked is what was connected to");
-        assert!(agent.get(&url).call().is_err());
+        assert!(client.get(&url).send().is_err());
         assert_eq!((at_allowed.load(Ordering::SeqCst), at_forbidden.load(Ordering::SeqCst)), (1, 0));
     }
 

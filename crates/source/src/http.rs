@@ -10,37 +10,50 @@
 //!
 //! * Redirects are followed here, hop by hop, so that each goes through the [`Guard`](crate::guard), and so that
 //!   credentials are shown only to the origin (scheme, host and port) they were made for.
-//! * Nothing waits forever: [`CONNECT`] for a connection, [`SILENCE`] for the next bytes, and a request's own `total`.
+//! * Nothing waits forever: [`CONNECT`] for a connection, [`SILENCE`] for the headers and then for the next bytes, and a
+//!   request's own `total`, which is looked at between reads: where it is longer than [`SILENCE`], a silent server may
+//!   stretch it by that.
 //! * Bodies are streams. Who reads one says how many bytes it may have, counted after decompression.
-//! * No proxy is taken from the environment. Through the one of [`Network`], everything is tunnelled (`CONNECT`).
+//! * No proxy is taken from the environment. Through the one of [`Network`], https is tunnelled (`CONNECT`), and requests
+//!   over http are handed to the proxy as they are, with their headers (`GET http://host/path`).
+//! * A resolver is asked for names without ports, but exceptions of the guard may have one. Hence one set of connections,
+//!   with a thread that drives them, for each port that an exception names, and one for all others.
 //! * Certificates are verified against the system's authorities, or Mozilla's where the system has none.
 
 use std::{
+    collections::BTreeMap,
+    error::Error,
+    fmt,
     io::{self, Read},
-    sync::Arc,
-    time::Duration,
+    iter,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use flate2::read::MultiGzDecoder;
+use hyper::Uri;
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Credentials, Network},
 };
-use ureq::{
-    Agent, Proxy, SendBody,
-    http::{self, HeaderMap, HeaderValue, Method, StatusCode, Uri, header},
-    tls::{Certificate, RootCerts, TlsConfig},
-    unversioned::transport::DefaultConnector,
+use reqwest::{
+    Method, Proxy, StatusCode, blocking,
+    header::{self, HeaderMap, HeaderValue},
+    redirect::Policy,
 };
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
 use url::{Origin, Url};
 
 use crate::guard::{Guard, GuardedResolver, Refusal, Unresolved};
 
-/// Longest wait for a connection, TLS included, and longest for a name to be resolved.
+/// Longest wait for a connection, from its name to TLS.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Longest wait for the next bytes.
+/// Longest wait for the headers of a response, the connection included, and then for the next bytes.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Longest time a connection is kept for the next request to its host. There may be many hosts, and each holds a
+/// descriptor.
+const KEPT: Duration = Duration::from_secs(10);
 /// Most redirects of a request.
 const MAX_REDIRECTS: usize = 8;
 const USER_AGENT: &str = concat!("rag/", env!("CARGO_PKG_VERSION"), " (+PostgreSQL extension rag)");
@@ -103,43 +116,73 @@ impl HttpError {
 
     /// What an error is that came while a body was read.
     fn of_io(host: &str, error: io::Error) -> Self {
-        error.downcast::<Self>().unwrap_or_else(|error| Self::of(host, error.into()))
+        error.downcast::<Self>().unwrap_or_else(|error| Self::of(host, false, "body", &error))
     }
 
-    fn of(host: &str, error: ureq::Error) -> Self {
+    /// What an error of reqwest is. Those of the layers below it, which know more, are among its causes.
+    fn of(host: &str, proxied: bool, during: &str, error: &(dyn Error + 'static)) -> Self {
         let host = host.to_owned();
-        match error {
-            ureq::Error::Other(inner) => match inner.downcast::<Unresolved>() {
-                Ok(unresolved) => match *unresolved {
-                    Unresolved::Refused(refusal) => Self::Refused(refusal),
-                    Unresolved::Unknown(reason) => Self::UnknownHost { host, reason },
-                },
-                Err(other) => Self::Protocol { host, reason: other.to_string() },
-            },
-            ureq::Error::HostNotFound => Self::UnknownHost { host, reason: "it has no address".into() },
-            ureq::Error::Timeout(during) => Self::Timeout { host, during: during.to_string() },
-            ureq::Error::ConnectionFailed => Self::Connect { host, reason: "no address of it answers".into() },
-            ureq::Error::ConnectProxyFailed(reason) => {
-                Self::Connect { host, reason: format!("rag.http_proxy: {reason}") }
-            }
-            ureq::Error::Rustls(error) => Self::Tls { host, reason: error.to_string() },
-            ureq::Error::Tls(reason) => Self::Tls { host, reason: reason.into() },
-            ureq::Error::TlsRequired => Self::Tls { host, reason: "the connection is not encrypted".into() },
-            ureq::Error::Io(error) => match error.kind() {
-                io::ErrorKind::ConnectionRefused
-                | io::ErrorKind::HostUnreachable
-                | io::ErrorKind::NetworkUnreachable
-                | io::ErrorKind::AddrNotAvailable => Self::Connect { host, reason: error.to_string() },
-                // how rustls reports what it does not accept
-                io::ErrorKind::InvalidData => Self::Tls { host, reason: error.to_string() },
-                io::ErrorKind::UnexpectedEof => {
-                    Self::Broken { host, reason: "it ended before the response was complete".into() }
+        let request = cause::<reqwest::Error>(error);
+        let connecting = request.is_some_and(reqwest::Error::is_connect);
+        let reason = innermost(error);
+        let named = |reason: String| if proxied { format!("rag.http_proxy: {reason}") } else { reason };
+        let timeout = |host| Self::Timeout { host, during: if connecting { "connect" } else { during }.into() };
+        let cut = |host| Self::Broken { host, reason: "it ended before the response was complete".into() };
+
+        if let Some(unresolved) = cause::<Unresolved>(error) {
+            return match unresolved {
+                Unresolved::Refused(refusal) => Self::Refused(refusal.clone()),
+                Unresolved::Unknown(_) if proxied => Self::Connect { host, reason: named(reason) },
+                Unresolved::Unknown(_) => Self::UnknownHost { host, reason },
+            };
+        }
+        if request.is_some_and(reqwest::Error::is_timeout) {
+            return timeout(host);
+        }
+        if let Some(error) = cause::<rustls::Error>(error) {
+            return Self::Tls { host, reason: error.to_string() };
+        }
+        // the innermost, and none that only carries an error of another kind
+        let io = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).last();
+        if let Some(error) = io.filter(|error| !error.get_ref().is_some_and(|inner| inner.is::<reqwest::Error>())) {
+            return match error.kind() {
+                io::ErrorKind::UnexpectedEof => cut(host),
+                io::ErrorKind::TimedOut => timeout(host),
+                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Self::Protocol { host, reason },
+                io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => {
+                    Self::Broken { host, reason }
                 }
-                _ => Self::Broken { host, reason: error.to_string() },
-            },
-            other => Self::Protocol { host, reason: other.to_string() },
+                _ if connecting => Self::Connect { host, reason: named(reason) },
+                _ => Self::Broken { host, reason },
+            };
+        }
+        match cause::<hyper::Error>(error) {
+            _ if connecting => Self::Connect { host, reason: named(reason) },
+            Some(error) if error.is_incomplete_message() => cut(host),
+            Some(error) if error.is_canceled() || error.is_closed() || error.is_body_write_aborted() => {
+                Self::Broken { host, reason }
+            }
+            _ => Self::Protocol { host, reason },
         }
     }
+}
+
+/// An error, what caused it, what caused that.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>() {
+        // its source is the source of what it carries
+        Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        None => error.source(),
+    })
+}
+
+fn cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    causes(error).find_map(|cause| cause.downcast_ref())
+}
+
+/// What an error comes down to. The outer ones name URLs, which may hold credentials.
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().map_or_else(String::new, ToString::to_string)
 }
 
 /// Where redirects may lead.
@@ -210,9 +253,9 @@ pub struct Body {
 }
 
 impl Body {
-    fn new(host: &str, encoding: Encoding, body: ureq::Body) -> Self {
+    fn new(host: &str, encoding: Encoding, until: Option<Instant>, reader: blocking::Response) -> Self {
         let host = host.to_owned();
-        let arriving = Arriving { host: host.clone(), reader: body.into_reader() };
+        let arriving = Arriving { host: host.clone(), until, reader };
         let reader: Box<dyn Read + Send> = match encoding {
             Encoding::Identity => Box::new(arriving),
             Encoding::Gzip => Box::new(Gunzip(MultiGzDecoder::new(arriving))),
@@ -221,8 +264,8 @@ impl Body {
     }
 }
 
-impl std::fmt::Debug for Body {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body").field("host", &self.host).finish_non_exhaustive()
     }
 }
@@ -236,11 +279,17 @@ impl Read for Body {
 /// A body as it comes from the connection.
 struct Arriving<R> {
     host: String,
+    /// When the time of the request is over.
+    until: Option<Instant>,
     reader: R,
 }
 
 impl<R: Read> Read for Arriving<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            let error = HttpError::Timeout { host: self.host.clone(), during: "body".into() };
+            return Err(io::Error::new(io::ErrorKind::TimedOut, error));
+        }
         self.reader.read(buffer).map_err(|error| io::Error::new(error.kind(), HttpError::of_io(&self.host, error)))
     }
 }
@@ -262,11 +311,20 @@ impl<R: Read> Read for Gunzip<R> {
 }
 
 /// Keeps connections open between requests; may be used by several threads at once.
-#[derive(Debug)]
 pub struct Client {
-    agent: Agent,
     guard: Arc<Guard>,
+    proxy: Option<Proxy>,
+    tls: ClientConfig,
+    /// By the [scope](Guard::scope) of their ports.
+    connections: Mutex<BTreeMap<u16, blocking::Client>>,
     credentials: Option<(Origin, HeaderValue)>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // the proxy may have a password, and the authorities fill pages
+        f.debug_struct("Client").field("guard", &self.guard).finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -286,25 +344,38 @@ impl Client {
                 }
             })
             .transpose()?;
-        let proxy = network.proxy.as_deref().map(Proxy::new).transpose().map_err(|_| {
+        let proxy = network.proxy.as_deref().map(Proxy::all).transpose().map_err(|_| {
             EngineError::new(ErrorKind::InvalidRequest, "rag.http_proxy is not the URL of a proxy")
                 .hint("Write http://host:port.")
         })?;
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(proxy)
+        let tls =
+            tls().map_err(|error| EngineError::new(ErrorKind::Internal, format!("TLS cannot be set up: {error}")))?;
+        Ok(Self { guard, proxy, tls, connections: Mutex::default(), credentials })
+    }
+
+    /// The connections to a port.
+    fn connections(&self, port: u16) -> reqwest::Result<blocking::Client> {
+        let scope = self.guard.scope(port);
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = connections.get(&scope) {
+            return Ok(client.clone());
+        }
+        let mut builder = blocking::Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .referer(false)
             .user_agent(USER_AGENT)
-            .accept_encoding("gzip")
-            .timeout_resolve(Some(CONNECT))
-            .timeout_connect(Some(CONNECT))
-            .timeout_per_read(Some(SILENCE))
-            .timeout_per_write(Some(SILENCE))
-            .tls_config(TlsConfig::builder().root_certs(authorities()).build())
-            .build();
-        let resolver = GuardedResolver::new(Arc::clone(&guard));
-        Ok(Self { agent: Agent::with_parts(config, DefaultConnector::new(), resolver), guard, credentials })
+            .connect_timeout(CONNECT)
+            .timeout(SILENCE)
+            .pool_idle_timeout(KEPT)
+            .tls_backend_preconfigured(self.tls.clone())
+            .dns_resolver(Arc::new(GuardedResolver::new(Arc::clone(&self.guard), scope)));
+        if let Some(proxy) = &self.proxy {
+            builder = builder.proxy(proxy.clone());
+        }
+        let client = builder.build()?;
+        connections.insert(scope, client.clone());
+        Ok(client)
     }
 
     /// Sends a request and follows its redirects. Statuses are not errors.
@@ -312,13 +383,12 @@ impl Client {
     /// # Errors
     /// The guard refuses a hop, or there is no answer.
     pub fn send(&self, request: &Request<'_>) -> Result<Response, HttpError> {
-        let started = std::time::Instant::now();
+        let until = request.total.and_then(|total| Instant::now().checked_add(total));
         let mut url = request.url.clone();
         url.set_fragment(None);
         let mut body = request.body;
         for _ in 0..=MAX_REDIRECTS {
-            let total = request.total.map(|total| total.saturating_sub(started.elapsed()));
-            let response = self.send_once(&url, request, body, total)?;
+            let response = self.send_once(&url, request, body, until)?;
             let Some(location) = redirect(&response) else { return Ok(response) };
             let next = location.and_then(|location| url.join(&location).ok()).ok_or(HttpError::BadRedirect)?;
             self.guard.check(&next)?;
@@ -339,17 +409,24 @@ impl Client {
         url: &Url,
         request: &Request<'_>,
         body: Option<&[u8]>,
-        total: Option<Duration>,
+        until: Option<Instant>,
     ) -> Result<Response, HttpError> {
         self.guard.check(url)?;
         let host = url.host_str().unwrap_or_default();
         let bad = || HttpError::Url(host.into());
+        // what connects must understand the same as the guard did
         let uri: Uri = url.as_str().parse().map_err(|_| bad())?;
         if uri.host() != Some(host) {
             return Err(bad());
         }
-        let mut built =
-            http::Request::builder().uri(uri).method(if body.is_some() { Method::POST } else { Method::GET });
+        let failed = |error: reqwest::Error| {
+            if error.is_builder() { bad() } else { HttpError::of(host, self.proxy.is_some(), "response", &error) }
+        };
+        let connections = self.connections(url.port_or_known_default().unwrap_or_default());
+        let connections =
+            connections.map_err(|error| HttpError::Connect { host: host.into(), reason: innermost(&error) })?;
+        let method = if body.is_some() { Method::POST } else { Method::GET };
+        let mut built = connections.request(method, url.clone()).header(header::ACCEPT_ENCODING, "gzip");
         for (name, value) in &request.headers {
             built = built.header(*name, value);
         }
@@ -358,21 +435,19 @@ impl Client {
         {
             built = built.header(header::AUTHORIZATION, authorization);
         }
-        let sent = match body {
-            Some(mut bytes) => {
-                built = built.header(header::CONTENT_LENGTH, bytes.len());
-                let body = SendBody::from_reader(&mut bytes);
-                let built = built.body(body).map_err(|_| bad())?;
-                self.agent.run(self.agent.configure_request(built).timeout_global(total).build())
-            }
-            None => {
-                let built = built.body(()).map_err(|_| bad())?;
-                self.agent.run(self.agent.configure_request(built).timeout_global(total).build())
-            }
-        };
-        let (parts, body) = sent.map_err(|error| HttpError::of(host, error))?.into_parts();
-        let body = Body::new(host, encoding(&parts.headers)?, body);
-        Ok(Response { status: parts.status, headers: parts.headers, url: url.clone(), body })
+        if let Some(body) = body {
+            built = built.body(body.to_vec());
+        }
+        // reqwest waits either for the whole or for the next bytes
+        if let Some(left) = until.map(|until| until.saturating_duration_since(Instant::now()))
+            && left < SILENCE
+        {
+            built = built.timeout(left);
+        }
+        let mut response = built.send().map_err(failed)?;
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let body = Body::new(host, encoding(&headers)?, until, response);
+        Ok(Response { status, headers, url: url.clone(), body })
     }
 }
 
@@ -416,10 +491,17 @@ fn authorization(credentials: &Credentials) -> Result<HeaderValue, EngineError> 
     Ok(value)
 }
 
-fn authorities() -> RootCerts {
-    let system = rustls_native_certs::load_native_certs();
-    if system.certs.is_empty() {
-        return RootCerts::WebPki;
+pub(crate) fn tls() -> Result<ClientConfig, rustls::Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?;
+    Ok(builder.with_root_certificates(authorities()).with_no_client_auth())
+}
+
+fn authorities() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }
-    RootCerts::Specific(Arc::new(system.certs.iter().map(|c| Certificate::from_der(c).to_owned()).collect()))
+    roots
 }

@@ -15,8 +15,8 @@ use rag_protocol::{
     ingest::{Failure, Job, Known},
     spec::Endpoint,
 };
+use reqwest::StatusCode;
 use serde_json::{Map, Value};
-use ureq::http::StatusCode;
 use url::Url;
 
 use crate::{

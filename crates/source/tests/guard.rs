@@ -172,6 +172,17 @@ fn exceptions_let_names_addresses_and_ports_through() {
 }
 
 #[test]
+fn an_exception_with_a_port_lets_one_client_through_to_that_port_only() {
+    let (server, other) = (hello(), hello());
+    let client = client(&[&format!("localhost:{}", server.port)]);
+    for _ in 0..2 {
+        assert_eq!(get(&client, &format!("http://localhost:{}/", server.port)).unwrap().status, 200);
+        refusal(&client, &format!("http://localhost:{}/", other.port));
+    }
+    assert!(other.targets().is_empty());
+}
+
+#[test]
 fn redirects_are_guarded_hop_by_hop() {
     let secret = hello();
     let to = secret.port;
@@ -317,7 +328,7 @@ fn a_plain_server_is_no_secure_one() {
     assert!(matches!(error, HttpError::Tls { .. }), "{error:?}");
 }
 
-/// Tunnels what it is asked for to `target`; what was asked for comes back.
+/// Tunnels or sends what it is asked for to `target`; what was asked for comes back.
 fn proxy(target: u16) -> (String, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -330,9 +341,13 @@ fn proxy(target: u16) -> (String, std::sync::mpsc::Receiver<String>) {
                 inward.read_exact(&mut byte).unwrap();
                 head.push(byte[0]);
             }
-            tell.send(String::from_utf8(head).unwrap().lines().next().unwrap().to_owned()).unwrap();
+            tell.send(String::from_utf8_lossy(&head).lines().next().unwrap().to_owned()).unwrap();
             let mut outward = TcpStream::connect(("127.0.0.1", target)).unwrap();
-            inward.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
+            if head.starts_with(b"CONNECT ") {
+                inward.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
+            } else {
+                outward.write_all(&head).unwrap();
+            }
             let (mut a, mut b) = (inward.try_clone().unwrap(), outward.try_clone().unwrap());
             std::thread::spawn(move || std::io::copy(&mut a, &mut b));
             std::thread::spawn(move || std::io::copy(&mut outward, &mut inward));
@@ -347,7 +362,7 @@ fn behind_a_proxy_names_are_the_proxys_and_addresses_are_judged() {
     let (proxy, told) = proxy(server.port);
     let client = Client::new(&Network { allowed_private_hosts: vec![], proxy: Some(proxy) }, None).unwrap();
     assert_eq!(get(&client, "http://public.example/").unwrap().bytes(10).unwrap(), b"hello");
-    assert_eq!(told.try_recv().unwrap(), "CONNECT public.example:80 HTTP/1.1");
+    assert_eq!(told.try_recv().unwrap(), "GET http://public.example/ HTTP/1.1");
     for url in ["http://127.0.0.1/", "http://10.0.0.1/", "http://localhost/", "http://a.localhost./"] {
         refusal(&client, url);
     }

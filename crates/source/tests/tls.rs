@@ -5,7 +5,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     process::Command,
     sync::Arc,
 };
@@ -118,4 +118,32 @@ fn nor_is_one_with_the_certificate_of_another_name() {
 #[test]
 fn nor_one_whose_certificate_has_expired() {
     check("nor_one_whose_certificate_has_expired", "localhost", 2020, true, |outcome| is_refused(outcome, "expired"));
+}
+
+#[test]
+fn through_a_proxy_it_is_the_servers_certificate_that_counts() {
+    let (params, key) = authority();
+    let port = serve(params.self_signed(&key).unwrap().der().clone(), &key);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let (mut inward, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(inward.try_clone().unwrap());
+        let (mut first, mut line) = (String::new(), String::new());
+        reader.read_line(&mut first).unwrap();
+        while reader.read_line(&mut line).unwrap() > 2 {
+            line.clear();
+        }
+        let mut outward = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        inward.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
+        let mut back = (outward.try_clone().unwrap(), inward.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut back.0, &mut back.1));
+        let _ = std::io::copy(&mut reader, &mut outward);
+        first
+    });
+    let client = Client::new(&Network { allowed_private_hosts: vec![], proxy: Some(proxy) }, None).unwrap();
+    let sent = client.send(&Request::get(Url::parse("https://public.example/").unwrap()));
+    is_refused(sent.and_then(|response| response.bytes(10)), "invalid peer certificate");
+    drop(client);
+    assert_eq!(asked.join().unwrap(), "CONNECT public.example:443 HTTP/1.1\r\n");
 }

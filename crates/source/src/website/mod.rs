@@ -39,9 +39,9 @@ use rag_protocol::{
     ingest::{Failure, Job, Known},
     spec::{PathFilter, SameSite, WebsiteSpec},
 };
+use reqwest::StatusCode;
 use serde_json::Map;
 use texting_robots::Robot;
-use ureq::http::StatusCode;
 use url::{Origin, Url};
 
 use self::page::Page;
