@@ -114,6 +114,8 @@ impl Git {
     fn renew(&mut self) -> Result<bool, EngineError> {
         let Some(clone) = self.clone.as_ref().filter(|_| !self.is_renewed) else { return Ok(false) };
         self.is_renewed = true;
+        // packs of the same name are shared as long as one is open: the damaged ones must be closed
+        self.repository = nothing().map_err(|e| self.broken(&e))?;
         (self.repository, self.commit) = clone.anew()?;
         Ok(true)
     }
@@ -257,6 +259,11 @@ impl Source for Git {
             },
         }
     }
+}
+
+/// A repository without any object.
+fn nothing() -> Result<git2::Repository, git2::Error> {
+    git2::Repository::from_odb(git2::Odb::new()?)
 }
 
 /// The stored versions, as hashes of uri and validator.

@@ -141,9 +141,10 @@ impl Clone {
     /// The last commit of the branch, as the server says.
     fn tip(&self, heads: &[RemoteHead<'_>]) -> Result<Oid, EngineError> {
         let branches = || heads.iter().filter_map(|h| Some((name(h)?.strip_prefix("refs/heads/")?, h.oid())));
-        branches().find(|(branch, _)| *branch == self.spec.branch).map(|(_, tip)| tip).ok_or_else(|| {
-            no_branch(&self.url, &self.spec.branch, branches().map(|(branch, _)| branch.into()))
-        })
+        branches()
+            .find(|(branch, _)| *branch == self.spec.branch)
+            .map(|(_, tip)| tip)
+            .ok_or_else(|| no_branch(&self.url, &self.spec.branch, branches().map(|(branch, _)| branch.into())))
     }
 
     fn connect<'r>(&self, repository: &'r Repository) -> Result<Remote<'r>, Trouble> {

@@ -68,10 +68,10 @@ impl Session {
             return Err(invalid("spec.repositoryURL: must start with https://".into())
                 .hint("Only hosts that rag.allowed_private_hosts names may be asked over http."));
         }
-        let credentials = job.credentials.clone().map(|given| Credentials {
-            username: given.username.or_else(|| Some(TOKEN_USER.into())),
-            ..given
-        });
+        let credentials = job
+            .credentials
+            .clone()
+            .map(|given| Credentials { username: given.username.or_else(|| Some(TOKEN_USER.into())), ..given });
         let client = Client::new(&job.network, credentials.as_ref().map(|credentials| (credentials, &url)))?;
         Ok(Self {
             client,
