@@ -306,10 +306,17 @@ fn open_local(path: &Path) -> Result<git2::Repository, EngineError> {
             EngineError::new(ErrorKind::SourceUnavailable, format!("\"{path}\" is not a git repository"))
                 .hint("Give the folder that contains \".git\", or that is a bare repository.")
         } else {
-            EngineError::new(ErrorKind::SourceUnavailable, format!("cannot open the git repository \"{path}\""))
-                .detail(error.message())
+            unreadable(&error, format!("cannot open the git repository \"{path}\""))
         }
     })
+}
+
+fn unreadable(error: &git2::Error, message: String) -> EngineError {
+    let unreadable = EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message());
+    if error.message().contains("object format 'sha256'") {
+        return unreadable.hint("Repositories with SHA-256 object ids are not supported, only those with SHA-1.");
+    }
+    unreadable
 }
 
 /// The commit that is pinned, else the branch's last.

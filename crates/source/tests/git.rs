@@ -718,6 +718,9 @@ fn what_the_server_does_not_have_is_named_with_what_it_has() {
     let error = served.failed(served.spec());
     assert_eq!(error.hint.as_deref(), Some("The repository has no branches: it is empty."));
     served.made.write("a.md", b"x").commit();
+    let tip = served.made.repository.head().unwrap().peel_to_commit().unwrap().id().to_string();
+    let name = std::ffi::OsStr::from_bytes(b".git/refs/heads/caf\xe9");
+    fs::write(served.made.path().join(name), tip).unwrap();
     let error = served.failed(GitSpec { branch: "trunk".into(), ..served.spec() });
     assert_eq!(error.kind, ErrorKind::SourceUnavailable);
     assert_eq!(error.hint.as_deref(), Some("Branches: main."));
@@ -833,5 +836,23 @@ fn a_host_that_cannot_be_reached_is_a_clear_error() {
         let error = served.failed(GitSpec { repository: Named::Https(url.into()), ..served.spec() });
         assert_eq!((error.kind, error.message), (ErrorKind::SourceUnavailable, format!("cannot fetch from {url}")));
         assert!(error.hint.is_some() && error.detail.is_some());
+    }
+}
+
+#[test]
+fn repositories_with_longer_ids_are_refused_by_name() {
+    let made = Made::new();
+    let served = Served::new();
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        assert!(Command::new("git").current_dir(folder.path()).args(arguments).status().unwrap().success());
+    };
+    run(&["init", "--quiet", "--object-format=sha256", "--initial-branch=main"]);
+    let identity = ["-c", "user.name=Tester", "-c", "user.email=tester@example.org"];
+    run(&[&identity[..], &["commit", "--quiet", "--allow-empty", "--message=first"]].concat());
+    let server = Server::start(folder.path());
+    for repository in [Named::Local(folder.path().into()), Named::Https(format!("{}/.git", server.url))] {
+        let error = served.failed(GitSpec { repository, ..made.spec() });
+        assert!(error.hint.unwrap().contains("SHA-256"));
     }
 }

@@ -61,6 +61,8 @@ impl Place {
         }
         shrink(clones, None);
         let folder = work_dir.join("clone");
+        // of a job that was killed
+        remove(&folder);
         make(&folder).map_err(|e| unusable(&folder, &e))?;
         Ok(Self { folder, kept: None })
     }
@@ -73,6 +75,9 @@ impl Place {
             make(&clones.dir)?;
             make(&folder)?;
             if let Some(lock) = lock(&folder)? {
+                if let Ok(state) = File::options().write(true).open(state(&folder)) {
+                    state.set_modified(SystemTime::now())?;
+                }
                 let kept = Kept { _lock: lock, clones: clones.clone() };
                 return Ok(Some(Self { folder, kept: Some(kept) }));
             }
@@ -134,7 +139,6 @@ impl Drop for Place {
             return;
         };
         // what cannot be done here is done by the next job that ends
-        let _ = File::options().write(true).open(state(&self.folder)).and_then(|f| f.set_modified(SystemTime::now()));
         if bytes_below(&self.folder) > kept.clones.max_bytes {
             remove(&self.folder);
         }

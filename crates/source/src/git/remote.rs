@@ -23,7 +23,7 @@ use git2::{
 };
 use rag_protocol::{EngineError, ErrorKind, ingest::Job, spec::GitSpec};
 
-use super::{find_commit, kept::Place, no_branch, transport, transport::Session};
+use super::{find_commit, kept::Place, no_branch, transport, transport::Session, unreadable};
 
 /// Digits of a whole commit id (SHA-1).
 const WHOLE_ID: usize = 40;
@@ -92,10 +92,7 @@ impl Clone {
         let fetched = fetched.and_then(|()| self.find(&repository));
         let commit = fetched.map_err(|trouble| match trouble {
             Trouble::Failed(error) => error,
-            Trouble::Damaged(error) => {
-                EngineError::new(ErrorKind::SourceUnavailable, format!("what {} has sent cannot be read", self.url))
-                    .detail(error.message())
-            }
+            Trouble::Damaged(error) => unreadable(&error, format!("what {} has sent cannot be read", self.url)),
         })?;
         self.place.finish(None)?;
         Ok((repository, commit))

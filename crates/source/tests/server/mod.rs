@@ -4,7 +4,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -40,7 +40,7 @@ pub struct Seen {
 impl Server {
     /// Serves the repositories in `folder` until the test process ends.
     pub fn start(folder: &Path) -> Self {
-        let path = Command::new("git").arg("--exec-path").output().expect("git is installed").stdout;
+        let path = Command::new("git").arg("--exec-path").output().unwrap().stdout;
         let backend = Path::new(String::from_utf8(path).unwrap().trim()).join("git-http-backend");
         assert!(backend.exists(), "git http-backend comes with git: {}", backend.display());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -70,7 +70,7 @@ impl Server {
 
 /// Answers one request and closes the connection. `/away/...` redirects to another host, `/moved/...` within this one, and
 /// `/page/...` is a web page.
-fn answer(mut connection: TcpStream, backend: &PathBuf, folder: &Path, state: &Mutex<State>) {
+fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mutex<State>) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let line = |reader: &mut BufReader<TcpStream>| {
         let mut line = String::new();
