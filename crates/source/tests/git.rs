@@ -463,6 +463,8 @@ fn noise(length: usize) -> Vec<u8> {
 fn a_clone_is_kept_and_only_changes_are_fetched() {
     let served = Served::with_files();
     assert_eq!(served.synced(), served.committed());
+    let log = served.server.state().log.clone();
+    assert!(log.iter().all(|seen| seen.agents.len() == 1 && seen.agents[0].starts_with("git/2")), "{log:?}");
     let (methods, first) = served.server.take_log();
     assert_eq!(methods[0], "GET");
     assert!(first > 100_000);

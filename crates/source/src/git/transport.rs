@@ -38,6 +38,8 @@ use crate::{
 
 /// The user of a token: what GitHub asks for, and as good as any for GitLab, Gitea, Forgejo and Azure DevOps.
 const TOKEN_USER: &str = "x-access-token";
+/// Some servers speak git only to whom they take for git, and send others the page about the repository.
+const USER_AGENT: &str = concat!("git/2.0 (rag ", env!("CARGO_PKG_VERSION"), ")");
 /// What the first answer's address ends with, after redirects.
 const LIST_PATH: &str = "/info/refs";
 const LIST_TYPE: &str = "application/x-git-upload-pack-advertisement";
@@ -108,7 +110,8 @@ impl Session {
         let mut url = locked(&self.base).clone();
         url.set_path(&format!("{}{LIST_PATH}", url.path().trim_end_matches('/')));
         url.set_query(Some("service=git-upload-pack"));
-        let response = self.send(&Request { redirects: Redirects::SameOrigin, ..Request::get(url) })?;
+        let request = Request { redirects: Redirects::SameOrigin, ..Request::get(url) };
+        let response = self.send(&request.header("user-agent", USER_AGENT))?;
         self.check_type(&response, LIST_TYPE)?;
         let mut base = response.url.clone();
         if let Some(path) = response.url.path().strip_suffix(LIST_PATH) {
@@ -123,6 +126,7 @@ impl Session {
         let mut url = locked(&self.base).clone();
         url.set_path(&format!("{}/git-upload-pack", url.path().trim_end_matches('/')));
         let request = Request { body: Some(wants), redirects: Redirects::SameOrigin, ..Request::get(url) }
+            .header("user-agent", USER_AGENT)
             .header("content-type", "application/x-git-upload-pack-request")
             .header("accept", RESULT_TYPE);
         let response = self.send(&request)?;

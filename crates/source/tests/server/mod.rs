@@ -33,6 +33,7 @@ pub struct Seen {
     pub method: String,
     pub target: String,
     pub authorization: Option<String>,
+    pub agents: Vec<String>,
     /// Bytes of the answer's body.
     pub sent: usize,
 }
@@ -81,13 +82,14 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
     let mut words = request.split(' ');
     let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let (mut length, mut content_type, mut authorization) = (0, String::new(), None);
+    let (mut length, mut content_type, mut authorization, mut agents) = (0, String::new(), None, vec![]);
     loop {
         let header = line(&mut reader);
         match header.split_once(": ") {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().unwrap(),
             Some((name, value)) if name.eq_ignore_ascii_case("content-type") => content_type = value.into(),
             Some((name, value)) if name.eq_ignore_ascii_case("authorization") => authorization = Some(value.to_owned()),
+            Some((name, value)) if name.eq_ignore_ascii_case("user-agent") => agents.push(value.to_owned()),
             None => break,
             _ => {}
         }
@@ -130,7 +132,7 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
         }
     };
     let at = reply.windows(4).position(|w| w == b"\r\n\r\n").map_or(reply.len(), |at| at + 4);
-    let seen = Seen { method: method.into(), target: target.into(), authorization, sent: reply.len() - at };
+    let seen = Seen { method: method.into(), target: target.into(), authorization, agents, sent: reply.len() - at };
     state.lock().unwrap().log.push(seen);
     let end = cut.map_or(reply.len(), |cut| reply.len().min(at + cut));
     // whoever asked may have left
