@@ -761,6 +761,27 @@ fn passing_faults_are_passed_over_and_lasting_ones_reported() {
     assert_eq!(served.failed(served.spec()).message, format!("cannot fetch from {}/.git", served.server.url));
 }
 
+#[test]
+fn a_fetch_does_not_fill_the_file_system() {
+    let served = Served::new();
+    served.made.write("large.md", &noise(6 << 20)).commit();
+    let small = tempfile::tempdir().unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "none"]).arg(small.path()).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: only the superuser can mount a small file system");
+        return;
+    }
+    let mut job = served.job(served.spec());
+    job.clones.dir = small.path().join("clones");
+    let error = rag_source::open(&job).err();
+    let left = fs::read_dir(small.path().join("clones")).unwrap().count();
+    assert!(Command::new("umount").arg(small.path()).status().unwrap().success());
+    let error = error.unwrap();
+    assert_eq!(error.kind, ErrorKind::LimitExceeded);
+    assert_eq!(error.message, format!("there is no room for a clone of {}/.git", served.server.url));
+    assert_eq!(left, 0, "nothing is left of it");
+}
+
 // -- who may ask whom -------------------------------------------------------------------------------------------------
 
 const SECRET: &str = "s3cr3t-t0ken";

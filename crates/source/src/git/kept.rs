@@ -139,7 +139,7 @@ impl Drop for Place {
             return;
         };
         // what cannot be done here is done by the next job that ends
-        if bytes_below(&self.folder) > kept.clones.max_bytes {
+        if self.state().is_none() || bytes_below(&self.folder) > kept.clones.max_bytes {
             remove(&self.folder);
         }
         shrink(&kept.clones, Some(&self.folder));

@@ -30,8 +30,9 @@ const WHOLE_ID: usize = 40;
 /// Where a pinned commit is kept in the clone.
 const PINNED: &str = "refs/heads/pinned";
 /// Bytes between two looks at the room that is left.
-const STEP: usize = 8 << 20;
-/// A fetch leaves a tenth of the file system free, or this where a tenth is more: the database writes to it, too.
+const STEP: usize = 128 << 10;
+/// A fetch leaves a tenth of the file system free, or this where a tenth is more: the database writes to it, too. Besides,
+/// libgit2 writes packs through mapped memory, and a full file system would end the process with SIGBUS.
 const RESERVE: u64 = 1 << 30;
 
 /// What is wanted of a repository on the web, and the clone to get it from.
@@ -92,6 +93,10 @@ impl Clone {
         let fetched = fetched.and_then(|()| self.find(&repository));
         let commit = fetched.map_err(|trouble| match trouble {
             Trouble::Failed(error) => error,
+            Trouble::Damaged(error) if matches!(error.class(), ErrorClass::Os | ErrorClass::Filesystem) => {
+                EngineError::new(ErrorKind::Io, format!("the clone of {} cannot be written", self.url))
+                    .detail(error.message())
+            }
             Trouble::Damaged(error) => unreadable(&error, format!("what {} has sent cannot be read", self.url)),
         })?;
         self.place.finish(None)?;
