@@ -186,9 +186,10 @@ is(scalar(() = glob "$clones/*/repository.git/objects/pack/*.pack"), 1, 'is made
 srand 31;
 my $witness = witness($node);
 my $killed = 0;
-for my $round (1 .. 10)
+for my $round (1 .. 20)
 {
-	$repository->write("docs/round-$_.md", join "\n\n", page("Round $round of $_"), map { paragraph("$round $_") } 1 .. 3) for 1 .. 6;
+	$repository->write("docs/round-$_.md", page("Round $round of $_") . "\n" . paragraph("$round $_") . "\n") for 1 .. 3;
+	$repository->write('docs/picture.png', pack 'N*', map { int rand 2**32 } 1 .. 200_000);
 	$repository->write("guide/round-$round.md", page("Round $round"));
 	$repository->commit;
 	my $sync = start_sql($node, "SELECT rag_sync('web')");
@@ -198,7 +199,7 @@ for my $round (1 .. 10)
 	$killed++ if $engine > 0 && kill 'KILL', $engine;
 	$sync->finish;
 }
-cmp_ok($killed, '>', 0, "the engine was killed in $killed of 10 runs");
+cmp_ok($killed, '>', 0, "the engine was killed in $killed of 20 runs");
 sync_ok($node, 'local');
 sync_ok($node, 'web', 'the run after them succeeds');
 equals_clean('after the engine was killed');
