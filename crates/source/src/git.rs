@@ -6,15 +6,16 @@
 //!                                                commit ──▶ tree ──▶ items, their blob ids as validators ──▶ blobs
 //! ```
 //!
-//! A run lists the whole tree of the new head, and the id of a file's blob is its validator. What is stored with the same
-//! blob id is skipped unread, what is not listed any more is removed. That gives what a diff from the last commit to the
-//! new head would give, reads as little, and is right as well after a force-push, when the last commit is gone, and when
-//! the filters have changed: there is one way for all. A renamed file is a new uri and a uri that is not listed any more,
-//! whatever the filters say of either; it keeps its embeddings since equal texts have equal ones.
+//! A run lists the whole tree of the new head, and the id of a file's blob is its validator. What is stored with the
+//! same blob id is skipped unread, what is not listed any more is removed. That gives what a diff from the last
+//! commit to the new head would give, reads as little, and is right as well after a force-push, when the last commit
+//! is gone, and when the filters have changed: there is one way for all. A renamed file is a new uri and a uri that
+//! is not listed any more, whatever the filters say of either; it keeps its embeddings since equal texts have equal
+//! ones.
 //!
 //! Files are read from the object store: nothing is checked out, so no hook, filter or attribute of the repository
-//! ever runs, and no path of it is ever created. Submodules and symbolic links are skipped, and so are the pointers that
-//! Git LFS leaves in place of large files.
+//! ever runs, and no path of it is ever created. Submodules and symbolic links are skipped, and so are the pointers
+//! that Git LFS leaves in place of large files.
 //!
 //! A repository on the server is opened where it is and only read; whose it is does not matter, since only superusers
 //! may name one and nothing in it is executed. The user's and the machine's git configuration are ignored.

@@ -7,14 +7,14 @@
 //!     state                   the clone is whole: bytes it had when it was fetched anew; its mtime is the last use
 //! ```
 //!
-//! `state` goes before anything is fetched and comes back when all of it is there, so that a job that is killed in the
-//! middle leaves a folder without it, and the next job begins anew. The kernel gives up the lock of a process that ends,
-//! however it ends.
+//! `state` goes before anything is fetched and comes back when all of it is there, so that a job that is killed in
+//! the middle leaves a folder without it, and the next job begins anew. The kernel gives up the lock of a process
+//! that ends, however it ends.
 //!
-//! What is kept is bounded by `max_bytes` in sum: whenever a job has fetched and when it ends, folders are removed in the
-//! order of their last use, never one that is locked. That does not forbid a repository that is larger alone: its folder
-//! goes with its job. Where another job holds the folder for longer than [`PATIENCE`], or nothing is to be kept at all,
-//! the clone is made in the job's own folder.
+//! What is kept is bounded by `max_bytes` in sum: whenever a job has fetched and when it ends, folders are removed in
+//! the order of their last use, never one that is locked. That does not forbid a repository that is larger alone: its
+//! folder goes with its job. Where another job holds the folder for longer than [`PATIENCE`], or nothing is to be
+//! kept at all, the clone is made in the job's own folder.
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},

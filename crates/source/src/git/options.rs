@@ -15,9 +15,9 @@ use super::transport;
 const WINDOW: usize = 32 << 20;
 const MAPPED: usize = 512 << 20;
 
-/// Bounds memory, ignores the configuration of the user and the machine, opens repositories whoever owns their files (an
-/// ordinary one on a database server does not belong to `postgres`, and nothing in it is executed), and makes our HTTP
-/// client the only one.
+/// Bounds memory, ignores the configuration of the user and the machine, opens repositories whoever owns their files
+/// (an ordinary one on a database server does not belong to `postgres`, and nothing in it is executed), and makes our
+/// HTTP client the only one.
 pub fn set_once() -> Result<(), EngineError> {
     static ONCE: OnceLock<Result<(), EngineError>> = OnceLock::new();
     ONCE.get_or_init(|| {

@@ -31,8 +31,8 @@ const WHOLE_ID: usize = 40;
 const PINNED: &str = "refs/heads/pinned";
 /// Bytes between two looks at the room that is left.
 const STEP: usize = 128 << 10;
-/// A fetch leaves a tenth of the file system free, or this where a tenth is more: the database writes to it, too. Besides,
-/// libgit2 writes packs through mapped memory, and a full file system would end the process with SIGBUS.
+/// A fetch leaves a tenth of the file system free, or this where a tenth is more: the database writes to it, too.
+/// Besides, libgit2 writes packs through mapped memory, and a full file system would end the process with SIGBUS.
 const RESERVE: u64 = 1 << 30;
 
 /// What is wanted of a repository on the web, and the clone to get it from.

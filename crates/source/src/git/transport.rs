@@ -6,9 +6,9 @@
 //!          ── UploadPack ────▶ POST <url>/git-upload-pack                       wants and haves; shallow list, pack
 //! ```
 //!
-//! Each action is one request and one answer ("stateless RPC", gitprotocol-http(5)). The request is sent when the answer
-//! is first read. The first one may be redirected within its origin (`/group/repo` to `/group/repo.git/`), and what it is
-//! redirected to is what the others ask; leads it elsewhere, the user must say so by writing the other URL.
+//! Each action is one request and one answer ("stateless RPC", gitprotocol-http(5)). The request is sent when the
+//! answer is first read. The first one may be redirected within its origin (`/group/repo` to `/group/repo.git/`), and
+//! what it is redirected to is what the others ask. One that leads elsewhere is refused: the user has to write that URL.
 //!
 //! libgit2 keeps the factories of transports for the whole process and gives errors as text. Hence the session of the
 //! thread's own fetch is found in a thread-local variable, and an error's real self waits in the session.

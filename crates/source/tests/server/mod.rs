@@ -69,8 +69,8 @@ impl Server {
     }
 }
 
-/// Answers one request and closes the connection. `/away/...` redirects to another host, `/moved/...` within this one, and
-/// `/page/...` is a web page.
+/// Answers one request and closes the connection. `/away/...` redirects to another host, `/moved/...` within this
+/// one, and `/page/...` is a web page.
 fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mutex<State>) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let line = |reader: &mut BufReader<TcpStream>| {
