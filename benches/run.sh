@@ -10,7 +10,7 @@ set -eu
 . "$(dirname "$0")/../scripts/common.sh"
 . scripts/server.sh
 
-usual_steps="embedding query memory unchanged exact scifact"
+usual_steps="embedding query memory unchanged git exact scifact"
 all_steps="$usual_steps hnsw hnsw-growth"
 steps=${*:-$usual_steps}
 for step in $steps; do

@@ -17,7 +17,7 @@ have clang || want clang "reads PostgreSQL's headers"
 [ -n "${LIBCLANG_PATH:-}$(find /usr/lib/llvm-*/lib /usr/lib /usr/lib64 /usr/lib/*-linux-gnu -maxdepth 1 -name 'libclang*.so*' 2>/dev/null | head -n 1)" ] ||
     want libclang-dev "reads PostgreSQL's headers"
 have pkg-config || want pkg-config "finds OpenSSL"
-pkg-config --exists openssl 2>/dev/null || want libssl-dev "OpenSSL, for git over https"
+pkg-config --exists openssl 2>/dev/null || want libssl-dev "OpenSSL, for cargo-pgrx"
 have git || want git "version control"
 have python3 || want python3 "fetches the model"
 { have python3 && python3 -m pip --version >/dev/null 2>&1; } || want python3-pip "fetches the model"

@@ -24,18 +24,27 @@ def fresh_database(name):
 
 
 def set_precision(precision):
+    configure("rag.model_precision", precision)
+
+
+def set_allowed_hosts(hosts):
+    """Hosts that sources may connect to although they are not public."""
+    configure("rag.allowed_private_hosts", hosts)
+
+
+def configure(name, value):
     """For every process of the cluster: that which runs a sync does not see a session's SET."""
     with connect() as admin:
         admin.execute("LOAD 'rag'")
-        admin.execute(f"ALTER SYSTEM SET rag.model_precision = {precision}")
+        admin.execute(f"ALTER SYSTEM SET {name} = '{value}'")
         admin.execute("SELECT pg_reload_conf()")
     for _ in range(100):
         with connect() as probe:
             probe.execute("LOAD 'rag'")
-            if probe.execute("SHOW rag.model_precision").fetchone()[0] == precision:
+            if probe.execute(f"SHOW {name}").fetchone()[0] == value:
                 return
         time.sleep(0.05)
-    raise RuntimeError("rag.model_precision did not change")
+    raise RuntimeError(f"{name} did not change")
 
 
 def add_folder(connection, name, path, chunk_size=None, chunk_overlap=None):

@@ -51,7 +51,7 @@ pub struct Clones {
 /// What is shown to the server that a source names, and to no other.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// With it `secret` is a password (Basic); without, a token (Bearer; git: the password of the user `git`).
+    /// With it `secret` is a password (Basic); without, a token (Bearer; git: password of the user `x-access-token`).
     pub username: Option<String>,
     pub secret: String,
 }

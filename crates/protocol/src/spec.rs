@@ -41,7 +41,7 @@ pub struct GitSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repository {
-    /// An `https://` URL without credentials in it.
+    /// An `https://` URL without credentials in it; `http://` for hosts that may be asked although they are not public.
     Https(String),
     /// A path on the server; superusers only.
     Local(PathBuf),
@@ -479,15 +479,22 @@ impl Fields<'_> {
         if local.starts_with('/') {
             return Some(Repository::Local(local.into()));
         }
-        let Some(rest) = text.strip_prefix("https://") else {
-            self.problem(KEY, "must start with https://").hint = Some(HINT.into());
+        let Some(rest) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else {
+            let hint = over_https(&text).map_or_else(
+                || HINT.into(),
+                |url| format!("Write {url}. For a private repository make a secret of a token that may read it."),
+            );
+            self.problem(KEY, "must start with https://").hint = Some(hint);
             return None;
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if authority.contains('@') {
             self.problem(KEY, "must not contain credentials").hint =
                 Some("Make a secret and name it in the source's credentials.".into());
-        } else if authority.is_empty() || path.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        } else if authority.is_empty()
+            || path.is_empty()
+            || text.chars().any(|c| c.is_whitespace() || c.is_control() || "?#\\".contains(c))
+        {
             self.problem(KEY, "is not the URL of a repository").hint = Some(HINT.into());
         } else {
             return Some(Repository::Https(text));
@@ -517,6 +524,16 @@ impl Fields<'_> {
                 Some(format!("Keys: {}.", keys_of(kind)));
         }
     }
+}
+
+/// What is probably meant by the address of a repository over ssh: `git@host:path`, `ssh://git@host:22/path`.
+fn over_https(address: &str) -> Option<String> {
+    let (authority, path) = match address.strip_prefix("ssh://") {
+        Some(rest) => rest.split_once('/')?,
+        None => address.split_once(':').filter(|(host, path)| host.contains('@') && !path.starts_with('/'))?,
+    };
+    let host = authority.rsplit('@').next()?.split(':').next()?;
+    (!host.is_empty() && !path.is_empty()).then(|| format!("https://{host}/{path}"))
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -600,6 +617,21 @@ mod tests {
     }
 
     #[test]
+    fn addresses_over_ssh_are_answered_with_those_over_https() {
+        for (address, url) in [
+            ("git@example.org:group/a.git", "https://example.org/group/a.git"),
+            ("ssh://git@example.org:2222/a.git", "https://example.org/a.git"),
+            ("ssh://me:secret@example.org/a.git", "https://example.org/a.git"),
+        ] {
+            let problems = SourceSpec::parse("git", &json!({ "repositoryURL": address })).unwrap_err();
+            assert_eq!(problems[0].problem, "must start with https://");
+            assert!(problems[0].hint.as_ref().unwrap().starts_with(&format!("Write {url}. ")), "{problems:?}");
+        }
+        let problems = SourceSpec::parse("git", &json!({ "repositoryURL": "docs/a:b" })).unwrap_err();
+        assert!(problems[0].hint.as_ref().unwrap().starts_with("Write https://host/path"));
+    }
+
+    #[test]
     fn all_problems_are_named_at_once() {
         assert_eq!(
             problems("folder", json!({"paths": ["*.md", 3], "excludePaths": "x", "pth": "/srv", "colour": 1})),
@@ -620,7 +652,12 @@ mod tests {
             ("folder", json!({"path": "/srv/../etc"}), "spec.path: must not contain \"..\""),
             ("folder", json!({"path": "/srv/\u{0}"}), "spec.path: must not contain a NUL character"),
             ("folder", json!([]), "spec: must be a JSON object"),
-            ("git", json!({"repositoryURL": "http://example.org/a"}), "spec.repositoryURL: must start with https://"),
+            ("git", json!({"repositoryURL": "ftp://example.org/a"}), "spec.repositoryURL: must start with https://"),
+            (
+                "git",
+                json!({"repositoryURL": "https://example.org/a?b=c"}),
+                "spec.repositoryURL: is not the URL of a repository",
+            ),
             (
                 "git",
                 json!({"repositoryURL": "https://u:p@example.org/a"}),

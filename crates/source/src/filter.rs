@@ -120,6 +120,12 @@ mod tests {
             &["docs/a.tmp", "docs/old/a", "docs/old/b/c"],
         );
         check(&["*.md", "!README.md"], &[], &["a.md"], &["README.md"]);
+        check(
+            &["/src", "main.py", "*.go", "docs/"],
+            &["vendor/", "*_test.go", "/src/gen"],
+            &["src/a.c", "src/x/y.c", "x/main.py", "a.go", "x/b.go", "docs/a.txt", "x/docs/b/c.txt"],
+            &["x/src/a.c", "main.pyc", "a.got", "docs", "vendor/a.go", "x/vendor/docs/a", "a_test.go", "src/gen/a.go"],
+        );
         check(&[], &["vendor/"], &["vendor", "a"], &["vendor/a", "x/vendor/y/z"]);
     }
 

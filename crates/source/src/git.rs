@@ -1,29 +1,50 @@
 //! One commit of a git repository.
 //!
-//! Files are read from the object store: nothing is checked out, so no hook, filter or attribute of the repository
-//! ever runs, and no path of it is ever created. Submodules and symbolic links are skipped.
+//! ```text
+//!  https://… ──▶ remote: ask the server ──▶ kept: bare clone of former runs ──fetch what it lacks──▶ commit
+//!  /srv/….git ──────────────────────────────────────────────── opened in place, only read ────────▶ commit
+//!                                                commit ──▶ tree ──▶ items, their blob ids as validators ──▶ blobs
+//! ```
 //!
-//! A repository on the web is cloned bare and shallow into the job's own folder, anew each time. A repository on the
-//! server is opened where it is and only read; whose it is does not matter, since only superusers may name one and
-//! nothing in it is executed. The user's and the machine's git configuration are ignored, so that no `insteadOf` leads
-//! elsewhere; `https_proxy` is honoured.
+//! A run lists the whole tree of the new head, and the id of a file's blob is its validator. What is stored with the
+//! same blob id is skipped unread, what is not listed any more is removed. That gives what a diff from the last
+//! commit to the new head would give, reads as little, and is right as well after a force-push, when the last commit
+//! is gone, and when the filters have changed: there is one way for all. A renamed file is a new uri and a uri that
+//! is not listed any more, whatever the filters say of either; it keeps its embeddings since equal texts have equal
+//! ones.
+//!
+//! Files are read from the object store: nothing is checked out, so no hook, filter or attribute of the repository
+//! ever runs, and no path of it is ever created. Submodules and symbolic links are skipped, and so are the pointers
+//! that Git LFS leaves in place of large files.
+//!
+//! A repository on the server is opened where it is and only read; whose it is does not matter, since only superusers
+//! may name one and nothing in it is executed. The user's and the machine's git configuration are ignored.
+//!
+//! * [`remote`]: bringing a clone up to date;
+//! * [`kept`]: where clones live, and for how long;
+//! * [`transport`]: git's smart protocol over the guarded HTTP client.
 
-mod clone;
+mod kept;
 mod options;
+mod remote;
+mod transport;
 
 use std::{
+    collections::HashSet,
     ffi::OsStr,
+    hash::{BuildHasher, RandomState},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
-use git2::{BranchType, ErrorClass, ErrorCode, ObjectType, Oid, RepositoryOpenFlags, Tree};
-use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+use git2::{BranchType, ErrorCode, ObjectType, Oid, RepositoryOpenFlags, Tree};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Failure, Known},
+    ingest::{Failure, Job, Known},
     spec::{GitSpec, Repository},
 };
+use serde_json::{Map, Value};
 
 use crate::{Content, Fetched, Item, Listing, Locator, Source, fetch_failure, filter::Filter, root, too_large};
 
@@ -49,25 +70,55 @@ const MAX_ENTRIES: usize = 2_000_000;
 /// Deepest directory.
 const MAX_DEPTH: usize = 256;
 
+/// What a Git LFS pointer begins with, and the most bytes it may have.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
+const LFS_POINTER_BYTES: usize = 1024;
+
 pub struct Git {
     repository: git2::Repository,
+    /// Where the repository was cloned from; `None` for one on the server.
+    clone: Option<remote::Clone>,
+    /// The clone was found to be damaged, and was made anew.
+    is_renewed: bool,
     /// What uris begin with, and how messages call the repository.
     url: String,
+    /// The branch that `commit` is the head of; `None` where the commit is pinned.
+    branch: Option<String>,
     commit: Oid,
     filter: Filter,
+    known: KnownVersions,
     most: u64,
 }
 
 impl Git {
-    pub fn open(spec: &GitSpec, work_dir: &Path, most: u64) -> Result<Self, EngineError> {
-        options::set_once();
+    pub fn open(spec: &GitSpec, job: &Job) -> Result<Self, EngineError> {
+        options::set_once()?;
         let filter = Filter::new(&spec.filter)?;
-        let (repository, url) = match &spec.repository {
-            Repository::Https(url) => (clone::clone(url, spec, work_dir)?, url.clone()),
-            Repository::Local(path) => (open_local(path)?, root::uri(path)),
+        let (clone, url, (repository, commit)) = match &spec.repository {
+            Repository::Https(url) => {
+                let clone = remote::Clone::new(url, spec, job)?;
+                let updated = clone.update()?;
+                (Some(clone), url.clone(), updated)
+            }
+            Repository::Local(path) => {
+                let (repository, url) = (open_local(path)?, root::uri(path));
+                let commit = find_commit(&repository, &url, spec)?;
+                (None, url, (repository, commit))
+            }
         };
-        let commit = find_commit(&repository, &url, spec)?;
-        Ok(Self { repository, url, commit, filter, most })
+        let branch = spec.commit.is_none().then(|| spec.branch.clone());
+        let (known, most) = (KnownVersions::new(job), job.limits.max_file_bytes);
+        Ok(Self { repository, clone, is_renewed: false, url, branch, commit, filter, known, most })
+    }
+
+    /// Makes a damaged clone anew, once; `false` where that is of no use.
+    fn renew(&mut self) -> Result<bool, EngineError> {
+        let Some(clone) = self.clone.as_ref().filter(|_| !self.is_renewed) else { return Ok(false) };
+        self.is_renewed = true;
+        // packs of the same name are shared as long as one is open: the damaged ones must be closed
+        self.repository = nothing().map_err(|e| self.broken(&e))?;
+        (self.repository, self.commit) = clone.anew()?;
+        Ok(true)
     }
 
     fn broken(&self, error: &git2::Error) -> EngineError {
@@ -93,18 +144,22 @@ impl Git {
                 Some(ObjectType::Tree) if self.filter.enters(&path) => pending.push((path, entry.id())),
                 Some(ObjectType::Tree) => {}
                 _ if !self.filter.selects(&path) => {}
-                Some(ObjectType::Blob) if !is_link(entry.filemode()) => match objects.read_header(entry.id()) {
-                    Ok((size, _)) => listing.items.push(Item {
-                        uri: self.uri(&path),
-                        name: path.to_string_lossy().into_owned(),
-                        size: size as u64,
-                        validator: Some(entry.id().to_string()),
-                        locator: Locator::Blob(entry.id()),
-                    }),
-                    Err(error) => {
-                        listing.failures.push(fetch_failure(&self.uri(&path), object_message(&error), None));
+                Some(ObjectType::Blob) if !is_link(entry.filemode()) => {
+                    let (uri, blob) = (self.uri(&path), entry.id());
+                    let validator = blob.to_string();
+                    // finding the size takes as long as all the rest, and nobody asks for that of a known version
+                    let is_known = self.known.contains(&uri, &validator);
+                    match if is_known { Ok(0) } else { objects.read_header(blob).map(|(size, _)| size as u64) } {
+                        Ok(size) => listing.items.push(Item {
+                            uri,
+                            name: path.to_string_lossy().into_owned(),
+                            size,
+                            validator: Some(validator),
+                            locator: Locator::Blob(blob),
+                        }),
+                        Err(error) => listing.failures.push(fetch_failure(&uri, object_message(&error), None)),
                     }
-                },
+                }
                 _ => listing.skipped += 1,
             }
         }
@@ -112,8 +167,8 @@ impl Git {
     }
 }
 
-impl Source for Git {
-    fn list(&mut self) -> Result<Listing, EngineError> {
+impl Git {
+    fn try_list(&self) -> Result<Listing, EngineError> {
         let mut listing = Listing {
             items: vec![],
             failures: vec![],
@@ -151,21 +206,83 @@ impl Source for Git {
         Ok(listing)
     }
 
+    fn read(&self, blob: Oid, item: &Item) -> Result<Result<Fetched, Failure>, git2::Error> {
+        let objects = self.repository.odb()?;
+        let (size, _) = objects.read_header(blob)?;
+        if size as u64 > self.most {
+            return Ok(Err(too_large(&item.uri, size as u64, self.most)));
+        }
+        let bytes = objects.read(blob)?.data().to_vec();
+        if bytes.len() <= LFS_POINTER_BYTES && bytes.starts_with(LFS_POINTER) {
+            return Ok(Ok(Fetched::Skipped));
+        }
+        let (validator, metadata) = (item.validator.clone(), self.metadata(blob, item));
+        Ok(Ok(Fetched::Content(Content { bytes, validator, metadata, ..Content::default() })))
+    }
+
+    fn metadata(&self, blob: Oid, item: &Item) -> Map<String, Value> {
+        let encoded = item.uri.get(self.url.len() + 1..).unwrap_or_default();
+        let path = percent_decode_str(encoded).decode_utf8().map_or_else(|_| encoded.into(), String::from);
+        let mut metadata = Map::new();
+        let mut set = |key: &str, value: String| metadata.insert(key.into(), Value::String(value));
+        set("repository", self.url.clone());
+        set("path", path);
+        set("commit", self.commit.to_string());
+        set("blob", blob.to_string());
+        if let Some(branch) = &self.branch {
+            set("branch", branch.clone());
+        }
+        metadata
+    }
+}
+
+impl Source for Git {
+    fn list(&mut self) -> Result<Listing, EngineError> {
+        let listed = self.try_list();
+        let is_damaged = match &listed {
+            Ok(listing) => !listing.failures.is_empty(),
+            Err(error) => error.kind == ErrorKind::SourceUnavailable,
+        };
+        if is_damaged && self.renew()? { self.try_list() } else { listed }
+    }
+
     fn fetch(&mut self, item: &Item, _known: Option<&Known>) -> Result<Fetched, Failure> {
-        let Locator::Blob(id) = item.locator else {
+        let Locator::Blob(blob) = item.locator else {
             return Err(fetch_failure(&item.uri, "not an item of this source", None));
         };
-        let read = || {
-            let objects = self.repository.odb()?;
-            let (size, _) = objects.read_header(id)?;
-            if size as u64 > self.most {
-                return Ok(Err(too_large(&item.uri, size as u64, self.most)));
-            }
-            let bytes = objects.read(id)?.data().to_vec();
-            let validator = item.validator.clone();
-            Ok(Ok(Fetched::Content(Content { bytes, validator, ..Content::default() })))
-        };
-        read().unwrap_or_else(|error: git2::Error| Err(fetch_failure(&item.uri, object_message(&error), None)))
+        let failed = |error: git2::Error| Err(fetch_failure(&item.uri, object_message(&error), None));
+        match self.read(blob, item) {
+            Ok(read) => read,
+            Err(error) => match self.renew() {
+                Ok(true) => self.read(blob, item).unwrap_or_else(failed),
+                Ok(false) => failed(error),
+                Err(error) => Err(fetch_failure(&item.uri, error.message, error.hint.as_deref())),
+            },
+        }
+    }
+}
+
+/// A repository without any object.
+fn nothing() -> Result<git2::Repository, git2::Error> {
+    git2::Repository::from_odb(git2::Odb::new()?)
+}
+
+/// The stored versions, as hashes of uri and validator.
+struct KnownVersions {
+    hasher: RandomState,
+    hashes: HashSet<u64>,
+}
+
+impl KnownVersions {
+    fn new(job: &Job) -> Self {
+        let hasher = RandomState::new();
+        let versions = job.known.iter().filter_map(|(uri, known)| Some((uri.as_str(), known.validator.as_deref()?)));
+        let hashes = versions.map(|version| hasher.hash_one(version)).collect();
+        Self { hasher, hashes }
+    }
+
+    fn contains(&self, uri: &str, validator: &str) -> bool {
+        self.hashes.contains(&self.hasher.hash_one((uri, validator)))
     }
 }
 
@@ -190,10 +307,17 @@ fn open_local(path: &Path) -> Result<git2::Repository, EngineError> {
             EngineError::new(ErrorKind::SourceUnavailable, format!("\"{path}\" is not a git repository"))
                 .hint("Give the folder that contains \".git\", or that is a bare repository.")
         } else {
-            EngineError::new(ErrorKind::SourceUnavailable, format!("cannot open the git repository \"{path}\""))
-                .detail(error.message())
+            unreadable(&error, format!("cannot open the git repository \"{path}\""))
         }
     })
+}
+
+fn unreadable(error: &git2::Error, message: String) -> EngineError {
+    let unreadable = EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message());
+    if error.message().contains("object format 'sha256'") {
+        return unreadable.hint("Repositories with SHA-256 object ids are not supported, only those with SHA-1.");
+    }
+    unreadable
 }
 
 /// The commit that is pinned, else the branch's last.
@@ -231,23 +355,4 @@ fn no_branch(url: &str, branch: &str, existing: impl Iterator<Item = String>) ->
         format!("Branches: {}.", names.join(", "))
     };
     EngineError::new(ErrorKind::SourceUnavailable, format!("there is no branch \"{branch}\" in {url}")).hint(hint)
-}
-
-/// The error for a remote repository that cannot be had.
-fn unreachable(url: &str, error: &git2::Error) -> EngineError {
-    let failed = EngineError::new(ErrorKind::SourceUnavailable, format!("cannot clone {url}")).detail(error.message());
-    match (error.code(), error.class()) {
-        (ErrorCode::Auth, _) => {
-            failed.hint("The server asks for credentials: is the repository private, or its URL misspelt?")
-        }
-        (ErrorCode::Certificate, _) | (_, ErrorClass::Ssl) => {
-            failed.hint("The server's certificate could not be verified.")
-        }
-        (ErrorCode::Timeout, _) => failed.hint("The server did not answer in time."),
-        (_, ErrorClass::Net | ErrorClass::Os) => {
-            failed.hint("Check the host's name, and that the database server may connect to it.")
-        }
-        (_, ErrorClass::Http) => failed.hint("Check the repository's URL."),
-        _ => failed,
-    }
 }

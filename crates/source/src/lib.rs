@@ -65,6 +65,8 @@ pub enum Fetched {
     Unchanged {
         validator: Option<String>,
     },
+    /// It is no document, although its name looks like one.
+    Skipped,
 }
 
 /// One item as it was fetched.
@@ -120,16 +122,16 @@ pub trait Source {
     fn fetch(&mut self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure>;
 }
 
-/// Makes a source ready to be listed. `git` clones into `work_dir`, `website` keeps its pages there until they are
-/// fetched; nothing else is written.
+/// Makes a source ready to be listed. `git` writes into the job's folders of clones and of work, `website` keeps its pages
+/// in the latter until they are fetched; nothing else is written.
 ///
 /// # Errors
 /// Where the folder, file or repository cannot be had, or a path pattern cannot be understood.
 pub fn open(job: &Job) -> Result<Box<dyn Source>, EngineError> {
-    let (most, work_dir) = (job.limits.max_file_bytes, &job.work_dir);
+    let most = job.limits.max_file_bytes;
     Ok(match &job.source {
         SourceSpec::Folder(spec) => Box::new(folder::Folder::open(spec, most)?),
-        SourceSpec::Git(spec) => Box::new(git::Git::open(spec, work_dir, most)?),
+        SourceSpec::Git(spec) => Box::new(git::Git::open(spec, job)?),
         SourceSpec::Markdown(MarkdownSpec { endpoint: Endpoint::File(path) }) => {
             Box::new(markdown::Markdown::open(path, most)?)
         }

@@ -28,6 +28,7 @@ use crate::{
     catalog::{self, name::Name, roles, runs, sources::Source},
     engine::wait::sleep,
     error::Error,
+    settings,
 };
 
 pub use pgrx::bgworkers::DynamicBackgroundWorker;
@@ -237,6 +238,12 @@ pub fn check_rights(spec: &SourceSpec, owner: pg_sys::Oid) -> Result<(), Error> 
         SourceSpec::Website(_) => Ok(()),
         SourceSpec::Git(git) => match git.repository {
             Repository::Local(_) => roles::require_superuser(owner, "read a repository on the server"),
+            Repository::Https(ref url)
+                if url.starts_with("http://") && settings::network().allowed_private_hosts.is_empty() =>
+            {
+                Err(Error::invalid_parameter(format!("\"{url}\" does not start with https://"))
+                    .hint("Only hosts that rag.allowed_private_hosts names may be asked over http."))
+            }
             Repository::Https(_) => Ok(()),
         },
     }

@@ -126,6 +126,9 @@ fn fetch_all<'a, T: TokenCounter>(
             Ok(Fetched::Unchanged { validator }) => {
                 let _ = outcome.send(reader.unchanged(item, validator));
             }
+            Ok(Fetched::Skipped) => {
+                let _ = outcome.send(Outcome::Skipped);
+            }
             Err(failure) => {
                 let _ = outcome.send(Outcome::Report(Event::Failed(failure), String::new()));
             }

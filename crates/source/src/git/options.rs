@@ -4,20 +4,23 @@
 // opened. Nothing else in the process uses libgit2.
 #![allow(unsafe_code)]
 
-use std::sync::Once;
+use std::sync::OnceLock;
 
 use git2::{ConfigLevel, opts};
+use rag_protocol::{EngineError, ErrorKind};
 
-/// Longest wait for a connection.
-const CONNECT_MILLISECONDS: i32 = 10_000;
-/// Longest wait for the next bytes of a connection.
-const SILENCE_MILLISECONDS: i32 = 60_000;
+use super::transport;
 
-/// Bounds network waits, ignores the configuration of the user and the machine, and opens repositories whoever owns
-/// their files: an ordinary one on a database server does not belong to `postgres`, and nothing in it is executed.
-pub fn set_once() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+/// Bytes of a pack that are mapped at once, and of all packs: the address space of the process is limited.
+const WINDOW: usize = 32 << 20;
+const MAPPED: usize = 512 << 20;
+
+/// Bounds memory, ignores the configuration of the user and the machine, opens repositories whoever owns their files
+/// (an ordinary one on a database server does not belong to `postgres`, and nothing in it is executed), and makes our
+/// HTTP client the only one.
+pub fn set_once() -> Result<(), EngineError> {
+    static ONCE: OnceLock<Result<(), EngineError>> = OnceLock::new();
+    ONCE.get_or_init(|| {
         let levels = [ConfigLevel::System, ConfigLevel::Global, ConfigLevel::XDG, ConfigLevel::ProgramData];
         // SAFETY: `call_once` makes this the only thread that is here, and everything that uses libgit2 comes after.
         let set = unsafe {
@@ -25,10 +28,14 @@ pub fn set_once() {
                 .into_iter()
                 .try_for_each(|level| opts::set_search_path(level, ""))
                 .and_then(|()| opts::set_verify_owner_validation(false))
-                .and_then(|()| opts::set_server_connect_timeout_in_milliseconds(CONNECT_MILLISECONDS))
-                .and_then(|()| opts::set_server_timeout_in_milliseconds(SILENCE_MILLISECONDS))
+                .and_then(|()| opts::set_mwindow_size(WINDOW))
+                .and_then(|()| opts::set_mwindow_mapped_limit(MAPPED))
+                .and_then(|()| git2::transport::register("https", transport::create))
+                .and_then(|()| git2::transport::register("http", transport::create))
         };
-        // They fail for unknown options only, and with the vendored library there are none.
-        debug_assert!(set.is_ok());
-    });
+        set.map_err(|e| {
+            EngineError::new(ErrorKind::Internal, "the git library could not be set up").detail(e.message())
+        })
+    })
+    .clone()
 }

@@ -1,33 +1,77 @@
-//! A real git server on loopback: `git http-backend` behind a minimal HTTP server.
+//! A real git server on loopback: `git http-backend` behind a minimal HTTP server that keeps a log, asks for a password
+//! and misbehaves where a test wants it to.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
-/// Serves the repositories in `folder` until the test process ends; `None` where git cannot serve.
-pub fn serve(folder: &Path) -> Option<String> {
-    let path = Command::new("git").arg("--exec-path").output().ok()?.stdout;
-    let backend = Path::new(String::from_utf8(path).ok()?.trim()).join("git-http-backend");
-    if !backend.exists() {
-        return None;
-    }
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let folder = folder.to_owned();
-    std::thread::spawn(move || {
-        for connection in listener.incoming().flatten() {
-            let (backend, folder) = (backend.clone(), folder.clone());
-            std::thread::spawn(move || answer(connection, &backend, &folder));
-        }
-    });
-    Some(url)
+pub struct Server {
+    pub url: String,
+    state: Arc<Mutex<State>>,
 }
 
-/// Answers one request and closes the connection. `/away/...` redirects to another host, `/moved/...` within this one.
-fn answer(mut connection: TcpStream, backend: &PathBuf, folder: &Path) {
+/// What the server does, and what it has seen.
+#[derive(Default)]
+pub struct State {
+    /// Value of the header `Authorization` without which everything is answered with 401.
+    pub password: Option<String>,
+    /// Statuses to answer with, one a request, before anything else.
+    pub faults: Vec<u16>,
+    /// Bytes of the next answers to a POST after which the connection breaks.
+    pub cut: Option<usize>,
+    /// Where everything is redirected to.
+    pub redirect: Option<String>,
+    pub log: Vec<Seen>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub method: String,
+    pub target: String,
+    pub authorization: Option<String>,
+    pub agents: Vec<String>,
+    /// Bytes of the answer's body.
+    pub sent: usize,
+}
+
+impl Server {
+    /// Serves the repositories in `folder` until the test process ends.
+    pub fn start(folder: &Path) -> Self {
+        let path = Command::new("git").arg("--exec-path").output().unwrap().stdout;
+        let backend = Path::new(String::from_utf8(path).unwrap().trim()).join("git-http-backend");
+        assert!(backend.exists(), "git http-backend comes with git: {}", backend.display());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State::default()));
+        let (folder, shared) = (folder.to_owned(), Arc::clone(&state));
+        std::thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                let (backend, folder, state) = (backend.clone(), folder.clone(), Arc::clone(&shared));
+                std::thread::spawn(move || answer(connection, &backend, &folder, &state));
+            }
+        });
+        Self { url, state }
+    }
+
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Methods of the requests since the last call, and the bytes that were sent in answer to POSTs.
+    pub fn take_log(&self) -> (Vec<String>, usize) {
+        let log = std::mem::take(&mut self.state().log);
+        let sent = log.iter().filter(|seen| seen.method == "POST").map(|seen| seen.sent).sum();
+        (log.into_iter().map(|seen| seen.method).collect(), sent)
+    }
+}
+
+/// Answers one request and closes the connection. `/away/...` redirects to another host, `/moved/...` within this
+/// one, and `/page/...` is a web page.
+fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mutex<State>) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let line = |reader: &mut BufReader<TcpStream>| {
         let mut line = String::new();
@@ -38,49 +82,78 @@ fn answer(mut connection: TcpStream, backend: &PathBuf, folder: &Path) {
     let mut words = request.split(' ');
     let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let (mut length, mut content_type) = (0, String::new());
+    let (mut length, mut content_type, mut authorization, mut agents) = (0, String::new(), None, vec![]);
     loop {
         let header = line(&mut reader);
         match header.split_once(": ") {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().unwrap(),
             Some((name, value)) if name.eq_ignore_ascii_case("content-type") => content_type = value.into(),
+            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => authorization = Some(value.to_owned()),
+            Some((name, value)) if name.eq_ignore_ascii_case("user-agent") => agents.push(value.to_owned()),
             None => break,
             _ => {}
         }
     }
-    let redirect = match (target.strip_prefix("/away"), target.strip_prefix("/moved")) {
-        (Some(rest), _) => Some(format!("http://elsewhere.invalid{rest}")),
-        (_, Some(rest)) => Some(rest.to_owned()),
-        _ => None,
-    };
-    if let Some(location) = redirect {
-        let head = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nConnection: close";
-        write!(connection, "{head}\r\nLocation: {location}\r\n\r\n").unwrap();
-        return;
-    }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
+    let (status, cut, redirect) = {
+        let mut state = state.lock().unwrap();
+        let fault = (!state.faults.is_empty()).then(|| state.faults.remove(0));
+        let is_refused = state.password.is_some() && authorization != state.password;
+        let cut = if method == "POST" { state.cut } else { None };
+        (fault.or(is_refused.then_some(401)), cut, state.redirect.clone())
+    };
+    let simple = |status: u16, headers: &str, text: &str| {
+        format!("HTTP/1.1 {status} -\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{text}", text.len())
+    };
+    let location = match (redirect, target.strip_prefix("/away"), target.strip_prefix("/moved")) {
+        (Some(server), ..) => Some(format!("{server}{target}")),
+        (_, Some(rest), _) => Some(format!("http://elsewhere.invalid{rest}")),
+        (.., rest) => rest.map(Into::into),
+    };
+    let reply = match (status, location) {
+        (Some(status), _) => simple(status, "", "no").into_bytes(),
+        (_, Some(location)) => simple(302, &format!("Location: {location}\r\n"), "").into_bytes(),
+        _ if target.starts_with("/page") => simple(200, "Content-Type: text/html\r\n", "<p>A page.").into_bytes(),
+        _ => {
+            let environment = [
+                ("GIT_PROJECT_ROOT", folder.to_str().unwrap()),
+                ("GIT_HTTP_EXPORT_ALL", "1"),
+                ("GIT_CONFIG_COUNT", "1"),
+                ("GIT_CONFIG_KEY_0", "safe.directory"),
+                ("GIT_CONFIG_VALUE_0", "*"),
+                ("PATH_INFO", path),
+                ("QUERY_STRING", query),
+                ("REQUEST_METHOD", method),
+                ("CONTENT_TYPE", &content_type),
+                ("CONTENT_LENGTH", &length.to_string()),
+            ];
+            run(backend, &environment, &body)
+        }
+    };
+    let at = reply.windows(4).position(|w| w == b"\r\n\r\n").map_or(reply.len(), |at| at + 4);
+    let seen = Seen { method: method.into(), target: target.into(), authorization, agents, sent: reply.len() - at };
+    state.lock().unwrap().log.push(seen);
+    let end = cut.map_or(reply.len(), |cut| reply.len().min(at + cut));
+    // whoever asked may have left
+    let _ = connection.write_all(&reply[..end]);
+}
+
+/// Runs git's own CGI program, and gives its answer in HTTP.
+fn run(backend: &Path, environment: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut child = Command::new(backend)
-        .env("GIT_PROJECT_ROOT", folder)
-        .env("GIT_HTTP_EXPORT_ALL", "1")
-        .env("GIT_CONFIG_COUNT", "1")
-        .env("GIT_CONFIG_KEY_0", "safe.directory")
-        .env("GIT_CONFIG_VALUE_0", "*")
-        .env("PATH_INFO", path)
-        .env("QUERY_STRING", query)
-        .env("REQUEST_METHOD", method)
-        .env("CONTENT_TYPE", content_type)
-        .env("CONTENT_LENGTH", length.to_string())
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(&body).unwrap();
+    child.stdin.take().unwrap().write_all(body).unwrap();
     let reply = child.wait_with_output().unwrap().stdout;
     let body = reply.windows(4).position(|w| w == b"\r\n\r\n").map_or(reply.len(), |at| at + 4);
     let headers = String::from_utf8_lossy(&reply[..body]);
     let status = headers.strip_prefix("Status: ").and_then(|rest| rest.lines().next()).unwrap_or("200 OK");
     let length = reply.len() - body;
-    write!(connection, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n").unwrap();
-    connection.write_all(&reply).unwrap();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n");
+    [head.as_bytes(), &reply].concat()
 }

@@ -47,6 +47,6 @@ pub fn try_open(spec: &SourceSpec) -> Result<Box<dyn Source>, EngineError> {
 pub fn bytes(source: &mut dyn Source, item: &Item) -> Result<Vec<u8>, Failure> {
     match source.fetch(item, None)? {
         Fetched::Content(content) => Ok(content.bytes),
-        Fetched::Unchanged { .. } => panic!("nothing was known of it"),
+        other => panic!("nothing was known of it, and yet it was {other:?}"),
     }
 }
