@@ -156,14 +156,15 @@ fn unmarked_utf16(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Whether nearly all bytes beyond ASCII are UTF-8, or nothing is wrong but the end.
+/// Whether nearly all bytes beyond ASCII are UTF-8, or nothing is wrong but that the end is missing.
 fn is_damaged_utf8(bytes: &[u8]) -> bool {
     let (mut characters, mut invalid) = (0, 0);
     for chunk in bytes.utf8_chunks() {
         characters += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
         invalid += usize::from(!chunk.invalid().is_empty());
     }
-    characters >= 4 * invalid
+    let is_cut = std::str::from_utf8(bytes).is_err_and(|e| e.error_len().is_none());
+    characters >= 4 * invalid || (is_cut && characters > 0)
 }
 
 fn detected(bytes: &[u8]) -> Option<&'static Encoding> {
@@ -268,7 +269,8 @@ mod tests {
         let japanese = "日本語の文章をここに書きます。漢字とかなが混ざっています。";
         for (encoding, text) in [
             (encoding_rs::WINDOWS_1251, russian),
-            (encoding_rs::KOI8_R, russian),
+            // KOI8-R but for four letters and their capitals.
+            (encoding_rs::KOI8_U, russian),
             (encoding_rs::SHIFT_JIS, japanese),
             (encoding_rs::EUC_JP, japanese),
             (encoding_rs::GBK, "我们在这里写一些中文的句子，用来检查编码。"),

@@ -17,6 +17,8 @@
 //! exceeds what front matter can reasonably need, stays in the text as well, so that nothing of the document is lost,
 //! and the reason goes into the metadata as `front_matter_error`.
 
+use std::thread;
+
 use serde_json::{Map, Value};
 use serde_saphyr::{
     Options,
@@ -87,10 +89,22 @@ fn parse(language: Language, block: &str) -> Result<Option<Map<String, Value>>, 
     if block.len() > MAX_BYTES {
         return Err(format!("the front matter has {} bytes, and {MAX_BYTES} are allowed", block.len()));
     }
-    let parsed = match language {
-        Language::Yaml => serde_saphyr::from_str_with_options(block, options()).map_err(|e| in_one_line(&e))?,
-        Language::Toml => toml::from_str(block).map(from_toml).map_err(|e| in_one_line(&e.message()))?,
-    };
+    match language {
+        Language::Yaml => accept(serde_saphyr::from_str_with_options(block, options()).map_err(|e| in_one_line(&e))?),
+        Language::Toml => {
+            // Dotted keys inside of inline tables nest deeper than a thread's usual stack is for.
+            const STACK: usize = 64 << 20;
+            let parse = || accept(toml::from_str(block).map(from_toml).map_err(|e| in_one_line(&e.message()))?);
+            thread::scope(|scope| {
+                let parser = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, parse);
+                let failed = |_| Err("the front matter could not be parsed".to_owned());
+                parser.map_err(|e| in_one_line(&e)).and_then(|parser| parser.join().unwrap_or_else(failed))
+            })
+        }
+    }
+}
+
+fn accept(parsed: Parsed) -> Result<Option<Map<String, Value>>, String> {
     match parsed.0 {
         Value::Object(metadata) => {
             let (bytes, depth) =

@@ -58,6 +58,7 @@ fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
     let (title, depth) = survey(&root);
     let content = boilerplate::content(&root);
     let text = if depth > MAX_DEPTH { plain_text(&content) } else { converter.tree_to_markdown(&content) };
+    let text = text.trim().to_owned();
     let structure = markdown::structure(&text);
     Ok(Extracted { text, title: title.unwrap_or_else(|| title::from_name(name)), metadata: Map::new(), structure })
 }

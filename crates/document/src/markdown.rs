@@ -12,6 +12,8 @@ use crate::{Extracted, Structure, front_matter, title};
 pub struct Heading {
     /// Byte at which it begins.
     pub at: usize,
+    /// Byte at which it ends, or the line end after it.
+    pub end: usize,
     /// From 1, the outermost, to 6.
     pub level: u8,
     /// One line, without markup, at most 200 characters.
@@ -49,7 +51,7 @@ pub fn structure(text: &str) -> Structure {
             (Event::SoftBreak | Event::HardBreak, Some((_, words))) => words.push(' '),
             (Event::End(TagEnd::Heading(level)), Some((at, words))) => {
                 if let Some(Title { text, .. }) = title::own(words) {
-                    headings.push(Heading { at: *at, level: level as u8, text });
+                    headings.push(Heading { at: *at, end: range.end, level: level as u8, text });
                 }
                 open = None;
             }

@@ -14,14 +14,15 @@
 //! | code | before an element of the syntax, outer ones first and those after an empty line before others; a line, a word |
 //! | records | before a record; a line, a word |
 //!
-//! For the syntax the last three quarters of the room count, for records all of it: one that fits into a chunk is not cut.
+//! For headings and syntax the last three quarters of the room count, for records all of it: one that fits into a chunk is
+//! not cut. Between a heading and its text is a place like that between two words.
 //! A word that is longer than a chunk is cut between Unicode's words (Chinese and Japanese are written without spaces),
 //! else between graphemes (an emoji family, a letter with its accents), else between characters.
 //!
 //! **Where the next one begins.** As the place of highest rank among the last `chunk_overlap` characters or tokens, the
 //! first of equals; but never within the first quarter of the previous chunk, so that an overlap nearly as large as a
 //! chunk still gets through the text in a bounded number of steps. If the overlap does not leave room for anything new, it
-//! is left out. After a whole record only whole records are repeated, after an element of source code whole lines.
+//! is left out. After a whole record or element of source code only whole ones are repeated.
 //!
 //! **Tokens.** A chunk is counted whole, with the title. If it has too many tokens, the room is reduced in proportion,
 //! and the chunk cut and counted again. The next chunk is first tried with the room that suited this one, and with more
@@ -218,7 +219,7 @@ impl<'a> Room<'a> {
             ))
             .hint("Raise chunk_size."),
             Limit::Model if self.title.own => problem(format!(
-                "the title and a single character takes {used} tokens, and the model sees at most {limit}"
+                "the title and a single character take {used} tokens, and the model sees at most {limit}"
             ))
             .hint("Give the document a shorter title, or use a model with a higher limit."),
             Limit::Model => {

@@ -109,7 +109,10 @@ fn prune(root: &Rc<Node>, whole: usize) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
     if headings == 0
         && let [(parent, heading)] = &removed_headings[..]
     {
-        heading.parent.set(Some(Rc::downgrade(parent)));
+        // Dropping the header would empty all that is below it.
+        if let Some(old) = heading.parent.replace(Some(Rc::downgrade(parent))).and_then(|old| old.upgrade()) {
+            old.children.borrow_mut().retain(|child| !Rc::ptr_eq(child, heading));
+        }
         parent.children.borrow_mut().insert(0, heading.clone());
     }
     changed

@@ -54,7 +54,7 @@ pub struct Breaks<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Window {
     Half,
-    /// For source code: a function that begins here should not be cut.
+    /// For sections and source code: what begins here should not be cut, nor a heading parted from its text.
     ThreeQuarters,
     /// For records: none that fits into a chunk is ever cut.
     All,
@@ -80,8 +80,8 @@ struct Marks<'a> {
 }
 
 impl Marks<'_> {
-    /// The rank of a break before byte `at` with line ends in it. To be asked in order.
-    fn rank(&mut self, at: usize, paragraph: bool) -> Rank {
+    /// The rank of a break from byte `end` to byte `at` with line ends in it. To be asked in order.
+    fn rank(&mut self, end: usize, at: usize, paragraph: bool) -> Rank {
         let plain = if paragraph { Rank::Paragraph } else { Rank::Line };
         match self.structure {
             Structure::Prose | Structure::Pages => plain,
@@ -92,6 +92,8 @@ impl Marks<'_> {
                 self.passed_code += code[self.passed_code..].iter().take_while(|(_, end)| *end <= at).count();
                 if headings.get(self.passed).is_some_and(|heading| heading.at == at) {
                     Rank::Section
+                } else if self.passed.checked_sub(1).is_some_and(|last| end <= headings[last].end) {
+                    Rank::Word
                 } else if code.get(self.passed_code).is_some_and(|(start, _)| *start < at) {
                     Rank::Line
                 } else {
@@ -143,9 +145,11 @@ impl<'a> Breaks<'a> {
                 let sentence = sentences.begins_up_to(place.byte) && ends_sentence(&text[..end.byte]);
                 match gap.take() {
                     Some(gap) if begin.is_some() => {
-                        let rank = match gap {
-                            Gap { lines: 2.., .. } | Gap { paragraph: true, .. } => marks.rank(place.byte, true),
-                            Gap { lines: 1, .. } => marks.rank(place.byte, false),
+                        let rank = match &gap {
+                            Gap { lines: 2.., .. } | Gap { paragraph: true, .. } => {
+                                marks.rank(gap.end.byte, place.byte, true)
+                            }
+                            Gap { lines: 1, .. } => marks.rank(gap.end.byte, place.byte, false),
                             _ if sentence => Rank::Sentence,
                             _ => Rank::Word,
                         };
@@ -163,8 +167,8 @@ impl<'a> Breaks<'a> {
             place = Place { byte: place.byte + c.len_utf8(), char: place.char + 1 };
         }
         let window = match structure {
-            Structure::Prose | Structure::Pages | Structure::Sections { .. } => Window::Half,
-            Structure::Code(_) => Window::ThreeQuarters,
+            Structure::Prose | Structure::Pages => Window::Half,
+            Structure::Sections { .. } | Structure::Code(_) => Window::ThreeQuarters,
             Structure::Records => Window::All,
         };
         Self { text, breaks, begin: begin.unwrap_or(end), end, window }
@@ -244,11 +248,10 @@ impl<'a> Breaks<'a> {
     pub fn best_start(&self, start: Place, end: Place, earliest: usize) -> Option<Place> {
         let from = self.breaks.partition_point(|b| b.start.char < earliest);
         // What follows a record or an element as a whole repeats no half of one.
-        let worst = self.break_at(end).map_or(Rank::Word, |b| match b.rank {
-            Rank::Record => Rank::Record,
-            Rank::Element(_) => Rank::Line,
+        let worst = match self.break_at(end) {
+            Some(Break { rank: rank @ (Rank::Record | Rank::Element(_)), .. }) => *rank,
             _ => Rank::Word,
-        });
+        };
         let within = self.breaks[from..].iter().take_while(|b| b.start.byte < end.byte).filter(|b| b.rank >= worst);
         let mut best: Option<&Break> = None;
         for b in within {
@@ -318,7 +321,7 @@ mod tests {
                 (Rank::Paragraph, "five\n"),
                 (Rank::Section, "#"),
                 (Rank::Word, "six\u{C}seven"),
-                (Rank::Paragraph, "seven"),
+                (Rank::Word, "seven"),
             ]
         );
     }
