@@ -1,11 +1,22 @@
 //! A model's tokenizer: token ids for the model, token counts for the splitter.
+//!
+//! # Counting
+//! A run counts the tokens of every chunk, and the tokenizer reads a few megabytes a second. But the tokenizers of BERT and
+//! its kin look at each word between two spaces by itself: the normalizer goes character by character, the
+//! pre-tokenizer always cuts at a space, and no added token holds one. So the tokens of a text are those of its words, and
+//! the words of a language are few: each is tokenized once and its count remembered. Other tokenizers are asked for
+//! the whole text.
 
-use std::path::Path;
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{PoisonError, RwLock},
+};
 
 use rag_document::TokenCounter;
 use rag_model::{invalid, settings::Settings, unreadable};
 use rag_protocol::{EngineError, ErrorKind};
-use tokenizers::{PostProcessor, Tokenizer, TruncationDirection};
+use tokenizers::{ModelWrapper, NormalizerWrapper, PostProcessor, PreTokenizerWrapper, Tokenizer, TruncationDirection};
 
 /// The longest text that is tokenized, in bytes: hundreds of times what any supported model sees, and little enough
 /// that a text of one user cannot take the memory of all.
@@ -27,6 +38,64 @@ pub struct ModelTokenizer {
     /// Tokens added to every text: `[CLS]` and `[SEP]`.
     special_tokens: usize,
     limit: usize,
+    /// Where a text's tokens are those of its words.
+    words: Option<Words>,
+}
+
+/// The number of tokens of words that were met.
+#[derive(Debug, Default)]
+struct Words {
+    counts: RwLock<HashMap<Box<str>, usize>>,
+}
+
+impl Words {
+    /// What separates words in every tokenizer that this is for. Of other white space some normalizers make nothing.
+    const SPACES: [char; 4] = [' ', '\n', '\t', '\r'];
+    /// Words that are remembered, and the longest of them.
+    const MOST: usize = 1 << 17;
+    const LONGEST: usize = 32;
+
+    fn fit(tokenizer: &Tokenizer) -> bool {
+        matches!(tokenizer.get_normalizer(), None | Some(NormalizerWrapper::BertNormalizer(_)))
+            && matches!(
+                tokenizer.get_pre_tokenizer(),
+                Some(PreTokenizerWrapper::BertPreTokenizer(_) | PreTokenizerWrapper::WhitespaceSplit(_))
+            )
+            && matches!(tokenizer.get_model(), ModelWrapper::WordPiece(_) | ModelWrapper::WordLevel(_))
+            && !tokenizer.get_added_tokens_decoder().values().any(|token| token.content.contains(char::is_whitespace))
+    }
+
+    /// `None` where the tokenizer fails on a word.
+    fn count(&self, text: &str, tokenizer: &Tokenizer) -> Option<usize> {
+        let mut total = 0;
+        let mut unknown = vec![];
+        {
+            let counts = self.counts.read().unwrap_or_else(PoisonError::into_inner);
+            for word in text.split(Self::SPACES).filter(|word| !word.is_empty()) {
+                match counts.get(word) {
+                    Some(count) => total += count,
+                    None => unknown.push(word),
+                }
+            }
+        }
+        if unknown.is_empty() {
+            return Some(total);
+        }
+        let mut learnt = Vec::with_capacity(unknown.len());
+        for word in unknown {
+            let count = tokenizer.encode_fast(word, false).ok()?.len();
+            total += count;
+            if word.len() <= Self::LONGEST {
+                learnt.push((Box::from(word), count));
+            }
+        }
+        let mut counts = self.counts.write().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() + learnt.len() > Self::MOST {
+            counts.clear();
+        }
+        counts.extend(learnt);
+        Some(total)
+    }
 }
 
 impl ModelTokenizer {
@@ -53,7 +122,8 @@ impl ModelTokenizer {
         if special_tokens >= limit {
             return Err(invalid(path, format!("it adds {special_tokens} special tokens; the model takes {limit}")));
         }
-        Ok(Self { tokenizer, special_tokens, limit })
+        let words = Words::fit(&tokenizer).then(Words::default);
+        Ok(Self { tokenizer, special_tokens, limit, words })
     }
 
     /// # Errors
@@ -80,10 +150,65 @@ impl ModelTokenizer {
 impl TokenCounter for ModelTokenizer {
     /// A text that cannot be tokenized counts as too long.
     fn count(&self, text: &str) -> usize {
+        if text.len() <= MAX_TEXT
+            && let Some(count) = self.words.as_ref().and_then(|words| words.count(text, &self.tokenizer))
+        {
+            return count + self.special_tokens;
+        }
         self.tokenize(text).map_or(text.len().max(self.limit + 1), |tokens| tokens.count)
     }
 
     fn limit(&self) -> usize {
         self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A small tokenizer of BERT's kind.
+    fn bert() -> Tokenizer {
+        let vocabulary =
+            ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##a", "##b", "ab", "##ab", ".", "-", "e", "中", "!"];
+        let vocabulary: HashMap<&str, usize> = vocabulary.iter().enumerate().map(|(id, token)| (*token, id)).collect();
+        let added = |id: usize, content: &str| {
+            json!({"id": id, "content": content, "single_word": false, "lstrip": content == "[MASK]", "rstrip": false,
+                   "normalized": false, "special": true})
+        };
+        let json = json!({
+            "version": "1.0", "truncation": null, "padding": null,
+            "added_tokens": [added(0, "[UNK]"), added(1, "[CLS]"), added(2, "[SEP]"), added(3, "[MASK]")],
+            "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+                           "strip_accents": null, "lowercase": true},
+            "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": null, "decoder": null,
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": 100, "vocab": vocabulary}
+        });
+        Tokenizer::from_bytes(json.to_string()).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn the_tokens_of_a_text_are_those_of_its_words(
+            texts in prop::collection::vec(prop_oneof![
+                "[abAB.é中 \n\t\r\u{85}\u{A0}\u{200B}\u{2028}\u{B}\u{C}\u{301}-]{0,40}",
+                "([ab]{1,5}|\\[MASK\\]|\\[SEP\\]| |\n|[.!]){0,20}",
+                any::<String>(),
+            ], 1..4)
+        ) {
+            let tokenizer = bert();
+            prop_assert!(Words::fit(&tokenizer));
+            let words = Words::default();
+            for text in texts {
+                let whole = tokenizer.encode_fast(text.as_str(), false).unwrap().len();
+                prop_assert_eq!(words.count(&text, &tokenizer), Some(whole), "{:?}", text);
+            }
+        }
     }
 }
