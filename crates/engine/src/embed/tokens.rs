@@ -3,9 +3,10 @@
 //! # Counting
 //! A run counts the tokens of every chunk, and the tokenizer reads a few megabytes a second. But the tokenizers of BERT and
 //! its kin look at each word between two spaces by itself: the normalizer goes character by character, the
-//! pre-tokenizer always cuts at a space, and no added token holds one. So the tokens of a text are those of its words, and
-//! the words of a language are few: each is tokenized once and its count remembered. Other tokenizers are asked for
-//! the whole text.
+//! pre-tokenizer always cuts at a space, and no added token holds one. So the tokens of a text are those of its words. In
+//! a word in ASCII each punctuation mark is one token, in the vocabulary or not, and what is between them is cut off too,
+//! unless there is an added token like `[MASK]` in it. What is left of the words of a language is little: each is
+//! tokenized once and its count remembered. Other tokenizers are asked for the whole text.
 
 use std::{
     collections::HashMap,
@@ -43,9 +44,13 @@ pub struct ModelTokenizer {
 }
 
 /// The number of tokens of words that were met.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Words {
     counts: RwLock<HashMap<Box<str>, usize>>,
+    /// What is one token wherever it is: `[MASK]`.
+    added: Vec<String>,
+    /// Whether punctuation marks are tokens by themselves.
+    cuts_at_marks: bool,
 }
 
 impl Words {
@@ -53,16 +58,31 @@ impl Words {
     const SPACES: [char; 4] = [' ', '\n', '\t', '\r'];
     /// Words that are remembered, and the longest of them.
     const MOST: usize = 1 << 17;
-    const LONGEST: usize = 32;
+    const LONGEST: usize = 48;
 
-    fn fit(tokenizer: &Tokenizer) -> bool {
-        matches!(tokenizer.get_normalizer(), None | Some(NormalizerWrapper::BertNormalizer(_)))
-            && matches!(
-                tokenizer.get_pre_tokenizer(),
-                Some(PreTokenizerWrapper::BertPreTokenizer(_) | PreTokenizerWrapper::WhitespaceSplit(_))
-            )
+    fn of(tokenizer: &Tokenizer) -> Option<Self> {
+        let added: Vec<String> =
+            tokenizer.get_added_tokens_decoder().into_values().map(|token| token.content).collect();
+        let fits = matches!(tokenizer.get_normalizer(), None | Some(NormalizerWrapper::BertNormalizer(_)))
             && matches!(tokenizer.get_model(), ModelWrapper::WordPiece(_) | ModelWrapper::WordLevel(_))
-            && !tokenizer.get_added_tokens_decoder().values().any(|token| token.content.contains(char::is_whitespace))
+            && !added.iter().any(|token| token.contains(char::is_whitespace));
+        let cuts_at_marks = match tokenizer.get_pre_tokenizer()? {
+            // An added token that is not punctuation at its ends could be a part of what is between two marks.
+            PreTokenizerWrapper::BertPreTokenizer(_) => {
+                let is_mark = |c: Option<char>| c.is_some_and(|c| c.is_ascii_punctuation());
+                added.iter().all(|token| is_mark(token.chars().next()))
+            }
+            PreTokenizerWrapper::WhitespaceSplit(_) => false,
+            _ => return None,
+        };
+        fits.then(|| Self { counts: RwLock::default(), added, cuts_at_marks })
+    }
+
+    /// Whether the word's tokens are its marks and those of what is between them.
+    fn falls_apart(&self, word: &str) -> bool {
+        self.cuts_at_marks
+            && word.bytes().all(|byte| byte.is_ascii_graphic())
+            && !self.added.iter().any(|token| word.contains(token.as_str()))
     }
 
     /// `None` where the tokenizer fails on a word.
@@ -71,10 +91,24 @@ impl Words {
         let mut unknown = vec![];
         {
             let counts = self.counts.read().unwrap_or_else(PoisonError::into_inner);
+            let mut look_up = |piece| match counts.get(piece) {
+                Some(count) => *count,
+                None => {
+                    unknown.push(piece);
+                    0
+                }
+            };
             for word in text.split(Self::SPACES).filter(|word| !word.is_empty()) {
-                match counts.get(word) {
-                    Some(count) => total += count,
-                    None => unknown.push(word),
+                if word.bytes().all(|byte| byte.is_ascii_alphanumeric()) || !self.falls_apart(word) {
+                    total += look_up(word);
+                    continue;
+                }
+                for piece in word.split_inclusive(|c: char| c.is_ascii_punctuation()) {
+                    let between = piece.trim_end_matches(|c: char| c.is_ascii_punctuation());
+                    total += piece.len() - between.len();
+                    if !between.is_empty() {
+                        total += look_up(between);
+                    }
                 }
             }
         }
@@ -122,7 +156,7 @@ impl ModelTokenizer {
         if special_tokens >= limit {
             return Err(invalid(path, format!("it adds {special_tokens} special tokens; the model takes {limit}")));
         }
-        let words = Words::fit(&tokenizer).then(Words::default);
+        let words = Words::of(&tokenizer);
         Ok(Self { tokenizer, special_tokens, limit, words })
     }
 
@@ -203,8 +237,8 @@ mod tests {
             ], 1..4)
         ) {
             let tokenizer = bert();
-            prop_assert!(Words::fit(&tokenizer));
-            let words = Words::default();
+            let words = Words::of(&tokenizer).unwrap();
+            prop_assert!(words.cuts_at_marks);
             for text in texts {
                 let whole = tokenizer.encode_fast(text.as_str(), false).unwrap().len();
                 prop_assert_eq!(words.count(&text, &tokenizer), Some(whole), "{:?}", text);
