@@ -61,6 +61,20 @@ pub trait TokenCounter {
     fn count(&self, text: &str) -> usize;
     /// The most tokens a text may have, special tokens included.
     fn limit(&self) -> usize;
+    /// Where the tokens of a text are those of its words, which no more than spaces, tabs and line ends separate: the words
+    /// of the text, in order. Then a piece of it that holds whole words need not be counted again.
+    fn words(&self, _text: &str) -> Option<Vec<CountedWord>> {
+        None
+    }
+}
+
+/// A word, and how many tokens the text has up to its end, without special tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountedWord {
+    /// Bytes of the text.
+    pub start: u32,
+    pub end: u32,
+    pub tokens: u32,
 }
 
 /// What a document is, without its uri.

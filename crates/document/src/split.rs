@@ -27,7 +27,8 @@
 //! **Tokens.** A chunk is counted whole, with the title. If it has too many tokens, the room is reduced in proportion,
 //! and the chunk cut and counted again. The next chunk is first tried with the room that suited this one, and with more
 //! if that leaves an eighth of the tokens unused; so a text with many tokens for its length costs hardly more than one
-//! count a chunk. Time is linear in the length of the text.
+//! count a chunk. Where a tokenizer takes each word by itself ([`TokenCounter::words`]) each is counted once for all chunks.
+//! Time is linear in the length of the text.
 
 mod breaks;
 mod outline;
@@ -41,7 +42,7 @@ use self::{
     breaks::{Breaks, Place},
     outline::Outline,
 };
-use crate::{Extracted, Problem, TokenCounter};
+use crate::{CountedWord, Extracted, Problem, TokenCounter};
 
 /// Where the room is given in tokens: how many characters each of them is thought to have, and the most it is let.
 const CHARACTERS_PER_TOKEN: usize = 4;
@@ -53,10 +54,10 @@ const MAX_CHARACTERS_PER_TOKEN: usize = 64;
 /// [`Stage::Split`] where `splitting` contradicts itself, or where the title leaves no room for a single character.
 pub fn split(extracted: &Extracted, splitting: &Splitting, tokens: &dyn TokenCounter) -> Result<Vec<Chunk>, Problem> {
     check(splitting)?;
-    let Extracted { text, title, structure, .. } = extracted;
+    let Extracted { text, structure, .. } = extracted;
     let breaks = Breaks::of(text, structure);
     let mut outline = Outline::of(text, structure);
-    let room = Room::new(&breaks, title, splitting, tokens);
+    let room = Room::new(&breaks, extracted, splitting, tokens);
     let mut chunks = vec![];
     let mut start = breaks.begin();
     let mut covered = start;
@@ -99,11 +100,17 @@ struct Room<'a> {
     tokens: &'a dyn TokenCounter,
     /// What the title takes, with the special tokens.
     title_tokens: OnceCell<usize>,
+    words: Option<Vec<CountedWord>>,
     special_tokens: OnceCell<usize>,
 }
 
 impl<'a> Room<'a> {
-    fn new(breaks: &'a Breaks, title: &'a Title, splitting: &'a Splitting, tokens: &'a dyn TokenCounter) -> Self {
+    fn new(
+        breaks: &'a Breaks,
+        Extracted { text, title, .. }: &'a Extracted,
+        splitting: &'a Splitting,
+        tokens: &'a dyn TokenCounter,
+    ) -> Self {
         let (first_characters, most_characters) = match splitting.unit {
             Unit::Characters => (splitting.chunk_size, splitting.chunk_size),
             Unit::Tokens => {
@@ -113,7 +120,18 @@ impl<'a> Room<'a> {
             }
         };
         let (title_tokens, special_tokens) = Default::default();
-        Self { breaks, title, splitting, first_characters, most_characters, tokens, title_tokens, special_tokens }
+        let words = tokens.words(text);
+        Self {
+            breaks,
+            title,
+            splitting,
+            first_characters,
+            most_characters,
+            tokens,
+            title_tokens,
+            words,
+            special_tokens,
+        }
     }
 
     /// The end of a chunk that begins at `start` and makes good use of the room. `size` is the number of characters
@@ -128,7 +146,7 @@ impl<'a> Room<'a> {
                 return Ok(shorter);
             }
             let length = end.char - start.char;
-            let use_ = self.use_of(self.breaks.slice(start, end));
+            let use_ = self.use_of(start, end);
             let (tried, share) = (*size, self.share(length, &use_));
             if use_.used <= use_.limit {
                 *size = share;
@@ -166,7 +184,7 @@ impl<'a> Room<'a> {
             if unit == Unit::Characters {
                 return Some(place);
             }
-            let used = self.own_tokens(self.breaks.slice(place, end));
+            let used = self.own_tokens(place, end);
             if used <= chunk_overlap {
                 return Some(place);
             }
@@ -186,22 +204,38 @@ impl<'a> Room<'a> {
     }
 
     /// The tokens of a chunk, by the limit that it comes closest to.
-    fn use_of(&self, chunk: &str) -> Use {
+    fn use_of(&self, start: Place, end: Place) -> Use {
+        let chunk = self.breaks.slice(start, end);
+        let counted = self.counted(start, end);
         let fixed = *self.title_tokens.get_or_init(|| self.tokens.count(&embedded_text(self.title, "")));
-        let used = self.tokens.count(&embedded_text(self.title, chunk));
+        let used = match counted {
+            Some(counted) => fixed + counted,
+            None => self.tokens.count(&embedded_text(self.title, chunk)),
+        };
         let whole = Use { used, fixed, limit: self.tokens.limit(), of: Limit::Model };
         if self.splitting.unit == Unit::Characters {
             return whole;
         }
         let special = self.special();
-        let used = if self.title.own { self.tokens.count(chunk) } else { whole.used };
+        let used = if self.title.own { special + self.own_tokens(start, end) } else { whole.used };
         let limit = self.splitting.chunk_size.saturating_add(special);
         let own = Use { used, fixed: special, limit, of: Limit::ChunkSize };
         if own.taken().saturating_mul(whole.room()) >= whole.taken().saturating_mul(own.room()) { own } else { whole }
     }
 
-    fn own_tokens(&self, chunk: &str) -> usize {
-        self.tokens.count(chunk).saturating_sub(self.special())
+    fn own_tokens(&self, start: Place, end: Place) -> usize {
+        let count = || self.tokens.count(self.breaks.slice(start, end)).saturating_sub(self.special());
+        self.counted(start, end).unwrap_or_else(count)
+    }
+
+    /// The tokens of a piece that holds whole words which were counted before.
+    fn counted(&self, start: Place, end: Place) -> Option<usize> {
+        let words = self.words.as_ref()?;
+        let (start, end) = (u32::try_from(start.byte).ok()?, u32::try_from(end.byte).ok()?);
+        let first = words.binary_search_by_key(&start, |word| word.start).ok()?;
+        let last = words.binary_search_by_key(&end, |word| word.end).ok()?;
+        let before = first.checked_sub(1).and_then(|i| words.get(i)).map_or(0, |word| word.tokens);
+        usize::try_from(words.get(last)?.tokens.checked_sub(before)?).ok()
     }
 
     fn special(&self) -> usize {

@@ -14,7 +14,7 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use rag_document::TokenCounter;
+use rag_document::{CountedWord, TokenCounter};
 use rag_model::{invalid, settings::Settings, unreadable};
 use rag_protocol::{EngineError, ErrorKind};
 use tokenizers::{ModelWrapper, NormalizerWrapper, PostProcessor, PreTokenizerWrapper, Tokenizer, TruncationDirection};
@@ -46,7 +46,7 @@ pub struct ModelTokenizer {
 /// The number of tokens of words that were met.
 #[derive(Debug)]
 struct Words {
-    counts: RwLock<HashMap<Box<str>, usize>>,
+    counts: RwLock<HashMap<Box<[u8]>, usize>>,
     /// What is one token wherever it is: `[MASK]`.
     added: Vec<String>,
     /// Whether punctuation marks are tokens by themselves.
@@ -54,8 +54,6 @@ struct Words {
 }
 
 impl Words {
-    /// What separates words in every tokenizer that this is for. Of other white space some normalizers make nothing.
-    const SPACES: [char; 4] = [' ', '\n', '\t', '\r'];
     /// Words that are remembered, and the longest of them.
     const MOST: usize = 1 << 17;
     const LONGEST: usize = 48;
@@ -79,56 +77,59 @@ impl Words {
     }
 
     /// Whether the word's tokens are its marks and those of what is between them.
-    fn falls_apart(&self, word: &str) -> bool {
+    fn falls_apart(&self, word: &[u8]) -> bool {
         self.cuts_at_marks
-            && word.bytes().all(|byte| byte.is_ascii_graphic())
-            && !self.added.iter().any(|token| word.contains(token.as_str()))
+            && word.iter().all(u8::is_ascii_graphic)
+            && !self.added.iter().any(|token| {
+                token.bytes().next().is_none_or(|first| word.contains(&first))
+                    && word.windows(token.len()).any(|window| window == token.as_bytes())
+            })
     }
 
     /// `None` where the tokenizer fails on a word.
     fn count(&self, text: &str, tokenizer: &Tokenizer) -> Option<usize> {
         let mut total = 0;
-        let mut unknown = vec![];
+        self.each(text, tokenizer, |_, tokens| total += tokens)?;
+        Some(total)
+    }
+
+    /// Tells of each word where it begins and how many tokens it has; `None` where the tokenizer fails on one.
+    fn each<'t>(&self, text: &'t str, tokenizer: &Tokenizer, mut tell: impl FnMut(&'t [u8], usize)) -> Option<()> {
+        let mut learnt: HashMap<Box<[u8]>, usize> = HashMap::new();
         {
             let counts = self.counts.read().unwrap_or_else(PoisonError::into_inner);
-            let mut look_up = |piece| match counts.get(piece) {
-                Some(count) => *count,
-                None => {
-                    unknown.push(piece);
-                    0
+            let mut look_up = |piece: &[u8]| -> Option<usize> {
+                if let Some(count) = counts.get(piece).or_else(|| learnt.get(piece)) {
+                    return Some(*count);
                 }
+                let count = tokenizer.encode_fast(std::str::from_utf8(piece).ok()?, false).ok()?.len();
+                if piece.len() <= Self::LONGEST && learnt.len() < Self::MOST {
+                    learnt.insert(piece.into(), count);
+                }
+                Some(count)
             };
-            for word in text.split(Self::SPACES).filter(|word| !word.is_empty()) {
-                if word.bytes().all(|byte| byte.is_ascii_alphanumeric()) || !self.falls_apart(word) {
-                    total += look_up(word);
+            // What separates words in every tokenizer that this is for: of other white space some normalizers make nothing.
+            let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\t' | b'\r');
+            for word in text.as_bytes().split(is_space).filter(|word| !word.is_empty()) {
+                if word.iter().all(u8::is_ascii_alphanumeric) || !self.falls_apart(word) {
+                    tell(word, look_up(word)?);
                     continue;
                 }
-                for piece in word.split_inclusive(|c: char| c.is_ascii_punctuation()) {
-                    let between = piece.trim_end_matches(|c: char| c.is_ascii_punctuation());
-                    total += piece.len() - between.len();
-                    if !between.is_empty() {
-                        total += look_up(between);
-                    }
+                let mut total = word.iter().filter(|byte| byte.is_ascii_punctuation()).count();
+                for piece in word.split(u8::is_ascii_punctuation).filter(|piece| !piece.is_empty()) {
+                    total += look_up(piece)?;
                 }
+                tell(word, total);
             }
         }
-        if unknown.is_empty() {
-            return Some(total);
-        }
-        let mut learnt = Vec::with_capacity(unknown.len());
-        for word in unknown {
-            let count = tokenizer.encode_fast(word, false).ok()?.len();
-            total += count;
-            if word.len() <= Self::LONGEST {
-                learnt.push((Box::from(word), count));
+        if !learnt.is_empty() {
+            let mut counts = self.counts.write().unwrap_or_else(PoisonError::into_inner);
+            if counts.len() + learnt.len() > Self::MOST {
+                counts.clear();
             }
+            counts.extend(learnt);
         }
-        let mut counts = self.counts.write().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() + learnt.len() > Self::MOST {
-            counts.clear();
-        }
-        counts.extend(learnt);
-        Some(total)
+        Some(())
     }
 }
 
@@ -194,6 +195,19 @@ impl TokenCounter for ModelTokenizer {
 
     fn limit(&self) -> usize {
         self.limit
+    }
+
+    fn words(&self, text: &str) -> Option<Vec<CountedWord>> {
+        let mut words = vec![];
+        let (mut total, mut fits) = (0u32, u32::try_from(text.len()).is_ok());
+        self.words.as_ref()?.each(text, &self.tokenizer, |word, tokens| {
+            // A word that no chunk may hold is cut, and its pieces are counted.
+            fits &= word.len() <= MAX_TEXT;
+            total = total.saturating_add(u32::try_from(tokens).unwrap_or(u32::MAX));
+            let start = (word.as_ptr() as usize - text.as_ptr() as usize) as u32;
+            words.push(CountedWord { start, end: start + word.len() as u32, tokens: total });
+        })?;
+        (fits && total < u32::MAX).then_some(words)
     }
 }
 
