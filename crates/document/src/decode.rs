@@ -70,12 +70,12 @@ fn ladder<'a>(
     warnings: &mut Vec<String>,
 ) -> (Cow<'a, str>, &'static str, bool) {
     let mut rest = bytes;
-    if let Some((name, decoded, after)) = by_mark(bytes) {
-        if let Some(text) = decoded {
-            return (text, name, false);
+    if let Some(marked) = by_mark(bytes) {
+        if let Some(text) = marked.text {
+            return (text, marked.encoding, false);
         }
-        warnings.push(format!("the byte order mark says {name}, which the bytes are not"));
-        rest = after;
+        warnings.push(format!("the byte order mark says {}, which the bytes are not", marked.encoding));
+        rest = marked.rest;
     }
     match declared.map(|label| (label, Encoding::for_label(label.as_bytes()))) {
         Some((_, Some(encoding))) => match strictly(encoding, rest) {
@@ -112,8 +112,16 @@ fn ladder<'a>(
     (text, UTF_8.name(), true)
 }
 
-/// By the byte order mark: the encoding's name, the text if the bytes are that, and what follows the mark.
-fn by_mark(bytes: &[u8]) -> Option<(&'static str, Option<Cow<'_, str>>, &[u8])> {
+/// What a byte order mark says.
+struct Marked<'a> {
+    encoding: &'static str,
+    /// `None` where the bytes are not that.
+    text: Option<Cow<'a, str>>,
+    /// What follows the mark.
+    rest: &'a [u8],
+}
+
+fn by_mark(bytes: &[u8]) -> Option<Marked<'_>> {
     // UTF-32LE begins as UTF-16LE does.
     for (mark, name, from) in [
         (&b"\xFF\xFE\0\0"[..], "UTF-32LE", u32::from_le_bytes as fn([u8; 4]) -> u32),
@@ -122,12 +130,12 @@ fn by_mark(bytes: &[u8]) -> Option<(&'static str, Option<Cow<'_, str>>, &[u8])> 
         if let Some(rest) = bytes.strip_prefix(mark)
             && let Some(text) = utf32(rest, from)
         {
-            return Some((name, Some(Cow::Owned(text)), rest));
+            return Some(Marked { encoding: name, text: Some(Cow::Owned(text)), rest });
         }
     }
     let (encoding, length) = Encoding::for_bom(bytes)?;
     let rest = &bytes[length..];
-    Some((encoding.name(), strictly(encoding, rest), rest))
+    Some(Marked { encoding: encoding.name(), text: strictly(encoding, rest), rest })
 }
 
 fn utf32(bytes: &[u8], from: fn([u8; 4]) -> u32) -> Option<String> {

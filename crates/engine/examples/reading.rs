@@ -88,9 +88,8 @@ fn main() {
     let real: Vec<Vec<u8>> =
         paths.iter().filter_map(|path| std::fs::read(path).ok()).filter(|f| !f.trim_ascii().is_empty()).collect();
     let total: usize = real.iter().map(Vec::len).sum();
-    if total > 0 {
-        let documents: Vec<Vec<u8>> =
-            real.iter().cycle().take(real.len() * (50_000_000 / total + 1)).cloned().collect();
+    if let Some(times) = 50_000_000usize.checked_div(total) {
+        let documents: Vec<Vec<u8>> = real.iter().cycle().take(real.len() * (times + 1)).cloned().collect();
         let megabytes = documents.iter().map(Vec::len).sum::<usize>() as f64 / 1e6;
         for (name, counter) in counters {
             let (seconds, chunks, _) = read(&documents, DocumentType::Markdown, counter);

@@ -80,9 +80,9 @@ impl Words {
     fn falls_apart(&self, word: &[u8]) -> bool {
         self.cuts_at_marks
             && word.iter().all(u8::is_ascii_graphic)
-            && !self.added.iter().any(|token| {
-                token.bytes().next().is_none_or(|first| word.contains(&first))
-                    && word.windows(token.len()).any(|window| window == token.as_bytes())
+            && !self.added.iter().map(String::as_bytes).any(|token| {
+                let begins = |at: &usize| word.get(*at) == token.first();
+                (0..word.len()).filter(begins).any(|at| word[at..].starts_with(token))
             })
     }
 
