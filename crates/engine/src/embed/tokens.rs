@@ -214,6 +214,8 @@ impl TokenCounter for ModelTokenizer {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rag_document::{Extracted, Structure};
+    use rag_protocol::ingest::{Splitting, Title, Unit};
     use serde_json::json;
 
     use super::*;
@@ -257,6 +259,44 @@ mod tests {
                 let whole = tokenizer.encode_fast(text.as_str(), false).unwrap().len();
                 prop_assert_eq!(words.count(&text, &tokenizer), Some(whole), "{:?}", text);
             }
+        }
+    }
+
+    /// Counts every text as a whole.
+    struct Whole<'a>(&'a ModelTokenizer);
+
+    impl TokenCounter for Whole<'_> {
+        fn count(&self, text: &str) -> usize {
+            self.0.tokenize(text).unwrap().count
+        }
+
+        fn limit(&self) -> usize {
+            self.0.limit
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn words_counted_once_give_the_same_chunks(
+            text in "([abAB.é中-]{1,12}|[ab]{1,5}|\\[MASK\\]|\u{85}|\u{A0}|\n\n| |\n|[.!] ){0,200}",
+            own in any::<bool>(),
+            (chunk_size, chunk_overlap) in (4usize..60).prop_flat_map(|size| (Just(size), 0..size)),
+            unit in prop::sample::select(Unit::ALL.to_vec()),
+        ) {
+            let tokenizer = bert();
+            let words = Words::of(&tokenizer);
+            let counter = ModelTokenizer { tokenizer, special_tokens: 0, limit: 24, words };
+            let extracted = Extracted {
+                text,
+                title: Title { text: "a b-a".into(), own },
+                metadata: serde_json::Map::new(),
+                structure: Structure::Prose,
+            };
+            let splitting = Splitting { chunk_size, chunk_overlap, unit };
+            let chunks = rag_document::split(&extracted, &splitting, &counter).unwrap();
+            prop_assert_eq!(chunks, rag_document::split(&extracted, &splitting, &Whole(&counter)).unwrap());
         }
     }
 }
