@@ -56,7 +56,7 @@ SELECT d.metadata AS of_document, c.metadata AS of_chunk FROM rag.documents d JO
 SELECT rag_add_document('Text.', ''); :sqlstate
 SELECT rag_add_document('Text.', 'a', title => ' '); :sqlstate
 SELECT rag_add_document('Text.', 'a', title => repeat('x', 201)); :sqlstate
-SELECT rag_add_document('Text.', 'a', document_type => 'docx'); :sqlstate
+SELECT rag_add_document('Text.', 'a', document_type => 'odt'); :sqlstate
 SELECT rag_add_document('Text.', 'a', metadata => '[1]'); :sqlstate
 SELECT rag_add_document('Text.', 'a', collection => 'nowhere'); :sqlstate
 \set VERBOSITY sqlstate

@@ -75,10 +75,10 @@ is(document('count(*)', 'd.md'), '0', 'their documents are gone');
 like(stored($node), qr/\A0\n0\n6\|/, 'and their chunks');
 
 # -- what cannot be read any more
-write_file("$folder/deep/b.md", "# Bread\n\nBread is baked \xff\n");
+write_file("$folder/deep/b.md", "\x7fELF\2\1\1\0\0\0\0\0\0\0\0\0\3\0");
 sync_does('docs', '0 0 0 5 1 0 0', 'a file that has become invalid fails');
 is(document("status, error, chunk_count, content", 'deep/b.md'),
-	"error|the file is not valid UTF-8 at byte offset 24|1|# Bread\n\nBread is baked at night.\n", 'and keeps what was indexed');
+	"error|the file is binary: it is not text in any known encoding|1|# Bread\n\nBread is baked at night.\n", 'and keeps what was indexed');
 is(ask($node, "SELECT content FROM rag_search('when is bread baked', top_k => 1)"), "# Bread\n\nBread is baked at night.", 'and is found');
 write_file("$folder/deep/b.md", "# Bread\n\nBread is baked at night.\n");
 sync_does('docs', '0 1 0 5 0 1 0', 'repaired it is indexed without being embedded');

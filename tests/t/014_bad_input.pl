@@ -17,8 +17,9 @@ my $folder = temp_folder();
 write_file("$folder/good.md", "# Bread\n\nBread is baked in the morning.\n");
 write_file("$folder/nul.md", "# Nul\n\nbefore\0after\n");
 write_file("$folder/latin1.txt", "caf\xe9\n");
-write_file("$folder/cut.txt", "caf\xc3");
+write_file("$folder/cut.txt", "na\xc3\xafve caf\xc3");
 write_file("$folder/utf16.txt", "\xff\xfea\0b\0");
+write_file("$folder/program.txt", "\x7fELF\2\1\1\0\0\0\0\0\0\0\0\0\3\0");
 write_file("$folder/empty.md", '');
 write_file("$folder/blank.md", " \n\t\n \n");
 write_file("$folder/line.txt", 'x' x 2_000_000);
@@ -55,10 +56,20 @@ sub fails
 	return;
 }
 
-fails('nul.md', 'decode', 'NUL character.* at byte offset 13');
-fails('latin1.txt', 'decode', 'not valid UTF-8 at byte offset 3');
-fails('cut.txt', 'decode', 'ends in the middle of a UTF-8 character');
-fails('utf16.txt', 'decode', 'not valid UTF-8');
+sub reads
+{
+	my ($file, $expected) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is(ask($node, "SELECT content, metadata ->> 'encoding', metadata ->> 'warnings' FROM rag.documents WHERE uri LIKE '%/$file'"),
+		$expected, "$file is read");
+	return;
+}
+
+reads('nul.md', "# Nul\n\nbeforeafter\n|UTF-8|[\"1 NUL character was removed\"]");
+reads('latin1.txt', "caf\xc3\xa9\n|windows-1252|");
+reads('cut.txt', "na\xc3\xafve caf\xef\xbf\xbd|UTF-8|[\"1 place that was not UTF-8 became U+FFFD, the first at byte offset 10\"]");
+reads('utf16.txt', 'ab|UTF-16LE|');
+fails('program.txt', 'decode', 'the file is binary');
 fails('locked.md', 'fetch', 'permission denied');
 fails('huge.md', 'fetch', 'large|limit');
 fails($_, 'extract', 'no content|no text|empty') for qw(empty.md blank.md);

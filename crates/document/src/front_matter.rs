@@ -1,4 +1,4 @@
-//! YAML front matter: the block between two `---` lines at the very top of a Markdown file.
+//! Front matter: the block between two `---` lines (YAML) or two `+++` lines (TOML) at the very top of a Markdown file.
 //!
 //! ```text
 //! ---
@@ -9,13 +9,15 @@
 //! # Text begins here
 //! ```
 //!
-//! The second line may be `...` as well. Values become JSON by YAML 1.2's rules: only `true` and `false` are booleans,
+//! The second line of YAML may be `...` as well. Its values become JSON by YAML 1.2's rules: only `true` and `false` are booleans,
 //! dates stay texts, `007` is the number 7 unless it is quoted. Keys that are no texts are written as texts. Of a key
-//! that is there twice, the last one holds.
+//! that is there twice, the last one holds. Dates of TOML become texts as well.
 //!
-//! A block that is no mapping is not front matter but text between two rules, and stays. A block that is not YAML, or
+//! A block that is no mapping is not front matter but text between two rules, and stays. A block that is malformed, or
 //! exceeds what front matter can reasonably need, stays in the text as well, so that nothing of the document is lost,
 //! and the reason goes into the metadata as `front_matter_error`.
+
+use std::thread;
 
 use serde_json::{Map, Value};
 use serde_saphyr::{
@@ -43,8 +45,8 @@ pub struct Parted<'a> {
 /// Takes the front matter off a file.
 pub fn part(file: &str) -> Parted<'_> {
     let whole = Parted { metadata: Map::new(), body: file };
-    let Some((block, body)) = block(file) else { return whole };
-    match parse(block) {
+    let Some((language, block, body)) = block(file) else { return whole };
+    match parse(language, block) {
         Ok(Some(metadata)) => Parted { metadata, body },
         Ok(None) => whole,
         Err(error) => {
@@ -53,17 +55,29 @@ pub fn part(file: &str) -> Parted<'_> {
     }
 }
 
-/// The YAML between the two markers, and what follows them.
-fn block(file: &str) -> Option<(&str, &str)> {
+/// What front matter is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Yaml,
+    Toml,
+}
+
+/// What is between the two markers, and what follows them.
+fn block(file: &str) -> Option<(Language, &str, &str)> {
     let mut lines = file.split_inclusive('\n');
     let opening = lines.next()?;
-    if !opening.ends_with('\n') || opening.trim_end() != "---" {
+    let (language, closing): (_, &[&str]) = match opening.trim_end() {
+        "---" => (Language::Yaml, &["---", "..."]),
+        "+++" => (Language::Toml, &["+++"]),
+        _ => return None,
+    };
+    if !opening.ends_with('\n') {
         return None;
     }
     let mut end = opening.len();
     for line in lines {
-        if matches!(line.trim_end(), "---" | "...") {
-            return Some((&file[opening.len()..end], &file[end + line.len()..]));
+        if closing.contains(&line.trim_end()) {
+            return Some((language, &file[opening.len()..end], &file[end + line.len()..]));
         }
         end += line.len();
     }
@@ -71,24 +85,64 @@ fn block(file: &str) -> Option<(&str, &str)> {
 }
 
 /// `None`: the block is no mapping, and so no front matter.
-fn parse(block: &str) -> Result<Option<Map<String, Value>>, String> {
+fn parse(language: Language, block: &str) -> Result<Option<Map<String, Value>>, String> {
     if block.len() > MAX_BYTES {
         return Err(format!("the front matter has {} bytes, and {MAX_BYTES} are allowed", block.len()));
     }
-    let parsed: Yaml = serde_saphyr::from_str_with_options(block, options()).map_err(|e| in_one_line(&e))?;
+    match language {
+        Language::Yaml => accept(serde_saphyr::from_str_with_options(block, options()).map_err(|e| in_one_line(&e))?),
+        Language::Toml => {
+            // Dotted keys inside of inline tables nest deeper than a thread's usual stack is for.
+            const STACK: usize = 64 << 20;
+            let parse = || accept(toml::from_str(block).map(from_toml).map_err(|e| in_one_line(&e.message()))?);
+            thread::scope(|scope| {
+                let parser = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, parse);
+                let failed = |_| Err("the front matter could not be parsed".to_owned());
+                parser.map_err(|e| in_one_line(&e)).and_then(|parser| parser.join().unwrap_or_else(failed))
+            })
+        }
+    }
+}
+
+fn accept(parsed: Parsed) -> Result<Option<Map<String, Value>>, String> {
     match parsed.0 {
         Value::Object(metadata) => {
-            let bytes = metadata.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>();
+            let (bytes, depth) =
+                (metadata.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>(), depth(&metadata));
             if bytes > MAX_EXPANDED_BYTES {
                 return Err(format!(
                     "the front matter's values have {bytes} bytes, and {MAX_EXPANDED_BYTES} are allowed"
                 ));
+            }
+            if depth > MAX_DEPTH {
+                return Err(format!("the front matter is nested {depth} deep, and {MAX_DEPTH} are allowed"));
             }
             Ok(Some(metadata))
         }
         Value::Null => Ok(Some(Map::new())),
         _ => Ok(None),
     }
+}
+
+/// TOML has no null, and its parser bounds the nesting of arrays and inline tables, but not of dotted keys.
+fn from_toml(table: toml::Table) -> Parsed {
+    fn value(from: toml::Value) -> Value {
+        match from {
+            toml::Value::String(text) => text.replace('\0', "\u{FFFD}").into(),
+            toml::Value::Integer(number) => number.into(),
+            toml::Value::Float(number) => {
+                serde_json::Number::from_f64(number).map_or_else(|| number.to_string().into(), Value::Number)
+            }
+            toml::Value::Boolean(value) => value.into(),
+            toml::Value::Datetime(time) => time.to_string().into(),
+            toml::Value::Array(values) => values.into_iter().map(value).collect(),
+            toml::Value::Table(table) => object(table),
+        }
+    }
+    fn object(table: toml::Table) -> Value {
+        Value::Object(table.into_iter().map(|(key, from)| (key.replace('\0', "\u{FFFD}"), value(from))).collect())
+    }
+    Parsed(object(table))
 }
 
 fn options() -> Options {
@@ -119,12 +173,23 @@ fn options() -> Options {
     }
 }
 
-fn in_one_line(error: &serde_saphyr::Error) -> String {
+fn in_one_line(error: &dyn std::fmt::Display) -> String {
     let mut message = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ").replace('\0', "\u{FFFD}");
     if let Some((end, _)) = message.char_indices().nth(300) {
         message.truncate(end);
     }
     message
+}
+
+fn depth(map: &Map<String, Value>) -> usize {
+    fn of(value: &Value) -> usize {
+        match value {
+            Value::Array(values) => 1 + values.iter().map(of).max().unwrap_or(0),
+            Value::Object(map) => depth(map),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        }
+    }
+    1 + map.values().map(of).max().unwrap_or(0)
 }
 
 fn weight(value: &Value) -> usize {
@@ -136,10 +201,10 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// YAML as JSON: keys become texts, and NUL characters, which PostgreSQL cannot store, U+FFFD.
-struct Yaml(Value);
+/// Front matter as JSON: keys become texts, and NUL characters, which PostgreSQL cannot store, U+FFFD.
+struct Parsed(Value);
 
-impl<'de> serde::Deserialize<'de> for Yaml {
+impl<'de> serde::Deserialize<'de> for Parsed {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(Visitor).map(Self)
     }
@@ -196,7 +261,7 @@ impl<'de> serde::de::Visitor<'de> for Visitor {
 
     fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut values = vec![];
-        while let Some(Yaml(value)) = from.next_element()? {
+        while let Some(Parsed(value)) = from.next_element()? {
             values.push(value);
         }
         Ok(Value::Array(values))
@@ -204,7 +269,7 @@ impl<'de> serde::de::Visitor<'de> for Visitor {
 
     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
-        while let Some((Yaml(key), Yaml(value))) = from.next_entry()? {
+        while let Some((Parsed(key), Parsed(value))) = from.next_entry()? {
             let key = match key {
                 Value::String(key) => key,
                 other => other.to_string(),
@@ -319,5 +384,38 @@ mod tests {
         let stairs: String = (0..400).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
         is_refused(&format!("---\n{stairs}---\nText"), "");
         is_refused(&format!("---\na: {}\n---\nText", "x".repeat(300_000)), "bytes");
+    }
+
+    #[test]
+    fn toml_between_plus_signs_is_front_matter_too() {
+        let parted = part(
+            "+++\r\ntitle = \"Keys\"\ndate = 2024-03-01T10:00:00Z\nn = 3\nx = 1.5\nc = \"n\\u0000l\"\n\n[extra]\ntags = [\"a\", \"b\"]\n+++\r\n# Text",
+        );
+        assert_eq!(
+            Value::Object(parted.metadata),
+            json!({"title": "Keys", "date": "2024-03-01T10:00:00Z", "n": 3, "x": 1.5, "c": "n\u{FFFD}l",
+                   "extra": {"tags": ["a", "b"]}})
+        );
+        assert_eq!(parted.body, "# Text");
+        is_no_front_matter("+++\ntitle = 1\n");
+        let file = "+++\nJust a sentence.\n+++\nText";
+        assert_eq!(part(file).body, file);
+        assert!(part(file).metadata.contains_key("front_matter_error"));
+    }
+
+    #[test]
+    fn deep_toml_is_refused() {
+        let dotted = vec!["a"; 78].join(".");
+        for n in [1, 20, 78, 1_000] {
+            is_refused(
+                &format!(
+                    "+++\n{}1{}\n+++\nText",
+                    format!("{dotted} = {{").repeat(n).trim_end_matches('{'),
+                    "}".repeat(n - 1)
+                ),
+                "",
+            );
+        }
+        is_refused(&format!("+++\na = {}{}\n+++\nText", "[".repeat(100_000), "]".repeat(100_000)), "");
     }
 }

@@ -1,5 +1,7 @@
 //! HTML to Markdown, which keeps headings, lists, tables and code as structure that people and models can read.
 //!
+//! Of a page, what is the same on every other page of its site is left out (see [`boilerplate`]).
+//!
 //! `htmd` does the conversion, with three changes: `head`, scripts, styles and templates are left out; pictures whose
 //! data are in the page itself keep only their description; tables are written here, since `htmd` drops the cells of
 //! rows that mix `<th>` and `<td>`.
@@ -7,6 +9,7 @@
 //! `htmd` recurses over the tree, so a page nested deeper than [`MAX_DEPTH`], which no person wrote, is reduced to its
 //! plain text instead: a stack overflow would take the process with it.
 
+mod boilerplate;
 mod table;
 
 use std::{
@@ -19,7 +22,7 @@ use markup5ever_rcdom::NodeData;
 use rag_protocol::ingest::{Stage, Title};
 use serde_json::Map;
 
-use crate::{Extracted, Problem, title};
+use crate::{Extracted, Problem, markdown, title};
 
 /// Deepest nesting that is converted to Markdown. Browsers stop at 512.
 const MAX_DEPTH: usize = 200;
@@ -53,8 +56,11 @@ fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
         .build();
     let root = converter.html_to_tree(file)?;
     let (title, depth) = survey(&root);
-    let text = if depth > MAX_DEPTH { plain_text(&root) } else { converter.tree_to_markdown(&root) };
-    Ok(Extracted { text, title: title.unwrap_or_else(|| title::from_name(name)), metadata: Map::new() })
+    let content = boilerplate::content(&root);
+    let text = if depth > MAX_DEPTH { plain_text(&content) } else { converter.tree_to_markdown(&content) };
+    let text = text.trim().to_owned();
+    let structure = markdown::structure(&text);
+    Ok(Extracted { text, title: title.unwrap_or_else(|| title::from_name(name)), metadata: Map::new(), structure })
 }
 
 /// The page's title and the depth of its deepest element.

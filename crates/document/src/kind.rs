@@ -1,9 +1,28 @@
-//! What type a file is, told by its name and, where the name does not say, by its first bytes.
+//! What type a file is: told by its name, by the media type it was served with, and by its first bytes.
+//!
+//! | type | extensions | media types | first bytes |
+//! |---|---|---|---|
+//! | `markdown` | `.md` `.markdown` `.mdx` `.qmd` `.rmd` ... | `text/markdown` | |
+//! | `html` | `.html` `.htm` `.xhtml` `.shtml` | `text/html`, `application/xhtml+xml` | `<!doctype html`, `<html` |
+//! | `pdf` | `.pdf` | `application/pdf` | `%PDF-` |
+//! | `docx` | `.docx` | `application/vnd.openxmlformats-officedocument.wordprocessingml.document` | a ZIP archive with `word/document.xml` |
+//! | `csv`, `tsv` | `.csv`, `.tsv` `.tab` | `text/csv`, `text/tab-separated-values` | |
+//! | `json`, `jsonl` | `.json` `.geojson`, `.jsonl` `.ndjson` | `application/json`, `application/x-ndjson`, `application/jsonl` | |
+//! | `code` | those of [`crate::language`] | | |
+//! | `text` | everything else | `text/plain` | |
+//!
+//! A file is told by its extension, else by its first bytes. Something served over HTTP is told by its extension too,
+//! but a page whose address ends in `.php`, `.png` or `.md` is still a page where it is served as `text/html`, and what
+//! begins as a PDF is one.
 
 use rag_protocol::ingest::DocumentType;
 
+use crate::language;
+
 const MARKDOWN: &[&str] = &["md", "markdown", "mdown", "mdtext", "mdwn", "mdx", "mkd", "mkdn", "qmd", "rmd"];
 const HTML: &[&str] = &["html", "htm", "xhtml", "xht", "shtml"];
+/// Extensions of text for people, or for nobody in particular.
+const TEXT: &[&str] = &["txt", "text", "log", "rst", "adoc", "asciidoc", "org", "tex", "textile", "srt", "vtt"];
 
 /// Extensions of files that hold no text for people, or hold it in a form that is not read.
 #[rustfmt::skip]
@@ -23,7 +42,7 @@ const NO_DOCUMENT: &[&str] = &[
     "a", "bin", "class", "dex", "dll", "dylib", "elc", "exe", "lib", "o", "obj", "pdb", "pyc", "pyd", "pyo", "rlib",
     "rmeta", "so", "wasm",
     // office files and books, which are archives inside
-    "azw3", "doc", "docm", "docx", "dotx", "epub", "key", "mobi", "numbers", "odg", "odp", "ods", "odt", "pages", "ppt", "pptm",
+    "azw3", "doc", "docm", "dotx", "epub", "key", "mobi", "numbers", "odg", "odp", "ods", "odt", "pages", "ppt", "pptm",
     "pptx", "vsd", "vsdx", "xls", "xlsb", "xlsm", "xlsx",
     // databases, tensors, maps, models, keys
     "accdb", "arrow", "avro", "blend", "ckpt", "db", "dbf", "dwg", "fbx", "feather", "glb", "gguf", "h5", "hdf5", "jks", "joblib",
@@ -33,24 +52,117 @@ const NO_DOCUMENT: &[&str] = &[
     "crdownload", "ds_store", "lnk", "pack", "part", "swo", "swp",
 ];
 
-/// The type of a file: by its extension, whatever the case, else by its first bytes (`%PDF-`), else text.
+/// What a name or a media type says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Document(DocumentType),
+    /// It is known not to be a document.
+    NoDocument,
+    Nothing,
+}
+
+/// The type of a file by its name (a path or an address), the media type it was served with, and its content.
 ///
 /// `None` for what is known not to be a document: images, archives, fonts, programs, media.
-pub fn document_type(name: &str, head: &[u8]) -> Option<DocumentType> {
-    let file = name.rsplit('/').next().unwrap_or(name);
-    let extension = file.rsplit_once('.').map(|(_, extension)| extension.to_lowercase()).unwrap_or_default();
-    let is = |extensions: &[&str]| extensions.contains(&extension.as_str());
-    if is(NO_DOCUMENT) {
-        None
-    } else if is(MARKDOWN) {
-        Some(DocumentType::Markdown)
-    } else if is(HTML) {
-        Some(DocumentType::Html)
-    } else if extension == "pdf" || head.starts_with(b"%PDF-") {
-        Some(DocumentType::Pdf)
-    } else {
-        Some(DocumentType::Text)
+pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Option<DocumentType> {
+    let told = match media_type {
+        None => by_name(name),
+        Some(media_type) => match (by_name(name), by_media_type(media_type)) {
+            // The extension is that of the program which made the page, or a part of its subject.
+            (Told::Document(named), Told::Document(DocumentType::Html))
+                if named != DocumentType::Code && named != DocumentType::Html && !begins_as_html(content) =>
+            {
+                Told::Document(named)
+            }
+            (_, served @ Told::Document(DocumentType::Html | DocumentType::Pdf | DocumentType::Docx)) => served,
+            (Told::NoDocument | Told::Nothing, served @ Told::Document(_)) => served,
+            (Told::Nothing, served) => served,
+            (named, _) => named,
+        },
+    };
+    match told {
+        Told::NoDocument => None,
+        Told::Nothing => Some(by_content(content).unwrap_or(DocumentType::Text)),
+        Told::Document(_) if media_type.is_some() && content.starts_with(PDF) => Some(DocumentType::Pdf),
+        Told::Document(document_type) => Some(document_type),
     }
+}
+
+const PDF: &[u8] = b"%PDF-";
+
+fn by_name(name: &str) -> Told {
+    by_path(path(name))
+}
+
+/// The path of an address; any other name as it is.
+pub fn path(name: &str) -> &str {
+    let Some((_, after)) = name.split_once("://") else { return name };
+    let after = after.split(['?', '#']).next().unwrap_or(after);
+    after.split_once('/').map_or("", |(_, path)| path)
+}
+
+fn by_path(path: &str) -> Told {
+    let file = path.rsplit('/').next().unwrap_or(path).to_lowercase();
+    let extension = file.rsplit_once('.').map(|(_, extension)| extension).unwrap_or_default();
+    let document = match extension {
+        _ if MARKDOWN.contains(&extension) => DocumentType::Markdown,
+        _ if HTML.contains(&extension) => DocumentType::Html,
+        _ if TEXT.contains(&extension) => DocumentType::Text,
+        "pdf" => DocumentType::Pdf,
+        "docx" => DocumentType::Docx,
+        "csv" => DocumentType::Csv,
+        "tsv" | "tab" => DocumentType::Tsv,
+        "json" | "geojson" | "jsonld" | "webmanifest" => DocumentType::Json,
+        "jsonl" | "ndjson" => DocumentType::Jsonl,
+        _ if NO_DOCUMENT.contains(&extension) => return Told::NoDocument,
+        _ if language::of(&file).is_some() => DocumentType::Code,
+        _ => return Told::Nothing,
+    };
+    Told::Document(document)
+}
+
+fn by_media_type(media_type: &str) -> Told {
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let document = match essence.as_str() {
+        "text/html" | "application/xhtml+xml" => DocumentType::Html,
+        "text/markdown" | "text/x-markdown" => DocumentType::Markdown,
+        "application/pdf" | "application/x-pdf" => DocumentType::Pdf,
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => DocumentType::Docx,
+        "text/csv" | "application/csv" => DocumentType::Csv,
+        "text/tab-separated-values" => DocumentType::Tsv,
+        "application/jsonl" | "application/x-jsonl" | "application/x-ndjson" | "application/jsonlines" => {
+            DocumentType::Jsonl
+        }
+        "application/json" | "text/json" => DocumentType::Json,
+        json if json.ends_with("+json") => DocumentType::Json,
+        media if ["image/", "audio/", "video/", "font/"].iter().any(|kind| media.starts_with(kind)) => {
+            return Told::NoDocument;
+        }
+        "application/zip" | "application/gzip" | "application/x-gzip" | "application/x-tar" | "application/wasm" => {
+            return Told::NoDocument;
+        }
+        // `text/plain` and `application/octet-stream` are what servers say of files they do not know.
+        _ => return Told::Nothing,
+    };
+    Told::Document(document)
+}
+
+fn by_content(content: &[u8]) -> Option<DocumentType> {
+    const ARCHIVE: &[u8] = b"PK\x03\x04";
+    const WORD: &[u8] = b"word/document.xml";
+    if content.starts_with(PDF) {
+        Some(DocumentType::Pdf)
+    } else if content.starts_with(ARCHIVE) && content.windows(WORD.len()).any(|window| window == WORD) {
+        Some(DocumentType::Docx)
+    } else {
+        begins_as_html(content).then_some(DocumentType::Html)
+    }
+}
+
+fn begins_as_html(content: &[u8]) -> bool {
+    let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content).trim_ascii_start();
+    let begins = |with: &[u8]| content.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
+    begins(b"<!doctype html") || begins(b"<html")
 }
 
 #[cfg(test)]
@@ -65,21 +177,56 @@ mod tests {
             ("index.HTM", Some(DocumentType::Html)),
             ("paper.PDF", Some(DocumentType::Pdf)),
             ("notes.txt", Some(DocumentType::Text)),
-            ("main.rs", Some(DocumentType::Text)),
+            ("main.rs", Some(DocumentType::Code)),
+            ("Dockerfile", Some(DocumentType::Code)),
+            ("prices.CSV", Some(DocumentType::Csv)),
+            ("prices.tsv", Some(DocumentType::Tsv)),
+            ("package.json", Some(DocumentType::Json)),
+            ("events.ndjson", Some(DocumentType::Jsonl)),
+            ("letter.docx", Some(DocumentType::Docx)),
             ("LICENSE", Some(DocumentType::Text)),
             ("v1.2/CHANGES", Some(DocumentType::Text)),
+            ("why?.md", Some(DocumentType::Markdown)),
             ("logo.PNG", None),
             ("backup.tar.gz", None),
             (".DS_Store", None),
             ("libfoo.so", None),
         ] {
-            assert_eq!(document_type(name, b""), expected, "{name}");
+            assert_eq!(document_type(name, None, b""), expected, "{name}");
         }
     }
 
     #[test]
-    fn a_pdf_without_an_extension_is_known_by_its_first_bytes() {
-        assert_eq!(document_type("paper", b"%PDF-1.7"), Some(DocumentType::Pdf));
-        assert_eq!(document_type("paper.md", b"%PDF-1.7"), Some(DocumentType::Markdown));
+    fn a_file_without_an_extension_is_known_by_its_first_bytes() {
+        assert_eq!(document_type("paper", None, b"%PDF-1.7"), Some(DocumentType::Pdf));
+        assert_eq!(document_type("paper.md", None, b"%PDF-1.7"), Some(DocumentType::Markdown));
+        assert_eq!(document_type("page", None, b"\xEF\xBB\xBF\n<!DOCTYPE HTML><p>"), Some(DocumentType::Html));
+        assert_eq!(document_type("a", None, b"PK\x03\x04....word/document.xml"), Some(DocumentType::Docx));
+        assert_eq!(document_type("a", None, b"<p>"), Some(DocumentType::Text));
+    }
+
+    #[test]
+    fn what_is_served_is_known_by_its_media_type() {
+        const HTML: &str = "text/html; charset=utf-8";
+        for (name, media_type, content, expected) in [
+            ("https://example.com", HTML, "", Some(DocumentType::Html)),
+            ("https://example.com/v1.2", HTML, "", Some(DocumentType::Html)),
+            ("https://example.com/index.php?page=a.md", HTML, "", Some(DocumentType::Html)),
+            ("https://example.com/File:Map.png", HTML, "", Some(DocumentType::Html)),
+            ("https://example.com/README.md", HTML, "<!doctype html>", Some(DocumentType::Html)),
+            ("https://example.com/README.md", HTML, "# Read me", Some(DocumentType::Markdown)),
+            ("https://example.com/a.md?raw=true#top", "text/plain", "", Some(DocumentType::Markdown)),
+            ("https://example.com/a?file=b.pdf", "application/octet-stream", "%PDF-1.7", Some(DocumentType::Pdf)),
+            ("https://example.com/a.html", "text/html", "%PDF-1.7", Some(DocumentType::Pdf)),
+            ("https://example.com/paper.txt", "application/pdf", "", Some(DocumentType::Pdf)),
+            ("https://example.com/api/posts", "application/vnd.api+json", "", Some(DocumentType::Json)),
+            ("https://example.com/export", "text/csv", "", Some(DocumentType::Csv)),
+            ("https://example.com/main.rs", "text/plain", "", Some(DocumentType::Code)),
+            ("https://example.com/robots", "text/plain", "", Some(DocumentType::Text)),
+            ("https://example.com/chart", "image/svg+xml", "", None),
+            ("https://example.com/chart.png", "image/png", "", None),
+        ] {
+            assert_eq!(document_type(name, Some(media_type), content.as_bytes()), expected, "{name} {media_type}");
+        }
     }
 }

@@ -1,34 +1,50 @@
 //! From the bytes of one file to the chunks of one document.
 //!
 //! ```text
-//! bytes ──document_type──▶ Markdown | Text | Html | Pdf
-//!       ──extract────────▶ Extracted { text, title, metadata }
-//!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len }]
+//! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx
+//!       ──extract────────▶ Extracted { text, title, metadata, structure }
+//!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len, lines, page, heading_path }]
 //! ```
 //!
 //! Every step takes a value and returns a value: nothing here reads a file, opens a connection or knows a model (the
 //! tokenizer comes in as a [`TokenCounter`]). The same input gives the same output on every machine; the identities of
 //! documents and chunks, and with them every stored embedding, hang on that.
 //!
-//! | type | text | title |
-//! |---|---|---|
-//! | Markdown | as written, without the front matter | front matter, else the first heading of level 1, else the first heading |
-//! | HTML | converted to Markdown | `<title>`, else the first `<h1>` |
-//! | PDF | pages, a form feed between them | the Info dictionary's, where it is one |
-//! | text | as written | – |
+//! | type | text | title | cut at |
+//! |---|---|---|---|
+//! | Markdown | as written, without the front matter | front matter, else the first heading of level 1, else the first heading | headings |
+//! | HTML | the page's content, converted to Markdown | `<title>`, else the first `<h1>` | headings |
+//! | docx | converted to Markdown | its properties', else the first heading | headings |
+//! | PDF | pages, a form feed between them | the Info dictionary's, where it is one | paragraphs, sentences |
+//! | text | as written | – | paragraphs, sentences |
+//! | code | as written | – | functions, types, statements; else lines |
+//! | CSV, TSV, JSON, JSONL | records as lines of `name: value`, an empty line between two | – | records |
 //!
 //! Where a document does not say what it is called, its title is its file's name without the extension, and
 //! [`Title::own`] is false: such a title is shown but not embedded.
 //!
 //! A text holds no NUL characters (PostgreSQL cannot store them) and is never blank. What cannot be read is a
-//! [`Problem`], never a panic and never a silently shortened text.
+//! [`Problem`], never a panic and never a silently shortened text. What had to be guessed or mended on the way is told
+//! in the metadata:
+//!
+//! | key | what |
+//! |---|---|
+//! | `encoding` | the encoding the file was read in (all types but PDF and docx) |
+//! | `warnings` | sentences on what may have been lost or misread |
+//! | `language` | of code |
+//! | `front_matter_error` | why front matter was left in the text |
+//! | `unreadable_pages` | numbers of pages of a PDF that are missing |
 
+mod code;
 mod decode;
+mod docx;
 mod front_matter;
 mod html;
 mod kind;
+mod language;
 mod markdown;
 mod pdf;
+mod records;
 mod split;
 mod title;
 
@@ -37,7 +53,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-pub use crate::{kind::document_type, split::split};
+pub use crate::{code::Boundary, kind::document_type, markdown::Heading, split::split};
 
 /// Counts a model's tokens, special tokens included; the engine implements it with the model's own tokenizer.
 pub trait TokenCounter {
@@ -45,6 +61,20 @@ pub trait TokenCounter {
     fn count(&self, text: &str) -> usize;
     /// The most tokens a text may have, special tokens included.
     fn limit(&self) -> usize;
+    /// Where the tokens of a text are those of its words, which no more than spaces, tabs and line ends separate: the words
+    /// of the text, in order. Then a piece of it that holds whole words need not be counted again.
+    fn words(&self, _text: &str) -> Option<Vec<CountedWord>> {
+        None
+    }
+}
+
+/// A word, and how many tokens the text has up to its end, without special tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountedWord {
+    /// Bytes of the text.
+    pub start: u32,
+    pub end: u32,
+    pub tokens: u32,
 }
 
 /// What a document is, without its uri.
@@ -52,8 +82,37 @@ pub trait TokenCounter {
 pub struct Extracted {
     pub text: String,
     pub title: Title,
-    /// Front matter, and what the extractor has to say: `front_matter_error`, `unreadable_pages`.
+    /// Front matter, and what the extractor has to say.
     pub metadata: Map<String, Value>,
+    pub structure: Structure,
+}
+
+/// What a text is made of, as far as it matters where it is cut.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Structure {
+    /// Paragraphs and sentences.
+    Prose,
+    /// Prose with a form feed between two pages.
+    Pages,
+    /// Markdown.
+    Sections {
+        /// In order.
+        headings: Vec<Heading>,
+        /// Byte ranges of code blocks, in order: empty lines in them end no paragraph.
+        code: Vec<(usize, usize)>,
+    },
+    /// Source code; without boundaries it is cut at lines.
+    Code(Vec<Boundary>),
+    /// An empty line between two records.
+    Records,
+}
+
+impl Structure {
+    /// That of a Markdown text.
+    pub fn of_markdown(text: &str) -> Self {
+        markdown::structure(text)
+    }
 }
 
 /// A failure at one stage; the caller adds the uri.
@@ -80,27 +139,84 @@ impl Problem {
     }
 }
 
-/// Reads a document. `name` is the file's name or path, from which the title is taken where the document has none.
+/// Reads a document. `name` is the file's name, path or address, from which the title is taken where the document has
+/// none; `media_type` what it was served as, whose charset is believed where the bytes allow.
 ///
-/// PDFs should be read in a process of their own: see the module `pdf` for what their parser can do to its process.
+/// All but Markdown and text should be read in a process of its own: see the modules `pdf` and `code` for what
+/// a parser can do to its process.
 ///
 /// # Errors
-/// [`Stage::Decode`] where the bytes are not text that can be stored, [`Stage::Extract`] where the format is damaged,
-/// locked or has nothing in it.
-pub fn extract(bytes: &[u8], document_type: DocumentType, name: &str) -> Result<Extracted, Problem> {
-    let text = || decode::text(bytes);
-    let extracted = match document_type {
-        DocumentType::Text => {
-            Extracted { text: text()?.to_owned(), title: title::from_name(name), metadata: Map::new() }
-        }
-        DocumentType::Markdown => markdown::extract(text()?, name),
-        DocumentType::Html => html::extract(text()?, name)?,
+/// [`Stage::Decode`] where the bytes are not text, [`Stage::Extract`] where the format is damaged, locked or has nothing
+/// in it.
+pub fn extract(
+    bytes: &[u8],
+    document_type: DocumentType,
+    name: &str,
+    media_type: Option<&str>,
+) -> Result<Extracted, Problem> {
+    let mut extracted = match document_type {
         DocumentType::Pdf => pdf::extract(bytes, name)?,
+        DocumentType::Docx => docx::extract(bytes, name)?,
+        _ => extract_text(bytes, document_type, name, media_type)?,
     };
+    // Formats with escapes have other ways to write NUL than the byte.
+    if let Some(text) = decode::without_nul(&extracted.text) {
+        warn(&mut extracted.metadata, [decode::nul_warning(extracted.text.len() - text.len())]);
+        extracted.text = text;
+        if let Structure::Sections { .. } = extracted.structure {
+            extracted.structure = markdown::structure(&extracted.text);
+        }
+    }
     if extracted.text.trim().is_empty() {
         return Err(Problem::no_content());
     }
     Ok(extracted)
+}
+
+/// The types that are text themselves.
+fn extract_text(
+    bytes: &[u8],
+    document_type: DocumentType,
+    name: &str,
+    media_type: Option<&str>,
+) -> Result<Extracted, Problem> {
+    let served_as = media_type.and_then(decode::charset).map(str::to_owned);
+    let declared = match document_type {
+        DocumentType::Html => served_as.or_else(|| decode::html_charset(bytes)),
+        _ => served_as,
+    };
+    let decode::Decoded { text, encoding, warnings } = decode::text(bytes, declared.as_deref())?;
+    let mut extracted = match document_type {
+        DocumentType::Markdown => markdown::extract(&text, name),
+        DocumentType::Html => html::extract(&text, name)?,
+        DocumentType::Code => code::extract(&text, name),
+        DocumentType::Csv => records::csv::extract(&text, name, None),
+        DocumentType::Tsv => records::csv::extract(&text, name, Some(b'\t')),
+        DocumentType::Json => records::json::extract(&text, name),
+        DocumentType::Jsonl => records::json::extract_lines(&text, name),
+        DocumentType::Text | DocumentType::Pdf | DocumentType::Docx => Extracted {
+            text: text.into_owned(),
+            title: title::from_name(name),
+            metadata: Map::new(),
+            structure: Structure::Prose,
+        },
+    };
+    extracted.metadata.insert("encoding".into(), encoding.into());
+    warn(&mut extracted.metadata, warnings);
+    Ok(extracted)
+}
+
+/// Adds to the warnings of a document.
+fn warn(metadata: &mut Map<String, Value>, warnings: impl IntoIterator<Item = String>) {
+    let mut warnings = warnings.into_iter().map(Value::String).peekable();
+    if warnings.peek().is_none() {
+        return;
+    }
+    match metadata.get_mut("warnings") {
+        Some(Value::Array(present)) => present.extend(warnings),
+        // A document's own key of that name gives way.
+        _ => drop(metadata.insert("warnings".into(), warnings.collect())),
+    }
 }
 
 /// Hashes and splits what was extracted: what the protocol calls the content of a document. The text stays where it is.
@@ -113,7 +229,7 @@ pub fn content(
     splitting: &Splitting,
     tokens: &dyn TokenCounter,
 ) -> Result<Content, Problem> {
-    let chunks = split(&extracted.text, &extracted.title, splitting, tokens)?;
+    let chunks = split(extracted, splitting, tokens)?;
     let content_hash = Sha256::digest(&extracted.text).iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Content {
         document_type,

@@ -1,10 +1,24 @@
 //! Markdown: the front matter goes into the metadata, the rest is the text as written.
 
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use rag_protocol::ingest::Title;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Extracted, front_matter, title};
+use crate::{Extracted, Structure, front_matter, title};
+
+/// A heading of a Markdown text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heading {
+    /// Byte at which it begins.
+    pub at: usize,
+    /// Byte at which it ends, or the line end after it.
+    pub end: usize,
+    /// From 1, the outermost, to 6.
+    pub level: u8,
+    /// One line, without markup, at most 200 characters.
+    pub text: String,
+}
 
 pub fn extract(file: &str, name: &str) -> Extracted {
     let front_matter::Parted { metadata, body } = front_matter::part(file);
@@ -13,31 +27,39 @@ pub fn extract(file: &str, name: &str) -> Extracted {
         Some(Value::Number(number)) => title::own(&number.to_string()),
         _ => None,
     };
-    let title = declared.or_else(|| heading(body)).unwrap_or_else(|| title::from_name(name));
-    Extracted { text: body.trim_start_matches(['\r', '\n']).to_owned(), title, metadata }
+    let text = body.trim_start_matches(['\r', '\n']).to_owned();
+    let structure = structure(&text);
+    let title = declared.or_else(|| heading(&structure)).unwrap_or_else(|| title::from_name(name));
+    Extracted { text, title, metadata, structure }
 }
 
-/// The first heading of level 1, else the first heading, without its markup.
-fn heading(text: &str) -> Option<Title> {
-    let mut first: Option<Title> = None;
-    let mut open: Option<(HeadingLevel, String)> = None;
-    for event in Parser::new_ext(text, Options::ENABLE_HEADING_ATTRIBUTES) {
+/// The first heading of level 1, else the first heading.
+pub fn heading(structure: &Structure) -> Option<Title> {
+    let Structure::Sections { headings, .. } = structure else { return None };
+    let first = headings.iter().find(|heading| heading.level == 1).or_else(|| headings.first());
+    first.map(|heading| Title { text: heading.text.clone(), own: true })
+}
+
+/// Headings, `#` and underlined, and code blocks.
+pub fn structure(text: &str) -> Structure {
+    let (mut headings, mut code) = (vec![], vec![]);
+    let mut open: Option<(usize, String)> = None;
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_HEADING_ATTRIBUTES).into_offset_iter() {
         match (event, &mut open) {
-            (Event::Start(Tag::Heading { level, .. }), _) => open = Some((level, String::new())),
+            (Event::Start(Tag::Heading { .. }), _) => open = Some((range.start, String::new())),
             (Event::Text(piece) | Event::Code(piece), Some((_, words))) => words.push_str(&piece),
             (Event::SoftBreak | Event::HardBreak, Some((_, words))) => words.push(' '),
-            (Event::End(TagEnd::Heading(_)), Some((level, words))) => {
-                let found = title::own(words);
-                if *level == HeadingLevel::H1 && found.is_some() {
-                    return found;
+            (Event::End(TagEnd::Heading(level)), Some((at, words))) => {
+                if let Some(Title { text, .. }) = title::own(words) {
+                    headings.push(Heading { at: *at, end: range.end, level: level as u8, text });
                 }
-                first = first.or(found);
                 open = None;
             }
+            (Event::Start(Tag::CodeBlock(_)), _) => code.push((range.start, range.end)),
             _ => {}
         }
     }
-    first
+    Structure::Sections { headings, code }
 }
 
 #[cfg(test)]
@@ -79,5 +101,17 @@ mod tests {
         let extracted = extract("---\ntitle: T\n---\n\n\n  Text\n", "a.md");
         assert_eq!(extracted.text, "  Text\n");
         assert_eq!(extracted.metadata["title"], "T");
+    }
+
+    #[test]
+    fn headings_are_those_outside_of_code_in_either_form() {
+        let text = "# A\n\n```\n# no\n\n# no\n```\n\nB *b*\n===\n\n- ### C\n\n> ## D\n";
+        let Structure::Sections { headings, code } = structure(text) else { panic!() };
+        let found: Vec<_> = headings.iter().map(|h| (&text[h.at..h.at + 1], h.level, h.text.as_str())).collect();
+        assert_eq!(found, [("#", 1, "A"), ("B", 1, "B b"), ("#", 3, "C"), ("#", 2, "D")]);
+        assert_eq!(
+            code.iter().map(|(from, to)| text[*from..*to].trim()).collect::<Vec<_>>(),
+            ["```\n# no\n\n# no\n```"]
+        );
     }
 }

@@ -24,9 +24,11 @@ use pdf_extract::{
 use rag_protocol::ingest::{Stage, Title};
 use serde_json::{Map, Value};
 
-use crate::{Extracted, Problem, title};
+use crate::{Extracted, Problem, Structure, title};
 
-/// Between two pages. It counts as the end of a paragraph.
+/// Between two pages there is one of these, and nowhere else.
+pub const PAGE: char = '\u{C}';
+/// It counts as the end of a paragraph.
 const PAGE_BREAK: &str = "\n\u{C}\n";
 /// The marker of a PDF; readers accept it anywhere in the first KiB.
 const MAGIC: &[u8] = b"%PDF-";
@@ -62,7 +64,8 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
     if !unreadable.is_empty() {
         metadata.insert("unreadable_pages".into(), Value::Array(unreadable));
     }
-    Ok(Extracted { text, title: info_title(&document).unwrap_or_else(|| title::from_name(name)), metadata })
+    let title = info_title(&document).unwrap_or_else(|| title::from_name(name));
+    Ok(Extracted { text, title, metadata, structure: Structure::Pages })
 }
 
 fn scanned(pages: usize) -> Problem {
@@ -107,13 +110,13 @@ fn page(document: &Document, number: u32) -> (String, bool) {
     (readable(&text), matches!(read, Ok(true)))
 }
 
-/// Without NUL characters, which fonts with a wrong table leave behind, and with ligatures as letters: nobody searches
+/// Without NUL characters, which fonts with a wrong table leave behind, without form feeds, and with ligatures as letters: nobody searches
 /// for "ﬁle".
 fn readable(text: &str) -> String {
     let mut readable = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\0' => {}
+            '\0' | PAGE => {}
             '\u{FB00}' => readable.push_str("ff"),
             '\u{FB01}' => readable.push_str("fi"),
             '\u{FB02}' => readable.push_str("fl"),

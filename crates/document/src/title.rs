@@ -2,6 +2,8 @@
 
 use rag_protocol::ingest::Title;
 
+use crate::kind;
+
 /// Most characters of a title. It is embedded with every chunk, so it must leave room for them.
 pub const MAX_CHARS: usize = 200;
 
@@ -12,10 +14,12 @@ pub fn own(text: &str) -> Option<Title> {
 
 /// The title of a document that has none: its file's name without the extension.
 pub fn from_name(name: &str) -> Title {
-    let file = name.trim_end_matches('/').rsplit('/').next().unwrap_or(name);
-    let stem = match file.rsplit_once('.') {
-        Some((stem, _)) if !stem.is_empty() => stem,
-        _ => file,
+    let stem = match (kind::path(name).trim_end_matches('/'), name.split_once("://")) {
+        ("", Some((_, host))) => host.split(['/', '?', '#']).next().unwrap_or(host),
+        (path, _) => {
+            let file = path.rsplit('/').next().unwrap_or(path);
+            file.rsplit_once('.').map_or(file, |(stem, _)| if stem.is_empty() { file } else { stem })
+        }
     };
     Title { text: one_line(stem).unwrap_or_else(|| "untitled".into()), own: false }
 }
@@ -62,6 +66,9 @@ mod tests {
             (".gitignore", ".gitignore"),
             ("", "untitled"),
             ("docs/", "docs"),
+            ("https://example.org/guide/keys.html?lang=de#top", "keys"),
+            ("https://example.org/guide/", "guide"),
+            ("https://example.org/", "example.org"),
         ] {
             assert_eq!(from_name(name), Title { text: expected.into(), own: false });
         }

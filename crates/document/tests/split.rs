@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
 use proptest::prelude::*;
-use rag_document::{Problem, TokenCounter, split};
-use rag_protocol::ingest::{Chunk, Splitting, Stage, Title, Unit, embedded_text};
+use rag_document::{Extracted, Problem, Structure, TokenCounter, extract};
+use rag_protocol::ingest::{Chunk, DocumentType, Splitting, Stage, Title, Unit, embedded_text};
+use serde_json::Map;
 
 /// A third of the characters, and two special tokens.
 struct Thirds {
@@ -48,12 +49,36 @@ impl TokenCounter for Watched {
 
 const UNBOUNDED: Thirds = Thirds { limit: usize::MAX };
 
+/// Splits a text as prose.
+fn split(text: &str, title: &Title, splitting: &Splitting, tokens: &dyn TokenCounter) -> Result<Vec<Chunk>, Problem> {
+    split_as(text, Structure::Prose, title, splitting, tokens)
+}
+
+fn split_as(
+    text: &str,
+    structure: Structure,
+    title: &Title,
+    splitting: &Splitting,
+    tokens: &dyn TokenCounter,
+) -> Result<Vec<Chunk>, Problem> {
+    let extracted = Extracted { text: text.into(), title: title.clone(), metadata: Map::new(), structure };
+    rag_document::split(&extracted, splitting, tokens)
+}
+
 fn nameless() -> Title {
     Title { text: "file".into(), own: false }
 }
 
+/// Of Markdown, by characters.
 fn chunks(text: &str, chunk_size: usize, chunk_overlap: usize) -> Vec<Chunk> {
-    split(text, &nameless(), &Splitting { chunk_size, chunk_overlap, unit: Unit::Characters }, &UNBOUNDED).unwrap()
+    split_as(
+        text,
+        Structure::of_markdown(text),
+        &nameless(),
+        &Splitting { chunk_size, chunk_overlap, unit: Unit::Characters },
+        &UNBOUNDED,
+    )
+    .unwrap()
 }
 
 fn slices(text: &str, chunk_size: usize, chunk_overlap: usize) -> Vec<&str> {
@@ -65,30 +90,54 @@ fn slice<'a>(text: &'a str, chunk: &Chunk) -> &'a str {
 }
 
 /// Everything that is promised of a split.
-fn check(text: &str, title: &Title, splitting: &Splitting, tokens: &dyn TokenCounter, chunks: &[Chunk]) {
+fn check(extracted: &Extracted, splitting: &Splitting, tokens: &dyn TokenCounter, chunks: &[Chunk]) {
+    let Extracted { text, title, structure, .. } = extracted;
+    let Splitting { chunk_size, chunk_overlap, unit } = *splitting;
+    let own_tokens = |text: &str| tokens.count(text) - tokens.count("");
     let mut covered = 0;
-    let mut covered_chars = 0;
     let mut previous_start = None;
     for chunk in chunks {
         let piece = slice(text, chunk);
-        let length = piece.chars().count();
-        let by_characters: String = text.chars().skip(chunk.start_index).take(length).collect();
-        assert_eq!(by_characters, piece, "start_index counts characters");
+        let end = chunk.byte_start + chunk.byte_len;
+        assert_eq!(chunk.start_index, text[..chunk.byte_start].chars().count(), "start_index counts characters");
         assert!(!piece.trim().is_empty() && piece.trim() == piece, "neither blank nor surrounded by whitespace");
-        assert!(length <= splitting.chunk_size, "{length} characters");
+        match unit {
+            Unit::Characters => assert!(piece.chars().count() <= chunk_size, "{} characters", piece.chars().count()),
+            Unit::Tokens => assert!(own_tokens(piece) <= chunk_size, "{} tokens", own_tokens(piece)),
+        }
         assert!(tokens.count(&embedded_text(title, piece)) <= tokens.limit(), "too many tokens");
         assert!(previous_start.is_none_or(|p| chunk.byte_start > p), "starts advance");
-        let end = chunk.byte_start + chunk.byte_len;
         assert!(end > covered, "ends advance");
         if chunk.byte_start > covered {
             assert!(text[covered..chunk.byte_start].trim().is_empty(), "only whitespace is left out");
+        } else {
+            let shared = &text[chunk.byte_start..covered];
+            let length = if unit == Unit::Characters { shared.chars().count() } else { own_tokens(shared) };
+            assert!(length <= chunk_overlap, "the overlap is bounded");
         }
-        assert!(covered_chars <= chunk.start_index + splitting.chunk_overlap, "the overlap is bounded");
+        let line = |at: usize| text[..at].matches('\n').count() as u32 + 1;
+        assert_eq!((chunk.start_line, chunk.end_line), (line(chunk.byte_start), line(end)), "lines");
+        let page = text[..chunk.byte_start].matches('\u{C}').count() as u32 + 1;
+        assert_eq!(chunk.page, (*structure == Structure::Pages).then_some(page));
+        assert_eq!(chunk.heading_path, path(structure, chunk.byte_start), "headings");
         previous_start = Some(chunk.byte_start);
         covered = end;
-        covered_chars = chunk.start_index + length;
     }
     assert!(text[covered..].trim().is_empty(), "the end is not left out");
+}
+
+/// The headings that a place is under, found by going back from it.
+fn path(structure: &Structure, at: usize) -> Vec<String> {
+    let Structure::Sections { headings, .. } = structure else { return vec![] };
+    let mut path = vec![];
+    let mut level = 7;
+    for heading in headings.iter().rev().filter(|heading| heading.at <= at) {
+        if heading.level < level {
+            path.insert(0, heading.text.clone());
+            level = heading.level;
+        }
+    }
+    path
 }
 
 fn texts() -> impl Strategy<Value = String> {
@@ -111,18 +160,115 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn every_promise_holds_for_any_text(
+    fn every_promise_holds_for_any_text_of_any_type(
         text in texts(),
+        document_type in prop::sample::select(DocumentType::ALL.to_vec()),
         own in prop::option::of("[a-z ]{1,60}"),
         (chunk_size, chunk_overlap) in (1usize..300).prop_flat_map(|size| (Just(size), 0..size)),
+        unit in prop::sample::select(Unit::ALL.to_vec()),
         limit in prop_oneof![Just(usize::MAX), 24usize..90],
     ) {
-        let title = own.map_or_else(nameless, |text| Title { text, own: true });
-        let splitting = Splitting { chunk_size, chunk_overlap, unit: Unit::Characters };
+        let mut extracted = match document_type {
+            // Their bytes are not text.
+            DocumentType::Pdf => Extracted {
+                text: text.replace('\0', ""),
+                title: nameless(),
+                metadata: Map::new(),
+                structure: Structure::Pages,
+            },
+            DocumentType::Docx => Extracted {
+                structure: Structure::of_markdown(&text), text, title: nameless(), metadata: Map::new(),
+            },
+            _ => match extract(text.as_bytes(), document_type, "a.py", Some("text/plain; charset=utf-8")) {
+                Ok(extracted) => extracted,
+                Err(_) => return Ok(()), // blank, or more control characters than text has
+            }
+        };
+        extracted.title = own.map_or_else(nameless, |text| Title { text, own: true });
+        let splitting = Splitting { chunk_size, chunk_overlap, unit };
         let tokens = Thirds { limit };
-        let chunks = split(&text, &title, &splitting, &tokens).unwrap();
-        check(&text, &title, &splitting, &tokens, &chunks);
-        prop_assert_eq!(&chunks, &split(&text, &title, &splitting, &tokens).unwrap(), "equal input, equal chunks");
+        let chunks = rag_document::split(&extracted, &splitting, &tokens).unwrap();
+        check(&extracted, &splitting, &tokens, &chunks);
+        prop_assert_eq!(&chunks, &rag_document::split(&extracted, &splitting, &tokens).unwrap(), "equal input, equal chunks");
+    }
+}
+
+#[test]
+fn chunks_know_their_headings_and_lines() {
+    let text = "Before.\n\n# A\n\nFirst text of A.\n\n```sh\n# no heading\n```\n\nUnder\n-----\n\nSecond text.\n\n# B\n\nThird text of B.";
+    let found: Vec<(String, u32, u32, &str)> = chunks(text, 25, 0)
+        .iter()
+        .map(|c| (c.heading_path.join(" > "), c.start_line, c.end_line, slice(text, c).lines().next().unwrap()))
+        .collect();
+    let expected: [(&str, u32, u32, &str); 5] = [
+        ("", 1, 1, "Before."),
+        ("A", 3, 5, "# A"),
+        ("A", 7, 9, "```sh"),
+        ("A > Under", 11, 14, "Under"),
+        ("B", 16, 18, "# B"),
+    ];
+    let found: Vec<_> = found.iter().map(|(path, from, to, line)| (path.as_str(), *from, *to, *line)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn code_is_cut_before_its_functions() {
+    let function = |name: &str, lines: usize| {
+        format!("/// Says {name}.\nfn {name}() {{\n{}}}\n", "    say(\"something of some length\");\n\n".repeat(lines))
+    };
+    let file = format!("use std::io;\n\n{}\n{}\n{}", function("one", 5), function("two", 6), function("three", 4));
+    let extracted = extract(file.as_bytes(), DocumentType::Code, "a.rs", None).unwrap();
+    let splitting = Splitting { chunk_size: 300, chunk_overlap: 40, unit: Unit::Characters };
+    let chunks = rag_document::split(&extracted, &splitting, &UNBOUNDED).unwrap();
+    let firsts: Vec<&str> = chunks.iter().map(|c| slice(&file, c).lines().next().unwrap()).collect();
+    assert_eq!(firsts, ["use std::io;", "/// Says two.", "/// Says three."]);
+}
+
+#[test]
+fn records_are_kept_whole() {
+    let rows: String = (0..60).map(|i| format!("{i}x,{},end\n", "word ".repeat(i * 7 % 30))).collect();
+    let csv = format!("id,text,last\n{rows}");
+    let extracted = extract(csv.as_bytes(), DocumentType::Csv, "a.csv", None).unwrap();
+    for unit in Unit::ALL {
+        let splitting = Splitting { chunk_size: 200, chunk_overlap: 50, unit };
+        let chunks = rag_document::split(&extracted, &splitting, &UNBOUNDED).unwrap();
+        check(&extracted, &splitting, &UNBOUNDED, &chunks);
+        assert!(chunks.len() > 3);
+        for chunk in &chunks {
+            let piece = slice(&extracted.text, chunk);
+            assert!(piece.starts_with("id: ") && piece.ends_with("last: end"), "{piece}");
+        }
+    }
+}
+
+#[test]
+fn chunks_can_be_measured_in_tokens() {
+    let text = "word ".repeat(2_000);
+    let splitting = Splitting { chunk_size: 100, chunk_overlap: 20, unit: Unit::Tokens };
+    let chunks = split(&text, &nameless(), &splitting, &Thirds { limit: 256 }).unwrap();
+    let longest = chunks.iter().map(|c| c.byte_len).max().unwrap();
+    assert!((270..=300).contains(&longest), "{longest}");
+    let overlap = chunks[0].byte_len - chunks[1].byte_start;
+    assert!((40..=60).contains(&overlap), "{overlap}");
+    // What the model sees is the limit all the same.
+    let splitting = Splitting { chunk_size: 1000, ..splitting };
+    let chunks = split(&text, &nameless(), &splitting, &Thirds { limit: 52 }).unwrap();
+    assert!(chunks.iter().all(|c| c.byte_len <= 150) && chunks[0].byte_len > 120);
+    let problem =
+        split("word", &nameless(), &Splitting { chunk_size: 1, chunk_overlap: 0, ..splitting }, &Twos).unwrap_err();
+    assert_eq!(problem.message, "a single character takes 2 tokens, and chunk_size is 1");
+}
+
+/// Two tokens a byte.
+struct Twos;
+
+impl TokenCounter for Twos {
+    fn count(&self, text: &str) -> usize {
+        text.len() * 2
+    }
+
+    fn limit(&self) -> usize {
+        256
     }
 }
 
@@ -192,7 +338,8 @@ fn tokens_bound_a_chunk_together_with_its_title() {
     let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
     let tokens = Thirds { limit: 256 };
     let chunks = split(&text, &title, &splitting, &tokens).unwrap();
-    check(&text, &title, &splitting, &tokens, &chunks);
+    let extracted = Extracted { text, title, metadata: Map::new(), structure: Structure::Prose };
+    check(&extracted, &splitting, &tokens, &chunks);
     let longest = chunks.iter().map(|c| c.byte_len).max().unwrap();
     assert!((400..=560).contains(&longest), "the room that the title leaves is used: {longest}");
 }
@@ -255,7 +402,7 @@ fn two_megabytes_of_anything_are_split_in_about_linear_time() {
         let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
         let tokens = Watched::new(256);
         let started = std::time::Instant::now();
-        let chunks = split(&text, &title, &splitting, &tokens).unwrap();
+        let chunks = split_as(&text, Structure::of_markdown(&text), &title, &splitting, &tokens).unwrap();
         let elapsed = started.elapsed();
         eprintln!(
             "{name}: {} bytes, {} chunks in {elapsed:?}, {} counts over {} bytes",

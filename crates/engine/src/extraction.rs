@@ -1,23 +1,31 @@
-//! Extraction of one document in a process of its own.
+//! Extraction of documents in a process of its own.
 //!
-//! Reading a PDF is where memory, time and stack can be lost to a few kilobytes of input. So it is done by a child, the
-//! same program as `rag-engine extract`, with limits that make a bad file one failed document:
+//! Reading a PDF, a page or source code is where memory, time and stack can be lost to a few kilobytes of input. So it is
+//! done by a child, the same program as `rag-engine extract`, with limits that make a bad file one failed document:
 //!
 //! | limit | value |
 //! |---|---|
 //! | address space | 1 GiB |
-//! | processor time | 30 s |
-//! | wall-clock time | 60 s |
+//! | processor time | 30 s a document |
+//! | wall-clock time | 60 s a document |
 //!
-//! The child reads one message from its standard input (what the document is, and its bytes) and writes one to its
-//! standard output (what was extracted, or the problem).
+//! The child reads messages from its standard input (what the document is, and its bytes) and answers each with one on
+//! its standard output (what was extracted, or the problem), until standard input ends.
+//!
+//! Starting a process takes longer than reading a page. So a run keeps its children ([`Extractors`]) for one document after
+//! another. One that died is replaced; one that is replaced in any case after [`DOCUMENTS`] documents, or once
+//! a document was large, gives back what the allocator kept. A session's single document gets a child of its own.
 
 use std::{
+    collections::HashMap,
     io::{self, Write},
     os::unix::process::ExitStatusExt,
-    process::{Command, ExitCode, ExitStatus, Stdio},
-    sync::mpsc::{self, RecvTimeoutError},
-    thread,
+    process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    thread::{self, ThreadId},
     time::{Duration, Instant},
 };
 
@@ -35,12 +43,17 @@ const CPU_SECONDS: u64 = 30;
 const WALL: Duration = Duration::from_secs(60);
 /// How often a parent that waits looks whether anybody still wants the result.
 const TICK: Duration = Duration::from_millis(100);
+/// Documents that one child reads.
+const DOCUMENTS: usize = 500;
+/// A document of so many bytes is the last of its child.
+const LARGE: usize = 4 << 20;
 
 /// What the child is told besides the bytes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
     document_type: DocumentType,
     name: String,
+    media_type: Option<String>,
 }
 
 /// What the child answers.
@@ -55,7 +68,47 @@ fn problem(message: impl Into<String>, hint: Option<String>) -> Problem {
     Problem { stage: Stage::Extract, message: message.into(), hint }
 }
 
-/// Extracts in a child; gives up early where `abandoned` says that nobody waits any more.
+/// Whether a type has a parser that should not run in the process which many documents or people depend on.
+pub fn needs_isolation(document_type: DocumentType) -> bool {
+    !matches!(document_type, DocumentType::Markdown | DocumentType::Text)
+}
+
+/// Children that are kept between documents, by the thread that started them: the kernel ends a child with that thread,
+/// so no other may rely on it.
+#[derive(Debug, Default)]
+pub struct Extractors {
+    idle: Mutex<HashMap<ThreadId, Extractor>>,
+}
+
+impl Extractors {
+    /// Extracts in a child, as many at a time as there are callers.
+    ///
+    /// # Errors
+    /// What extraction says, or that the child crashed or reached a limit.
+    pub fn extract(
+        &self,
+        bytes: &[u8],
+        document_type: DocumentType,
+        name: &str,
+        media_type: Option<&str>,
+    ) -> Result<Extracted, Problem> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle().remove(&thread::current().id());
+        let mut extractor = match kept {
+            Some(extractor) => extractor,
+            None => Extractor::start()?,
+        };
+        let order = order(bytes, document_type, name, media_type)?;
+        let outcome = extractor.ask(order, &|| false)?;
+        extractor.documents += 1;
+        if extractor.documents < DOCUMENTS && bytes.len() < LARGE {
+            idle().insert(thread::current().id(), extractor);
+        }
+        outcome
+    }
+}
+
+/// Extracts in a child of its own; gives up early where `abandoned` says that nobody waits any more.
 ///
 /// # Errors
 /// What extraction says, or that the child crashed or reached a limit.
@@ -63,58 +116,110 @@ pub fn isolated(
     bytes: &[u8],
     document_type: DocumentType,
     name: &str,
+    media_type: Option<&str>,
     abandoned: &dyn Fn() -> bool,
 ) -> Result<Extracted, Problem> {
-    let unable = |e: &dyn std::fmt::Display| problem(format!("the extractor could not be started: {e}"), None);
-    let order = frame::encode(&Order { document_type, name: name.into() }, bytes)
-        .map_err(|e| problem(format!("the document is too large to be extracted: {e}"), None))?;
-    // The file this process was started from, even where an upgrade has replaced or removed it since.
-    let mut child = Command::new("/proc/self/exe")
-        .arg("extract")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|e| unable(&e))?;
-    let pipes = child.stdin.take().zip(child.stdout.take());
-    let (mut to, mut from) = pipes.ok_or_else(|| unable(&"no pipes"))?;
+    let order = order(bytes, document_type, name, media_type)?;
+    Extractor::start()?.ask(order, abandoned)?
+}
 
-    let answer = thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        scope.spawn(move || {
-            // A child that dies early leaves a broken pipe; its status says more.
-            let _ = to.write_all(&order);
-        });
-        scope.spawn(move || drop(sender.send(frame::read(&mut from).ok().flatten())));
-        let deadline = Instant::now() + WALL;
-        let answer = loop {
-            match receiver.recv_timeout(TICK) {
-                Ok(answer) => break Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => break Ok(None),
-                Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
-                    break Err(problem(
-                        "extracting the text took too long",
-                        Some(format!("A document may take {} seconds.", WALL.as_secs())),
-                    ));
+fn order(bytes: &[u8], document_type: DocumentType, name: &str, media_type: Option<&str>) -> Result<Vec<u8>, Problem> {
+    let order = Order { document_type, name: name.into(), media_type: media_type.map(str::to_owned) };
+    frame::encode(&order, bytes).map_err(|e| problem(format!("the document is too large to be extracted: {e}"), None))
+}
+
+fn unable(e: &dyn std::fmt::Display) -> Problem {
+    problem(format!("the extractor could not be started: {e}"), None)
+}
+
+/// A child that waits for documents. It ends when this is dropped.
+#[derive(Debug)]
+struct Extractor {
+    child: Child,
+    to: Option<ChildStdin>,
+    /// Its answers; closed when it has ended.
+    from: Receiver<Frame>,
+    documents: usize,
+}
+
+impl Extractor {
+    fn start() -> Result<Self, Problem> {
+        // The file this process was started from, even where an upgrade has replaced or removed it since.
+        let mut child = Command::new("/proc/self/exe")
+            .arg("extract")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|e| unable(&e))?;
+        let stdout = child.stdout.take();
+        let (sender, from) = mpsc::channel();
+        let extractor = Self { to: child.stdin.take(), child, from, documents: 0 };
+        let mut answers = stdout.ok_or_else(|| unable(&"no pipes"))?;
+        let read = move || {
+            while let Ok(Some(answer)) = frame::read(&mut answers) {
+                if sender.send(answer).is_err() {
+                    break;
                 }
-                Err(RecvTimeoutError::Timeout) if abandoned() => {
-                    break Err(problem("nobody waits for the text any more", None));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
             }
         };
-        if answer.is_err() {
-            let _ = child.kill(); // ends both threads
+        thread::Builder::new().name("extractor".into()).spawn(read).map_err(|e| unable(&e))?;
+        Ok(extractor)
+    }
+
+    /// What became of one document; an error where that was the end of the child.
+    fn ask(&mut self, order: Vec<u8>, abandoned: &dyn Fn() -> bool) -> Result<Result<Extracted, Problem>, Problem> {
+        let answer = thread::scope(|scope| {
+            let (child, from) = (&mut self.child, &self.from);
+            let to = &mut self.to;
+            scope.spawn(move || {
+                // A child that dies early leaves a broken pipe; its status says more.
+                let _ = to.as_mut().map(|to| to.write_all(&order).and_then(|()| to.flush()));
+            });
+            let deadline = Instant::now() + WALL;
+            let answer = loop {
+                match from.recv_timeout(TICK) {
+                    Ok(answer) => break Ok(Some(answer)),
+                    Err(RecvTimeoutError::Disconnected) => break Ok(None),
+                    Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
+                        break Err(problem(
+                            "extracting the text took too long",
+                            Some(format!("A document may take {} seconds.", WALL.as_secs())),
+                        ));
+                    }
+                    Err(RecvTimeoutError::Timeout) if abandoned() => {
+                        break Err(problem("nobody waits for the text any more", None));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            };
+            if answer.is_err() {
+                let _ = child.kill(); // ends the thread that writes
+            }
+            answer
+        });
+        match answer?.map(|message: Frame| (message.header::<Outcome>(), message.payload)) {
+            Some((Ok(Outcome::Extracted(mut extracted)), text)) => match String::from_utf8(text) {
+                Ok(text) => {
+                    extracted.text = text;
+                    Ok(Ok(extracted))
+                }
+                Err(e) => Err(unable(&e)),
+            },
+            Some((Ok(Outcome::Problem(problem)), _)) => Ok(Err(problem)),
+            Some((Err(_), _)) | None => {
+                let _ = self.to.take();
+                Err(self.child.wait().map_or_else(|e| unable(&e), post_mortem))
+            }
         }
-        answer
-    });
-    let status = child.wait();
-    let message: Option<Frame> = answer?;
-    match (message.map(|m| m.header::<Outcome>()), status) {
-        (Some(Ok(Outcome::Extracted(extracted))), _) => Ok(extracted),
-        (Some(Ok(Outcome::Problem(problem))), _) => Err(problem),
-        (_, Ok(status)) => Err(post_mortem(status)),
-        (_, Err(e)) => Err(unable(&e)),
+    }
+}
+
+impl Drop for Extractor {
+    fn drop(&mut self) {
+        drop(self.to.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -148,17 +253,21 @@ pub fn child() -> ExitCode {
 
 fn serve() -> Result<(), Box<dyn std::error::Error>> {
     process::limit(Limit::AddressSpace(MEMORY))?;
-    process::limit(Limit::CpuSeconds(CPU_SECONDS))?;
     process::limit(Limit::FileSize(0))?;
     process::limit(Limit::OpenFiles(32))?;
     process::limit(process::NO_CORE_DUMP)?;
     let mut output = process::take_stdout()?;
-    let message = frame::read(&mut io::stdin().lock())?.ok_or("there is nothing to extract")?;
-    let order: Order = message.header()?;
-    let outcome = match rag_document::extract(&message.payload, order.document_type, &order.name) {
-        Ok(extracted) => Outcome::Extracted(extracted),
-        Err(problem) => Outcome::Problem(problem),
-    };
-    frame::write(&mut output, &outcome, &[])?;
+    let mut input = io::stdin().lock();
+    while let Some(message) = frame::read(&mut input)? {
+        process::limit_cpu_from_now(CPU_SECONDS)?;
+        let Order { document_type, name, media_type } = message.header()?;
+        match rag_document::extract(&message.payload, document_type, &name, media_type.as_deref()) {
+            Ok(mut extracted) => {
+                let text = std::mem::take(&mut extracted.text);
+                frame::write(&mut output, &Outcome::Extracted(extracted), text.as_bytes())?;
+            }
+            Err(problem) => frame::write(&mut output, &Outcome::Problem(problem), &[])?,
+        }
+    }
     Ok(())
 }

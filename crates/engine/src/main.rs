@@ -2,7 +2,7 @@
 //!
 //! * [`embed`]: one process per cluster keeps models in memory and serves all backends over a socket;
 //! * [`ingest`]: one process per run fetches, extracts and splits the documents of a source;
-//! * [`extraction`]: one process per PDF reads it, for either of the two;
+//! * [`extraction`]: a process reads PDFs, pages, code and all else that is parsed, for either of the two;
 //! * [`query`]: a client for people.
 //!
 //! It is an ordinary program without any Postgres in it. When it crashes, one query or one run gets an error; a crash in
@@ -85,7 +85,7 @@ enum Command {
         #[arg(required = true)]
         text: Vec<String>,
     },
-    /// Extract one document (started by the other commands).
+    /// Extract documents (started by the other commands).
     #[command(hide = true)]
     Extract,
 }

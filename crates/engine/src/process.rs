@@ -84,6 +84,21 @@ pub fn limit(limit: Limit) -> io::Result<()> {
     }
 }
 
+/// Ends the process with SIGXCPU once it has used so much more processor time, whatever was said before.
+pub fn limit_cpu_from_now(seconds: u64) -> io::Result<()> {
+    // SAFETY: zeroed is a valid rusage, and each call gets a pointer to what it fills or reads.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        check(libc::getrusage(libc::RUSAGE_SELF, &mut usage))?;
+        let used = usage.ru_utime.tv_sec.saturating_add(usage.ru_stime.tv_sec);
+        let until = u64::try_from(used).unwrap_or(0).saturating_add(seconds).saturating_add(1);
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        check(libc::getrlimit(libc::RLIMIT_CPU, &mut limit))?;
+        limit.rlim_cur = until.min(limit.rlim_max);
+        check(libc::setrlimit(libc::RLIMIT_CPU, &limit))
+    }
+}
+
 /// Makes writing past the limit of file size an error of that write, where it would be the end of the process.
 pub fn survive_file_size_limit() -> io::Result<()> {
     // SAFETY: SIG_IGN is a valid disposition.

@@ -112,7 +112,8 @@ fn every_file_of_a_folder_is_reported_once() {
         ("colours.md", b"# Colours\n\nred green blue"),
         ("notes.txt", b"green"),
         ("page.html", b"<title>Page</title><p>blue</p>"),
-        ("broken.txt", b"caf\xe9 \xff\xfe\xfd not UTF-8"),
+        ("broken.txt", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0 not text"),
+        ("old.txt", b"caf\xe9 green"),
         ("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
     ]);
     let (events, code) = run(&folder.job(HashMap::new()));
@@ -123,7 +124,7 @@ fn every_file_of_a_folder_is_reported_once() {
     let documents = documents(&events);
     let mut names: Vec<&str> = documents.iter().map(|(document, _)| name(&document.uri)).collect();
     names.sort_unstable();
-    assert_eq!(names, ["colours.md", "notes.txt", "page.html"]);
+    assert_eq!(names, ["colours.md", "notes.txt", "old.txt", "page.html"]);
     let failures = failures(&events);
     assert_eq!(failures.len(), 1, "{failures:?}");
     assert_eq!((name(&failures[0].uri), failures[0].stage), ("broken.txt", Stage::Decode));
@@ -134,6 +135,40 @@ fn every_file_of_a_folder_is_reported_once() {
     assert_eq!(colours.bytes, 25);
     assert_eq!(colours.raw_hash.len(), 64);
     assert!(!colours.content.chunks.is_empty() && text.contains("red green blue"));
+    assert_eq!(colours.content.chunks[0].heading_path, ["Colours"]);
+    let (old, text) = documents.iter().find(|(document, _)| document.uri.ends_with("old.txt")).unwrap();
+    assert_eq!((old.content.metadata["encoding"].as_str(), *text), (Some("windows-1252"), "café green"));
+}
+
+#[test]
+fn many_documents_share_an_extractor_and_a_bomb_takes_no_other_with_it() {
+    let page = |i: usize| format!("<title>Page {i}</title><main><h1>{i}</h1><p>red green blue</p></main>");
+    let folder = Folder::new(&[]);
+    for i in 0..60 {
+        folder.write(&format!("{i:02}.html"), page(i).as_bytes());
+    }
+    folder.write("30-bomb.pdf", &bomb());
+    folder.write("31.rs", b"fn red() {\n    green();\n}\n");
+    folder.write("32.csv", b"name,colour\nsky,blue\ngrass,green\n");
+    folder.write("33.json", br#"[{"name": "sky", "colour": "blue"}]"#);
+    let (events, code) = run(&folder.job(HashMap::new()));
+    assert_eq!(code, Some(0));
+    let failed: Vec<&str> = failures(&events).iter().map(|failure| name(&failure.uri)).collect();
+    assert_eq!(failed, ["30-bomb.pdf"]);
+    let documents = documents(&events);
+    assert_eq!(documents.len(), 63);
+    let find = |file: &str| documents.iter().find(|(document, _)| name(&document.uri) == file).unwrap();
+    for i in 0..60 {
+        let (document, text) = find(&format!("{i:02}.html"));
+        assert_eq!(
+            (document.content.title.text.clone(), *text),
+            (format!("Page {i}"), &*format!("# {i}\n\nred green blue"))
+        );
+    }
+    let (code, _) = find("31.rs");
+    assert_eq!(code.content.metadata["language"], "rust");
+    assert_eq!(find("32.csv").1, "name: sky\ncolour: blue\n\nname: grass\ncolour: green");
+    assert_eq!(find("33.json").1, "name: sky\ncolour: blue");
 }
 
 #[test]

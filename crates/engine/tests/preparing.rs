@@ -58,9 +58,17 @@ fn html_and_pdf_are_read_in_a_process_of_their_own() {
 }
 
 #[test]
+fn what_comes_from_postgres_is_utf8_whatever_it_says() {
+    let page = "<meta charset=koi8-r><p>größer</p>";
+    let Some(prepared) = prepare("html", page.as_bytes()) else { return };
+    let (content, text) = prepared.unwrap();
+    assert_eq!((text.as_str(), content.metadata.len()), ("größer", 0));
+}
+
+#[test]
 fn an_unknown_type_is_an_error_that_names_the_known_ones() {
-    let Some(prepared) = prepare("docx", b"x") else { return };
+    let Some(prepared) = prepare("odt", b"x") else { return };
     let error = prepared.unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert_eq!(error.hint.unwrap(), "Types: markdown, text, html, pdf.");
+    assert_eq!(error.hint.unwrap(), "Types: markdown, text, html, pdf, code, csv, tsv, json, jsonl, docx.");
 }

@@ -81,7 +81,7 @@ pub enum Task {
     Describe,
     /// Extract and split one document; its bytes are the payload. Answered by [`Answer::Content`].
     Prepare {
-        /// `markdown`, `text`, `html` or `pdf`, the words of [`crate::ingest::DocumentType`].
+        /// One of the words of [`crate::ingest::DocumentType`].
         document_type: String,
         splitting: Splitting,
     },

@@ -196,10 +196,28 @@ pub enum DocumentType {
     Text,
     Html,
     Pdf,
+    Code,
+    Csv,
+    Tsv,
+    Json,
+    /// A JSON value a line.
+    Jsonl,
+    Docx,
 }
 
 impl DocumentType {
-    pub const ALL: [Self; 4] = [Self::Markdown, Self::Text, Self::Html, Self::Pdf];
+    pub const ALL: [Self; 10] = [
+        Self::Markdown,
+        Self::Text,
+        Self::Html,
+        Self::Pdf,
+        Self::Code,
+        Self::Csv,
+        Self::Tsv,
+        Self::Json,
+        Self::Jsonl,
+        Self::Docx,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -207,6 +225,12 @@ impl DocumentType {
             Self::Text => "text",
             Self::Html => "html",
             Self::Pdf => "pdf",
+            Self::Code => "code",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+            Self::Json => "json",
+            Self::Jsonl => "jsonl",
+            Self::Docx => "docx",
         }
     }
 

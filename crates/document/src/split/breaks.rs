@@ -2,6 +2,9 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::sentences::Sentences;
+use crate::{Boundary, Structure};
+
 /// A position in the text, in bytes and in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -16,8 +19,18 @@ enum Rank {
     Sentence,
     Line,
     Paragraph,
+    /// An element of source code begins: the outermost ones, and of equals those after an empty line, are best.
+    Element(u8),
     /// A Markdown heading follows.
     Section,
+    /// A record follows.
+    Record,
+}
+
+impl Rank {
+    fn of_element(boundary: &Boundary, after_empty_line: bool) -> Self {
+        Self::Element((100 - boundary.depth.min(100)) * 2 + u8::from(after_empty_line))
+    }
 }
 
 /// A place between two words. The whitespace from `end` to `start` belongs to neither side.
@@ -34,6 +47,70 @@ pub struct Breaks<'a> {
     breaks: Vec<Break>,
     begin: Place,
     end: Place,
+    window: Window,
+}
+
+/// The part of the room, from its end, in which the rank of a place counts for more than how far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Window {
+    Half,
+    /// For sections and source code: what begins here should not be cut, nor a heading parted from its text.
+    ThreeQuarters,
+    /// For records: none that fits into a chunk is ever cut.
+    All,
+}
+
+impl Window {
+    /// How many of `size` characters are before it.
+    fn before(self, size: usize) -> usize {
+        match self {
+            Self::Half => size / 2,
+            Self::ThreeQuarters => size / 4,
+            Self::All => 0,
+        }
+    }
+}
+
+/// What ranks the breaks besides whitespace and punctuation, read along with the text.
+struct Marks<'a> {
+    structure: &'a Structure,
+    /// Headings, boundaries or code blocks that are behind.
+    passed: usize,
+    passed_code: usize,
+}
+
+impl Marks<'_> {
+    /// The rank of a break from byte `end` to byte `at` with line ends in it. To be asked in order.
+    fn rank(&mut self, end: usize, at: usize, paragraph: bool) -> Rank {
+        let plain = if paragraph { Rank::Paragraph } else { Rank::Line };
+        match self.structure {
+            Structure::Prose | Structure::Pages => plain,
+            Structure::Records if paragraph => Rank::Record,
+            Structure::Records => Rank::Line,
+            Structure::Sections { headings, code } => {
+                self.passed += headings[self.passed..].iter().take_while(|heading| heading.at < at).count();
+                self.passed_code += code[self.passed_code..].iter().take_while(|(_, end)| *end <= at).count();
+                if headings.get(self.passed).is_some_and(|heading| heading.at == at) {
+                    Rank::Section
+                } else if self.passed.checked_sub(1).is_some_and(|last| end <= headings[last].end) {
+                    Rank::Word
+                } else if code.get(self.passed_code).is_some_and(|(start, _)| *start < at) {
+                    Rank::Line
+                } else {
+                    plain
+                }
+            }
+            Structure::Code(boundaries) => {
+                self.passed += boundaries[self.passed..].iter().take_while(|boundary| boundary.at < at).count();
+                match boundaries.get(self.passed).filter(|boundary| boundary.at == at) {
+                    Some(boundary) => Rank::of_element(boundary, paragraph),
+                    // Empty lines are all that structures source code that is not parsed.
+                    None if boundaries.is_empty() => plain,
+                    None => Rank::Line,
+                }
+            }
+        }
+    }
 }
 
 /// The whitespace between two words, while it is read.
@@ -44,8 +121,11 @@ struct Gap {
 }
 
 impl<'a> Breaks<'a> {
-    pub fn of(text: &'a str) -> Self {
-        let mut sentences = text.split_sentence_bound_indices().map(|(at, _)| at).peekable();
+    pub fn of(text: &'a str, structure: &Structure) -> Self {
+        let mut marks = Marks { structure, passed: 0, passed_code: 0 };
+        // Code and records have no sentences.
+        let has_sentences = !matches!(structure, Structure::Code(_) | Structure::Records);
+        let mut sentences = Sentences::of(if has_sentences { text } else { "" });
         let mut breaks = vec![];
         let mut begin = None;
         let mut gap: Option<Gap> = None;
@@ -62,19 +142,14 @@ impl<'a> Breaks<'a> {
                     _ => {}
                 }
             } else {
-                let mut sentence = false;
-                while sentences.next_if(|at| *at <= place.byte).is_some() {
-                    sentence = true;
-                }
-                let sentence = sentence && ends_sentence(&text[..end.byte]);
+                let sentence = sentences.begins_up_to(place.byte) && ends_sentence(&text[..end.byte]);
                 match gap.take() {
                     Some(gap) if begin.is_some() => {
-                        let rank = match gap {
-                            Gap { lines: 2.., .. } | Gap { paragraph: true, .. } if is_heading(&text[place.byte..]) => {
-                                Rank::Section
+                        let rank = match &gap {
+                            Gap { lines: 2.., .. } | Gap { paragraph: true, .. } => {
+                                marks.rank(gap.end.byte, place.byte, true)
                             }
-                            Gap { lines: 2.., .. } | Gap { paragraph: true, .. } => Rank::Paragraph,
-                            Gap { lines: 1, .. } => Rank::Line,
+                            Gap { lines: 1, .. } => marks.rank(gap.end.byte, place.byte, false),
                             _ if sentence => Rank::Sentence,
                             _ => Rank::Word,
                         };
@@ -91,7 +166,12 @@ impl<'a> Breaks<'a> {
             previous = c;
             place = Place { byte: place.byte + c.len_utf8(), char: place.char + 1 };
         }
-        Self { text, breaks, begin: begin.unwrap_or(end), end }
+        let window = match structure {
+            Structure::Prose | Structure::Pages => Window::Half,
+            Structure::Sections { .. } | Structure::Code(_) => Window::ThreeQuarters,
+            Structure::Records => Window::All,
+        };
+        Self { text, breaks, begin: begin.unwrap_or(end), end, window }
     }
 
     /// The first character that is not whitespace.
@@ -126,9 +206,14 @@ impl<'a> Breaks<'a> {
         let from = self.breaks.partition_point(|b| b.end.byte <= start.byte);
         let to = from + self.breaks[from..].partition_point(|b| b.end.char <= last);
         let within = &self.breaks[from..to];
-        let half = start.char + size / 2;
+        let half = start.char + Window::Half.before(size);
+        let window = start.char + self.window.before(size);
         let mut best: Option<&Break> = within.last();
-        for b in within.iter().rev().take_while(|b| b.end.char >= half) {
+        for b in within.iter().rev().take_while(|b| b.end.char >= window) {
+            // Lines and sentences do not make up for half of the room.
+            if b.end.char < half && b.rank <= Rank::Paragraph {
+                continue;
+            }
             if best.is_none_or(|best| b.rank > best.rank) {
                 best = Some(b);
             }
@@ -162,14 +247,23 @@ impl<'a> Breaks<'a> {
     /// The best place in `start..end`, not before character `earliest`, for another chunk to begin.
     pub fn best_start(&self, start: Place, end: Place, earliest: usize) -> Option<Place> {
         let from = self.breaks.partition_point(|b| b.start.char < earliest);
-        let within = self.breaks[from..].iter().take_while(|b| b.start.byte < end.byte);
+        // What follows a record or an element as a whole repeats no half of one.
+        let worst = match self.break_at(end) {
+            Some(Break { rank: rank @ (Rank::Record | Rank::Element(_)), .. }) => *rank,
+            _ => Rank::Word,
+        };
+        let within = self.breaks[from..].iter().take_while(|b| b.start.byte < end.byte).filter(|b| b.rank >= worst);
         let mut best: Option<&Break> = None;
         for b in within {
             if best.is_none_or(|best| b.rank > best.rank) {
                 best = Some(b);
             }
         }
-        best.map(|b| b.start).or_else(|| self.start_inside_word(start, end, earliest))
+        match best {
+            Some(best) => Some(best.start),
+            None if worst > Rank::Word => None,
+            None => self.start_inside_word(start, end, earliest),
+        }
     }
 
     /// A place between Unicode's words; between graphemes only where a word was cut anyway.
@@ -204,18 +298,16 @@ fn ends_sentence(before: &str) -> bool {
     !is_full_stop || letters > 1
 }
 
-/// Whether a Markdown heading begins here.
-fn is_heading(text: &str) -> bool {
-    let after = text.trim_start_matches('#');
-    matches!(text.len() - after.len(), 1..=6) && after.starts_with([' ', '\t'])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn ranks(text: &str) -> Vec<(Rank, &str)> {
-        Breaks::of(text).breaks.iter().map(|b| (b.rank, text[b.start.byte..].split(' ').next().unwrap())).collect()
+        Breaks::of(text, &Structure::of_markdown(text))
+            .breaks
+            .iter()
+            .map(|b| (b.rank, text[b.start.byte..].split(' ').next().unwrap()))
+            .collect()
     }
 
     #[test]
@@ -229,7 +321,7 @@ mod tests {
                 (Rank::Paragraph, "five\n"),
                 (Rank::Section, "#"),
                 (Rank::Word, "six\u{C}seven"),
-                (Rank::Paragraph, "seven"),
+                (Rank::Word, "seven"),
             ]
         );
     }

@@ -39,10 +39,15 @@ pub fn prepare(
 fn extract(bytes: &[u8], document_type: DocumentType, abandoned: &dyn Fn() -> bool) -> Result<Extracted, Problem> {
     // A document that was put in has no file name to take a title from.
     const NAME: &str = "untitled";
-    match document_type {
-        DocumentType::Pdf | DocumentType::Html => extraction::isolated(bytes, document_type, NAME, abandoned),
-        DocumentType::Markdown | DocumentType::Text => rag_document::extract(bytes, document_type, NAME),
-    }
+    // PostgreSQL has the text in UTF-8, whatever HTML says of itself.
+    const MEDIA_TYPE: &str = "text/plain; charset=utf-8";
+    let mut extracted = if extraction::needs_isolation(document_type) {
+        extraction::isolated(bytes, document_type, NAME, Some(MEDIA_TYPE), abandoned)?
+    } else {
+        rag_document::extract(bytes, document_type, NAME, Some(MEDIA_TYPE))?
+    };
+    extracted.metadata.remove("encoding");
+    Ok(extracted)
 }
 
 fn into_error(problem: Problem) -> EngineError {

@@ -6,10 +6,10 @@ use std::{
 };
 
 use rag_document::{Problem, TokenCounter};
-use rag_protocol::ingest::{Document, DocumentType, Event, Failure, Known, Splitting, Stage};
+use rag_protocol::ingest::{Document, Event, Failure, Known, Splitting, Stage};
 use rag_source::{Content, Item};
 
-use crate::extraction;
+use crate::extraction::{self, Extractors};
 
 /// What reading a document takes besides its bytes.
 pub struct Reader<'a, T> {
@@ -17,6 +17,7 @@ pub struct Reader<'a, T> {
     pub known: &'a HashMap<String, Known>,
     pub splitting: Splitting,
     pub tokens: &'a T,
+    pub extractors: Extractors,
 }
 
 /// What became of an item.
@@ -48,14 +49,14 @@ impl<T: TokenCounter> Reader<'_, T> {
         if let Some(known) = self.known.get(&item.uri).filter(|known| known.raw_hash == raw_hash) {
             return Ok(self.unchanged(item, validator.clone().filter(|now| known.validator.as_ref() != Some(now))));
         }
-        let Some(document_type) = rag_document::document_type(&item.name, bytes) else {
+        let media_type = fetched.media_type.as_deref();
+        let Some(document_type) = rag_document::document_type(&item.name, media_type, bytes) else {
             return Ok(Outcome::Skipped);
         };
-        let extracted = match document_type {
-            DocumentType::Pdf => extraction::isolated(bytes, document_type, &item.name, &|| false)?,
-            DocumentType::Markdown | DocumentType::Text | DocumentType::Html => {
-                rag_document::extract(bytes, document_type, &item.name)?
-            }
+        let extracted = if extraction::needs_isolation(document_type) {
+            self.extractors.extract(bytes, document_type, &item.name, media_type)?
+        } else {
+            rag_document::extract(bytes, document_type, &item.name, media_type)?
         };
         let mut content = rag_document::content(&extracted, document_type, &self.splitting, self.tokens)?;
         for (key, value) in &fetched.metadata {

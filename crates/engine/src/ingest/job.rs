@@ -13,7 +13,7 @@ use super::{
     output::{Form, Output},
     pipeline,
 };
-use crate::embed::tokens::ModelTokenizer;
+use crate::{embed::tokens::ModelTokenizer, extraction::Extractors};
 
 /// Reads the job from standard input.
 ///
@@ -54,7 +54,8 @@ pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
     for failure in listing.failures {
         output.emit(&Event::Failed(failure), "");
     }
-    let reader = Reader { known: &job.known, splitting: job.splitting, tokens: &tokenizer };
+    let extractors = Extractors::default();
+    let reader = Reader { known: &job.known, splitting: job.splitting, tokens: &tokenizer, extractors };
     let done = pipeline::run(source.as_mut(), &listing.items, &reader, output)?;
     output.emit(
         &Event::Finished {

@@ -1,0 +1,107 @@
+//! Records as text: a line of `name: value` for each field, an empty line between two records.
+//!
+//! ```text
+//! name,price,stock                 name: Tea          [{"name": "Tea", "price": 2.5, "tags": ["hot", "green"]},
+//! Tea,2.5,            ──────▶      price: 2.5    ◀──   {"name": "Coffee", "price": 3}]
+//! Coffee,3,12
+//!                                  name: Coffee
+//!                                  price: 3
+//!                                  stock: 12
+//! ```
+//!
+//! So a chunk of many records names its fields in each of them, which is what a search for "the price of coffee" needs.
+//! Fields without a value are left out. Empty lines inside a value are left out too: they would look like the end of the
+//! record.
+//!
+//! Names are repeated with every record, so the text is longer than the file. One that would grow beyond
+//! [`MAX_GROWTH`] is kept as it is written, with a warning; so is one that is not what it says it is.
+
+pub mod csv;
+pub mod json;
+
+use serde_json::Map;
+
+use crate::{Extracted, Structure, title, warn};
+
+/// How many times as long as the file the text may be.
+const MAX_GROWTH: usize = 16;
+/// Longest text in any case: what a document's message to the database may hold, with room to spare.
+const MAX_TEXT: usize = 128 << 20;
+/// Most characters of a field's name.
+const MAX_NAME: usize = 200;
+
+fn records(text: String, name: &str) -> Extracted {
+    Extracted { text, title: title::from_name(name), metadata: Map::new(), structure: Structure::Records }
+}
+
+/// The file as it is written, and why.
+fn as_written(file: &str, name: &str, why: String) -> Extracted {
+    let mut extracted = Extracted { structure: Structure::Code(vec![]), ..records(file.to_owned(), name) };
+    warn(&mut extracted.metadata, [why]);
+    extracted
+}
+
+/// A text that grows no longer than it may.
+struct Writer {
+    text: String,
+    most: usize,
+    /// Whether the record has a field yet.
+    begun: bool,
+}
+
+/// The text would be too long.
+#[derive(Debug)]
+struct TooLong;
+
+impl Writer {
+    fn new(file: &str) -> Self {
+        let most = (file.len().saturating_mul(MAX_GROWTH) + (64 << 10)).min(MAX_TEXT);
+        Self { text: String::new(), most, begun: false }
+    }
+
+    fn end_record(&mut self) {
+        self.begun = false;
+    }
+
+    /// Begins a field's line; a record without a name for its value has none.
+    fn field(&mut self, name: &str) -> Result<(), TooLong> {
+        if !self.text.is_empty() {
+            self.text.push_str(if self.begun { "\n" } else { "\n\n" });
+        }
+        self.begun = true;
+        if !name.is_empty() {
+            self.push(name)?;
+            self.text.push_str(": ");
+        }
+        Ok(())
+    }
+
+    /// Adds a value, without the empty lines in it.
+    fn value(&mut self, value: &str) -> Result<(), TooLong> {
+        if !value.contains(['\n', '\r']) {
+            return self.push(value.trim());
+        }
+        let lines = value.split(['\n', '\r']).map(str::trim_end).filter(|line| !line.trim().is_empty());
+        for (i, line) in lines.enumerate() {
+            if i > 0 {
+                self.text.push('\n');
+            }
+            self.push(line)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, text: &str) -> Result<(), TooLong> {
+        if self.text.len() + text.len() > self.most {
+            return Err(TooLong);
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+/// At most [`MAX_NAME`] characters in one line.
+fn field_name(name: &str) -> String {
+    let words: Vec<&str> = name.split_whitespace().collect();
+    words.join(" ").chars().take(MAX_NAME).collect()
+}

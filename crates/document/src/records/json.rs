@@ -1,0 +1,262 @@
+//! JSON and JSON Lines.
+//!
+//! A file whose outermost value is an array has a record for each of its elements, any other file one. Objects inside
+//! objects and arrays become part of the name: `address.city: Berlin`, `items[2].price: 3`; an array of plain values is
+//! one line: `tags: hot, green`. In an object, each element of an array of objects begins a record.
+//!
+//! The text is written while the file is parsed, so a file takes no more memory than its text. `serde_json` refuses what
+//! is nested deeper than 128.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use super::{TooLong, Writer, as_written, field_name, records};
+use crate::{Extracted, warn};
+
+pub fn extract(file: &str, name: &str) -> Extracted {
+    let mut writer = Writer::new(file);
+    match read(file, &mut writer) {
+        Ok(()) if !writer.text.is_empty() => records(writer.text, name),
+        Ok(()) => records(file.to_owned(), name), // `{}`
+        Err(why) => {
+            as_written(file, name, format!("the file cannot be read as JSON and is kept as it is written: {why}"))
+        }
+    }
+}
+
+/// A value a line; a line that is no JSON is kept as it is written.
+pub fn extract_lines(file: &str, name: &str) -> Extracted {
+    let mut writer = Writer::new(file);
+    let (mut bad, mut first) = (0usize, String::new());
+    for (i, line) in file.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        writer.end_record();
+        let before = writer.text.len();
+        if let Err(why) = read_value(line, Level::Record, &mut writer) {
+            writer.text.truncate(before);
+            writer.end_record();
+            bad += 1;
+            if bad == 1 {
+                first = format!("line {}: {why}", i + 1);
+            }
+            if writer.field("").and_then(|()| writer.value(line)).is_err() {
+                let why = "as records the file would be too long; it is kept as it is written".into();
+                return as_written(file, name, why);
+            }
+        }
+    }
+    let mut extracted = records(writer.text, name);
+    if bad > 0 {
+        let lines = if bad == 1 { "1 line is".into() } else { format!("{bad} lines are") };
+        warn(&mut extracted.metadata, [format!("{lines} no JSON and kept as written; {first}")]);
+    }
+    extracted
+}
+
+fn read(file: &str, writer: &mut Writer) -> Result<(), String> {
+    read_value(file, Level::Top, writer)
+}
+
+fn read_value(json: &str, level: Level, writer: &mut Writer) -> Result<(), String> {
+    let mut from = serde_json::Deserializer::from_str(json);
+    let value = Field { name: String::new(), level, writer: &mut *writer };
+    let read = value.deserialize(&mut from).map_err(|e| e.to_string())?;
+    from.end().map_err(|e| e.to_string())?;
+    write(writer, "", read).map_err(|TooLong| TOO_LONG.to_owned())
+}
+
+/// Longest name of a nested field, in bytes.
+const MAX_PATH: usize = 4096;
+const TOO_LONG: &str = "its text would be too long";
+
+/// Where a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// It is the file.
+    Top,
+    /// It is a record.
+    Record,
+    /// It is a member of the file's one record.
+    Member,
+    /// It is an element of such a member, and a record if it is an object.
+    Element,
+    Inside,
+}
+
+/// A value that is being read, under its full name.
+struct Field<'a> {
+    /// Empty for a record as a whole.
+    name: String,
+    level: Level,
+    writer: &'a mut Writer,
+}
+
+/// What became of a value.
+enum Read {
+    /// It is plain, and still has to be written.
+    Plain(String),
+    Written,
+}
+
+fn write(writer: &mut Writer, name: &str, read: Read) -> Result<(), TooLong> {
+    match read {
+        Read::Plain(value) if !value.trim().is_empty() => writer.field(name).and_then(|()| writer.value(&value)),
+        Read::Plain(_) | Read::Written => Ok(()),
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Field<'_> {
+    type Value = Read;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Read, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Field<'_> {
+    type Value = Read;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Read, E> {
+        Ok(Read::Plain(value.to_string()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Read, E> {
+        Ok(Read::Plain(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Read, E> {
+        Ok(Read::Plain(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Read, E> {
+        Ok(Read::Plain(value.to_string()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Read, E> {
+        Ok(Read::Plain(value.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Read, E> {
+        Ok(Read::Plain(String::new()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Read, A::Error> {
+        let Self { name: outer, level, writer } = self;
+        if level == Level::Element {
+            writer.end_record();
+        }
+        let level = if level == Level::Top { Level::Member } else { Level::Inside };
+        while let Some(key) = from.next_key::<String>()? {
+            let key = field_name(&key);
+            let name = if outer.is_empty() { key } else { format!("{outer}.{key}") };
+            if name.len() > MAX_PATH {
+                return Err(A::Error::custom("its names are nested too deep"));
+            }
+            let read = from.next_value_seed(Field { name: name.clone(), level, writer: &mut *writer })?;
+            write(writer, &name, read).map_err(|TooLong| A::Error::custom(TOO_LONG))?;
+        }
+        Ok(Read::Written)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Read, A::Error> {
+        let Self { name: outer, level, writer } = self;
+        let too_long = |TooLong| A::Error::custom(TOO_LONG);
+        let inner = match level {
+            Level::Top => Level::Record,
+            Level::Member => Level::Element,
+            Level::Record | Level::Element | Level::Inside => Level::Inside,
+        };
+        // Whether the line of this array's plain values is the one being written.
+        let mut in_line = false;
+        for i in 0.. {
+            let name = if inner == Level::Record { String::new() } else { format!("{outer}[{i}]") };
+            if inner == Level::Record {
+                writer.end_record();
+            }
+            match from.next_element_seed(Field { name, level: inner, writer: &mut *writer })? {
+                None => break,
+                Some(Read::Written) => in_line = false,
+                Some(read @ Read::Plain(_)) if inner == Level::Record => write(writer, "", read).map_err(too_long)?,
+                Some(Read::Plain(value)) if value.trim().is_empty() => {}
+                Some(Read::Plain(value)) => {
+                    if in_line {
+                        writer.push(", ").map_err(too_long)?;
+                    } else {
+                        writer.field(&outer).map_err(too_long)?;
+                    }
+                    writer.value(&value).map_err(too_long)?;
+                    in_line = true;
+                }
+            }
+        }
+        if level == Level::Member && !in_line {
+            writer.end_record();
+        }
+        Ok(Read::Written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Extracted, Structure};
+
+    fn text(file: &str) -> String {
+        let Extracted { text, structure, metadata, .. } = super::extract(file, "a.json");
+        assert_eq!((structure, metadata.len()), (Structure::Records, 0), "{metadata:?}");
+        text
+    }
+
+    #[test]
+    fn an_array_of_objects_is_records() {
+        assert_eq!(
+            text(
+                r#"[{"name": "Tea", "price": 2.5, "tags": ["hot", "green"], "none": null, "old": false},
+                     {"name": "Coffee", "by": {"city": "Rome", "a": [{"b": 1}, 2, 3]}, "t": "one\n\ntwo"}, 7, "x"]"#
+            ),
+            "name: Tea\nprice: 2.5\ntags: hot, green\nold: false\n\n\
+             name: Coffee\nby.city: Rome\nby.a[0].b: 1\nby.a: 2, 3\nt: one\ntwo\n\n7\n\nx"
+        );
+    }
+
+    #[test]
+    fn an_object_is_one_record_and_its_arrays_of_objects_are_records_too() {
+        assert_eq!(
+            text(r#"{"total": 2, "items": [{"a": 1, "b": 2}, {"a": 3}], "next": "z", "sizes": [1, 2]}"#),
+            "total: 2\n\nitems[0].a: 1\nitems[0].b: 2\n\nitems[1].a: 3\n\nnext: z\nsizes: 1, 2"
+        );
+        assert_eq!(text("\"just text\""), "just text");
+        assert_eq!(text("[[1, 2], [3]]"), "1, 2\n\n3");
+    }
+
+    #[test]
+    fn what_is_no_json_is_kept_with_a_warning() {
+        for file in ["{\"a\": 1", "{'a': 1}", "[1] [2]", &format!("{}{}", "[".repeat(1000), "]".repeat(1000))] {
+            let extracted = super::extract(file, "a.json");
+            assert_eq!(extracted.text, file);
+            assert!(extracted.metadata["warnings"][0].as_str().unwrap().contains("cannot be read as JSON"));
+        }
+    }
+
+    #[test]
+    fn a_file_that_would_explode_is_kept_as_it_is() {
+        let key = "k".repeat(190);
+        let nested =
+            format!("{}[{}]{}", format!("{{\"{key}\":").repeat(20), "{\"a\":1},".repeat(50_000) + "1", "}".repeat(20));
+        let extracted = super::extract(&nested, "a.json");
+        assert!(extracted.text.len() <= 16 * nested.len() + (64 << 10));
+        assert!(extracted.metadata["warnings"][0].as_str().unwrap().contains("too long"));
+    }
+
+    #[test]
+    fn lines_are_records_and_a_bad_one_stays_as_it_is() {
+        let Extracted { text, metadata, .. } =
+            super::extract_lines("{\"a\": 1, \"b\": [{\"c\": 2}]}\n\n{broken\n{\"a\": 2}\n", "a.jsonl");
+        assert_eq!(text, "a: 1\nb[0].c: 2\n\n{broken\n\na: 2");
+        let warning = metadata["warnings"][0].as_str().unwrap();
+        assert!(warning.starts_with("1 line is no JSON and kept as written; line 3: "), "{warning}");
+    }
+}
