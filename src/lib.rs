@@ -25,7 +25,8 @@ use pgrx::{extension_sql_file, pg_guard, pg_sys};
 extension_sql_file!("../sql/vector.sql", name = "vector", bootstrap);
 extension_sql_file!("../sql/hnsw.sql", name = "hnsw", requires = ["vector"]);
 extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["vector"]);
-extension_sql_file!("../sql/privileges.sql", name = "privileges", requires = ["hnsw", "catalog"], finalize);
+extension_sql_file!("../sql/table.sql", name = "table", requires = ["catalog"]);
+extension_sql_file!("../sql/privileges.sql", name = "privileges", requires = ["hnsw", "catalog", "table"], finalize);
 
 #[pg_guard]
 #[allow(unsafe_code)] // reads a variable of the postmaster's

@@ -12,6 +12,7 @@ pub mod name;
 pub mod roles;
 pub mod runs;
 pub mod sources;
+pub mod table;
 
 use std::ffi::CStr;
 
@@ -162,6 +163,18 @@ impl Row<'_, '_> {
     /// A column that is never NULL.
     pub fn required<T: pgrx::FromDatum + IntoDatum>(&self, column: usize) -> Result<T, Error> {
         self.get(column)?.ok_or_else(|| Error::null_not_allowed(format!("unexpected NULL in column {column}")))
+    }
+}
+
+/// A filter's parameter. The filter writes a cast around each, so that texts serve where it means another type.
+pub fn filter_argument(param: rag_filter::Param) -> DatumWithOid<'static> {
+    use rag_filter::Param;
+    match param {
+        Param::Text(text) | Param::Timestamp(text) => text.into(),
+        Param::Json(value) => pgrx::JsonB(value).into(),
+        Param::BigInt(n) => n.into(),
+        Param::TextArray(texts) => texts.into(),
+        Param::BigIntArray(numbers) => numbers.into(),
     }
 }
 

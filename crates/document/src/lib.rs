@@ -37,7 +37,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-pub use crate::{kind::document_type, split::split};
+pub use crate::{kind::document_type, split::split, title::own as own_title};
 
 /// Counts a model's tokens, special tokens included; the engine implements it with the model's own tokenizer.
 pub trait TokenCounter {

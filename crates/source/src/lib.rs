@@ -30,7 +30,7 @@ mod root;
 use std::path::PathBuf;
 
 use rag_protocol::{
-    EngineError,
+    EngineError, ErrorKind,
     ingest::{Failure, Job, Known, Stage},
     spec::SourceSpec,
 };
@@ -119,6 +119,9 @@ pub fn open(job: &Job) -> Result<Box<dyn Source>, EngineError> {
         SourceSpec::Folder(spec) => Box::new(folder::Folder::open(spec, most)?),
         SourceSpec::Git(spec) => Box::new(git::Git::open(spec, work_dir, most)?),
         SourceSpec::Markdown(spec) => Box::new(markdown::Markdown::open(spec, most)?),
+        SourceSpec::Table(_) => {
+            return Err(EngineError::new(ErrorKind::Internal, "tables are read by the server, not by rag-engine"));
+        }
     })
 }
 
