@@ -1,13 +1,12 @@
 //! Documents put in directly, and the splitter for a look at what it does.
 
 use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::{embed::Priority, identity::DocumentId, ingest::DocumentType};
+use rag_protocol::{identity::DocumentId, ingest::DocumentType};
 use serde_json::{Map, Value};
 
 use super::required;
 use crate::{
     catalog::{
-        chunks,
         collections::{self, Collection},
         documents,
         embedding_index::{self, Writers},
@@ -63,21 +62,7 @@ impl NewDocument {
             content,
             attributes: self.attributes,
         };
-        let texts = document.texts(&info)?;
-        let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
-        let mut embeddings = chunks::stored_embeddings(&keys)?;
-        let (mut missing, mut wanted) = (vec![], vec![]);
-        for (key, text) in texts {
-            if !embeddings.contains_key(&key) && !missing.contains(&key) {
-                missing.push(key);
-                wanted.push(text);
-            }
-        }
-        if !wanted.is_empty() {
-            let answer = client.embed(&model, Priority::Bulk, wanted)?;
-            embeddings.extend(missing.into_iter().zip(answer.vectors));
-        }
-        let stored = document.store(collection, &info, &embeddings)?;
+        let stored = document.embed_and_store(client, &model, &info, collection)?;
         embedding_index::make_if_it_pays(collection, Writers::LeaveToNext)?;
         Ok((content_hash, stored))
     }

@@ -45,7 +45,7 @@ pub fn failed(collection: &str, source: &str) -> Result<Vec<String>, Error> {
     })
 }
 
-fn document_id(row: &Row<'_, '_>) -> Result<DocumentId, Error> {
+pub fn document_id(row: &Row<'_, '_>) -> Result<DocumentId, Error> {
     Ok(DocumentId(uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes())))
 }
 

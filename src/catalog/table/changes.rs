@@ -171,10 +171,22 @@ pub fn set_complete(source: &Name, collection: &str, definition: &str) -> Result
     Ok(())
 }
 
-/// The error for a relation that is gone, with the name under which it may be found; any other error as it is.
+/// Notes that the queue is not all there is to know.
+pub fn set_incomplete(source: &Name) -> Result<(), Error> {
+    as_owner(|| execute("DELETE FROM rag.table_state WHERE source = $1", &[source.as_str().into()]))?;
+    Ok(())
+}
+
+/// The error for a relation or column that is gone, with what can be done; any other error as it is.
 pub fn missing(source: &Name, relation: &str, error: Error) -> Error {
-    if error.code != PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE {
-        return error;
+    match error.code {
+        PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => {}
+        PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN => {
+            return error.hint(
+                "It was dropped or renamed: name it back, or drop the source and create it with other columns; its documents can stay.",
+            );
+        }
+        _ => return error,
     }
     let hint = match triggered_relation(source) {
         Ok(Some(now)) => {

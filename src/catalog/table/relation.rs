@@ -10,6 +10,25 @@ use crate::{
 
 /// Columns that are taken for a title, the best first.
 const TITLES: [&str; 4] = ["title", "name", "subject", "headline"];
+/// Columns that are taken for the text, where there is one of these names.
+const CONTENTS: [&str; 16] = [
+    "body",
+    "content",
+    "contents",
+    "text",
+    "description",
+    "summary",
+    "abstract",
+    "article",
+    "message",
+    "comment",
+    "note",
+    "notes",
+    "question",
+    "answer",
+    "details",
+    "excerpt",
+];
 /// A text column with a lower limit holds codes and names rather than text.
 const LEAST_TEXT: i32 = 255;
 
@@ -124,7 +143,6 @@ impl Relation {
                 format!("column \"{name}\" of {} does not exist", self.quoted()),
             )
             .detail(format!("Its columns: {}.", names.join(", ")))
-            .hint("If it was dropped or renamed, drop the source and create it with other columns; its documents can stay.")
         })
     }
 
@@ -216,7 +234,7 @@ impl Relation {
         TITLES.iter().find(free).map(ToString::to_string)
     }
 
-    /// All columns of long text, or where there are none all columns of text.
+    /// The columns of text that are named like that, else all of long text, else all of text.
     fn pick_content(&self, spec: &TableSpec) -> Result<Vec<String>, Error> {
         let texts: Vec<&Column> = self
             .columns
@@ -227,10 +245,17 @@ impl Relation {
             })
             .filter(|column| !spec.metadata_columns.contains(&column.name))
             .collect();
-        let long = texts.iter().filter(|column| column.limit.is_none_or(|limit| limit > LEAST_TEXT));
-        let mut picked: Vec<String> = long.map(|column| column.name.clone()).collect();
+        let named = |column: &&&Column| CONTENTS.contains(&column.name.as_str());
+        let long = |column: &&&Column| column.limit.is_none_or(|limit| limit > LEAST_TEXT);
+        let names = |columns: &mut dyn Iterator<Item = &&Column>| -> Vec<String> {
+            columns.map(|column| column.name.clone()).collect()
+        };
+        let mut picked = names(&mut texts.iter().filter(named));
         if picked.is_empty() {
-            picked = texts.iter().map(|column| column.name.clone()).collect();
+            picked = names(&mut texts.iter().filter(long));
+        }
+        if picked.is_empty() {
+            picked = names(&mut texts.iter());
         }
         if picked.is_empty() {
             return Err(Error::new(

@@ -4,6 +4,8 @@
 //! word that stands for the definition. Settings that change how values are written are pinned, so that the same row
 //! has the same key and hash in every session.
 
+use std::collections::BTreeSet;
+
 use pgrx::{Spi, datum::DatumWithOid, pg_sys, spi::quote_identifier};
 use rag_protocol::spec::TableSpec;
 use serde_json::{Map, Value};
@@ -59,6 +61,8 @@ pub struct Rows {
 /// Pieces of the statements.
 struct Parts {
     relation: String,
+    /// All columns that are read: there may be others that the owner may not read.
+    columns: String,
     hash: String,
     bytes: String,
     title: String,
@@ -90,8 +94,11 @@ impl Rows {
                 spec.metadata_columns
             ])
         );
+        let id_columns = ids.iter().map(|id| format!("r.{}", quote_identifier(&id.name)));
+        let columns: BTreeSet<String> = id_columns.chain(all.iter().map(ToString::to_string)).collect();
         let parts = Parts {
             relation: relation.quoted(),
+            columns: columns.into_iter().collect::<Vec<_>>().join(", "),
             // the definition is the first parameter of every statement
             hash: format!("encode(sha256(convert_to(ROW($1::text, {})::text, 'UTF8')), 'hex')", all.join(", ")),
             bytes: contents
@@ -234,12 +241,13 @@ impl Rows {
         let statement = format!(
             "SELECT {}, {}, {columns}
              FROM (SELECT {} FROM ROWS FROM ({}) AS u ({})) AS k
-             LEFT JOIN (SELECT r.* FROM {from} WHERE {condition}) AS r ON {}",
+             LEFT JOIN (SELECT {} FROM {from} WHERE {condition}) AS r ON {}",
             texts(&asked),
             texts(&self.id_columns()),
             casts.join(", "),
             arrays.join(", "),
             names.join(", "),
+            self.parts.columns,
             joins.join(" AND "),
         );
         let n = self.ids.len();

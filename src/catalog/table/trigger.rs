@@ -22,7 +22,7 @@ use std::{
 use pgrx::{PgSqlErrorCode, PgTupleDesc, pg_guard, pg_sys};
 
 use crate::{
-    catalog::{catch, with_settings},
+    catalog::{subtransaction, with_settings},
     error::Error,
 };
 
@@ -88,40 +88,6 @@ fn note(data: &pg_sys::TriggerData) {
             source.to_string_lossy()
         );
     }
-}
-
-/// Runs `f` so that an ERROR in it undoes what it did and nothing else.
-///
-/// # Errors
-/// What `f` returned or raised, but for the end of the statement or session as a whole, which is raised.
-fn subtransaction(f: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-    // SAFETY: the sequence of PL/pgSQL's exception blocks.
-    unsafe {
-        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
-        pg_sys::BeginInternalSubTransaction(null_mut());
-        pg_sys::MemoryContextSwitchTo(context);
-        let result = catch(f);
-        if result.is_ok() {
-            pg_sys::ReleaseCurrentSubTransaction();
-        } else {
-            pg_sys::RollbackAndReleaseCurrentSubTransaction();
-        }
-        pg_sys::MemoryContextSwitchTo(context);
-        pg_sys::CurrentResourceOwner = owner;
-        match result {
-            Err(error) if is_the_end(error.code) => error.raise(),
-            result => result,
-        }
-    }
-}
-
-fn is_the_end(code: PgSqlErrorCode) -> bool {
-    matches!(
-        code,
-        PgSqlErrorCode::ERRCODE_QUERY_CANCELED
-            | PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN
-            | PgSqlErrorCode::ERRCODE_CRASH_SHUTDOWN
-    )
 }
 
 /// A column that the trigger looks at.

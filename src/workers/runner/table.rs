@@ -128,7 +128,8 @@ impl<'a> Table<'a> {
         transaction(|| {
             let relation = pinned(|| Relation::find(&spec.relation))
                 .map_err(|error| changes::missing(&source.name, &spec.relation, error))?;
-            let rows = Rows::new(&relation, spec, roles::owner(&source.owner)?)?;
+            let rows = Rows::new(&relation, spec, roles::owner(&source.owner)?)
+                .map_err(|error| changes::missing(&source.name, &spec.relation, error))?;
             let definition = definition(&relation, spec, &rows, &chunking);
             let prefix = format!(
                 "table://{}.{}/",
@@ -141,6 +142,8 @@ impl<'a> Table<'a> {
                 && relation.check_triggers(&spec.id_columns).is_ok()
                 && changes::has_triggers(&source.name, &relation, &arguments)?;
             if by_triggers && !is_tracked {
+                // what is not noted now must not be thought unchanged once the triggers are back
+                changes::set_incomplete(&source.name)?;
                 pgrx::log!(
                     "rag: source \"{}\" reads all of {}: its triggers are not all there",
                     source.name,
