@@ -1,0 +1,56 @@
+"""What the triggers of a table source add to an UPDATE of 10,000 rows."""
+
+import time
+
+from support.database import fresh_database
+from support.results import median, note, row
+
+ROWS = 10_000
+ROUNDS = 15
+
+# The same table twice; one of them is a source. Bodies of about 600 bytes are in the row, those of the wide table in its TOAST table.
+SETUP = """
+CREATE TABLE {name} (id bigint PRIMARY KEY, title text NOT NULL, body text NOT NULL, views int NOT NULL DEFAULT 0, changed timestamptz);
+INSERT INTO {name} SELECT i, 'Post ' || i, (SELECT string_agg(md5(i::text || j), ' ') FROM generate_series(1, {words}) j)
+FROM generate_series(1, {rows}) i
+"""
+STATEMENTS = {
+    "text of every row": "UPDATE {name} SET body = substr(body, 2) || 'x', changed = now()",
+    "title of every row": "UPDATE {name} SET title = 'Title ' || id || now()",
+    "a column that is not indexed": "UPDATE {name} SET views = views + 1",
+    "one row": "UPDATE {name} SET body = substr(body, 2) || 'x' WHERE id = 5000",
+}
+
+
+def milliseconds(connection, statement):
+    started = time.perf_counter()
+    connection.execute(statement)
+    return (time.perf_counter() - started) * 1000
+
+
+def main():
+    connection = fresh_database("bench")
+    for width, words in [("600 bytes in the row", 18), ("6 kB beside it", 180)]:
+        for name in ["plain", "noted"]:
+            connection.execute(f"DROP TABLE IF EXISTS {name}")
+            connection.execute(SETUP.format(name=name, rows=ROWS, words=words))
+        connection.execute("""SELECT rag_create_source('noted', 'table', '{"relation": "noted", "sync": "trigger"}')""")
+        connection.execute("VACUUM ANALYZE plain, noted")
+        for what, statement in STATEMENTS.items():
+            times = {"plain": [], "noted": []}
+            rounds = ROUNDS if what != "one row" else 200
+            for i in range(rounds):
+                # in turns, and neither always first
+                for name in ["plain", "noted"] if i % 2 else ["noted", "plain"]:
+                    times[name].append(milliseconds(connection, statement.format(name=name)))
+                if what != "one row":
+                    connection.execute("VACUUM plain, noted")
+                    connection.execute("TRUNCATE rag.table_changes")
+            plain, noted = median(times["plain"]), median(times["noted"])
+            note(f"{width}, {what}: {min(times['plain']):.2f} at best without, {min(times['noted']):.2f} with")
+            row(f"UPDATE of {what}, {width}, ms", f"{noted:.2f}", f"{plain:.2f} (no triggers)", noted / plain,
+                "<= 1.2" if what != "one row" else None, noted <= 1.2 * plain if what != "one row" else None)
+        connection.execute("SELECT rag_drop_source('noted')")
+
+
+main()
