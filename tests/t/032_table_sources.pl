@@ -33,18 +33,18 @@ sub writer
 	return start_sql($node, qq{DO \$\$
 	DECLARE
 		base int := $w * 1000000;
-		some int;
+		chosen int;
 	BEGIN
 		FOR n IN 1 .. 250 LOOP
-			SELECT id INTO some FROM items WHERE id BETWEEN base AND base + 999999 ORDER BY random() LIMIT 1;
+			SELECT id INTO chosen FROM items WHERE id BETWEEN base AND base + 999999 ORDER BY random() LIMIT 1;
 			CASE n % 7
 				WHEN 0 THEN INSERT INTO items VALUES (base + 1000 + n, 'New ' || n || ' of $w');
-				WHEN 1, 2 THEN UPDATE items SET body = 'Changed ' || n || ' by $w' WHERE id = some;
-				WHEN 3 THEN UPDATE items SET id = base + 10000 + n WHERE id = some;
+				WHEN 1, 2 THEN UPDATE items SET body = 'Changed ' || n || ' by $w' WHERE id = chosen;
+				WHEN 3 THEN UPDATE items SET id = base + 10000 + n WHERE id = chosen;
 				WHEN 4 THEN UPDATE items SET views = views + 1 WHERE id BETWEEN base AND base + 999999;
-				WHEN 5 THEN DELETE FROM items WHERE id = some AND n % 3 = 0;
+				WHEN 5 THEN DELETE FROM items WHERE id = chosen AND n % 3 = 0;
 				ELSE
-					UPDATE items SET body = CASE WHEN n % 2 = 0 THEN '' END WHERE id = some AND n % 4 = 0;
+					UPDATE items SET body = CASE WHEN n % 2 = 0 THEN '' END WHERE id = chosen AND n % 4 = 0;
 					IF n % 5 = 0 THEN ROLLBACK; END IF;
 			END CASE;
 			IF $w = 1 AND n = 120 THEN TRUNCATE items; END IF;
@@ -130,7 +130,7 @@ same_cluster($witness, 'after all of that');
 # -- crashes
 for my $when ('between syncs', 'during a sync')
 {
-	$node->safe_psql('postgres', "UPDATE items SET body = body || ' ' || '$when' WHERE body ~ '\\S' AND id % 2 = 0; INSERT INTO items VALUES (10 + length('$when'), '$when')");
+	$node->safe_psql('postgres', "UPDATE items SET body = body || ' ' || '$when' WHERE body ~ '\\S' AND id % 2 = 0; INSERT INTO items SELECT max(id) + 1, '$when' FROM items");
 	if ($when eq 'during a sync')
 	{
 		$embed = engine_pid($node, 'embed');

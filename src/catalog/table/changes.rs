@@ -23,7 +23,7 @@ const TRIGGERS: [(&str, &str, &str); 4] = [
 ];
 
 /// More bytes of queued keys are not looked up one by one.
-const MAX_PENDING: i64 = 64 << 20;
+const MAX_PENDING: i64 = 16 << 20;
 
 /// Creates the triggers, with the caller's rights.
 ///
@@ -50,14 +50,16 @@ pub fn create_triggers(source: &Name, relation: &Relation, arguments: &Arguments
     })
 }
 
-/// Whether the relation has all triggers of the source, and they fire.
+/// Whether the relation has all triggers of the source, and they see every change: what logical replication applies
+/// fires none of them.
 pub fn has_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -> Result<bool, Error> {
     let names: Vec<String> = TRIGGERS.iter().map(|(prefix, ..)| format!("{prefix}{source}")).collect();
     let found: Vec<i64> = pinned(|| {
         query(
             "SELECT count(*) FROM pg_trigger
              WHERE tgrelid = $1 AND tgfoid = 'rag.table_changed()'::regprocedure AND tgname = ANY ($2::name[])
-               AND tgargs = $3 AND tgenabled IN ('O', 'A')",
+               AND tgargs = $3 AND tgenabled IN ('O', 'A')
+               AND NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = $1)",
             &[relation.oid.into(), names.into(), arguments.stored().into()],
             |row| row.required(1),
         )

@@ -30,7 +30,7 @@ use crate::{
 pub const NULL: u32 = u32::MAX;
 
 /// From here on a scan of the table is no more work than looking the keys up.
-const MAX_BYTES: usize = 32 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 unsafe extern "C" {
     // utils/datum.h and commands/sequence.h, which pgrx leaves out

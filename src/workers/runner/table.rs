@@ -130,6 +130,8 @@ impl<'a> Table<'a> {
                 .map_err(|error| changes::missing(&source.name, &spec.relation, error))?;
             let rows = Rows::new(&relation, spec, roles::owner(&source.owner)?)
                 .map_err(|error| changes::missing(&source.name, &spec.relation, error))?;
+            // also where nothing has changed: rights may have been taken away
+            rows.check()?;
             let definition = definition(&relation, spec, &rows, &chunking);
             let prefix = format!(
                 "table://{}.{}/",
