@@ -182,10 +182,11 @@ impl Indexing<'_> {
             String::from_utf8(payload).map_err(|_| Error::internal("rag-engine sent a text that is not UTF-8"))?;
         let mut content = document.content;
         // shown, not embedded: the text was cut without it
-        if let Some(title) = self.item.title.as_ref().filter(|_| self.item.kind != "folder") {
-            if content.title.text != *title {
-                content.title = Title { text: title.clone(), own: false };
-            }
+        if let Some(title) = &self.item.title
+            && self.item.kind != "folder"
+            && content.title.text != *title
+        {
+            content.title = Title { text: title.clone(), own: false };
         }
         let tags = self.item.tags.as_ref().map(|tags| {
             tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(String::from).collect::<Vec<_>>()

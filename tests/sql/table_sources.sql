@@ -3,6 +3,8 @@
 \set show 'SELECT uri, title, document_type, status, metadata, content FROM rag.documents WHERE source = :''source'' ORDER BY uri COLLATE "C"'
 \set did 'SELECT phase, documents_added AS added, documents_updated AS updated, documents_deleted AS deleted, documents_unchanged AS unchanged, documents_failed AS failed, files_skipped AS skipped, chunks_embedded AS embedded FROM rag.runs WHERE source = :''source'' ORDER BY run_id DESC LIMIT 1'
 
+\set why 'SELECT error ->> ''sqlstate'' AS sqlstate, error ->> ''message'' AS message, error ->> ''detail'' AS detail, error ->> ''hint'' AS hint FROM rag.runs, jsonb_array_elements(errors) AS error WHERE source = :''source'' ORDER BY run_id DESC LIMIT 1'
+
 CREATE SCHEMA blog;
 CREATE TABLE blog.posts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -162,15 +164,24 @@ ALTER TABLE rag.hidden RENAME TO table_changes;
 ALTER TABLE blog.notes RENAME body TO text;
 UPDATE blog.notes SET text = 'Note 9' WHERE id = 9;
 SELECT keys IS NULL AS everything FROM rag.table_changes;
-SELECT rag_sync('notes'); :sqlstate
+\set VERBOSITY sqlstate
+SELECT rag_sync('notes');
+\set VERBOSITY default
+:why;
 ALTER TABLE blog.notes RENAME text TO body;
 SELECT rag_sync('notes') AS run \gset
 :did;
 -- a renamed, then a dropped table
 ALTER TABLE blog.notes RENAME TO remarks;
-SELECT rag_sync('notes'); :sqlstate
+\set VERBOSITY sqlstate
+SELECT rag_sync('notes');
+\set VERBOSITY default
+:why;
 DROP TABLE blog.remarks;
-SELECT rag_sync('notes'); :sqlstate
+\set VERBOSITY sqlstate
+SELECT rag_sync('notes');
+\set VERBOSITY default
+:why;
 SELECT count(*) > 0 AS kept FROM rag.documents WHERE source = 'notes';
 SELECT rag_drop_source('notes', keep_documents => false);
 -- dropping a source takes its triggers and its queue along
@@ -295,12 +306,16 @@ SET ROLE regress_rag_app;
 INSERT INTO blog.private VALUES (3, 'x', 'From an application.');
 CREATE TEMPORARY TABLE mine (id int);
 CREATE TRIGGER t AFTER INSERT ON mine FOR EACH STATEMENT EXECUTE FUNCTION rag.table_changed('private', '1', 'id'); :sqlstate
+DROP TABLE mine;
 RESET ROLE;
 SELECT rag_sync('private') AS run \gset
 :did;
 REVOKE SELECT ON blog.private FROM regress_rag_writer;
 REVOKE SELECT (id, tenant, body) ON blog.private FROM regress_rag_writer;
-SELECT rag_sync('private'); :sqlstate
+\set VERBOSITY sqlstate
+SELECT rag_sync('private');
+\set VERBOSITY default
+:why;
 SELECT rag_drop_source('private', keep_documents => false);
 
 -- a view's function acts for nobody but the source's owner
