@@ -55,7 +55,8 @@ sub writer
 }
 my @writers = map { writer($_) } 1 .. 4;
 my $syncs = 0;
-while (grep { $_->is_waiting } @writers)
+my @writing = @writers;
+while (@writing = grep { $_->is_waiting } @writing)
 {
 	sync_ok($node, $_, "sync $_ while it is written to") for qw(scanned noted);
 	$syncs++;
