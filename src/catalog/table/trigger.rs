@@ -2,8 +2,9 @@
 //!
 //! It runs in the writer's transaction, so it must be cheap and must never fail it:
 //!
-//! * Of an UPDATE the old and the new rows are read side by side, and a row is noted only if one of the columns that its
-//!   document is made of has other bytes now. Values that are stored elsewhere (TOAST) are compared by their pointers,
+//! * An UPDATE that sets none of the columns that a document is made of is told by its SET alone.
+//! * Of any other the old and the new rows are read side by side, and a row is noted only if one of these columns has
+//!   other bytes now. (Rows that did not fit into work_mem are noted all, unless their keys may have changed.) Values that are stored elsewhere (TOAST) are compared by their pointers,
 //!   not read: an unchanged one keeps its pointer.
 //! * All keys of a statement are one row of `rag.table_changes`, which has no index, put there without a plan.
 //! * All of this is a subtransaction. Whatever goes wrong in it, the next run is told to read the whole table instead;
@@ -135,7 +136,18 @@ fn changed_keys(data: &pg_sys::TriggerData, arguments: &[&CStr]) -> Result<Optio
     let ids: Vec<Attribute> = ids.iter().map(attribute).collect::<Result<_, _>>()?;
     let columns: Vec<Attribute> = columns.iter().map(attribute).collect::<Result<_, _>>()?;
 
-    let (mut old, mut new) = (Rows::of(data.tg_oldtable, descriptor), Rows::of(data.tg_newtable, descriptor));
+    let mut old_table = data.tg_oldtable;
+    if event == pg_sys::TRIGGER_EVENT_UPDATE && !ids.iter().any(|id| may_change(data, id)) {
+        if !columns.iter().any(|column| may_change(data, column)) {
+            return Ok(Some(vec![]));
+        }
+        // SAFETY: the store of the statement.
+        if !unsafe { pg_sys::tuplestore_in_memory(old_table) } {
+            // reading it back costs more than a run that finds some of the rows as they were
+            old_table = null_mut();
+        }
+    }
+    let (mut old, mut new) = (Rows::of(old_table, descriptor), Rows::of(data.tg_newtable, descriptor));
     let mut keys = Keys::new(&ids);
     let mut collect = || {
         loop {
@@ -154,7 +166,7 @@ fn changed_keys(data: &pg_sys::TriggerData, arguments: &[&CStr]) -> Result<Optio
                     }
                 }
                 (true, false) if data.tg_newtable.is_null() => keys.push(&old),
-                (false, true) if data.tg_oldtable.is_null() => keys.push(&new),
+                (false, true) if old_table.is_null() => keys.push(&new),
                 (false, false) => return Ok(Some(std::mem::take(&mut keys.bytes))),
                 // Postgres gives as many old rows as new ones; if ever it does not, which belong together is unknown
                 _ => return Ok(None),
@@ -169,6 +181,20 @@ fn changed_keys(data: &pg_sys::TriggerData, arguments: &[&CStr]) -> Result<Optio
         const PLAIN: &[(&CStr, &CStr)] =
             &[(c"datestyle", c"ISO, YMD"), (c"intervalstyle", c"postgres"), (c"extra_float_digits", c"1")];
         with_settings(PLAIN, collect)
+    }
+}
+
+/// Whether an UPDATE may have changed a column: it is in its SET, or computed of one that is, or a trigger may have set it.
+fn may_change(data: &pg_sys::TriggerData, column: &Attribute) -> bool {
+    // SAFETY: the trigger's own relation and columns.
+    unsafe {
+        let triggers = (*data.tg_relation).trigdesc;
+        let member = column.index as i32 + 1 - pg_sys::FirstLowInvalidHeapAttributeNumber;
+        column.is_virtual
+            || data.tg_updatedcols.is_null()
+            || triggers.is_null()
+            || (*triggers).trig_update_before_row
+            || pg_sys::bms_is_member(member, data.tg_updatedcols)
     }
 }
 
