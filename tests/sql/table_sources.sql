@@ -113,6 +113,31 @@ UPDATE blog.notes SET body = body || CASE WHEN id = 3 THEN '!' ELSE '' END;
 SELECT octet_length(keys) AS bytes FROM rag.table_changes;
 SELECT rag_sync('notes') AS run \gset
 :did;
+-- unless a trigger sets one that does
+CREATE FUNCTION blog.shout() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.body := NEW.body || '!'; RETURN NEW; END $$;
+CREATE TRIGGER shout BEFORE UPDATE ON blog.notes FOR EACH ROW EXECUTE FUNCTION blog.shout();
+UPDATE blog.notes SET views = 0 WHERE id = 2;
+DROP TRIGGER shout ON blog.notes;
+SELECT octet_length(keys) AS bytes FROM rag.table_changes;
+SELECT rag_sync('notes') AS run \gset
+:did;
+-- rows that do not fit into work_mem are noted all, and those that are as before are found to be so
+SET work_mem = '64kB';
+INSERT INTO blog.notes SELECT 1000 + i, repeat('The same long note. ', 20) FROM generate_series(1, 500) i;
+SELECT rag_sync('notes') AS run \gset
+:did;
+UPDATE blog.notes SET body = body || CASE WHEN id = 1003 THEN '!' ELSE '' END WHERE id > 1000;
+SELECT octet_length(keys) AS bytes FROM rag.table_changes;
+SELECT rag_sync('notes') AS run \gset
+:did;
+UPDATE blog.notes SET id = id + 1000 WHERE id > 1000;
+SELECT octet_length(keys) AS bytes FROM rag.table_changes;
+DELETE FROM blog.notes WHERE id > 2010;
+RESET work_mem;
+SELECT rag_sync('notes') AS run \gset
+:did;
+DELETE FROM blog.notes WHERE id > 1000;
+SELECT rag_sync('notes') AS run \gset
 -- a rollback notes nothing, and neither does a statement without rows
 BEGIN; UPDATE blog.notes SET body = 'x'; ROLLBACK;
 DELETE FROM blog.notes WHERE id > 100;
