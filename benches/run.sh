@@ -11,7 +11,7 @@ set -eu
 . scripts/server.sh
 
 usual_steps="embedding query memory unchanged git exact scifact"
-all_steps="$usual_steps hnsw hnsw-growth"
+all_steps="$usual_steps table-trigger hnsw hnsw-growth"
 steps=${*:-$usual_steps}
 for step in $steps; do
     case " $all_steps " in *" $step "*) ;; *) fail "there is no step $step; there are: $all_steps" ;; esac

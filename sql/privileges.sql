@@ -21,6 +21,9 @@ BEGIN
             ('rag_sync', false, 'indexes what a source has now; returns the id of the run'),
             ('rag_add_document', false, 'indexes one document, replacing what was stored under its uri'),
             ('rag_remove_document', false, 'removes one document; false where there is none'),
+            ('rag_index_knowledge', false, 'fetches and indexes one knowledge item, replacing what was indexed of it'),
+            ('rag_index_all', false, 'indexes all knowledge items of a collection that have a status, each row an item'),
+            ('rag_remove_knowledge', false, 'removes a knowledge item with its documents; false where there is none'),
             ('rag_split', true, 'shows how a text is cut into chunks'),
             ('rag_embed', true, 'the embedding of a text, or of each of several'),
             ('rag_search', true, 'finds the chunks of a collection that answer a query, best first'),
@@ -43,5 +46,5 @@ END $$;
 REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.replace_builtin() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION rag.is_syncing(text) TO rag_reader;
 GRANT SELECT ON rag.secrets TO rag_admin;
-GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
+GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors, rag.knowledge,
     rag.sources, rag.runs, rag.progress TO rag_reader;

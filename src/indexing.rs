@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use rag_protocol::{
-    embed::ModelInfo,
+    embed::{ModelInfo, ModelRef, Priority},
     identity::{ChunkId, DocumentId, EmbeddingKey},
     ingest::{Chunk, Content, embedded_text},
 };
@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     catalog::{self, collections::Collection},
+    engine::client::Client,
     error::Error,
     types::vector::OwnedVector,
 };
@@ -95,6 +96,34 @@ impl PreparedDocument {
                 .get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
                 .ok_or_else(|| Error::internal(format!("rag-engine cut a character of {} in two", self.uri)))
         })
+    }
+
+    /// Has the engine embed what is not stored yet, and writes the document, in the present transaction.
+    ///
+    /// # Errors
+    /// The engine cannot be had, or a statement fails.
+    pub fn embed_and_store(
+        &self,
+        client: &mut Client,
+        model_ref: &ModelRef,
+        model: &ModelInfo,
+        collection: &Collection,
+    ) -> Result<Stored, Error> {
+        let texts = self.texts(model)?;
+        let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
+        let mut embeddings = catalog::chunks::stored_embeddings(&keys)?;
+        let (mut missing, mut wanted) = (vec![], vec![]);
+        for (key, text) in texts {
+            if !embeddings.contains_key(&key) && !missing.contains(&key) {
+                missing.push(key);
+                wanted.push(text);
+            }
+        }
+        if !wanted.is_empty() {
+            let answer = client.embed(model_ref, Priority::Bulk, wanted)?;
+            embeddings.extend(missing.into_iter().zip(answer.vectors));
+        }
+        self.store(collection, model, &embeddings)
     }
 
     /// Writes the document and its chunks, in the present transaction.

@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod index;
 mod indexing;
+mod knowledge;
 mod retrieval;
 mod secrets;
 mod settings;
@@ -27,7 +28,14 @@ extension_sql_file!("../sql/vector.sql", name = "vector", bootstrap);
 extension_sql_file!("../sql/hnsw.sql", name = "hnsw", requires = ["vector"]);
 extension_sql_file!("../sql/secrets.sql", name = "secrets", requires = ["vector"]);
 extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["vector", "secrets"]);
-extension_sql_file!("../sql/privileges.sql", name = "privileges", requires = ["hnsw", "catalog"], finalize);
+extension_sql_file!("../sql/table.sql", name = "table", requires = ["catalog"]);
+extension_sql_file!("../sql/knowledge.sql", name = "knowledge", requires = ["catalog"]);
+extension_sql_file!(
+    "../sql/privileges.sql",
+    name = "privileges",
+    requires = ["hnsw", "catalog", "table", "knowledge"],
+    finalize
+);
 
 #[pg_guard]
 #[allow(unsafe_code)] // reads a variable of the postmaster's

@@ -1,17 +1,12 @@
 //! Documents put in directly, and the splitter for a look at what it does.
 
 use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::{
-    embed::Priority,
-    identity::DocumentId,
-    ingest::{DocumentType, Title},
-};
+use rag_protocol::{identity::DocumentId, ingest::DocumentType};
 use serde_json::{Map, Value};
 
 use super::required;
 use crate::{
     catalog::{
-        chunks,
         collections::{self, Collection},
         documents,
         embedding_index::{self, Writers},
@@ -44,13 +39,16 @@ impl NewDocument {
     /// Extracts, splits, embeds and stores it, in the present transaction.
     fn index(self, client: &mut Client, id: DocumentId, collection: &Collection) -> Result<(String, Stored), Error> {
         let model = settings::model(None)?;
-        let (info, mut content, text) =
-            client.prepare(&model, self.document_type, collection.splitting, self.content.as_bytes())?;
+        let (info, mut content, text) = client.prepare(
+            &model,
+            self.document_type,
+            collection.splitting,
+            self.title.as_deref(),
+            self.content.as_bytes(),
+        )?;
         collection.check_model(&info)?;
-        match self.title {
-            Some(title) => content.title = Title { text: title, own: true },
-            None if !content.title.own => content.title.text = last_part(&self.uri).to_string(),
-            None => {}
+        if !content.title.own {
+            content.title.text = last_part(&self.uri).to_string();
         }
         content.metadata.extend(self.metadata);
         let content_hash = content.content_hash.clone();
@@ -64,21 +62,7 @@ impl NewDocument {
             content,
             attributes: self.attributes,
         };
-        let texts = document.texts(&info)?;
-        let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
-        let mut embeddings = chunks::stored_embeddings(&keys)?;
-        let (mut missing, mut wanted) = (vec![], vec![]);
-        for (key, text) in texts {
-            if !embeddings.contains_key(&key) && !missing.contains(&key) {
-                missing.push(key);
-                wanted.push(text);
-            }
-        }
-        if !wanted.is_empty() {
-            let answer = client.embed(&model, Priority::Bulk, wanted)?;
-            embeddings.extend(missing.into_iter().zip(answer.vectors));
-        }
-        let stored = document.store(collection, &info, &embeddings)?;
+        let stored = document.embed_and_store(client, &model, &info, collection)?;
         embedding_index::make_if_it_pays(collection, Writers::LeaveToNext)?;
         Ok((content_hash, stored))
     }
@@ -195,7 +179,8 @@ fn rag_split(
     let document_type = self::document_type(document_type)?;
     let splitting = collections::checked_splitting(Some(chunk_size), Some(chunk_overlap), chunk_unit)?;
     let model = settings::model(None)?;
-    let (_, split, text) = with_client(|client| client.prepare(&model, document_type, splitting, content.as_bytes()))?;
+    let (_, split, text) =
+        with_client(|client| client.prepare(&model, document_type, splitting, None, content.as_bytes()))?;
     let rows: Vec<_> = split
         .chunks
         .into_iter()

@@ -5,6 +5,7 @@
 
 mod collection;
 mod document;
+mod knowledge;
 mod model;
 mod search;
 mod secret;

@@ -1,7 +1,7 @@
 //! Sources: create, drop, sync.
 
 use pgrx::{JsonB, datum::Interval, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::spec::SourceSpec;
+use rag_protocol::spec::{SourceSpec, TableSpec, TableSync};
 
 use super::required;
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
         name::Name,
         roles, runs,
         sources::{self, NewSource, Source},
+        table::{changes, relation::Relation, rows::Rows},
     },
     error::Error,
     secrets,
@@ -41,7 +42,12 @@ fn rag_create_source(
         secrets::check_use(secret, &parsed, roles::current())?;
     }
     let owner = roles::current_name()?;
-    Ok(sources::create(NewSource {
+    let table = match parsed {
+        SourceSpec::Table(spec) => Some(NewTable::of(spec)?),
+        _ => None,
+    };
+    let spec = table.as_ref().map_or(spec, |table| JsonB(table.spec.to_json()));
+    sources::create(NewSource {
         name: &name,
         kind,
         spec,
@@ -49,7 +55,54 @@ fn rag_create_source(
         owner: &owner,
         credentials,
         timeout,
-    })?)
+    })?;
+    Ok(table.map_or(Ok(()), |table| table.prepare(&name))?)
+}
+
+/// A table or view that is to become a source.
+struct NewTable {
+    relation: Relation,
+    /// With all that the user left out.
+    spec: TableSpec,
+    rows: Rows,
+}
+
+impl NewTable {
+    /// Picks what the user left out and tries whether the rows can be read.
+    fn of(given: TableSpec) -> Result<Self, Error> {
+        let relation = Relation::find(&given.relation)?;
+        let spec = relation.complete(given.clone())?;
+        let rows = Rows::new(&relation, &spec, roles::current())?;
+        rows.check()?;
+        let list = |columns: &[String]| columns.join(", ");
+        let mut picked = vec![];
+        if given.id_columns.is_empty() {
+            picked.push(format!("rows by {}", list(&spec.id_columns)));
+        }
+        if given.content_columns.is_empty() {
+            picked.push(format!("text from {}", list(&spec.content_columns)));
+        }
+        if let (None, Some(title)) = (&given.title_column, &spec.title_column) {
+            picked.push(format!("titles from {title}"));
+        }
+        if !picked.is_empty() {
+            pgrx::notice!("{}: {}", spec.relation, picked.join(", "));
+        }
+        Ok(Self { relation, spec, rows })
+    }
+
+    /// Installs the triggers, where changes are to be noted by such.
+    fn prepare(&self, source: &Name) -> Result<(), Error> {
+        // a run of a dropped source of this name may have left something
+        changes::forget(source)?;
+        match self.spec.sync {
+            TableSync::Scan => Ok(()),
+            TableSync::Trigger => {
+                let arguments = runner::table::arguments(source.as_str(), &self.spec, &self.rows)?;
+                changes::create_triggers(source, &self.relation, &arguments)
+            }
+        }
+    }
 }
 
 #[pg_extern]
@@ -66,6 +119,9 @@ fn rag_drop_source(
         }
         return Err(Source::missing(name).into());
     };
+    if matches!(source.spec, SourceSpec::Table(_)) {
+        changes::forget(&source.name)?;
+    }
     sources::drop(&source.name)?;
     if !keep_documents {
         let ids = documents::of_source(&source.collection, source.name.as_str())?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rag_protocol::{identity::DocumentId, ingest::Known};
 
-use super::{as_owner, chunks, execute, execute_returning, query, uuid};
+use super::{Row, as_owner, chunks, execute, execute_returning, query, uuid};
 use crate::{error::Error, indexing::StoredDocument};
 
 /// By uri, the documents of a source that are indexed as `chunking` says.
@@ -18,6 +18,35 @@ pub fn unchanged_if_same(collection: &str, source: &str, chunking: &str) -> Resu
         )
     })?;
     Ok(found.into_iter().collect())
+}
+
+/// Of some documents, the hashes of those that are indexed as `chunking` says.
+pub fn raw_hashes(ids: &[DocumentId], chunking: &str) -> Result<HashMap<DocumentId, String>, Error> {
+    let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
+    let found = as_owner(|| {
+        query(
+            "SELECT document_id, raw_hash FROM rag.documents
+             WHERE document_id = ANY ($1) AND chunking = $2 AND status = 'active' AND raw_hash IS NOT NULL",
+            &[ids.into(), chunking.into()],
+            |row| Ok((document_id(&row)?, row.required(2)?)),
+        )
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+/// Uris of a source's documents that could not be indexed.
+pub fn failed(collection: &str, source: &str) -> Result<Vec<String>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT uri FROM rag.documents WHERE collection = $1 AND source = $2 AND status = 'error'",
+            &[collection.into(), source.into()],
+            |row| row.required(1),
+        )
+    })
+}
+
+pub fn document_id(row: &Row<'_, '_>) -> Result<DocumentId, Error> {
+    Ok(DocumentId(uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes())))
 }
 
 /// Notes what the source says now of versions that are the stored ones.
@@ -41,7 +70,7 @@ pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Erro
         query(
             "SELECT document_id FROM rag.documents WHERE collection = $1 AND source = $2",
             &[collection.into(), source.into()],
-            |row| Ok(DocumentId(uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes()))),
+            |row| document_id(&row),
         )
     })
 }

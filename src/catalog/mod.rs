@@ -8,11 +8,13 @@ pub mod chunks;
 pub mod collections;
 pub mod documents;
 pub mod embedding_index;
+pub mod knowledge;
 pub mod name;
 pub mod roles;
 pub mod runs;
 pub mod secrets;
 pub mod sources;
+pub mod table;
 
 use std::ffi::CStr;
 
@@ -166,6 +168,18 @@ impl Row<'_, '_> {
     }
 }
 
+/// A filter's parameter. The filter writes a cast around each, so that texts serve where it means another type.
+pub fn filter_argument(param: rag_filter::Param) -> DatumWithOid<'static> {
+    use rag_filter::Param;
+    match param {
+        Param::Text(text) | Param::Timestamp(text) => text.into(),
+        Param::Json(value) => pgrx::JsonB(value).into(),
+        Param::BigInt(n) => n.into(),
+        Param::TextArray(texts) => texts.into(),
+        Param::BigIntArray(numbers) => numbers.into(),
+    }
+}
+
 /// For retrieval, which writes its own statements and runs them with the caller's rights.
 pub fn query_as_caller<T>(
     statement: &str,
@@ -179,6 +193,40 @@ pub fn query_as_caller<T>(
 pub fn catch<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     let f = std::panic::AssertUnwindSafe(f);
     pgrx::PgTryBuilder::new(f).catch_others(|error| Err(error.into())).execute()
+}
+
+/// Runs `f` so that an ERROR in it undoes what it did and nothing else.
+///
+/// # Errors
+/// What `f` returned or raised; but the end of the statement or session as a whole is raised.
+pub fn subtransaction<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    // SAFETY: the sequence of PL/pgSQL's exception blocks.
+    unsafe {
+        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+        pg_sys::BeginInternalSubTransaction(std::ptr::null());
+        pg_sys::MemoryContextSwitchTo(context);
+        let result = catch(f);
+        if result.is_ok() {
+            pg_sys::ReleaseCurrentSubTransaction();
+        } else {
+            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+        }
+        pg_sys::MemoryContextSwitchTo(context);
+        pg_sys::CurrentResourceOwner = owner;
+        match result {
+            Err(error) if is_the_end(error.code) => error.raise(),
+            result => result,
+        }
+    }
+}
+
+fn is_the_end(code: PgSqlErrorCode) -> bool {
+    matches!(
+        code,
+        PgSqlErrorCode::ERRCODE_QUERY_CANCELED
+            | PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN
+            | PgSqlErrorCode::ERRCODE_CRASH_SHUTDOWN
+    )
 }
 
 /// The SQLSTATE of an error as its five characters.

@@ -139,7 +139,7 @@ impl Client {
         Ok(Embeddings { model, vectors })
     }
 
-    /// Extracts and splits one document; its content and text.
+    /// Extracts and splits one document; its content and text. `title` takes the place of the one in the document.
     ///
     /// # Errors
     /// As [`with_client`]; a document that cannot be read is an error of the engine's.
@@ -148,10 +148,32 @@ impl Client {
         model: &ModelRef,
         document_type: DocumentType,
         splitting: Splitting,
+        title: Option<&str>,
         bytes: &[u8],
     ) -> Result<(ModelInfo, Content, String), Error> {
-        let task = Task::Prepare { document_type: document_type.name().to_string(), splitting };
-        let ticket = self.send(model, task, bytes)?;
+        let ticket = self.start_preparing(model, document_type, splitting, title, bytes)?;
+        self.finish_preparing(ticket)
+    }
+
+    /// Sends one document to be extracted and split; others may follow before [`Client::finish_preparing`].
+    ///
+    /// # Errors
+    /// As [`with_client`].
+    pub fn start_preparing(
+        &mut self,
+        model: &ModelRef,
+        document_type: DocumentType,
+        splitting: Splitting,
+        title: Option<&str>,
+        bytes: &[u8],
+    ) -> Result<Ticket, Error> {
+        let (document_type, title) = (document_type.name().to_string(), title.map(String::from));
+        self.send(model, Task::Prepare { document_type, splitting, title }, bytes)
+    }
+
+    /// # Errors
+    /// As [`Client::prepare`].
+    pub fn finish_preparing(&mut self, ticket: Ticket) -> Result<(ModelInfo, Content, String), Error> {
         match self.receive(ticket)? {
             (Answer::Content { model, content }, text) => {
                 Ok((model, content, String::from_utf8(text).map_err(|_| unexpected())?))

@@ -3,11 +3,10 @@
 use std::ffi::CStr;
 
 use pgrx::datum::DatumWithOid;
-use rag_filter::Param;
 
 use super::{Hit, Request};
 use crate::{
-    catalog::{Row, embedding_index, query_as_caller, with_settings},
+    catalog::{Row, embedding_index, filter_argument, query_as_caller, with_settings},
     error::Error,
     types::vector::OwnedVector,
 };
@@ -50,7 +49,7 @@ pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Re
         i64::from(request.top_k).into(),
         request.threshold.unwrap_or(0.0).into(),
     ];
-    args.extend(filter.params.into_iter().map(argument));
+    args.extend(filter.params.into_iter().map(filter_argument));
     let mut rank = 0;
     with_settings(COMPLETE, || {
         query_as_caller(&statement, &args, |row| {
@@ -62,17 +61,6 @@ pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Re
 
 /// Settings with which a scan of the index returns all there is, in order.
 const COMPLETE: &[(&CStr, &CStr)] = &[(c"rag.iterative_scan", c"strict"), (c"rag.max_scan_tuples", c"0")];
-
-/// A filter's parameter. The filter writes a cast around each, so that texts serve where it means another type.
-fn argument(param: Param) -> DatumWithOid<'static> {
-    match param {
-        Param::Text(text) | Param::Timestamp(text) => text.into(),
-        Param::Json(value) => pgrx::JsonB(value).into(),
-        Param::BigInt(n) => n.into(),
-        Param::TextArray(texts) => texts.into(),
-        Param::BigIntArray(numbers) => numbers.into(),
-    }
-}
 
 fn hit(rank: i32, row: &Row<'_, '_>) -> Result<Hit, Error> {
     Ok(Hit {

@@ -15,9 +15,10 @@ run_sql($node, "SELECT rag_sync('docs')");
 $node->safe_psql('postgres', q{SELECT rag_create_collection('second', chunk_size => 300, description => 'it''s another');
 	SELECT rag_add_document('Rolls are baked at noon.', 'rolls', 'Rolls', category => 'oven', tags => '{a,b}', knowledge_id => 7,
 		metadata => '{"k": ["v"]}', collection => 'second');
+	SELECT rag_index_knowledge(8, 'Nothing', '/nonexistent/file', defer => true);
 	UPDATE rag.collections SET description = 'changed' WHERE name = 'default'});
 
-my @tables = qw(retrievers collections source run run_errors documents chunks);
+my @tables = qw(retrievers collections source run run_errors documents chunks knowledge);
 my $all = join ' UNION ALL ', map { "SELECT '$_', count(*), md5(string_agg(t::text, chr(10) ORDER BY t::text COLLATE \"C\")) FROM rag.$_ t" } @tables;
 $all .= " UNION ALL SELECT 'run_id', last_value, is_called::text FROM rag.run_id";
 my $search = "SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('when is bread baked')

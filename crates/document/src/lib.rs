@@ -53,7 +53,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-pub use crate::{code::Boundary, kind::document_type, markdown::Heading, split::split};
+pub use crate::{code::Boundary, kind::document_type, markdown::Heading, split::split, title::own as own_title};
 
 /// Counts a model's tokens, special tokens included; the engine implements it with the model's own tokenizer.
 pub trait TokenCounter {

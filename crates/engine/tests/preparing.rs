@@ -11,12 +11,21 @@ use rag_protocol::{
 };
 
 fn prepare(document_type: &str, bytes: &[u8]) -> Option<Result<(Content, String), EngineError>> {
+    prepare_as(None, document_type, bytes)
+}
+
+fn prepare_as(
+    title: Option<&str>,
+    document_type: &str,
+    bytes: &[u8],
+) -> Option<Result<(Content, String), EngineError>> {
     let engine = Engine::start(&onnxruntime()?);
     let dir = tempfile::tempdir().unwrap();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let task = Task::Prepare {
         document_type: document_type.into(),
         splitting: Splitting { chunk_size: 200, chunk_overlap: 20, unit: Unit::Characters },
+        title: title.map(String::from),
     };
     let answer = engine.connect().ask_with(&model(dir.path(), Precision::Fp32), task, bytes);
     Some(answer.map(|(answer, payload)| {
@@ -45,6 +54,21 @@ fn a_document_without_a_title_is_untitled() {
     let (content, text) = prepared.unwrap();
     assert_eq!((content.title.text.as_str(), content.title.own), ("untitled", false));
     assert_eq!(text, "red green");
+}
+
+#[test]
+fn a_given_title_goes_before_the_documents_own_and_takes_room() {
+    let Some(prepared) = prepare_as(Some(" red\ngreen "), "markdown", b"# Colours\n\nblue blue blue blue blue blue")
+    else {
+        return;
+    };
+    let (content, text) = prepared.unwrap();
+    assert_eq!((content.title.text.as_str(), content.title.own), ("red green", true));
+    let longest =
+        content.chunks.iter().map(|c| text[c.byte_start..c.byte_start + c.byte_len].split_whitespace().count());
+    assert!(longest.max().unwrap() <= 4, "the model takes 8 tokens: two special ones, two of the title");
+    let blank = prepare_as(Some(" "), "markdown", b"# Colours\n\nred").unwrap().unwrap();
+    assert_eq!(blank.0.title.text, "Colours");
 }
 
 #[test]

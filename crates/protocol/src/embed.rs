@@ -84,6 +84,9 @@ pub enum Task {
         /// One of the words of [`crate::ingest::DocumentType`].
         document_type: String,
         splitting: Splitting,
+        /// Its title, in the place of the one that it gives itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
     },
 }
 

@@ -5,7 +5,7 @@
 //!
 //! | id | context | fields |
 //! |---|---|---|
-//! | document | `rag 2026 document_id v1` | collection, source (empty for documents put in directly), uri |
+//! | document | `rag 2026 document_id v1` | collection, source (empty for documents put in directly, `knowledge <id>` for those of a knowledge item), uri |
 //! | chunk | `rag 2026 chunk_id v1` | document_id, content_hash, chunking fingerprint, chunk_index |
 //! | embedding key | `rag 2026 embedding_key v1` | model fingerprint, embedded text |
 //!

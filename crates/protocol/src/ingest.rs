@@ -145,6 +145,8 @@ pub enum Event {
     Document(Box<Document>),
     /// A known document is the same as before; `validator` is given where it is another than the known one.
     Unchanged { uri: String, validator: Option<String> },
+    /// The source no longer has a document. Only a feed that does not report everything says so.
+    Removed { uri: String },
     /// One document could not be had; what is stored of it stays as it is.
     Failed(Failure),
     /// All was reported. `complete` is false where a part of the source could not be listed, so that a document that

@@ -6,8 +6,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use url::Url;
+
+use crate::ingest::DocumentType;
 
 /// Where a source's documents come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +20,7 @@ pub enum SourceSpec {
     Markdown(MarkdownSpec),
     Static(StaticSpec),
     Website(WebsiteSpec),
+    Table(TableSpec),
 }
 
 /// A folder of the server's file system, with everything below it.
@@ -105,6 +108,66 @@ pub enum SameSite {
     Domain,
 }
 
+/// The rows of a table or view of the database. What a user leaves out is empty here, and filled in when the source is
+/// made: [`TableSpec::to_json`] writes all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableSpec {
+    /// As SQL writes it: `blog.posts`, `"Weird Schema"."Tab.le"`.
+    pub relation: String,
+    /// What tells one row from every other.
+    pub id_columns: Vec<String>,
+    pub content_columns: Vec<String>,
+    pub title_column: Option<String>,
+    pub metadata_columns: Vec<String>,
+    /// A metadata filter (see the crate `rag-filter`) whose keys are columns; rows that do not pass are no documents.
+    pub filter: Option<Value>,
+    pub sync: TableSync,
+    /// What the text of a row is.
+    pub document_type: DocumentType,
+}
+
+/// How a run learns which rows have changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableSync {
+    /// It reads all rows and compares hashes.
+    #[default]
+    Scan,
+    /// Triggers on the table note the keys.
+    Trigger,
+}
+
+impl TableSync {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Scan => "scan",
+            Self::Trigger => "trigger",
+        }
+    }
+}
+
+/// Most metadata columns: they are the arguments of one function, two each.
+const MAX_METADATA_COLUMNS: usize = 50;
+
+impl TableSpec {
+    /// The spec as it is stored, in the names of the documentation.
+    pub fn to_json(&self) -> Value {
+        let mut spec = json!({
+            "relation": self.relation,
+            "idColumns": self.id_columns,
+            "contentColumns": self.content_columns,
+            "titleColumn": self.title_column,
+            "metadataColumns": self.metadata_columns,
+            "sync": self.sync.name(),
+            "documentType": self.document_type.name(),
+        });
+        if let Some(filter) = &self.filter {
+            spec["filter"] = filter.clone();
+        }
+        spec
+    }
+}
+
 /// Which paths below a root are wanted, in gitignore's pattern language. No `paths` means all; `excludePaths` wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathFilter {
@@ -125,9 +188,7 @@ pub struct Problem {
 }
 
 /// The kinds this version can sync.
-pub const KINDS: [&str; 5] = ["folder", "git", "markdown", "static", "website"];
-/// The kinds that are designed and not built yet.
-const FUTURE_KINDS: [&str; 1] = ["table"];
+pub const KINDS: [&str; 6] = ["folder", "git", "markdown", "static", "website", "table"];
 /// Most endpoints of a static source.
 const MAX_ENDPOINTS: usize = 100_000;
 /// Limits of a website, and what holds where nothing is said.
@@ -180,20 +241,10 @@ impl SourceSpec {
                     Self::Website(WebsiteSpec { url, depth, max_pages, filter, sitemap, delay_ms, same_site })
                 })
             }
+            "table" => fields.table().map(Self::Table),
             other => {
                 let problem = Problem::new("kind", format!("\"{other}\" is not a kind of source"));
-                return Err(vec![
-                    if FUTURE_KINDS.contains(&other) {
-                        Problem {
-                            problem: format!("sources of kind \"{other}\" are not supported yet"),
-                            unsupported: true,
-                            ..problem
-                        }
-                    } else {
-                        problem
-                    }
-                    .hint(format!("Kinds: {}.", KINDS.join(", "))),
-                ]);
+                return Err(vec![problem.hint(format!("Kinds: {}.", KINDS.join(", ")))]);
             }
         };
         fields.report_extra_keys(kind);
@@ -210,6 +261,7 @@ impl SourceSpec {
             Self::Markdown(_) => "markdown",
             Self::Static(_) => "static",
             Self::Website(_) => "website",
+            Self::Table(_) => "table",
         }
     }
 
@@ -223,7 +275,7 @@ impl SourceSpec {
             Self::Markdown(markdown) => markdown.endpoint.is_web(),
             Self::Static(list) => list.endpoints.iter().any(Endpoint::is_web),
             Self::Website(_) => true,
-            Self::Folder(_) => false,
+            Self::Folder(_) | Self::Table(_) => false,
         }
     }
 }
@@ -253,6 +305,9 @@ fn keys_of(kind: &str) -> &'static str {
         "markdown" => "uri",
         "static" => "endpoints",
         "website" => "url, depth, maxPages, include, exclude, sitemap, delay, sameSite",
+        "table" => {
+            "relation, idColumns, contentColumns, titleColumn, metadataColumns, filter, sync, documentType (or id_columns, ...)"
+        }
         _ => "depend on the kind",
     }
 }
@@ -502,6 +557,72 @@ impl Fields<'_> {
         None
     }
 
+    fn table(&mut self) -> Option<TableSpec> {
+        let relation = self.required("relation");
+        let id_columns = self.columns(&["idColumns", "idColumn", "id_columns", "id_column"]);
+        let content_columns = self.columns(&["contentColumns", "contentColumn", "content_columns", "content_column"]);
+        let metadata_columns = self.columns(&["metadataColumns", "metadata_columns"]);
+        let title_key = self.one_of(&["titleColumn", "title_column"]);
+        let title_column = self.string(title_key);
+        if metadata_columns.len() > MAX_METADATA_COLUMNS {
+            self.problem("metadataColumns", format!("must be at most {MAX_METADATA_COLUMNS} columns"));
+        }
+        self.used.push("filter");
+        let filter = self.object.get("filter").filter(|filter| !filter.is_null()).cloned();
+        let sync = match self.string("sync").as_deref() {
+            None | Some("scan") => TableSync::Scan,
+            Some("trigger") => TableSync::Trigger,
+            Some(other) => {
+                self.problem("sync", format!("must be \"scan\" or \"trigger\", not \"{other}\""));
+                TableSync::Scan
+            }
+        };
+        let type_key = self.one_of(&["documentType", "document_type"]);
+        let document_type = match self.string(type_key) {
+            None => DocumentType::Markdown,
+            Some(name) => DocumentType::parse(&name).filter(|t| *t != DocumentType::Pdf).unwrap_or_else(|| {
+                self.problem(type_key, format!("\"{name}\" is not a type of text")).hint =
+                    Some("Types: markdown, text, html.".into());
+                DocumentType::Markdown
+            }),
+        };
+        Some(TableSpec {
+            relation: relation?,
+            id_columns,
+            content_columns,
+            title_column,
+            metadata_columns,
+            filter,
+            sync,
+            document_type,
+        })
+    }
+
+    /// Which of several names of the same key is given; the first where none is.
+    fn one_of(&mut self, keys: &[&'static str]) -> &'static str {
+        let given: Vec<_> = keys.iter().copied().filter(|key| self.object.contains_key(*key)).collect();
+        self.used.extend(&given);
+        if let [first, second, ..] = given[..] {
+            self.problem(second, format!("means the same as \"{first}\""));
+        }
+        given.first().copied().unwrap_or(keys[0])
+    }
+
+    /// Names of columns, or one name; each once.
+    fn columns(&mut self, keys: &[&'static str]) -> Vec<String> {
+        let key = self.one_of(keys);
+        let columns = match self.object.get(key) {
+            Some(Value::String(_)) => self.string(key).into_iter().collect(),
+            _ => self.strings(key),
+        };
+        for (i, column) in columns.iter().enumerate() {
+            if columns[..i].contains(column) {
+                self.problem(format!("{key}[{i}]"), format!("names \"{column}\" a second time"));
+            }
+        }
+        columns
+    }
+
     fn check_git_names(&mut self, branch: Option<&str>, commit: Option<&str>) {
         if let Some(branch) = branch
             && (branch.starts_with('-')
@@ -632,6 +753,19 @@ mod tests {
     }
 
     #[test]
+    fn a_table_in_either_spelling_is_the_same() {
+        let camel = json!({"relation": "blog.posts", "idColumn": "id", "contentColumns": ["summary", "body"],
+            "titleColumn": "title", "metadataColumns": ["author"], "filter": {"public": true}, "sync": "trigger", "documentType": "html"});
+        let snake = json!({"relation": "blog.posts", "id_columns": ["id"], "content_columns": ["summary", "body"],
+            "title_column": "title", "metadata_columns": ["author"], "filter": {"public": true}, "sync": "trigger", "document_type": "html"});
+        let parsed = SourceSpec::parse("table", &camel).unwrap();
+        assert_eq!(SourceSpec::parse("table", &snake).unwrap(), parsed);
+        let SourceSpec::Table(table) = &parsed else { panic!("a table") };
+        assert_eq!(table.id_columns, ["id"]);
+        assert_eq!(SourceSpec::parse("table", &table.to_json()).unwrap(), parsed, "what is stored is read again");
+    }
+
+    #[test]
     fn all_problems_are_named_at_once() {
         assert_eq!(
             problems("folder", json!({"paths": ["*.md", 3], "excludePaths": "x", "pth": "/srv", "colour": 1})),
@@ -714,7 +848,32 @@ mod tests {
                 json!({"url": "https://a.example", "sitemap": 1}),
                 "spec.sitemap: must be a boolean, not a number",
             ),
-            ("table", json!({"relation": "a"}), "kind: sources of kind \"table\" are not supported yet"),
+            ("table", json!({"idColumns": ["id"]}), "spec.relation: is missing"),
+            (
+                "table",
+                json!({"relation": "a", "sync": "poll"}),
+                "spec.sync: must be \"scan\" or \"trigger\", not \"poll\"",
+            ),
+            (
+                "table",
+                json!({"relation": "a", "documentType": "pdf"}),
+                "spec.documentType: \"pdf\" is not a type of text",
+            ),
+            (
+                "table",
+                json!({"relation": "a", "idColumns": ["id"], "id_column": "id"}),
+                "spec.id_column: means the same as \"idColumns\"",
+            ),
+            (
+                "table",
+                json!({"relation": "a", "contentColumns": ["b", "b"]}),
+                "spec.contentColumns[1]: names \"b\" a second time",
+            ),
+            (
+                "table",
+                json!({"relation": "a", "idColumns": 3}),
+                "spec.idColumns: must be an array of texts, not a number",
+            ),
             ("ftp", json!({}), "kind: \"ftp\" is not a kind of source"),
         ] {
             assert_eq!(problems(kind, spec), [expected]);
@@ -723,7 +882,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_answered_without_panic(kind in "folder|git|markdown|static|website|.{0,5}", key in "path|uri|url|repositoryURL|branch|.{0,5}", value in ".{0,40}") {
+        fn any_text_is_answered_without_panic(kind in "folder|git|markdown|static|website|table|.{0,5}", key in "path|uri|url|repositoryURL|branch|.{0,5}", value in ".{0,40}") {
             if let Err(problems) = SourceSpec::parse(&kind, &json!({ key: value })) {
                 prop_assert!(!problems.is_empty());
             }

@@ -37,7 +37,7 @@ mod website;
 use std::path::PathBuf;
 
 use rag_protocol::{
-    EngineError,
+    EngineError, ErrorKind,
     ingest::{Failure, Job, Known, Stage},
     spec::{Endpoint, MarkdownSpec, SourceSpec},
 };
@@ -140,6 +140,9 @@ pub fn open(job: &Job) -> Result<Box<dyn Source>, EngineError> {
         }
         SourceSpec::Static(spec) => Box::new(static_files::StaticFiles::open(&spec.endpoints, job)?),
         SourceSpec::Website(spec) => Box::new(website::Website::open(spec, job)?),
+        SourceSpec::Table(_) => {
+            return Err(EngineError::new(ErrorKind::Internal, "tables are read by the server, not by rag-engine"));
+        }
     })
 }
 

@@ -1,6 +1,7 @@
 //! `rag-engine ingest` as the feed of a run.
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -8,7 +9,8 @@ use std::{
 use rag_protocol::{
     embed::{ModelInfo, ModelRef},
     frame::{self, FrameBuffer},
-    ingest::{Clones, Event, Job, Limits},
+    ingest::{Clones, Credentials, Event, Job, Known, Limits, Splitting},
+    spec::SourceSpec,
 };
 
 use zeroize::{Zeroize, Zeroizing};
@@ -42,8 +44,8 @@ pub struct Ingest {
 }
 
 /// A folder of the run's own: sources of other databases may have the same name.
-fn work_dir(source: &Source) -> PathBuf {
-    Path::new(engine::RUNTIME_DIR).join("work").join(format!("{}-{}", super::database().to_u32(), source.name))
+fn work_dir(name: &str) -> PathBuf {
+    Path::new(engine::RUNTIME_DIR).join("work").join(format!("{}-{name}", super::database().to_u32()))
 }
 
 impl Drop for Ingest {
@@ -69,17 +71,34 @@ impl Ingest {
         let known =
             transaction(|| documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking))?;
         let credentials = secrets::credentials(source)?;
-        let work_dir = work_dir(source);
+        let (spec, name) = (source.spec.clone(), source.name.as_str());
+        Self::begin(spec, credentials, known, collection.splitting, model_ref, name, source.timeout)
+    }
+
+    /// Starts the engine on a job; `name` is that of its folder.
+    ///
+    /// # Errors
+    /// As [`Ingest::start`].
+    pub fn begin(
+        spec: SourceSpec,
+        credentials: Option<Credentials>,
+        known: HashMap<String, Known>,
+        splitting: Splitting,
+        model_ref: &ModelRef,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
+        let work_dir = work_dir(name);
         std::fs::create_dir_all(&work_dir).map_err(|e| {
             Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not make a folder for the run")
                 .detail(format!("{}: {e}", work_dir.display()))
         })?;
         // the runner ends the run in time; these hold where it cannot, and the engine has several threads
-        let seconds = source.timeout.as_secs() + 10;
+        let seconds = timeout.as_secs() + 10;
         let mut job = Job {
-            source: source.spec.clone(),
+            source: spec,
             known,
-            splitting: collection.splitting,
+            splitting,
             model_dir: model_ref.dir.clone(),
             work_dir: work_dir.clone(),
             clones: Clones {

@@ -4,7 +4,7 @@
 //! feed --events--> batch of documents --texts not stored yet--> rag-engine embed --vectors--> a transaction each
 //! ```
 //!
-//! The feed is `rag-engine ingest` ([`ingest`](super::ingest)).
+//! The feed is `rag-engine ingest` ([`ingest`](super::ingest)), or the rows of a table ([`table`](super::table)).
 //! While one batch is being embedded the next one is read, and the one before is written: the model never waits.
 
 use std::{
@@ -16,9 +16,10 @@ use rag_protocol::{
     embed::{ModelInfo, ModelRef, Priority},
     identity::{DocumentId, EmbeddingKey},
     ingest::{Event, Failure, Stage},
+    spec::SourceSpec,
 };
 
-use super::{ingest::Ingest, report::Report};
+use super::{ingest::Ingest, report::Report, table::Table};
 use crate::{
     catalog::{
         chunks,
@@ -56,10 +57,20 @@ pub trait Feed {
     /// # Errors
     /// The feed cannot go on.
     fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error>;
+
+    /// Called once, after all that was reported is stored, and all that is gone removed.
+    ///
+    /// # Errors
+    /// What the feed wants to note cannot be written down.
+    fn done(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Validators that are collected before they are noted in one transaction.
 const VALIDATORS: usize = 1000;
+/// Documents that are deleted in one transaction.
+const REMOVED: usize = 1000;
 
 struct Pipeline<'a> {
     source: &'a Source,
@@ -75,6 +86,8 @@ struct Pipeline<'a> {
     seen: HashSet<DocumentId>,
     /// Of unchanged documents, what the source says of them now.
     validators: Vec<(DocumentId, String)>,
+    /// Documents that the source said it no longer has.
+    removed: Vec<DocumentId>,
 }
 
 /// Syncs `source`: everything it has is indexed, and what it no longer has is removed.
@@ -90,7 +103,10 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     let collection = transaction(|| Collection::get(&source.collection))?;
     collection.check_model(&model)?;
 
-    let mut ingest = Ingest::start(source, &collection, &model_ref, &model)?;
+    let mut feed: Box<dyn Feed> = match &source.spec {
+        SourceSpec::Table(spec) => Box::new(Table::start(source, spec, &collection, &model_ref, &model)?),
+        _ => Box::new(Ingest::start(source, &collection, &model_ref, &model)?),
+    };
     let mut pipeline = Pipeline {
         source,
         collection,
@@ -102,11 +118,13 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
         recent: VecDeque::new(),
         seen: HashSet::new(),
         validators: vec![],
+        removed: vec![],
     };
-    let complete = pipeline.run(&mut ingest)?;
+    let complete = pipeline.run(feed.as_mut())?;
     if complete {
         pipeline.remove_vanished()?;
     }
+    feed.done()?;
     let collection = &pipeline.collection;
     transaction(|| embedding_index::make_if_it_pays(collection, Writers::WaitFor))
 }
@@ -155,6 +173,10 @@ impl Pipeline<'_> {
                         self.note_validators(VALIDATORS)?;
                     }
                 }
+                Event::Removed { uri } => {
+                    self.removed.push(self.id(&uri));
+                    self.remove(REMOVED)?;
+                }
                 Event::Failed(failure) => {
                     self.see(&failure.uri);
                     self.fail(&failure)?;
@@ -165,6 +187,7 @@ impl Pipeline<'_> {
                         self.store_oldest()?;
                     }
                     self.note_validators(1)?;
+                    self.remove(1)?;
                     self.report.counts.bytes_fetched = i64::try_from(bytes_fetched).unwrap_or(i64::MAX);
                     self.report.counts.skipped = i64::try_from(skipped).unwrap_or(i64::MAX);
                     return Ok(complete);
@@ -175,9 +198,13 @@ impl Pipeline<'_> {
     }
 
     fn see(&mut self, uri: &str) -> DocumentId {
-        let id = DocumentId::derive(self.collection.name.as_str(), Some(self.source.name.as_str()), uri);
+        let id = self.id(uri);
         self.seen.insert(id);
         id
+    }
+
+    fn id(&self, uri: &str) -> DocumentId {
+        DocumentId::derive(self.collection.name.as_str(), Some(self.source.name.as_str()), uri)
     }
 
     /// Asks the engine for the embeddings that are neither stored nor under way, and makes room in the queue.
@@ -296,7 +323,7 @@ impl Pipeline<'_> {
     }
 
     fn fail(&mut self, failure: &Failure) -> Result<(), Error> {
-        let id = DocumentId::derive(self.collection.name.as_str(), Some(self.source.name.as_str()), &failure.uri);
+        let id = self.id(&failure.uri);
         transaction(|| {
             documents::fail(
                 id,
@@ -319,15 +346,29 @@ impl Pipeline<'_> {
             .into_iter()
             .filter(|id| !self.seen.contains(id))
             .collect();
-        for ids in gone.chunks(1000) {
-            let deleted = transaction(|| {
-                if !sources::is_current(self.source)? {
-                    return Err(super::source_changed(&self.source.name));
-                }
-                documents::delete(collection, ids)
-            })?;
-            self.report.counts.deleted += deleted as i64;
+        for ids in gone.chunks(REMOVED) {
+            self.delete(ids)?;
         }
+        Ok(())
+    }
+
+    /// Deletes the documents that the feed said to be gone, once there are so many.
+    fn remove(&mut self, enough: usize) -> Result<(), Error> {
+        if self.removed.len() < enough {
+            return Ok(());
+        }
+        let removed = std::mem::take(&mut self.removed);
+        self.delete(&removed)
+    }
+
+    fn delete(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
+        let deleted = transaction(|| {
+            if !sources::is_current(self.source)? {
+                return Err(super::source_changed(&self.source.name));
+            }
+            documents::delete(self.collection.name.as_str(), ids)
+        })?;
+        self.report.counts.deleted += deleted as i64;
         Ok(())
     }
 }

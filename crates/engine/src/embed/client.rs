@@ -121,10 +121,16 @@ impl Client {
         let model = self.engine.models.get(reference)?;
         match task {
             Task::Describe => Ok(Done::answer(Answer::Model { model: model.info.clone() }, vec![])),
-            Task::Prepare { document_type, splitting } => {
+            Task::Prepare { document_type, splitting, title } => {
                 let abandoned = || process::hung_up(&self.stream);
-                let (content, text) =
-                    prepare::prepare(payload, &document_type, &splitting, &model.tokenizer, &abandoned)?;
+                let (content, text) = prepare::prepare(
+                    payload,
+                    &document_type,
+                    title.as_deref(),
+                    &splitting,
+                    &model.tokenizer,
+                    &abandoned,
+                )?;
                 Ok(Done::answer(Answer::Content { model: model.info.clone(), content }, text.into_bytes()))
             }
             Task::Embed { priority, texts } => {

@@ -1,6 +1,6 @@
 //! Preparing one document that was put in directly: extract and split, no embedding yet.
 
-use rag_document::{Extracted, Problem, TokenCounter};
+use rag_document::{Extracted, Problem, TokenCounter, own_title};
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Content, DocumentType, Splitting},
@@ -11,13 +11,14 @@ use crate::extraction;
 /// Largest document taken, in bytes.
 const MAX_DOCUMENT: usize = 64 << 20;
 
-/// Gives the content and the extracted text.
+/// Gives the content and the extracted text. A `title` that is not blank takes the place of the document's own.
 ///
 /// # Errors
 /// `InvalidRequest` for an unknown type and for documents that cannot be read; `LimitExceeded` for too large ones.
 pub fn prepare(
     bytes: &[u8],
     document_type: &str,
+    title: Option<&str>,
     splitting: &Splitting,
     tokens: &dyn TokenCounter,
     abandoned: &dyn Fn() -> bool,
@@ -30,7 +31,11 @@ pub fn prepare(
         return Err(EngineError::new(ErrorKind::LimitExceeded, "the document is too large")
             .detail(format!("It has {} bytes; the limit is {MAX_DOCUMENT}.", bytes.len())));
     }
-    let extracted = extract(bytes, document_type, abandoned).map_err(into_error)?;
+    let mut extracted = extract(bytes, document_type, abandoned).map_err(into_error)?;
+    // before the text is cut: the title takes room in each chunk
+    if let Some(title) = title.and_then(own_title) {
+        extracted.title = title;
+    }
     let content = rag_document::content(&extracted, document_type, splitting, tokens).map_err(into_error)?;
     Ok((content, extracted.text))
 }

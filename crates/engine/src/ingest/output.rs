@@ -71,6 +71,7 @@ fn describe(event: &Event, text: &str) -> String {
             )
         }
         Event::Unchanged { uri, .. } => format!("unchanged {uri}"),
+        Event::Removed { uri } => format!("removed {uri}"),
         Event::Failed(failure) => {
             let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
             format!("failed {} in stage {}: {}{hint}", failure.uri, failure.stage.name(), failure.message)

@@ -1,0 +1,200 @@
+//! `rag.table_changes` and `rag.table_state`: what triggers have noted, and since when that is all there is to know.
+
+use std::collections::BTreeSet;
+
+use pgrx::PgSqlErrorCode;
+
+use super::{
+    relation::Relation,
+    rows::Key,
+    trigger::{self, Arguments},
+};
+use crate::{
+    catalog::{as_owner, execute, name::Name, pinned, query},
+    error::Error,
+};
+
+/// The events with their triggers' names before the source's: a name has at most 63 bytes, a source's 56.
+const TRIGGERS: [(&str, &str, &str); 4] = [
+    ("rag_i_", "INSERT", "REFERENCING NEW TABLE AS rag_new"),
+    ("rag_u_", "UPDATE", "REFERENCING OLD TABLE AS rag_old NEW TABLE AS rag_new"),
+    ("rag_d_", "DELETE", "REFERENCING OLD TABLE AS rag_old"),
+    ("rag_t_", "TRUNCATE", ""),
+];
+
+/// More bytes of queued keys are not looked up one by one.
+const MAX_PENDING: i64 = 16 << 20;
+
+/// Creates the triggers, with the caller's rights.
+///
+/// # Errors
+/// The caller may not create triggers on the table.
+pub fn create_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -> Result<(), Error> {
+    let may =
+        query("SELECT pg_catalog.has_table_privilege($1, 'TRIGGER')", &[relation.oid.into()], |row| row.required(1))?;
+    if may.first() != Some(&true) {
+        return Err(Error::permission_denied(format!("permission denied to create triggers on {}", relation.quoted()))
+            .hint("Become the table's owner, have TRIGGER on it granted, or use \"sync\": \"scan\"."));
+    }
+    pinned(|| {
+        for (prefix, event, tables) in TRIGGERS {
+            let name = pgrx::spi::quote_identifier(format!("{prefix}{source}"));
+            let statement = format!(
+                "CREATE TRIGGER {name} AFTER {event} ON {} {tables} FOR EACH STATEMENT EXECUTE FUNCTION rag.table_changed({})",
+                relation.quoted(),
+                arguments.to_sql()
+            );
+            execute(&statement, &[])?;
+        }
+        Ok(())
+    })
+}
+
+/// Whether the relation has all triggers of the source, and they see every change: what logical replication applies
+/// fires none of them.
+pub fn has_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -> Result<bool, Error> {
+    let names: Vec<String> = TRIGGERS.iter().map(|(prefix, ..)| format!("{prefix}{source}")).collect();
+    let found: Vec<i64> = pinned(|| {
+        query(
+            "SELECT count(*) FROM pg_trigger
+             WHERE tgrelid = $1 AND tgfoid = 'rag.table_changed()'::regprocedure AND tgname = ANY ($2::name[])
+               AND tgargs = $3 AND tgenabled IN ('O', 'A')
+               AND NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = $1)",
+            &[relation.oid.into(), names.into(), arguments.stored().into()],
+            |row| row.required(1),
+        )
+    })?;
+    Ok(found.first() == Some(&(TRIGGERS.len() as i64)))
+}
+
+/// The relation that has triggers of the source, as it is called now.
+pub fn triggered_relation(source: &Name) -> Result<Option<String>, Error> {
+    Ok(triggers(source)?.into_iter().next().map(|(relation, _)| relation))
+}
+
+/// The source's triggers: relation and name of each, as statements have them.
+fn triggers(source: &Name) -> Result<Vec<(String, String)>, Error> {
+    let names: Vec<String> = TRIGGERS.iter().map(|(prefix, ..)| format!("{prefix}{source}")).collect();
+    pinned(|| {
+        query(
+            "SELECT tgrelid::regclass::text, quote_ident(tgname) FROM pg_trigger
+             WHERE tgfoid = 'rag.table_changed()'::regprocedure AND tgname = ANY ($1::name[])",
+            &[names.into()],
+            |row| Ok((row.required(1)?, row.required(2)?)),
+        )
+    })
+}
+
+/// Removes all that a source has on tables and in the queue.
+pub fn forget(source: &Name) -> Result<(), Error> {
+    // who may drop the source may not own the table
+    as_owner(|| {
+        for (relation, trigger) in triggers(source)? {
+            execute(&format!("DROP TRIGGER {trigger} ON {relation}"), &[])?;
+        }
+        execute("DELETE FROM rag.table_changes WHERE source = $1", &[source.as_str().into()])?;
+        execute("DELETE FROM rag.table_state WHERE source = $1", &[source.as_str().into()])?;
+        Ok(())
+    })
+}
+
+/// What is in the queue for a source.
+pub struct Pending {
+    /// The rows of the queue, to be deleted once they are handled.
+    pub ids: Vec<i64>,
+    /// The keys they hold; `None` where the whole table must be read.
+    pub keys: Option<BTreeSet<Key>>,
+}
+
+/// Reads what is committed in the queue now. Transactions that are still open are seen later, and not deleted.
+pub fn pending(source: &Name, key_parts: usize) -> Result<Pending, Error> {
+    as_owner(|| {
+        let source = source.as_str();
+        let found = query(
+            "SELECT change_id, keys IS NULL, coalesce(pg_catalog.octet_length(keys), 0)::pg_catalog.int8
+             FROM rag.table_changes WHERE source = $1",
+            &[source.into()],
+            |row| Ok((row.required::<i64>(1)?, row.required::<bool>(2)?, row.required::<i64>(3)?)),
+        )?;
+        let ids: Vec<i64> = found.iter().map(|(id, ..)| *id).collect();
+        if found.iter().any(|(_, everything, _)| *everything)
+            || found.iter().map(|(.., bytes)| bytes).sum::<i64>() > MAX_PENDING
+        {
+            return Ok(Pending { ids, keys: None });
+        }
+        let mut keys = BTreeSet::new();
+        query(
+            "SELECT keys FROM rag.table_changes WHERE source = $1 AND change_id = ANY ($2)",
+            &[source.into(), ids.clone().into()],
+            |row| {
+                keys.extend(trigger::decode(&row.required::<Vec<u8>>(1)?, key_parts)?);
+                Ok(())
+            },
+        )?;
+        Ok(Pending { ids, keys: Some(keys) })
+    })
+}
+
+/// Takes what was handled out of the queue.
+pub fn handled(source: &Name, ids: &[i64]) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "DELETE FROM rag.table_changes WHERE source = $1 AND change_id = ANY ($2)",
+            &[source.as_str().into(), ids.to_vec().into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// Whether the source's table was read completely under this definition and nothing but runs has touched its documents.
+pub fn is_complete(source: &Name, collection: &str, definition: &str) -> Result<bool, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT 1 FROM rag.table_state s
+             WHERE s.source = $1 AND s.definition = $3 AND s.documents =
+                 (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2 AND d.source = $1)",
+            &[source.as_str().into(), collection.into(), definition.into()],
+            |_| Ok(()),
+        )
+    })?;
+    Ok(!found.is_empty())
+}
+
+/// Notes that the documents are those of the whole table.
+pub fn set_complete(source: &Name, collection: &str, definition: &str) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "INSERT INTO rag.table_state (source, definition, documents)
+             SELECT $1, $3, pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2 AND d.source = $1
+             ON CONFLICT (source) DO UPDATE SET definition = excluded.definition, documents = excluded.documents",
+            &[source.as_str().into(), collection.into(), definition.into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// Notes that the queue is not all there is to know.
+pub fn set_incomplete(source: &Name) -> Result<(), Error> {
+    as_owner(|| execute("DELETE FROM rag.table_state WHERE source = $1", &[source.as_str().into()]))?;
+    Ok(())
+}
+
+/// The error for a relation or column that is gone, with what can be done; any other error as it is.
+pub fn missing(source: &Name, relation: &str, error: Error) -> Error {
+    match error.code {
+        PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => {}
+        PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN => {
+            return error.hint(
+                "It was dropped or renamed: name it back, or drop the source and create it with other columns; its documents can stay.",
+            );
+        }
+        _ => return error,
+    }
+    let hint = match triggered_relation(source) {
+        Ok(Some(now)) => {
+            format!("The table with the source's triggers is called {now} now: name it back, or make the source anew.")
+        }
+        _ => "Documents that were stored stay. Bring the table back, or drop the source.".into(),
+    };
+    Error::new(error.code, format!("relation {relation}, which the source reads, does not exist")).hint(hint)
+}
