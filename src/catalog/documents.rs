@@ -64,10 +64,10 @@ pub fn set_validators(validators: &[(DocumentId, String)]) -> Result<(), Error> 
     Ok(())
 }
 
-/// Ids of all documents of a source.
+/// Ids of all documents of a source, those included that others have stored since the statement began.
 pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Error> {
     as_owner(|| {
-        query(
+        execute_returning(
             "SELECT document_id FROM rag.documents WHERE collection = $1 AND source = $2",
             &[collection.into(), source.into()],
             |row| document_id(&row),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pgrx::pg_sys;
 use rag_protocol::spec::SourceSpec;
 
-use super::{as_owner, execute, name::Name, query};
+use super::{as_owner, execute, execute_returning, name::Name, query};
 use crate::error::Error;
 
 #[derive(Debug, Clone)]
@@ -123,10 +123,12 @@ pub fn drop(name: &Name) -> Result<(), Error> {
 }
 
 /// Whether the definition is still the one that a run started with, or is gone.
+///
+/// Whoever drops or changes it waits until the present transaction is through, and sees what it stored.
 pub fn is_current(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
-        query(
-            "SELECT 1 FROM rag.source WHERE name = $1 AND generation = $2",
+        execute_returning(
+            "SELECT 1 FROM rag.source WHERE name = $1 AND generation = $2 FOR SHARE",
             &[source.name.as_str().into(), source.generation.into()],
             |_| Ok(()),
         )

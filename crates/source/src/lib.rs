@@ -120,6 +120,11 @@ pub trait Source {
     /// # Errors
     /// Where it is gone, unreadable, no longer a plain file, or larger than `max_file_bytes` of the job's limits.
     fn fetch(&mut self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure>;
+
+    /// Whether an item's type may turn out to be another than its name says, once it is fetched.
+    fn gives_media_types(&self) -> bool {
+        false
+    }
 }
 
 /// Makes a source ready to be listed. `git` writes into the job's folders of clones and of work, `website` keeps its pages

@@ -120,6 +120,10 @@ impl Source for StaticFiles {
             _ => self.fetch_web(item, known),
         }
     }
+
+    fn gives_media_types(&self) -> bool {
+        true
+    }
 }
 
 fn parse(url: &str) -> Result<Url, EngineError> {

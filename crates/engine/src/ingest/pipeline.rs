@@ -105,10 +105,16 @@ fn fetch_all<'a, T: TokenCounter>(
     to_reporter: &SyncSender<Expected<'a>>,
 ) -> u64 {
     let mut bytes_fetched = 0;
+    let by_name = !source.gives_media_types();
     for item in items {
         budget.take(item.size);
         let (outcome, waiting) = channel();
         let _ = to_reporter.send(Expected { item, outcome: waiting });
+        // a film beyond the size limit is no failure
+        if by_name && rag_document::document_type(&item.name, None, &[]).is_none() {
+            let _ = outcome.send(Outcome::Skipped);
+            continue;
+        }
         let known = reader.known.get(&item.uri);
         if item.validator.is_some() && known.is_some_and(|known| known.validator == item.validator) {
             let _ = outcome.send(reader.unchanged(item, None));

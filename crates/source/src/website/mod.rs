@@ -151,6 +151,10 @@ impl Source for Website {
         let _ = fs::remove_file(file);
         Ok(Fetched::Content(Content { bytes, ..std::mem::take(&mut waiting.content) }))
     }
+
+    fn gives_media_types(&self) -> bool {
+        true
+    }
 }
 
 /// Which addresses belong to the site.
