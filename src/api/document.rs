@@ -155,6 +155,7 @@ fn rag_remove_document(document_id: Uuid) -> Result<bool, ErrorReport> {
 }
 
 #[pg_extern(stable, parallel_restricted)]
+#[allow(clippy::type_complexity)] // the columns of the result
 fn rag_split(
     content: &str,
     document_type: pgrx::default!(&str, "'markdown'"),

@@ -104,7 +104,7 @@ fn check_referrer(name: &str, owner: &str) -> Result<(), Error> {
 /// Removes a secret, or one of its values; whether there was one.
 ///
 /// # Errors
-/// It is another role's, or a source uses it.
+/// It is another role's, or a source uses it and would have nothing left to show.
 pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
     // an uncommitted removal may come back, with what it is encrypted under
     keys::share();
@@ -115,7 +115,9 @@ pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
         if !keys.iter().any(|k| k == key) {
             return Ok(false);
         }
-        if keys.len() > 1 {
+        let left = keys.len() > 1;
+        let left_secret = keys.iter().any(|k| k != key && matches!(k.as_str(), "token" | "password"));
+        if left && (left_secret || secrets::users(name)?.is_empty()) {
             secrets::drop_key(name, key)?;
             return Ok(true);
         }

@@ -90,7 +90,7 @@ $repository->write('README.md', page('Read me'));
 step('the first commit', '5 0 0 0 0 5 5');
 is(ask($node, "SELECT string_agg(split_part(uri, '#', 2), ' ' ORDER BY uri) FROM rag.documents WHERE source = 'web'"),
 	'docs/one.md docs/two.md notes/note.txt sub/guide/deep/guide.md sub/main.md', 'folders, names and extensions are selected');
-is(ask($node, "SELECT metadata - 'blob' FROM rag.documents WHERE source = 'web' AND uri LIKE '%one.md'"),
+is(ask($node, "SELECT metadata - '{blob,encoding}'::text[] FROM rag.documents WHERE source = 'web' AND uri LIKE '%one.md'"),
 	qq({"path": "docs/one.md", "branch": "main", "commit": "@{[$repository->head]}", "repository": "$url"}), 'and say where they are from');
 step('a commit without changes', '0 0 0 5 0 0 0');
 

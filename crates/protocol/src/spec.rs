@@ -580,11 +580,15 @@ impl Fields<'_> {
         let type_key = self.one_of(&["documentType", "document_type"]);
         let document_type = match self.string(type_key) {
             None => DocumentType::Markdown,
-            Some(name) => DocumentType::parse(&name).filter(|t| *t != DocumentType::Pdf).unwrap_or_else(|| {
-                self.problem(type_key, format!("\"{name}\" is not a type of text")).hint =
-                    Some("Types: markdown, text, html.".into());
-                DocumentType::Markdown
-            }),
+            Some(name) => {
+                let is_text = |t: &DocumentType| !matches!(t, DocumentType::Pdf | DocumentType::Docx);
+                DocumentType::parse(&name).filter(is_text).unwrap_or_else(|| {
+                    let types: Vec<_> = DocumentType::ALL.into_iter().filter(is_text).map(DocumentType::name).collect();
+                    self.problem(type_key, format!("\"{name}\" is not a type of text")).hint =
+                        Some(format!("Types: {}.", types.join(", ")));
+                    DocumentType::Markdown
+                })
+            }
         };
         Some(TableSpec {
             relation: relation?,

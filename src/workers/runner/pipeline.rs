@@ -13,6 +13,7 @@ use std::{
 };
 
 use rag_protocol::{
+    EngineError, ErrorKind,
     embed::{ModelInfo, ModelRef, Priority},
     identity::{DocumentId, EmbeddingKey},
     ingest::{Event, Failure, Stage},
@@ -88,6 +89,9 @@ struct Pipeline<'a> {
     validators: Vec<(DocumentId, String)>,
     /// Documents that the source said it no longer has.
     removed: Vec<DocumentId>,
+    /// How many could not be fetched, and the first of them.
+    unfetched: i64,
+    first_unfetched: Option<Failure>,
 }
 
 /// Syncs `source`: everything it has is indexed, and what it no longer has is removed.
@@ -119,6 +123,8 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
         seen: HashSet::new(),
         validators: vec![],
         removed: vec![],
+        unfetched: 0,
+        first_unfetched: None,
     };
     let complete = pipeline.run(feed.as_mut())?;
     if complete {
@@ -180,6 +186,10 @@ impl Pipeline<'_> {
                 Event::Failed(failure) => {
                     self.see(&failure.uri);
                     self.fail(&failure)?;
+                    if failure.stage == Stage::Fetch {
+                        self.unfetched += 1;
+                        self.first_unfetched.get_or_insert(failure);
+                    }
                 }
                 Event::Finished { complete, bytes_fetched, skipped } => {
                     self.submit(documents)?;
@@ -190,7 +200,7 @@ impl Pipeline<'_> {
                     self.remove(1)?;
                     self.report.counts.bytes_fetched = i64::try_from(bytes_fetched).unwrap_or(i64::MAX);
                     self.report.counts.skipped = i64::try_from(skipped).unwrap_or(i64::MAX);
-                    return Ok(complete);
+                    return self.check_fetched().map(|()| complete);
                 }
                 Event::Fatal { error } => return Err(error.into()),
             }
@@ -310,6 +320,23 @@ impl Pipeline<'_> {
                 hint: error.hint,
             }),
         }
+    }
+
+    /// # Errors
+    /// There were documents, and none of them could be fetched.
+    fn check_fetched(&self) -> Result<(), Error> {
+        let counts = &self.report.counts;
+        let Some(first) = &self.first_unfetched else { return Ok(()) };
+        if counts.done() > self.unfetched || counts.deleted > 0 {
+            return Ok(());
+        }
+        let more = match self.unfetched - 1 {
+            0 => String::new(),
+            n => format!(", and {n} more"),
+        };
+        let error = EngineError::new(ErrorKind::SourceUnavailable, "nothing of the source could be fetched")
+            .detail(format!("{}: {}{more}.", first.uri, first.message));
+        Err(first.hint.iter().fold(error, |error, hint| error.hint(hint)).into())
     }
 
     /// Writes down the collected validators once there are so many.
