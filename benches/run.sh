@@ -10,7 +10,7 @@ set -eu
 . "$(dirname "$0")/../scripts/common.sh"
 . scripts/server.sh
 
-usual_steps="embedding query memory unchanged git exact scifact"
+usual_steps="reading embedding query memory unchanged git exact scifact"
 all_steps="$usual_steps table-trigger hnsw hnsw-growth"
 steps=${*:-$usual_steps}
 for step in $steps; do
@@ -37,7 +37,7 @@ install_python() {
 # Runs one step against the running server.
 measure() { # step
     PYTHONPATH=$root/benches:$bench/python PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=true \
-        BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model \
+        BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model BENCH_READING=$target/release/examples/reading \
         python3 "benches/steps/$1.py" || { tail -n 30 "$scratch/server.log" >&2; fail "step $1 failed; above is the end of the server's log"; }
 }
 
@@ -56,6 +56,7 @@ run_step() ( # in a subshell: the cluster ends with it
         benches/postgresql18.sh "$bench/postgresql18"
         ;;
     esac
+    [ "$1" != reading ] || cargo build --quiet --release -p rag-engine --example reading
     say "step $1"
     make_scratch "bench-$1"
     preload="shared_preload_libraries = 'rag'"
