@@ -187,12 +187,10 @@ fn front_matter_in_toml_names_the_document() {
 fn odd_but_valid_files_are_read() {
     for (file, characters) in [("utf8-crlf", 210), ("utf8-nfd", 32), ("long-line-2MB", 2_000_000)] {
         let Some(bytes) = shared(&format!("enc/{file}.txt")) else { continue };
-        let started = std::time::Instant::now();
         let extracted = text(&bytes).unwrap();
         assert_eq!(extracted.text.chars().count(), characters);
         let content = content(&extracted, DocumentType::Text, &SPLITTING, &Words).unwrap();
-        eprintln!("{file}: {} chunks in {:?}", content.chunks.len(), started.elapsed());
-        assert!(started.elapsed().as_secs() < 3);
+        assert!(content.chunks.len() * SPLITTING.chunk_size >= characters, "{file}");
     }
 }
 
