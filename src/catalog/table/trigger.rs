@@ -4,8 +4,8 @@
 //!
 //! * An UPDATE that sets none of the columns that a document is made of is told by its SET alone.
 //! * Of any other the old and the new rows are read side by side, and a row is noted only if one of these columns has
-//!   other bytes now. (Rows that did not fit into work_mem are noted all, unless their keys may have changed.) Values that are stored elsewhere (TOAST) are compared by their pointers,
-//!   not read: an unchanged one keeps its pointer.
+//!   other bytes now. (Rows that did not fit into work_mem are noted all, unless their keys may have changed.) Values that
+//!   are stored elsewhere (TOAST) are compared by their pointers, not read: an unchanged one keeps its pointer.
 //! * All keys of a statement are one row of `rag.table_changes`, which has no index, put there without a plan.
 //! * All of this is a subtransaction. Whatever goes wrong in it, the next run is told to read the whole table instead;
 //!   if not even that can be written down, the user gets a WARNING. Only a cancelled statement stays cancelled.
