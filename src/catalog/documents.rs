@@ -76,9 +76,11 @@ pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Erro
 }
 
 /// Puts a document and its chunks in the place of what was stored under its id; whether it is new.
+///
+/// The document's row comes first: of two that replace a document at once the second waits there, and then sees, and
+/// deletes, the chunks of the first.
 pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
     as_owner(|| {
-        chunks::replace(document)?;
         let inserted = execute_returning(
             "INSERT INTO rag.documents AS d (document_id, collection, source, uri, title, knowledge_id, document_type,
                                         category, tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
@@ -113,6 +115,7 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
             ],
             |row| row.required(1),
         )?;
+        chunks::replace(document)?;
         Ok(inserted.into_iter().next().unwrap_or(false))
     })
 }
@@ -145,12 +148,13 @@ pub fn fail(
     Ok(())
 }
 
-/// Deletes documents with their chunks; how many there were.
+/// Deletes documents with their chunks; how many there were. Rows first, as in [`replace`].
 pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     as_owner(|| {
+        let rows: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
+        let deleted = execute("DELETE FROM rag.documents WHERE document_id = ANY ($1)", &[rows.into()])?;
         chunks::delete(collection, ids)?;
-        let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
-        execute("DELETE FROM rag.documents WHERE document_id = ANY ($1)", &[ids.into()])
+        Ok(deleted)
     })
 }
 

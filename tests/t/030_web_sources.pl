@@ -118,9 +118,12 @@ $node->safe_psql('postgres', qq{SELECT rag_create_source('files', 'static', '{"e
 sync_does('files', '1 0 0 0 4', 'without the setting nothing on loopback is connected to');
 like(failures('files'), qr/^\/guide\.md\|127\.0\.0\.1 is a loopback address and may not be connected to$/m, 'the error names the address');
 is(ask($node, "SELECT count(*) FROM rag.run_errors WHERE hint LIKE '%rag.allowed_private_hosts%'"), '4', 'and hints at the setting');
-is(run_row($node, 'files', "phase, errors -> 0 ->> 'sqlstate', errors -> 0 ->> 'message'"),
-	'Failed|08006|nothing of the source could be fetched', 'a run that could fetch nothing has failed');
 is_deeply(asked(), [], 'the server was not asked');
+$node->safe_psql('postgres', qq{SELECT rag_create_source('none', 'static', '{"endpoints": [$endpoints[0], $endpoints[1]]}')});
+error_like(run_sql($node, "SELECT rag_sync('none')"), '08006', 'nothing of the source could be fetched', 'rag.allowed_private_hosts',
+	'a run that could fetch nothing has failed');
+is(run_row($node, 'none', 'phase, documents_failed'), 'Failed|2', 'with an error row for each');
+$node->safe_psql('postgres', "SELECT rag_drop_source('none')");
 
 configure($node, 'rag.allowed_private_hosts', '127.0.0.1');
 sync_does('files', '3 0 0 1 1', 'files are fetched from the web and from the server');
