@@ -84,9 +84,6 @@ impl Error {
 
     /// A user's spec with all that is wrong with it in the DETAIL, a line each.
     pub fn invalid_spec(what: &str, problems: &[Problem]) -> Self {
-        let unsupported = problems.iter().all(|p| p.unsupported);
-        let message = format!("invalid definition of {what}");
-        let error = if unsupported { Self::unsupported(message) } else { Self::invalid_parameter(message) };
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let mut hints: Vec<&str> = vec![];
         for hint in problems.iter().filter_map(|p| p.hint.as_deref()) {
@@ -94,7 +91,7 @@ impl Error {
                 hints.push(hint);
             }
         }
-        let error = error.detail(lines.join("\n"));
+        let error = Self::invalid_parameter(format!("invalid definition of {what}")).detail(lines.join("\n"));
         if hints.is_empty() { error } else { error.hint(hints.join("\n")) }
     }
 

@@ -184,8 +184,6 @@ pub struct Problem {
     pub field: String,
     pub problem: String,
     pub hint: Option<String>,
-    /// It may be right elsewhere or later, but this version cannot do it.
-    pub unsupported: bool,
 }
 
 /// The kinds this version can sync.
@@ -283,7 +281,7 @@ impl SourceSpec {
 
 impl Problem {
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { field: field.into(), problem: problem.into(), hint: None, unsupported: false }
+        Self { field: field.into(), problem: problem.into(), hint: None }
     }
 
     #[must_use]
