@@ -117,7 +117,9 @@ pg_regress=$(cd "$pgxs/../test/regress" && pwd)/pg_regress
 pg_perl=$pgxs/../test/perl
 [ -x "$pg_regress" ] || fail "there is no $pg_regress: it comes with PostgreSQL's headers"
 
-start_server "shared_preload_libraries = 'rag'"
+# sources are synced when a test says so
+start_server "shared_preload_libraries = 'rag'
+rag.scheduler = off"
 [ -n "$only" ] || test_crates
 copy_tests
 test_sql

@@ -76,22 +76,48 @@ CREATE TRIGGER replace_builtin BEFORE INSERT ON rag.collections FOR EACH ROW EXE
 
 CREATE TABLE rag.source (
     name text PRIMARY KEY CHECK (name ~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$' AND length(name) <= 56),
+    uid uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- what people define
     kind text NOT NULL,
     spec jsonb NOT NULL,
     collection text NOT NULL REFERENCES rag.collections (name),
     owner text NOT NULL,
     credentials text REFERENCES rag.secret (name),
+    credentials_key text,
+    schedule text,
+    max_retries integer NOT NULL DEFAULT 3 CHECK (max_retries BETWEEN 0 AND 100),
     timeout interval NOT NULL DEFAULT '1 hour',
+    suspend boolean NOT NULL DEFAULT false,
+    drift_policy text NOT NULL DEFAULT 'auto' CHECK (drift_policy IN ('auto', 'manual', 'ignore')),
     generation bigint NOT NULL DEFAULT 1,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    -- when it is synced next
+    next_run timestamptz,
+    retry_at timestamptz,
+    attempt integer NOT NULL DEFAULT 0,
+    throttled integer NOT NULL DEFAULT 0,
+    booted_at timestamptz,
+    -- how it is
     observed_generation bigint,
+    last_run_id bigint,
     last_commit text,
     last_indexed timestamptz,
     successful_run_count bigint NOT NULL DEFAULT 0,
     error_run_count bigint NOT NULL DEFAULT 0,
-    created_at timestamptz NOT NULL DEFAULT now(),
-    updated_at timestamptz NOT NULL DEFAULT now()
+    documents bigint,
+    drift_checked_at timestamptz,
+    conditions jsonb NOT NULL DEFAULT '[]'
 );
 COMMENT ON TABLE rag.source IS 'where documents come from; read rag.sources instead';
+COMMENT ON COLUMN rag.source.uid IS 'tells a source from a later one of the same name';
+COMMENT ON COLUMN rag.source.credentials_key IS 'key of the secret that is shown as a token; NULL: token, or username and password';
+COMMENT ON COLUMN rag.source.next_run IS 'when its schedule, or its creation, starts a run next';
+COMMENT ON COLUMN rag.source.retry_at IS 'when the last run, which failed, is tried again';
+COMMENT ON COLUMN rag.source.attempt IS 'tries that have failed in a row, those aside that the other side asked to put off';
+COMMENT ON COLUMN rag.source.throttled IS 'tries in a row that the other side asked to put off';
+COMMENT ON COLUMN rag.source.booted_at IS 'start of the server that @reboot has run for';
+COMMENT ON COLUMN rag.source.documents IS 'documents stored at the end of the last complete run';
 
 CREATE SEQUENCE rag.run_id AS bigint;
 CREATE TABLE rag.run (
@@ -101,9 +127,11 @@ CREATE TABLE rag.run (
     trigger text NOT NULL CHECK (trigger IN ('manual', 'schedule', 'retry', 'drift', 'create')),
     attempt integer NOT NULL DEFAULT 1,
     generation bigint NOT NULL,
-    phase text NOT NULL CHECK (phase IN ('Running', 'Completed', 'Failed')),
+    phase text NOT NULL CHECK (phase IN ('Pending', 'Running', 'Completed', 'Failed')),
+    waiting text,
     stage text NOT NULL DEFAULT 'fetch',
-    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    queued_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    started_at timestamptz,
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     finished_at timestamptz,
     documents_total bigint,
@@ -122,9 +150,11 @@ CREATE TABLE rag.run (
     error jsonb
 );
 CREATE INDEX run_source ON rag.run (source, run_id);
+-- never two of one source; also what a scheduler looks through
+CREATE UNIQUE INDEX run_active ON rag.run (source) WHERE phase IN ('Pending', 'Running');
 COMMENT ON TABLE rag.run IS 'executions of sources; read rag.runs and rag.progress instead';
 
-CREATE TABLE rag.run_errors (
+CREATE TABLE rag.run_error (
     run_id bigint NOT NULL,
     source text NOT NULL,
     uri text NOT NULL,
@@ -133,10 +163,53 @@ CREATE TABLE rag.run_errors (
     hint text,
     occurred_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-CREATE INDEX run_errors_run_id ON rag.run_errors (run_id);
-COMMENT ON TABLE rag.run_errors IS 'documents that a run could not index, and why';
-COMMENT ON COLUMN rag.run_errors.stage IS 'where it failed: fetch, decode, extract, split, embed or store';
-COMMENT ON COLUMN rag.run_errors.hint IS 'what may be done about it';
+CREATE INDEX run_error_run_id ON rag.run_error (run_id);
+COMMENT ON TABLE rag.run_error IS 'documents that a run could not index; read rag.run_errors instead';
+
+-- Conditions as Kubernetes writes them: of each type one, whose lastTransitionTime is that of its last change of status.
+CREATE FUNCTION rag.merge_conditions(present jsonb, changes jsonb) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce(jsonb_agg(
+        CASE WHEN n.value IS NULL THEN o.value
+             ELSE n.value || jsonb_build_object('lastTransitionTime',
+                 CASE WHEN o.value ->> 'status' = n.value ->> 'status' THEN o.value ->> 'lastTransitionTime'
+                      ELSE to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') END)
+        END ORDER BY array_position('{ResourceReady,AutoIndexerScheduled,AutoIndexerIndexing,AutoIndexerCompleted,AutoIndexerError,AutoIndexerDriftDetected}'::text[], coalesce(n.value, o.value) ->> 'type')), '[]')
+    FROM jsonb_array_elements(present) o FULL JOIN jsonb_array_elements(changes) n ON n.value ->> 'type' = o.value ->> 'type'
+$$;
+COMMENT ON FUNCTION rag.merge_conditions(jsonb, jsonb) IS 'puts changed conditions in the place of those of the same type';
+
+CREATE FUNCTION rag.has_condition(conditions jsonb, type text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT pg_catalog.jsonb_path_exists($1, '$[*] ? (@.type == $type && @.status == "True")', pg_catalog.jsonb_build_object('type', $2))
+$$;
+COMMENT ON FUNCTION rag.has_condition(jsonb, text) IS 'whether a condition of this type is True';
+
+-- A word to whoever listens, with each change of phase.
+CREATE FUNCTION rag.announce() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    event jsonb;
+BEGIN
+    IF TG_TABLE_NAME = 'run' THEN
+        event := jsonb_build_object('source', NEW.source, 'run_id', NEW.run_id, 'trigger', NEW.trigger, 'attempt', NEW.attempt, 'phase',
+            CASE WHEN NEW.phase = 'Failed' AND EXISTS (SELECT FROM rag.source s
+                                                       WHERE s.name = NEW.source AND s.last_run_id = NEW.run_id AND s.retry_at IS NOT NULL)
+                 THEN 'Retrying' ELSE NEW.phase END);
+    ELSIF TG_OP = 'DELETE' THEN
+        event := jsonb_build_object('source', OLD.name, 'phase', 'Terminating');
+    ELSE
+        event := jsonb_build_object('source', NEW.name, 'phase', CASE WHEN NEW.suspend THEN 'Suspended' ELSE 'Pending' END);
+    END IF;
+    PERFORM pg_notify('rag_events', (event || jsonb_build_object('at', clock_timestamp()))::text);
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION rag.announce() IS 'notifies rag_events of the phases of sources and runs';
+CREATE TRIGGER announce_queued AFTER INSERT ON rag.run FOR EACH ROW WHEN (NEW.phase IN ('Pending', 'Running'))
+    EXECUTE FUNCTION rag.announce();
+CREATE TRIGGER announce_phase AFTER UPDATE OF phase ON rag.run FOR EACH ROW WHEN (OLD.phase <> NEW.phase)
+    EXECUTE FUNCTION rag.announce();
+CREATE TRIGGER announce_suspended AFTER UPDATE OF suspend ON rag.source FOR EACH ROW WHEN (OLD.suspend <> NEW.suspend)
+    EXECUTE FUNCTION rag.announce();
+CREATE TRIGGER announce_dropped AFTER DELETE ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.announce();
 
 -- documents and chunks ------------------------------------------------------------------------------------------------
 
@@ -218,38 +291,82 @@ COMMENT ON COLUMN rag.chunks.page IS 'page that the first character is on, from 
 COMMENT ON COLUMN rag.chunks.heading_path IS 'headings that the chunk is under, outermost first; NULL where there are none';
 COMMENT ON COLUMN rag.chunks.embedding_key IS 'hash of model and embedded text: equal keys have equal embeddings';
 
--- Whether a run of the source is alive: its process holds this lock (src/workers/runner) as long as it lives. A standby
--- does not see the primary's locks.
+-- Locks on sources, which last as long as the process that has them (src/workers/lock.rs): one that a run, or a check for
+-- drift, holds (0), and one of a session that is about to drop the source (1). A standby does not see the primary's.
+CREATE FUNCTION rag.source_locks() RETURNS TABLE (source_hash bigint, purpose smallint, pid integer)
+LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT objid::bigint, objsubid, pid FROM pg_locks
+    WHERE locktype = 'object' AND granted AND classid = 'rag.source'::regclass
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+$$;
+COMMENT ON FUNCTION rag.source_locks() IS 'sources, by hashtext of their names, that processes are at work on';
+
 CREATE FUNCTION rag.is_syncing(source text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT pg_is_in_recovery() OR EXISTS (
-        SELECT FROM pg_locks
-        WHERE locktype = 'object' AND granted AND classid = 'rag.source'::regclass
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-          AND objid = (hashtext(source)::bigint & 4294967295)::oid)
+        SELECT FROM rag.source_locks() WHERE purpose = 0 AND source_hash = hashtext(source)::bigint & 4294967295)
 $$;
 COMMENT ON FUNCTION rag.is_syncing(text) IS 'whether a run of the source is under way';
 
 -- views ---------------------------------------------------------------------------------------------------------------
 
-CREATE VIEW rag.runs AS
+-- What people see of sources and runs: members of rag_admin all, others what their roles own.
+CREATE VIEW rag.visible_source WITH (security_barrier) AS
+    SELECT * FROM rag.source
+    WHERE owner IN (SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE'))
+       OR EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'rag_admin' AND pg_catalog.pg_has_role(oid, 'USAGE'));
+COMMENT ON VIEW rag.visible_source IS 'sources that the caller may see; read rag.sources instead';
+
+CREATE VIEW rag.runs WITH (security_barrier) AS
     SELECT run_id, source, collection, trigger, attempt,
            CASE WHEN phase = 'Running' AND NOT rag.is_syncing(source) THEN 'Failed' ELSE phase END AS phase,
-           started_at, finished_at,
+           waiting, queued_at, started_at, finished_at,
            documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, files_skipped,
            chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit,
            CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
                 WHEN phase = 'Running' AND NOT rag.is_syncing(source)
                     THEN '[{"sqlstate": "57P01", "message": "the run''s process ended before the run did"}]'::jsonb
-                ELSE '[]'::jsonb END AS errors
-    FROM rag.run;
+                ELSE '[]'::jsonb END AS errors,
+           generation
+    FROM rag.run WHERE source IN (SELECT name FROM rag.visible_source);
 COMMENT ON VIEW rag.runs IS 'executions of sources: what each did and how it ended';
-COMMENT ON COLUMN rag.runs.phase IS 'Running, Completed or Failed';
+COMMENT ON COLUMN rag.runs.run_id IS 'ascending; what rag_sync returns';
+COMMENT ON COLUMN rag.runs.source IS 'source that was synced';
+COMMENT ON COLUMN rag.runs.collection IS 'collection that it was synced into';
+COMMENT ON COLUMN rag.runs.trigger IS 'manual (rag_sync), schedule, retry, drift or create';
+COMMENT ON COLUMN rag.runs.attempt IS '1, or that of the retry';
+COMMENT ON COLUMN rag.runs.phase IS 'Pending (queued), Running, Completed or Failed';
+COMMENT ON COLUMN rag.runs.waiting IS 'why a queued run has not begun';
+COMMENT ON COLUMN rag.runs.queued_at IS 'when it became due';
+COMMENT ON COLUMN rag.runs.started_at IS 'when its process began';
+COMMENT ON COLUMN rag.runs.finished_at IS 'when it ended';
+COMMENT ON COLUMN rag.runs.documents_added IS 'documents that were not stored before';
+COMMENT ON COLUMN rag.runs.documents_updated IS 'documents that took the place of an earlier version';
+COMMENT ON COLUMN rag.runs.documents_deleted IS 'documents that the source no longer had';
+COMMENT ON COLUMN rag.runs.documents_unchanged IS 'documents that were left as they are';
+COMMENT ON COLUMN rag.runs.documents_failed IS 'documents that could not be indexed, see rag.run_errors';
+COMMENT ON COLUMN rag.runs.files_skipped IS 'files that are no documents';
+COMMENT ON COLUMN rag.runs.chunks_written IS 'chunks of the added and updated documents';
 COMMENT ON COLUMN rag.runs.chunks_embedded IS 'chunks whose embedding was computed';
 COMMENT ON COLUMN rag.runs.chunks_reused IS 'chunks whose embedding was stored already';
+COMMENT ON COLUMN rag.runs.bytes_fetched IS 'bytes that were read from the source';
+COMMENT ON COLUMN rag.runs.commit IS 'commit that was read (git)';
 COMMENT ON COLUMN rag.runs.errors IS 'why the run failed, {sqlstate, message, detail, hint}; single documents are in rag.run_errors';
+COMMENT ON COLUMN rag.runs.generation IS 'generation of the source''s definition that it carried out';
 
-CREATE VIEW rag.progress AS
+CREATE VIEW rag.run_errors WITH (security_barrier) AS
+    SELECT run_id, source, uri, stage, message, hint, occurred_at
+    FROM rag.run_error WHERE source IN (SELECT name FROM rag.visible_source);
+COMMENT ON VIEW rag.run_errors IS 'documents that a run could not index, and why';
+COMMENT ON COLUMN rag.run_errors.run_id IS 'the run';
+COMMENT ON COLUMN rag.run_errors.source IS 'its source';
+COMMENT ON COLUMN rag.run_errors.uri IS 'the document';
+COMMENT ON COLUMN rag.run_errors.stage IS 'where it failed: fetch, decode, extract, split, embed or store';
+COMMENT ON COLUMN rag.run_errors.message IS 'what was wrong';
+COMMENT ON COLUMN rag.run_errors.hint IS 'what may be done about it';
+COMMENT ON COLUMN rag.run_errors.occurred_at IS 'when';
+
+CREATE VIEW rag.progress WITH (security_barrier) AS
     SELECT source, run_id, stage, done AS documents_done, documents_total,
            chunks_written AS chunks_done, bytes_fetched AS bytes_done,
            round((done / seconds)::numeric, 1) AS rate,
@@ -257,29 +374,85 @@ CREATE VIEW rag.progress AS
            current_uri
     FROM (SELECT *, documents_added + documents_updated + documents_unchanged + documents_failed AS done,
                  greatest(extract(epoch FROM clock_timestamp() - started_at), 0.001)::double precision AS seconds
-          FROM rag.run WHERE phase = 'Running' AND rag.is_syncing(source)) AS running;
+          FROM rag.run
+          WHERE phase = 'Running' AND rag.is_syncing(source) AND source IN (SELECT name FROM rag.visible_source)) AS running;
 COMMENT ON VIEW rag.progress IS 'runs under way';
+COMMENT ON COLUMN rag.progress.source IS 'source that is being synced';
+COMMENT ON COLUMN rag.progress.run_id IS 'the run';
+COMMENT ON COLUMN rag.progress.stage IS 'fetch, embed or store';
+COMMENT ON COLUMN rag.progress.documents_done IS 'documents added, updated, left as they are, or failed';
+COMMENT ON COLUMN rag.progress.documents_total IS 'documents of the source; NULL until they are listed';
+COMMENT ON COLUMN rag.progress.chunks_done IS 'chunks written';
+COMMENT ON COLUMN rag.progress.bytes_done IS 'bytes read from the source';
 COMMENT ON COLUMN rag.progress.rate IS 'documents per second since the start';
 COMMENT ON COLUMN rag.progress.eta IS 'time left at that rate';
+COMMENT ON COLUMN rag.progress.current_uri IS 'document at work';
 
-CREATE VIEW rag.sources AS
-    SELECT s.name, s.kind, s.collection, s.spec, s.owner, s.credentials, s.timeout,
-           CASE WHEN r.phase IS NULL THEN 'Pending' ELSE r.phase END AS phase,
-           coalesce(r.phase = 'Running', false) AS indexing, r.errors -> 0 ->> 'message' AS error,
+CREATE VIEW rag.sources WITH (security_barrier) AS
+    WITH locks AS MATERIALIZED (SELECT source_hash, purpose FROM rag.source_locks())
+    SELECT s.name, s.kind, s.collection, s.schedule, s.suspend,
+           CASE WHEN EXISTS (SELECT FROM locks WHERE purpose = 1 AND source_hash = s.hash) THEN 'Terminating'
+                WHEN r.phase = 'Running' AND s.running THEN 'Running'
+                WHEN r.phase = 'Pending' THEN 'Pending'
+                WHEN s.suspend THEN 'Suspended'
+                WHEN s.retry_at IS NOT NULL THEN 'Retrying'
+                WHEN r.phase IS NULL THEN 'Pending'
+                WHEN r.phase = 'Running' THEN 'Failed'
+                ELSE r.phase END AS phase,
+           rag.has_condition(s.conditions, 'ResourceReady') AS resource_ready,
+           rag.has_condition(s.conditions, 'AutoIndexerScheduled') AS scheduled,
+           coalesce(r.phase = 'Running' AND s.running, false) AS indexing,
+           rag.has_condition(s.conditions, 'AutoIndexerError') OR coalesce(r.phase = 'Running' AND NOT s.running, false) AS error,
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
-           (SELECT count(*) FROM rag.documents d WHERE d.collection = s.collection AND d.source = s.name) AS documents_processed,
-           s.generation, s.observed_generation, r.run_id AS last_run_id,
+           r.documents_added + r.documents_updated + r.documents_unchanged + r.documents_failed AS documents_processed,
+           CASE WHEN NOT s.suspend THEN s.next_run END AS next_scheduled_run,
+           CASE WHEN NOT s.suspend THEN s.retry_at END AS next_retry,
+           s.observed_generation, s.generation, s.last_run_id,
            extract(epoch FROM r.finished_at - r.started_at)::double precision AS last_run_duration_seconds,
-           now() - s.created_at AS age
-    FROM rag.source s
-    LEFT JOIN LATERAL (SELECT * FROM rag.runs r WHERE r.source = s.name ORDER BY run_id DESC LIMIT 1) r ON true;
+           CASE WHEN r.error IS NOT NULL THEN ARRAY[r.error ->> 'message']
+                WHEN r.phase = 'Running' AND NOT s.running THEN ARRAY['the run''s process ended before the run did']
+                ELSE '{}' END
+           || CASE WHEN r.documents_failed > 0 THEN
+                  ARRAY(SELECT e.uri || ': ' || e.message FROM rag.run_error e WHERE e.run_id = r.run_id ORDER BY e.occurred_at LIMIT 10)
+              ELSE '{}' END AS errors,
+           s.conditions, now() - s.created_at AS age,
+           s.spec, s.owner, s.credentials, s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid
+    FROM (SELECT v.*, l.hash, pg_is_in_recovery() OR EXISTS (SELECT FROM locks WHERE purpose = 0 AND source_hash = l.hash) AS running
+          FROM rag.visible_source v, LATERAL (SELECT hashtext(v.name)::bigint & 4294967295) AS l (hash)) s
+    LEFT JOIN rag.run r ON r.run_id = s.last_run_id;
 COMMENT ON VIEW rag.sources IS 'sources and how they are';
-COMMENT ON COLUMN rag.sources.credentials IS 'secret that the source''s server is shown';
-COMMENT ON COLUMN rag.sources.phase IS 'Pending (never run), Running, Completed or Failed';
-COMMENT ON COLUMN rag.sources.error IS 'why the last run failed';
+COMMENT ON COLUMN rag.sources.name IS 'name of the source';
+COMMENT ON COLUMN rag.sources.kind IS 'git, static, website, folder, markdown or table';
+COMMENT ON COLUMN rag.sources.collection IS 'collection that it is indexed into';
+COMMENT ON COLUMN rag.sources.schedule IS 'when it is synced by itself; NULL: once, when it is made';
+COMMENT ON COLUMN rag.sources.suspend IS 'whether schedule, retries and drift checks rest';
+COMMENT ON COLUMN rag.sources.phase IS 'Pending (has not run, or is queued), Running, Completed, Failed, Retrying (failed and will be tried again), Suspended or Terminating';
+COMMENT ON COLUMN rag.sources.resource_ready IS 'whether what the definition names is there: condition ResourceReady';
+COMMENT ON COLUMN rag.sources.scheduled IS 'whether it is synced by itself: condition AutoIndexerScheduled';
+COMMENT ON COLUMN rag.sources.indexing IS 'whether a run is under way';
+COMMENT ON COLUMN rag.sources.error IS 'whether the last run had an error, see errors: condition AutoIndexerError';
 COMMENT ON COLUMN rag.sources.last_indexed IS 'when the last successful run ended';
 COMMENT ON COLUMN rag.sources.last_commit IS 'commit that is indexed (git)';
-COMMENT ON COLUMN rag.sources.documents_processed IS 'documents stored from this source';
+COMMENT ON COLUMN rag.sources.successful_run_count IS 'runs that completed, since the source was made';
+COMMENT ON COLUMN rag.sources.error_run_count IS 'runs that failed';
+COMMENT ON COLUMN rag.sources.documents_processed IS 'documents that the last run looked at';
+COMMENT ON COLUMN rag.sources.next_scheduled_run IS 'when it is synced next; NULL: not by itself';
+COMMENT ON COLUMN rag.sources.next_retry IS 'when the last run, which failed, is tried again';
+COMMENT ON COLUMN rag.sources.observed_generation IS 'generation that the status speaks of';
+COMMENT ON COLUMN rag.sources.generation IS 'counts the changes of the definition, from 1';
+COMMENT ON COLUMN rag.sources.last_run_id IS 'the last run, in rag.runs';
+COMMENT ON COLUMN rag.sources.last_run_duration_seconds IS 'how long it took';
+COMMENT ON COLUMN rag.sources.errors IS 'why the last run failed, and documents that it could not index (10 at most; all are in rag.run_errors)';
+COMMENT ON COLUMN rag.sources.conditions IS 'as in Kubernetes: type, status, reason, message, lastTransitionTime, observedGeneration';
+COMMENT ON COLUMN rag.sources.age IS 'time since the source was made';
+COMMENT ON COLUMN rag.sources.spec IS 'what is read, in terms of the kind';
+COMMENT ON COLUMN rag.sources.owner IS 'role whose rights its runs have';
+COMMENT ON COLUMN rag.sources.credentials IS 'secret that the source''s server is shown';
+COMMENT ON COLUMN rag.sources.max_retries IS 'how often a run that failed is tried again';
+COMMENT ON COLUMN rag.sources.timeout IS 'most time of one run';
+COMMENT ON COLUMN rag.sources.drift_policy IS 'what follows when stored documents differ from what was indexed: auto, manual or ignore';
+COMMENT ON COLUMN rag.sources.drift_checked_at IS 'when that was looked at last';
+COMMENT ON COLUMN rag.sources.uid IS 'tells a source from a later one of the same name';
 
 -- dumps ---------------------------------------------------------------------------------------------------------------
 
@@ -288,5 +461,5 @@ SELECT pg_catalog.pg_extension_config_dump('rag.collections', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.source', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.run_id', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.run', '');
-SELECT pg_catalog.pg_extension_config_dump('rag.run_errors', '');
+SELECT pg_catalog.pg_extension_config_dump('rag.run_error', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.documents', '');

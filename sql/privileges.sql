@@ -18,7 +18,10 @@ BEGIN
             ('rag_rotate_secret_key', false, 'adds a key to the key file and encrypts the secrets of the database under it'),
             ('rag_drop_secret_key', false, 'removes from the key file a key that nothing is encrypted under any more'),
             ('rag_secret_keys', false, 'keys that secrets are or can be encrypted under, without the keys themselves'),
-            ('rag_sync', false, 'indexes what a source has now; returns the id of the run'),
+            ('rag_sync', true, 'indexes what a source has now; returns the id of the run'),
+            ('rag_sync_all', true, 'queues runs of all sources of a collection, or of all there are, that the caller may sync'),
+            ('rag_cancel_run', true, 'ends a run that is queued or under way; false where it has ended already'),
+            ('rag_wait', true, 'waits until a run has ended, or for so long; its phase then'),
             ('rag_add_document', false, 'indexes one document, replacing what was stored under its uri'),
             ('rag_remove_document', false, 'removes one document; false where there is none'),
             ('rag_index_knowledge', false, 'fetches and indexes one knowledge item, replacing what was indexed of it'),
@@ -43,8 +46,10 @@ BEGIN
     END LOOP;
 END $$;
 
-REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.replace_builtin() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION rag.is_syncing(text) TO rag_reader;
+REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.source_locks(), rag.has_condition(jsonb, text), rag.merge_conditions(jsonb, jsonb),
+    rag.announce(), rag.replace_builtin() FROM PUBLIC;
+-- the views are read with their owner's rights, but call functions with the reader's
+GRANT EXECUTE ON FUNCTION rag.is_syncing(text), rag.source_locks(), rag.has_condition(jsonb, text) TO rag_reader;
 GRANT SELECT ON rag.secrets TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors, rag.knowledge,
     rag.sources, rag.runs, rag.progress TO rag_reader;

@@ -1,5 +1,7 @@
 //! Errors of the extension: one type, and the one mapping from what went wrong to SQLSTATE, DETAIL and HINT.
 
+use std::time::Duration;
+
 use pgrx::{PgSqlErrorCode as Code, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
 use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::Problem};
 
@@ -10,11 +12,13 @@ pub struct Error {
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
+    /// The other side asked to be left alone, for so long; zero where it did not say how long.
+    pub retry_after: Option<Duration>,
 }
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), detail: None, hint: None }
+        Self { code, message: message.into(), detail: None, hint: None, retry_after: None }
     }
 
     #[must_use]
@@ -137,7 +141,7 @@ impl From<EngineError> for Error {
             ErrorKind::Unsupported => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             ErrorKind::Internal => Code::ERRCODE_INTERNAL_ERROR,
         };
-        Self { code, message: error.message, detail: error.detail, hint: error.hint }
+        Self { code, message: error.message, detail: error.detail, hint: error.hint, retry_after: None }
     }
 }
 
@@ -167,6 +171,7 @@ impl From<pgrx::pg_sys::panic::CaughtError> for Error {
             message: report.message().to_string(),
             detail: report.detail().map(String::from),
             hint: report.hint().map(String::from),
+            retry_after: None,
         }
     }
 }

@@ -67,7 +67,7 @@ impl Indexed {
 /// The item makes no sense, the caller may not read it, or nothing can be indexed now.
 pub fn index(item: &Item, collection: &Collection) -> Result<Indexed, Error> {
     let spec = spec(item)?;
-    runner::check_rights(&spec, roles::current())?;
+    runner::rights::check(&spec, roles::current())?;
     let model_ref = settings::model(None)?;
     let model = with_client(|client| client.describe(&model_ref))?;
     collection.check_model(&model)?;

@@ -14,6 +14,7 @@ mod index;
 mod indexing;
 mod knowledge;
 mod retrieval;
+mod schedule;
 mod secrets;
 mod settings;
 mod storage;

@@ -3,6 +3,7 @@
 use std::{
     ffi::{CStr, CString},
     path::PathBuf,
+    time::Duration,
 };
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum, pg_sys};
@@ -40,6 +41,12 @@ static CLONE_CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(2048);
 static ALLOWED_PRIVATE_HOSTS: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static HTTP_PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static SECRET_KEY_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(DEFAULT_SECRET_KEY_FILE));
+static SCHEDULER: GucSetting<bool> = GucSetting::<bool>::new(true);
+static MAX_RUNNING_SYNCS: GucSetting<i32> = GucSetting::<i32>::new(2);
+static RETRY_DELAY: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+static DRIFT_CHECK_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(24 * 60 * 60);
+static SUCCESSFUL_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
+static FAILED_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
 static EF_SEARCH: GucSetting<i32> = GucSetting::<i32>::new(80);
 static ITERATIVE_SCAN: GucSetting<IterativeScan> = GucSetting::<IterativeScan>::new(IterativeScan::strict);
 static MAX_SCAN_TUPLES: GucSetting<i32> = GucSetting::<i32>::new(0);
@@ -149,6 +156,7 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,
     );
+    define_scheduling();
     GucRegistry::define_int_guc(
         c"rag.ef_search",
         c"Candidates that a search of a rag_hnsw index keeps.",
@@ -181,6 +189,69 @@ pub fn define() {
         GucFlags::default(),
     );
     reserve_prefix();
+}
+
+fn define_scheduling() {
+    GucRegistry::define_bool_guc(
+        c"rag.scheduler",
+        c"Whether sources are synced by themselves.",
+        c"Off: no schedules, retries, drift checks, queued runs and runs of new sources, in no database; rag_sync works. Needs \
+          rag in shared_preload_libraries.",
+        &SCHEDULER,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"rag.max_running_syncs",
+        c"Runs of sources that may be under way at the same time, in all databases together.",
+        c"Each takes a background worker, one or more processes of rag-engine, and processor time of the model. Others wait.",
+        &MAX_RUNNING_SYNCS,
+        1,
+        1000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"rag.retry_delay",
+        c"Time until a run that failed is tried again for the first time.",
+        c"Doubled with each further try, up to an hour; up to half of it is left out at random, so that sources that failed \
+          together are not tried together.",
+        &RETRY_DELAY,
+        1,
+        60 * 60 * 1000,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.drift_check_interval",
+        c"Time between two checks of whether the stored documents of a source are those that were indexed.",
+        c"0: never. Each check reads all documents and chunks of the source once.",
+        &DRIFT_CHECK_INTERVAL,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_S,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.successful_runs_history_limit",
+        c"Completed runs of a source that rag.runs keeps.",
+        c"50 are two days of hourly runs, or seven weeks of nightly ones, at some 30 kB a source. The last run always stays.",
+        &SUCCESSFUL_RUNS_HISTORY_LIMIT,
+        0,
+        1_000_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"rag.failed_runs_history_limit",
+        c"Failed runs of a source that rag.runs keeps.",
+        c"They are counted apart from the completed ones, so that neither push the others out.",
+        &FAILED_RUNS_HISTORY_LIMIT,
+        0,
+        1_000_000,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
 }
 
 /// Makes a misspelt `rag.` setting an error (a warning before PostgreSQL 15).
@@ -277,6 +348,29 @@ pub fn network() -> Network {
 /// Relative to the data directory, which is every server process's working directory.
 pub fn secret_key_file() -> PathBuf {
     path(&SECRET_KEY_FILE).unwrap_or_else(|| PathBuf::from(DEFAULT_SECRET_KEY_FILE.to_string_lossy().into_owned()))
+}
+
+/// Whether sources are to be synced by themselves.
+pub fn scheduler() -> bool {
+    SCHEDULER.get()
+}
+
+pub fn max_running_syncs() -> u32 {
+    u32::try_from(MAX_RUNNING_SYNCS.get()).unwrap_or(1)
+}
+
+pub fn retry_delay() -> Duration {
+    Duration::from_millis(u64::try_from(RETRY_DELAY.get()).unwrap_or(0))
+}
+
+/// `None`: no checks.
+pub fn drift_check_interval() -> Option<Duration> {
+    u64::try_from(DRIFT_CHECK_INTERVAL.get()).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+}
+
+/// Completed and failed runs that are kept of each source.
+pub fn history_limits() -> (i64, i64) {
+    (SUCCESSFUL_RUNS_HISTORY_LIMIT.get().into(), FAILED_RUNS_HISTORY_LIMIT.get().into())
 }
 
 pub fn ef_search() -> usize {

@@ -7,6 +7,7 @@ mod collection;
 mod document;
 mod knowledge;
 mod model;
+mod run;
 mod search;
 mod secret;
 mod source;
@@ -36,7 +37,12 @@ fn without_nulls(name: &str, array: Option<Vec<Option<String>>>) -> Result<Optio
 /// # Errors
 /// The server is a standby (raised as Postgres does it), or the caller may not.
 fn require_writer(function: &CStr, to_do: &str) -> Result<(), Error> {
+    prevent_on_standby(function);
+    roles::require_admin(to_do)
+}
+
+/// Raises the error for a command that writes where the server is a standby.
+fn prevent_on_standby(function: &CStr) {
     // SAFETY: looks at the server's state and may raise an ERROR.
     unsafe { pgrx::pg_sys::PreventCommandDuringRecovery(function.as_ptr()) };
-    roles::require_admin(to_do)
 }

@@ -1,4 +1,4 @@
-//! Sources: create, drop, sync.
+//! Sources: create, drop.
 
 use pgrx::{JsonB, datum::Interval, pg_extern, pg_sys::panic::ErrorReport};
 use rag_protocol::spec::{SourceSpec, TableSpec, TableSync};
@@ -7,15 +7,20 @@ use super::required;
 use crate::{
     catalog::{
         collections::Collection,
+        conditions::Changes,
         documents,
         name::Name,
-        roles, runs,
-        sources::{self, NewSource, Source},
+        roles,
+        sources::{self, DriftPolicy, NewSource, Source},
         table::{changes, relation::Relation, rows::Rows},
     },
     error::Error,
-    secrets,
-    workers::runner,
+    schedule, secrets,
+    workers::{
+        hooks,
+        lock::Lock,
+        runner::{self, rights, session},
+    },
 };
 
 #[pg_extern]
@@ -37,7 +42,7 @@ fn rag_create_source(
     if timeout.as_micros() < 1_000_000 {
         return Err(Error::invalid_parameter("timeout must be at least 1 second").into());
     }
-    runner::check_rights(&parsed, roles::current())?;
+    rights::check(&parsed, roles::current())?;
     if let Some(secret) = credentials {
         secrets::check_use(secret, &parsed, roles::current())?;
     }
@@ -54,8 +59,16 @@ fn rag_create_source(
         collection: collection.name.as_str(),
         owner: &owner,
         credentials,
+        credentials_key: None,
+        schedule: None,
+        max_retries: 3,
         timeout,
+        suspend: false,
+        drift_policy: DriftPolicy::Auto,
+        next_run: schedule::next_run(None, false)?,
+        conditions: Changes::at(1),
     })?;
+    hooks::wake_scheduler_at_commit();
     Ok(table.map_or(Ok(()), |table| table.prepare(&name))?)
 }
 
@@ -119,6 +132,7 @@ fn rag_drop_source(
         }
         return Err(Source::missing(name).into());
     };
+    end_runs(&source.name)?;
     if matches!(source.spec, SourceSpec::Table(_)) {
         changes::forget(&source.name)?;
     }
@@ -130,69 +144,40 @@ fn rag_drop_source(
     Ok(())
 }
 
-#[pg_extern]
-fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, ErrorReport> {
-    super::require_writer(c"rag_sync()", "sync a source")?;
-    let source = Source::get(name)?;
-    if source.uncommitted {
-        return Err(Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
-            format!("source \"{name}\" was made or changed in this transaction and is not committed"),
-        )
-        .detail("The run is another process's, which sees only what is committed.")
-        .hint("COMMIT first, then call rag_sync.")
-        .into());
+/// Has the run of a source that is about to be dropped stop, and keeps others from beginning until the transaction's end.
+fn end_runs(source: &Name) -> Result<(), Error> {
+    if !Lock::source_going(source).take_for_transaction() {
+        return Err(Error::in_use(format!("source \"{source}\" is being dropped by another session")));
     }
-    if wait && runner::snapshot_is_fixed() {
-        return Err(Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
-            "rag_sync cannot wait in a transaction whose snapshot is fixed",
-        )
-        .detail("It could not see what the run does.")
-        .hint("Use isolation level READ COMMITTED, or wait => false.")
-        .into());
-    }
-    if runner::lock_source(&source.name)? {
-        runner::unlock_source(&source.name)?;
-    } else {
-        return Err(Error::in_use(format!("source \"{name}\" is being synced by another session"))
-            .hint("rag.progress shows how far it is.")
-            .into());
-    }
-    let run_id = runs::next_id()?;
-    let worker = runner::start(&source.name, run_id)?;
-    if wait {
-        let status = runner::wait_for(worker, &source.name, run_id, |status| tell_progress(name, status))?;
-        tell_end(name, run_id, status)?;
-    }
-    Ok(run_id)
-}
-
-fn tell_progress(source: &str, status: &runs::Status) {
-    let counts = &status.counts;
-    let total = counts.total.map_or_else(String::new, |total| format!(" of {total}"));
-    pgrx::notice!("{source}: {}{total} documents done, {} chunks written", counts.done(), counts.chunks_written);
-}
-
-/// Says what the run did. A failed run is an error of the command that waited for it.
-fn tell_end(source: &str, run_id: i64, status: runs::Status) -> Result<(), Error> {
-    if let Some(error) = status.error {
-        let context = format!("Run {run_id} of source \"{source}\" failed.");
-        let detail = error.detail.as_ref().map_or_else(|| context.clone(), |detail| format!("{context} {detail}"));
-        return Err(error.detail(detail));
-    }
-    let c = status.counts;
-    pgrx::notice!(
-        "{source}: {} added, {} updated, {} deleted, {} unchanged; {} chunks written, {} of them embedded anew",
-        c.added,
-        c.updated,
-        c.deleted,
-        c.unchanged,
-        c.chunks_written,
-        c.chunks_embedded
-    );
-    if c.failed > 0 {
-        pgrx::warning!("{source}: {} documents could not be indexed; see rag.run_errors", c.failed);
+    let at_work = Lock::source_at_work(source);
+    if !at_work.take_for_transaction() {
+        pgrx::warning!("source \"{source}\" is being synced: its run is asked to stop");
+        session::cancel(source)?;
+        at_work.wait_and_take_for_transaction();
     }
     Ok(())
+}
+
+/// The source of this name, which the caller may sync, suspend and cancel.
+///
+/// # Errors
+/// The server is a standby (raised as Postgres does it), there is no such source, or the caller may not.
+pub fn manageable(function: &std::ffi::CStr, name: &str, to_do: &str) -> Result<Source, Error> {
+    super::prevent_on_standby(function);
+    let found = Source::find(name)?;
+    if found.is_none() {
+        roles::require_admin(to_do)?;
+    }
+    let source = found.ok_or_else(|| Source::missing(name))?;
+    check_manageable(&source, to_do)?;
+    Ok(source)
+}
+
+/// # Errors
+/// The caller is neither a member of rag_admin nor of the source's owner.
+pub fn check_manageable(source: &Source, to_do: &str) -> Result<(), Error> {
+    if roles::may_act_for(roles::current(), &source.owner) {
+        return Ok(());
+    }
+    roles::require_admin(to_do)
 }

@@ -6,7 +6,9 @@
 
 pub mod chunks;
 pub mod collections;
+pub mod conditions;
 pub mod documents;
+pub mod due;
 pub mod embedding_index;
 pub mod knowledge;
 pub mod name;
@@ -118,6 +120,21 @@ fn owner() -> pg_sys::Oid {
         pg_sys::ReleaseSysCache(tuple);
         owner
     }
+}
+
+/// What ALTER DATABASE ... SET says of a setting for every session of the present database.
+pub fn database_setting(name: &str) -> Result<Option<String>, Error> {
+    let found = pinned(|| {
+        query(
+            "SELECT pg_catalog.substr(c, pg_catalog.strpos(c, '=') + 1)
+             FROM pg_catalog.pg_db_role_setting s JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase,
+                  pg_catalog.unnest(s.setconfig) AS c
+             WHERE d.datname = pg_catalog.current_database() AND s.setrole = 0 AND pg_catalog.lower(c) LIKE $1 || '=%'",
+            &[name.into()],
+            |row| row.required(1),
+        )
+    })?;
+    Ok(found.into_iter().next())
 }
 
 /// Runs one statement that writes; the number of rows it touched.

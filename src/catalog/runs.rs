@@ -1,10 +1,48 @@
-//! `rag.run` and `rag.run_errors`: what each execution of a source did.
+//! `rag.run` and `rag.run_error`: what each execution of a source did.
+//!
+//! A run is Pending from when it is due or asked for ([`queue`]), Running as long as its process ([`start`]), then Completed or
+//! Failed ([`finish`]). Of one source only one can be Pending or Running. How a run ended is also written into the source's row:
+//! counts, conditions, and when a failed one is tried again.
 
+use pgrx::{PgSqlErrorCode as Code, datum::TimestampWithTimeZone};
 use rag_protocol::ingest::Failure;
 use serde_json::json;
 
-use super::{as_owner, execute, query, sources::Source, sqlstate};
-use crate::error::Error;
+use super::{
+    as_owner,
+    conditions::{Changes, Type},
+    execute, execute_returning, query,
+    sources::Source,
+    sqlstate,
+};
+use crate::{error::Error, schedule, settings};
+
+/// Why a run is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// Someone called rag_sync.
+    Manual,
+    /// It was due.
+    Schedule,
+    /// The last one failed.
+    Retry,
+    /// What is stored was not what was indexed.
+    Drift,
+    /// The source is new.
+    Create,
+}
+
+impl Trigger {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Manual => "manual",
+            Self::Schedule => "schedule",
+            Self::Retry => "retry",
+            Self::Drift => "drift",
+            Self::Create => "create",
+        }
+    }
+}
 
 /// What a run has done so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,9 +69,24 @@ impl Counts {
 /// How a run stands, for whoever waits for it.
 #[derive(Debug, Clone)]
 pub struct Status {
+    pub source: String,
     pub phase: String,
     pub counts: Counts,
     pub error: Option<Error>,
+}
+
+impl Status {
+    pub fn has_ended(&self) -> bool {
+        matches!(self.phase.as_str(), "Completed" | "Failed")
+    }
+}
+
+/// A run that is queued or under way.
+#[derive(Debug, Clone)]
+pub struct Active {
+    pub run_id: i64,
+    pub is_pending: bool,
+    pub trigger: String,
 }
 
 /// The next run's id. Ids are given out outside of transactions: a run that never starts leaves a gap.
@@ -42,33 +95,102 @@ pub fn next_id() -> Result<i64, Error> {
     ids.into_iter().next().ok_or_else(|| Error::internal("no id for a run"))
 }
 
-/// Begins a run. Runs of the source that still say Running have lost their process: the caller holds the source's lock.
-pub fn start(run_id: i64, source: &Source) -> Result<(), Error> {
-    abandon(source.name.as_str())?;
-    as_owner(|| {
-        execute(
-            "INSERT INTO rag.run (run_id, source, collection, trigger, generation, phase) VALUES ($1, $2, $3, 'manual', $4, 'Running')",
-            &[run_id.into(), source.name.as_str().into(), source.collection.as_str().into(), source.generation.into()],
+/// The run of a source that is queued or under way, or was when its process ended unseen.
+pub fn active(source: &str) -> Result<Option<Active>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT run_id, phase = 'Pending', trigger FROM rag.run WHERE source = $1 AND phase IN ('Pending', 'Running')",
+            &[source.into()],
+            |row| Ok(Active { run_id: row.required(1)?, is_pending: row.required(2)?, trigger: row.required(3)? }),
         )
     })?;
-    Ok(())
+    Ok(found.into_iter().next())
 }
 
-/// Marks the runs of a source that lost their process as failed: the caller holds the source's lock, so none is alive.
-pub fn abandon(source: &str) -> Result<(), Error> {
-    let error = Error::new(pgrx::PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN, "the run's process ended before the run did")
-        .hint("Documents that it had stored stay; the next run does the rest.");
+/// Queues a run of a source, which the scheduler starts when there is room; its id, or `None` where one is queued or under way
+/// already. A retry, and whatever is still to come of the last run's failure, is off.
+pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     as_owner(|| {
+        let queued = execute_returning(
+            "INSERT INTO rag.run (run_id, source, collection, trigger, attempt, generation, phase)
+             SELECT pg_catalog.nextval('rag.run_id'), name, collection, $2,
+                    CASE WHEN $2 = 'retry' THEN attempt + throttled + 1 ELSE 1 END, generation, 'Pending'
+             FROM rag.source WHERE name = $1
+             ON CONFLICT (source) WHERE phase IN ('Pending', 'Running') DO NOTHING
+             RETURNING run_id",
+            &[source.into(), trigger.name().into()],
+            |row| row.required::<i64>(1),
+        )?;
+        let Some(run_id) = queued.into_iter().next() else { return Ok(None) };
         execute(
-            "WITH lost AS (
-                 UPDATE rag.run SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(), error = $2
-                 WHERE source = $1 AND phase = 'Running' RETURNING 1)
-             UPDATE rag.source SET error_run_count = error_run_count + (SELECT pg_catalog.count(*) FROM lost)
-             WHERE name = $1 AND EXISTS (SELECT FROM lost)",
-            &[source.into(), describe(&error).into()],
+            "UPDATE rag.source SET last_run_id = $2, retry_at = NULL,
+                 attempt = CASE WHEN $3 THEN attempt ELSE 0 END, throttled = CASE WHEN $3 THEN throttled ELSE 0 END
+             WHERE name = $1",
+            &[source.into(), run_id.into(), (trigger == Trigger::Retry).into()],
+        )?;
+        Ok(Some(run_id))
+    })
+}
+
+/// Begins a run: one that was queued, or else one that someone asks for now. The caller holds the source's lock, so that runs of
+/// the source that still say Running have lost their process.
+pub fn start(run_id: i64, source: &Source) -> Result<(), Error> {
+    abandon(source)?;
+    as_owner(|| {
+        // one that was queued since the caller of rag_sync looked is this one
+        execute(
+            "DELETE FROM rag.run WHERE source = $1 AND phase = 'Pending' AND run_id <> $2",
+            &[source.name.as_str().into(), run_id.into()],
+        )?;
+        execute(
+            "INSERT INTO rag.run AS r (run_id, source, collection, trigger, generation, phase, started_at)
+             VALUES ($1, $2, $3, 'manual', $4, 'Running', pg_catalog.clock_timestamp())
+             ON CONFLICT (run_id) DO UPDATE SET phase = 'Running', started_at = pg_catalog.clock_timestamp(), waiting = NULL,
+                 collection = excluded.collection, generation = excluded.generation
+             WHERE r.phase = 'Pending'",
+            &[run_id.into(), source.name.as_str().into(), source.collection.as_str().into(), source.generation.into()],
+        )?;
+        let conditions = Changes::at(source.generation).set(
+            Type::Indexing,
+            Some(true),
+            "RunStarted",
+            format!("run {run_id} is under way"),
+        );
+        execute(
+            "UPDATE rag.source SET last_run_id = $2, retry_at = NULL,
+                 next_run = CASE WHEN schedule IS NOT NULL THEN next_run END,
+                 conditions = rag.merge_conditions(conditions, $3)
+             WHERE name = $1",
+            &[source.name.as_str().into(), run_id.into(), conditions.to_json().into()],
+        )?;
+        Ok(())
+    })
+}
+
+/// Ends the runs of a source that lost their process: the caller holds the source's lock, so none is alive. Whether there were
+/// any.
+pub fn abandon(source: &Source) -> Result<bool, Error> {
+    let lost = as_owner(|| {
+        query(
+            "SELECT run_id, generation FROM rag.run WHERE source = $1 AND phase = 'Running'",
+            &[source.name.as_str().into()],
+            |row| Ok((row.required::<i64>(1)?, row.required::<i64>(2)?)),
         )
     })?;
-    Ok(())
+    for (run_id, generation) in &lost {
+        let error = Error::new(Code::ERRCODE_ADMIN_SHUTDOWN, "the run's process ended before the run did")
+            .hint("Documents that it had stored stay; the next run does the rest.");
+        finish(Ended {
+            run_id: *run_id,
+            generation: *generation,
+            source,
+            outcome: Err(&error),
+            cancelled: false,
+            commit: None,
+            failed: 0,
+        })?;
+    }
+    Ok(!lost.is_empty())
 }
 
 fn describe(error: &Error) -> pgrx::JsonB {
@@ -110,38 +232,178 @@ pub fn progress(run_id: i64, stage: &str, counts: &Counts, current_uri: Option<&
     Ok(())
 }
 
-/// Ends a run. The source's own status is touched only where its definition is still the run's.
-pub fn finish(
-    run_id: i64,
-    source: &Source,
-    outcome: Result<(), &Error>,
-    commit: Option<&str>,
-    clean: bool,
-) -> Result<(), Error> {
-    let phase = if outcome.is_ok() { "Completed" } else { "Failed" };
+/// How a run ended.
+pub struct Ended<'a> {
+    pub run_id: i64,
+    /// That of the definition which it carried out.
+    pub generation: i64,
+    pub source: &'a Source,
+    pub outcome: Result<(), &'a Error>,
+    /// Someone asked for its end: it is not tried again.
+    pub cancelled: bool,
+    pub commit: Option<&'a str>,
+    /// Documents that could not be indexed.
+    pub failed: i64,
+}
+
+/// The part of a source's row that decides what follows a run.
+struct Present {
+    generation: i64,
+    max_retries: u32,
+    attempt: u32,
+    throttled: u32,
+}
+
+/// Ends a run. The source's status is touched only where its definition is still the run's; what counts runs, always.
+pub fn finish(run: Ended<'_>) -> Result<(), Error> {
     as_owner(|| {
+        let present = execute_returning(
+            "SELECT generation, max_retries, attempt, throttled FROM rag.source WHERE name = $1 AND uid = $2 FOR NO KEY UPDATE",
+            &[run.source.name.as_str().into(), run.source.uid.into()],
+            |row| {
+                let count = |n| Ok::<_, Error>(u32::try_from(row.required::<i32>(n)?).unwrap_or(0));
+                Ok(Present {
+                    generation: row.required(1)?,
+                    max_retries: count(2)?,
+                    attempt: count(3)?,
+                    throttled: count(4)?,
+                })
+            },
+        )?;
+        if let Some(present) = present.first() {
+            finish_source(&run, present)?;
+        }
+        let phase = if run.outcome.is_ok() { "Completed" } else { "Failed" };
+        // after the source, whose row the trigger that announces this looks at
         execute(
             "UPDATE rag.run SET phase = $2, finished_at = pg_catalog.clock_timestamp(), updated_at = pg_catalog.clock_timestamp(),
                  current_uri = NULL, commit = $3, error = $4 WHERE run_id = $1",
-            &[run_id.into(), phase.into(), commit.into(), outcome.err().map(describe).into()],
+            &[run.run_id.into(), phase.into(), run.commit.into(), run.outcome.err().map(describe).into()],
         )?;
+        prune(run.source.name.as_str())
+    })
+}
+
+fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
+    let name = run.source.name.as_str();
+    let completed = run.outcome.is_ok();
+    let again = match run.outcome {
+        Err(error) if !run.cancelled => {
+            schedule::try_again(error, present.max_retries, present.attempt, present.throttled)
+        }
+        _ => None,
+    };
+    let (attempt, throttled) = again.as_ref().map_or((0, 0), |again| (again.attempt, again.throttled));
+    let retry_at: Option<TimestampWithTimeZone> = again.as_ref().map(|again| again.at);
+    execute(
+        "UPDATE rag.source SET
+             successful_run_count = successful_run_count + CASE WHEN $2 THEN 1 ELSE 0 END,
+             error_run_count = error_run_count + CASE WHEN $2 THEN 0 ELSE 1 END,
+             attempt = $3, throttled = $4, retry_at = $5
+         WHERE name = $1",
+        &[name.into(), completed.into(), (attempt as i32).into(), (throttled as i32).into(), retry_at.into()],
+    )?;
+    if present.generation != run.generation {
+        let message =
+            format!("run {} carried out generation {}, which is not the present one", run.run_id, run.generation);
+        let changes = Changes::at(present.generation).set(Type::Indexing, Some(false), "DefinitionChanged", message);
+        return super::sources::set_conditions(name, &changes);
+    }
+    execute(
+        "UPDATE rag.source AS s SET
+             observed_generation = $2,
+             last_indexed = CASE WHEN $3 THEN pg_catalog.clock_timestamp() ELSE s.last_indexed END,
+             last_commit = CASE WHEN $3 AND $4 THEN coalesce($5, s.last_commit) ELSE s.last_commit END,
+             documents = CASE WHEN $3 THEN (SELECT pg_catalog.count(*) FROM rag.documents d
+                                            WHERE d.collection = s.collection AND d.source = s.name) ELSE s.documents END,
+             conditions = rag.merge_conditions(s.conditions, $6)
+         WHERE s.name = $1",
+        &[
+            name.into(),
+            run.generation.into(),
+            completed.into(),
+            (run.failed == 0).into(),
+            run.commit.into(),
+            outcome_conditions(run, again.as_ref()).to_json().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Changes {
+    let changes = Changes::at(run.generation);
+    match run.outcome {
+        Ok(()) => {
+            let changes = changes
+                .set(Type::ResourceReady, Some(true), "Ready", "the last run found what the definition names")
+                .set(Type::Indexing, Some(false), "RunCompleted", format!("run {} completed", run.run_id))
+                .set(Type::Completed, Some(true), "RunCompleted", format!("run {} completed", run.run_id));
+            match run.failed {
+                0 => changes.set(Type::Error, Some(false), "NoError", ""),
+                n => {
+                    let message = format!("{n} documents could not be indexed, see rag.run_errors");
+                    changes.set(Type::Error, Some(true), "DocumentsFailed", message)
+                }
+            }
+        }
+        Err(error) => {
+            let reason = reason(error, run.cancelled);
+            let follows = match again {
+                Some(again) => format!("; it is tried again {}", again.after()),
+                None => String::new(),
+            };
+            let message = format!("run {}: {}{follows}", run.run_id, error.message);
+            let changes = match concerns_definition(error) {
+                true => changes.set(Type::ResourceReady, Some(false), reason, error.message.clone()),
+                false => changes,
+            };
+            changes
+                .set(Type::Indexing, Some(false), reason, format!("run {} failed", run.run_id))
+                .set(Type::Completed, Some(false), reason, format!("run {} failed", run.run_id))
+                .set(Type::Error, Some(true), reason, message)
+        }
+    }
+}
+
+/// Why a run failed, in one word.
+fn reason(error: &Error, cancelled: bool) -> &'static str {
+    match error.code {
+        _ if cancelled => "Cancelled",
+        Code::ERRCODE_QUERY_CANCELED => "Timeout",
+        Code::ERRCODE_ADMIN_SHUTDOWN => "Interrupted",
+        _ if concerns_definition(error) => "NotReady",
+        _ => "RunFailed",
+    }
+}
+
+/// Whether the trouble is with what the definition names: a role, a secret, a table, rights.
+fn concerns_definition(error: &Error) -> bool {
+    sqlstate(error.code).starts_with("42")
+}
+
+/// Deletes the oldest of a source's ended runs, so that as many stay as the settings say; the last one always does.
+fn prune(source: &str) -> Result<(), Error> {
+    let (completed, failed) = settings::history_limits();
+    for (phase, limit) in [("Completed", completed), ("Failed", failed)] {
         execute(
-            "UPDATE rag.source SET
-                 successful_run_count = successful_run_count + CASE WHEN $3 THEN 1 ELSE 0 END,
-                 error_run_count = error_run_count + CASE WHEN $3 THEN 0 ELSE 1 END,
-                 last_indexed = CASE WHEN $3 THEN pg_catalog.clock_timestamp() ELSE last_indexed END,
-                 last_commit = CASE WHEN $3 AND $4 AND generation = $2 THEN coalesce($5, last_commit) ELSE last_commit END,
-                 observed_generation = greatest(observed_generation, $2)
-             WHERE name = $1",
-            &[
-                source.name.as_str().into(),
-                source.generation.into(),
-                outcome.is_ok().into(),
-                clean.into(),
-                commit.into(),
-            ],
+            "WITH old AS (
+                 DELETE FROM rag.run WHERE source = $1 AND phase = $2
+                     AND run_id <= (SELECT run_id FROM rag.run WHERE source = $1 AND phase = $2
+                                    ORDER BY run_id DESC OFFSET $3 LIMIT 1)
+                     AND run_id IS DISTINCT FROM (SELECT last_run_id FROM rag.source WHERE name = $1)
+                 RETURNING run_id)
+             DELETE FROM rag.run_error e USING old WHERE e.run_id = old.run_id",
+            &[source.into(), phase.into(), limit.into()],
         )?;
-        Ok(())
+    }
+    Ok(())
+}
+
+/// The same for all sources, after the settings have changed.
+pub fn prune_all() -> Result<(), Error> {
+    as_owner(|| {
+        let sources: Vec<String> = query("SELECT DISTINCT source FROM rag.run", &[], |row| row.required(1))?;
+        sources.iter().try_for_each(|source| prune(source))
     })
 }
 
@@ -149,7 +411,7 @@ pub fn finish(
 pub fn add_error(run_id: i64, source: &str, failure: &Failure) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.run_errors (run_id, source, uri, stage, message, hint) VALUES ($1, $2, $3, $4, $5, $6)",
+            "INSERT INTO rag.run_error (run_id, source, uri, stage, message, hint) VALUES ($1, $2, $3, $4, $5, $6)",
             &[
                 run_id.into(),
                 source.into(),
@@ -168,7 +430,7 @@ pub fn status(run_id: i64) -> Result<Option<Status>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT phase, documents_total, documents_added, documents_updated, documents_deleted, documents_unchanged,
-                    documents_failed, files_skipped, chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error
+                    documents_failed, files_skipped, chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error, source
              FROM rag.run WHERE run_id = $1",
             &[run_id.into()],
             |row| {
@@ -188,6 +450,7 @@ pub fn status(run_id: i64) -> Result<Option<Status>, Error> {
                         bytes_fetched: row.required(12)?,
                     },
                     error: row.get::<pgrx::JsonB>(13)?.map(|json| read_error(&json.0)),
+                    source: row.required(14)?,
                 })
             },
         )
@@ -205,5 +468,6 @@ fn read_error(json: &serde_json::Value) -> Error {
         message: text("message").unwrap_or_else(|| "the run failed".into()),
         detail: text("detail"),
         hint: text("hint"),
+        retry_after: None,
     }
 }

@@ -1,15 +1,17 @@
-//! `rag.source`: where documents come from.
+//! `rag.source`: where documents come from, when they are fetched, and how that went.
 
 use std::time::Duration;
 
-use pgrx::pg_sys;
+use pgrx::{datum::TimestampWithTimeZone, pg_sys};
 use rag_protocol::spec::SourceSpec;
 
-use super::{as_owner, execute, execute_returning, name::Name, query};
+use super::{Row, as_owner, conditions::Changes, execute, execute_returning, name::Name, query};
 use crate::error::Error;
 
 #[derive(Debug, Clone)]
 pub struct Source {
+    /// Tells it from a later source of the same name.
+    pub uid: pgrx::Uuid,
     pub name: Name,
     pub spec: SourceSpec,
     pub collection: String,
@@ -17,12 +19,47 @@ pub struct Source {
     pub owner: String,
     /// Name of the secret that its server is shown.
     pub credentials: Option<String>,
+    /// Key of that secret whose value is shown as a token; `None`: its token, or username and password.
+    pub credentials_key: Option<String>,
+    /// As the user wrote it. `None`: it is synced when it is made, and by hand.
+    pub schedule: Option<String>,
+    /// How often a run that failed is tried again.
+    pub max_retries: u32,
     /// Most time of one run.
     pub timeout: Duration,
+    pub suspend: bool,
+    pub drift_policy: DriftPolicy,
     /// Counts the changes of its definition.
     pub generation: i64,
     /// Made or changed by the present, uncommitted transaction: nobody else can see it yet.
     pub uncommitted: bool,
+}
+
+/// What follows when the documents that are stored are not those that were indexed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriftPolicy {
+    /// They are indexed again.
+    Auto,
+    /// It is reported.
+    Manual,
+    /// Nobody looks.
+    Ignore,
+}
+
+impl DriftPolicy {
+    pub const NAMES: [&str; 3] = ["auto", "manual", "ignore"];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Manual => "manual",
+            Self::Ignore => "ignore",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Auto, Self::Manual, Self::Ignore].into_iter().find(|policy| policy.name() == name)
+    }
 }
 
 impl Source {
@@ -42,27 +79,38 @@ impl Source {
         let found = as_owner(|| {
             query(
                 "SELECT name, kind, spec, collection, owner, extract(epoch FROM timeout)::pg_catalog.float8,
-                        generation, xmin, credentials
+                        generation, xmin, credentials, credentials_key, schedule, max_retries, suspend, drift_policy, uid
                  FROM rag.source WHERE name = $1",
                 &[name.into()],
-                |row| {
-                    let kind: String = row.required(2)?;
-                    let spec: pgrx::JsonB = row.required(3)?;
-                    Ok(Self {
-                        name: Name::parse("source", &row.required::<String>(1)?)?,
-                        spec: SourceSpec::parse(&kind, &spec.0)
-                            .map_err(|problems| Error::invalid_spec(&format!("source \"{name}\""), &problems))?,
-                        collection: row.required(4)?,
-                        owner: row.required(5)?,
-                        timeout: Duration::from_secs_f64(row.required::<f64>(6)?.max(0.0)),
-                        generation: row.required(7)?,
-                        uncommitted: is_current_transaction(row.required(8)?),
-                        credentials: row.get(9)?,
-                    })
-                },
+                |row| Self::read(&row),
             )
         })?;
         Ok(found.into_iter().next())
+    }
+
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        let name = Name::parse("source", &row.required::<String>(1)?)?;
+        let kind: String = row.required(2)?;
+        let spec: pgrx::JsonB = row.required(3)?;
+        let policy: String = row.required(14)?;
+        Ok(Self {
+            spec: SourceSpec::parse(&kind, &spec.0)
+                .map_err(|problems| Error::invalid_spec(&format!("source \"{name}\""), &problems))?,
+            name,
+            collection: row.required(4)?,
+            owner: row.required(5)?,
+            timeout: Duration::from_secs_f64(row.required::<f64>(6)?.max(0.0)),
+            generation: row.required(7)?,
+            uncommitted: is_current_transaction(row.required(8)?),
+            credentials: row.get(9)?,
+            credentials_key: row.get(10)?,
+            schedule: row.get(11)?,
+            max_retries: u32::try_from(row.required::<i32>(12)?).unwrap_or(0),
+            suspend: row.required(13)?,
+            drift_policy: DriftPolicy::parse(&policy)
+                .ok_or_else(|| Error::internal(format!("\"{policy}\" is no drift policy")))?,
+            uid: row.required(15)?,
+        })
     }
 }
 
@@ -80,7 +128,15 @@ pub struct NewSource<'a> {
     pub collection: &'a str,
     pub owner: &'a str,
     pub credentials: Option<&'a str>,
+    pub credentials_key: Option<&'a str>,
+    pub schedule: Option<&'a str>,
+    pub max_retries: i32,
     pub timeout: pgrx::datum::Interval,
+    pub suspend: bool,
+    pub drift_policy: DriftPolicy,
+    /// When it is synced for the first time.
+    pub next_run: Option<TimestampWithTimeZone>,
+    pub conditions: Changes,
 }
 
 /// # Errors
@@ -88,8 +144,10 @@ pub struct NewSource<'a> {
 pub fn create(new: NewSource<'_>) -> Result<(), Error> {
     let made = as_owner(|| {
         execute(
-            "INSERT INTO rag.source (name, kind, spec, collection, owner, credentials, timeout)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)
+            "INSERT INTO rag.source (name, kind, spec, collection, owner, credentials, credentials_key, schedule, max_retries,
+                                     timeout, suspend, drift_policy, next_run, booted_at, conditions)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+                     pg_catalog.pg_postmaster_start_time(), rag.merge_conditions('[]', $14))
              ON CONFLICT DO NOTHING",
             &[
                 new.name.as_str().into(),
@@ -98,7 +156,14 @@ pub fn create(new: NewSource<'_>) -> Result<(), Error> {
                 new.collection.into(),
                 new.owner.into(),
                 new.credentials.into(),
+                new.credentials_key.into(),
+                new.schedule.into(),
+                new.max_retries.into(),
                 new.timeout.into(),
+                new.suspend.into(),
+                new.drift_policy.name().into(),
+                new.next_run.into(),
+                new.conditions.to_json().into(),
             ],
         )
     })?;
@@ -112,7 +177,7 @@ pub fn create(new: NewSource<'_>) -> Result<(), Error> {
 pub fn drop(name: &Name) -> Result<(), Error> {
     as_owner(|| {
         for statement in [
-            "DELETE FROM rag.run_errors WHERE source = $1",
+            "DELETE FROM rag.run_error WHERE source = $1",
             "DELETE FROM rag.run WHERE source = $1",
             "DELETE FROM rag.source WHERE name = $1",
         ] {
@@ -122,16 +187,51 @@ pub fn drop(name: &Name) -> Result<(), Error> {
     })
 }
 
-/// Whether the definition is still the one that a run started with, or is gone.
+/// Whether the source that a run started with is still there.
 ///
-/// Whoever drops or changes it waits until the present transaction is through, and sees what it stored.
-pub fn is_current(source: &Source) -> Result<bool, Error> {
+/// Whoever drops it waits until the present transaction is through, and sees what it stored.
+pub fn exists(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
         execute_returning(
-            "SELECT 1 FROM rag.source WHERE name = $1 AND generation = $2 FOR SHARE",
-            &[source.name.as_str().into(), source.generation.into()],
+            "SELECT 1 FROM rag.source WHERE name = $1 AND uid = $2 FOR KEY SHARE",
+            &[source.name.as_str().into(), source.uid.into()],
             |_| Ok(()),
         )
     })?;
     Ok(!found.is_empty())
+}
+
+/// Writes down changes of the conditions.
+pub fn set_conditions(name: &str, changes: &Changes) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.source SET conditions = rag.merge_conditions(conditions, $2) WHERE name = $1",
+            &[name.into(), changes.to_json().into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// The process that carries out a run of the source, or checks it.
+pub fn process_at_work(name: &Name) -> Result<Option<i32>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT pid FROM rag.source_locks()
+             WHERE purpose = 0 AND source_hash = pg_catalog.hashtext($1)::pg_catalog.int8 & 4294967295",
+            &[name.as_str().into()],
+            |row| row.required(1),
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+/// Names of the sources of a collection, or of all.
+pub fn names_of(collection: Option<&str>) -> Result<Vec<String>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT name FROM rag.source WHERE collection = coalesce($1, collection) ORDER BY name",
+            &[collection.into()],
+            |row| row.required(1),
+        )
+    })
 }

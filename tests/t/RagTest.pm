@@ -9,7 +9,8 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(new_node engine_pids handbook create_handbook wait_until);
 
-# A cluster of its own, not started yet; preload => 0 leaves shared_preload_libraries empty.
+# A cluster of its own, not started yet; preload => 0 leaves shared_preload_libraries empty, scheduler => 1 lets sources be synced
+# by themselves, which most tests would rather do.
 sub new_node
 {
 	my ($name, %option) = @_;
@@ -17,6 +18,8 @@ sub new_node
 	$node->init(extra => [ '--encoding=UTF8', '--no-locale' ]);
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'rag'")
 	  unless exists $option{preload} && !$option{preload};
+	$node->append_conf('postgresql.conf', "rag.scheduler = off")
+	  unless $option{scheduler} || exists $option{preload} && !$option{preload};
 	$node->append_conf('postgresql.conf', "log_min_messages = info");
 	return $node;
 }

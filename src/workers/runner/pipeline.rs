@@ -100,7 +100,7 @@ struct Pipeline<'a> {
 /// The source cannot be read, the model cannot be had, the engine died, the time is up, or the run was cancelled. What
 /// was stored until then stays.
 pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
-    transaction(|| super::check_rights(&source.spec, roles::owner(&source.owner)?))?;
+    transaction(|| super::rights::check(&source.spec, roles::owner(&source.owner)?))?;
     let model_ref = settings::model(None)?;
     let mut client = Client::connect()?;
     let model = client.describe(&model_ref)?;
@@ -293,8 +293,8 @@ impl Pipeline<'_> {
         let vectors: HashMap<EmbeddingKey, Vec<f32>> =
             keys.iter().filter_map(|key| Some((*key, embeddings.get(key)?.to_vec()))).collect();
         let written = transaction(|| {
-            if !sources::is_current(self.source)? {
-                return Err(super::source_changed(&self.source.name));
+            if !sources::exists(self.source)? {
+                return Err(super::source_gone(&self.source.name));
             }
             document.store(&self.collection, &self.model, &vectors)
         });
@@ -390,8 +390,8 @@ impl Pipeline<'_> {
 
     fn delete(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
         let deleted = transaction(|| {
-            if !sources::is_current(self.source)? {
-                return Err(super::source_changed(&self.source.name));
+            if !sources::exists(self.source)? {
+                return Err(super::source_gone(&self.source.name));
             }
             documents::delete(self.collection.name.as_str(), ids)
         })?;

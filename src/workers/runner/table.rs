@@ -448,8 +448,8 @@ impl Feed for Table<'_> {
             return Ok(());
         }
         transaction(|| {
-            if !sources::is_current(self.source)? {
-                return Err(super::source_changed(&self.source.name));
+            if !sources::exists(self.source)? {
+                return Err(super::source_gone(&self.source.name));
             }
             for ids in self.handled.chunks(10_000) {
                 changes::handled(&self.source.name, ids)?;

@@ -1,0 +1,198 @@
+//! Runs of sources: start, wait, cancel.
+
+use std::time::Duration;
+
+use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+
+use crate::{
+    catalog::{
+        runs::{self, Ended, Trigger},
+        sources::{self, Source},
+    },
+    error::Error,
+    workers::{
+        self, hooks, lock,
+        lock::Lock,
+        runner::{self, Task, session},
+    },
+};
+
+#[pg_extern]
+fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, ErrorReport> {
+    let source = super::source::manageable(c"rag_sync()", name, "sync a source")?;
+    if !wait {
+        return Ok(ask_for_run(&source)?);
+    }
+    check_committed(&source)?;
+    check_snapshot(c"rag_sync")?;
+    lock::check_not_going(&source.name)?;
+    let active = session::fresh(|| runs::active(name))?;
+    let run_id = match active {
+        // that of a source that has just been made
+        Some(run) if run.trigger == "create" && !run.is_pending && !Lock::source_at_work(&source.name).is_free() => {
+            pgrx::notice!("{name}: run {}, which began when the source was made, is under way", run.run_id);
+            let status = session::wait_for(run.run_id, None, |status| tell_progress(name, status))?;
+            tell_end(name, run.run_id, status.ok_or_else(|| missing(run.run_id))?)?;
+            return Ok(run.run_id);
+        }
+        Some(run) if run.is_pending => run.run_id,
+        _ if !Lock::source_at_work(&source.name).is_free() => return Err(session::at_work(&source.name)?.into()),
+        _ => runs::next_id()?,
+    };
+    let status = session::run(&source.name, run_id, |status| tell_progress(name, status))?;
+    tell_end(name, run_id, status)?;
+    Ok(run_id)
+}
+
+/// Asks for a run that nobody waits for: queued for the scheduler, or, where there is none, begun at once.
+fn ask_for_run(source: &Source) -> Result<i64, Error> {
+    let name = source.name.as_str();
+    lock::check_not_going(&source.name)?;
+    if workers::are_scheduling() {
+        if let Some(run_id) = runs::queue(name, Trigger::Manual)? {
+            hooks::wake_scheduler_at_commit();
+            return Ok(run_id);
+        }
+        return match runs::active(name)? {
+            Some(run) if run.is_pending => {
+                pgrx::notice!("run {} of source \"{name}\" is queued already", run.run_id);
+                Ok(run.run_id)
+            }
+            _ => Err(session::at_work(&source.name)?),
+        };
+    }
+    check_committed(source)?;
+    if !Lock::source_at_work(&source.name).is_free() {
+        return Err(session::at_work(&source.name)?);
+    }
+    if lock::free_slots() == 0 {
+        return Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+            "as many runs are under way as rag.max_running_syncs allows",
+        )
+        .hint("Wait for one of them, or put rag into shared_preload_libraries, which queues runs."));
+    }
+    let run_id = runs::next_id()?;
+    runner::start(&source.name, Task::Run(run_id))?;
+    Ok(run_id)
+}
+
+/// # Errors
+/// The run's process would not see the source.
+fn check_committed(source: &Source) -> Result<(), Error> {
+    if !source.uncommitted {
+        return Ok(());
+    }
+    Err(Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+        format!("source \"{}\" was made or changed in this transaction and is not committed", source.name),
+    )
+    .detail("The run is another process's, which sees only what is committed.")
+    .hint("COMMIT first, then call rag_sync."))
+}
+
+/// # Errors
+/// The session could not see what the run does.
+fn check_snapshot(function: &std::ffi::CStr) -> Result<(), Error> {
+    if !session::snapshot_is_fixed() {
+        return Ok(());
+    }
+    let function = function.to_string_lossy();
+    Err(Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+        format!("{function} cannot wait in a transaction whose snapshot is fixed"),
+    )
+    .detail("It could not see what the run does.")
+    .hint("Use isolation level READ COMMITTED, or wait => false."))
+}
+
+fn tell_progress(source: &str, status: &runs::Status) {
+    let counts = &status.counts;
+    let total = counts.total.map_or_else(String::new, |total| format!(" of {total}"));
+    pgrx::notice!("{source}: {}{total} documents done, {} chunks written", counts.done(), counts.chunks_written);
+}
+
+/// Says what the run did. A failed run is an error of the command that waited for it.
+fn tell_end(source: &str, run_id: i64, status: runs::Status) -> Result<(), Error> {
+    if let Some(error) = status.error {
+        let context = format!("Run {run_id} of source \"{source}\" failed.");
+        let detail = error.detail.as_ref().map_or_else(|| context.clone(), |detail| format!("{context} {detail}"));
+        return Err(error.detail(detail));
+    }
+    let c = status.counts;
+    pgrx::notice!(
+        "{source}: {} added, {} updated, {} deleted, {} unchanged; {} chunks written, {} of them embedded anew",
+        c.added,
+        c.updated,
+        c.deleted,
+        c.unchanged,
+        c.chunks_written,
+        c.chunks_embedded
+    );
+    if c.failed > 0 {
+        pgrx::warning!("{source}: {} documents could not be indexed; see rag.run_errors", c.failed);
+    }
+    Ok(())
+}
+
+#[pg_extern]
+fn rag_sync_all(
+    collection: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<TableIterator<'static, (name!(source, String), name!(run_id, i64))>, ErrorReport> {
+    super::prevent_on_standby(c"rag_sync_all()");
+    let mut asked = vec![];
+    for name in sources::names_of(collection)? {
+        let source = Source::get(&name)?;
+        if super::source::check_manageable(&source, "sync a source").is_err() {
+            continue;
+        }
+        match ask_for_run(&source) {
+            Ok(run_id) => asked.push((name, run_id)),
+            Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_OBJECT_IN_USE => pgrx::notice!("{error}"),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(TableIterator::new(asked))
+}
+
+#[pg_extern]
+fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
+    super::prevent_on_standby(c"rag_cancel_run()");
+    let status = session::fresh(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?;
+    let source = Source::get(&status.source)?;
+    super::source::check_manageable(&source, "cancel a run")?;
+    match status.phase.as_str() {
+        "Pending" => {
+            let error =
+                Error::new(pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED, "the run was cancelled before it began");
+            runs::finish(Ended {
+                run_id,
+                generation: source.generation,
+                source: &source,
+                outcome: Err(&error),
+                cancelled: true,
+                commit: None,
+                failed: 0,
+            })?;
+            Ok(true)
+        }
+        "Running" => Ok(session::cancel(&source.name)?),
+        _ => Ok(false),
+    }
+}
+
+#[pg_extern]
+fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> Result<String, ErrorReport> {
+    check_snapshot(c"rag_wait")?;
+    let timeout = timeout.map(|timeout| Duration::from_micros(u64::try_from(timeout.as_micros()).unwrap_or(0)));
+    let status = session::fresh(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?;
+    super::source::check_manageable(&Source::get(&status.source)?, "wait for a run")?;
+    let status = session::wait_for(run_id, timeout, |status| tell_progress(&status.source, status))?;
+    Ok(status.ok_or_else(|| missing(run_id))?.phase)
+}
+
+fn missing(run_id: i64) -> Error {
+    Error::undefined(format!("run {run_id} does not exist")).hint(
+        "rag.runs lists them; old runs are deleted (rag.successful_runs_history_limit, rag.failed_runs_history_limit).",
+    )
+}

@@ -1,0 +1,117 @@
+//! What a scheduler looks for: sources that are due, runs that are queued, runs that have lost their process.
+//!
+//! A source is left alone while a dump is being restored into its collection: pg_restore makes the keys of tables last, and a run
+//! before that would write rows which the dump brings as well.
+
+use std::time::Duration;
+
+use pgrx::datum::TimestampWithTimeZone;
+
+use super::{as_owner, execute, query};
+use crate::error::Error;
+
+/// Why a source is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    pub name: String,
+    pub schedule: Option<String>,
+    /// By its schedule, or its creation.
+    pub run: bool,
+    /// As another try of a run that failed.
+    pub retry: bool,
+}
+
+/// A run that is to be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued {
+    pub run_id: i64,
+    pub source: String,
+}
+
+/// Sources `s` whose collection is not being restored.
+const RESTORED: &str = "NOT EXISTS (
+    SELECT FROM pg_catalog.pg_class c
+    WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname = 'rag_kb_' || s.collection AND c.relkind = 'r'
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))";
+
+/// The sources that are due now, in the order in which they became so.
+pub fn due() -> Result<Vec<Due>, Error> {
+    as_owner(|| {
+        query(
+            &format!(
+                "SELECT name, schedule, coalesce(next_run <= pg_catalog.now(), false), coalesce(retry_at <= pg_catalog.now(), false)
+                 FROM rag.source s
+                 WHERE NOT suspend AND (next_run <= pg_catalog.now() OR retry_at <= pg_catalog.now()) AND {RESTORED}
+                 ORDER BY least(next_run, retry_at), name"
+            ),
+            &[],
+            |row| {
+                Ok(Due { name: row.required(1)?, schedule: row.get(2)?, run: row.required(3)?, retry: row.required(4)? })
+            },
+        )
+    })
+}
+
+/// Writes down when a source is due next.
+pub fn set_next_run(name: &str, next: Option<TimestampWithTimeZone>) -> Result<(), Error> {
+    as_owner(|| execute("UPDATE rag.source SET next_run = $2 WHERE name = $1", &[name.into(), next.into()]))?;
+    Ok(())
+}
+
+/// The queued runs, in the order in which they were queued.
+pub fn queued() -> Result<Vec<Queued>, Error> {
+    as_owner(|| {
+        query(
+            &format!(
+                "SELECT run_id, source FROM rag.run r JOIN rag.source s ON s.name = r.source
+                 WHERE phase = 'Pending' AND {RESTORED} ORDER BY queued_at, run_id"
+            ),
+            &[],
+            |row| Ok(Queued { run_id: row.required(1)?, source: row.required(2)? }),
+        )
+    })
+}
+
+/// Sources with a run that is said to be under way.
+pub fn running() -> Result<Vec<String>, Error> {
+    as_owner(|| query("SELECT source FROM rag.run WHERE phase = 'Running'", &[], |row| row.required(1)))
+}
+
+/// Says of all queued runs but those of `started` why they have not begun.
+pub fn set_waiting(started: &[i64], why: &str) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.run SET waiting = $2 WHERE phase = 'Pending' AND NOT run_id = ANY ($1) AND waiting IS DISTINCT FROM $2",
+            &[started.to_vec().into(), why.into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// Time until the next source is due; `None`: none will be.
+pub fn until_next() -> Result<Option<Duration>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT pg_catalog.date_part('epoch', least(pg_catalog.min(next_run), pg_catalog.min(retry_at))
+                    - pg_catalog.clock_timestamp())
+             FROM rag.source WHERE NOT suspend",
+            &[],
+            |row| row.get::<f64>(1),
+        )
+    })?;
+    let seconds = found.into_iter().next().flatten();
+    // times may be infinite
+    Ok(seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)))
+}
+
+/// Makes the sources due whose schedule is @reboot, unless they have been since the server was started.
+pub fn boot() -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.source SET next_run = pg_catalog.now(), booted_at = pg_catalog.pg_postmaster_start_time()
+             WHERE schedule ~ '@reboot\\s*$' AND booted_at IS DISTINCT FROM pg_catalog.pg_postmaster_start_time()",
+            &[],
+        )
+    })?;
+    Ok(())
+}

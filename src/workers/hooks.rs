@@ -1,0 +1,245 @@
+//! What the workers must hear of: the extension being created or dropped, databases coming and going, and sources changing.
+//!
+//! Hooks note it, and tell when the transaction has committed ([`at_commit`]). Before a command that needs a database to itself
+//! (DROP, RENAME, SET TABLESPACE, a database as template) the workers in that database are asked to leave, and kept away until the
+//! transaction's end. Installed with `shared_preload_libraries = 'rag'` only.
+#![allow(unsafe_code)] // hooks of the server's
+
+use std::{
+    cell::Cell,
+    ffi::{CStr, c_char, c_int, c_void},
+    sync::Once,
+};
+
+use pgrx::{PgList, is_a, pg_guard, pg_sys, pg_sys::ffi::pg_guard_ffi_boundary};
+
+use super::{lock::database, shared};
+
+thread_local! {
+    static NEWS: Cell<News> = const { Cell::new(News::NONE) };
+}
+
+/// What this transaction is to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct News {
+    /// Extensions came or went.
+    extensions: bool,
+    /// Databases came or went.
+    databases: bool,
+    /// A source of this database was made, changed or asked for.
+    sources: bool,
+    /// A database is kept empty for this session.
+    evictions: bool,
+}
+
+impl News {
+    const NONE: Self = Self { extensions: false, databases: false, sources: false, evictions: false };
+}
+
+fn note(change: impl FnOnce(&mut News)) {
+    static REGISTER: Once = Once::new();
+    // SAFETY: the callback stays valid as long as the library, which is never unloaded.
+    REGISTER.call_once(|| unsafe { pg_sys::RegisterXactCallback(Some(at_end), std::ptr::null_mut()) });
+    NEWS.with(|news| {
+        let mut noted = news.get();
+        change(&mut noted);
+        news.set(noted);
+    });
+}
+
+/// The scheduler of this database looks at its sources once the present transaction has committed.
+pub fn wake_scheduler_at_commit() {
+    if shared::is_present() {
+        note(|news| news.sources = true);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_end(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
+    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
+    if !matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE) {
+        return;
+    }
+    let news = NEWS.replace(News::NONE);
+    if news == News::NONE {
+        return;
+    }
+    if news.evictions {
+        shared::end_evictions();
+    }
+    if event != XACT_EVENT_COMMIT {
+        return;
+    }
+    if news.extensions {
+        shared::tell_launcher(Some(database()));
+    } else if news.databases {
+        shared::tell_launcher(None);
+    }
+    if news.extensions || news.sources {
+        shared::wake_scheduler();
+    }
+}
+
+static mut PREVIOUS_OBJECT_ACCESS: pg_sys::object_access_hook_type = None;
+static mut PREVIOUS_UTILITY: pg_sys::ProcessUtility_hook_type = None;
+
+/// Installs the hooks; while the server loads its preloaded libraries.
+pub fn install() {
+    // SAFETY: nothing else runs yet, and each hook calls the one that was there.
+    unsafe {
+        PREVIOUS_OBJECT_ACCESS = pg_sys::object_access_hook;
+        pg_sys::object_access_hook = Some(object_access);
+        PREVIOUS_UTILITY = pg_sys::ProcessUtility_hook;
+        pg_sys::ProcessUtility_hook = Some(utility);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn object_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    part: c_int,
+    argument: *mut c_void,
+) {
+    // SAFETY: as the server calls it.
+    unsafe {
+        if let Some(previous) = PREVIOUS_OBJECT_ACCESS {
+            pg_guard_ffi_boundary(|| previous(access, class, object, part, argument));
+        }
+    }
+    use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_CREATE};
+    if matches!(access, OAT_POST_CREATE | OAT_DROP) {
+        match class {
+            pg_sys::ExtensionRelationId => note(|news| news.extensions = true),
+            pg_sys::DatabaseRelationId => note(|news| news.databases = true),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(not(feature = "pg13"))]
+#[pg_guard]
+#[allow(clippy::too_many_arguments)] // the server's
+unsafe extern "C-unwind" fn utility(
+    statement: *mut pg_sys::PlannedStmt,
+    query: *const c_char,
+    read_only_tree: bool,
+    context: pg_sys::ProcessUtilityContext::Type,
+    params: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    destination: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    // SAFETY: as the server calls it.
+    unsafe {
+        before((*statement).utilityStmt);
+        match PREVIOUS_UTILITY {
+            Some(previous) => pg_guard_ffi_boundary(|| {
+                previous(statement, query, read_only_tree, context, params, environment, destination, completion);
+            }),
+            None => pg_sys::standard_ProcessUtility(
+                statement,
+                query,
+                read_only_tree,
+                context,
+                params,
+                environment,
+                destination,
+                completion,
+            ),
+        }
+    }
+}
+
+#[cfg(feature = "pg13")]
+#[pg_guard]
+unsafe extern "C-unwind" fn utility(
+    statement: *mut pg_sys::PlannedStmt,
+    query: *const c_char,
+    context: pg_sys::ProcessUtilityContext::Type,
+    params: pg_sys::ParamListInfo,
+    environment: *mut pg_sys::QueryEnvironment,
+    destination: *mut pg_sys::DestReceiver,
+    completion: *mut pg_sys::QueryCompletion,
+) {
+    // SAFETY: as the server calls it.
+    unsafe {
+        before((*statement).utilityStmt);
+        match PREVIOUS_UTILITY {
+            Some(previous) => pg_guard_ffi_boundary(|| {
+                previous(statement, query, context, params, environment, destination, completion);
+            }),
+            None => {
+                pg_sys::standard_ProcessUtility(statement, query, context, params, environment, destination, completion)
+            }
+        }
+    }
+}
+
+/// Looks at a utility command before it is carried out.
+unsafe fn before(command: *mut pg_sys::Node) {
+    // SAFETY: a node of a statement, which is the type that its tag says.
+    unsafe {
+        if is_a(command, pg_sys::NodeTag::T_DropdbStmt) {
+            empty((*command.cast::<pg_sys::DropdbStmt>()).dbname);
+        } else if is_a(command, pg_sys::NodeTag::T_RenameStmt) {
+            let rename = command.cast::<pg_sys::RenameStmt>();
+            if (*rename).renameType == pg_sys::ObjectType::OBJECT_DATABASE {
+                empty((*rename).subname);
+            }
+        } else if is_a(command, pg_sys::NodeTag::T_AlterDatabaseStmt) {
+            let alter = command.cast::<pg_sys::AlterDatabaseStmt>();
+            if option((*alter).options, c"tablespace").is_some() {
+                empty((*alter).dbname);
+            }
+        } else if is_a(command, pg_sys::NodeTag::T_CreatedbStmt) {
+            if let Some(template) = option((*command.cast::<pg_sys::CreatedbStmt>()).options, c"template") {
+                empty(template);
+            }
+        } else if is_a(command, pg_sys::NodeTag::T_TransactionStmt) {
+            // what another session prepared is visible with this one's end
+            let kind = (*command.cast::<pg_sys::TransactionStmt>()).kind;
+            if kind == pg_sys::TransactionStmtKind::TRANS_STMT_COMMIT_PREPARED {
+                note(|news| (news.extensions, news.sources) = (true, true));
+            }
+        }
+    }
+}
+
+/// The text of one of a command's options, where it has one.
+unsafe fn option(options: *mut pg_sys::List, name: &CStr) -> Option<*mut c_char> {
+    // SAFETY: a list of DefElem, as the grammar makes it.
+    unsafe {
+        let found = PgList::<pg_sys::DefElem>::from_pg(options)
+            .iter_ptr()
+            .find(|element| CStr::from_ptr((**element).defname) == name)?;
+        (!(*found).arg.is_null()).then(|| pg_sys::defGetString(found))
+    }
+}
+
+/// Has the extension's workers leave a database that the session may do with as it likes.
+unsafe fn empty(name: *mut c_char) {
+    // SAFETY: look-ups in a transaction; the name is a statement's.
+    unsafe {
+        if name.is_null() || !pg_sys::IsTransactionState() {
+            return;
+        }
+        let target = pg_sys::get_database_oid(name, true);
+        if target == pg_sys::InvalidOid || target == database() || !owns(target) {
+            return;
+        }
+        note(|news| news.evictions = true);
+        shared::evict(target);
+    }
+}
+
+unsafe fn owns(target: pg_sys::Oid) -> bool {
+    // SAFETY: a look-up of an existing database.
+    unsafe {
+        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        return pg_sys::pg_database_ownercheck(target, pg_sys::GetUserId());
+        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        return pg_sys::object_ownercheck(pg_sys::DatabaseRelationId, target, pg_sys::GetUserId());
+    }
+}

@@ -1,0 +1,133 @@
+//! Locks that tell processes what others are at, each given back by itself when its process ends, however it ends.
+//!
+//! | lock | held by | means |
+//! |---|---|---|
+//! | source at work | runner | a run of the source, or a check for drift, is under way: there is never a second one |
+//! | source going | session in rag_drop_source | nothing may begin with the source |
+//! | database | scheduler | this database has its scheduler |
+//! | slot 0, 1, ... | runner | one of the runs that `rag.max_running_syncs` allows in the whole cluster |
+//!
+//! They are session locks of the lock method that advisory locks have: those of the other one are left behind when a process ends.
+//! `rag.source_locks()` shows the first two, `pg_locks` all of them.
+#![allow(unsafe_code)] // heavyweight locks
+
+use pgrx::pg_sys;
+
+use crate::{catalog::name::Name, error::Error, settings};
+
+/// A lock as Postgres names it.
+pub struct Lock(pg_sys::LOCKTAG);
+
+/// First key of the slots, which are advisory locks of no database: nobody else can have such. "rags".
+const SLOTS: u32 = 0x7261_6773;
+/// First key of the schedulers' locks. "ragt".
+const SCHEDULERS: u32 = 0x7261_6774;
+
+unsafe extern "C" {
+    // common/hashfn.h, which pgrx leaves out
+    fn hash_bytes(bytes: *const u8, length: std::ffi::c_int) -> u32;
+}
+
+/// The present database.
+pub fn database() -> pg_sys::Oid {
+    // SAFETY: reads a variable of the process.
+    unsafe { pg_sys::MyDatabaseId }
+}
+
+impl Lock {
+    /// A run or a check of the source is under way.
+    pub fn source_at_work(source: &Name) -> Self {
+        Self::source(source, 0)
+    }
+
+    /// The source is about to be dropped.
+    pub fn source_going(source: &Name) -> Self {
+        Self::source(source, 1)
+    }
+
+    /// The source is named by a hash, that of hashtext, which `rag.source_locks` shows: sources that collide merely take turns.
+    fn source(source: &Name, purpose: u16) -> Self {
+        // SAFETY: look-ups of catalog OIDs; and reads as many bytes as the name has.
+        let (relation, hash) = unsafe {
+            let schema = pg_sys::get_namespace_oid(c"rag".as_ptr(), false);
+            let relation = pg_sys::get_relname_relid(c"source".as_ptr(), schema);
+            (relation, hash_bytes(source.as_str().as_ptr(), source.as_str().len() as i32))
+        };
+        Self::new(pg_sys::LockTagType::LOCKTAG_OBJECT, [database().to_u32(), relation.to_u32(), hash], purpose)
+    }
+
+    /// The scheduler of the present database.
+    pub fn scheduler() -> Self {
+        Self::new(pg_sys::LockTagType::LOCKTAG_ADVISORY, [database().to_u32(), SCHEDULERS, 0], 3)
+    }
+
+    fn slot(number: u32) -> Self {
+        Self::new(pg_sys::LockTagType::LOCKTAG_ADVISORY, [0, SLOTS, number], 3)
+    }
+
+    fn new(kind: pg_sys::LockTagType::Type, fields: [u32; 3], last: u16) -> Self {
+        Self(pg_sys::LOCKTAG {
+            locktag_field1: fields[0],
+            locktag_field2: fields[1],
+            locktag_field3: fields[2],
+            locktag_field4: last,
+            locktag_type: kind as u8,
+            locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
+        })
+    }
+
+    /// Takes the lock if it is free; whether it was.
+    pub fn take(&self) -> bool {
+        // SAFETY: a well-formed tag; a session lock, which does not end with the transaction.
+        let result = unsafe { pg_sys::LockAcquire(&self.0, pg_sys::ExclusiveLock as i32, true, true) };
+        result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+    }
+
+    /// Gives back what [`Lock::take`] took.
+    pub fn give_back(&self) {
+        // SAFETY: as above.
+        unsafe { pg_sys::LockRelease(&self.0, pg_sys::ExclusiveLock as i32, true) };
+    }
+
+    /// Whether nobody has it.
+    pub fn is_free(&self) -> bool {
+        let free = self.take();
+        if free {
+            self.give_back();
+        }
+        free
+    }
+
+    /// Takes the lock until the transaction ends, waiting for whoever has it. The wait can be cancelled, and takes part in the
+    /// detection of deadlocks.
+    pub fn wait_and_take_for_transaction(&self) {
+        // SAFETY: a well-formed tag.
+        unsafe { pg_sys::LockAcquire(&self.0, pg_sys::ExclusiveLock as i32, false, false) };
+    }
+
+    /// Takes the lock until the transaction ends, if it is free; whether it was.
+    pub fn take_for_transaction(&self) -> bool {
+        // SAFETY: a well-formed tag.
+        let result = unsafe { pg_sys::LockAcquire(&self.0, pg_sys::ExclusiveLock as i32, false, true) };
+        result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+    }
+}
+
+/// Takes one of the slots for runs; whether one was free.
+pub fn take_slot() -> bool {
+    (0..settings::max_running_syncs()).any(|number| Lock::slot(number).take())
+}
+
+/// How many slots are free now.
+pub fn free_slots() -> usize {
+    (0..settings::max_running_syncs()).filter(|number| Lock::slot(*number).is_free()).count()
+}
+
+/// # Errors
+/// Another session is about to drop the source.
+pub fn check_not_going(source: &Name) -> Result<(), Error> {
+    if Lock::source_going(source).is_free() {
+        return Ok(());
+    }
+    Err(Error::in_use(format!("source \"{source}\" is being dropped by another session")))
+}

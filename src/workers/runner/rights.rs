@@ -1,0 +1,36 @@
+//! What a source's owner may read, asked again with each run: rights can be taken away.
+
+use pgrx::pg_sys;
+use rag_protocol::spec::{Endpoint, Repository, SourceSpec};
+
+use crate::{catalog::roles, error::Error, settings};
+
+/// # Errors
+/// The source's owner may not, or may no longer, read what the source names.
+pub fn check(spec: &SourceSpec, owner: pg_sys::Oid) -> Result<(), Error> {
+    match spec {
+        SourceSpec::Folder(_) => roles::require_server_files(owner),
+        SourceSpec::Markdown(markdown) => check_endpoints(std::slice::from_ref(&markdown.endpoint), owner),
+        SourceSpec::Static(files) => check_endpoints(&files.endpoints, owner),
+        SourceSpec::Website(_) => Ok(()),
+        SourceSpec::Git(git) => match git.repository {
+            Repository::Local(_) => roles::require_superuser(owner, "read a repository on the server"),
+            Repository::Https(ref url)
+                if url.starts_with("http://") && settings::network().allowed_private_hosts.is_empty() =>
+            {
+                Err(Error::invalid_parameter(format!("\"{url}\" does not start with https://"))
+                    .hint("Only hosts that rag.allowed_private_hosts names may be asked over http."))
+            }
+            Repository::Https(_) => Ok(()),
+        },
+        // Postgres asks for them with each statement
+        SourceSpec::Table(_) => Ok(()),
+    }
+}
+
+fn check_endpoints(endpoints: &[Endpoint], owner: pg_sys::Oid) -> Result<(), Error> {
+    if endpoints.iter().any(|endpoint| matches!(endpoint, Endpoint::File(_))) {
+        return roles::require_server_files(owner);
+    }
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! Runs that sessions start, wait for and cancel.
+
+use std::{
+    cell::RefCell,
+    sync::Once,
+    time::{Duration, Instant},
+};
+
+use pgrx::{bgworkers::BackgroundWorkerStatus, pg_guard, pg_sys};
+
+use super::{DynamicBackgroundWorker, Task, has_ended, source_gone, start};
+use crate::{
+    catalog::{
+        name::Name,
+        runs,
+        sources::{self, Source},
+    },
+    engine::wait::sleep,
+    error::Error,
+    settings,
+    workers::lock::{self, Lock},
+};
+
+/// Between two words about how far a run is: more at the beginning, when people watch.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// Between two looks at a run of another process, which does not wake the session.
+const LOOK: Duration = Duration::from_millis(200);
+
+thread_local! {
+    /// The runner that the session waits for.
+    static WAITED_FOR: RefCell<Option<DynamicBackgroundWorker>> = const { RefCell::new(None) };
+}
+
+/// Cancels the run when the session stops waiting for it, be it for Ctrl-C or a timeout, or ([`cancel_at_exit`]) because
+/// the session itself ends, which does not unwind.
+struct CancelOnDrop;
+
+impl CancelOnDrop {
+    fn of(worker: DynamicBackgroundWorker) -> Self {
+        static REGISTER: Once = Once::new();
+        // SAFETY: the callback stays valid as long as the library, which is never unloaded.
+        REGISTER.call_once(|| unsafe { pg_sys::before_shmem_exit(Some(cancel_at_exit), pg_sys::Datum::null()) });
+        WAITED_FOR.set(Some(worker));
+        Self
+    }
+
+    fn has_ended(&self) -> bool {
+        WAITED_FOR.with_borrow(|worker| worker.as_ref().is_none_or(has_ended))
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        let Some(worker) = WAITED_FOR.take() else { return };
+        match worker.pid() {
+            // SAFETY: a signal to the session's runner.
+            Ok(pid) => unsafe {
+                libc::kill(pid, libc::SIGINT);
+            },
+            // it would begin in a moment
+            Err(BackgroundWorkerStatus::NotYetStarted) => {
+                worker.terminate();
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn cancel_at_exit(_code: std::ffi::c_int, _argument: pg_sys::Datum) {
+    drop(CancelOnDrop);
+}
+
+/// Says from time to time how far a run is.
+struct Teller<F> {
+    tell: F,
+    told: Instant,
+    pause: Duration,
+}
+
+impl<F: FnMut(&runs::Status)> Teller<F> {
+    fn new(tell: F) -> Self {
+        Self { tell, told: Instant::now(), pause: FIRST_PAUSE }
+    }
+
+    fn tick(&mut self, run_id: i64) -> Result<(), Error> {
+        if self.told.elapsed() >= self.pause {
+            self.told = Instant::now();
+            self.pause = (self.pause * 3 / 2).min(LONGEST_PAUSE);
+            if let Some(status) = fresh(|| runs::status(run_id))? {
+                (self.tell)(&status);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Carries out the run `run_id` of a source by a runner of this session, waiting for a slot first where all are taken; how it
+/// ended. Meanwhile how far it is is told to `tell`.
+///
+/// # Errors
+/// Another run of the source is under way, or the source is gone.
+pub fn run(source: &Name, run_id: i64, tell: impl FnMut(&runs::Status)) -> Result<runs::Status, Error> {
+    let mut teller = Teller::new(tell);
+    loop {
+        wait_for_slot();
+        let worker = CancelOnDrop::of(start(source, Task::Run(run_id))?);
+        while !worker.has_ended() {
+            // the postmaster sets this session's latch when the runner starts or ends
+            sleep(Duration::from_millis(500));
+            teller.tick(run_id)?;
+        }
+        drop(worker);
+        match fresh(|| runs::status(run_id))? {
+            Some(status) if status.has_ended() => return Ok(status),
+            begun => {
+                if fresh(|| Source::find(source.as_str()))?.is_none() {
+                    return Err(source_gone(source));
+                }
+                lock::check_not_going(source)?;
+                if Lock::source_at_work(source).is_free() {
+                    match begun {
+                        // its process has lost its life
+                        Some(status) if status.phase == "Running" => return reap(source, run_id),
+                        // another one was quicker to take the last slot, or the lock: once more
+                        _ => continue,
+                    }
+                }
+                match begun {
+                    // the scheduler was quicker to begin the queued run
+                    Some(status) if status.phase == "Running" => {
+                        return wait_for(run_id, None, teller.tell)?.ok_or_else(vanished);
+                    }
+                    _ => return Err(at_work(source)?),
+                }
+            }
+        }
+    }
+}
+
+/// Waits until a run has ended, or until `timeout` is up; how it stands then. `None` where there is no such run (any more).
+///
+/// # Errors
+/// The run cannot be looked at.
+pub fn wait_for(
+    run_id: i64,
+    timeout: Option<Duration>,
+    tell: impl FnMut(&runs::Status),
+) -> Result<Option<runs::Status>, Error> {
+    let (mut teller, began) = (Teller::new(tell), Instant::now());
+    let mut pause = Duration::from_millis(10);
+    loop {
+        let Some(status) = fresh(|| runs::status(run_id))? else { return Ok(None) };
+        let left = timeout.map(|timeout| timeout.saturating_sub(began.elapsed()));
+        if status.has_ended() || left == Some(Duration::ZERO) {
+            return Ok(Some(status));
+        }
+        if status.phase == "Running" {
+            let source = Name::parse("source", &status.source)?;
+            if Lock::source_at_work(&source).is_free() {
+                return reap(&source, run_id).map(Some);
+            }
+        }
+        sleep(left.map_or(pause, |left| left.min(pause)));
+        pause = (pause * 2).min(LOOK);
+        teller.tick(run_id)?;
+    }
+}
+
+fn wait_for_slot() {
+    let mut told = false;
+    while lock::free_slots() == 0 {
+        if !std::mem::replace(&mut told, true) {
+            pgrx::notice!(
+                "waiting for one of the {} runs that are under way to end (rag.max_running_syncs)",
+                settings::max_running_syncs()
+            );
+        }
+        sleep(LOOK);
+    }
+}
+
+/// The error for a source that a run, or a check, is at work on.
+pub fn at_work(source: &Name) -> Result<Error, Error> {
+    let hint = match fresh(|| runs::active(source.as_str()))? {
+        Some(run) => format!("rag.progress shows how far it is; SELECT rag_wait({}) waits for it.", run.run_id),
+        None => "It is being checked for drift: try again in a moment.".to_string(),
+    };
+    Ok(Error::in_use(format!("source \"{source}\" is being synced by another session")).hint(hint))
+}
+
+/// Has the row of a run that lost its process put right: by another process, because what this session does is undone by the error
+/// that it will raise.
+fn reap(source: &Name, run_id: i64) -> Result<runs::Status, Error> {
+    let reaper = start(source, Task::Reap)?;
+    while !has_ended(&reaper) {
+        sleep(Duration::from_millis(100));
+    }
+    fresh(|| runs::status(run_id))?.ok_or_else(vanished)
+}
+
+fn vanished() -> Error {
+    Error::internal("the run's row has vanished")
+}
+
+/// Asks the process that is at work on a source to stop; whether there was one.
+pub fn cancel(source: &Name) -> Result<bool, Error> {
+    let process = sources::process_at_work(source)?;
+    if let Some(pid) = process {
+        // SAFETY: a signal to the process that has the source's lock.
+        unsafe { libc::kill(pid, libc::SIGINT) };
+    }
+    Ok(process.is_some())
+}
+
+/// Whether the transaction sees the database as it was at its start: REPEATABLE READ or SERIALIZABLE.
+pub fn snapshot_is_fixed() -> bool {
+    // SAFETY: reads a variable of the session.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
+/// Runs `f` under a snapshot that sees what others have committed by now, though the command began before.
+pub fn fresh<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    // SAFETY: an ERROR in between aborts the transaction, which pops the snapshot.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        let result = f();
+        pg_sys::PopActiveSnapshot();
+        result
+    }
+}

@@ -1,0 +1,262 @@
+//! The worker that syncs the sources of one database when they are due.
+//!
+//! ```text
+//!  due by schedule, creation or retry ──▶ queued (a row Pending in rag.run) ──▶ runner, where a slot is free
+//!  rag_sync(wait => false), drift     ──────────────▲
+//! ```
+//!
+//! All that it knows is in tables, so it can be ended and started again at any time: what was queued stays queued, a run whose
+//! process is gone is ended as failed, a time that was missed is caught up with once. It sleeps until the next source is due, and
+//! is woken when a source changes ([`hooks`](super::hooks)), a runner ends, or the settings are read anew. Each source is dealt with in a transaction of
+//! its own: one that cannot be read does not stop the others.
+#![allow(unsafe_code)] // the entry point that the postmaster calls
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use pgrx::{
+    bgworkers::{
+        BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, DynamicBackgroundWorker, SignalWakeFlags,
+    },
+    pg_guard, pg_sys,
+};
+
+use super::{
+    lock::{self, Lock},
+    runner::{self, Task},
+    shared, supervisor,
+    transaction::transaction,
+};
+use crate::{
+    catalog::{
+        due::{self, Due},
+        name::Name,
+        runs::{self, Trigger},
+        sources::Source,
+    },
+    engine::wait::wait,
+    error::Error,
+    schedule, settings,
+};
+
+/// Longest sleep: the clock may be set, and what prepared transactions and restored dumps bring comes without a word.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// Until a queued run that found no room is tried again; whoever makes room wakes the scheduler before that.
+const NO_SLOT: Duration = Duration::from_secs(1);
+/// The same where it is the server that has no room for another worker, and where something went wrong; doubled each time up to the
+/// second figure.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Starts the scheduler of a database.
+///
+/// # Errors
+/// The server has no room for another background worker.
+pub fn start(database: u32) -> Result<DynamicBackgroundWorker, Error> {
+    // SAFETY: reads a variable of the process.
+    let pid = unsafe { pg_sys::MyProcPid };
+    BackgroundWorkerBuilder::new("rag scheduler")
+        .set_type("rag scheduler")
+        .set_library("rag")
+        .set_function("rag_scheduler_main")
+        .set_extra(&database.to_string())
+        .enable_spi_access()
+        .set_start_time(BgWorkerStartTime::RecoveryFinished)
+        .set_restart_time(None)
+        .set_notify_pid(pid)
+        .load_dynamic()
+        .map_err(|_| supervisor::no_worker())
+}
+
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn rag_scheduler_main(_argument: pg_sys::Datum) {
+    BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
+    super::end_on_sigterm();
+    let Ok(database) = BackgroundWorker::get_extra().parse::<u32>() else { return };
+    BackgroundWorker::connect_worker_to_spi_by_oid(Some(pg_sys::Oid::from(database)), None);
+    let has_extension = has_extension();
+    // first: the launcher looks for the entry once it has heard
+    if has_extension && !shared::enter(shared::Kind::Scheduler) {
+        return;
+    }
+    shared::give_verdict(has_extension);
+    if has_extension && Lock::scheduler().take() {
+        Scheduler::default().work();
+    }
+}
+
+/// Whether the database has the extension, whole.
+fn has_extension() -> bool {
+    // SAFETY: look-ups.
+    let look = || unsafe {
+        pg_sys::get_extension_oid(c"rag".as_ptr(), true) != pg_sys::InvalidOid
+            && pg_sys::get_namespace_oid(c"rag".as_ptr(), true) != pg_sys::InvalidOid
+    };
+    transaction(|| Ok(look())).unwrap_or(false)
+}
+
+#[derive(Default)]
+struct Scheduler {
+    /// Runners that were started, by their runs.
+    started: HashMap<i64, DynamicBackgroundWorker>,
+    /// No worker could be had: not before this time again.
+    no_worker: Option<(Instant, Duration)>,
+    /// Something went wrong: not before this time again.
+    trouble: Option<Duration>,
+}
+
+impl Scheduler {
+    /// Works until the extension is gone or the scheduler is switched off.
+    fn work(&mut self) {
+        self.begin();
+        while settings::scheduler() && has_extension() {
+            let sleep = match self.look() {
+                Ok(sleep) => {
+                    self.trouble = None;
+                    sleep
+                }
+                Err(error) => {
+                    let pause = self.trouble.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE));
+                    if self.trouble.replace(pause).is_none() {
+                        pgrx::warning!("rag: the scheduler cannot work: {error}");
+                    }
+                    pause
+                }
+            };
+            self.show(sleep);
+            wait(&[], Some(sleep));
+            if BackgroundWorker::sighup_received() {
+                // SAFETY: the reaction to SIGHUP of every worker.
+                unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
+                self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.tolerate("sources with the schedule @reboot are not synced", transaction(due::boot));
+        self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
+    }
+
+    /// Starts what is due; how long there is nothing to do then.
+    fn look(&mut self) -> Result<Duration, Error> {
+        self.reap()?;
+        for due in transaction(due::due)? {
+            let result = transaction(|| queue(&due));
+            if let Err(error) = &result {
+                // or it would be due again at once
+                let put_off = transaction(|| put_off(&due));
+                self.tolerate("a source that is due could not be put off", put_off);
+                pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
+            }
+        }
+        let waiting = self.start_queued()?;
+        let next = transaction(due::until_next)?.unwrap_or(LONGEST_SLEEP);
+        // a little longer than until the time itself, so that it has come
+        let next = next.saturating_add(Duration::from_millis(1)).min(LONGEST_SLEEP);
+        Ok(waiting.map_or(next, |waiting| waiting.min(next)))
+    }
+
+    /// Ends the runs that have lost their process.
+    fn reap(&mut self) -> Result<(), Error> {
+        for source in transaction(due::running)? {
+            let result = transaction(|| {
+                let name = Name::parse("source", &source)?;
+                let lock = Lock::source_at_work(&name);
+                if !lock.take_for_transaction() {
+                    return Ok(());
+                }
+                match Source::find(&source)? {
+                    Some(source) => runs::abandon(&source).map(drop),
+                    None => Ok(()),
+                }
+            });
+            self.tolerate(&format!("a run of source \"{source}\" that has ended could not be marked so"), result);
+        }
+        Ok(())
+    }
+
+    /// Starts queued runs where there is room; when to look again for more.
+    fn start_queued(&mut self) -> Result<Option<Duration>, Error> {
+        self.started.retain(|_, worker| !runner::has_ended(worker));
+        let mut queued = transaction(due::queued)?;
+        queued.retain(|run| !self.started.contains_key(&run.run_id));
+        if queued.is_empty() {
+            return Ok(None);
+        }
+        if let Some((until, _)) = self.no_worker {
+            let rest = until.saturating_duration_since(Instant::now());
+            if !rest.is_zero() {
+                return Ok(Some(rest));
+            }
+        }
+        // those that were started and have not taken their slot yet will
+        let starting = self.started.values().filter(|worker| worker.pid().is_err()).count();
+        let mut free = lock::free_slots().saturating_sub(starting);
+        for run in queued {
+            if free == 0 {
+                let why =
+                    format!("{} runs are under way, which is rag.max_running_syncs", settings::max_running_syncs());
+                self.say_why(&why)?;
+                return Ok(Some(NO_SLOT));
+            }
+            match runner::start(&Name::parse("source", &run.source)?, Task::Run(run.run_id)) {
+                Ok(worker) => {
+                    self.no_worker = None;
+                    self.started.insert(run.run_id, worker);
+                    free -= 1;
+                }
+                Err(error) => {
+                    let pause = self.no_worker.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+                    if self.no_worker.replace((Instant::now() + pause, pause)).is_none() {
+                        pgrx::warning!("rag: runs wait: {error}. {}", error.hint.as_deref().unwrap_or_default());
+                    }
+                    self.say_why(&format!("{error}: max_worker_processes"))?;
+                    return Ok(Some(pause));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn say_why(&self, why: &str) -> Result<(), Error> {
+        let started: Vec<i64> = self.started.keys().copied().collect();
+        transaction(|| due::set_waiting(&started, why))
+    }
+
+    /// Goes on after something that concerns one source, or nothing that cannot wait.
+    fn tolerate(&self, what: &str, result: Result<(), Error>) {
+        if let Err(error) = result {
+            pgrx::warning!("rag: {what}: {error}");
+        }
+    }
+
+    fn show(&self, sleep: Duration) {
+        let running = self.started.len();
+        runner::activity(&format!("rag: {running} runs started; looks again within {} s", sleep.as_secs().max(1)));
+    }
+}
+
+/// Queues the run of a source that is due, and writes down when it is due next.
+fn queue(due: &Due) -> Result<(), Error> {
+    if due.run {
+        let schedule = due.schedule.as_deref().map(schedule::parse).transpose();
+        let schedule =
+            schedule.map_err(|problem| Error::invalid_spec(&format!("source \"{}\"", due.name), &[problem]))?;
+        due::set_next_run(&due.name, schedule::next_run(schedule.as_ref(), true)?)?;
+        let trigger = if schedule.is_some() { Trigger::Schedule } else { Trigger::Create };
+        // where a run is queued or under way this one is left out
+        runs::queue(&due.name, trigger)?;
+    } else if due.retry {
+        runs::queue(&due.name, Trigger::Retry)?;
+    }
+    Ok(())
+}
+
+/// Has a source that cannot be scheduled wait for its definition to be changed.
+fn put_off(due: &Due) -> Result<(), Error> {
+    due::set_next_run(&due.name, None)
+}
