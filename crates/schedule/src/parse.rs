@@ -35,11 +35,15 @@ fn time_zone(whole: Part) -> Result<(Option<TimeZone>, Part)> {
         return Ok((None, whole));
     };
     let (name, rest) = whole.split_at(prefix.len()).1.word();
-    if let Some(zone) = zone(name.text) {
+    // PostgreSQL counts a bare offset westward, which nobody means here.
+    let offset = name.text.starts_with(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
+    if let Some(zone) = zone(name.text).filter(|_| !offset) {
         return Ok((Some(zone), rest));
     }
     let problem = if name.text.is_empty() {
         "its name is missing".to_owned()
+    } else if offset {
+        format!("{} is an offset, not the name of a time zone", name.quoted())
     } else {
         format!("there is no time zone {}", name.quoted())
     };
