@@ -174,7 +174,7 @@ fn every_form_of_the_grammar_means_what_it_says() {
         ("0 0 * * 0", "2026-05-30 00:00", "2026-05-31 00:00"),
         ("0 0 * * 6", "2026-05-31 00:00", "2026-06-06 00:00"),
         ("0 0 * * 4-sat", "2026-05-31 00:00", "2026-06-04 00:00"),
-        // Day of month and day of week: 13 March 2026 is the first Friday the 13th after February's.
+        // Day of month and day of week: either, unless one of them is a star.
         ("0 0 13 * fri", "2026-02-14 00:00", "2026-02-20 00:00"),
         ("0 0 13 * fri", "2026-04-11 00:00", "2026-04-13 00:00"),
         ("0 0 */1 * mon", "2026-05-26 00:00", "2026-06-01 00:00"),
@@ -295,6 +295,17 @@ fn repeated_local_times_run_once_unless_every_hour_does() {
         ("0 23 * * sat", "America/Sao_Paulo", "2018-02-17T23:00:00-02:00", "2018-02-24T23:00:00-03:00"),
         // Real time knows no repetition.
         ("@every 1h", "America/New_York", "2012-11-04T01:00:00-04:00", "2012-11-04T01:00:00-05:00"),
+    ]);
+}
+
+#[test]
+fn offsets_of_odd_seconds_are_kept() {
+    // Local time was 44:30 behind until 7 January 1972, when midnight became 00:44:30.
+    check(&[
+        ("0 0 * * *", "Africa/Monrovia", "1971-01-01T12:00:00Z", "1971-01-02T00:44:30Z"),
+        ("* * * * *", "Africa/Monrovia", "1972-01-07T00:42:30Z", "1972-01-07T00:43:30Z"),
+        ("* * * * *", "Africa/Monrovia", "1972-01-07T00:43:30Z", "1972-01-07T00:45:00Z"),
+        ("44 0 * * *", "Africa/Monrovia", "1972-01-06T12:00:00Z", "1972-01-08T00:44:00Z"),
     ]);
 }
 
