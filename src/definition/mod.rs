@@ -24,13 +24,13 @@ use rag_protocol::spec::SourceSpec;
 use rag_schedule::Schedule;
 use serde_json::Value;
 
-pub use self::{
-    faults::Faults,
-    timing::{resume, suspend},
-};
 use self::{
     check::{Reading, required},
     timing::{conditions_of_new, next_time, scheduled, warn_of_idle_schedule},
+};
+pub use self::{
+    faults::Faults,
+    timing::{resume, suspend},
 };
 use crate::{
     catalog::{
@@ -188,11 +188,9 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
     const TO_DO: &str = "alter a source";
     let before = faults.len();
     let Some(name) = required("name", given.name, faults) else { return Ok(false) };
-    let Some(stored) = sources::lock(name)? else {
-        roles::require_admin(TO_DO)?;
-        return Err(Source::missing(name));
-    };
-    roles::require_owner_or_admin(&stored.owner, TO_DO)?;
+    let stored = sources::lock(name)?;
+    roles::require_owner_or_admin(stored.as_ref().map(|stored| stored.owner.as_str()), TO_DO)?;
+    let stored = stored.ok_or_else(|| Source::missing(name))?;
 
     let source = Substance::of(given, &stored);
     let (reading, owner) = match source.is_same(&stored) {
@@ -243,8 +241,7 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
 
     let mut conditions = scheduled(Changes::at(stored.generation + 1), schedule, suspend);
     if owner.is_some() {
-        conditions =
-            conditions.set(Type::ResourceReady, Some(true), "Ready", "what the definition names is there");
+        conditions = conditions.set(Type::ResourceReady, Some(true), "Ready", "what the definition names is there");
     }
     let json = reading.as_ref().filter(|_| reads_other).map_or(&stored.spec, |reading| &reading.json);
     sources::alter(Altered {
@@ -327,7 +324,9 @@ impl<'a> Substance<'a> {
                 stored.name
             ))
             .detail(format!("It runs with the rights of role \"{}\".", stored.owner))
-            .hint("Only members of that role, and superusers, may alter kind, spec, collection, credentials and owner."));
+            .hint(
+                "Only members of that role, and superusers, may alter kind, spec, collection, credentials and owner.",
+            ));
         }
         if self.collection != stored.collection {
             faults.note("collection", roles::require_admin("fill another collection"));
@@ -354,11 +353,7 @@ struct Timing {
 }
 
 impl Timing {
-    fn next_run(
-        &self,
-        stored: &Stored,
-        has_other_substance: bool,
-    ) -> Result<Option<TimestampWithTimeZone>, Error> {
+    fn next_run(&self, stored: &Stored, has_other_substance: bool) -> Result<Option<TimestampWithTimeZone>, Error> {
         if !self.is_by_hand {
             let from_now = self.has_changed || self.resumes;
             return if from_now { next_time(self.schedule.as_ref()) } else { Ok(stored.next_run) };
