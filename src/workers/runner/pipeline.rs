@@ -365,7 +365,7 @@ impl Pipeline<'_> {
         })
     }
 
-    /// Deletes the documents that the source no longer has.
+    /// Deletes the documents that the source no longer has, and those of a collection that it was synced into before.
     fn remove_vanished(&mut self) -> Result<(), Error> {
         self.report.stage = "store";
         let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
@@ -375,6 +375,12 @@ impl Pipeline<'_> {
             .collect();
         for ids in gone.chunks(REMOVED) {
             self.delete(ids)?;
+        }
+        let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
+        for (collection, ids) in transaction(|| documents::of_source_elsewhere(collection, name))? {
+            for ids in ids.chunks(REMOVED) {
+                transaction(|| documents::delete(&collection, ids))?;
+            }
         }
         Ok(())
     }
