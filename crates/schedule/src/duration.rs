@@ -1,0 +1,98 @@
+//! Durations as Go writes them: `1h30m`, `1.5h`, `300ms`.
+
+use crate::error::{ParseError, Result};
+use crate::text::Part;
+
+/// Nanoseconds of each unit; both letters that look like a mu.
+const UNITS: [(&str, u128); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("\u{b5}s", 1_000),
+    ("\u{3bc}s", 1_000),
+    ("ms", 1_000_000),
+    ("s", SECOND),
+    ("m", 60 * SECOND),
+    ("h", 3600 * SECOND),
+];
+
+const SECOND: u128 = 1_000_000_000;
+
+/// Go keeps nanoseconds in 63 bits: 292 years.
+const MOST: u128 = i64::MAX as u128;
+
+const HINT: &str = "Write numbers with units, such as 1h30m, 90s or 1.5h; units: h, m, s, ms, us, ns.";
+
+/// Whole seconds of a positive duration: fractions are left out, but it is at least one.
+pub(crate) fn seconds(whole: Part) -> Result<i64> {
+    let error = |part: Part, problem: String| Err(ParseError::new("duration", part.position, problem).hint(HINT));
+    if whole.text.is_empty() {
+        return error(whole, "it is missing".to_owned());
+    }
+    if whole.text.starts_with('-') {
+        return error(whole, format!("{} is negative", whole.quoted()));
+    }
+    let mut rest = whole.split_at(usize::from(whole.text.starts_with('+'))).1;
+    let mut total = 0;
+    loop {
+        let (number, after) = rest.split_at(run(rest.text, |c| c.is_ascii_digit() || c == '.'));
+        let (unit, after) = after.split_at(run(after.text, |c| !c.is_ascii_digit() && c != '.'));
+        let Some(number_of) = Decimal::parse(number.text) else {
+            return error(rest, format!("{} does not begin with a number", rest.quoted()));
+        };
+        let Some((_, nanoseconds)) = UNITS.into_iter().find(|(name, _)| *name == unit.text) else {
+            return match (unit.text, rest.text) {
+                ("", "0") => error(whole, format!("{} is not positive", whole.quoted())),
+                ("", _) => error(unit, format!("there is no unit after {}", number.quoted())),
+                _ => error(unit, format!("there is no unit {}", unit.quoted())),
+            };
+        };
+        total = match number_of.times(nanoseconds) {
+            Some(part) if total + part <= MOST => total + part,
+            _ => return error(whole, format!("{} is longer than 292 years", whole.quoted())),
+        };
+        rest = after;
+        if rest.text.is_empty() {
+            break;
+        }
+    }
+    if total == 0 {
+        return error(whole, format!("{} is not positive", whole.quoted()));
+    }
+    Ok(i64::try_from(total / SECOND).unwrap_or(i64::MAX).max(1))
+}
+
+/// How many bytes at the beginning of `text` are characters of a kind.
+fn run(text: &str, of_kind: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !of_kind(c)).unwrap_or(text.len())
+}
+
+/// Digits with perhaps a point among, before or after them.
+struct Decimal {
+    whole: u128,
+    fraction: u128,
+    scale: u128,
+}
+
+impl Decimal {
+    /// Digits beyond those of any duration count as too much, or as nothing after the point.
+    fn parse(text: &str) -> Option<Self> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return None;
+        }
+        let saturating = |digits: &str| {
+            let digit = |number: u128, byte: u8| number.saturating_mul(10).saturating_add((byte - b'0').into());
+            digits.bytes().fold(0, digit)
+        };
+        // 18 digits are more than a nanosecond of an hour needs.
+        let fraction = &fraction[..fraction.len().min(18)];
+        let scale = 10_u128.pow(fraction.len() as u32);
+        Some(Decimal { whole: saturating(whole), fraction: saturating(fraction), scale })
+    }
+
+    /// None if it is too much.
+    fn times(&self, unit: u128) -> Option<u128> {
+        let part = self.whole.checked_mul(unit)?.checked_add(self.fraction * unit / self.scale)?;
+        (part <= MOST).then_some(part)
+    }
+}
