@@ -1,5 +1,7 @@
 //! Errors of the extension: one type, and the one mapping from what went wrong to SQLSTATE, DETAIL and HINT.
 
+use std::time::Duration;
+
 use pgrx::{PgSqlErrorCode as Code, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
 use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::Problem};
 
@@ -10,11 +12,13 @@ pub struct Error {
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
+    /// The other side asked to be left alone, for so long; zero where it did not say how long.
+    pub retry_after: Option<Duration>,
 }
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), detail: None, hint: None }
+        Self { code, message: message.into(), detail: None, hint: None, retry_after: None }
     }
 
     #[must_use]
@@ -26,6 +30,12 @@ impl Error {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
         self
     }
 
@@ -131,13 +141,17 @@ impl From<EngineError> for Error {
             ErrorKind::WrongFileType => Code::ERRCODE_WRONG_OBJECT_TYPE,
             ErrorKind::InvalidModel => Code::ERRCODE_CONFIG_FILE_ERROR,
             ErrorKind::SourceUnavailable => Code::ERRCODE_CONNECTION_FAILURE,
+            // of the class of connection_failure, and yet to be told from it: the server can be reached, and refuses
+            ErrorKind::Throttled => Code::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION,
             ErrorKind::InvalidRequest => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             ErrorKind::LimitExceeded => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
             ErrorKind::Io => Code::ERRCODE_IO_ERROR,
             ErrorKind::Unsupported => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             ErrorKind::Internal => Code::ERRCODE_INTERNAL_ERROR,
         };
-        Self { code, message: error.message, detail: error.detail, hint: error.hint }
+        let asked = Duration::from_secs(error.retry_after_seconds.unwrap_or(0));
+        let retry_after = (error.kind == ErrorKind::Throttled).then_some(asked);
+        Self { code, message: error.message, detail: error.detail, hint: error.hint, retry_after }
     }
 }
 
@@ -167,6 +181,7 @@ impl From<pgrx::pg_sys::panic::CaughtError> for Error {
             message: report.message().to_string(),
             detail: report.detail().map(String::from),
             hint: report.hint().map(String::from),
+            retry_after: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `rag.run` and `rag.run_errors`: what each execution of a source did.
 
+use std::time::Duration;
+
 use rag_protocol::ingest::Failure;
 use serde_json::json;
 
@@ -72,12 +74,17 @@ pub fn abandon(source: &str) -> Result<(), Error> {
 }
 
 fn describe(error: &Error) -> pgrx::JsonB {
-    pgrx::JsonB(json!({
+    let mut json = json!({
         "sqlstate": sqlstate(error.code),
         "message": error.message,
         "detail": error.detail,
         "hint": error.hint,
-    }))
+    });
+    if let Some(wait) = error.retry_after {
+        json["throttled"] = true.into();
+        json["retry_after_seconds"] = wait.as_secs().into();
+    }
+    pgrx::JsonB(json)
 }
 
 /// Writes down how far a run is.
@@ -205,5 +212,7 @@ fn read_error(json: &serde_json::Value) -> Error {
         message: text("message").unwrap_or_else(|| "the run failed".into()),
         detail: text("detail"),
         hint: text("hint"),
+        retry_after: (json["throttled"] == true)
+            .then(|| Duration::from_secs(json["retry_after_seconds"].as_u64().unwrap_or(0))),
     }
 }
