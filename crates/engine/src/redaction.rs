@@ -17,18 +17,16 @@ mod spelling;
 use std::{borrow::Cow, collections::BTreeSet, sync::OnceLock};
 
 use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
-use rag_protocol::ingest::{Credentials, Event, Failure, Job};
+use rag_protocol::ingest::{Credentials, Event, Failure, Job, TOKEN_USER};
 use serde_json::Value;
 use url::Url;
 
 /// What stands in the place of a secret.
 const SHOWN: &str = "[redacted]";
-/// A shorter secret is part of too many words, and is looked for only together with its user's name.
+/// A shorter secret is part of too many words: it is looked for only together with its user's name.
 const MIN_CHARS: usize = 4;
 /// A longer user name may be a token: some servers take one in its place. Others are no secrets.
 const MAX_NAME_CHARS: usize = 15;
-/// Who a token belongs to that is shown to a git server.
-const TOKEN_USER: &str = "x-access-token";
 
 static OF_THE_JOB: OnceLock<Redaction> = OnceLock::new();
 
@@ -100,6 +98,7 @@ struct Redaction {
 
 struct Needle {
     bytes: Vec<u8>,
+    /// It is what Base64 makes of the secret.
     base64: Option<Neighbours>,
 }
 
@@ -145,20 +144,17 @@ impl Redaction {
             let encoded = BASE64_STANDARD_NO_PAD.encode([vec![0; offset], text.as_bytes().to_vec()].concat());
             let (start, end) = (8 * offset, 8 * (offset + text.len()));
             // of six bits a digit, those that are all of the text's
-            let inner = encoded[start.div_ceil(6)..end / 6].as_bytes();
+            let inner = &encoded.as_bytes()[start.div_ceil(6)..end / 6];
             if inner.len() < MIN_CHARS {
                 continue;
             }
             let base64 = Some(Neighbours { before: start % 6 > 0, after: end % 6 > 0 });
-            let for_urls = inner.iter().map(|b| match b {
+            let in_urls = |b: &u8| match b {
                 b'+' => b'-',
                 b'/' => b'_',
                 other => *other,
-            });
-            let for_urls: Vec<u8> = for_urls.collect();
-            if for_urls != inner {
-                self.needles.push(Needle { bytes: for_urls, base64 });
-            }
+            };
+            self.needles.push(Needle { bytes: inner.iter().map(in_urls).collect(), base64 });
             self.needles.push(Needle { bytes: inner.to_vec(), base64 });
         }
     }
@@ -170,14 +166,14 @@ impl Redaction {
         while at < text.len() {
             let found = self.needles.iter().filter_map(|needle| needle.find_at(text.as_bytes(), at));
             let found = found.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
-            let parts = found.and_then(|(from, to)| Some((text.get(rest..from.max(rest))?, text.get(to..)?, to)));
-            let Some((before, _, to)) = parts else {
-                at += 1;
-                continue;
-            };
-            shown.push_str(before);
-            shown.push_str(SHOWN);
-            (rest, at) = (to, to);
+            match found {
+                Some((from, to)) => {
+                    shown.push_str(&text[rest..from.max(rest)]);
+                    shown.push_str(SHOWN);
+                    (rest, at) = (to, to);
+                }
+                None => at += 1,
+            }
         }
         if rest == 0 { Cow::Borrowed(text) } else { Cow::Owned(shown + &text[rest..]) }
     }

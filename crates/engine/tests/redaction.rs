@@ -17,7 +17,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rag_protocol::{
     EngineError, frame,
     ingest::{Clones, Credentials, Event, Failure, Job, Limits, Network, Splitting, Unit},
-    spec::{Repository, SourceSpec},
+    spec::SourceSpec,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -187,13 +187,8 @@ fn what_websites_echo_is_not_repeated() {
 /// A job on a git server that answers the request for its branches so.
 fn git(folder: &TempDir, username: Option<&str>, secret: &str, answer: fn(&Request) -> Reply) -> Said {
     let server = Server::start(answer);
-    let spec = json!({"repositoryURL": "https://git.example/a.git", "branch": "main"});
-    let mut job = job(folder, "git", &spec, username, secret);
-    // a spec names git servers by https alone
-    if let SourceSpec::Git(git) = &mut job.source {
-        git.repository = Repository::Https(server.url("/a.git"));
-    }
-    let said = Said::of(&job);
+    let spec = json!({"repositoryURL": server.url("/a.git")});
+    let said = Said::of(&job(folder, "git", &spec, username, secret));
     assert!(shown(&server.requests()[0]).starts_with("Basic "), "it was shown to the server");
     said
 }

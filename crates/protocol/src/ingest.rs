@@ -48,10 +48,14 @@ pub struct Clones {
     pub max_bytes: u64,
 }
 
+/// The user of a token that is shown to a git server: what GitHub asks for, and as good as any for GitLab, Gitea, Forgejo
+/// and Azure DevOps.
+pub const TOKEN_USER: &str = "x-access-token";
+
 /// What is shown to the server that a source names, and to no other.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// With it `secret` is a password (Basic); without, a token (Bearer; git: password of the user `x-access-token`).
+    /// With it `secret` is a password (Basic); without, a token (Bearer; git: password of [`TOKEN_USER`]).
     pub username: Option<String>,
     pub secret: String,
 }

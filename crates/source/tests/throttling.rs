@@ -15,7 +15,6 @@ use git2::{Repository, Signature};
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Failure, Job},
-    spec::SourceSpec,
 };
 use rag_source::{Item, Source};
 use serde_json::json;
@@ -165,14 +164,12 @@ impl Served {
         Self { folder, server }
     }
 
-    fn open(&self, spec: serde_json::Value) -> Result<Box<dyn Source>, EngineError> {
-        let place = self.folder.path().join("place");
-        // a spec names git servers by https alone
-        let mut job = web_job("git", &spec, &place);
-        if let SourceSpec::Git(git) = &mut job.source {
-            git.repository = rag_protocol::spec::Repository::Https(format!("{}/.git", self.server.url));
+    fn open(&self, commit: Option<&str>) -> Result<Box<dyn Source>, EngineError> {
+        let mut spec = json!({"repositoryURL": format!("{}/.git", self.server.url)});
+        if let Some(commit) = commit {
+            spec["commit"] = commit.into();
         }
-        rag_source::open(&job)
+        rag_source::open(&web_job("git", &spec, &self.folder.path().join("place")))
     }
 }
 
@@ -185,8 +182,7 @@ fn git_servers_tell_throttling_from_failure() {
             state.faults = vec![case.status; 9];
             state.fault_headers = case.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         }
-        let spec = json!({"repositoryURL": "https://git.example/a.git", "branch": "main"});
-        case.check_error(&served.open(spec).err().unwrap());
+        case.check_error(&served.open(None).err().unwrap());
         assert_eq!(served.server.take_log().0.len(), case.tries, "{}", case.name());
     });
 }
@@ -201,8 +197,7 @@ fn a_git_server_that_throttles_the_fetch_of_a_pinned_commit_is_not_asked_for_eve
         state.faults = vec![0, 429];
         state.fault_headers = "Retry-After: 90\r\n".into();
     }
-    let spec = json!({"repositoryURL": "https://git.example/a.git", "branch": "main", "commit": pin});
-    let error = served.open(spec).err().unwrap();
+    let error = served.open(Some(&pin)).err().unwrap();
     assert_eq!((error.kind, error.retry_after_seconds), (ErrorKind::Throttled, Some(90)), "{error:?}");
     assert_eq!(served.server.take_log().0, ["GET", "POST"]);
 }

@@ -27,7 +27,7 @@ use git2::{
 };
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Credentials, Job},
+    ingest::{Credentials, Job, TOKEN_USER},
 };
 use url::Url;
 
@@ -37,8 +37,6 @@ use crate::{
     http::{Body, Client, HttpError, LONGEST_WAIT, Redirects, Request, Response},
 };
 
-/// The user of a token: what GitHub asks for, and as good as any for GitLab, Gitea, Forgejo and Azure DevOps.
-const TOKEN_USER: &str = "x-access-token";
 /// Some servers speak git only to whom they take for git, and send others the page about the repository.
 const USER_AGENT: &str = concat!("git/2.0 (rag ", env!("CARGO_PKG_VERSION"), ")");
 /// What the first answer's address ends with, after redirects.
