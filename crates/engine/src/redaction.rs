@@ -320,6 +320,15 @@ mod tests {
         check(&redaction, "http://proxy.example:3128", "http://proxy.example:3128");
     }
 
+    #[test]
+    fn a_long_text_of_nothing_but_escapes_is_no_more_work_than_another() {
+        let redaction = of(None, "\\%abc");
+        for part in ["\\", "%25", "%", "&", "\\u", "2525"] {
+            let text = part.repeat((1 << 20) / part.len());
+            check(&redaction, &text, &text);
+        }
+    }
+
     /// A character in one of the spellings that there are.
     fn spelled(character: char, spelling: usize) -> String {
         let units = |character: char| -> String {

@@ -5,6 +5,10 @@ pub fn is_special(byte: u8) -> bool {
     matches!(byte, b'+' | b'%' | b'\\' | b'&')
 }
 
+/// Most times that an escape may have been escaped again, as far as it is understood: a text of nothing else would take
+/// the square of its length.
+const MAX_DEPTH: usize = 16;
+
 /// Calls `f` with each thing that the beginning of a text may stand for, and how many bytes of the text do so.
 pub fn each_reading(text: &[u8], mut f: impl FnMut(usize, &[u8])) {
     let Some(first) = text.first() else { return };
@@ -14,7 +18,7 @@ pub fn each_reading(text: &[u8], mut f: impl FnMut(usize, &[u8])) {
         b'%' => percent(&text[1..], |taken, byte| f(1 + taken, &[byte])),
         b'\\' => {
             // what was escaped once may have been escaped again
-            let slashes = text.iter().take_while(|b| **b == b'\\').count();
+            let slashes = count_slashes(text);
             (2..=slashes).for_each(|taken| f(taken, b"\\"));
             if let Some((taken, character)) = escape(&text[slashes..]) {
                 f(slashes + taken, character.encode_utf8(&mut [0; 4]).as_bytes());
@@ -31,13 +35,17 @@ pub fn each_reading(text: &[u8], mut f: impl FnMut(usize, &[u8])) {
 
 /// What may follow `%`: two digits; before them, if what was encoded is encoded again, those of `%` itself.
 fn percent(text: &[u8], mut f: impl FnMut(usize, u8)) {
-    for (i, digits) in text.chunks_exact(2).enumerate() {
+    for (i, digits) in text.chunks_exact(2).take(MAX_DEPTH).enumerate() {
         let Some(byte) = hexadecimal(digits).and_then(|byte| u8::try_from(byte).ok()) else { return };
         f(2 * (i + 1), byte);
         if byte != b'%' {
             return;
         }
     }
+}
+
+fn count_slashes(text: &[u8]) -> usize {
+    text.iter().take(MAX_DEPTH).take_while(|b| **b == b'\\').count()
 }
 
 /// What may follow `\` in JSON and in Rust.
@@ -62,7 +70,7 @@ fn escape(text: &[u8]) -> Option<(usize, char)> {
                 return Some((5, character));
             }
             let second = text.get(5..)?;
-            let slashes = second.iter().take_while(|b| **b == b'\\').count();
+            let slashes = count_slashes(second);
             let digits = second[slashes..].strip_prefix(b"u")?.get(..4)?;
             let second = u16::try_from(hexadecimal(digits)?).ok()?;
             let character = char::decode_utf16([first, second]).next()?.ok()?;
