@@ -216,7 +216,8 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
     if document.has("kind", Some("Kinds: AutoIndexer, Retriever.")) {
         document.text("kind");
     }
-    let name = document.required_object("metadata", &METADATA).and_then(|metadata| metadata.name("name"));
+    document.has("metadata", Some("Write metadata: {name: ...}."));
+    let name = document.object("metadata", &METADATA).and_then(|metadata| metadata.name("name"));
     match known?.name {
         "AutoIndexer" => AutoIndexer::read(&document, name).map(Manifest::AutoIndexer),
         _ => Retriever::read(&document, name).map(Manifest::Retriever),
@@ -225,15 +226,16 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
 
 fn check_version(document: &Object<'_>, kind: Option<&Kind>) {
     const KEY: &str = "apiVersion";
-    let hint = kind.map(|kind| {
+    let hint = KINDS.iter().filter(|other| kind.is_none_or(|kind| kind.name == other.name)).map(|kind| {
         let groups = kind.groups.map(|group| format!("{group}..."));
-        format!("Write apiVersion: {} (accepted: {}).", kind.version, groups.join(", "))
+        format!("Write apiVersion: {} for kind {} (accepted: {}).", kind.version, kind.name, groups.join(", "))
     });
-    if !document.has(KEY, hint.as_deref()) {
+    let hint = hint.collect::<Vec<_>>().join(" ");
+    if !document.has(KEY, Some(&hint)) {
         return;
     }
     let (Some(given), Some(kind)) = (document.text(KEY), kind) else { return };
     if !kind.groups.iter().any(|group| given.strip_prefix(group).is_some_and(|version| !version.is_empty())) {
-        document.problem(KEY, format!("\"{}\" is not a version of {}", shown(given), kind.name), hint);
+        document.problem(KEY, format!("\"{}\" is not a version of {}", shown(given), kind.name), Some(hint));
     }
 }
