@@ -18,7 +18,7 @@ mod retriever;
 mod text;
 mod value;
 
-use std::collections::HashMap;
+use std::{cell::LazyCell, collections::HashMap};
 
 use rag_protocol::spec::Problem;
 use serde_json::{Map, Value};
@@ -127,12 +127,13 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
     }
     let several = documents.len() > 1;
     let budget = Budget::new();
+    let lines = LazyCell::new(|| Lines { plain: plain.split('\n').collect(), spaced: spaced.split('\n').collect() });
     let mut manifests = vec![];
     let mut problems = vec![];
     let mut first_of_name = HashMap::new();
     for (number, document) in (1..).zip(&documents) {
         let parsed = value::parse(document, &budget)
-            .map_err(|error| vec![Problem::new("", syntax_problem(error, document, &plain, &spaced))])
+            .map_err(|error| vec![Problem::new("", syntax_problem(error, document, &lines))])
             .and_then(|value| manifest(&value));
         let found = match parsed {
             Ok(None) => continue,
@@ -169,16 +170,23 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
     }
 }
 
+/// Those of a text as the user wrote it, and as the parser reads it.
+struct Lines<'a> {
+    plain: Vec<&'a str>,
+    spaced: Vec<&'a str>,
+}
+
 /// A parser's message, with the place in the whole text.
-fn syntax_problem(error: SyntaxError, document: &Document<'_>, plain: &str, spaced: &str) -> String {
+fn syntax_problem(error: SyntaxError, document: &Document<'_>, lines: &Lines<'_>) -> String {
     let mut message = error.message.split_whitespace().collect::<Vec<_>>().join(" ").replace('\0', "\u{FFFD}");
     if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
         message.truncate(end);
     }
     let Some((line, column)) = error.place else { return message };
     let line = document.line + line;
-    let of = |text: &str| text.split('\n').nth(line - 1).unwrap_or_default().to_owned();
-    format!("line {line}, column {}: {message}", text::original_column(&of(plain), &of(spaced), column))
+    let of = |lines: &[&str]| lines.get(line - 1).map_or_else(String::new, |line| (*line).to_owned());
+    let column = text::original_column(&of(&lines.plain), &of(&lines.spaced), column);
+    format!("line {line}, column {column}: {message}")
 }
 
 /// Reads a document; `None` where it is `null`.

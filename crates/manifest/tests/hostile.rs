@@ -125,6 +125,8 @@ fn size_is_limited() {
     let many = parse_on_little_stack(&"---\na: 1\n".repeat(MAX_DOCUMENTS)).unwrap_err();
     assert_eq!(many.len(), 1_001);
     assert_eq!(many[1_000].to_string(), "manifest: has 3000 more problems");
+    let broken = format!("a: [\n{}---\n", "\n".repeat(1_000)).repeat(MAX_DOCUMENTS);
+    assert_eq!(parse_on_little_stack(&broken).unwrap_err().len(), MAX_DOCUMENTS);
 }
 
 #[test]
