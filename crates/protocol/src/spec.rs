@@ -297,7 +297,8 @@ impl std::fmt::Display for Problem {
     }
 }
 
-fn keys_of(kind: &str) -> &'static str {
+/// The keys of a kind's spec, with commas between them.
+pub fn keys_of(kind: &str) -> &'static str {
     match kind {
         "folder" => "path, paths, excludePaths",
         "git" => "repositoryURL, branch, commit, paths, excludePaths",

@@ -1,0 +1,267 @@
+//! `kind: AutoIndexer`: a source.
+
+use std::time::Duration;
+
+use rag_protocol::spec::{Problem, SourceSpec, keys_of};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    duration::{duration, duration_text},
+    object::{Object, did_you_mean, shown, type_of},
+};
+
+/// A source, as the proposal of the AutoIndexer describes it. Names that it refers to may not exist, and its schedule
+/// is not looked into: that is for whoever has the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AutoIndexer {
+    pub name: String,
+    /// `ragEngineRef.name`.
+    pub retriever: String,
+    /// `indexName`.
+    pub collection: String,
+    /// One of [`rag_protocol::spec::KINDS`].
+    pub kind: &'static str,
+    /// The object `dataSource.<kind>` as it was given: [`SourceSpec::parse`] accepts it.
+    pub spec: Value,
+    pub credentials: Option<SecretRef>,
+    pub schedule: Option<String>,
+    /// 0..=100.
+    pub max_retries: u32,
+    pub suspend: bool,
+    pub drift_policy: DriftPolicy,
+    /// In milliseconds, from 1 s to 365 days.
+    pub timeout: Option<Duration>,
+}
+
+/// One value of a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretRef {
+    pub name: String,
+    pub key: String,
+}
+
+/// What happens when what is stored is found to differ from what a run has stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DriftPolicy {
+    /// What drifted is indexed again.
+    #[default]
+    Auto,
+    /// It is reported.
+    Manual,
+    /// It is not looked for.
+    Ignore,
+}
+
+const SPEC: [&str; 9] = [
+    "ragEngineRef",
+    "indexName",
+    "dataSource",
+    "credentials",
+    "schedule",
+    "retryPolicy",
+    "suspend",
+    "driftRemediationPolicy",
+    "timeout",
+];
+const DATA_SOURCE: [&str; 7] = ["type", "git", "static", "folder", "website", "table", "markdown"];
+/// Types of data sources, and the kinds of sources that they are.
+const TYPES: [&str; 6] = ["Git", "Static", "Folder", "Website", "Table", "Markdown"];
+const KINDS: [&str; 6] = ["git", "static", "folder", "website", "table", "markdown"];
+const POLICIES: [&str; 3] = ["Auto", "Manual", "Ignore"];
+const MAX_RETRIES: u32 = 100;
+const DEFAULT_RETRIES: u32 = 3;
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl DriftPolicy {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "Auto",
+            Self::Manual => "Manual",
+            Self::Ignore => "Ignore",
+        }
+    }
+}
+
+impl AutoIndexer {
+    /// `None`: there are problems.
+    pub(crate) fn read(document: &Object<'_>, name: Option<String>) -> Option<Self> {
+        let spec = document.required_object("spec", &SPEC)?;
+        let retriever =
+            spec.required_object("ragEngineRef", &["name", "namespace"]).and_then(|it| it.required_text("name"));
+        let collection = spec.name("indexName");
+        let data = data_source(&spec);
+        let credentials = credentials(&spec);
+        let schedule = spec.text("schedule").map(ToOwned::to_owned);
+        let max_retries = max_retries(&spec);
+        let suspend = spec.boolean("suspend");
+        let drift_policy = drift_policy(&spec);
+        let timeout = timeout(&spec);
+        let (kind, source) = data?;
+        Some(Self {
+            name: name?,
+            retriever: retriever?.to_owned(),
+            collection: collection?,
+            kind,
+            spec: source,
+            credentials,
+            schedule,
+            max_retries: max_retries.unwrap_or(DEFAULT_RETRIES),
+            suspend: suspend.unwrap_or(false),
+            drift_policy: drift_policy.unwrap_or_default(),
+            timeout,
+        })
+    }
+
+    /// The manifest with all that it stands for, defaults included.
+    pub fn to_json(&self) -> Value {
+        let mut source = Map::new();
+        source.insert("type".into(), type_of_kind(self.kind).into());
+        source.insert(self.kind.into(), self.spec.clone());
+        let mut spec = json!({
+            "ragEngineRef": {"name": self.retriever},
+            "indexName": self.collection,
+            "dataSource": source,
+        });
+        if let Some(secret) = &self.credentials {
+            spec["credentials"] = json!({"type": "SecretRef", "secretRef": {"name": secret.name, "key": secret.key}});
+        }
+        if let Some(schedule) = &self.schedule {
+            spec["schedule"] = schedule.as_str().into();
+        }
+        spec["retryPolicy"] = json!({"maxRetries": self.max_retries});
+        spec["suspend"] = self.suspend.into();
+        spec["driftRemediationPolicy"] = json!({"strategy": self.drift_policy.name()});
+        if let Some(timeout) = self.timeout {
+            spec["timeout"] = duration_text(timeout).into();
+        }
+        json!({
+            "apiVersion": "kaito.ai/v1alpha1",
+            "kind": "AutoIndexer",
+            "metadata": {"name": self.name},
+            "spec": spec,
+        })
+    }
+}
+
+fn type_of_kind(kind: &str) -> &'static str {
+    KINDS.iter().position(|known| *known == kind).map_or("", |i| TYPES[i])
+}
+
+fn data_source(spec: &Object<'_>) -> Option<(&'static str, Value)> {
+    let source = spec.required_object("dataSource", &DATA_SOURCE)?;
+    let given: Vec<_> = KINDS.into_iter().filter(|kind| source.get(kind).is_some()).collect();
+    let types = format!("Types: {}.", TYPES.join(", "));
+    let named = match (source.get("type").is_some(), given.as_slice()) {
+        (true, _) => source.word("type", &TYPES, "a type of data source"),
+        (false, [kind]) => {
+            source.has("type", Some(&format!("Write type: {}.", type_of_kind(kind))));
+            None
+        }
+        (false, _) => {
+            source.has("type", Some(&types));
+            None
+        }
+    };
+    // Its fields are worth a look even if it is not said that they are meant.
+    let kind = match (named, given.as_slice()) {
+        (Some(name), _) => TYPES.iter().position(|known| *known == name).map(|i| KINDS[i]),
+        (None, [kind]) => Some(*kind),
+        (None, _) => None,
+    };
+    match (kind, named) {
+        (Some(kind), Some(name)) => {
+            source.has(kind, Some(&format!("The type is {name}. Fields: {}.", keys_of(kind))));
+            for other in given.iter().filter(|other| **other != kind) {
+                let hint = format!("Leave it out, or write type: {}.", type_of_kind(other));
+                source.problem(other, format!("is a second data source: the type is {name}"), Some(hint));
+            }
+        }
+        (None, None) if given.len() > 1 => {
+            spec.problem(
+                "dataSource",
+                format!("has {} data sources: {}", given.len(), given.join(", ")),
+                Some("Keep one, and name its type.".into()),
+            );
+        }
+        (None, None) if given.is_empty() => {
+            spec.problem("dataSource", "has no data source", Some(format!("It is one of {}.", KINDS.join(", "))));
+        }
+        _ => {}
+    }
+    let kind = kind?;
+    let fields = Value::Object(source.any_object(kind, None)?.clone());
+    if let Err(problems) = SourceSpec::parse(kind, &fields) {
+        problems.into_iter().for_each(|problem| source.problems().push(in_manifest(problem, kind)));
+        return None;
+    }
+    named.map(|_| (kind, fields))
+}
+
+/// A problem of a source's spec, as one of the manifest that it is in.
+fn in_manifest(problem: Problem, kind: &str) -> Problem {
+    const UNKNOWN: &str = "is not a key of kind";
+    const NO_TEXT: &str = "must be a text, not ";
+    let path = problem.field.strip_prefix("spec").unwrap_or(&problem.field);
+    let mut hint = problem.hint;
+    if problem.problem.starts_with(UNKNOWN) {
+        let known: Vec<_> = keys_of(kind).split(", ").collect();
+        hint = Some(did_you_mean(path.trim_start_matches('.'), &known, "Fields"));
+    } else if hint.is_none()
+        && let Some(read_as) =
+            problem.problem.strip_prefix(NO_TEXT).filter(|it| matches!(*it, "a number" | "a boolean"))
+    {
+        hint = Some(format!("Put it in quotes: without them it is read as {read_as}."));
+    }
+    Problem { field: format!("spec.dataSource.{kind}{}", shown(path)), problem: problem.problem, hint }
+}
+
+fn credentials(spec: &Object<'_>) -> Option<SecretRef> {
+    let credentials = spec.object("credentials", &["type", "secretRef"])?;
+    if credentials.has("type", Some("Write type: SecretRef.")) {
+        credentials.word("type", &["SecretRef"], "a type of credentials");
+    }
+    let secret = credentials.required_object("secretRef", &["name", "key"])?;
+    let (name, key) = (secret.required_text("name"), secret.required_text("key"));
+    Some(SecretRef { name: name?.to_owned(), key: key?.to_owned() })
+}
+
+fn max_retries(spec: &Object<'_>) -> Option<u32> {
+    let policy = spec.object("retryPolicy", &["maxRetries"])?;
+    let given = policy.get("maxRetries")?;
+    let retries = given.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MAX_RETRIES);
+    if retries.is_none() {
+        let found = if given.is_number() { given.to_string() } else { type_of(given).to_owned() };
+        policy.problem("maxRetries", format!("must be an integer from 0 to {MAX_RETRIES}, not {found}"), None);
+    }
+    retries
+}
+
+fn drift_policy(spec: &Object<'_>) -> Option<DriftPolicy> {
+    const KEY: &str = "driftRemediationPolicy";
+    const WHAT: &str = "a policy";
+    let name = match spec.get(KEY)? {
+        Value::Object(_) => spec.object(KEY, &["strategy"])?.word("strategy", &POLICIES, WHAT)?,
+        _ => spec.word(KEY, &POLICIES, WHAT)?,
+    };
+    [DriftPolicy::Auto, DriftPolicy::Manual, DriftPolicy::Ignore].into_iter().find(|policy| policy.name() == name)
+}
+
+fn timeout(spec: &Object<'_>) -> Option<Duration> {
+    const KEY: &str = "timeout";
+    const HINT: &str = "Write a duration such as 1h30m, or a number of seconds.";
+    let given = match spec.get(KEY)? {
+        Value::Number(seconds) => seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        _ => duration(spec.text(KEY)?),
+    };
+    let Some(given) = given else {
+        spec.problem(KEY, "is not a duration", Some(HINT.into()));
+        return None;
+    };
+    let whole = Duration::new(given.as_secs(), given.subsec_millis() * 1_000_000);
+    if !(Duration::from_secs(1)..=MAX_TIMEOUT).contains(&whole) {
+        let most = duration_text(MAX_TIMEOUT);
+        spec.problem(KEY, format!("must be from 1s to {most}, not {}", duration_text(given)), Some(HINT.into()));
+        return None;
+    }
+    Some(whole)
+}

@@ -1,0 +1,249 @@
+//! Manifests: sources and retrievers written down in YAML or JSON, as the upstream proposals have them.
+//!
+//! ```text
+//! text ── lines, tabs ──▶ documents ── YAML or JSON ──▶ values ── kinds, fields ──▶ manifests
+//!         text.rs                      value.rs                   autoindexer.rs, retriever.rs
+//! ```
+//!
+//! [`parse`] names everything that is wrong in all documents at once, each with the path of its field. What needs the
+//! database (does the retriever exist, has the secret this key) or the grammar of schedules is for the caller.
+//!
+//! This runs inside of a backend, on whatever stack is left there. So there are limits on everything that input can
+//! make large: bytes, documents, nesting, what aliases repeat, problems that are listed.
+
+mod autoindexer;
+mod duration;
+mod object;
+mod retriever;
+mod text;
+mod value;
+
+use std::{cell::LazyCell, collections::HashMap};
+
+use rag_protocol::spec::Problem;
+use serde_json::{Map, Value};
+
+pub use self::{
+    autoindexer::{AutoIndexer, DriftPolicy, SecretRef},
+    duration::{duration, duration_text},
+    retriever::{Retriever, check_retriever},
+};
+use self::{
+    object::{Object, Problems, did_you_mean, shown, type_of},
+    text::Document,
+    value::{Budget, SyntaxError},
+};
+
+/// Largest text, in bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+/// Most documents of a text.
+pub const MAX_DOCUMENTS: usize = 1_000;
+/// Most problems that are listed.
+const MAX_PROBLEMS: usize = 1_000;
+/// Longest message of a parser, in characters.
+const MAX_MESSAGE: usize = 300;
+
+/// One document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Manifest {
+    AutoIndexer(AutoIndexer),
+    Retriever(Retriever),
+}
+
+/// What documents of a kind say that they are.
+struct Kind {
+    name: &'static str,
+    /// Beginnings of each `apiVersion` that is accepted.
+    groups: [&'static str; 2],
+    /// The `apiVersion` that is written.
+    version: &'static str,
+}
+
+const KINDS: [Kind; 2] = [
+    Kind { name: "AutoIndexer", groups: ["kaito.ai/", "rag/"], version: "kaito.ai/v1alpha1" },
+    Kind { name: "Retriever", groups: ["agent.wecode.io/", "rag/"], version: "agent.wecode.io/v1" },
+];
+const DOCUMENT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+/// Most of it is what Kubernetes adds; all but the name is ignored.
+const METADATA: [&str; 16] = [
+    "name",
+    "namespace",
+    "labels",
+    "annotations",
+    "displayName",
+    "generateName",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+    "finalizers",
+    "ownerReferences",
+];
+
+impl Manifest {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::AutoIndexer(_) => "AutoIndexer",
+            Self::Retriever(_) => "Retriever",
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Self::AutoIndexer(source) => &source.name,
+            Self::Retriever(retriever) => &retriever.name,
+        }
+    }
+
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::AutoIndexer(source) => source.to_json(),
+            Self::Retriever(retriever) => retriever.to_json(),
+        }
+    }
+}
+
+/// All documents of a text, in order; those without content do not count.
+///
+/// # Errors
+/// Every problem found in all of them; never empty. A field is the path in its document (`spec.dataSource.git.branch`),
+/// or `manifest` for a document as a whole; where there are several, it begins with `document 2: `, or is `document 2`.
+pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
+    let whole = |problem: String| Err(vec![Problem::new("manifest", problem)]);
+    if text.len() > MAX_BYTES {
+        return whole(format!("has {} bytes, and {MAX_BYTES} are allowed", text.len()));
+    }
+    let plain = text::with_plain_lines(text);
+    let spaced = text::with_spaces(&plain);
+    let documents = text::documents(&spaced);
+    match documents.len() {
+        0 => return whole("has no document in it".into()),
+        1..=MAX_DOCUMENTS => {}
+        many => return whole(format!("has {many} documents, and {MAX_DOCUMENTS} are allowed")),
+    }
+    let several = documents.len() > 1;
+    let budget = Budget::new();
+    let lines = LazyCell::new(|| Lines { plain: plain.split('\n').collect(), spaced: spaced.split('\n').collect() });
+    let mut manifests = vec![];
+    let mut problems = vec![];
+    let mut first_of_name = HashMap::new();
+    for (number, document) in (1..).zip(&documents) {
+        let parsed = value::parse(document, &budget)
+            .map_err(|error| vec![Problem::new("", syntax_problem(error, document, &lines))])
+            .and_then(|value| manifest(&value));
+        let found = match parsed {
+            Ok(None) => continue,
+            Ok(Some(manifest)) => {
+                let first = *first_of_name.entry((manifest.kind(), manifest.name().to_owned())).or_insert(number);
+                manifests.push(manifest);
+                if first == number {
+                    continue;
+                }
+                let problem = Problem::new("metadata.name", format!("is that of document {first}, of the same kind"));
+                vec![problem.hint("Keep one of the two.")]
+            }
+            Err(found) => found,
+        };
+        problems.extend(found.into_iter().map(|problem| {
+            let field = match (several, problem.field.as_str()) {
+                (false, "") => "manifest".to_owned(),
+                (false, _) => problem.field,
+                (true, "") => format!("document {number}"),
+                (true, field) => format!("document {number}: {field}"),
+            };
+            Problem { field, ..problem }
+        }));
+    }
+    if problems.len() > MAX_PROBLEMS {
+        let more = problems.len() - MAX_PROBLEMS;
+        problems.truncate(MAX_PROBLEMS);
+        problems.push(Problem::new("manifest", format!("has {more} more problems")));
+    }
+    match (problems.is_empty(), manifests.is_empty()) {
+        (true, false) => Ok(manifests),
+        (true, true) => whole("has no document in it".into()),
+        (false, _) => Err(problems),
+    }
+}
+
+/// Those of a text as the user wrote it, and as the parser reads it.
+struct Lines<'a> {
+    plain: Vec<&'a str>,
+    spaced: Vec<&'a str>,
+}
+
+/// A parser's message, with the place in the whole text.
+fn syntax_problem(error: SyntaxError, document: &Document<'_>, lines: &Lines<'_>) -> String {
+    let mut message = error.message.split_whitespace().collect::<Vec<_>>().join(" ").replace('\0', "\u{FFFD}");
+    if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
+        message.truncate(end);
+    }
+    let Some((line, column)) = error.place else { return message };
+    let line = document.line + line;
+    let of = |lines: &[&str]| lines.get(line - 1).map_or_else(String::new, |line| (*line).to_owned());
+    let column = text::original_column(&of(&lines.plain), &of(&lines.spaced), column);
+    format!("line {line}, column {column}: {message}")
+}
+
+/// Reads a document; `None` where it is `null`.
+fn manifest(value: &Value) -> Result<Option<Manifest>, Vec<Problem>> {
+    let problems = Problems::default();
+    let manifest = match value {
+        Value::Null => return Ok(None),
+        Value::Object(map) => read(map, &problems),
+        other => {
+            let problem = Problem::new("", format!("must be a mapping, not {}", type_of(other)));
+            problems.push(problem.hint(format!("Fields: {}.", DOCUMENT.join(", "))));
+            None
+        }
+    };
+    let problems = problems.into_vec();
+    if problems.is_empty() { Ok(manifest) } else { Err(problems) }
+}
+
+fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
+    let known = match map.get("kind") {
+        Some(Value::String(given)) => {
+            let known = KINDS.iter().find(|kind| kind.name == given);
+            if known.is_none() {
+                // Its other fields may be right in a manifest of that kind.
+                let problem = Problem::new("kind", format!("\"{}\" is not a kind of manifest", shown(given)));
+                problems.push(problem.hint(did_you_mean(given, &KINDS.map(|kind| kind.name), "Kinds")));
+                return None;
+            }
+            known
+        }
+        _ => None,
+    };
+    let document = Object::new(String::new(), map, &DOCUMENT, problems);
+    check_version(&document, known);
+    if document.has("kind", Some("Kinds: AutoIndexer, Retriever.")) {
+        document.text("kind");
+    }
+    document.has("metadata", Some("Write metadata: {name: ...}."));
+    let name = document.object("metadata", &METADATA).and_then(|metadata| metadata.name("name"));
+    match known?.name {
+        "AutoIndexer" => AutoIndexer::read(&document, name).map(Manifest::AutoIndexer),
+        _ => Retriever::read(&document, name).map(Manifest::Retriever),
+    }
+}
+
+fn check_version(document: &Object<'_>, kind: Option<&Kind>) {
+    const KEY: &str = "apiVersion";
+    let hint = KINDS.iter().filter(|other| kind.is_none_or(|kind| kind.name == other.name)).map(|kind| {
+        let groups = kind.groups.map(|group| format!("{group}..."));
+        format!("Write apiVersion: {} for kind {} (accepted: {}).", kind.version, kind.name, groups.join(", "))
+    });
+    let hint = hint.collect::<Vec<_>>().join(" ");
+    if !document.has(KEY, Some(&hint)) {
+        return;
+    }
+    let (Some(given), Some(kind)) = (document.text(KEY), kind) else { return };
+    if !kind.groups.iter().any(|group| given.strip_prefix(group).is_some_and(|version| !version.is_empty())) {
+        document.problem(KEY, format!("\"{}\" is not a version of {}", shown(given), kind.name), Some(hint));
+    }
+}

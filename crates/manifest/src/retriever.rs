@@ -1,0 +1,142 @@
+//! `kind: Retriever`: settings of how collections are stored and searched.
+
+use rag_protocol::spec::Problem;
+use serde_json::{Map, Value, json};
+
+use crate::object::{Object, Problems, did_you_mean, shown, type_of};
+
+/// Settings of storage and search, as the proposal of the Retriever describes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retriever {
+    pub name: String,
+    /// Known keys only, none of them `null`; what was left out is left out.
+    pub spec: Value,
+}
+
+const SPEC: [&str; 4] = ["storageConfig", "retrievalMethods", "embedding", "description"];
+const STORAGE: [&str; 7] = ["type", "url", "username", "password", "apiKey", "ext", "indexStrategy"];
+/// What only storage on another server has.
+const REMOTE: [&str; 5] = ["url", "username", "password", "apiKey", "ext"];
+/// What this version stores chunks in.
+const STORAGE_TYPES: [&str; 2] = ["hnsw", "flat"];
+const STRATEGY: [&str; 4] = ["mode", "prefix", "fixedName", "rollingStep"];
+/// Partitions are named `rag_kb_<collection>`.
+const PREFIX: &str = "rag";
+
+impl Retriever {
+    /// `None`: there are problems.
+    pub(crate) fn read(document: &Object<'_>, name: Option<String>) -> Option<Self> {
+        check(&document.required_object("spec", &SPEC)?);
+        Some(Self { name: name?, spec: without_nulls(document.get("spec")?) })
+    }
+
+    pub fn to_json(&self) -> Value {
+        json!({
+            "apiVersion": "agent.wecode.io/v1",
+            "kind": "Retriever",
+            "metadata": {"name": self.name},
+            "spec": self.spec,
+        })
+    }
+}
+
+/// Everything that is wrong with a retriever's spec; fields are paths that begin with `spec`.
+pub fn check_retriever(spec: &Value) -> Vec<Problem> {
+    let problems = Problems::default();
+    match spec {
+        Value::Object(map) => check(&Object::new("spec".into(), map, &SPEC, &problems)),
+        other => problems.push(
+            Problem::new("spec", format!("must be a mapping, not {}", type_of(other)))
+                .hint(format!("Fields: {}.", SPEC.join(", "))),
+        ),
+    }
+    problems.into_vec()
+}
+
+fn check(spec: &Object<'_>) {
+    if let Some(storage) = spec.object("storageConfig", &STORAGE) {
+        check_storage(&storage);
+    }
+    if let Some(methods) = spec.object("retrievalMethods", &["vector", "keyword", "hybrid"]) {
+        for (method, fields) in [
+            ("vector", &["enabled", "defaultWeight"][..]),
+            ("keyword", &["enabled", "defaultWeight"]),
+            ("hybrid", &["enabled"]),
+        ] {
+            if let Some(method) = methods.object(method, fields) {
+                method.boolean("enabled");
+                check_weight(&method);
+            }
+        }
+    }
+    if let Some(embedding) = spec.object("embedding", &["model"]) {
+        embedding.text("model");
+    }
+    spec.text("description");
+}
+
+fn check_storage(storage: &Object<'_>) {
+    let given = storage.text("type");
+    let known = given.filter(|given| STORAGE_TYPES.contains(given));
+    if let (Some(given), None) = (given, known) {
+        let problem = format!("\"{}\" is not supported by this version", shown(given));
+        storage.problem("type", problem, Some(did_you_mean(given, &STORAGE_TYPES, "Types")));
+    }
+    // Of another type it is that which is wrong, and not that it has an address.
+    if known.is_some() || storage.get("type").is_none() {
+        for key in REMOTE.into_iter().filter(|key| storage.get(key).is_some()) {
+            let problem = format!("is for storage elsewhere, and \"{}\" is in this database", known.unwrap_or("hnsw"));
+            storage.problem(key, problem, Some("Leave it out.".into()));
+        }
+    }
+    if let Some(strategy) = storage.object("indexStrategy", &STRATEGY) {
+        check_strategy(&strategy);
+    }
+}
+
+fn check_strategy(strategy: &Object<'_>) {
+    const HINT: &str = "Write mode: per_dataset.";
+    const LATER: &str = "is not supported by this version yet";
+    let mode = strategy.text("mode");
+    match mode {
+        None | Some("per_dataset") => {}
+        Some(mode @ ("fixed" | "rolling")) => {
+            strategy.problem("mode", format!("\"{mode}\" {LATER}"), Some(HINT.into()))
+        }
+        Some(other) => {
+            let hint = did_you_mean(other, &["per_dataset", "fixed", "rolling"], "Modes");
+            strategy.problem("mode", format!("\"{}\" is not a mode", shown(other)), Some(hint));
+        }
+    }
+    if let Some(prefix) = strategy.text("prefix")
+        && prefix != PREFIX
+    {
+        let hint = format!("Leave it out, or write prefix: {PREFIX}.");
+        strategy.problem("prefix", format!("\"{}\" {LATER}", shown(prefix)), Some(hint));
+    }
+    for (key, of) in [("fixedName", "fixed"), ("rollingStep", "rolling")] {
+        if strategy.get(key).is_some() && mode != Some(of) {
+            strategy.problem(key, format!("is for mode \"{of}\" alone"), Some("Leave it out.".into()));
+        }
+    }
+}
+
+fn check_weight(method: &Object<'_>) {
+    const KEY: &str = "defaultWeight";
+    if let Some(given) = method.get(KEY)
+        && !given.as_f64().is_some_and(|weight| (0.0..=1.0).contains(&weight))
+    {
+        let found = if given.is_number() { given.to_string() } else { type_of(given).to_owned() };
+        method.problem(KEY, format!("must be a number from 0 to 1, not {found}"), None);
+    }
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect::<Map<_, _>>())
+        }
+        other => other.clone(),
+    }
+}
