@@ -111,7 +111,7 @@ CREATE TABLE rag.source (
 );
 COMMENT ON TABLE rag.source IS 'where documents come from; read rag.sources instead';
 COMMENT ON COLUMN rag.source.uid IS 'tells a source from a later one of the same name';
-COMMENT ON COLUMN rag.source.credentials_key IS 'key of the secret that is shown as a token; NULL: token, or username and password';
+COMMENT ON COLUMN rag.source.credentials_key IS 'key of the secret whose value is shown; NULL: token, or else password';
 COMMENT ON COLUMN rag.source.next_run IS 'when its schedule, or its creation, starts a run next';
 COMMENT ON COLUMN rag.source.retry_at IS 'when the last run, which failed, is tried again';
 COMMENT ON COLUMN rag.source.attempt IS 'tries that have failed in a row, those aside that the other side asked to put off';
@@ -416,7 +416,7 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                   ARRAY(SELECT e.uri || ': ' || e.message FROM rag.run_error e WHERE e.run_id = r.run_id ORDER BY e.occurred_at LIMIT 10)
               ELSE '{}' END AS errors,
            s.conditions, now() - s.created_at AS age,
-           s.spec, s.owner, s.credentials, s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid
+           s.spec, s.owner, s.credentials || coalesce('/' || s.credentials_key, '') AS credentials, s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid
     FROM (SELECT v.*, l.hash, pg_is_in_recovery() OR EXISTS (SELECT FROM locks WHERE purpose = 0 AND source_hash = l.hash) AS running
           FROM rag.visible_source v, LATERAL (SELECT hashtext(v.name)::bigint & 4294967295) AS l (hash)) s
     LEFT JOIN rag.run r ON r.run_id = s.last_run_id;
@@ -447,7 +447,7 @@ COMMENT ON COLUMN rag.sources.conditions IS 'as in Kubernetes: type, status, rea
 COMMENT ON COLUMN rag.sources.age IS 'time since the source was made';
 COMMENT ON COLUMN rag.sources.spec IS 'what is read, in terms of the kind';
 COMMENT ON COLUMN rag.sources.owner IS 'role whose rights its runs have';
-COMMENT ON COLUMN rag.sources.credentials IS 'secret that the source''s server is shown';
+COMMENT ON COLUMN rag.sources.credentials IS 'secret that the source''s server is shown, or secret/key';
 COMMENT ON COLUMN rag.sources.max_retries IS 'how often a run that failed is tried again';
 COMMENT ON COLUMN rag.sources.timeout IS 'most time of one run';
 COMMENT ON COLUMN rag.sources.drift_policy IS 'what follows when stored documents differ from what was indexed: auto, manual or ignore';

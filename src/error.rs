@@ -94,6 +94,11 @@ impl Error {
 
     /// A user's spec with all that is wrong with it in the DETAIL, a line each.
     pub fn invalid_spec(what: &str, problems: &[Problem]) -> Self {
+        Self::invalid(format!("invalid definition of {what}"), problems)
+    }
+
+    /// The same with another message.
+    pub fn invalid(message: impl Into<String>, problems: &[Problem]) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let mut hints: Vec<&str> = vec![];
         for hint in problems.iter().filter_map(|p| p.hint.as_deref()) {
@@ -101,7 +106,7 @@ impl Error {
                 hints.push(hint);
             }
         }
-        let error = Self::invalid_parameter(format!("invalid definition of {what}")).detail(lines.join("\n"));
+        let error = Self::invalid_parameter(message).detail(lines.join("\n"));
         if hints.is_empty() { error } else { error.hint(hints.join("\n")) }
     }
 

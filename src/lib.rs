@@ -8,11 +8,13 @@
 
 mod api;
 mod catalog;
+mod definition;
 mod engine;
 mod error;
 mod index;
 mod indexing;
 mod knowledge;
+mod manifest;
 mod retrieval;
 mod schedule;
 mod secrets;

@@ -6,8 +6,10 @@
 mod collection;
 mod document;
 mod knowledge;
+mod manifest;
 mod model;
 mod run;
+mod schedule;
 mod search;
 mod secret;
 mod source;

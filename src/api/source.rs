@@ -1,121 +1,151 @@
-//! Sources: create, drop.
+//! Sources: create, alter, suspend, drop, and whether a definition is right.
 
-use pgrx::{JsonB, datum::Interval, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::spec::{SourceSpec, TableSpec, TableSync};
+use pgrx::{JsonB, datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use rag_protocol::spec::SourceSpec;
 
-use super::required;
 use crate::{
     catalog::{
-        collections::Collection,
-        conditions::Changes,
         documents,
         name::Name,
         roles,
-        sources::{self, DriftPolicy, NewSource, Source},
-        table::{changes, relation::Relation, rows::Rows},
+        sources::{self, Source},
+        table::changes,
     },
+    definition::{self, Faults, Given},
     error::Error,
-    schedule, secrets,
-    workers::{
-        hooks,
-        lock::Lock,
-        runner::{self, rights, session},
-    },
+    workers::{hooks, lock::Lock, runner::session},
 };
 
 #[pg_extern]
+#[allow(clippy::too_many_arguments)] // a source's
 fn rag_create_source(
     name: Option<&str>,
     kind: Option<&str>,
     spec: Option<JsonB>,
     collection: pgrx::default!(Option<&str>, "'default'"),
+    schedule: pgrx::default!(Option<&str>, "NULL"),
     credentials: pgrx::default!(Option<&str>, "NULL"),
+    max_retries: pgrx::default!(Option<i32>, "3"),
     timeout: pgrx::default!(Option<Interval>, "'1 hour'"),
+    suspend: pgrx::default!(Option<bool>, "false"),
+    drift_policy: pgrx::default!(Option<&str>, "'auto'"),
+    owner: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_source()", "create a source")?;
-    let name = Name::parse("source", required("name", name)?)?;
-    let (kind, spec) = (required("kind", kind)?, required("spec", spec)?);
-    let timeout = required("timeout", timeout)?;
-    let parsed =
-        SourceSpec::parse(kind, &spec.0).map_err(|p| Error::invalid_spec(&format!("source \"{name}\""), &p))?;
-    let collection = Collection::get(required("collection", collection)?)?;
-    if timeout.as_micros() < 1_000_000 {
-        return Err(Error::invalid_parameter("timeout must be at least 1 second").into());
-    }
-    rights::check(&parsed, roles::current())?;
-    if let Some(secret) = credentials {
-        secrets::check_use(secret, &parsed, roles::current())?;
-    }
-    let owner = roles::current_name()?;
-    let table = match parsed {
-        SourceSpec::Table(spec) => Some(NewTable::of(spec)?),
-        _ => None,
-    };
-    let spec = table.as_ref().map_or(spec, |table| JsonB(table.spec.to_json()));
-    sources::create(NewSource {
-        name: &name,
+    let spec = spec.map(|spec| spec.0);
+    let given = Given {
+        name,
         kind,
-        spec,
-        collection: collection.name.as_str(),
-        owner: &owner,
+        spec: spec.as_ref(),
+        collection,
+        schedule,
         credentials,
-        credentials_key: None,
-        schedule: None,
-        max_retries: 3,
+        max_retries,
         timeout,
-        suspend: false,
-        drift_policy: DriftPolicy::Auto,
-        next_run: schedule::next_run(None, false)?,
-        conditions: Changes::at(1),
-    })?;
-    hooks::wake_scheduler_at_commit();
-    Ok(table.map_or(Ok(()), |table| table.prepare(&name))?)
+        suspend,
+        drift_policy,
+        owner,
+    };
+    let mut faults = Faults::default();
+    definition::create(&given, &mut faults)?;
+    Ok(refuse(name, faults)?)
 }
 
-/// A table or view that is to become a source.
-struct NewTable {
-    relation: Relation,
-    /// With all that the user left out.
-    spec: TableSpec,
-    rows: Rows,
+/// # Errors
+/// There are faults.
+fn refuse(name: Option<&str>, faults: Faults) -> Result<(), Error> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(faults.into_error(&name.map_or_else(|| "a source".into(), |name| format!("source \"{}\"", shortened(name)))))
 }
 
-impl NewTable {
-    /// Picks what the user left out and tries whether the rows can be read.
-    fn of(given: TableSpec) -> Result<Self, Error> {
-        let relation = Relation::find(&given.relation)?;
-        let spec = relation.complete(given.clone())?;
-        let rows = Rows::new(&relation, &spec, roles::current())?;
-        rows.check()?;
-        let list = |columns: &[String]| columns.join(", ");
-        let mut picked = vec![];
-        if given.id_columns.is_empty() {
-            picked.push(format!("rows by {}", list(&spec.id_columns)));
-        }
-        if given.content_columns.is_empty() {
-            picked.push(format!("text from {}", list(&spec.content_columns)));
-        }
-        if let (None, Some(title)) = (&given.title_column, &spec.title_column) {
-            picked.push(format!("titles from {title}"));
-        }
-        if !picked.is_empty() {
-            pgrx::notice!("{}: {}", spec.relation, picked.join(", "));
-        }
-        Ok(Self { relation, spec, rows })
-    }
+fn shortened(name: &str) -> String {
+    name.chars().take(80).collect()
+}
 
-    /// Installs the triggers, where changes are to be noted by such.
-    fn prepare(&self, source: &Name) -> Result<(), Error> {
-        // a run of a dropped source of this name may have left something
-        changes::forget(source)?;
-        match self.spec.sync {
-            TableSync::Scan => Ok(()),
-            TableSync::Trigger => {
-                let arguments = runner::table::arguments(source.as_str(), &self.spec, &self.rows)?;
-                changes::create_triggers(source, &self.relation, &arguments)
-            }
-        }
-    }
+#[pg_extern]
+#[allow(clippy::too_many_arguments)] // a source's
+fn rag_alter_source(
+    name: Option<&str>,
+    kind: pgrx::default!(Option<&str>, "NULL"),
+    spec: pgrx::default!(Option<JsonB>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "NULL"),
+    schedule: pgrx::default!(Option<&str>, "NULL"),
+    credentials: pgrx::default!(Option<&str>, "NULL"),
+    max_retries: pgrx::default!(Option<i32>, "NULL"),
+    timeout: pgrx::default!(Option<Interval>, "NULL"),
+    suspend: pgrx::default!(Option<bool>, "NULL"),
+    drift_policy: pgrx::default!(Option<&str>, "NULL"),
+    owner: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_alter_source()");
+    let spec = spec.map(|spec| spec.0);
+    let given = Given {
+        name,
+        kind,
+        spec: spec.as_ref(),
+        collection,
+        schedule,
+        credentials,
+        max_retries,
+        timeout,
+        suspend,
+        drift_policy,
+        owner,
+    };
+    let mut faults = Faults::default();
+    definition::alter(&given, &mut faults)?;
+    Ok(refuse(name, faults)?)
+}
+
+#[pg_extern]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)] // a source's; the columns of the result
+fn rag_validate_source(
+    kind: Option<&str>,
+    spec: Option<JsonB>,
+    schedule: pgrx::default!(Option<&str>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
+    credentials: pgrx::default!(Option<&str>, "NULL"),
+    max_retries: pgrx::default!(Option<i32>, "3"),
+    timeout: pgrx::default!(Option<Interval>, "'1 hour'"),
+    name: pgrx::default!(Option<&str>, "NULL"),
+    drift_policy: pgrx::default!(Option<&str>, "'auto'"),
+    owner: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<
+    TableIterator<'static, (name!(field, String), name!(problem, String), name!(hint, Option<String>))>,
+    ErrorReport,
+> {
+    roles::require_admin("validate the definition of a source")?;
+    let spec = spec.map(|spec| spec.0);
+    let given = Given {
+        name,
+        kind,
+        spec: spec.as_ref(),
+        collection,
+        schedule,
+        credentials,
+        max_retries,
+        timeout,
+        suspend: Some(false),
+        drift_policy,
+        owner,
+    };
+    let mut faults = Faults::default();
+    definition::validate(&given, &mut faults);
+    Ok(TableIterator::new(faults.into_problems().into_iter().map(|p| (p.field, p.problem, p.hint))))
+}
+
+#[pg_extern]
+fn rag_suspend(name: &str) -> Result<(), ErrorReport> {
+    let source = manageable(c"rag_suspend()", name, "suspend a source")?;
+    Ok(definition::suspend(&source)?)
+}
+
+#[pg_extern]
+fn rag_resume(name: &str) -> Result<(), ErrorReport> {
+    let source = manageable(c"rag_resume()", name, "resume a source")?;
+    Ok(definition::resume(&source)?)
 }
 
 #[pg_extern]
@@ -124,14 +154,28 @@ fn rag_drop_source(
     keep_documents: pgrx::default!(bool, "true"),
     if_exists: pgrx::default!(bool, "false"),
 ) -> Result<(), ErrorReport> {
-    super::require_writer(c"rag_drop_source()", "drop a source")?;
+    super::prevent_on_standby(c"rag_drop_source()");
+    if drop_source(name, keep_documents)? {
+        return Ok(());
+    }
+    if if_exists {
+        pgrx::notice!("source \"{name}\" does not exist, skipping");
+        return Ok(());
+    }
+    Err(Source::missing(name).into())
+}
+
+/// Drops a source; whether there was one.
+///
+/// # Errors
+/// The caller may not.
+pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
+    const TO_DO: &str = "drop a source";
     let Some(source) = Source::find(name)? else {
-        if if_exists {
-            pgrx::notice!("source \"{name}\" does not exist, skipping");
-            return Ok(());
-        }
-        return Err(Source::missing(name).into());
+        roles::require_admin(TO_DO)?;
+        return Ok(false);
     };
+    check_manageable(&source, TO_DO)?;
     end_runs(&source.name)?;
     if matches!(source.spec, SourceSpec::Table(_)) {
         changes::forget(&source.name)?;
@@ -141,7 +185,8 @@ fn rag_drop_source(
         let ids = documents::of_source(&source.collection, source.name.as_str())?;
         documents::delete(&source.collection, &ids)?;
     }
-    Ok(())
+    hooks::wake_scheduler_at_commit();
+    Ok(true)
 }
 
 /// Has the run of a source that is about to be dropped stop, and keeps others from beginning until the transaction's end.
@@ -176,8 +221,5 @@ pub fn manageable(function: &std::ffi::CStr, name: &str, to_do: &str) -> Result<
 /// # Errors
 /// The caller is neither a member of rag_admin nor of the source's owner.
 pub fn check_manageable(source: &Source, to_do: &str) -> Result<(), Error> {
-    if roles::may_act_for(roles::current(), &source.owner) {
-        return Ok(());
-    }
-    roles::require_admin(to_do)
+    roles::require_owner_or_admin(&source.owner, to_do)
 }

@@ -6,7 +6,7 @@ use rag_protocol::{
     ingest::{Splitting, Unit},
 };
 
-use super::{as_owner, embedding_index, execute, execute_returning, name::Name, query, query_as_caller};
+use super::{as_owner, embedding_index, execute, execute_returning, name::Name, query, query_as_caller, retrievers};
 use crate::error::Error;
 
 /// Size of a chunk and of the overlap where a collection does not say.
@@ -20,6 +20,7 @@ fn default_sizes(unit: Unit) -> (usize, usize) {
 #[derive(Debug, Clone)]
 pub struct Collection {
     pub name: Name,
+    pub retriever: String,
     pub splitting: Splitting,
     /// Metadata keys that chunks carry; `None`: all.
     pub metadata_whitelist: Option<Vec<String>>,
@@ -51,7 +52,7 @@ impl Collection {
         let found = as_owner(|| {
             query(
                 "SELECT name, chunk_size, chunk_overlap, metadata_whitelist, model, model_fingerprint, embedding_dimension,
-                        chunk_unit
+                        chunk_unit, retriever
                  FROM rag.collections WHERE name = $1",
                 &[name.into()],
                 |row| {
@@ -64,6 +65,7 @@ impl Collection {
                     Ok(Self {
                         name: Name::parse("collection", &row.required::<String>(1)?)?,
                         splitting: splitting(row.get(2)?, row.get(3)?, unit(&row.required::<String>(8)?)?),
+                        retriever: row.required(9)?,
                         metadata_whitelist: row.get(4)?,
                         model,
                     })
@@ -207,8 +209,7 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
     as_owner(|| {
         let retrievers = query("SELECT 1 FROM rag.retrievers WHERE name = $1", &[new.retriever.into()], |_| Ok(()))?;
         if retrievers.is_empty() {
-            return Err(Error::undefined(format!("retriever \"{}\" does not exist", new.retriever))
-                .hint("rag.retrievers lists them."));
+            return Err(retrievers::missing(new.retriever));
         }
         let made = execute(
             "INSERT INTO rag.collections (name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description, chunk_unit)

@@ -67,7 +67,7 @@ fn wanted(collection: &Collection) -> Result<Option<String>, Error> {
          JOIN pg_catalog.pg_am AS a ON a.amname = 'rag_hnsw'
          JOIN pg_catalog.pg_opclass AS o ON o.opcmethod = a.oid AND o.opcname = 'vector_cosine_ops'
          JOIN pg_catalog.pg_namespace AS n ON n.oid = o.opcnamespace
-         WHERE c.name = $1 AND r.spec #>> '{storageConfig,type}' = 'hnsw'
+         WHERE c.name = $1 AND coalesce(r.spec #>> '{storageConfig,type}', 'hnsw') = 'hnsw'
              AND pg_catalog.pg_relation_size(pg_catalog.to_regclass($2)) >= $3",
         &[collection.name.as_str().into(), collection.partition().into(), SMALL.into()],
         |row| row.required(1),

@@ -12,6 +12,7 @@ pub mod due;
 pub mod embedding_index;
 pub mod knowledge;
 pub mod name;
+pub mod retrievers;
 pub mod roles;
 pub mod runs;
 pub mod secrets;
@@ -41,6 +42,11 @@ pub fn as_owner<R>(f: impl FnOnce() -> R) -> R {
 /// the search_path is pinned.
 pub fn as_table_owner<R>(owner: pg_sys::Oid, f: impl FnOnce() -> R) -> R {
     as_role(owner, pg_sys::SECURITY_RESTRICTED_OPERATION, || pinned(f))
+}
+
+/// Runs `f` as the owner of a source, for whom the caller may act, with a search_path in which nobody can put anything.
+pub fn as_source_owner<R>(owner: pg_sys::Oid, f: impl FnOnce() -> R) -> R {
+    as_role(owner, pg_sys::SECURITY_LOCAL_USERID_CHANGE, || pinned(f))
 }
 
 /// Runs `f` as another role; `restriction` is one of Postgres's SECURITY_ flags.

@@ -46,6 +46,12 @@ pub fn require_admin(to_do: &str) -> Result<(), Error> {
 }
 
 /// # Errors
+/// The present role is neither a member of `rag_admin` nor of `owner`.
+pub fn require_owner_or_admin(owner: &str, to_do: &str) -> Result<(), Error> {
+    if may_act_for(current(), owner) { Ok(()) } else { require_admin(to_do) }
+}
+
+/// # Errors
 /// `role` may not read files of the server's.
 pub fn require_server_files(role: pg_sys::Oid) -> Result<(), Error> {
     if has_privileges_of(role, READ_SERVER_FILES) {
@@ -53,6 +59,24 @@ pub fn require_server_files(role: pg_sys::Oid) -> Result<(), Error> {
     }
     Err(Error::permission_denied("permission denied to read files of the server")
         .hint("Only superusers and members of pg_read_server_files may."))
+}
+
+/// The role that is to own something that the present role makes.
+///
+/// # Errors
+/// There is no such role, or the present one may not act for it.
+pub fn future_owner(name: &str) -> Result<pg_sys::Oid, Error> {
+    let role = std::ffi::CString::new(name).unwrap_or_default();
+    // SAFETY: a system-cache look-up.
+    let role = unsafe { pg_sys::get_role_oid(role.as_ptr(), true) };
+    if role == pg_sys::InvalidOid {
+        return Err(Error::undefined(format!("role \"{name}\" does not exist")));
+    }
+    if may_act_for(current(), name) {
+        return Ok(role);
+    }
+    Err(Error::permission_denied(format!("permission denied to make role \"{name}\" the owner of a source"))
+        .hint("Only members of that role, and superusers, may."))
 }
 
 /// # Errors

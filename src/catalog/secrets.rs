@@ -146,6 +146,17 @@ pub fn users(name: &str) -> Result<Vec<String>, Error> {
     })
 }
 
+/// Sources that use one value of a secret: those that name its key, and, `with_unnamed`, those that name none.
+pub fn users_of_key(name: &str, key: &str, with_unnamed: bool) -> Result<Vec<String>, Error> {
+    as_owner(|| {
+        execute_returning(
+            "SELECT name FROM rag.source WHERE credentials = $1 AND coalesce(credentials_key = $2, $3) ORDER BY name",
+            &[name.into(), key.into(), with_unnamed.into()],
+            |row| row.required(1),
+        )
+    })
+}
+
 /// Removes a secret with all its values.
 pub fn drop(name: &str) -> Result<(), Error> {
     as_owner(|| execute("DELETE FROM rag.secret WHERE name = $1", &[name.into()]))?;

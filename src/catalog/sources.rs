@@ -5,8 +5,8 @@ use std::time::Duration;
 use pgrx::{datum::TimestampWithTimeZone, pg_sys};
 use rag_protocol::spec::SourceSpec;
 
-use super::{Row, as_owner, conditions::Changes, execute, execute_returning, name::Name, query};
-use crate::error::Error;
+use super::{Row, as_owner, conditions::Changes, execute, execute_returning, name::Name, query, query_as_caller};
+use crate::{error::Error, secrets::Named};
 
 #[derive(Debug, Clone)]
 pub struct Source {
@@ -167,9 +167,168 @@ pub fn create(new: NewSource<'_>) -> Result<(), Error> {
             ],
         )
     })?;
-    if made == 0 {
-        return Err(Error::duplicate(format!("source \"{}\" already exists", new.name)));
+    if made == 0 { Err(taken(new.name)) } else { Ok(()) }
+}
+
+/// The error for a name that another source has.
+pub fn taken(name: &Name) -> Error {
+    Error::duplicate(format!("source \"{name}\" already exists"))
+}
+
+/// Whether there is a source of this name.
+pub fn has_name(name: &Name) -> Result<bool, Error> {
+    let found =
+        as_owner(|| query("SELECT 1 FROM rag.source WHERE name = $1", &[name.as_str().into()], |_| Ok(())))?;
+    Ok(!found.is_empty())
+}
+
+/// A source as its row has it, whether or not its spec can be read.
+#[derive(Debug)]
+pub struct Stored {
+    pub name: Name,
+    pub kind: String,
+    pub spec: serde_json::Value,
+    pub collection: String,
+    pub owner: String,
+    credentials: Option<String>,
+    credentials_key: Option<String>,
+    pub schedule: Option<String>,
+    pub max_retries: i32,
+    pub timeout_microseconds: i64,
+    pub suspend: bool,
+    pub drift_policy: String,
+    pub generation: i64,
+    pub next_run: Option<TimestampWithTimeZone>,
+    /// Whether a run of it was ever queued or begun.
+    pub has_run: bool,
+}
+
+impl Stored {
+    /// What its spec means.
+    pub fn parsed(&self) -> Option<SourceSpec> {
+        SourceSpec::parse(&self.kind, &self.spec).ok()
     }
+
+    /// The secret that its server is shown.
+    pub fn named(&self) -> Option<Named> {
+        Some(Named { secret: self.credentials.clone()?, key: self.credentials_key.clone() })
+    }
+}
+
+/// A source's row, which nobody else can change until the transaction ends.
+pub fn lock(name: &str) -> Result<Option<Stored>, Error> {
+    let found = as_owner(|| {
+        execute_returning(
+            "SELECT name, kind, spec, collection, owner, credentials, credentials_key, schedule, max_retries,
+                    (extract(epoch FROM timeout) * 1000000)::pg_catalog.int8, suspend, drift_policy, generation, next_run,
+                    last_run_id IS NOT NULL
+             FROM rag.source WHERE name = $1 FOR NO KEY UPDATE",
+            &[name.into()],
+            |row| {
+                Ok(Stored {
+                    name: Name::parse("source", &row.required::<String>(1)?)?,
+                    kind: row.required(2)?,
+                    spec: row.required::<pgrx::JsonB>(3)?.0,
+                    collection: row.required(4)?,
+                    owner: row.required(5)?,
+                    credentials: row.get(6)?,
+                    credentials_key: row.get(7)?,
+                    schedule: row.get(8)?,
+                    max_retries: row.required(9)?,
+                    timeout_microseconds: row.required(10)?,
+                    suspend: row.required(11)?,
+                    drift_policy: row.required(12)?,
+                    generation: row.required(13)?,
+                    next_run: row.get(14)?,
+                    has_run: row.required(15)?,
+                })
+            },
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+/// A source's new definition, as a whole.
+pub struct Altered<'a> {
+    pub name: &'a Name,
+    pub kind: &'a str,
+    pub spec: pgrx::JsonB,
+    pub collection: &'a str,
+    pub owner: &'a str,
+    pub credentials: Option<&'a str>,
+    pub credentials_key: Option<&'a str>,
+    pub schedule: Option<&'a str>,
+    pub max_retries: i32,
+    /// `None`: the one it has.
+    pub timeout: Option<pgrx::datum::Interval>,
+    pub suspend: bool,
+    pub drift_policy: &'a str,
+    pub next_run: Option<TimestampWithTimeZone>,
+    /// A schedule of @reboot counts from the next start of the server.
+    pub reboots_anew: bool,
+    pub conditions: Changes,
+}
+
+/// Writes down a new generation of a source. A retry that is due stays so, unless there shall be none.
+pub fn alter(new: Altered<'_>) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.source SET
+                 kind = $2, spec = $3, collection = $4, owner = $5, credentials = $6, credentials_key = $7, schedule = $8,
+                 max_retries = $9, timeout = coalesce($10, timeout), suspend = $11, drift_policy = $12, next_run = $13,
+                 booted_at = CASE WHEN $14 THEN pg_catalog.pg_postmaster_start_time() ELSE booted_at END,
+                 retry_at = CASE WHEN $9 > 0 THEN retry_at END,
+                 conditions = rag.merge_conditions(conditions, $15), generation = generation + 1, updated_at = pg_catalog.now()
+             WHERE name = $1",
+            &[
+                new.name.as_str().into(),
+                new.kind.into(),
+                new.spec.into(),
+                new.collection.into(),
+                new.owner.into(),
+                new.credentials.into(),
+                new.credentials_key.into(),
+                new.schedule.into(),
+                new.max_retries.into(),
+                new.timeout.into(),
+                new.suspend.into(),
+                new.drift_policy.into(),
+                new.next_run.into(),
+                new.reboots_anew.into(),
+                new.conditions.to_json().into(),
+            ],
+        )
+    })?;
+    Ok(())
+}
+
+/// Has a source rest.
+pub fn suspend(name: &Name, changes: &Changes) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.source SET suspend = true, conditions = rag.merge_conditions(conditions, $2) WHERE name = $1",
+            &[name.as_str().into(), changes.to_json().into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// Ends the rest of a source. One without a schedule that has not been synced yet, or not since it was altered, is due now.
+pub fn resume(
+    name: &Name,
+    has_schedule: bool,
+    next_run: Option<TimestampWithTimeZone>,
+    changes: &Changes,
+) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.source SET suspend = false, conditions = rag.merge_conditions(conditions, $4),
+                 next_run = CASE WHEN $2 THEN $3
+                                 WHEN next_run IS NOT NULL OR last_run_id IS NULL THEN pg_catalog.now() END
+             WHERE name = $1",
+            &[name.as_str().into(), has_schedule.into(), next_run.into(), changes.to_json().into()],
+        )
+    })?;
     Ok(())
 }
 
@@ -234,4 +393,71 @@ pub fn names_of(collection: Option<&str>) -> Result<Vec<String>, Error> {
             |row| row.required(1),
         )
     })
+}
+
+/// A source as its row in `rag.sources` shows it to the caller.
+pub struct Visible {
+    pub name: String,
+    pub uid: String,
+    pub kind: String,
+    pub spec: serde_json::Value,
+    pub collection: String,
+    pub retriever: String,
+    pub credentials: Option<String>,
+    pub schedule: Option<String>,
+    pub max_retries: i32,
+    pub timeout_microseconds: i64,
+    pub suspend: bool,
+    pub drift_policy: String,
+    pub generation: i64,
+    pub created_at: String,
+    /// In the names of a manifest.
+    pub status: serde_json::Value,
+}
+
+/// The source of this name, if the caller may see it.
+pub fn visible(name: &str) -> Result<Option<Visible>, Error> {
+    const TIME: &str = "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'";
+    let found = query_as_caller(
+        &format!(
+            "SELECT s.name, s.uid::text, s.kind, s.spec, s.collection, c.retriever, s.credentials, s.schedule, s.max_retries,
+                    (extract(epoch FROM s.timeout) * 1000000)::int8, s.suspend, s.drift_policy, s.generation,
+                    to_char((now() - s.age) AT TIME ZONE 'UTC', {TIME}),
+                    jsonb_strip_nulls(jsonb_build_object(
+                        'phase', s.phase,
+                        'lastIndexed', to_char(s.last_indexed AT TIME ZONE 'UTC', {TIME}),
+                        'lastCommit', s.last_commit,
+                        'successfulRunCount', s.successful_run_count,
+                        'errorRunCount', s.error_run_count,
+                        'documentsProcessed', s.documents_processed,
+                        'nextScheduledRun', to_char(s.next_scheduled_run AT TIME ZONE 'UTC', {TIME}),
+                        'observedGeneration', s.observed_generation,
+                        'lastRunID', s.last_run_id,
+                        'lastRunDurationSeconds', s.last_run_duration_seconds,
+                        'errors', to_jsonb(s.errors),
+                        'conditions', s.conditions))
+             FROM rag.sources s JOIN rag.collections c ON c.name = s.collection WHERE s.name = $1"
+        ),
+        &[name.into()],
+        |row| {
+            Ok(Visible {
+                name: row.required(1)?,
+                uid: row.required(2)?,
+                kind: row.required(3)?,
+                spec: row.required::<pgrx::JsonB>(4)?.0,
+                collection: row.required(5)?,
+                retriever: row.required(6)?,
+                credentials: row.get(7)?,
+                schedule: row.get(8)?,
+                max_retries: row.required(9)?,
+                timeout_microseconds: row.required(10)?,
+                suspend: row.required(11)?,
+                drift_policy: row.required(12)?,
+                generation: row.required(13)?,
+                created_at: row.required(14)?,
+                status: row.required::<pgrx::JsonB>(15)?.0,
+            })
+        },
+    )?;
+    Ok(found.into_iter().next())
 }

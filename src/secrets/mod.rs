@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// What a secret's values are called where a source's server is shown them.
-const TOKEN: &str = "token";
+pub const TOKEN: &str = "token";
 const USERNAME: &str = "username";
 const PASSWORD: &str = "password";
 
@@ -115,24 +115,60 @@ pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
         if !keys.iter().any(|k| k == key) {
             return Ok(false);
         }
-        let left = keys.len() > 1;
-        let left_secret = keys.iter().any(|k| k != key && matches!(k.as_str(), "token" | "password"));
-        if left && (left_secret || secrets::users(name)?.is_empty()) {
+        if keys.len() > 1 {
+            let left_secret = keys.iter().any(|k| k != key && matches!(k.as_str(), TOKEN | PASSWORD));
+            let users = secrets::users_of_key(name, key, !left_secret)?;
+            if !users.is_empty() {
+                return Err(in_use(&format!("key \"{key}\" of secret \"{name}\""), &users));
+            }
             secrets::drop_key(name, key)?;
             return Ok(true);
         }
     }
     let users = secrets::users(name)?;
     if !users.is_empty() {
-        return Err(Error::new(
-            Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-            format!("secret \"{name}\" cannot be dropped because sources use it"),
-        )
-        .detail(format!("Sources: {}.", users.join(", ")))
-        .hint("Drop the sources first, or replace the value with rag_create_secret."));
+        return Err(in_use(&format!("secret \"{name}\""), &users));
     }
     secrets::drop(name)?;
     Ok(true)
+}
+
+fn in_use(what: &str, users: &[String]) -> Error {
+    Error::new(
+        Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("{what} cannot be dropped because sources use it"),
+    )
+    .detail(format!("Sources: {}.", users.join(", ")))
+    .hint("Drop the sources first, or replace the value with rag_create_secret.")
+}
+
+/// What a source names for its server: a secret, or one of its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub secret: String,
+    /// `None`: its token, or else its password.
+    pub key: Option<String>,
+}
+
+impl Named {
+    /// Reads `secret` or `secret/key`.
+    pub fn parse(text: &str) -> Self {
+        match text.split_once('/') {
+            Some((secret, key)) => Self { secret: secret.into(), key: Some(key.into()) },
+            None => Self { secret: text.into(), key: None },
+        }
+    }
+}
+
+/// The key of the value that a server is shown where none is named.
+pub fn default_key(name: &str) -> Result<Option<String>, Error> {
+    let entries = secrets::entries(name)?;
+    Ok(Login::of(name, None, &entries).ok().map(|login| login.secret.key.clone()))
+}
+
+/// Sees to it that a secret stays until the present transaction ends, if there is one.
+pub fn hold(name: &str) -> Result<(), Error> {
+    secrets::lock(name).map(|_| ())
 }
 
 fn check_owner(name: &str, owner: &str, role: pg_sys::Oid, to_do: &str) -> Result<(), Error> {
@@ -143,19 +179,20 @@ fn check_owner(name: &str, owner: &str, role: pg_sys::Oid, to_do: &str) -> Resul
         .hint("Only members of the role that made it, and superusers, may."))
 }
 
-/// Whether a source may name a secret.
+/// Whether a source of `role` may name a secret, and this value of it.
 ///
 /// # Errors
 /// There is none, it is another role's, or the source has nothing to show it to.
-pub fn check_use(name: &str, spec: &SourceSpec, role: pg_sys::Oid) -> Result<(), Error> {
+pub fn check_use(named: &Named, spec: &SourceSpec, role: pg_sys::Oid) -> Result<(), Error> {
+    let name = named.secret.as_str();
     if !spec.takes_credentials() {
         return Err(Error::invalid_parameter(format!("this source of kind \"{}\" takes no credentials", spec.kind()))
             .detail("It connects to no server that could ask for them."));
     }
-    let owner = secrets::lock(name)?.ok_or_else(|| secrets::missing(name))?;
+    let owner = secrets::owner(name)?.ok_or_else(|| secrets::missing(name))?;
     check_owner(name, &owner, role, "use")?;
     let entries = secrets::entries(name)?;
-    Login::of(name, &entries).map(|_| ())
+    Login::of(name, named.key.as_deref(), &entries).map(|_| ())
 }
 
 /// Which values of a secret are shown to a server.
@@ -165,9 +202,15 @@ struct Login<'a> {
 }
 
 impl<'a> Login<'a> {
-    fn of(name: &str, entries: &'a [Entry]) -> Result<Self, Error> {
+    /// Where no key is named: the token, or else the password. Either is shown with the username, if there is one; what any other
+    /// key has is shown alone.
+    fn of(name: &str, key: Option<&str>, entries: &'a [Entry]) -> Result<Self, Error> {
         let get = |key| entries.iter().find(|entry| entry.key == key);
         let username = get(USERNAME);
+        if let Some(key) = key {
+            let secret = get(key).ok_or_else(|| missing_key(name, key, entries))?;
+            return Ok(Self { username: username.filter(|_| matches!(key, TOKEN | PASSWORD)), secret });
+        }
         match (get(TOKEN), get(PASSWORD), username) {
             (Some(secret), ..) | (None, Some(secret), Some(_)) => Ok(Self { username, secret }),
             (None, password, _) => {
@@ -180,6 +223,14 @@ impl<'a> Login<'a> {
             }
         }
     }
+}
+
+fn missing_key(name: &str, key: &str, entries: &[Entry]) -> Error {
+    let mut keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
+    keys.sort_unstable();
+    Error::undefined(format!("secret \"{name}\" has no key \"{key}\""))
+        .detail(format!("Its keys: {}.", keys.join(", ")))
+        .hint("rag.secrets lists them; rag_create_secret(name, value, key) adds one.")
 }
 
 /// What a source's server is shown, as its run begins.
@@ -197,7 +248,7 @@ pub fn credentials(source: &Source) -> Result<Option<Credentials>, Error> {
         }
         Ok(entries)
     })?;
-    let login = Login::of(name, &entries)?;
+    let login = Login::of(name, source.credentials_key.as_deref(), &entries)?;
     let text = |entry: &Entry| resolve(entry).map(|value| value.expose().to_string());
     Ok(Some(Credentials { username: login.username.map(text).transpose()?, secret: text(login.secret)? }))
 }

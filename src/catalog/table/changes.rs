@@ -25,17 +25,24 @@ const TRIGGERS: [(&str, &str, &str); 4] = [
 /// More bytes of queued keys are not looked up one by one.
 const MAX_PENDING: i64 = 16 << 20;
 
-/// Creates the triggers, with the caller's rights.
-///
 /// # Errors
-/// The caller may not create triggers on the table.
-pub fn create_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -> Result<(), Error> {
+/// The present role may not create triggers on the table.
+pub fn check_may_create_triggers(relation: &Relation) -> Result<(), Error> {
     let may =
         query("SELECT pg_catalog.has_table_privilege($1, 'TRIGGER')", &[relation.oid.into()], |row| row.required(1))?;
-    if may.first() != Some(&true) {
-        return Err(Error::permission_denied(format!("permission denied to create triggers on {}", relation.quoted()))
-            .hint("Become the table's owner, have TRIGGER on it granted, or use \"sync\": \"scan\"."));
+    if may.first() == Some(&true) {
+        return Ok(());
     }
+    Err(Error::permission_denied(format!("permission denied to create triggers on {}", relation.quoted()))
+        .hint("Become the table's owner, have TRIGGER on it granted, or use \"sync\": \"scan\"."))
+}
+
+/// Creates the triggers, with the rights of the present role.
+///
+/// # Errors
+/// It may not create triggers on the table.
+pub fn create_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -> Result<(), Error> {
+    check_may_create_triggers(relation)?;
     pinned(|| {
         for (prefix, event, tables) in TRIGGERS {
             let name = pgrx::spi::quote_identifier(format!("{prefix}{source}"));

@@ -1,0 +1,121 @@
+//! The checks of a definition. All run, and each notes what is wrong with its part.
+
+use pgrx::{datum::Interval, pg_sys};
+use rag_protocol::spec::SourceSpec;
+use rag_schedule::Schedule;
+use serde_json::Value;
+
+use super::{faults::Faults, table::NewTable};
+use crate::{
+    catalog::{collections::Collection, name::Name, roles, sources, sources::DriftPolicy, subtransaction},
+    error::Error,
+    schedule,
+    secrets::{self, Named},
+    workers::runner::rights,
+};
+
+const MAX_RETRIES: i32 = 100;
+const MICROSECONDS_PER_SECOND: i128 = 1_000_000;
+/// The server's timers have milliseconds in 32 bits.
+const MAX_TIMEOUT_DAYS: i128 = 24;
+
+/// What a source reads, checked.
+pub struct Reading {
+    pub spec: SourceSpec,
+    /// As it is stored.
+    pub json: Value,
+    pub table: Option<NewTable>,
+}
+
+/// The value of an argument that a new source must have.
+pub fn required<T>(field: &str, value: Option<T>, faults: &mut Faults) -> Option<T> {
+    if value.is_none() {
+        faults.add(field, Error::null_not_allowed(format!("{field} must not be NULL")));
+    }
+    value
+}
+
+pub fn new_name(text: &str, faults: &mut Faults) -> Option<Name> {
+    let name = faults.note("name", Name::parse("source", text))?;
+    if faults.note("name", sources::has_name(&name))? {
+        faults.add("name", sources::taken(&name));
+    }
+    Some(name)
+}
+
+pub fn collection(name: &str, faults: &mut Faults) {
+    faults.note("collection", Collection::get(name));
+}
+
+/// What is read, and whether `owner` may; network sources are made by members of rag_admin only.
+pub fn reading(
+    kind: &str,
+    spec: &Value,
+    credentials: Option<&Named>,
+    owner: pg_sys::Oid,
+    faults: &mut Faults,
+) -> Option<Reading> {
+    let parsed = match SourceSpec::parse(kind, spec) {
+        Ok(parsed) => parsed,
+        Err(problems) => {
+            faults.extend(problems);
+            // of a kind that is not known nothing more can be said
+            return None;
+        }
+    };
+    faults.note("spec", rights::check(&parsed, owner));
+    if parsed.takes_credentials() {
+        faults.note("kind", roles::require_admin("let a source ask servers of the network"));
+    }
+    if let Some(named) = credentials {
+        faults.note("credentials", secrets::check_use(named, &parsed, owner));
+    }
+    let SourceSpec::Table(given) = parsed else {
+        return Some(Reading { spec: parsed, json: spec.clone(), table: None });
+    };
+    // Postgres raises what is wrong with a table
+    let table = faults.note("spec", subtransaction(|| NewTable::of(given, owner)))?;
+    Some(Reading { spec: SourceSpec::Table(table.spec.clone()), json: table.spec.to_json(), table: Some(table) })
+}
+
+pub fn schedule(text: &str, faults: &mut Faults) -> Option<Schedule> {
+    match schedule::parse(text) {
+        Ok(schedule) => faults.note("schedule", schedule::database_zone()).map(|_| schedule),
+        Err(problem) => {
+            faults.extend([problem]);
+            None
+        }
+    }
+}
+
+pub fn max_retries(number: i32, faults: &mut Faults) {
+    if !(0..=MAX_RETRIES).contains(&number) {
+        let error = format!("max_retries must be between 0 and {MAX_RETRIES}, not {number}");
+        faults.add("max_retries", Error::invalid_parameter(error));
+    }
+}
+
+pub fn timeout(time: Interval, faults: &mut Faults) {
+    let most = MAX_TIMEOUT_DAYS * 24 * 60 * 60 * MICROSECONDS_PER_SECOND;
+    if time.as_micros() < MICROSECONDS_PER_SECOND {
+        faults.add("timeout", Error::invalid_parameter("timeout must be at least 1 second"));
+    } else if time.as_micros() > most {
+        faults.add("timeout", Error::invalid_parameter(format!("timeout must be at most {MAX_TIMEOUT_DAYS} days")));
+    }
+}
+
+pub fn drift_policy(name: &str, faults: &mut Faults) -> Option<DriftPolicy> {
+    let policy = DriftPolicy::parse(name).ok_or_else(|| {
+        Error::invalid_parameter(format!("unknown drift_policy \"{name}\""))
+            .hint(format!("Policies: {}.", DriftPolicy::NAMES.join(", ")))
+    });
+    faults.note("drift_policy", policy)
+}
+
+/// The role that is to own the source, `None`: the caller.
+pub fn owner(name: Option<&str>, faults: &mut Faults) -> Option<pg_sys::Oid> {
+    match name {
+        Some(name) => faults.note("owner", roles::future_owner(name)),
+        None => Some(roles::current()),
+    }
+}

@@ -1,0 +1,370 @@
+//! What people say of a source: checked as a whole, then made or altered.
+//!
+//! ```text
+//!  rag_create_source ─┐                       ┌─ none ──▶ rag.source, triggers of a table
+//!  rag_alter_source  ─┼─▶ Given ─▶ checks ─▶ Faults
+//!  rag_apply         ─┘                       └─ some ──▶ one error, or the rows of rag_validate_source
+//! ```
+//!
+//! A source runs with its owner's rights. So what it reads, where to and with which secret is for members of that role alone to
+//! say, and checked with the owner's rights; members of rag_admin may do the rest: when it is synced, how often it is tried again.
+
+mod check;
+mod faults;
+mod table;
+mod timing;
+
+use std::time::Duration;
+
+use pgrx::{
+    datum::{Interval, TimestampWithTimeZone},
+    pg_sys,
+};
+use rag_protocol::spec::SourceSpec;
+use rag_schedule::Schedule;
+use serde_json::Value;
+
+pub use self::{
+    faults::Faults,
+    timing::{resume, suspend},
+};
+use self::{
+    check::{Reading, required},
+    timing::{conditions_of_new, next_time, scheduled, warn_of_idle_schedule},
+};
+use crate::{
+    catalog::{
+        conditions::{Changes, Type},
+        roles,
+        sources::{self, Altered, DriftPolicy, NewSource, Source, Stored},
+        table::changes,
+    },
+    error::Error,
+    schedule,
+    secrets::{self, Named},
+    workers::hooks,
+};
+
+/// Most time of a run where nothing is said.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+/// A time as Postgres has it; too long a one is infinite.
+pub fn interval(time: Duration) -> Interval {
+    Interval::from_seconds(time.as_secs_f64())
+}
+
+/// What is said of a source. `None` is no value where it is made, and no change where it is altered.
+#[derive(Default)]
+pub struct Given<'a> {
+    pub name: Option<&'a str>,
+    pub kind: Option<&'a str>,
+    pub spec: Option<&'a Value>,
+    pub collection: Option<&'a str>,
+    /// Empty where it is altered: none.
+    pub schedule: Option<&'a str>,
+    /// `secret` or `secret/key`. Empty where it is altered: none.
+    pub credentials: Option<&'a str>,
+    pub max_retries: Option<i32>,
+    pub timeout: Option<Interval>,
+    pub suspend: Option<bool>,
+    pub drift_policy: Option<&'a str>,
+    pub owner: Option<&'a str>,
+}
+
+/// All of a new source, checked.
+struct Checked<'a> {
+    kind: &'a str,
+    reading: Reading,
+    collection: &'a str,
+    schedule: Option<Schedule>,
+    credentials: Option<Named>,
+    max_retries: i32,
+    timeout: Interval,
+    suspend: bool,
+    drift_policy: DriftPolicy,
+    owner: pg_sys::Oid,
+}
+
+impl<'a> Checked<'a> {
+    /// Checks all but the name.
+    fn new(given: &Given<'a>, faults: &mut Faults) -> Option<Self> {
+        let kind = required("kind", given.kind, faults);
+        let spec = required("spec", given.spec, faults);
+        let credentials = given.credentials.map(Named::parse);
+        let owner = check::owner(given.owner, faults);
+        let reading = match (kind, spec) {
+            (Some(kind), Some(spec)) => {
+                check::reading(kind, spec, credentials.as_ref(), owner.unwrap_or_else(roles::current), faults)
+            }
+            _ => None,
+        };
+        let collection = required("collection", given.collection, faults);
+        collection.into_iter().for_each(|name| check::collection(name, faults));
+        let schedule = given.schedule.map(|text| check::schedule(text, faults));
+        let max_retries = required("max_retries", given.max_retries, faults);
+        max_retries.into_iter().for_each(|number| check::max_retries(number, faults));
+        let timeout = required("timeout", given.timeout, faults);
+        timeout.into_iter().for_each(|time| check::timeout(time, faults));
+        let suspend = required("suspend", given.suspend, faults);
+        let drift_policy = required("drift_policy", given.drift_policy, faults);
+        let drift_policy = drift_policy.and_then(|name| check::drift_policy(name, faults));
+        Some(Self {
+            kind: kind?,
+            reading: reading?,
+            collection: collection?,
+            schedule: match schedule {
+                Some(parsed) => Some(parsed?),
+                None => None,
+            },
+            credentials,
+            max_retries: max_retries?,
+            timeout: timeout?,
+            suspend: suspend?,
+            drift_policy: drift_policy?,
+            owner: owner?,
+        })
+    }
+}
+
+/// Notes what is wrong with the definition of a new source; without a name that is not looked at.
+pub fn validate(given: &Given<'_>, faults: &mut Faults) {
+    given.name.into_iter().for_each(|name| drop(check::new_name(name, faults)));
+    Checked::new(given, faults);
+}
+
+/// Makes a source, unless something is wrong with its definition.
+///
+/// # Errors
+/// What has nothing to do with the definition.
+pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
+    let before = faults.len();
+    let name = required("name", given.name, faults).and_then(|name| check::new_name(name, faults));
+    if let Some(text) = given.credentials {
+        secrets::hold(&Named::parse(text).secret)?;
+    }
+    let checked = Checked::new(given, faults);
+    let (Some(name), Some(new)) = (name, checked) else { return Ok(()) };
+    if faults.len() > before {
+        return Ok(());
+    }
+    let owner = match given.owner {
+        Some(owner) => owner.to_string(),
+        None => roles::current_name()?,
+    };
+    if let Some(table) = &new.reading.table {
+        table.tell();
+    }
+    sources::create(NewSource {
+        name: &name,
+        kind: new.kind,
+        spec: pgrx::JsonB(new.reading.json),
+        collection: new.collection,
+        owner: &owner,
+        credentials: new.credentials.as_ref().map(|named| named.secret.as_str()),
+        credentials_key: new.credentials.as_ref().and_then(|named| named.key.as_deref()),
+        schedule: given.schedule,
+        max_retries: new.max_retries,
+        timeout: new.timeout,
+        suspend: new.suspend,
+        drift_policy: new.drift_policy,
+        next_run: schedule::next_run(new.schedule.as_ref(), false)?,
+        conditions: conditions_of_new(given.schedule, new.suspend),
+    })?;
+    if let Some(table) = &new.reading.table {
+        table.prepare(&name, new.owner)?;
+    }
+    if given.schedule.is_some() {
+        warn_of_idle_schedule(&name);
+    }
+    hooks::wake_scheduler_at_commit();
+    Ok(())
+}
+
+/// Alters a source, unless something is wrong with its new definition; whether anything is different then.
+///
+/// # Errors
+/// There is no such source, or the caller may not; or what has nothing to do with the definition.
+pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
+    const TO_DO: &str = "alter a source";
+    let before = faults.len();
+    let Some(name) = required("name", given.name, faults) else { return Ok(false) };
+    let Some(stored) = sources::lock(name)? else {
+        roles::require_admin(TO_DO)?;
+        return Err(Source::missing(name));
+    };
+    roles::require_owner_or_admin(&stored.owner, TO_DO)?;
+
+    let source = Substance::of(given, &stored);
+    let (reading, owner) = match source.is_same(&stored) {
+        true => (None, None),
+        false => {
+            let owner = source.check_definer(given, &stored, faults)?;
+            (check::reading(source.kind, source.spec, source.credentials.as_ref(), owner, faults), Some(owner))
+        }
+    };
+    let schedule = match given.schedule {
+        Some("") => None,
+        Some(text) => Some(text),
+        None => stored.schedule.as_deref(),
+    };
+    let has_schedule_changed = schedule != stored.schedule.as_deref();
+    let suspend = given.suspend.unwrap_or(stored.suspend);
+    let timing = Timing {
+        schedule: schedule.and_then(|text| match has_schedule_changed || stored.suspend && !suspend {
+            true => check::schedule(text, faults),
+            false => None,
+        }),
+        has_changed: has_schedule_changed,
+        resumes: stored.suspend && !suspend,
+        is_by_hand: schedule.is_none(),
+    };
+    given.max_retries.into_iter().for_each(|number| check::max_retries(number, faults));
+    given.timeout.into_iter().for_each(|time| check::timeout(time, faults));
+    let drift_policy = given.drift_policy.and_then(|name| check::drift_policy(name, faults));
+    if faults.len() > before {
+        return Ok(false);
+    }
+
+    let reads_other = reading.as_ref().is_some_and(|reading| Some(&reading.spec) != stored.parsed().as_ref());
+    let has_other_substance = reads_other
+        || source.collection != stored.collection
+        || source.credentials != stored.named()
+        || reading.is_some() && stored.parsed().is_none();
+    let has_changed = has_other_substance
+        || source.owner != stored.owner
+        || has_schedule_changed
+        || suspend != stored.suspend
+        || given.max_retries.is_some_and(|number| number != stored.max_retries)
+        || given.timeout.is_some_and(|time| time.as_micros() != i128::from(stored.timeout_microseconds))
+        || drift_policy.is_some_and(|policy| policy.name() != stored.drift_policy);
+    if !has_changed {
+        return Ok(false);
+    }
+
+    let mut conditions = scheduled(Changes::at(stored.generation + 1), schedule, suspend);
+    if owner.is_some() {
+        conditions =
+            conditions.set(Type::ResourceReady, Some(true), "Ready", "what the definition names is there");
+    }
+    let json = reading.as_ref().filter(|_| reads_other).map_or(&stored.spec, |reading| &reading.json);
+    sources::alter(Altered {
+        name: &stored.name,
+        kind: source.kind,
+        spec: pgrx::JsonB(json.clone()),
+        collection: source.collection,
+        owner: source.owner,
+        credentials: source.credentials.as_ref().map(|named| named.secret.as_str()),
+        credentials_key: source.credentials.as_ref().and_then(|named| named.key.as_deref()),
+        schedule,
+        max_retries: given.max_retries.unwrap_or(stored.max_retries),
+        timeout: given.timeout,
+        suspend,
+        drift_policy: drift_policy.map_or(&stored.drift_policy, |policy| policy.name()),
+        next_run: timing.next_run(&stored, has_other_substance)?,
+        reboots_anew: has_schedule_changed,
+        conditions,
+    })?;
+    if reads_other {
+        follow_table(&stored, reading.as_ref(), owner.unwrap_or_else(roles::current))?;
+    }
+    if has_schedule_changed && schedule.is_some() {
+        warn_of_idle_schedule(&stored.name);
+    }
+    hooks::wake_scheduler_at_commit();
+    Ok(true)
+}
+
+/// Takes the triggers of what was read away, and installs those of what is read now.
+fn follow_table(stored: &Stored, reading: Option<&Reading>, owner: pg_sys::Oid) -> Result<(), Error> {
+    match reading.and_then(|reading| reading.table.as_ref()) {
+        Some(table) => {
+            table.tell();
+            table.prepare(&stored.name, owner)
+        }
+        None => changes::forget(&stored.name),
+    }
+}
+
+/// What a source reads, where to, with which rights and secret: for members of its owner to say.
+struct Substance<'a> {
+    kind: &'a str,
+    spec: &'a Value,
+    collection: &'a str,
+    credentials: Option<Named>,
+    owner: &'a str,
+}
+
+impl<'a> Substance<'a> {
+    fn of(given: &Given<'a>, stored: &'a Stored) -> Self {
+        Self {
+            kind: given.kind.unwrap_or(&stored.kind),
+            spec: given.spec.unwrap_or(&stored.spec),
+            collection: given.collection.unwrap_or(&stored.collection),
+            credentials: match given.credentials {
+                None => stored.named(),
+                Some("") => None,
+                Some(text) => Some(Named::parse(text)),
+            },
+            owner: given.owner.unwrap_or(&stored.owner),
+        }
+    }
+
+    /// Whether that is the stored one, as far as can be told without looking at what is read: what is left out of the spec of a
+    /// table is picked from its columns.
+    fn is_same(&self, stored: &Stored) -> bool {
+        let parsed = SourceSpec::parse(self.kind, self.spec).ok();
+        (self.kind == stored.kind && *self.spec == stored.spec || parsed.is_some() && parsed == stored.parsed())
+            && self.collection == stored.collection
+            && self.credentials == stored.named()
+            && self.owner == stored.owner
+    }
+
+    /// Asks whether the caller may say this, before anything is looked at with the owner's rights; the owner there will be.
+    fn check_definer(&self, given: &Given<'_>, stored: &Stored, faults: &mut Faults) -> Result<pg_sys::Oid, Error> {
+        if !roles::may_act_for(roles::current(), &stored.owner) {
+            return Err(Error::permission_denied(format!(
+                "permission denied to alter what source \"{}\" reads",
+                stored.name
+            ))
+            .detail(format!("It runs with the rights of role \"{}\".", stored.owner))
+            .hint("Only members of that role, and superusers, may alter kind, spec, collection, credentials and owner."));
+        }
+        if self.collection != stored.collection {
+            faults.note("collection", roles::require_admin("fill another collection"));
+            check::collection(self.collection, faults);
+        }
+        if let (Some(_), Some(named)) = (given.credentials, &self.credentials) {
+            secrets::hold(&named.secret)?;
+        }
+        match self.owner == stored.owner {
+            true => roles::owner(self.owner),
+            false => Ok(check::owner(Some(self.owner), faults).unwrap_or_else(roles::current)),
+        }
+    }
+}
+
+/// What becomes of the time of the next run.
+struct Timing {
+    /// Parsed where it is needed.
+    schedule: Option<Schedule>,
+    has_changed: bool,
+    resumes: bool,
+    /// Without a schedule it is synced once.
+    is_by_hand: bool,
+}
+
+impl Timing {
+    fn next_run(
+        &self,
+        stored: &Stored,
+        has_other_substance: bool,
+    ) -> Result<Option<TimestampWithTimeZone>, Error> {
+        if !self.is_by_hand {
+            let from_now = self.has_changed || self.resumes;
+            return if from_now { next_time(self.schedule.as_ref()) } else { Ok(stored.next_run) };
+        }
+        // what was the next time of a schedule that is gone is none
+        let is_due = has_other_substance || !stored.has_run || (!self.has_changed && stored.next_run.is_some());
+        Ok(is_due.then(schedule::now))
+    }
+}

@@ -1,0 +1,77 @@
+//! A table or view that becomes a source.
+
+use pgrx::pg_sys;
+use rag_protocol::spec::{TableSpec, TableSync};
+
+use crate::{
+    catalog::{
+        as_source_owner,
+        name::Name,
+        roles,
+        table::{changes, relation::Relation, rows::Rows},
+    },
+    error::Error,
+    workers::runner,
+};
+
+pub struct NewTable {
+    relation: Relation,
+    /// With all that the user left out.
+    pub spec: TableSpec,
+    given: TableSpec,
+    rows: Rows,
+}
+
+impl NewTable {
+    /// Picks what the user left out, and tries whether the owner of the source can read the rows.
+    ///
+    /// # Errors
+    /// There is no such relation or column, or the owner may not read it, or not create the triggers that it needs.
+    pub fn of(given: TableSpec, owner: pg_sys::Oid) -> Result<Self, Error> {
+        // the caller's search_path says which is meant, the owner's rights which columns can be picked
+        let relation = Relation::find(&given.relation)?;
+        let relation = match owner == roles::current() {
+            true => relation,
+            false => as_source_owner(owner, || Relation::find(&relation.quoted()))?,
+        };
+        let spec = relation.complete(given.clone())?;
+        let rows = Rows::new(&relation, &spec, owner)?;
+        rows.check()?;
+        if spec.sync == TableSync::Trigger {
+            as_source_owner(owner, || changes::check_may_create_triggers(&relation))?;
+        }
+        Ok(Self { relation, spec, given, rows })
+    }
+
+    /// Says what was picked.
+    pub fn tell(&self) {
+        let (given, spec) = (&self.given, &self.spec);
+        let list = |columns: &[String]| columns.join(", ");
+        let mut picked = vec![];
+        if given.id_columns.is_empty() {
+            picked.push(format!("rows by {}", list(&spec.id_columns)));
+        }
+        if given.content_columns.is_empty() {
+            picked.push(format!("text from {}", list(&spec.content_columns)));
+        }
+        if let (None, Some(title)) = (&given.title_column, &spec.title_column) {
+            picked.push(format!("titles from {title}"));
+        }
+        if !picked.is_empty() {
+            pgrx::notice!("{}: {}", spec.relation, picked.join(", "));
+        }
+    }
+
+    /// Installs the triggers, where changes are to be noted by such, in the place of those of an earlier definition.
+    pub fn prepare(&self, source: &Name, owner: pg_sys::Oid) -> Result<(), Error> {
+        // a run of a dropped source of this name may have left something
+        changes::forget(source)?;
+        match self.spec.sync {
+            TableSync::Scan => Ok(()),
+            TableSync::Trigger => {
+                let arguments = runner::table::arguments(source.as_str(), &self.spec, &self.rows)?;
+                as_source_owner(owner, || changes::create_triggers(source, &self.relation, &arguments))
+            }
+        }
+    }
+}

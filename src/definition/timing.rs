@@ -1,0 +1,84 @@
+//! What a schedule means for a source's row, and what is said where nobody keeps it.
+
+use pgrx::{PgSqlErrorCode, datum::TimestampWithTimeZone, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
+use rag_schedule::Schedule;
+
+use crate::{
+    catalog::{
+        conditions::{Changes, Type},
+        name::Name,
+        sources::{self, Source},
+    },
+    error::Error,
+    schedule, settings,
+    workers::{hooks, shared},
+};
+
+/// Notes whether the source is synced by itself.
+pub fn scheduled(changes: Changes, schedule: Option<&str>, suspend: bool) -> Changes {
+    let set = |status, reason, message: String| changes.set(Type::Scheduled, Some(status), reason, message);
+    match schedule {
+        _ if suspend => set(false, "Suspended", "schedule, retries and drift checks rest until rag_resume".into()),
+        None => set(false, "NoSchedule", "it is synced when it is made or altered, and by rag_sync".into()),
+        Some(_) if !shared::is_present() => {
+            set(false, "NoScheduler", "rag is not in shared_preload_libraries".into())
+        }
+        Some(_) if !settings::scheduler() => set(false, "NoScheduler", "rag.scheduler is off".into()),
+        Some(schedule) => set(true, "Scheduled", format!("it is synced by the schedule {schedule}")),
+    }
+}
+
+/// How a source is that has never been synced.
+pub fn conditions_of_new(schedule: Option<&str>, suspend: bool) -> Changes {
+    const NOT_RUN: &str = "NotRun";
+    let changes = Changes::at(1).set(Type::ResourceReady, Some(true), "Ready", "what the definition names is there");
+    scheduled(changes, schedule, suspend)
+        .set(Type::Indexing, Some(false), NOT_RUN, "it has not been synced yet")
+        .set(Type::Completed, Some(false), NOT_RUN, "it has not been synced yet")
+        .set(Type::Error, Some(false), "NoError", "")
+        .set(Type::DriftDetected, None, "NotChecked", "it has not been looked for yet")
+}
+
+/// Says that a schedule is not kept, if so.
+pub fn warn_of_idle_schedule(source: &Name) {
+    if !shared::is_present() {
+        let message = format!("source \"{source}\" is not synced by its schedule: rag is not in shared_preload_libraries");
+        ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "rag")
+            .set_hint("Add rag to shared_preload_libraries and restart the server, or call rag_sync.")
+            .report(PgLogLevel::WARNING);
+    } else if !settings::scheduler() {
+        pgrx::notice!("source \"{source}\" is not synced by its schedule as long as rag.scheduler is off");
+    }
+}
+
+/// Has the schedule, retries and drift checks of a source rest; a run under way goes on.
+pub fn suspend(source: &Source) -> Result<(), Error> {
+    if source.suspend {
+        return Ok(());
+    }
+    let changes = scheduled(Changes::at(source.generation), source.schedule.as_deref(), true);
+    sources::suspend(&source.name, &changes)?;
+    hooks::wake_scheduler_at_commit();
+    Ok(())
+}
+
+/// The end of [`suspend`]. Times that came meanwhile are not caught up with.
+pub fn resume(source: &Source) -> Result<(), Error> {
+    if !source.suspend {
+        return Ok(());
+    }
+    let text = source.schedule.as_deref();
+    let schedule = text.map(schedule::parse).transpose();
+    let schedule =
+        schedule.map_err(|problem| Error::invalid_spec(&format!("source \"{}\"", source.name), &[problem]))?;
+    let next_run = next_time(schedule.as_ref())?;
+    let changes = scheduled(Changes::at(source.generation), text, false);
+    sources::resume(&source.name, schedule.is_some(), next_run, &changes)?;
+    hooks::wake_scheduler_at_commit();
+    Ok(())
+}
+
+/// The next time of a schedule from now on; `None` without one.
+pub fn next_time(schedule: Option<&Schedule>) -> Result<Option<TimestampWithTimeZone>, Error> {
+    schedule::next_run(schedule, true)
+}
