@@ -177,8 +177,7 @@ pub fn taken(name: &Name) -> Error {
 
 /// Whether there is a source of this name.
 pub fn has_name(name: &Name) -> Result<bool, Error> {
-    let found =
-        as_owner(|| query("SELECT 1 FROM rag.source WHERE name = $1", &[name.as_str().into()], |_| Ok(())))?;
+    let found = as_owner(|| query("SELECT 1 FROM rag.source WHERE name = $1", &[name.as_str().into()], |_| Ok(())))?;
     Ok(!found.is_empty())
 }
 

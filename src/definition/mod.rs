@@ -24,13 +24,13 @@ use rag_protocol::spec::SourceSpec;
 use rag_schedule::Schedule;
 use serde_json::Value;
 
-pub use self::{
-    faults::Faults,
-    timing::{resume, suspend},
-};
 use self::{
     check::{Reading, required},
     timing::{conditions_of_new, next_time, scheduled, warn_of_idle_schedule},
+};
+pub use self::{
+    faults::Faults,
+    timing::{resume, suspend},
 };
 use crate::{
     catalog::{
@@ -243,8 +243,7 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
 
     let mut conditions = scheduled(Changes::at(stored.generation + 1), schedule, suspend);
     if owner.is_some() {
-        conditions =
-            conditions.set(Type::ResourceReady, Some(true), "Ready", "what the definition names is there");
+        conditions = conditions.set(Type::ResourceReady, Some(true), "Ready", "what the definition names is there");
     }
     let json = reading.as_ref().filter(|_| reads_other).map_or(&stored.spec, |reading| &reading.json);
     sources::alter(Altered {
@@ -327,7 +326,9 @@ impl<'a> Substance<'a> {
                 stored.name
             ))
             .detail(format!("It runs with the rights of role \"{}\".", stored.owner))
-            .hint("Only members of that role, and superusers, may alter kind, spec, collection, credentials and owner."));
+            .hint(
+                "Only members of that role, and superusers, may alter kind, spec, collection, credentials and owner.",
+            ));
         }
         if self.collection != stored.collection {
             faults.note("collection", roles::require_admin("fill another collection"));
@@ -354,11 +355,7 @@ struct Timing {
 }
 
 impl Timing {
-    fn next_run(
-        &self,
-        stored: &Stored,
-        has_other_substance: bool,
-    ) -> Result<Option<TimestampWithTimeZone>, Error> {
+    fn next_run(&self, stored: &Stored, has_other_substance: bool) -> Result<Option<TimestampWithTimeZone>, Error> {
         if !self.is_by_hand {
             let from_now = self.has_changed || self.resumes;
             return if from_now { next_time(self.schedule.as_ref()) } else { Ok(stored.next_run) };

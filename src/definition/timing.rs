@@ -20,9 +20,7 @@ pub fn scheduled(changes: Changes, schedule: Option<&str>, suspend: bool) -> Cha
     match schedule {
         _ if suspend => set(false, "Suspended", "schedule, retries and drift checks rest until rag_resume".into()),
         None => set(false, "NoSchedule", "it is synced when it is made or altered, and by rag_sync".into()),
-        Some(_) if !shared::is_present() => {
-            set(false, "NoScheduler", "rag is not in shared_preload_libraries".into())
-        }
+        Some(_) if !shared::is_present() => set(false, "NoScheduler", "rag is not in shared_preload_libraries".into()),
         Some(_) if !settings::scheduler() => set(false, "NoScheduler", "rag.scheduler is off".into()),
         Some(schedule) => set(true, "Scheduled", format!("it is synced by the schedule {schedule}")),
     }
@@ -42,7 +40,8 @@ pub fn conditions_of_new(schedule: Option<&str>, suspend: bool) -> Changes {
 /// Says that a schedule is not kept, if so.
 pub fn warn_of_idle_schedule(source: &Name) {
     if !shared::is_present() {
-        let message = format!("source \"{source}\" is not synced by its schedule: rag is not in shared_preload_libraries");
+        let message =
+            format!("source \"{source}\" is not synced by its schedule: rag is not in shared_preload_libraries");
         ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "rag")
             .set_hint("Add rag to shared_preload_libraries and restart the server, or call rag_sync.")
             .report(PgLogLevel::WARNING);

@@ -134,12 +134,9 @@ pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
 }
 
 fn in_use(what: &str, users: &[String]) -> Error {
-    Error::new(
-        Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-        format!("{what} cannot be dropped because sources use it"),
-    )
-    .detail(format!("Sources: {}.", users.join(", ")))
-    .hint("Drop the sources first, or replace the value with rag_create_secret.")
+    Error::new(Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST, format!("{what} cannot be dropped because sources use it"))
+        .detail(format!("Sources: {}.", users.join(", ")))
+        .hint("Drop the sources first, or replace the value with rag_create_secret.")
 }
 
 /// What a source names for its server: a secret, or one of its values.
