@@ -11,7 +11,7 @@ set -eu
 . scripts/server.sh
 
 usual_steps="reading embedding query memory unchanged git exact scifact"
-all_steps="$usual_steps table-trigger hnsw hnsw-growth"
+all_steps="$usual_steps table-trigger scheduler hnsw hnsw-growth"
 steps=${*:-$usual_steps}
 for step in $steps; do
     case " $all_steps " in *" $step "*) ;; *) fail "there is no step $step; there are: $all_steps" ;; esac
@@ -59,10 +59,14 @@ run_step() ( # in a subshell: the cluster ends with it
     [ "$1" != reading ] || cargo build --quiet --release -p rag-engine --example reading
     say "step $1"
     make_scratch "bench-$1"
-    preload="shared_preload_libraries = 'rag'"
+    # sources are synced when a step says so
+    preload="shared_preload_libraries = 'rag'
+rag.scheduler = off"
     sizes="shared_buffers = 1GB
 max_wal_size = 4GB"
     case $1 in
+        scheduler) preload="shared_preload_libraries = 'rag'
+max_worker_processes = 30" ;;
         memory) preload= ;; # a backend then pays for loading the library, too
         exact | hnsw*)
             # beside the cluster, where its user may read it

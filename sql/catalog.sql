@@ -351,7 +351,7 @@ COMMENT ON COLUMN rag.runs.chunks_embedded IS 'chunks whose embedding was comput
 COMMENT ON COLUMN rag.runs.chunks_reused IS 'chunks whose embedding was stored already';
 COMMENT ON COLUMN rag.runs.bytes_fetched IS 'bytes that were read from the source';
 COMMENT ON COLUMN rag.runs.commit IS 'commit that was read (git)';
-COMMENT ON COLUMN rag.runs.errors IS 'why the run failed, {sqlstate, message, detail, hint}; single documents are in rag.run_errors';
+COMMENT ON COLUMN rag.runs.errors IS 'why the run failed, {sqlstate, message, detail, hint, throttled, retry_after_seconds}; single documents are in rag.run_errors';
 COMMENT ON COLUMN rag.runs.generation IS 'generation of the source''s definition that it carried out';
 
 CREATE VIEW rag.run_errors WITH (security_barrier) AS

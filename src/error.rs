@@ -33,6 +33,12 @@ impl Error {
         self
     }
 
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
+    }
+
     pub fn data_exception(message: impl Into<String>) -> Self {
         Self::new(Code::ERRCODE_DATA_EXCEPTION, message)
     }
@@ -140,13 +146,17 @@ impl From<EngineError> for Error {
             ErrorKind::WrongFileType => Code::ERRCODE_WRONG_OBJECT_TYPE,
             ErrorKind::InvalidModel => Code::ERRCODE_CONFIG_FILE_ERROR,
             ErrorKind::SourceUnavailable => Code::ERRCODE_CONNECTION_FAILURE,
+            // of the class of connection_failure, and yet to be told from it: the server can be reached, and refuses
+            ErrorKind::Throttled => Code::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION,
             ErrorKind::InvalidRequest => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             ErrorKind::LimitExceeded => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
             ErrorKind::Io => Code::ERRCODE_IO_ERROR,
             ErrorKind::Unsupported => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             ErrorKind::Internal => Code::ERRCODE_INTERNAL_ERROR,
         };
-        Self { code, message: error.message, detail: error.detail, hint: error.hint, retry_after: None }
+        let asked = Duration::from_secs(error.retry_after_seconds.unwrap_or(0));
+        let retry_after = (error.kind == ErrorKind::Throttled).then_some(asked);
+        Self { code, message: error.message, detail: error.detail, hint: error.hint, retry_after }
     }
 }
 

@@ -5,7 +5,7 @@ use rag_protocol::spec::SourceSpec;
 
 use crate::{
     catalog::{
-        collections, documents,
+        documents,
         name::Name,
         roles,
         sources::{self, Source},
@@ -179,9 +179,10 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     }
     sources::drop(&source.name)?;
     if !keep_documents {
-        // its collection may be another one than that of its last run
-        for collection in collections::with_documents_of(name)? {
-            let ids = documents::of_source(&collection, name)?;
+        let ids = documents::of_source(&source.collection, name)?;
+        documents::delete(&source.collection, &ids)?;
+        // it may have been given another collection after its last run
+        for (collection, ids) in documents::of_source_elsewhere(&source.collection, name)? {
             documents::delete(&collection, &ids)?;
         }
     }

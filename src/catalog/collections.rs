@@ -231,18 +231,6 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
     })
 }
 
-/// Collections with documents of a source.
-pub fn with_documents_of(source: &str) -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT name FROM rag.collections c
-             WHERE EXISTS (SELECT FROM rag.documents d WHERE d.collection = c.name AND d.source = $1) ORDER BY name",
-            &[source.into()],
-            |row| row.required(1),
-        )
-    })
-}
-
 /// Drops a collection with its documents and chunks.
 ///
 /// # Errors

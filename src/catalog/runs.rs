@@ -4,6 +4,8 @@
 //! Failed ([`finish`]). Of one source only one can be Pending or Running. How a run ended is also written into the source's row:
 //! counts, conditions, and when a failed one is tried again.
 
+use std::time::Duration;
+
 use pgrx::{PgSqlErrorCode as Code, datum::TimestampWithTimeZone};
 use rag_protocol::ingest::Failure;
 use serde_json::json;
@@ -194,12 +196,17 @@ pub fn abandon(source: &Source) -> Result<bool, Error> {
 }
 
 fn describe(error: &Error) -> pgrx::JsonB {
-    pgrx::JsonB(json!({
+    let mut json = json!({
         "sqlstate": sqlstate(error.code),
         "message": error.message,
         "detail": error.detail,
         "hint": error.hint,
-    }))
+    });
+    if let Some(wait) = error.retry_after {
+        json["throttled"] = true.into();
+        json["retry_after_seconds"] = wait.as_secs().into();
+    }
+    pgrx::JsonB(json)
 }
 
 /// Writes down how far a run is.
@@ -369,6 +376,7 @@ fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Chang
 fn reason(error: &Error, cancelled: bool) -> &'static str {
     match error.code {
         _ if cancelled => "Cancelled",
+        _ if error.retry_after.is_some() => "Throttled",
         Code::ERRCODE_QUERY_CANCELED => "Timeout",
         Code::ERRCODE_ADMIN_SHUTDOWN => "Interrupted",
         _ if concerns_definition(error) => "NotReady",
@@ -468,6 +476,7 @@ fn read_error(json: &serde_json::Value) -> Error {
         message: text("message").unwrap_or_else(|| "the run failed".into()),
         detail: text("detail"),
         hint: text("hint"),
-        retry_after: None,
+        retry_after: (json["throttled"] == true)
+            .then(|| Duration::from_secs(json["retry_after_seconds"].as_u64().unwrap_or(0))),
     }
 }

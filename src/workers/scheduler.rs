@@ -84,7 +84,21 @@ pub extern "C-unwind" fn rag_scheduler_main(_argument: pg_sys::Datum) {
     }
     shared::give_verdict(has_extension);
     if has_extension && Lock::scheduler().take() {
+        do_not_wait_for_commits();
         Scheduler::default().work();
+    }
+}
+
+/// What a scheduler writes follows from what is stored: if a crash takes the last of it, it is written again.
+fn do_not_wait_for_commits() {
+    // SAFETY: a setting that everyone may change.
+    unsafe {
+        pg_sys::SetConfigOption(
+            c"synchronous_commit".as_ptr(),
+            c"off".as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_OVERRIDE,
+        );
     }
 }
 
@@ -151,6 +165,10 @@ impl Scheduler {
                 let put_off = transaction(|| put_off(&due));
                 self.tolerate("a source that is due could not be put off", put_off);
                 pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
+            }
+            // the first ones do not wait until all are queued
+            if lock::free_slots() > 0 {
+                self.start_queued()?;
             }
         }
         let waiting = self.start_queued()?;

@@ -18,13 +18,13 @@ $node->safe_psql('postgres', q{SELECT rag_create_collection('second', chunk_size
 	SELECT rag_index_knowledge(8, 'Nothing', '/nonexistent/file', defer => true);
 	UPDATE rag.collections SET description = 'changed' WHERE name = 'default'});
 
-my @tables = qw(retrievers collections source run run_errors documents chunks knowledge);
+my @tables = qw(retrievers collections source run run_error documents chunks knowledge);
 my $all = join ' UNION ALL ', map { "SELECT '$_', count(*), md5(string_agg(t::text, chr(10) ORDER BY t::text COLLATE \"C\")) FROM rag.$_ t" } @tables;
 $all .= " UNION ALL SELECT 'run_id', last_value, is_called::text FROM rag.run_id";
 my $search = "SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('when is bread baked')
 	UNION ALL SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('rolls', 'second') ORDER BY 2, 1";
 my %before = map { $_ => $node->safe_psql('postgres', $_) } ($all, $search);
-like($before{$all}, qr/^run_errors\|1\|.*^documents\|7\|/ms, 'there is something of everything');
+like($before{$all}, qr/^run_error\|1\|.*^documents\|7\|/ms, 'there is something of everything');
 
 sub is_restored
 {

@@ -1,5 +1,5 @@
 //! Logging to standard error, one line an event: `LEVEL message key=value ...`. The parent forwards it to the log of
-//! Postgres, which adds the time. Texts of users never go here.
+//! Postgres, which adds the time. Texts of users never go here, and neither do the secrets of a job.
 
 use std::fmt;
 
@@ -8,6 +8,8 @@ use tracing_subscriber::{
     fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
     registry::LookupSpan,
 };
+
+use crate::redaction;
 
 /// Starts logging of what is at least as grave as `level`. Panics are logged by their place alone: a message may quote
 /// a text.
@@ -36,6 +38,7 @@ where
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let mut fields = String::new();
         context.format_fields(Writer::new(&mut fields), event)?;
+        let fields = redaction::redacted(&fields);
         writeln!(writer, "{} {}", event.metadata().level(), fields.replace(['\n', '\r'], " "))
     }
 }

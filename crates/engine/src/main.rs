@@ -14,6 +14,7 @@ mod ingest;
 mod log;
 mod process;
 mod query;
+mod redaction;
 
 use std::{path::PathBuf, process::ExitCode};
 

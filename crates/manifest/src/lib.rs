@@ -18,7 +18,7 @@ mod retriever;
 mod text;
 mod value;
 
-use std::collections::HashMap;
+use std::{cell::LazyCell, collections::HashMap};
 
 use rag_protocol::spec::Problem;
 use serde_json::{Map, Value};
@@ -127,12 +127,13 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
     }
     let several = documents.len() > 1;
     let budget = Budget::new();
+    let lines = LazyCell::new(|| Lines { plain: plain.split('\n').collect(), spaced: spaced.split('\n').collect() });
     let mut manifests = vec![];
     let mut problems = vec![];
     let mut first_of_name = HashMap::new();
     for (number, document) in (1..).zip(&documents) {
         let parsed = value::parse(document, &budget)
-            .map_err(|error| vec![Problem::new("", syntax_problem(error, document, &plain, &spaced))])
+            .map_err(|error| vec![Problem::new("", syntax_problem(error, document, &lines))])
             .and_then(|value| manifest(&value));
         let found = match parsed {
             Ok(None) => continue,
@@ -169,16 +170,23 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
     }
 }
 
+/// Those of a text as the user wrote it, and as the parser reads it.
+struct Lines<'a> {
+    plain: Vec<&'a str>,
+    spaced: Vec<&'a str>,
+}
+
 /// A parser's message, with the place in the whole text.
-fn syntax_problem(error: SyntaxError, document: &Document<'_>, plain: &str, spaced: &str) -> String {
+fn syntax_problem(error: SyntaxError, document: &Document<'_>, lines: &Lines<'_>) -> String {
     let mut message = error.message.split_whitespace().collect::<Vec<_>>().join(" ").replace('\0', "\u{FFFD}");
     if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
         message.truncate(end);
     }
     let Some((line, column)) = error.place else { return message };
     let line = document.line + line;
-    let of = |text: &str| text.split('\n').nth(line - 1).unwrap_or_default().to_owned();
-    format!("line {line}, column {}: {message}", text::original_column(&of(plain), &of(spaced), column))
+    let of = |lines: &[&str]| lines.get(line - 1).map_or_else(String::new, |line| (*line).to_owned());
+    let column = text::original_column(&of(&lines.plain), &of(&lines.spaced), column);
+    format!("line {line}, column {column}: {message}")
 }
 
 /// Reads a document; `None` where it is `null`.
@@ -216,7 +224,8 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
     if document.has("kind", Some("Kinds: AutoIndexer, Retriever.")) {
         document.text("kind");
     }
-    let name = document.required_object("metadata", &METADATA).and_then(|metadata| metadata.name("name"));
+    document.has("metadata", Some("Write metadata: {name: ...}."));
+    let name = document.object("metadata", &METADATA).and_then(|metadata| metadata.name("name"));
     match known?.name {
         "AutoIndexer" => AutoIndexer::read(&document, name).map(Manifest::AutoIndexer),
         _ => Retriever::read(&document, name).map(Manifest::Retriever),
@@ -225,15 +234,16 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
 
 fn check_version(document: &Object<'_>, kind: Option<&Kind>) {
     const KEY: &str = "apiVersion";
-    let hint = kind.map(|kind| {
+    let hint = KINDS.iter().filter(|other| kind.is_none_or(|kind| kind.name == other.name)).map(|kind| {
         let groups = kind.groups.map(|group| format!("{group}..."));
-        format!("Write apiVersion: {} (accepted: {}).", kind.version, groups.join(", "))
+        format!("Write apiVersion: {} for kind {} (accepted: {}).", kind.version, kind.name, groups.join(", "))
     });
-    if !document.has(KEY, hint.as_deref()) {
+    let hint = hint.collect::<Vec<_>>().join(" ");
+    if !document.has(KEY, Some(&hint)) {
         return;
     }
     let (Some(given), Some(kind)) = (document.text(KEY), kind) else { return };
     if !kind.groups.iter().any(|group| given.strip_prefix(group).is_some_and(|version| !version.is_empty())) {
-        document.problem(KEY, format!("\"{}\" is not a version of {}", shown(given), kind.name), hint);
+        document.problem(KEY, format!("\"{}\" is not a version of {}", shown(given), kind.name), Some(hint));
     }
 }

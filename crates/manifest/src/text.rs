@@ -79,7 +79,7 @@ fn is_empty(line: &str) -> bool {
 struct Block<'a> {
     /// Column of what it is the value of; its own lines are farther to the right.
     parent: usize,
-    /// White space before its first line, and how wide that is.
+    /// White space before its first line, and how wide that is. Where spaces are enough, tabs behind them are text.
     indentation: Option<(&'a str, usize)>,
 }
 
@@ -95,6 +95,10 @@ pub fn with_spaces(text: &str) -> Cow<'_, str> {
         let rest = &line[lead.len()..];
         if let Some(scalar) = &mut block {
             let width = lead.chars().fold(0, column_after);
+            let spaces = line.len() - line.trim_start_matches(' ').len();
+            if scalar.indentation.is_none() && spaces > scalar.parent && spaces < line.trim_end_matches('\n').len() {
+                scalar.indentation = Some((&line[..spaces], spaces));
+            }
             if rest.trim_end().is_empty() {
                 match scalar.indentation {
                     Some((first, _)) if !first.contains('\t') => out.push_str(line),
@@ -240,6 +244,8 @@ mod tests {
     fn tabs_inside_of_block_scalars_are_text() {
         let recipe = "a:\n  b: |\n    all:\n    \tcc\n\n    end\n";
         assert_eq!(with_spaces(&format!("{recipe}\tc: 1\n")), format!("{recipe}  c: 1\n"));
+        let begins_with_tabs = "a: |-\n  \t\n  \tb\n  c\n";
+        assert_eq!(with_spaces(begins_with_tabs), begins_with_tabs);
         assert_eq!(
             with_spaces("a:\n\tb: |- # text\n\n\t\tall:\n\t\t\tcc\n\t\n\t\t end\n\tc:\n\t\td: 1\n"),
             "a:\n  b: |- # text\n\n    all:\n    \tcc\n\n     end\n  c:\n    d: 1\n"

@@ -5,17 +5,18 @@
 
 use std::{cell::Cell, fmt};
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{
-    Options,
+    Error, Options,
     options::{DuplicateKeyPolicy, MergeKeyPolicy},
 };
 
+use crate::object::shown;
 use crate::text::{Document, after_marker};
 
-/// Deepest nesting.
-pub const MAX_DEPTH: usize = 64;
+/// Deepest nesting. The YAML parser takes up to 7 kB of stack for a level; the whole of it fits into 160 kB.
+const MAX_DEPTH: usize = 32;
 /// Most values of all documents together, those that aliases repeat included.
 const MAX_VALUES: usize = 200_000;
 /// Most bytes of all texts and keys together, those that aliases repeat included.
@@ -33,7 +34,7 @@ impl Budget {
         Self { values: Cell::new(MAX_VALUES), bytes: Cell::new(MAX_EXPANDED_BYTES) }
     }
 
-    fn spend<E: Error>(&self, bytes: usize) -> Result<(), E> {
+    fn spend<E: serde::de::Error>(&self, bytes: usize) -> Result<(), E> {
         let values = self.values.get().checked_sub(1);
         self.values.set(values.ok_or_else(|| E::custom(format!("there are more than {MAX_VALUES} values")))?);
         let left = self.bytes.get().checked_sub(bytes);
@@ -87,17 +88,65 @@ fn json(text: &str, content: &str, budget: &Budget) -> Result<Value, SyntaxError
 }
 
 fn yaml(text: &str, budget: &Budget) -> Result<Value, SyntaxError> {
-    let parsed = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |parser| {
+    let value = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |parser| {
         Node { budget, depth: 0 }.deserialize(parser)
     });
-    parsed.map_err(|error| {
-        let place = error.location().map(|location| (location.line(), location.column()));
+    let value = value.map_err(|error| of_yaml(&error))?;
+    // That parser is content where a document ends before its text does. This one reads all of it.
+    let all = serde_saphyr::from_multiple_with_options::<IgnoredAny>(text, options());
+    match all.map_err(|error| of_yaml(&error))?.len() {
+        0 | 1 => Ok(value),
+        _ => Err(SyntaxError { message: "text goes on where the document ends".to_owned(), place: None }),
+    }
+}
+
+fn of_yaml(error: &serde_saphyr::Error) -> SyntaxError {
+    let place = error.location().map(|location| (location.line(), location.column()));
+    let message = in_plain_words(error).unwrap_or_else(|| {
         let message = error.to_string();
         let suffix = place.map(|(line, column)| format!(" at line {line}, column {column}"));
-        let message = suffix.and_then(|suffix| message.strip_suffix(&suffix)).unwrap_or(&message).to_owned();
-        let place = place.and_then(|(line, column)| Some((line.try_into().ok()?, column.try_into().ok()?)));
-        SyntaxError { message, place: place.filter(|(line, _)| *line > 0) }
-    })
+        suffix.and_then(|suffix| message.strip_suffix(&suffix)).unwrap_or(&message).to_owned()
+    });
+    let place = place.and_then(|(line, column)| Some((line.try_into().ok()?, column.try_into().ok()?)));
+    SyntaxError { message, place: place.filter(|(line, _)| *line > 0) }
+}
+
+/// What the YAML parser would say in words for those who program it.
+fn in_plain_words(error: &Error) -> Option<String> {
+    const BREACHED: &str = "budget breached: ";
+    let message = match error.without_snippet() {
+        Error::Budget { breach, .. } => exceeded(&format!("{breach:?}")),
+        // One that happened in what an alias repeats, with the places of all anchors that led there.
+        Error::AliasError { msg, .. } => {
+            let message = msg.split(" at line ").next().unwrap_or_default();
+            message.strip_prefix(BREACHED).map_or_else(|| message.to_owned(), exceeded)
+        }
+        Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => exceeded("Aliases"),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => "an anchor has an alias of itself in it".to_owned(),
+        Error::NonFiniteFloat { .. } => "a number is not finite".to_owned(),
+        Error::MultipleDocuments { .. } => "text goes on where the document ends".to_owned(),
+        Error::DuplicateMappingKey { key, .. } => there_twice(key.as_deref().unwrap_or_default()),
+        other if other.to_string().starts_with("recursion limit exceeded") => exceeded("Depth"),
+        _ => return None,
+    };
+    Some(message)
+}
+
+/// What it means that a limit of [`options`] is exceeded.
+fn exceeded(limit: &str) -> String {
+    match limit.split([' ', '{']).next().unwrap_or_default() {
+        "Depth" => format!("values are nested more than {MAX_DEPTH} deep"),
+        "Nodes" | "Events" => format!("there are more than {MAX_VALUES} values"),
+        "ScalarBytes" => format!("values have more than {MAX_EXPANDED_BYTES} bytes"),
+        // All others are about what can be repeated, as bytes and documents are counted before.
+        _ => "anchors and aliases are used too often".to_owned(),
+    }
+}
+
+fn there_twice(key: &str) -> String {
+    format!("the key \"{}\" is there twice", shown(key))
 }
 
 fn options() -> Options {
@@ -137,14 +186,14 @@ struct Node<'a> {
 }
 
 impl Node<'_> {
-    fn inner<E: Error>(self) -> Result<Self, E> {
+    fn inner<E: serde::de::Error>(self) -> Result<Self, E> {
         if self.depth == MAX_DEPTH {
             return Err(E::custom(format!("values are nested more than {MAX_DEPTH} deep")));
         }
         Ok(Self { depth: self.depth + 1, ..self })
     }
 
-    fn text<E: Error>(self, text: &str) -> Result<String, E> {
+    fn text<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
         self.budget.spend(text.len())?;
         if text.contains('\0') {
             return Err(E::custom("a text has a NUL character in it, which PostgreSQL cannot store"));
@@ -152,12 +201,12 @@ impl Node<'_> {
         Ok(text.to_owned())
     }
 
-    fn scalar<E: Error>(self, value: impl Into<Value>) -> Result<Value, E> {
+    fn scalar<E: serde::de::Error>(self, value: impl Into<Value>) -> Result<Value, E> {
         self.budget.spend(8)?;
         Ok(value.into())
     }
 
-    fn float<E: Error>(self, value: f64) -> Result<Value, E> {
+    fn float<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
         self.budget.spend(8)?;
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number is not finite"))
     }
@@ -178,39 +227,39 @@ impl<'de> Visitor<'de> for Node<'_> {
         f.write_str("a value")
     }
 
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
         self.scalar(value)
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
         self.scalar(value)
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
         self.scalar(value)
     }
 
-    fn visit_i128<E: Error>(self, value: i128) -> Result<Value, E> {
+    fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<Value, E> {
         self.float(value as f64)
     }
 
-    fn visit_u128<E: Error>(self, value: u128) -> Result<Value, E> {
+    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<Value, E> {
         self.float(value as f64)
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
         self.float(value)
     }
 
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
         self.text(value).map(Value::String)
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
         self.scalar(Value::Null)
     }
 
-    fn visit_none<E: Error>(self) -> Result<Value, E> {
+    fn visit_none<E: serde::de::Error>(self) -> Result<Value, E> {
         self.scalar(Value::Null)
     }
 
@@ -240,8 +289,7 @@ impl<'de> Visitor<'de> for Node<'_> {
                 Value::Array(_) | Value::Object(_) => return Err(A::Error::custom("a key is not a text")),
             };
             if map.contains_key(&key) {
-                let shown: String = key.chars().take(80).collect();
-                return Err(A::Error::custom(format!("the key \"{shown}\" is there twice")));
+                return Err(A::Error::custom(there_twice(&key)));
             }
             let value = from.next_value_seed(inner)?;
             map.insert(key, value);

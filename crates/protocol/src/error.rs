@@ -16,6 +16,8 @@ pub enum ErrorKind {
     InvalidModel,
     /// A repository, branch or commit cannot be had (08001 / connection_failure).
     SourceUnavailable,
+    /// A source's server asks to be left alone for a while (08004 sqlserver_rejected_establishment_of_sqlconnection).
+    Throttled,
     /// The request itself makes no sense (22023 invalid_parameter_value).
     InvalidRequest,
     /// A limit on size, time or memory was reached (54000 program_limit_exceeded).
@@ -39,11 +41,26 @@ pub struct EngineError {
     pub detail: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// Of `Throttled`: for how long, where the server says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
 }
 
 impl EngineError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), detail: None, hint: None }
+        Self { kind, message: message.into(), detail: None, hint: None, retry_after_seconds: None }
+    }
+
+    /// `who` (`the server`) asks to be left alone, for so long where it says how long.
+    pub fn throttled(who: &str, retry_after_seconds: Option<u64>) -> Self {
+        let long = match retry_after_seconds {
+            Some(seconds) if seconds > 0 => format!("{seconds} s"),
+            _ => "a while".into(),
+        };
+        let error = Self::new(ErrorKind::Throttled, format!("{who} asks to be left alone for {long}"));
+        Self { retry_after_seconds, ..error }.hint(
+            "Sync again after that time. A larger interval between syncs, or fewer documents a sync, may avoid it.",
+        )
     }
 
     #[must_use]

@@ -48,10 +48,14 @@ pub struct Clones {
     pub max_bytes: u64,
 }
 
+/// The user of a token that is shown to a git server: what GitHub asks for, and as good as any for GitLab, Gitea, Forgejo
+/// and Azure DevOps.
+pub const TOKEN_USER: &str = "x-access-token";
+
 /// What is shown to the server that a source names, and to no other.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// With it `secret` is a password (Basic); without, a token (Bearer; git: password of the user `x-access-token`).
+    /// With it `secret` is a password (Basic); without, a token (Bearer; git: password of [`TOKEN_USER`]).
     pub username: Option<String>,
     pub secret: String,
 }
@@ -265,6 +269,25 @@ pub struct Failure {
     pub stage: Stage,
     pub message: String,
     pub hint: Option<String>,
+    /// The source's server asks to be left alone for a while; nothing is wrong with the document.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub throttled: bool,
+    /// Of what is `throttled`: for how long, where the server says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
+}
+
+impl Failure {
+    pub fn new(uri: impl Into<String>, stage: Stage, message: impl Into<String>, hint: Option<String>) -> Self {
+        let (uri, message) = (uri.into(), message.into());
+        Self { uri, stage, message, hint, throttled: false, retry_after_seconds: None }
+    }
+
+    /// The same failure, for the reason that the server asks to be left alone.
+    #[must_use]
+    pub fn throttled(self, retry_after_seconds: Option<u64>) -> Self {
+        Self { throttled: true, retry_after_seconds, ..self }
+    }
 }
 
 /// Where in the pipeline a document failed.

@@ -38,13 +38,12 @@
 //!
 //! Local times that a change repeats run once, the first time, if the hours are restricted. A schedule of every hour
 //! follows real time instead: it runs in both of the repeated hours and never pauses for two. robfig runs either kind
-//! at both; a nightly job that runs twice is what the issue rules out. Every hour is what names all 24 of them, be it
-//! `*` or `0-23`.
+//! at both, a nightly job twice. Every hour is what names all 24 of them, be it `*` or `0-23`.
 //!
 //! # Why not a cron crate
 //!
-//! croner 4, the best kept one, has Vixie cron's rules for daylight saving time (a skipped run is made up for), other
-//! rules for restricted days, no `@every`, and errors without positions. What is hard here, the zones, is jiff's.
+//! croner 4, the best kept one, makes up for skipped times as Vixie cron does, knows neither `@every` nor `CRON_TZ=`,
+//! and its errors have no positions. What is hard here, the zones, is jiff's.
 //!
 //! # How the next time is found
 //!

@@ -310,6 +310,16 @@ fn offsets_of_odd_seconds_are_kept() {
 }
 
 #[test]
+fn rare_times_are_found_through_many_changes_of_the_clocks_and_impossible_ones_given_up() {
+    check(&[
+        ("0 0 29 2 *", "America/New_York", "2096-02-29T00:00:00-05:00", "2104-02-29T00:00:00-05:00"),
+        // J70 is 11 March, on which this zone has no 02:30 in any year.
+        ("30 2 11 3 *", "XXX0YYY,J70/2,J300", "2026-05-31T00:00:00Z", ""),
+        ("30 3 11 3 *", "XXX0YYY,J70/2,J300", "2026-05-31T00:00:00Z", "2027-03-11T02:30:00Z"),
+    ]);
+}
+
+#[test]
 fn the_ends_of_time_are_no_trouble() {
     let newest = "9999-12-30T22:00:00Z";
     check(&[

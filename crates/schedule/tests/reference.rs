@@ -110,7 +110,7 @@ impl Item {
             From(first, step) => (first, most, step),
             To(first, last, step) => (first, last, step),
         };
-        first <= value && value <= last && (value - first) % step.unwrap_or(1) == 0
+        first <= value && value <= last && (value - first).is_multiple_of(step.unwrap_or(1))
     }
 
     fn is_plain_star(self) -> bool {

@@ -5,20 +5,18 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use rag_protocol::ingest::Failure;
+use rag_protocol::{EngineError, ErrorKind, ingest::Failure};
 use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::{
     fetch_failure,
-    http::{Client, HttpError, Request, Response},
+    http::{Client, HttpError, LONGEST_WAIT, Request, Response},
 };
 
 /// Tries of one request.
 const TRIES: u32 = 3;
-/// Longest that a resource is waited for between tries, all together.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Before the second try; the third waits four times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest time for one try.
@@ -89,10 +87,13 @@ pub fn essence(media_type: Option<&str>) -> String {
 #[derive(Debug)]
 pub enum Problem {
     Http(HttpError),
-    /// The server is overloaded or broken, and asks to be left alone for so long.
+    /// The server is overloaded or broken.
     Unavailable {
         status: StatusCode,
+        /// How long it asks to wait.
         wait: Option<Duration>,
+        /// It asks to be left alone for a while, rather than being out of order.
+        throttled: bool,
     },
 }
 
@@ -100,9 +101,9 @@ impl Problem {
     pub fn message(&self) -> String {
         match self {
             Self::Http(error) => error.to_string(),
-            Self::Unavailable { status, wait: None } => answered(*status),
-            Self::Unavailable { status, wait: Some(wait) } => {
-                format!("{} and asks to wait {} s", answered(*status), wait.as_secs())
+            Self::Unavailable { status, wait: None, .. } => answered(*status),
+            Self::Unavailable { status, wait: Some(wait), .. } => {
+                format!("{} and asks to wait {} s", answered(*status), seconds(*wait))
             }
         }
     }
@@ -115,14 +116,40 @@ impl Problem {
     }
 
     pub fn failure(&self, uri: &str) -> Failure {
-        fetch_failure(uri, self.message(), self.hint())
+        let failure = fetch_failure(uri, self.message(), self.hint());
+        match self {
+            Self::Unavailable { wait, throttled: true, .. } => failure.throttled(wait.map(seconds)),
+            _ => failure,
+        }
+    }
+
+    /// That without the resource of this URL nothing of the source can be had.
+    pub fn error(&self, url: &Url) -> EngineError {
+        if let Self::Unavailable { status, wait, throttled: true } = self {
+            let who = format!("the server of {url}");
+            return EngineError::throttled(&who, wait.map(seconds)).detail(format!("It answered {}.", named(*status)));
+        }
+        let error = EngineError::new(ErrorKind::SourceUnavailable, format!("{url} cannot be had: {}", self.message()));
+        match self.hint() {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
     }
 }
 
+/// Whole seconds, and never too few.
+pub fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
 pub fn answered(status: StatusCode) -> String {
+    format!("the server answered {}", named(status))
+}
+
+fn named(status: StatusCode) -> String {
     match status.canonical_reason() {
-        Some(reason) => format!("the server answered {} {reason}", status.as_u16()),
-        None => format!("the server answered {}", status.as_u16()),
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
     }
 }
 
@@ -139,10 +166,15 @@ pub struct Wish<'a> {
 
 /// Gets a resource; waits and tries again where that may help.
 ///
+/// A server that asks for more than [`LONGEST_WAIT`] is not asked again; with a 429, not for anything else either, until
+/// that time is over.
+///
 /// # Errors
 /// There is no whole answer, or after all tries still one that speaks of a passing trouble (429, 5xx).
 pub fn get(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
-    let mut patience = PATIENCE;
+    if let Some(left) = client.is_left_alone(wish.url) {
+        return Err(Problem::Unavailable { status: StatusCode::TOO_MANY_REQUESTS, wait: Some(left), throttled: true });
+    }
     let mut pause = FIRST_PAUSE;
     let mut tries = 1;
     loop {
@@ -150,14 +182,13 @@ pub fn get(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
             Ok(resource) => return Ok(resource),
             Err(Problem::Http(error)) if !error.is_transient() => return Err(Problem::Http(error)),
             Err(Problem::Http(error)) => (Problem::Http(error), None),
-            Err(Problem::Unavailable { status, wait }) => (Problem::Unavailable { status, wait }, wait),
+            Err(problem @ Problem::Unavailable { wait, .. }) => (problem, wait),
         };
         let wait = asked.map_or(pause, |asked| asked.max(pause));
-        if tries == TRIES || wait > patience {
+        if tries == TRIES || wait > LONGEST_WAIT {
             return Err(problem);
         }
         thread::sleep(wait);
-        patience = patience.saturating_sub(wait);
         pause *= 4;
         tries += 1;
     }
@@ -177,7 +208,12 @@ fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
     let response = client.send(&request).map_err(Problem::Http)?;
     let status = response.status;
     if status == StatusCode::TOO_MANY_REQUESTS || (status.is_server_error() && status.as_u16() != 501) {
-        return Err(Problem::Unavailable { status, wait: retry_after(&response) });
+        let (wait, throttled) = (response.retry_after(), response.is_throttling());
+        // 503 may be about this one resource, 429 is about who asks
+        if let Some(wait) = wait.filter(|wait| status == StatusCode::TOO_MANY_REQUESTS && *wait > LONGEST_WAIT) {
+            client.leave_alone(&response.url, wait);
+        }
+        return Err(Problem::Unavailable { status, wait, throttled });
     }
     let wanted = status == StatusCode::OK && (wish.wants)(&response);
     let mut resource = Resource {
@@ -199,14 +235,4 @@ fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
         resource.bytes = response.bytes(wish.most).map_err(Problem::Http)?;
     }
     Ok(resource)
-}
-
-/// How long a server asks to wait: seconds, or a date.
-fn retry_after(response: &Response) -> Option<Duration> {
-    let value = response.header("retry-after")?.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(value).ok()?;
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }

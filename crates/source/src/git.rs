@@ -46,7 +46,9 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-use crate::{Content, Fetched, Item, Listing, Locator, Source, fetch_failure, filter::Filter, root, too_large};
+use crate::{
+    Content, Fetched, Item, Listing, Locator, Source, fetch_failure, filter::Filter, item_failure, root, too_large,
+};
 
 /// What is percent-encoded of a path behind the `#` of a uri.
 const ENCODED: &AsciiSet = &CONTROLS
@@ -256,7 +258,7 @@ impl Source for Git {
             Err(error) => match self.renew() {
                 Ok(true) => self.read(blob, item).unwrap_or_else(failed),
                 Ok(false) => failed(error),
-                Err(error) => Err(fetch_failure(&item.uri, error.message, error.hint.as_deref())),
+                Err(error) => Err(item_failure(&item.uri, error)),
             },
         }
     }

@@ -21,13 +21,13 @@
 //! * Certificates are verified against the system's authorities, or Mozilla's where the system has none.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     error::Error,
     fmt,
     io::{self, Read},
     iter,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -56,6 +56,11 @@ const SILENCE: Duration = Duration::from_secs(60);
 const KEPT: Duration = Duration::from_secs(10);
 /// Most redirects of a request.
 const MAX_REDIRECTS: usize = 8;
+/// Longest time that a server may ask for before the next try, and get. One that asks for more is given up for this run:
+/// the next run comes after that time, and this one holds a worker, a process and a place among the runs.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// What a server asks for is cut to this: it is no reason never to come back.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const USER_AGENT: &str = concat!("rag/", env!("CARGO_PKG_VERSION"), " (+PostgreSQL extension rag)");
 
 #[derive(Debug, thiserror::Error)]
@@ -233,6 +238,27 @@ impl Response {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// Whether it says nothing of the resource, but that the server asks to be left alone for a while: 429, or 503 with a
+    /// time. A 503 without is a server that is out of order.
+    pub fn is_throttling(&self) -> bool {
+        self.status == StatusCode::TOO_MANY_REQUESTS
+            || (self.status == StatusCode::SERVICE_UNAVAILABLE && self.retry_after().is_some())
+    }
+
+    /// How long the server asks to wait (RFC 9110, 10.2.3): seconds, or a date, which is one of the server's clock.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let date = |name| self.header(name).and_then(|value| httpdate::parse_http_date(value.trim()).ok());
+        let value = self.header("retry-after")?.trim();
+        let asked = if !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit()) {
+            // what does not fit is more than the limit
+            value.parse().map_or(LONGEST_RETRY_AFTER, Duration::from_secs)
+        } else {
+            let now = date("date").unwrap_or_else(SystemTime::now);
+            date("retry-after")?.duration_since(now).unwrap_or_default()
+        };
+        Some(asked.min(LONGEST_RETRY_AFTER))
+    }
+
     /// The whole body.
     ///
     /// # Errors
@@ -318,6 +344,8 @@ pub struct Client {
     /// By the [scope](Guard::scope) of their ports.
     connections: Mutex<BTreeMap<u16, blocking::Client>>,
     credentials: Option<(Origin, HeaderValue)>,
+    /// Servers that asked to be left alone, and until when.
+    left_alone: Mutex<HashMap<Origin, Instant>>,
 }
 
 impl fmt::Debug for Client {
@@ -350,7 +378,7 @@ impl Client {
         })?;
         let tls =
             tls().map_err(|error| EngineError::new(ErrorKind::Internal, format!("TLS cannot be set up: {error}")))?;
-        Ok(Self { guard, proxy, tls, connections: Mutex::default(), credentials })
+        Ok(Self { guard, proxy, tls, connections: Mutex::default(), credentials, left_alone: Mutex::default() })
     }
 
     /// The connections to a port.
@@ -376,6 +404,20 @@ impl Client {
         let client = builder.build()?;
         connections.insert(scope, client.clone());
         Ok(client)
+    }
+
+    /// Notes that the server of a URL asked to be left alone for so long.
+    pub fn leave_alone(&self, url: &Url, wait: Duration) {
+        if let Some(until) = Instant::now().checked_add(wait) {
+            self.left_alone.lock().unwrap_or_else(PoisonError::into_inner).insert(url.origin(), until);
+        }
+    }
+
+    /// For how much longer the server of a URL asked to be left alone, if it did.
+    pub fn is_left_alone(&self, url: &Url) -> Option<Duration> {
+        let left_alone = self.left_alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = left_alone.get(&url.origin())?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
     }
 
     /// Sends a request and follows its redirects. Statuses are not errors.

@@ -152,7 +152,13 @@ pub fn open(job: &Job) -> Result<Box<dyn Source>, EngineError> {
 }
 
 fn fetch_failure(uri: &str, message: impl Into<String>, hint: Option<&str>) -> Failure {
-    Failure { uri: uri.into(), stage: Stage::Fetch, message: message.into(), hint: hint.map(Into::into) }
+    Failure::new(uri, Stage::Fetch, message, hint.map(Into::into))
+}
+
+/// The failure of one item for a reason that concerns more.
+fn item_failure(uri: &str, error: EngineError) -> Failure {
+    let failure = Failure::new(uri, Stage::Fetch, error.message, error.hint);
+    if error.kind == ErrorKind::Throttled { failure.throttled(error.retry_after_seconds) } else { failure }
 }
 
 fn too_large(uri: &str, size: u64, most: u64) -> Failure {

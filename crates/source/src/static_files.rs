@@ -23,6 +23,7 @@ use crate::{
     Content, Fetched, Item, Listing, Locator, Source, fetch_failure,
     fetcher::{self, Validator, Wish},
     http::Client,
+    item_failure,
     markdown::Markdown,
 };
 
@@ -101,8 +102,7 @@ impl Source for StaticFiles {
                         );
                     }
                     Err(error) => {
-                        let uri = crate::root::uri(path);
-                        listing.failures.push(fetch_failure(&uri, error.message, error.hint.as_deref()));
+                        listing.failures.push(item_failure(&crate::root::uri(path), error));
                     }
                 },
             }
@@ -113,7 +113,7 @@ impl Source for StaticFiles {
     fn fetch(&mut self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure> {
         match &item.locator {
             Locator::Path(path) => {
-                let failed = |error: EngineError| fetch_failure(&item.uri, error.message, error.hint.as_deref());
+                let failed = |error| item_failure(&item.uri, error);
                 let mut file = Markdown::open(Path::new(path), self.most).map_err(failed)?;
                 file.fetch(item, known)
             }

@@ -180,7 +180,7 @@ fn a_file_beyond_the_limit_is_a_failure_that_names_both_sizes() {
     let mut source = open(&spec(folder.path(), &[], &[]));
     let listing = source.list().unwrap();
     assert_eq!(bytes(source.as_mut(), &listing.items[0]).unwrap().len(), 1000);
-    let Failure { uri, stage, message, hint } = bytes(source.as_mut(), &listing.items[1]).unwrap_err();
+    let Failure { uri, stage, message, hint, .. } = bytes(source.as_mut(), &listing.items[1]).unwrap_err();
     assert_eq!((uri, stage), (listing.items[1].uri.clone(), Stage::Fetch));
     assert_eq!(message, "the file has 1001 bytes, more than the limit of 1000 bytes");
     assert!(hint.is_some());

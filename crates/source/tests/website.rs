@@ -185,7 +185,7 @@ fn a_robots_txt_that_cannot_be_had_forbids_everything() {
         _ => Reply::html(""),
     });
     let message = refused(&server);
-    assert!(message.contains("/robots.txt cannot be had: the server answered 503"), "{message}");
+    assert!(message.contains("/robots.txt asks to be left alone for 3600 s"), "{message}");
     assert_eq!(server.targets(), ["/robots.txt"]);
 }
 

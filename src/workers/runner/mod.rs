@@ -208,7 +208,7 @@ fn run(run_id: i64, source: &Source) -> Result<(), Error> {
             run_id,
             generation: source.generation,
             source,
-            outcome: outcome.as_ref().map(|()| ()),
+            outcome: outcome.as_ref().map(drop),
             cancelled,
             commit: report.commit.as_deref(),
             failed: report.counts.failed,

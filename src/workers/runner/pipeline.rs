@@ -89,7 +89,8 @@ struct Pipeline<'a> {
     validators: Vec<(DocumentId, String)>,
     /// Documents that the source said it no longer has.
     removed: Vec<DocumentId>,
-    /// How many could not be fetched, and the first of them.
+    /// How many could not be fetched, and the first of them. Where the server asked to be left alone, the one for which
+    /// it asked the longest time.
     unfetched: i64,
     first_unfetched: Option<Failure>,
 }
@@ -188,7 +189,7 @@ impl Pipeline<'_> {
                     self.fail(&failure)?;
                     if failure.stage == Stage::Fetch {
                         self.unfetched += 1;
-                        self.first_unfetched.get_or_insert(failure);
+                        self.keep_unfetched(failure);
                     }
                 }
                 Event::Finished { complete, bytes_fetched, skipped } => {
@@ -313,12 +314,14 @@ impl Pipeline<'_> {
                 Ok(())
             }
             Err(error) if concerns_all(&error) => Err(error),
-            Err(error) => self.fail(&Failure {
-                uri: document.uri.clone(),
-                stage: Stage::Store,
-                message: error.message,
-                hint: error.hint,
-            }),
+            Err(error) => self.fail(&Failure::new(&*document.uri, Stage::Store, error.message, error.hint)),
+        }
+    }
+
+    fn keep_unfetched(&mut self, failure: Failure) {
+        let rank = |failure: &Failure| (failure.throttled, failure.retry_after_seconds);
+        if self.first_unfetched.as_ref().is_none_or(|kept| rank(&failure) > rank(kept)) {
+            self.first_unfetched = Some(failure);
         }
     }
 
@@ -334,8 +337,12 @@ impl Pipeline<'_> {
             0 => String::new(),
             n => format!(", and {n} more"),
         };
-        let error = EngineError::new(ErrorKind::SourceUnavailable, "nothing of the source could be fetched")
-            .detail(format!("{}: {}{more}.", first.uri, first.message));
+        let detail = format!("{}: {}{more}.", first.uri, first.message);
+        if first.throttled {
+            return Err(EngineError::throttled("the server", first.retry_after_seconds).detail(detail).into());
+        }
+        let error =
+            EngineError::new(ErrorKind::SourceUnavailable, "nothing of the source could be fetched").detail(detail);
         Err(first.hint.iter().fold(error, |error, hint| error.hint(hint)).into())
     }
 
@@ -365,7 +372,7 @@ impl Pipeline<'_> {
         })
     }
 
-    /// Deletes the documents that the source no longer has.
+    /// Deletes the documents that the source no longer has, and those of a collection that it was synced into before.
     fn remove_vanished(&mut self) -> Result<(), Error> {
         self.report.stage = "store";
         let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
@@ -375,6 +382,12 @@ impl Pipeline<'_> {
             .collect();
         for ids in gone.chunks(REMOVED) {
             self.delete(ids)?;
+        }
+        let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
+        for (collection, ids) in transaction(|| documents::of_source_elsewhere(collection, name))? {
+            for ids in ids.chunks(REMOVED) {
+                transaction(|| documents::delete(&collection, ids))?;
+            }
         }
         Ok(())
     }

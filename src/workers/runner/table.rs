@@ -233,23 +233,21 @@ impl<'a> Table<'a> {
         listed.retain(|row| row.key.as_ref().is_some_and(|key| !twice.contains(key)));
         let columns = self.spec.id_columns.join(", ");
         if without_key > 0 {
-            self.emit(Event::Failed(Failure {
-                uri: self.prefix.clone(),
-                stage: Stage::Fetch,
-                message: format!("{without_key} rows have NULL in an id column ({columns})"),
-                hint: Some(
-                    "They are not indexed. Choose id columns that are never NULL, or filter such rows out.".into(),
-                ),
-            }));
+            self.emit(Event::Failed(Failure::new(
+                &*self.prefix,
+                Stage::Fetch,
+                format!("{without_key} rows have NULL in an id column ({columns})"),
+                Some("They are not indexed. Choose id columns that are never NULL, or filter such rows out.".into()),
+            )));
         }
         for key in twice {
             let uri = self.uri(&key);
-            self.emit(Event::Failed(Failure {
+            self.emit(Event::Failed(Failure::new(
                 uri,
-                stage: Stage::Fetch,
-                message: format!("several rows have the same values in the id columns ({columns})"),
-                hint: Some("None of them is indexed. Choose id columns that tell one row from every other.".into()),
-            }));
+                Stage::Fetch,
+                format!("several rows have the same values in the id columns ({columns})"),
+                Some("None of them is indexed. Choose id columns that tell one row from every other.".into()),
+            )));
         }
         Ok(listed)
     }
@@ -322,12 +320,12 @@ impl<'a> Table<'a> {
             if stored.get(&id) == Some(&row.hash) {
                 self.emit(Event::Unchanged { uri, validator: None });
             } else if row.bytes > most {
-                self.emit(Event::Failed(Failure {
+                self.emit(Event::Failed(Failure::new(
                     uri,
-                    stage: Stage::Extract,
-                    message: format!("the row has {} bytes of text, more than the limit of {most} bytes", row.bytes),
-                    hint: Some("Raise rag.max_file_size, or leave the row out with the source's filter.".into()),
-                }));
+                    Stage::Extract,
+                    format!("the row has {} bytes of text, more than the limit of {most} bytes", row.bytes),
+                    Some("Raise rag.max_file_size, or leave the row out with the source's filter.".into()),
+                )));
             } else {
                 self.wanted.push_back((key, row.bytes));
             }
@@ -412,7 +410,7 @@ impl<'a> Table<'a> {
             }
             Err(error) if is_about_document(&error) => {
                 let (message, hint) = (error.message, error.hint);
-                self.emit(Event::Failed(Failure { uri: document.uri, stage: Stage::Extract, message, hint }));
+                self.emit(Event::Failed(Failure::new(document.uri, Stage::Extract, message, hint)));
                 Ok(())
             }
             Err(error) => Err(error),

@@ -39,7 +39,7 @@ impl<T: TokenCounter> Reader<'_, T> {
             })
             .unwrap_or_else(|problem| {
                 let Problem { stage, message, hint } = problem;
-                Outcome::Report(Event::Failed(Failure { uri: item.uri.clone(), stage, message, hint }), String::new())
+                Outcome::Report(Event::Failed(Failure::new(&*item.uri, stage, message, hint)), String::new())
             })
     }
 

@@ -4,16 +4,18 @@ use std::io;
 
 use rag_model::settings::Settings;
 use rag_protocol::{
-    EngineError, ErrorKind, frame,
+    EngineError, ErrorKind,
+    frame::{self, FrameError},
     ingest::{Event, Job},
 };
+use serde_json::Value;
 
 use super::{
     document::Reader,
     output::{Form, Output},
     pipeline,
 };
-use crate::{embed::tokens::ModelTokenizer, extraction::Extractors};
+use crate::{embed::tokens::ModelTokenizer, extraction::Extractors, redaction};
 
 /// Reads the job from standard input.
 ///
@@ -23,13 +25,18 @@ pub fn read(form: Form) -> Result<Job, EngineError> {
     let bad = |e: &dyn std::fmt::Display| {
         EngineError::new(ErrorKind::InvalidRequest, "the engine does not understand the job").detail(e.to_string())
     };
-    let job: Job = match form {
+    let job = match form {
         Form::Frames => {
             let message = frame::read(&mut io::stdin().lock()).map_err(|e| bad(&e))?;
-            message.ok_or_else(|| bad(&"standard input is empty"))?.header().map_err(|e| bad(&e))?
+            let message = message.ok_or_else(|| bad(&"standard input is empty"))?;
+            understand(|| message.header(), || message.header())
         }
-        Form::Pretty => serde_json::from_reader(io::stdin().lock()).map_err(|e| bad(&e))?,
+        Form::Pretty => {
+            let text = io::read_to_string(io::stdin().lock()).map_err(|e| bad(&e))?;
+            understand(|| Ok(serde_json::from_str(&text)?), || Ok(serde_json::from_str(&text)?))
+        }
     };
+    let job = job.map_err(|e| bad(&e))?;
     if job.splitting.chunk_size == 0 || job.splitting.chunk_overlap >= job.splitting.chunk_size {
         return Err(bad(&format!(
             "chunks of {} characters cannot overlap by {}",
@@ -37,6 +44,22 @@ pub fn read(form: Form) -> Result<Job, EngineError> {
         )));
     }
     Ok(job)
+}
+
+/// The job, whose secrets are hidden from here on; also where it makes no sense, as the error may quote it.
+fn understand(
+    job: impl FnOnce() -> Result<Job, FrameError>,
+    anything: impl FnOnce() -> Result<Value, FrameError>,
+) -> Result<Job, FrameError> {
+    let job = job();
+    match &job {
+        Ok(job) => redaction::hide(job),
+        // what is no JSON is not quoted
+        Err(_) => {
+            anything().iter().for_each(redaction::hide_all_of);
+        }
+    }
+    job
 }
 
 /// Lists the source and reports all of it.

@@ -1,9 +1,13 @@
 //! Events on their way out: frames for `rag.so`, lines for people.
 
 use std::{
+    borrow::Cow,
     fs::File,
     io::{self, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use rag_protocol::{
@@ -11,7 +15,7 @@ use rag_protocol::{
     ingest::Event,
 };
 
-use crate::process;
+use crate::{process, redaction};
 
 /// How events are written, and how the job is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,15 +31,19 @@ pub enum Form {
 pub struct Output {
     file: Arc<Mutex<File>>,
     form: Form,
+    /// A document failed whose uri has a secret in it, and was not reported by that uri.
+    is_one_unnamed: Arc<AtomicBool>,
 }
 
 impl Output {
     pub fn new(file: File, form: Form) -> Self {
-        Self { file: Arc::new(Mutex::new(file)), form }
+        Self { file: Arc::new(Mutex::new(file)), form, is_one_unnamed: Arc::default() }
     }
 
-    /// Writes one event. Where nobody reads any more the process ends: there is nothing left to do it for.
+    /// Writes one event, without the secrets of the job. Where nobody reads any more the process ends: there is nothing
+    /// left to do it for.
     pub fn emit(&self, event: &Event, text: &str) {
+        let event = &*self.redacted(event);
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let written = match self.form {
             Form::Frames => match frame::write(&mut *file, event, text.as_bytes()) {
@@ -49,6 +57,24 @@ impl Output {
             tracing::error!("an event could not be written: {e}");
             std::process::exit(process::ORPHANED);
         }
+    }
+}
+
+impl Output {
+    fn redacted<'a>(&self, event: &'a Event) -> Cow<'a, Event> {
+        if let Event::Finished { complete: true, bytes_fetched, skipped } = *event
+            && self.is_one_unnamed.load(Ordering::Relaxed)
+        {
+            // what is stored of it would be taken for gone
+            return Cow::Owned(Event::Finished { complete: false, bytes_fetched, skipped });
+        }
+        let redacted = redaction::redacted_event(event);
+        if let (Event::Failed(failure), Event::Failed(shown)) = (event, &*redacted)
+            && failure.uri != shown.uri
+        {
+            self.is_one_unnamed.store(true, Ordering::Relaxed);
+        }
+        redacted
     }
 }
 

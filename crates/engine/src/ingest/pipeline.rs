@@ -152,12 +152,8 @@ fn report(expected: &Receiver<Expected<'_>>, budget: &Budget, output: &Output) -
             Ok(Outcome::Skipped) => skipped += 1,
             // A reader never drops an item unanswered. If one did, silence would mean that the document is gone.
             Err(_) => {
-                let failure = Failure {
-                    uri: next.item.uri.clone(),
-                    stage: Stage::Extract,
-                    message: "the document was lost on the way".into(),
-                    hint: None,
-                };
+                let lost = "the document was lost on the way";
+                let failure = Failure::new(&*next.item.uri, Stage::Extract, lost, None);
                 output.emit(&Event::Failed(failure), "");
             }
         }

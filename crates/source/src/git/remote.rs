@@ -168,11 +168,13 @@ impl Clone {
             Some(name) => Some(name.to_owned()),
             None => (pin.len() == WHOLE_ID).then(|| pin.clone()),
         };
-        if let Some(alone) = alone
-            && self.download(remote, &[format!("+{alone}:{PINNED}")], 1).is_ok()
-            && self.find(repository).is_ok()
-        {
-            return Ok(());
+        if let Some(alone) = alone {
+            match self.download(remote, &[format!("+{alone}:{PINNED}")], 1) {
+                Ok(()) if self.find(repository).is_ok() => return Ok(()),
+                // not the time to ask for more
+                Err(Trouble::Failed(error)) if error.kind == ErrorKind::Throttled => return Err(error.into()),
+                _ => {}
+            }
         }
         *remote = self.connect(repository)?;
         self.download(remote, &[branch_refspec("*"), "+refs/tags/*:refs/tags/*".into()], 0)

@@ -27,17 +27,16 @@ use git2::{
 };
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Credentials, Job},
+    ingest::{Credentials, Job, TOKEN_USER},
 };
 use url::Url;
 
 use crate::{
+    fetcher::seconds,
     guard::Guard,
-    http::{Body, Client, HttpError, Redirects, Request, Response},
+    http::{Body, Client, HttpError, LONGEST_WAIT, Redirects, Request, Response},
 };
 
-/// The user of a token: what GitHub asks for, and as good as any for GitLab, Gitea, Forgejo and Azure DevOps.
-const TOKEN_USER: &str = "x-access-token";
 /// Some servers speak git only to whom they take for git, and send others the page about the repository.
 const USER_AGENT: &str = concat!("git/2.0 (rag ", env!("CARGO_PKG_VERSION"), ")");
 /// What the first answer's address ends with, after redirects.
@@ -48,8 +47,6 @@ const RESULT_TYPE: &str = "application/x-git-upload-pack-result";
 const LIST_BYTES: u64 = 64 << 20;
 /// Waits before a request is repeated that met a passing fault, where the server does not say how long.
 const WAITS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
-/// Longest wait that a server may ask for.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// The conversation with one repository's server.
 pub struct Session {
@@ -141,8 +138,8 @@ impl Session {
             let answer = self.client.send(request);
             let wait = match &answer {
                 Ok(response) if response.status.as_u16() == 429 || response.status.is_server_error() => {
-                    let asked = response.header("retry-after").and_then(|seconds| seconds.trim().parse().ok());
-                    waits.next().map(|wait| asked.map_or(*wait, |s| Duration::from_secs(s).min(LONGEST_WAIT)))
+                    let wait = waits.next().map(|wait| response.retry_after().unwrap_or_default().max(*wait));
+                    wait.filter(|wait| *wait <= LONGEST_WAIT)
                 }
                 Err(error) if error.is_transient() => waits.next().copied(),
                 _ => None,
@@ -160,6 +157,11 @@ impl Session {
             return Ok(response);
         }
         let named = &self.named;
+        if response.is_throttling() {
+            let asked = response.retry_after().map(seconds);
+            return Err(EngineError::throttled(&format!("the server of {named}"), asked)
+                .detail(format!("The server answered with status {status}.")));
+        }
         let (message, hint) = match status.as_u16() {
             401 | 403 if self.has_credentials => (
                 format!("the server of {named} does not accept the credentials"),
@@ -174,7 +176,7 @@ impl Session {
                 format!("there is no repository at {named}"),
                 "Check the URL. Servers also say so of a private repository to those who may not read it.",
             ),
-            429 | 500..=599 => {
+            500..=599 => {
                 (format!("the server of {named} cannot answer now"), "It may be a passing fault: sync again later.")
             }
             _ => (format!("cannot fetch from {named}"), "Check the repository's URL."),

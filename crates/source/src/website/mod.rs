@@ -220,13 +220,13 @@ struct Crawl<'a> {
 impl Crawl<'_> {
     fn run(&mut self) -> Result<(), EngineError> {
         let start = self.website.start.clone();
-        let rules = self.load_rules(&start).map_err(|problem| unavailable(&robots_url(&start), &problem))?;
+        let rules = self.load_rules(&start).map_err(|problem| problem.error(&robots_url(&start)))?;
         if !rules.allow(&start) {
             return Err(forbidden(&start));
         }
         self.robots.insert(start.origin(), rules);
         self.seen.insert(start.as_str().into());
-        let first = self.get(&start, 0).map_err(|problem| unavailable(&start, &problem))?;
+        let first = self.get(&start, 0).map_err(|problem| problem.error(&start))?;
         let unusable = match first.status {
             StatusCode::OK if first.wanted => None,
             // everything would be gone that was found from it
@@ -240,7 +240,7 @@ impl Crawl<'_> {
         let site = Site::of(&first.url, self.website.spec.same_site);
         let (found, is_new) = (first.url.clone(), !self.robots.contains_key(&first.url.origin()));
         if is_new {
-            let rules = self.load_rules(&found).map_err(|problem| unavailable(&robots_url(&found), &problem))?;
+            let rules = self.load_rules(&found).map_err(|problem| problem.error(&robots_url(&found)))?;
             self.robots.insert(found.origin(), rules);
         }
         if !self.robots.get(&found.origin()).is_some_and(|rules| rules.allow(&found)) {
@@ -280,14 +280,14 @@ impl Crawl<'_> {
         match self.get(url, depth) {
             Ok(resource) => self.take(resource, depth),
             Err(problem) => {
-                self.fail(url, depth, problem.message(), problem.hint());
+                self.fail(problem.failure(url.as_str()), depth);
                 Ok(())
             }
         }
     }
 
-    fn fail(&mut self, url: &Url, depth: u32, message: String, hint: Option<&str>) {
-        self.listing.failures.push(fetch_failure(url.as_str(), message, hint));
+    fn fail(&mut self, failure: Failure, depth: u32) {
+        self.listing.failures.push(failure);
         self.listing.complete &= self.is_leaf(depth);
     }
 
@@ -339,7 +339,9 @@ impl Crawl<'_> {
     }
 
     fn get(&mut self, url: &Url, depth: u32) -> Result<Resource, Problem> {
-        self.pause(url);
+        if self.website.client.is_left_alone(url).is_none() {
+            self.pause(url);
+        }
         let known = self.website.known.get(url.as_str()).filter(|_| self.is_leaf(depth) && depth > 0);
         let known = known.and_then(|validator| Validator::parse(validator));
         let site = self.site.as_ref();
@@ -372,7 +374,7 @@ impl Crawl<'_> {
             StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
                 self.listing.skipped += 1;
             }
-            status => self.fail(&url, depth, fetcher::answered(status), None),
+            status => self.fail(fetch_failure(url.as_str(), fetcher::answered(status), None), depth),
         }
         Ok(())
     }
@@ -465,8 +467,8 @@ impl Crawl<'_> {
                 }
                 // many servers answer any address with a page
                 Err(Missing::NoSitemap(_)) if is_guess && read.len() == 1 => {}
-                Err(Missing::NoSitemap(message) | Missing::Failed(message)) => {
-                    self.listing.failures.push(fetch_failure(address.as_str(), message, None));
+                Err(Missing::NoSitemap(failure) | Missing::Failed(failure)) => {
+                    self.listing.failures.push(failure);
                     self.listing.complete = false;
                 }
                 Err(Missing::Gone) => {}
@@ -477,14 +479,14 @@ impl Crawl<'_> {
     fn read_sitemap(&mut self, address: &Url) -> Result<sitemap::Sitemap, Missing> {
         self.pause(address);
         let wish = Wish { url: address, known: None, most: MAX_SITEMAP_BYTES, wants: &|_| true };
-        let resource =
-            fetcher::get(&self.website.client, &wish).map_err(|problem| Missing::Failed(problem.message()))?;
+        let failure = |message: String| fetch_failure(address.as_str(), message, None);
+        let resource = fetcher::get(&self.website.client, &wish)
+            .map_err(|problem| Missing::Failed(problem.failure(address.as_str())))?;
         match resource.status {
-            StatusCode::OK => {
-                sitemap::read(&resource.bytes, MAX_SITEMAP_BYTES, MAX_ADDRESSES).map_err(Missing::NoSitemap)
-            }
+            StatusCode::OK => sitemap::read(&resource.bytes, MAX_SITEMAP_BYTES, MAX_ADDRESSES)
+                .map_err(|message| Missing::NoSitemap(failure(message))),
             status if status.is_client_error() => Err(Missing::Gone),
-            status => Err(Missing::Failed(fetcher::answered(status))),
+            status => Err(Missing::Failed(failure(fetcher::answered(status)))),
         }
     }
 }
@@ -492,8 +494,8 @@ impl Crawl<'_> {
 /// Why there is no sitemap.
 enum Missing {
     Gone,
-    NoSitemap(String),
-    Failed(String),
+    NoSitemap(Failure),
+    Failed(Failure),
 }
 
 /// The patterns of `include` and `exclude` are those of a folder's paths.
@@ -525,14 +527,6 @@ fn robots_url(url: &Url) -> Url {
     robots.set_path("/robots.txt");
     robots.set_query(None);
     robots
-}
-
-fn unavailable(url: &Url, problem: &Problem) -> EngineError {
-    let error = EngineError::new(ErrorKind::SourceUnavailable, format!("{url} cannot be had: {}", problem.message()));
-    match problem.hint() {
-        Some(hint) => error.hint(hint),
-        None => error,
-    }
 }
 
 fn forbidden(url: &Url) -> EngineError {

@@ -1,6 +1,8 @@
 //! A real git server on loopback: `git http-backend` behind a minimal HTTP server that keeps a log, asks for a password
 //! and misbehaves where a test wants it to.
 
+#![allow(dead_code)] // not every test needs all of it
+
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
@@ -19,8 +21,10 @@ pub struct Server {
 pub struct State {
     /// Value of the header `Authorization` without which everything is answered with 401.
     pub password: Option<String>,
-    /// Statuses to answer with, one a request, before anything else.
+    /// Statuses to answer with, one a request, before anything else; 0 is no fault.
     pub faults: Vec<u16>,
+    /// Headers of such answers, each with its line end.
+    pub fault_headers: String,
     /// Bytes of the next answers to a POST after which the connection breaks.
     pub cut: Option<usize>,
     /// Where everything is redirected to.
@@ -96,12 +100,12 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    let (status, cut, redirect) = {
+    let (status, headers, cut, redirect) = {
         let mut state = state.lock().unwrap();
         let fault = (!state.faults.is_empty()).then(|| state.faults.remove(0));
         let is_refused = state.password.is_some() && authorization != state.password;
         let cut = if method == "POST" { state.cut } else { None };
-        (fault.or(is_refused.then_some(401)), cut, state.redirect.clone())
+        (fault.or(is_refused.then_some(401)), state.fault_headers.clone(), cut, state.redirect.clone())
     };
     let simple = |status: u16, headers: &str, text: &str| {
         format!("HTTP/1.1 {status} -\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{text}", text.len())
@@ -112,7 +116,7 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
         (.., rest) => rest.map(Into::into),
     };
     let reply = match (status, location) {
-        (Some(status), _) => simple(status, "", "no").into_bytes(),
+        (Some(status @ 1..), _) => simple(status, &headers, "no").into_bytes(),
         (_, Some(location)) => simple(302, &format!("Location: {location}\r\n"), "").into_bytes(),
         _ if target.starts_with("/page") => simple(200, "Content-Type: text/html\r\n", "<p>A page.").into_bytes(),
         _ => {

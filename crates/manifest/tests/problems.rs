@@ -1,0 +1,466 @@
+//! What is wrong with a manifest is said with the path of its field, all of it at once.
+
+#![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
+
+use rag_manifest::{check_retriever, parse};
+use serde_json::{Value, json};
+
+/// Each problem as `field: problem`, with its hint behind a bar.
+fn problems(text: &str) -> Vec<String> {
+    let problems = parse(text).unwrap_err();
+    let shown = problems.into_iter().map(|it| {
+        let hint = it.hint.as_ref().map_or_else(String::new, |hint| format!(" | {hint}"));
+        format!("{it}{hint}")
+    });
+    shown.collect()
+}
+
+fn source() -> Value {
+    json!({
+        "apiVersion": "kaito.ai/v1alpha1",
+        "kind": "AutoIndexer",
+        "metadata": {"name": "a"},
+        "spec": {
+            "ragEngineRef": {"name": "r"},
+            "indexName": "c",
+            "dataSource": {"type": "Git", "git": {"repositoryURL": "https://example.org/a.git"}}
+        }
+    })
+}
+
+fn retriever(spec: Value) -> Value {
+    json!({"apiVersion": "agent.wecode.io/v1", "kind": "Retriever", "metadata": {"name": "a"}, "spec": spec})
+}
+
+/// Puts values at JSON pointers.
+fn with(mut manifest: Value, changes: &[(&str, Value)]) -> String {
+    for (pointer, value) in changes {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        manifest.pointer_mut(parent).unwrap()[key] = value.clone();
+    }
+    manifest.to_string()
+}
+
+#[test]
+fn every_wrong_field_is_named() {
+    const NAME: &str = "Use lower-case letters, digits and hyphens, with a letter or digit at both ends.";
+    const DURATION: &str = "Write a duration such as 1h30m, or a number of seconds.";
+    const TYPES: &str = "Known: Git, Static, Folder, Website, Table, Markdown.";
+    const NUMBER: &str = "Put it in quotes: without them it is read as a number.";
+    const GIT: &str = "Fields: repositoryURL, branch, commit, paths, excludePaths.";
+    let long = "x".repeat(57);
+    assert_eq!(
+        problems(&source().to_string().replace("AutoIndexer", "Autoindexr")),
+        ["kind: \"Autoindexr\" is not a kind of manifest | Did you mean \"AutoIndexer\"? Kinds: AutoIndexer, \
+             Retriever."]
+    );
+    for (pointer, value, expected) in [
+        (
+            "/apiVersion",
+            json!("v1"),
+            "apiVersion: \"v1\" is not a version of AutoIndexer | \
+             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., rag/...)."
+                .into(),
+        ),
+        (
+            "/apiVersion",
+            json!("kaito.ai/"),
+            "apiVersion: \"kaito.ai/\" is not a version of AutoIndexer | \
+             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., rag/...)."
+                .into(),
+        ),
+        (
+            "/apiVersion",
+            Value::Null,
+            "apiVersion: is missing | \
+             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., rag/...)."
+                .into(),
+        ),
+        (
+            "/kind",
+            json!("CronJob"),
+            "kind: \"CronJob\" is not a kind of manifest | Kinds: AutoIndexer, Retriever.".into(),
+        ),
+        (
+            "/kind",
+            json!("RAGEngine"),
+            "kind: \"RAGEngine\" is not a kind of manifest | Kinds: AutoIndexer, Retriever.".into(),
+        ),
+        ("/metadata", Value::Null, "metadata: is missing | Write metadata: {name: ...}.".into()),
+        ("/metadata/name", Value::Null, "metadata.name: is missing".into()),
+        ("/metadata/name", json!("A"), format!("metadata.name: \"A\" is not a name | {NAME}")),
+        ("/metadata/name", json!("a-"), format!("metadata.name: \"a-\" is not a name | {NAME}")),
+        ("/metadata/name", json!(""), "metadata.name: must not be empty".into()),
+        ("/metadata/name", json!(7), format!("metadata.name: must be a text, not a number | {NUMBER}")),
+        ("/metadata/name", json!(long), "metadata.name: must have at most 56 characters, not 57".into()),
+        (
+            "/spec/shedule",
+            json!("@daily"),
+            "spec.shedule: is not a known field | Did you mean \"schedule\"? Fields: ragEngineRef, indexName, \
+             dataSource, credentials, schedule, retryPolicy, suspend, driftRemediationPolicy, timeout."
+                .into(),
+        ),
+        ("/spec/ragEngineRef", Value::Null, "spec.ragEngineRef: is missing | Fields: name, namespace.".into()),
+        (
+            "/spec/ragEngineRef",
+            json!("r"),
+            "spec.ragEngineRef: must be a mapping, not a text | Fields: name, namespace.".into(),
+        ),
+        ("/spec/ragEngineRef/name", Value::Null, "spec.ragEngineRef.name: is missing".into()),
+        ("/spec/indexName", Value::Null, "spec.indexName: is missing".into()),
+        ("/spec/indexName", json!("a_b"), format!("spec.indexName: \"a_b\" is not a name | {NAME}")),
+        (
+            "/spec/indexName",
+            json!(true),
+            "spec.indexName: must be a text, not a boolean | Put it in quotes: without them it is read as a boolean."
+                .into(),
+        ),
+        (
+            "/spec/dataSource",
+            Value::Null,
+            "spec.dataSource: is missing | Fields: type, git, static, folder, website, table, markdown.".into(),
+        ),
+        (
+            "/spec/dataSource/type",
+            json!("Gti"),
+            format!("spec.dataSource.type: \"Gti\" is not a type of data source | Did you mean \"Git\"? {TYPES}"),
+        ),
+        (
+            "/spec/dataSource/type",
+            json!("S3"),
+            format!("spec.dataSource.type: \"S3\" is not a type of data source | {TYPES}"),
+        ),
+        ("/spec/dataSource/type", Value::Null, "spec.dataSource.type: is missing | Write type: Git.".into()),
+        (
+            "/spec/dataSource/git",
+            Value::Null,
+            "spec.dataSource.git: is missing | The type is Git. Fields: repositoryURL, branch, commit, paths, \
+             excludePaths."
+                .into(),
+        ),
+        ("/spec/dataSource/git", json!(["a"]), "spec.dataSource.git: must be a mapping, not a list".into()),
+        (
+            "/spec/dataSource/static",
+            json!({"endpoints": 3}),
+            "spec.dataSource.static: is a second data source: the type is Git | \
+             Leave it out, or write type: Static."
+                .into(),
+        ),
+        ("/spec/dataSource/git/repositoryURL", Value::Null, "spec.dataSource.git.repositoryURL: is missing".into()),
+        (
+            "/spec/dataSource/git/brnch",
+            json!("main"),
+            format!("spec.dataSource.git.brnch: is not a key of kind \"git\" | Did you mean \"branch\"? {GIT}"),
+        ),
+        (
+            "/spec/dataSource/git/branch",
+            json!(1.0),
+            format!("spec.dataSource.git.branch: must be a text, not a number | {NUMBER}"),
+        ),
+        (
+            "/spec/dataSource/git/commit",
+            json!(123456),
+            format!("spec.dataSource.git.commit: must be a text, not a number | {NUMBER}"),
+        ),
+        (
+            "/spec/dataSource/git/paths",
+            json!(["a", "b", 2]),
+            format!("spec.dataSource.git.paths[2]: must be a text, not a number | {NUMBER}"),
+        ),
+        ("/spec/credentials", json!({}), "spec.credentials.type: is missing | Write type: SecretRef.".into()),
+        (
+            "/spec/retryPolicy",
+            json!({"maxRetries": -1}),
+            "spec.retryPolicy.maxRetries: must be an integer from 0 to 100, not -1".into(),
+        ),
+        (
+            "/spec/retryPolicy",
+            json!({"maxRetries": 101}),
+            "spec.retryPolicy.maxRetries: must be an integer from 0 to 100, not 101".into(),
+        ),
+        (
+            "/spec/retryPolicy",
+            json!({"maxRetries": 1.5}),
+            "spec.retryPolicy.maxRetries: must be an integer from 0 to 100, not 1.5".into(),
+        ),
+        (
+            "/spec/retryPolicy",
+            json!({"maxRetries": "3"}),
+            "spec.retryPolicy.maxRetries: must be an integer from 0 to 100, not a text".into(),
+        ),
+        (
+            "/spec/suspend",
+            json!("true"),
+            "spec.suspend: must be a boolean, not a text | Write true or false, without quotes.".into(),
+        ),
+        ("/spec/schedule", json!(" "), "spec.schedule: must not be empty".into()),
+        (
+            "/spec/driftRemediationPolicy",
+            json!("always"),
+            "spec.driftRemediationPolicy: \"always\" is not a policy | Known: Auto, Manual, Ignore.".into(),
+        ),
+        (
+            "/spec/driftRemediationPolicy",
+            json!({"strategy": "manul"}),
+            "spec.driftRemediationPolicy.strategy: \"manul\" is not a policy | Did you mean \"Manual\"? \
+             Known: Auto, Manual, Ignore."
+                .into(),
+        ),
+        (
+            "/spec/driftRemediationPolicy",
+            json!({"policy": "Auto"}),
+            "spec.driftRemediationPolicy.policy: is not a known field | Fields: strategy.".into(),
+        ),
+        ("/spec/timeout", json!("90"), format!("spec.timeout: is not a duration | {DURATION}")),
+        ("/spec/timeout", json!(-1), format!("spec.timeout: is not a duration | {DURATION}")),
+        ("/spec/timeout", json!("999ms"), format!("spec.timeout: must be from 1s to 8760h, not 0.999s | {DURATION}")),
+        ("/spec/timeout", json!(0), format!("spec.timeout: must be from 1s to 8760h, not 0s | {DURATION}")),
+        (
+            "/spec/timeout",
+            json!("8760h1s"),
+            format!("spec.timeout: must be from 1s to 8760h, not 8760h1s | {DURATION}"),
+        ),
+        ("/spec/timeout", json!([]), "spec.timeout: must be a text, not a list".into()),
+    ] {
+        let found = problems(&with(source(), &[(pointer, value.clone())]));
+        let mut expected = vec![expected];
+        if pointer == "/spec/credentials" {
+            expected.push("spec.credentials.secretRef: is missing | Fields: name, key.".into());
+        }
+        assert_eq!(found, expected, "{pointer} {value}");
+    }
+}
+
+#[test]
+fn exactly_one_data_source() {
+    let no_type = json!({"git": {"repositoryURL": "https://example.org/a.git"}, "static": {"endpoints": ["/a"]}});
+    assert_eq!(
+        problems(&with(source(), &[("/spec/dataSource", no_type)])),
+        [
+            "spec.dataSource.type: is missing | Types: Git, Static, Folder, Website, Table, Markdown.",
+            "spec.dataSource: has 2 data sources: git, static | Keep one, and name its type."
+        ]
+    );
+    assert_eq!(
+        problems(&with(source(), &[("/spec/dataSource", json!({}))])),
+        [
+            "spec.dataSource.type: is missing | Types: Git, Static, Folder, Website, Table, Markdown.",
+            "spec.dataSource: has no data source | It is one of git, static, folder, website, table, markdown."
+        ]
+    );
+    let other = json!({"type": "Static", "git": {"repositoryURL": "https://example.org/a.git"}});
+    assert_eq!(
+        problems(&with(source(), &[("/spec/dataSource", other)])),
+        [
+            "spec.dataSource.static: is missing | The type is Static. Fields: endpoints.",
+            "spec.dataSource.git: is a second data source: the type is Static | Leave it out, or write type: Git."
+        ]
+    );
+    let unnamed = json!({"git": {"branch": 1}});
+    assert_eq!(
+        problems(&with(source(), &[("/spec/dataSource", unnamed)])),
+        [
+            "spec.dataSource.type: is missing | Write type: Git.",
+            "spec.dataSource.git.repositoryURL: is missing",
+            "spec.dataSource.git.branch: must be a text, not a number | \
+         Put it in quotes: without them it is read as a number.",
+        ]
+    );
+}
+
+#[test]
+fn all_problems_of_a_source_are_named_at_once() {
+    let text = with(
+        source(),
+        &[
+            ("/colour", json!(1)),
+            ("/metadata/name", json!("A b")),
+            ("/metadata/lables", json!({})),
+            ("/spec/indexName", json!(7)),
+            ("/spec/dataSource/git/branch", json!("a b")),
+            ("/spec/dataSource/git/commit", json!("HEAD")),
+            ("/spec/credentials", json!({"type": "Password", "secretRef": {"name": "s", "password": "p"}})),
+            ("/spec/retryPolicy", json!({"retries": 3})),
+            ("/spec/suspend", json!(1)),
+            ("/spec/timeout", json!("soon")),
+        ],
+    );
+    let fields: Vec<_> = parse(&text).unwrap_err().into_iter().map(|problem| problem.field).collect();
+    assert_eq!(
+        fields,
+        [
+            "colour",
+            "metadata.lables",
+            "metadata.name",
+            "spec.indexName",
+            "spec.dataSource.git.branch",
+            "spec.dataSource.git.commit",
+            "spec.credentials.type",
+            "spec.credentials.secretRef.password",
+            "spec.credentials.secretRef.key",
+            "spec.retryPolicy.retries",
+            "spec.suspend",
+            "spec.timeout",
+        ]
+    );
+}
+
+#[test]
+fn an_unquoted_number_is_told_to_be_quoted() {
+    let yaml = include_str!("data/git.yaml").replace("branch: main", "branch: 1.0\n\t\t\tcommit: 123456");
+    let hint = "Put it in quotes: without them it is read as a number.";
+    assert_eq!(
+        problems(&yaml),
+        [
+            format!("spec.dataSource.git.branch: must be a text, not a number | {hint}"),
+            format!("spec.dataSource.git.commit: must be a text, not a number | {hint}"),
+        ]
+    );
+    assert!(parse(&yaml.replace("1.0", "\"1.0\"").replace("123456", "'1234567'")).is_ok());
+}
+
+#[test]
+fn wrong_retrievers_are_refused() {
+    let weight =
+        |found| format!("spec.retrievalMethods.vector.defaultWeight: must be a number from 0 to 1, not {found}");
+    let storage = |key: &str, value: Value| json!({"storageConfig": {"type": "hnsw", key: value}});
+    let local = |key: &str| {
+        format!("spec.storageConfig.{key}: is for storage elsewhere, and \"hnsw\" is in this database | Leave it out.")
+    };
+    let strategy =
+        |key: &str, value: Value| json!({"storageConfig": {"indexStrategy": {"mode": "per_dataset", key: value}}});
+    for (spec, expected) in [
+        (
+            json!({"storageConfig": {"type": "qdrant", "url": "http://q:6333", "apiKey": "k"}}),
+            "spec.storageConfig.type: \"qdrant\" is not supported by this version | Types: hnsw, flat.".into(),
+        ),
+        (storage("url", json!("http://e:9200")), local("url")),
+        (storage("username", json!("elastic")), local("username")),
+        (storage("password", json!("not to be repeated")), local("password")),
+        (storage("apiKey", json!("not to be repeated")), local("apiKey")),
+        (storage("ext", json!({})), local("ext")),
+        (json!({"storageConfig": {"url": "x"}}), local("url")),
+        (
+            storage("tpye", json!(1)),
+            "spec.storageConfig.tpye: is not a known field | Did you mean \"type\"? Fields: type, url, username, \
+             password, apiKey, ext, indexStrategy."
+                .into(),
+        ),
+        (
+            strategy("mode", json!("fixed")),
+            "spec.storageConfig.indexStrategy.mode: \"fixed\" is not supported by this version yet | \
+             Write mode: per_dataset."
+                .into(),
+        ),
+        (
+            strategy("mode", json!("per-dataset")),
+            "spec.storageConfig.indexStrategy.mode: \"per-dataset\" is not a mode | Did you mean \"per_dataset\"? \
+             Modes: per_dataset, fixed, rolling."
+                .into(),
+        ),
+        (
+            strategy("prefix", json!("docs")),
+            "spec.storageConfig.indexStrategy.prefix: \"docs\" is not supported by this version yet | \
+             Leave it out, or write prefix: rag."
+                .into(),
+        ),
+        (
+            strategy("fixedName", json!("rag_documents")),
+            "spec.storageConfig.indexStrategy.fixedName: is for mode \"fixed\" alone | Leave it out.".into(),
+        ),
+        (
+            strategy("rollingStep", json!(5000)),
+            "spec.storageConfig.indexStrategy.rollingStep: is for mode \"rolling\" alone | Leave it out.".into(),
+        ),
+        (json!({"retrievalMethods": {"vector": {"defaultWeight": 1.1}}}), weight("1.1")),
+        (json!({"retrievalMethods": {"vector": {"defaultWeight": -0.1}}}), weight("-0.1")),
+        (json!({"retrievalMethods": {"vector": {"defaultWeight": "1"}}}), weight("a text")),
+        (
+            json!({"retrievalMethods": {"keyword": {"enabled": "yes"}}}),
+            "spec.retrievalMethods.keyword.enabled: must be a boolean, not a text | \
+             Write true or false, without quotes."
+                .into(),
+        ),
+        (
+            json!({"retrievalMethods": {"hybrid": {"defaultWeight": 0.5}}}),
+            "spec.retrievalMethods.hybrid.defaultWeight: is not a known field | Fields: enabled.".into(),
+        ),
+        (
+            json!({"retrievalMethods": {"vectors": {}}}),
+            "spec.retrievalMethods.vectors: is not a known field | Did you mean \"vector\"? Fields: vector, keyword, \
+             hybrid."
+                .into(),
+        ),
+        (json!({"embedding": "a-model"}), "spec.embedding: must be a mapping, not a text | Fields: model.".into()),
+        (json!({"embedding": {"model": ""}}), "spec.embedding.model: must not be empty".into()),
+        (json!({"description": ["a"]}), "spec.description: must be a text, not a list".into()),
+        (
+            json!("hnsw"),
+            "spec: must be a mapping, not a text | \
+             Fields: storageConfig, retrievalMethods, embedding, description."
+                .into(),
+        ),
+    ] {
+        assert_eq!(problems(&retriever(spec.clone()).to_string()), [expected], "{spec}");
+        assert_eq!(check_retriever(&spec), parse(&retriever(spec).to_string()).unwrap_err());
+    }
+    assert_eq!(
+        problems(&retriever(Value::Null).to_string()),
+        ["spec: is missing | Fields: storageConfig, retrievalMethods, embedding, description."]
+    );
+}
+
+#[test]
+fn problems_of_several_documents_name_the_document() {
+    let good = include_str!("data/static.yaml");
+    let text = format!(
+        "{good}---\n{}---\n\n# nothing here\n---\nkind: Secret\n---\n- a\n---\n\tb: [\n---\n{good}",
+        good.replace("name: static-files-indexer", "name: B").replace("type: Static", "type: Git")
+    );
+    let line = text.lines().position(|line| line == "\tb: [").unwrap() + 1;
+    let found: Vec<_> = parse(&text).unwrap_err().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "document 2: metadata.name: \"B\" is not a name",
+            "document 2: spec.dataSource.git: is missing",
+            "document 2: spec.dataSource.static: is a second data source: the type is Git",
+            "document 3: kind: \"Secret\" is not a kind of manifest",
+            "document 4: must be a mapping, not a list",
+            &format!("document 5: line {line}, column 5: unclosed bracket '['"),
+            "document 6: metadata.name: is that of document 1, of the same kind",
+        ]
+    );
+}
+
+#[test]
+fn a_syntax_error_tells_its_line_and_column() {
+    for (text, expected) in [
+        ("a: b: c", "line 1, column 5: mapping values are not allowed in this context"),
+        ("a:\r\n\tb: 1\r\n\t\tc: 2", "line 3, column 4: mapping values are not allowed in this context"),
+        ("a:\n\t- 'x", "line 2, column 4: "),
+        ("a: \"\\q\"", "line 1, column 4: while parsing a quoted scalar, found unknown escape character"),
+        ("a: 1\nb: 2\na: 3", "line 3, column 1: the key \"a\" is there twice"),
+        ("{\"a\": 1,\n \"a\": 2}", "line 2, column 4: the key \"a\" is there twice"),
+        ("---\n\n{\"a\": \"\\x\"}", "line 3, column 9: invalid escape"),
+        ("--- {\"a\": \"b\" \"c\"}", "line 1, column 15: expected `,` or `}`"),
+        ("{\"a\": 1} x", "line 1, column 10: trailing characters"),
+        ("  a: 1\nb: 2\n", "line 2, column 1: "),
+        ("a: .inf", "line 1, column 4: a number is not finite"),
+        ("a: !thing b", "line 1, column 11: unsupported tag `!thing`"),
+        ("a: *b", "line 1, column 4: alias references unknown anchor"),
+        ("a: \"\\0\"", "line 1, column 4: a text has a NUL character in it, which PostgreSQL cannot store"),
+    ] {
+        let problems = parse(text).unwrap_err();
+        let found = problems[0].to_string();
+        let expected = format!("manifest: {expected}");
+        assert!(found.starts_with(&expected), "{text:?}: {found}");
+    }
+}
+
+#[test]
+fn a_text_without_documents_is_a_problem() {
+    for text in ["", " \n", "---", "---\n---\n...\n", "# only this", "null", "\u{FEFF}", "---\n~\n---\n", "\t\n\t"] {
+        assert_eq!(problems(text), ["manifest: has no document in it"], "{text:?}");
+    }
+}
