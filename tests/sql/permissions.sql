@@ -190,7 +190,9 @@ SELECT rag_suspend('nowhere'); :sqlstate
 -- what a run does is its owner's: what the owner can read no more is not read
 RESET ROLE;
 REVOKE SELECT ON lunches FROM regress_rag_owner;
+\set VERBOSITY terse
 SELECT rag_sync('theirs'); :sqlstate
+\set VERBOSITY default
 -- a role that may nothing any more is no hindrance to others
 SELECT rag_alter_source('theirs', owner => 'postgres', schedule => '');
 SELECT rag_sync('theirs') > 0 AS ran;

@@ -4,8 +4,8 @@
 -- the times of a schedule, in the time zone of the database -------------------------------------------------------------
 
 -- not that of the session, whose default a client can set
-SELECT rag_next_runs('0 12 * * *', 1, '2026-05-29 00:00:00+00') AT TIME ZONE setting AS noon
-FROM pg_file_settings WHERE name ILIKE 'timezone';
+SELECT (t AT TIME ZONE setting)::time AS noon
+FROM rag_next_runs('0 12 * * *', 1) AS t, pg_file_settings WHERE name ILIKE 'timezone';
 ALTER DATABASE :DBNAME SET timezone = 'America/Los_Angeles';
 SELECT rag_next_runs('30 6 * * mon-fri', 3, '2026-05-29 12:00:00+00');
 SELECT rag_next_runs('@monthly', after => '2026-05-29 12:00:00+00');
