@@ -311,6 +311,11 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
         &[name.into(), completed.into(), (attempt as i32).into(), (throttled as i32).into(), retry_at.into()],
     )?;
     if present.generation != run.generation {
+        // the present definition has been carried out by nobody: where it has no schedule that comes to it, it is due
+        execute(
+            "UPDATE rag.source SET next_run = pg_catalog.now() WHERE name = $1 AND schedule IS NULL",
+            &[name.into()],
+        )?;
         let message =
             format!("run {} carried out generation {}, which is not the present one", run.run_id, run.generation);
         let changes = Changes::at(present.generation).set(Type::Indexing, Some(false), "DefinitionChanged", message);
