@@ -135,16 +135,17 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
 }
 
 /// Begins a run: one that was queued, or else one that someone asks for now. The caller holds the source's lock, so that runs of
-/// the source that still say Running have lost their process.
-pub fn start(run_id: i64, source: &Source) -> Result<(), Error> {
+/// the source that still say Running have lost their process. False where another process was quicker, and the run has ended.
+pub fn start(run_id: i64, source: &Source) -> Result<bool, Error> {
     abandon(source)?;
     as_owner(|| {
         // one that was queued since the caller of rag_sync looked is this one
         execute(
-            "DELETE FROM rag.run WHERE source = $1 AND phase = 'Pending' AND run_id <> $2",
+            "DELETE FROM rag.run WHERE source = $1 AND phase = 'Pending' AND run_id <> $2
+                 AND NOT EXISTS (SELECT FROM rag.run WHERE run_id = $2)",
             &[source.name.as_str().into(), run_id.into()],
         )?;
-        execute(
+        let begun = execute(
             "INSERT INTO rag.run AS r (run_id, source, collection, trigger, generation, phase, started_at)
              VALUES ($1, $2, $3, 'manual', $4, 'Running', pg_catalog.clock_timestamp())
              ON CONFLICT (run_id) DO UPDATE SET phase = 'Running', started_at = pg_catalog.clock_timestamp(), waiting = NULL,
@@ -152,6 +153,9 @@ pub fn start(run_id: i64, source: &Source) -> Result<(), Error> {
              WHERE r.phase = 'Pending'",
             &[run_id.into(), source.name.as_str().into(), source.collection.as_str().into(), source.generation.into()],
         )?;
+        if begun == 0 {
+            return Ok(false);
+        }
         let conditions = Changes::at(source.generation).set(
             Type::Indexing,
             Some(true),
@@ -165,7 +169,7 @@ pub fn start(run_id: i64, source: &Source) -> Result<(), Error> {
              WHERE name = $1",
             &[source.name.as_str().into(), run_id.into(), conditions.to_json().into()],
         )?;
-        Ok(())
+        Ok(true)
     })
 }
 

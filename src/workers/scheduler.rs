@@ -45,8 +45,11 @@ use crate::{
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Until a queued run that found no room is tried again; whoever makes room wakes the scheduler before that.
 const NO_SLOT: Duration = Duration::from_secs(1);
-/// The same where it is the server that has no room for another worker, and where something went wrong; doubled each time up to the
-/// second figure.
+/// The same where it is the server that has no room for another worker.
+const NO_WORKER: Duration = Duration::from_secs(3);
+/// The same where its process ended before the run had begun; doubled each time up to [`LONGEST_PAUSE`].
+const NOT_BEGUN: Duration = Duration::from_millis(100);
+/// After something went wrong; doubled each time up to the second figure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -116,8 +119,12 @@ fn has_extension() -> bool {
 struct Scheduler {
     /// Runners that were started, by their runs.
     started: HashMap<i64, DynamicBackgroundWorker>,
+    /// Runs whose process ended before they had begun: not before this time again.
+    resting: HashMap<i64, (Instant, Duration)>,
     /// No worker could be had: not before this time again.
-    no_worker: Option<(Instant, Duration)>,
+    no_worker: Option<Instant>,
+    /// Whether the log says already that no worker can be had.
+    complained: bool,
     /// Something went wrong: not before this time again.
     trouble: Option<Duration>,
 }
@@ -199,21 +206,28 @@ impl Scheduler {
 
     /// Starts queued runs where there is room; when to look again for more.
     fn start_queued(&mut self) -> Result<Option<Duration>, Error> {
-        self.started.retain(|_, worker| !runner::has_ended(worker));
+        let ended: Vec<i64> =
+            self.started.extract_if(|_, worker| runner::has_ended(worker)).map(|(run_id, _)| run_id).collect();
         let mut queued = transaction(due::queued)?;
+        self.resting.retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
+        for run in queued.iter().filter(|run| ended.contains(&run.run_id)) {
+            let pause = self.resting.get(&run.run_id).map_or(NOT_BEGUN, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
+            self.resting.insert(run.run_id, (Instant::now() + pause, pause));
+        }
+        if !ended.is_empty() {
+            self.no_worker = None;
+        }
         queued.retain(|run| !self.started.contains_key(&run.run_id));
         if queued.is_empty() {
             return Ok(None);
         }
-        if let Some((until, _)) = self.no_worker {
-            let rest = until.saturating_duration_since(Instant::now());
-            if !rest.is_zero() {
-                return Ok(Some(rest));
-            }
+        if let Some(rest) = self.no_worker.map(time_until).filter(|rest| !rest.is_zero()) {
+            return Ok(Some(rest));
         }
         // those that were started and have not taken their slot yet will
         let starting = self.started.values().filter(|worker| worker.pid().is_err()).count();
         let mut free = lock::free_slots().saturating_sub(starting);
+        let mut sooner: Option<Duration> = None;
         for run in queued {
             if free == 0 {
                 let why =
@@ -221,23 +235,33 @@ impl Scheduler {
                 self.say_why(&why)?;
                 return Ok(Some(NO_SLOT));
             }
+            let rest = match self.resting.get(&run.run_id) {
+                Some((until, _)) => time_until(*until),
+                // a check for drift, or a run of a session's; its end wakes the scheduler
+                None if is_at_work(&run.source)? => NO_SLOT,
+                None => Duration::ZERO,
+            };
+            if !rest.is_zero() {
+                sooner = Some(sooner.map_or(rest, |sooner| sooner.min(rest)));
+                continue;
+            }
             match runner::start(&Name::parse("source", &run.source)?, Task::Run(run.run_id)) {
                 Ok(worker) => {
-                    self.no_worker = None;
                     self.started.insert(run.run_id, worker);
                     free -= 1;
                 }
                 Err(error) => {
-                    let pause = self.no_worker.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
-                    if self.no_worker.replace((Instant::now() + pause, pause)).is_none() {
+                    self.no_worker = Some(Instant::now() + NO_WORKER);
+                    if !std::mem::replace(&mut self.complained, true) {
                         pgrx::warning!("rag: runs wait: {error}. {}", error.hint.as_deref().unwrap_or_default());
                     }
                     self.say_why(&format!("{error}: max_worker_processes"))?;
-                    return Ok(Some(pause));
+                    return Ok(Some(NO_WORKER));
                 }
             }
         }
-        Ok(None)
+        self.complained = false;
+        Ok(sooner)
     }
 
     fn say_why(&self, why: &str) -> Result<(), Error> {
@@ -256,6 +280,16 @@ impl Scheduler {
         let running = self.started.len();
         runner::activity(&format!("rag: {running} runs started; looks again within {} s", sleep.as_secs().max(1)));
     }
+}
+
+fn time_until(time: Instant) -> Duration {
+    time.saturating_duration_since(Instant::now())
+}
+
+/// Whether a process is at work on a source.
+fn is_at_work(source: &str) -> Result<bool, Error> {
+    let source = Name::parse("source", source)?;
+    transaction(|| Ok(!Lock::source_at_work(&source).is_free()))
 }
 
 /// Queues the run of a source that is due, and writes down when it is due next.

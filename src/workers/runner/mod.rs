@@ -177,7 +177,9 @@ fn carry_out(task: Task, name: &str) -> Result<(), Error> {
 
 fn run(run_id: i64, source: &Source) -> Result<(), Error> {
     report::activity(&format!("rag: syncing {}", source.name));
-    transaction(|| runs::start(run_id, source))?;
+    if !transaction(|| runs::start(run_id, source))? {
+        return Ok(());
+    }
     transaction(|| {
         become_owner(source);
         Ok(())
