@@ -17,6 +17,7 @@ use std::{
 };
 
 use pgrx::{
+    PgSqlErrorCode,
     bgworkers::{
         BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, DynamicBackgroundWorker, SignalWakeFlags,
     },
@@ -31,10 +32,11 @@ use super::{
 };
 use crate::{
     catalog::{
+        conditions::{Changes, Type},
         due::{self, Due},
         name::Name,
         runs::{self, Trigger},
-        sources::Source,
+        sources::{self, Source},
     },
     engine::wait::wait,
     error::Error,
@@ -49,6 +51,10 @@ const NO_SLOT: Duration = Duration::from_secs(1);
 /// second figure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Until a queued run whose runner ended before the run had begun is tried again; doubled each time up to the figure above.
+const FIRST_REST: Duration = Duration::from_millis(100);
+/// Until a source whose row someone has locked is looked at again.
+const LOCKED: Duration = Duration::from_secs(1);
 
 /// Starts the scheduler of a database.
 ///
@@ -104,6 +110,8 @@ struct Scheduler {
     started: HashMap<i64, DynamicBackgroundWorker>,
     /// No worker could be had: not before this time again.
     no_worker: Option<(Instant, Duration)>,
+    /// Runs that have not begun though a runner was started for them: not before this time again.
+    resting: HashMap<i64, (Instant, Duration)>,
     /// Something went wrong: not before this time again.
     trouble: Option<Duration>,
 }
@@ -143,25 +151,36 @@ impl Scheduler {
 
     /// Starts what is due; how long there is nothing to do then.
     fn look(&mut self) -> Result<Duration, Error> {
-        self.reap()?;
+        let mut is_locked = self.reap()?;
+        let mut trouble = None;
         for due in transaction(due::due)? {
-            let result = transaction(|| queue(&due));
-            if let Err(error) = &result {
-                // or it would be due again at once
-                let put_off = transaction(|| put_off(&due));
-                self.tolerate("a source that is due could not be put off", put_off);
-                pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
+            match transaction(|| queue(&due)) {
+                Ok(()) => {}
+                Err(error) if runner::is_locked(&error) => is_locked = true,
+                Err(error) if error.code == PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE => {
+                    // or it would be due again at once
+                    let put_off = transaction(|| put_off(&due, &error));
+                    self.tolerate("a source that is due could not be put off", put_off);
+                    pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
+                }
+                Err(error) => trouble = Some(error),
             }
         }
         let waiting = self.start_queued()?;
+        if let Some(error) = trouble {
+            return Err(error);
+        }
         let next = transaction(due::until_next)?.unwrap_or(LONGEST_SLEEP);
-        // a little longer than until the time itself, so that it has come
+        // a little longer than until the time itself, so that it has come; whoever has a source's row locked may give it back without
+        // a word, and meanwhile it is due
         let next = next.saturating_add(Duration::from_millis(1)).min(LONGEST_SLEEP);
+        let next = if is_locked { LOCKED } else { next };
         Ok(waiting.map_or(next, |waiting| waiting.min(next)))
     }
 
-    /// Ends the runs that have lost their process.
-    fn reap(&mut self) -> Result<(), Error> {
+    /// Ends the runs that have lost their process; whether there are some whose source's row someone has locked.
+    fn reap(&mut self) -> Result<bool, Error> {
+        let mut is_locked = false;
         for source in transaction(due::running)? {
             let result = transaction(|| {
                 let name = Name::parse("source", &source)?;
@@ -174,18 +193,39 @@ impl Scheduler {
                     None => Ok(()),
                 }
             });
+            if result.as_ref().is_err_and(runner::is_locked) {
+                is_locked = true;
+                continue;
+            }
             self.tolerate(&format!("a run of source \"{source}\" that has ended could not be marked so"), result);
         }
-        Ok(())
+        Ok(is_locked)
     }
 
     /// Starts queued runs where there is room; when to look again for more.
     fn start_queued(&mut self) -> Result<Option<Duration>, Error> {
-        self.started.retain(|_, worker| !runner::has_ended(worker));
+        let ended: Vec<i64> =
+            self.started.iter().filter(|(_, worker)| runner::has_ended(worker)).map(|(run_id, _)| *run_id).collect();
         let mut queued = transaction(due::queued)?;
+        self.resting.retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
+        for run_id in ended {
+            self.started.remove(&run_id);
+            if queued.iter().any(|run| run.run_id == run_id) {
+                // another one was quicker to take the slot, or the source's lock; or what the runner says in the log
+                let pause = self.resting.get(&run_id).map_or(FIRST_REST, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
+                self.resting.insert(run_id, (Instant::now() + pause, pause));
+            }
+        }
         queued.retain(|run| !self.started.contains_key(&run.run_id));
+        let rest = |run_id: i64| {
+            self.resting
+                .get(&run_id)
+                .map_or(Duration::ZERO, |(until, _)| until.saturating_duration_since(Instant::now()))
+        };
+        let resting = queued.iter().map(|run| rest(run.run_id)).filter(|rest| !rest.is_zero()).min();
+        queued.retain(|run| rest(run.run_id).is_zero());
         if queued.is_empty() {
-            return Ok(None);
+            return Ok(resting);
         }
         if let Some((until, _)) = self.no_worker {
             let rest = until.saturating_duration_since(Instant::now());
@@ -195,7 +235,8 @@ impl Scheduler {
         }
         // those that were started and have not taken their slot yet will
         let starting = self.started.values().filter(|worker| worker.pid().is_err()).count();
-        let mut free = lock::free_slots().saturating_sub(starting);
+        let kept = usize::from(!Lock::next_slot().is_free());
+        let mut free = lock::free_slots().saturating_sub(starting + kept);
         for run in queued {
             if free == 0 {
                 let why =
@@ -219,7 +260,7 @@ impl Scheduler {
                 }
             }
         }
-        Ok(None)
+        Ok(resting)
     }
 
     fn say_why(&self, why: &str) -> Result<(), Error> {
@@ -242,6 +283,9 @@ impl Scheduler {
 
 /// Queues the run of a source that is due, and writes down when it is due next.
 fn queue(due: &Due) -> Result<(), Error> {
+    if !sources::lock_at_once(&due.name)? {
+        return Ok(());
+    }
     if due.run {
         let schedule = due.schedule.as_deref().map(schedule::parse).transpose();
         let schedule =
@@ -257,6 +301,10 @@ fn queue(due: &Due) -> Result<(), Error> {
 }
 
 /// Has a source that cannot be scheduled wait for its definition to be changed.
-fn put_off(due: &Due) -> Result<(), Error> {
-    due::set_next_run(&due.name, None)
+fn put_off(due: &Due, error: &Error) -> Result<(), Error> {
+    due::set_next_run(&due.name, None)?;
+    let Some(source) = sources::lock(&due.name)? else { return Ok(()) };
+    let why = error.detail.as_deref().unwrap_or(&error.message);
+    let changes = Changes::at(source.generation).set(Type::Scheduled, Some(false), "InvalidSchedule", why);
+    sources::set_conditions(&due.name, &changes)
 }
