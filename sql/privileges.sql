@@ -55,7 +55,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.source_locks(), rag.has_condition(jsonb, text), rag.merge_conditions(jsonb, jsonb),
-    rag.announce(), rag.replace_builtin() FROM PUBLIC;
+    rag.announce(jsonb), rag.announce_run(), rag.announce_source(), rag.replace_builtin() FROM PUBLIC;
 -- the views are read with their owner's rights, but call functions with the reader's
 GRANT EXECUTE ON FUNCTION rag.is_syncing(text), rag.source_locks(), rag.has_condition(jsonb, text) TO rag_reader;
 GRANT SELECT ON rag.secrets TO rag_admin;

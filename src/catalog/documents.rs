@@ -93,6 +93,23 @@ pub fn of_source_elsewhere(collection: &str, source: &str) -> Result<HashMap<Str
     Ok(by_collection)
 }
 
+/// All documents of a source by collection, those included that others have stored since the statement began.
+pub fn by_collection(source: &str) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
+    let found = as_owner(|| {
+        execute_returning(
+            "SELECT d.document_id, d.collection
+             FROM rag.collections c JOIN rag.documents d ON d.collection = c.name AND d.source = $1",
+            &[source.into()],
+            |row| Ok((document_id(&row)?, row.required::<String>(2)?)),
+        )
+    })?;
+    let mut by_collection = HashMap::<_, Vec<_>>::new();
+    for (id, collection) in found {
+        by_collection.entry(collection).or_default().push(id);
+    }
+    Ok(by_collection)
+}
+
 /// Puts a document and its chunks in the place of what was stored under its id; whether it is new.
 ///
 /// The document's row comes first: of two that replace a document at once the second waits there, and then sees, and

@@ -17,6 +17,7 @@ use std::{
 };
 
 use pgrx::{
+    PgSqlErrorCode,
     bgworkers::{
         BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, DynamicBackgroundWorker, SignalWakeFlags,
     },
@@ -31,10 +32,11 @@ use super::{
 };
 use crate::{
     catalog::{
+        conditions::{Changes, Type},
         due::{self, Due},
         name::Name,
         runs::{self, Trigger},
-        sources::Source,
+        sources::{self, Source},
     },
     engine::wait::wait,
     error::Error,
@@ -52,6 +54,8 @@ const NOT_BEGUN: Duration = Duration::from_millis(100);
 /// After something went wrong; doubled each time up to the second figure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Until a source whose row someone has locked is looked at again.
+const LOCKED: Duration = Duration::from_secs(1);
 
 /// Starts the scheduler of a database.
 ///
@@ -164,14 +168,19 @@ impl Scheduler {
 
     /// Starts what is due; how long there is nothing to do then.
     fn look(&mut self) -> Result<Duration, Error> {
-        self.reap()?;
+        let mut is_locked = self.reap()?;
+        let mut trouble = None;
         for due in transaction(due::due)? {
-            let result = transaction(|| queue(&due));
-            if let Err(error) = &result {
-                // or it would be due again at once
-                let put_off = transaction(|| put_off(&due));
-                self.tolerate("a source that is due could not be put off", put_off);
-                pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
+            match transaction(|| queue(&due)) {
+                Ok(()) => {}
+                Err(error) if runner::is_locked(&error) => is_locked = true,
+                Err(error) if error.code == PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE => {
+                    // or it would be due again at once
+                    let put_off = transaction(|| put_off(&due, &error));
+                    self.tolerate("a source that is due could not be put off", put_off);
+                    pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
+                }
+                Err(error) => trouble = Some(error),
             }
             // the first ones do not wait until all are queued
             if lock::free_slots() > 0 {
@@ -179,14 +188,20 @@ impl Scheduler {
             }
         }
         let waiting = self.start_queued()?;
+        if let Some(error) = trouble {
+            return Err(error);
+        }
         let next = transaction(due::until_next)?.unwrap_or(LONGEST_SLEEP);
-        // a little longer than until the time itself, so that it has come
+        // a little longer than until the time itself, so that it has come; whoever has a source's row locked may give it back without
+        // a word, and meanwhile it is due
         let next = next.saturating_add(Duration::from_millis(1)).min(LONGEST_SLEEP);
+        let next = if is_locked { LOCKED } else { next };
         Ok(waiting.map_or(next, |waiting| waiting.min(next)))
     }
 
-    /// Ends the runs that have lost their process.
-    fn reap(&mut self) -> Result<(), Error> {
+    /// Ends the runs that have lost their process; whether there are some whose source's row someone has locked.
+    fn reap(&mut self) -> Result<bool, Error> {
+        let mut is_locked = false;
         for source in transaction(due::running)? {
             let result = transaction(|| {
                 let name = Name::parse("source", &source)?;
@@ -199,9 +214,13 @@ impl Scheduler {
                     None => Ok(()),
                 }
             });
+            if result.as_ref().is_err_and(runner::is_locked) {
+                is_locked = true;
+                continue;
+            }
             self.tolerate(&format!("a run of source \"{source}\" that has ended could not be marked so"), result);
         }
-        Ok(())
+        Ok(is_locked)
     }
 
     /// Starts queued runs where there is room; when to look again for more.
@@ -294,6 +313,9 @@ fn is_at_work(source: &str) -> Result<bool, Error> {
 
 /// Queues the run of a source that is due, and writes down when it is due next.
 fn queue(due: &Due) -> Result<(), Error> {
+    if !sources::lock_at_once(&due.name)? {
+        return Ok(());
+    }
     if due.run {
         let schedule = due.schedule.as_deref().map(schedule::parse).transpose();
         let schedule =
@@ -309,6 +331,10 @@ fn queue(due: &Due) -> Result<(), Error> {
 }
 
 /// Has a source that cannot be scheduled wait for its definition to be changed.
-fn put_off(due: &Due) -> Result<(), Error> {
-    due::set_next_run(&due.name, None)
+fn put_off(due: &Due, error: &Error) -> Result<(), Error> {
+    due::set_next_run(&due.name, None)?;
+    let Some(source) = sources::lock(&due.name)? else { return Ok(()) };
+    let why = error.detail.as_deref().unwrap_or(&error.message);
+    let changes = Changes::at(source.generation).set(Type::Scheduled, Some(false), "InvalidSchedule", why);
+    sources::set_conditions(&due.name, &changes)
 }
