@@ -64,10 +64,12 @@ pub fn apply(text: &str) -> Result<Vec<Applied>, Error> {
             1 => String::new(),
             _ => format!("{} {}: ", manifest.kind(), manifest.name()),
         };
+        // a collection is not made where its retriever is missing
+        let found = if found.has("retriever") { found.without("collection") } else { found };
         faults.append(found.in_fields(|field| format!("{of}{}", path(manifest, field))));
     }
     if !faults.is_empty() {
-        return Err(faults.into_error("manifest"));
+        return Err(faults.to_error("invalid manifest"));
     }
     let applied = manifests.iter().zip(actions);
     Ok(applied.filter_map(|(manifest, action)| Some((manifest.kind(), manifest.name().into(), action?))).collect())

@@ -57,17 +57,18 @@ pub fn next_run(schedule: Option<&Schedule>, has_run: bool) -> Result<Option<Tim
     }
 }
 
-/// The time zone of schedules that name none: the database's setting, else the server's. What a session or role has set does not
-/// count: the same schedule must mean the same to everyone.
+/// The time zone of schedules that name none: the database's setting, else the server's. What a client, session or role has set
+/// does not count: the same schedule must mean the same to everyone.
 pub fn database_zone() -> Result<TimeZone, Error> {
-    let setting = match catalog::database_setting("timezone")? {
-        Some(setting) => setting,
-        None => {
-            // SAFETY: a setting that exists; the text is copied.
-            let text = unsafe { CStr::from_ptr(pg_sys::GetConfigOptionResetString(c"timezone".as_ptr())) };
-            text.to_string_lossy().into_owned()
-        }
+    let configured = match catalog::database_setting("timezone")? {
+        Some(setting) => Some(setting),
+        None => catalog::server_setting("timezone")?,
     };
+    let setting = configured.unwrap_or_else(|| {
+        // SAFETY: a setting that exists; the text is copied.
+        let text = unsafe { CStr::from_ptr(pg_sys::GetConfigOptionResetString(c"timezone".as_ptr())) };
+        text.to_string_lossy().into_owned()
+    });
     rag_schedule::zone(&setting).ok_or_else(|| {
         Error::unsupported(format!("schedules cannot be kept in the time zone \"{setting}\"")).hint(
             "Name a zone in the schedule, as in \"CRON_TZ=Europe/Berlin 0 2 * * *\", or give the database another one.",

@@ -57,11 +57,8 @@ fn refuse(name: Option<&str>, faults: Faults) -> Result<(), Error> {
     if faults.is_empty() {
         return Ok(());
     }
-    Err(faults.into_error(&name.map_or_else(|| "a source".into(), |name| format!("source \"{}\"", shortened(name)))))
-}
-
-fn shortened(name: &str) -> String {
-    name.chars().take(80).collect()
+    let name = name.unwrap_or_default().chars().take(80).collect::<String>();
+    Err(faults.to_error(format!("invalid definition of source \"{name}\"")))
 }
 
 #[pg_extern]
@@ -172,7 +169,7 @@ fn rag_drop_source(
 pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     const TO_DO: &str = "drop a source";
     let Some(source) = Source::find(name)? else {
-        roles::require_admin(TO_DO)?;
+        roles::require_owner_or_admin(None, TO_DO)?;
         return Ok(false);
     };
     check_manageable(&source, TO_DO)?;
@@ -187,7 +184,7 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     sources::drop(&source.name)?;
     if !keep_documents {
         // in whatever collections: it may have been altered, and not synced since
-        for (collection, ids) in documents::by_collection(source.name.as_str())? {
+        for (collection, ids) in documents::by_collection(name, None)? {
             documents::delete(&collection, &ids)?;
         }
     }
@@ -216,16 +213,12 @@ fn end_runs(source: &Name) -> Result<(), Error> {
 pub fn manageable(function: &std::ffi::CStr, name: &str, to_do: &str) -> Result<Source, Error> {
     super::prevent_on_standby(function);
     let found = Source::find(name)?;
-    if found.is_none() {
-        roles::require_admin(to_do)?;
-    }
-    let source = found.ok_or_else(|| Source::missing(name))?;
-    check_manageable(&source, to_do)?;
-    Ok(source)
+    roles::require_owner_or_admin(found.as_ref().map(|source| source.owner.as_str()), to_do)?;
+    found.ok_or_else(|| Source::missing(name))
 }
 
 /// # Errors
 /// The caller is neither a member of rag_admin nor of the source's owner.
 pub fn check_manageable(source: &Source, to_do: &str) -> Result<(), Error> {
-    roles::require_owner_or_admin(&source.owner, to_do)
+    roles::require_owner_or_admin(Some(&source.owner), to_do)
 }

@@ -75,31 +75,14 @@ pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Erro
     })
 }
 
-/// Documents of a source in other collections than this one, by collection.
-pub fn of_source_elsewhere(collection: &str, source: &str) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT d.document_id, d.collection
-             FROM rag.collections c JOIN rag.documents d ON d.collection = c.name AND d.source = $2
-             WHERE c.name <> $1",
-            &[collection.into(), source.into()],
-            |row| Ok((document_id(&row)?, row.required::<String>(2)?)),
-        )
-    })?;
-    let mut by_collection = HashMap::<_, Vec<_>>::new();
-    for (id, collection) in found {
-        by_collection.entry(collection).or_default().push(id);
-    }
-    Ok(by_collection)
-}
-
-/// All documents of a source by collection, those included that others have stored since the statement began.
-pub fn by_collection(source: &str) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
+/// Documents of a source by collection, all but one of those, what others have stored since the statement began included.
+pub fn by_collection(source: &str, except: Option<&str>) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
     let found = as_owner(|| {
         execute_returning(
             "SELECT d.document_id, d.collection
-             FROM rag.collections c JOIN rag.documents d ON d.collection = c.name AND d.source = $1",
-            &[source.into()],
+             FROM rag.collections c JOIN rag.documents d ON d.collection = c.name AND d.source = $1
+             WHERE c.name IS DISTINCT FROM $2",
+            &[source.into(), except.into()],
             |row| Ok((document_id(&row)?, row.required::<String>(2)?)),
         )
     })?;

@@ -46,9 +46,15 @@ pub fn require_admin(to_do: &str) -> Result<(), Error> {
 }
 
 /// # Errors
-/// The present role is neither a member of `rag_admin` nor of `owner`.
-pub fn require_owner_or_admin(owner: &str, to_do: &str) -> Result<(), Error> {
-    if may_act_for(current(), owner) { Ok(()) } else { require_admin(to_do) }
+/// The present role is neither a member of `rag_admin` nor of `owner`. Without an owner, as of something that is not there, others
+/// are told the same.
+pub fn require_owner_or_admin(owner: Option<&str>, to_do: &str) -> Result<(), Error> {
+    let present = current();
+    if has_privileges_of(present, ADMIN) || owner.is_some_and(|owner| may_act_for(present, owner)) {
+        return Ok(());
+    }
+    Err(Error::permission_denied(format!("permission denied to {to_do}"))
+        .hint("Only members of the role that owns it, and of rag_admin, may."))
 }
 
 /// # Errors

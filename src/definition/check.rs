@@ -55,20 +55,15 @@ pub fn reading(
     owner: pg_sys::Oid,
     faults: &mut Faults,
 ) -> Option<Reading> {
-    let parsed = match SourceSpec::parse(kind, spec) {
-        Ok(parsed) => parsed,
-        Err(problems) => {
-            faults.extend(problems);
-            // of a kind that is not known nothing more can be said
-            return None;
-        }
-    };
+    let parsed = SourceSpec::parse(kind, spec).map_err(|problems| faults.extend(problems)).ok();
+    if let Some(named) = credentials {
+        let needed = parsed.as_ref().map_or(Ok(()), secrets::check_need);
+        faults.note("credentials", needed.and_then(|()| secrets::check_use(named, owner)));
+    }
+    let parsed = parsed?;
     faults.note("spec", rights::check(&parsed, owner));
     if parsed.takes_credentials() {
         faults.note("kind", roles::require_admin("let a source ask servers of the network"));
-    }
-    if let Some(named) = credentials {
-        faults.note("credentials", secrets::check_use(named, &parsed, owner));
     }
     let SourceSpec::Table(given) = parsed else {
         return Some(Reading { spec: parsed, json: spec.clone(), table: None });

@@ -58,15 +58,31 @@ impl Faults {
         Self(self.0.into_iter().map(renamed).collect())
     }
 
+    /// What is left where nothing is said of `field`.
+    #[must_use]
+    pub fn without(mut self, field: &str) -> Self {
+        self.0.retain(|fault| fault.problem.field != field);
+        self
+    }
+
+    pub fn has(&self, field: &str) -> bool {
+        self.0.iter().any(|fault| fault.problem.field == field)
+    }
+
     pub fn into_problems(self) -> Vec<Problem> {
         self.0.into_iter().map(|fault| fault.problem).collect()
     }
 
-    /// The error for a definition of `what`.
-    pub fn into_error(mut self, what: &str) -> Error {
-        match self.0.as_mut_slice() {
-            [Fault { error, .. }] if error.is_some() => error.take().unwrap_or_else(|| Error::invalid_spec(what, &[])),
-            _ => Error::invalid_spec(what, &self.into_problems()),
+    /// The error that names them all, with their SQLSTATE if they have the same one; `message` where they are several, or the only one has none of its own.
+    pub fn to_error(&self, message: impl Into<String>) -> Error {
+        match self.0.as_slice() {
+            [Fault { error: Some(error), .. }] => error.clone(),
+            faults => {
+                let codes: Option<Vec<_>> = faults.iter().map(|fault| Some(fault.error.as_ref()?.code)).collect();
+                let common = codes.filter(|codes| codes.iter().all(|code| *code == codes[0]));
+                let error = Error::invalid(message, &self.clone().into_problems());
+                Error { code: common.map_or(error.code, |codes| codes[0]), ..error }
+            }
         }
     }
 }

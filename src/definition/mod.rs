@@ -188,11 +188,9 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
     const TO_DO: &str = "alter a source";
     let before = faults.len();
     let Some(name) = required("name", given.name, faults) else { return Ok(false) };
-    let Some(stored) = sources::lock(name)? else {
-        roles::require_admin(TO_DO)?;
-        return Err(Source::missing(name));
-    };
-    roles::require_owner_or_admin(&stored.owner, TO_DO)?;
+    let stored = sources::lock(name)?;
+    roles::require_owner_or_admin(stored.as_ref().map(|stored| stored.owner.as_str()), TO_DO)?;
+    let stored = stored.ok_or_else(|| Source::missing(name))?;
 
     let source = Substance::of(given, &stored);
     let (reading, owner) = match source.is_same(&stored) {

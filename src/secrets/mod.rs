@@ -136,7 +136,7 @@ pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
 fn in_use(what: &str, users: &[String]) -> Error {
     Error::new(Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST, format!("{what} cannot be dropped because sources use it"))
         .detail(format!("Sources: {}.", users.join(", ")))
-        .hint("Drop the sources first, or replace the value with rag_create_secret.")
+        .hint("Drop or alter the sources first, or replace the value with rag_create_secret.")
 }
 
 /// What a source names for its server: a secret, or one of its values.
@@ -176,16 +176,22 @@ fn check_owner(name: &str, owner: &str, role: pg_sys::Oid, to_do: &str) -> Resul
         .hint("Only members of the role that made it, and superusers, may."))
 }
 
+/// # Errors
+/// The source has nothing to show a secret to.
+pub fn check_need(spec: &SourceSpec) -> Result<(), Error> {
+    if spec.takes_credentials() {
+        return Ok(());
+    }
+    Err(Error::invalid_parameter(format!("this source of kind \"{}\" takes no credentials", spec.kind()))
+        .detail("It connects to no server that could ask for them."))
+}
+
 /// Whether a source of `role` may name a secret, and this value of it.
 ///
 /// # Errors
-/// There is none, it is another role's, or the source has nothing to show it to.
-pub fn check_use(named: &Named, spec: &SourceSpec, role: pg_sys::Oid) -> Result<(), Error> {
+/// There is none, or it is another role's.
+pub fn check_use(named: &Named, role: pg_sys::Oid) -> Result<(), Error> {
     let name = named.secret.as_str();
-    if !spec.takes_credentials() {
-        return Err(Error::invalid_parameter(format!("this source of kind \"{}\" takes no credentials", spec.kind()))
-            .detail("It connects to no server that could ask for them."));
-    }
     let owner = secrets::owner(name)?.ok_or_else(|| secrets::missing(name))?;
     check_owner(name, &owner, role, "use")?;
     let entries = secrets::entries(name)?;

@@ -11,7 +11,7 @@ use std::{
     sync::Once,
 };
 
-use pgrx::{PgList, is_a, pg_guard, pg_sys, pg_sys::ffi::pg_guard_ffi_boundary};
+use pgrx::{PgList, is_a, pg_guard, pg_sys};
 
 use super::{lock::database, shared};
 
@@ -94,7 +94,10 @@ pub fn install() {
     }
 }
 
-#[pg_guard]
+// Neither hook is guarded by pgrx, and neither calls what it stands before through pgrx, which would take every ERROR of the server's
+// apart and raise it anew: without its place in the statement, its context, and the names of what it is about. An ERROR leaps over
+// these frames, which have nothing to drop.
+
 unsafe extern "C-unwind" fn object_access(
     access: pg_sys::ObjectAccessType::Type,
     class: pg_sys::Oid,
@@ -105,9 +108,14 @@ unsafe extern "C-unwind" fn object_access(
     // SAFETY: as the server calls it.
     unsafe {
         if let Some(previous) = PREVIOUS_OBJECT_ACCESS {
-            pg_guard_ffi_boundary(|| previous(access, class, object, part, argument));
+            previous(access, class, object, part, argument);
         }
+        after_access(access, class);
     }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn after_access(access: pg_sys::ObjectAccessType::Type, class: pg_sys::Oid) {
     use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_CREATE};
     if matches!(access, OAT_POST_CREATE | OAT_DROP) {
         match class {
@@ -119,7 +127,33 @@ unsafe extern "C-unwind" fn object_access(
 }
 
 #[cfg(not(feature = "pg13"))]
-#[pg_guard]
+unsafe extern "C-unwind" {
+    fn standard_ProcessUtility(
+        statement: *mut pg_sys::PlannedStmt,
+        query: *const c_char,
+        read_only_tree: bool,
+        context: pg_sys::ProcessUtilityContext::Type,
+        params: pg_sys::ParamListInfo,
+        environment: *mut pg_sys::QueryEnvironment,
+        destination: *mut pg_sys::DestReceiver,
+        completion: *mut pg_sys::QueryCompletion,
+    );
+}
+
+#[cfg(feature = "pg13")]
+unsafe extern "C-unwind" {
+    fn standard_ProcessUtility(
+        statement: *mut pg_sys::PlannedStmt,
+        query: *const c_char,
+        context: pg_sys::ProcessUtilityContext::Type,
+        params: pg_sys::ParamListInfo,
+        environment: *mut pg_sys::QueryEnvironment,
+        destination: *mut pg_sys::DestReceiver,
+        completion: *mut pg_sys::QueryCompletion,
+    );
+}
+
+#[cfg(not(feature = "pg13"))]
 #[allow(clippy::too_many_arguments)] // the server's
 unsafe extern "C-unwind" fn utility(
     statement: *mut pg_sys::PlannedStmt,
@@ -135,10 +169,10 @@ unsafe extern "C-unwind" fn utility(
     unsafe {
         before((*statement).utilityStmt);
         match PREVIOUS_UTILITY {
-            Some(previous) => pg_guard_ffi_boundary(|| {
-                previous(statement, query, read_only_tree, context, params, environment, destination, completion);
-            }),
-            None => pg_sys::standard_ProcessUtility(
+            Some(previous) => {
+                previous(statement, query, read_only_tree, context, params, environment, destination, completion)
+            }
+            None => standard_ProcessUtility(
                 statement,
                 query,
                 read_only_tree,
@@ -153,7 +187,7 @@ unsafe extern "C-unwind" fn utility(
 }
 
 #[cfg(feature = "pg13")]
-#[pg_guard]
+#[allow(clippy::too_many_arguments)] // the server's
 unsafe extern "C-unwind" fn utility(
     statement: *mut pg_sys::PlannedStmt,
     query: *const c_char,
@@ -167,18 +201,15 @@ unsafe extern "C-unwind" fn utility(
     unsafe {
         before((*statement).utilityStmt);
         match PREVIOUS_UTILITY {
-            Some(previous) => pg_guard_ffi_boundary(|| {
-                previous(statement, query, context, params, environment, destination, completion);
-            }),
-            None => {
-                pg_sys::standard_ProcessUtility(statement, query, context, params, environment, destination, completion)
-            }
+            Some(previous) => previous(statement, query, context, params, environment, destination, completion),
+            None => standard_ProcessUtility(statement, query, context, params, environment, destination, completion),
         }
     }
 }
 
 /// Looks at a utility command before it is carried out.
-unsafe fn before(command: *mut pg_sys::Node) {
+#[pg_guard]
+unsafe extern "C-unwind" fn before(command: *mut pg_sys::Node) {
     // SAFETY: a node of a statement, which is the type that its tag says.
     unsafe {
         if is_a(command, pg_sys::NodeTag::T_DropdbStmt) {

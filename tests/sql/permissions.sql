@@ -97,6 +97,112 @@ SELECT * FROM regress_ask('when do I get my money?');
 RESET ROLE;
 DROP FUNCTION regress_ask;
 
+-- who may do what with a source -----------------------------------------------------------------------------------------
+
+-- a plain owner, who is no member of rag_admin; admins who own something else, and who are members of the owner
+CREATE ROLE regress_rag_owner IN ROLE rag_reader;
+CREATE ROLE regress_rag_member IN ROLE rag_admin, regress_rag_owner;
+CREATE TABLE lunches (id int PRIMARY KEY, body text NOT NULL);
+INSERT INTO lunches VALUES (1, 'Soup on Mondays.');
+CREATE TABLE salaries (id int PRIMARY KEY, body text NOT NULL);
+GRANT SELECT ON lunches TO regress_rag_owner;
+SET client_min_messages = warning;
+SELECT rag_create_source('theirs', 'table', '{"relation": "salaries", "contentColumns": ["body"]}', 'staff', owner => 'regress_rag_owner'); :sqlstate
+SET ROLE regress_rag_member;
+SELECT rag_create_source('theirs', 'table', '{"relation": "lunches"}', 'staff', '@daily', owner => 'regress_rag_owner');
+SELECT rag_create_source('other', 'table', '{"relation": "lunches"}', owner => 'regress_rag_admin'); :sqlstate
+SELECT rag_create_secret('theirs', 'abc');
+RESET ROLE;
+SELECT rag_create_source('ours', 'table', '{"relation": "salaries"}', 'staff');
+SELECT rag_create_secret('ours', 'abc');
+GRANT SELECT ON lunches, salaries TO regress_rag_admin, regress_rag_member;
+SELECT rag_sync('theirs') AS run \gset
+SELECT name, owner FROM rag.sources ORDER BY name;
+
+-- the SQLSTATE of an attempt, whose effects are undone; "yes" if there is none
+CREATE FUNCTION regress_try(role text, statement text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('SET LOCAL ROLE %I', role);
+    EXECUTE statement;
+    RAISE SQLSTATE 'RR000';
+EXCEPTION
+    WHEN SQLSTATE 'RR000' THEN RETURN 'yes';
+    WHEN division_by_zero THEN RETURN 'no';
+    WHEN insufficient_privilege THEN RETURN '-';
+    WHEN others THEN RETURN SQLSTATE;
+END $$;
+CREATE TABLE attempts (i int GENERATED ALWAYS AS IDENTITY, action text, statement text);
+INSERT INTO attempts (action, statement) VALUES
+    ('see it', $$SELECT 1 / count(*) FROM rag.sources WHERE name = 'theirs'$$),
+    ('its manifest', $$SELECT rag_get('AutoIndexer', 'theirs')$$),
+    ('sync', $$SELECT rag_sync('theirs')$$),
+    ('see its runs', $$SELECT 1 / count(*) FROM rag.runs WHERE source = 'theirs'$$),
+    ('wait', 'SELECT rag_wait(' || :run || ')'),
+    ('cancel', 'SELECT rag_cancel_run(' || :run || ')'),
+    ('suspend', $$SELECT rag_suspend('theirs')$$),
+    ('resume', $$SELECT rag_resume('theirs')$$),
+    ('nothing', $$SELECT rag_alter_source('theirs')$$),
+    ('schedule', $$SELECT rag_alter_source('theirs', schedule => '@hourly')$$),
+    ('retries', $$SELECT rag_alter_source('theirs', max_retries => 1)$$),
+    ('timeout', $$SELECT rag_alter_source('theirs', timeout => '1 min')$$),
+    ('drift policy', $$SELECT rag_alter_source('theirs', drift_policy => 'ignore')$$),
+    ('spec', $$SELECT rag_alter_source('theirs', spec => '{"relation": "lunches", "filter": {"id": 1}}')$$),
+    ('the same spec', $$SELECT rag_alter_source('theirs', spec => (SELECT spec FROM rag.sources WHERE name = 'theirs'))$$),
+    ('spec: unreadable', $$SELECT rag_alter_source('theirs', spec => '{"relation": "salaries", "contentColumns": ["body"], "idColumns": ["id"]}')$$),
+    ('kind: files', $$SELECT rag_alter_source('theirs', kind => 'folder', spec => '{"path": "/srv"}')$$),
+    ('kind: network', $$SELECT rag_alter_source('theirs', kind => 'git', spec => '{"repositoryURL": "https://example.org/a.git"}')$$),
+    ('a secret of member''s', $$SELECT rag_alter_source('theirs', 'git', '{"repositoryURL": "https://example.org/a.git"}', credentials => 'theirs')$$),
+    ('another''s secret', $$SELECT rag_alter_source('theirs', 'git', '{"repositoryURL": "https://example.org/a.git"}', credentials => 'ours')$$),
+    ('collection', $$SELECT rag_alter_source('theirs', collection => 'default')$$),
+    ('owner: itself', $$SELECT rag_alter_source('theirs', owner => current_user)$$),
+    ('owner: superuser', $$SELECT rag_alter_source('theirs', owner => 'postgres')$$),
+    ('drop', $$SELECT rag_drop_source('theirs')$$),
+    ('with documents', $$SELECT rag_drop_source('theirs', keep_documents => false)$$),
+    ('delete', $$SELECT rag_delete('AutoIndexer', 'theirs')$$),
+    ('create', $$SELECT rag_create_source('new', 'table', '{"relation": "lunches"}')$$),
+    ('create: network', $$SELECT rag_create_source('new', 'git', '{"repositoryURL": "https://example.org/a.git"}')$$),
+    ('create: files', $$SELECT rag_create_source('new', 'folder', '{"path": "/srv"}')$$),
+    ('validate', $$SELECT rag_validate_source('folder', '{"path": "/srv"}')$$),
+    ('next runs', $$SELECT rag_next_runs('@daily')$$),
+    ('its manifest again', (SELECT format('SELECT rag_apply(%L)', rag_get('AutoIndexer', 'theirs')))),
+    ('with another schedule', (SELECT format('SELECT rag_apply(%L)', jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,schedule}', '"@hourly"')))),
+    ('a new manifest', (SELECT format('SELECT rag_apply(%L)', jsonb_set(rag_get('AutoIndexer', 'theirs'), '{metadata,name}', '"new"')))),
+    ('retriever', $$SELECT rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "new"}, "spec": {}}')$$),
+    ('retriever: manifest', $$SELECT rag_get('Retriever', 'default')$$),
+    ('retriever: delete', $$SELECT rag_delete('Retriever', 'nowhere')$$),
+    ('see another''s source', $$SELECT 1 / count(*) FROM rag.sources WHERE name = 'ours'$$),
+    ('sync another''s source', $$SELECT rag_sync('ours')$$),
+    ('alter another''s source', $$SELECT rag_alter_source('ours', spec => '{"relation": "salaries", "filter": {"id": 1}}')$$),
+    ('a source there is not', $$SELECT rag_alter_source('nowhere', max_retries => 1)$$);
+SELECT action, regress_try('regress_rag_nobody', statement) AS nobody, regress_try('regress_rag_reader', statement) AS reader,
+       regress_try('regress_rag_owner', statement) AS owner, regress_try('regress_rag_admin', statement) AS admin,
+       regress_try('regress_rag_member', statement) AS member, regress_try('postgres', statement) AS superuser
+FROM attempts ORDER BY i;
+
+-- what is said
+SET ROLE regress_rag_admin;
+SELECT rag_alter_source('theirs', spec => '{"relation": "salaries"}'); :sqlstate
+SET ROLE regress_rag_owner;
+SELECT rag_alter_source('theirs', 'git', '{"repositoryURL": "https://example.org/a.git"}'); :sqlstate
+SELECT rag_alter_source('theirs', collection => 'default'); :sqlstate
+SELECT rag_suspend('ours'); :sqlstate
+SELECT rag_suspend('nowhere'); :sqlstate
+-- what a run does is its owner's: what the owner can read no more is not read
+RESET ROLE;
+REVOKE SELECT ON lunches FROM regress_rag_owner;
+\set VERBOSITY terse
+SELECT rag_sync('theirs'); :sqlstate
+\set VERBOSITY default
+-- a role that may nothing any more is no hindrance to others
+SELECT rag_alter_source('theirs', owner => 'postgres', schedule => '');
+SELECT rag_sync('theirs') > 0 AS ran;
+SELECT owner, schedule, generation, observed_generation FROM rag.sources WHERE name = 'theirs';
+SELECT rag_drop_source('theirs', keep_documents => false), rag_drop_source('ours'), rag_drop_secret('theirs'), rag_drop_secret('ours');
+DROP FUNCTION regress_try;
+DROP TABLE lunches, salaries, attempts;
+DROP ROLE regress_rag_owner, regress_rag_member;
+RESET client_min_messages;
+
 SELECT rag_drop_collection('staff');
 DROP ROLE regress_rag_nobody, regress_rag_reader, regress_rag_admin, regress_rag_files;
 

@@ -101,7 +101,7 @@ SELECT rag_sync('a-folder');
 \set VERBOSITY default
 SELECT source, phase, error ->> 'sqlstate' AS sqlstate, replace(error ->> 'message', :'handbook', '...') AS message, error ->> 'hint' AS hint
 FROM rag.runs, jsonb_array_elements(errors) AS error WHERE source IN ('missing', 'a-file', 'a-folder') ORDER BY run_id;
-SELECT name, phase, replace(error, :'handbook', '...') AS error, error_run_count FROM rag.sources WHERE phase = 'Failed' ORDER BY name;
+SELECT name, phase, error, replace(array_to_string(errors, '; '), :'handbook', '...') AS errors, error_run_count FROM rag.sources WHERE phase = 'Failed' ORDER BY name;
 
 -- dropping keeps the documents, or not
 SELECT rag_drop_source('nowhere'); :sqlstate

@@ -20,6 +20,22 @@ is($node->safe_psql('postgres', q{SELECT title FROM rag_search('how do I rotate 
 	'Rotating the signing keys', 'and found');
 is($node->safe_psql('postgres', q{SELECT success FROM rag_add_document('Bread is baked in the morning.', 'bread')}), 't', 'a document is added');
 
+# schedules are kept by workers that start with the server: whoever gives one is told
+my @statements = (
+	[ q{SELECT rag_create_source('nightly', 'folder', '{"path": "/srv"}', schedule => '@daily')}, 'a source is made with a schedule' ],
+	[ q{SELECT rag_alter_source('nightly', schedule => '@hourly')}, 'given another one' ],
+	[ q{SELECT rag_apply(jsonb_set(rag_get('AutoIndexer', 'nightly'), '{spec,schedule}', '"@weekly"')::text)}, 'by a manifest' ]);
+for my $statement (@statements)
+{
+	my ($sql, $name) = @$statement;
+	$node->psql('postgres', $sql, stderr => \my $said);
+	like($said, qr/^psql:.*WARNING:  source "nightly" is not synced by its schedule: rag is not in shared_preload_libraries\nHINT:  Add rag to/, $name);
+}
+$node->psql('postgres', q{SELECT rag_alter_source('nightly', max_retries => 1), rag_suspend('nightly'), rag_resume('nightly')}, stderr => \my $said);
+is($said, '', 'who leaves the schedule alone is not');
+is($node->safe_psql('postgres', q{SELECT scheduled, c ->> 'reason' FROM rag.sources, jsonb_array_elements(conditions) c
+	WHERE name = 'nightly' AND c ->> 'type' = 'AutoIndexerScheduled'}), 'f|NoScheduler', 'the status says it, too');
+
 # many sessions at once that find no engine: one is started
 $node->restart;
 is(scalar(engine_pids($node)), 0, 'no engine runs after a restart');

@@ -33,7 +33,17 @@ my @refused = ('25006', '.', undef);
 error_like(run_sql($standby, "SELECT rag_sync('docs')"), @refused, 'a sync is refused');
 error_like(run_sql($standby, "SELECT rag_add_document('Cake', 'cake')"), @refused, 'so is a document');
 error_like(run_sql($standby, "SELECT rag_create_collection('new')"), @refused, 'and a collection');
+for my $call ("alter_source('docs', max_retries => 1)", "suspend('docs')", "resume('docs')", "drop_source('docs')", "delete('AutoIndexer', 'docs')",
+	"apply('{}')", "create_source('more', 'folder', '{\"path\": \"/srv\"}')")
+{
+	error_like(run_sql($standby, "SELECT rag_$call"), @refused, "rag_$call is refused");
+}
 same_cluster($witness, 'what writes is refused');
+is($standby->safe_psql('postgres', q{SELECT field FROM rag_validate_source('folder', '{"pth": "/srv"}', '@dialy', name => 'docs', credentials => 'none')}),
+	"name\nspec.path\nspec.pth\ncredentials\nschedule", 'a definition can be validated');
+my $manifest = q{SELECT rag_get('AutoIndexer', 'docs') -> 'spec'};
+is($standby->safe_psql('postgres', $manifest), $primary->safe_psql('postgres', $manifest), 'a manifest read');
+is($standby->safe_psql('postgres', q{SELECT rag_next_runs('@yearly', 1, '2026-05-29') = '2027-01-01'}), 't', 'and a schedule previewed');
 
 kill 'KILL', $engine;
 await('another engine runs', sub { grep { $_ != $engine } engines($standby, 'embed') });

@@ -384,7 +384,7 @@ impl Pipeline<'_> {
             self.delete(ids)?;
         }
         let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
-        for (collection, ids) in transaction(|| documents::of_source_elsewhere(collection, name))? {
+        for (collection, ids) in transaction(|| documents::by_collection(name, Some(collection)))? {
             for ids in ids.chunks(REMOVED) {
                 transaction(|| documents::delete(&collection, ids))?;
             }
