@@ -139,7 +139,7 @@ fn rag_drop_source(
     sources::drop(&source.name)?;
     if !keep_documents {
         let ids = documents::of_source(&source.collection, source.name.as_str())?;
-        documents::delete(&source.collection, &ids)?;
+        documents::delete_for_good(&source.collection, &ids)?;
     }
     Ok(())
 }

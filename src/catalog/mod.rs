@@ -8,6 +8,7 @@ pub mod chunks;
 pub mod collections;
 pub mod conditions;
 pub mod documents;
+pub mod drift;
 pub mod due;
 pub mod embedding_index;
 pub mod knowledge;

@@ -24,6 +24,7 @@ use pgrx::{
 };
 
 use super::{
+    drift::Checks,
     lock::{self, Lock},
     runner::{self, Task},
     shared, supervisor,
@@ -102,6 +103,7 @@ fn has_extension() -> bool {
 struct Scheduler {
     /// Runners that were started, by their runs.
     started: HashMap<i64, DynamicBackgroundWorker>,
+    checks: Checks,
     /// No worker could be had: not before this time again.
     no_worker: Option<(Instant, Duration)>,
     /// Something went wrong: not before this time again.
@@ -153,7 +155,10 @@ impl Scheduler {
                 pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
             }
         }
-        let waiting = self.start_queued()?;
+        let mut waiting = self.start_queued()?;
+        if waiting.is_none() {
+            waiting = self.checks.look()?;
+        }
         let next = transaction(due::until_next)?.unwrap_or(LONGEST_SLEEP);
         // a little longer than until the time itself, so that it has come
         let next = next.saturating_add(Duration::from_millis(1)).min(LONGEST_SLEEP);

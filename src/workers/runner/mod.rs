@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     catalog::{
-        self,
+        self, drift,
         name::Name,
         roles,
         runs::{self, Ended},
@@ -46,6 +46,8 @@ pub use pgrx::bgworkers::DynamicBackgroundWorker;
 pub enum Task {
     /// Carry out the run of this id: a queued one, or a new one.
     Run(i64),
+    /// See whether what is stored is what was indexed.
+    Check,
     /// Only end the runs that have lost their process.
     Reap,
 }
@@ -55,12 +57,14 @@ impl Task {
     fn encode(self) -> String {
         match self {
             Self::Run(id) => id.to_string(),
+            Self::Check => "check".to_string(),
             Self::Reap => "reap".to_string(),
         }
     }
 
     fn decode(text: &str) -> Option<Self> {
         match text {
+            "check" => Some(Self::Check),
             "reap" => Some(Self::Reap),
             id => id.parse().ok().map(Self::Run),
         }
@@ -171,8 +175,28 @@ fn carry_out(task: Task, name: &str) -> Result<(), Error> {
     let Some(source) = take(name, task)? else { return Ok(()) };
     match task {
         Task::Run(run_id) => run(run_id, &source),
+        Task::Check => check(&source),
         Task::Reap => transaction(|| runs::abandon(&source)).map(drop),
     }
+}
+
+/// Checks a source for drift. A check that fails is logged, and put off as one that was carried out.
+fn check(source: &Source) -> Result<(), Error> {
+    if source.suspend {
+        return Ok(());
+    }
+    report::activity(&format!("rag: checking {} for drift", source.name));
+    transaction(|| {
+        become_owner(source);
+        Ok(())
+    })?;
+    limit_time(source.timeout);
+    let outcome = transaction(|| drift::check(source, super::are_scheduling())).map(drop);
+    write_down_undisturbed();
+    if let Err(error) = &outcome {
+        transaction(|| drift::fail(source, error))?;
+    }
+    outcome
 }
 
 fn run(run_id: i64, source: &Source) -> Result<(), Error> {
