@@ -16,40 +16,49 @@ COMMENT ON TABLE rag.manifest IS 'documents as runs of sources have indexed them
 COMMENT ON COLUMN rag.manifest.content_hash IS 'SHA-256 of the text, hex; NULL: the document could not be indexed';
 COMMENT ON COLUMN rag.manifest.digest IS 'SHA-256 of the document''s row, then of its chunks';
 
--- The documents of a collection as they are stored. The one place that says what a digest is over: all that a search shows,
--- filters by or reuses, in a form that no setting changes. What says when and how to fetch again (status, error, raw_hash,
--- validator, chunking) is not in it. Each text or vector follows the length, or stands last, so that no two rows run into each other.
+-- What a digest is over: all that a search shows, filters by or reuses, in a form that no setting changes. What says when and how to
+-- fetch again (status, error, raw_hash, validator, chunking) is not in it. A text follows the length of what could be taken for a part
+-- of it, so that no two rows run into each other.
 --
--- A plain query without SET, so that it becomes part of the caller's: callers pin the search_path. The chunks of each document
--- are found by the index, whatever the statistics say: the cost grows with the number of chunks alone.
+-- These are plain expressions and queries without SET, so that they become part of the caller's: callers pin the search_path.
+CREATE FUNCTION rag.document_digest(d rag.documents) RETURNS bytea LANGUAGE sql STABLE AS $$
+    SELECT pg_catalog.sha256(pg_catalog.convert_to(
+        pg_catalog.json_build_array(d.collection, d.source, d.uri, d.title, d.own_title, d.knowledge_id, d.document_type, d.category,
+            d.tags, d.metadata, d.content_hash, d.chunk_count, d.content IS NULL)::text || coalesce(d.content, ''),
+        'UTF8'))
+$$;
+COMMENT ON FUNCTION rag.document_digest(rag.documents) IS 'hash of a document''s row';
+
+CREATE FUNCTION rag.chunk_digest(c rag.chunks) RETURNS bytea LANGUAGE sql STABLE AS $$
+    SELECT pg_catalog.sha256(
+        pg_catalog.convert_to(
+            pg_catalog.json_build_array(c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line, c.page, c.heading_path, c.source,
+                c.uri, c.title, c.knowledge_id, c.document_type, c.category, c.tags, c.metadata, c.embedding_key,
+                pg_catalog.octet_length(c.content))::text || c.content,
+            'UTF8')
+        || pg_catalog.timestamptz_send(c.fetched_at) || pg_catalog.timestamptz_send(c.indexed_at) || rag.vector_send(c.embedding))
+$$;
+COMMENT ON FUNCTION rag.chunk_digest(rag.chunks) IS 'hash of a chunk''s row';
+
+-- The documents of a collection as they are stored. The chunks of each are found by the index, whatever the statistics say: the cost
+-- grows with the number of chunks alone.
 CREATE FUNCTION rag.document_digests(of_collection text)
 RETURNS TABLE (document_id uuid, source text, uri text, content_hash text, chunk_count integer, digest bytea)
 LANGUAGE sql STABLE AS $$
-    SELECT d.document_id, d.source, d.uri, d.content_hash, k.chunk_count,
-           pg_catalog.sha256(pg_catalog.convert_to(
-               pg_catalog.json_build_array(d.collection, d.source, d.uri, d.title, d.own_title, d.knowledge_id, d.document_type,
-                   d.category, d.tags, d.metadata, d.content_hash, d.chunk_count, d.content IS NULL)::text || coalesce(d.content, ''),
-               'UTF8')) || k.digest
+    SELECT d.document_id, d.source, d.uri, d.content_hash, k.chunk_count, rag.document_digest(d) || k.digest
     FROM rag.documents d, LATERAL (
         SELECT pg_catalog.count(*)::integer AS chunk_count,
-               pg_catalog.sha256(coalesce(pg_catalog.string_agg(
-                   pg_catalog.sha256(pg_catalog.convert_to(
-                       pg_catalog.json_build_array(c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line, c.page,
-                           c.heading_path, c.source, c.uri, c.title, c.knowledge_id, c.document_type, c.category, c.tags,
-                           c.metadata, c.embedding_key, pg_catalog.octet_length(c.content))::text || c.content,
-                       'UTF8')
-                       || pg_catalog.timestamptz_send(c.fetched_at) || pg_catalog.timestamptz_send(c.indexed_at)
-                       || rag.vector_send(c.embedding)),
-                   '' ORDER BY c.chunk_index, c.chunk_id), '')) AS digest
+               pg_catalog.sha256(coalesce(pg_catalog.string_agg(rag.chunk_digest(c), '' ORDER BY c.chunk_index, c.chunk_id), '')) AS digest
         FROM rag.chunks c WHERE c.collection = $1 AND c.document_id = d.document_id) k
     WHERE d.collection = $1
 $$;
 COMMENT ON FUNCTION rag.document_digests(text) IS 'documents of a collection with hashes over all that is stored of them';
 
 -- What of a source is stored otherwise than its runs have left it. kind: missing, changed, lost_chunks or unexpected; entry: what
--- rag_check_drift says of it. Chunks whose document is nowhere are documents that nobody indexed.
+-- rag_check_drift says of it; is_stored: whether it has a row in rag.documents. Chunks without such a row are documents that nobody
+-- indexed. Joins and set operations here are such as have no plan with a quadratic cost: tables that were just filled have no statistics.
 CREATE FUNCTION rag.drifted_documents(of_collection text, of_source text)
-RETURNS TABLE (document_id uuid, uri text, kind text, entry jsonb) LANGUAGE sql STABLE AS $$
+RETURNS TABLE (document_id uuid, uri text, kind text, entry jsonb, is_stored boolean) LANGUAGE sql STABLE AS $$
     WITH indexed AS (SELECT * FROM rag.manifest m WHERE m.collection = $1 AND m.source = $2),
     stored AS MATERIALIZED (SELECT * FROM rag.document_digests($1) d WHERE d.source = $2),
     compared AS (
@@ -71,18 +80,17 @@ RETURNS TABLE (document_id uuid, uri text, kind text, entry jsonb) LANGUAGE sql 
                         ELSE 'document' END,
                    CASE WHEN c.stored_chunks > c.indexed_chunks THEN 'extra chunks'
                         WHEN pg_catalog.substr(c.stored_digest, 33) <> pg_catalog.substr(c.indexed_digest, 33) THEN 'chunks' END], NULL))
-               ELSE pg_catalog.to_jsonb(c.uri) END
+               ELSE pg_catalog.to_jsonb(c.uri) END,
+           c.stored_digest IS NOT NULL
     FROM compared c
     UNION ALL
-    SELECT k.document_id, pg_catalog.min(k.uri), 'unexpected', pg_catalog.to_jsonb(pg_catalog.min(k.uri))
-    FROM rag.chunks k
-    WHERE k.collection = $1 AND k.source = $2
-      AND NOT EXISTS (SELECT FROM rag.documents d WHERE d.document_id = k.document_id AND d.collection = $1 AND d.source = $2)
-      AND NOT EXISTS (SELECT FROM rag.manifest m WHERE m.document_id = k.document_id AND m.collection = $1 AND m.source = $2)
-    GROUP BY k.document_id
+    SELECT n.document_id, k.uri, 'unexpected', pg_catalog.to_jsonb(k.uri), false
+    FROM (SELECT c.document_id FROM rag.chunks c WHERE c.collection = $1 AND c.source = $2
+          EXCEPT (SELECT s.document_id FROM stored s UNION ALL SELECT i.document_id FROM indexed i)) n,
+        LATERAL (SELECT pg_catalog.min(c.uri) AS uri FROM rag.chunks c WHERE c.collection = $1 AND c.document_id = n.document_id) k
 $$;
 COMMENT ON FUNCTION rag.drifted_documents(text, text) IS 'documents of a source that are stored otherwise than its runs have left them';
 
-REVOKE ALL ON FUNCTION rag.document_digests(text), rag.drifted_documents(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION rag.document_digest(rag.documents), rag.chunk_digest(rag.chunks), rag.document_digests(text), rag.drifted_documents(text, text) FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('rag.manifest', '');

@@ -95,7 +95,7 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
                  content_hash = excluded.content_hash, content = excluded.content, chunk_count = excluded.chunk_count,
                  metadata = excluded.metadata, raw_hash = excluded.raw_hash, chunking = excluded.chunking,
                  own_title = excluded.own_title, validator = excluded.validator, fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
-             RETURNING d.xmax = 0",
+             RETURNING d.xmax = 0, CASE WHEN d.source IS NOT NULL THEN rag.document_digest(d) END",
             &[
                 uuid(document.id.0).into(),
                 document.collection.into(),
@@ -115,13 +115,11 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
                 document.own_title.into(),
                 document.validator.into(),
             ],
-            |row| row.required(1),
+            |row| Ok((row.required(1)?, row.get(2)?)),
         )?;
-        chunks::replace(document)?;
-        if document.source.is_some() {
-            drift::note(document.collection, document.id)?;
-        }
-        Ok(inserted.into_iter().next().unwrap_or(false))
+        let (is_new, digest) = inserted.into_iter().next().unwrap_or((false, None));
+        chunks::replace(document, digest)?;
+        Ok(is_new)
     })
 }
 
