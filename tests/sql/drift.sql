@@ -24,7 +24,7 @@ SELECT * FROM rag_check_drift('recipes');
 :condition;
 SELECT count(*) FROM rag.sources WHERE name = 'recipes' AND drift_checked_at > now() - interval '1 hour';
 SELECT m.uri, m.chunk_count, m.content_hash = d.content_hash AS hash, length(m.digest) AS digest
-FROM rag.manifest m JOIN rag.documents d USING (document_id, collection, source, uri) ORDER BY 1;
+FROM rag.manifest m JOIN rag.documents d USING (document_id, collection, source, uri) WHERE collection = 'larder' ORDER BY 1;
 
 -- nothing but the documents changes a digest
 BEGIN;
@@ -44,14 +44,14 @@ ROLLBACK;
 
 -- each kind of tampering is found and named
 BEGIN; DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread'; :check; :condition; ROLLBACK;
-BEGIN; DELETE FROM rag.chunks c USING rag.documents d WHERE d.document_id = c.document_id AND d.title = 'Bread'; DELETE FROM rag.documents WHERE title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET content = content || '!' WHERE title = 'Bread'; :check; :condition; ROLLBACK;
-BEGIN; UPDATE rag.documents SET content = content || '!', content_hash = encode(sha256(convert_to(content || '!', 'UTF8')), 'hex') WHERE title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET content_hash = repeat('0', 64) WHERE title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET title = 'Toast' WHERE title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET metadata = '{"a": 1}' WHERE title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET uri = 'elsewhere' WHERE title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET source = NULL WHERE title = 'Bread'; :check; ROLLBACK;
+BEGIN; DELETE FROM rag.chunks c USING rag.documents d WHERE d.document_id = c.document_id AND d.collection = 'larder' AND d.title = 'Bread'; DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET content = content || '!' WHERE collection = 'larder' AND title = 'Bread'; :check; :condition; ROLLBACK;
+BEGIN; UPDATE rag.documents SET content = content || '!', content_hash = encode(sha256(convert_to(content || '!', 'UTF8')), 'hex') WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET content_hash = repeat('0', 64) WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET title = 'Toast' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET metadata = '{"a": 1}' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET uri = 'elsewhere' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET source = NULL WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
 BEGIN; UPDATE rag.chunks SET content = 'Bread is poisonous.' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
 BEGIN; UPDATE rag.chunks SET title = 'Toast' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
 BEGIN; UPDATE rag.chunks SET metadata = '{"a": 1}' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
@@ -76,8 +76,8 @@ ROLLBACK;
 -- a document and all that is known of it: only the count tells
 BEGIN;
 DELETE FROM rag.chunks WHERE collection = 'larder' AND title = 'Bread';
-DELETE FROM rag.documents WHERE title = 'Bread';
-DELETE FROM rag.manifest m WHERE NOT EXISTS (SELECT FROM rag.documents d WHERE d.document_id = m.document_id);
+DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread';
+DELETE FROM rag.manifest m WHERE m.collection = 'larder' AND NOT EXISTS (SELECT FROM rag.documents d WHERE d.document_id = m.document_id);
 :check;
 :condition;
 ROLLBACK;
@@ -90,9 +90,9 @@ ROLLBACK;
 :check;
 
 -- one of everything, repaired by a sync: what drifted is embedded anew, all else stays
-DELETE FROM rag.documents WHERE title = 'Bread';
+DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread';
 UPDATE rag.chunks SET content = 'Rolls are poisonous.' WHERE collection = 'larder' AND title = 'Rolls';
-UPDATE rag.documents SET source = NULL, title = 'Tart' WHERE title = 'Pie';
+UPDATE rag.documents SET source = NULL, title = 'Tart' WHERE collection = 'larder' AND title = 'Pie';
 DELETE FROM rag.chunks WHERE collection = 'larder' AND title = 'Stew' AND chunk_index = 1;
 UPDATE rag.chunks SET document_id = gen_random_uuid() WHERE collection = 'larder' AND title = 'Stew' AND chunk_index = 0;
 INSERT INTO rag.documents (document_id, collection, source, uri, status) VALUES (gen_random_uuid(), 'larder', 'recipes', 'planted', 'active');
@@ -126,7 +126,9 @@ SELECT rag_sync('recipes') AS run \gset
 :did;
 :check;
 ALTER TABLE larder.recipes RENAME TO gone;
+\set VERBOSITY terse
 SELECT rag_sync('recipes');
+\set VERBOSITY default
 :check;
 ALTER TABLE larder.gone RENAME TO recipes;
 SELECT rag_sync('recipes') AS run \gset
@@ -134,7 +136,7 @@ SELECT rag_sync('recipes') AS run \gset
 SELECT count(*) FROM rag.manifest WHERE source = 'recipes';
 
 -- documents that cannot be indexed: what was indexed before stays, and what never was is none the less known
-\set folder `mktemp -d /tmp/rag-drift.XXXXXX`
+\set folder `mktemp -d`
 \setenv folder :folder
 \! printf 'Beans are soaked.\n' >$folder/beans.md; printf '\000\001\002\377' >$folder/broken.md
 \set source files
@@ -160,7 +162,7 @@ SELECT expected, actual, drifted FROM rag_check_drift('files');
 SELECT success FROM rag_add_document('Tea is drunk at five.', 'tea', collection => 'larder');
 SELECT success FROM rag_index_knowledge(7, 'Beans', :'folder' || '/beans.md', collection => 'larder');
 SELECT name, d.* FROM rag.sources, rag_check_drift(name) AS d WHERE collection = 'larder' ORDER BY name;
-SELECT count(*) FROM rag.manifest;
+SELECT count(*) FROM rag.manifest WHERE collection = 'larder';
 UPDATE rag.chunks SET content = 'Tea is poisonous.' WHERE collection = 'larder' AND uri = 'tea';
 UPDATE rag.documents SET content = 'Beans are raw.' WHERE source = 'files';
 SELECT name, expected, actual, drifted, detail -> 'counts' AS counts FROM rag.sources, rag_check_drift(name) AS d WHERE collection = 'larder' ORDER BY name;
@@ -246,7 +248,7 @@ SELECT rag_sync('files') AS run \gset
 :did;
 SELECT expected, actual, drifted FROM rag_check_drift('files');
 SELECT rag_drop_source(name, keep_documents => false) FROM rag.sources WHERE collection = 'larder' ORDER BY name;
-SELECT count(*) FROM rag.manifest;
+SELECT count(*) FROM rag.manifest WHERE collection = 'larder';
 SELECT rag_drop_collection('larder');
 \! rm -r $folder
 DROP SCHEMA larder CASCADE;
