@@ -33,6 +33,15 @@ sub await_condition
 	});
 }
 
+# Waits until the condition of a source has got this reason since a moment, also where it has another one by now.
+sub await_reason
+{
+	my ($name, $reason, $since) = @_;
+	return await("$name is $reason", sub { ask($node, "SELECT message FROM seen WHERE name = '$name' AND reason = '$reason' AND n > $since LIMIT 1") });
+}
+
+sub now_seen { return ask($node, 'SELECT coalesce(max(n), 0) FROM seen') }
+
 # Waits until a check has begun and ended after all that is committed now: the second one from now began after this.
 sub await_check
 {
@@ -51,6 +60,15 @@ sub runs
 	my ($name) = @_;
 	return ask($node, "SELECT count(*) FROM rag.runs WHERE source = '$name'");
 }
+
+# every condition that there ever was
+$node->safe_psql('postgres', q{CREATE TABLE seen (n serial, name text, reason text, message text);
+	CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO public.seen (name, reason, message) SELECT NEW.name, c ->> 'reason', c ->> 'message'
+		FROM pg_catalog.jsonb_array_elements(NEW.conditions) c WHERE c ->> 'type' = 'AutoIndexerDriftDetected';
+		RETURN NULL;
+	END $$;
+	CREATE TRIGGER see AFTER UPDATE OF conditions ON rag.source FOR EACH ROW WHEN (NEW.conditions <> OLD.conditions) EXECUTE FUNCTION see()});
 
 # -- auto: what drifted is indexed again, and nothing else
 create_source('auto', 'auto');
@@ -75,12 +93,10 @@ for my $what (sort keys %tampering)
 	my ($statement, $counted, $message) = @{ $tampering{$what} };
 	my ($uri) = $statement =~ /(doc-\d+\.md)/;
 	my $last = $node->safe_psql('postgres', "SELECT last_run_id FROM rag.sources WHERE name = 'auto'");
-	my $listener = $node->background_psql('postgres');
-	$listener->query_safe('LISTEN rag_events');
+	my $since = now_seen();
 	$node->safe_psql('postgres', $statement);
-	await_condition('auto', 'False', 'Reindexed');
-	my ($notifications) = $listener->query('SELECT 1');
-	$listener->quit;
+	like(await_reason('auto', 'DriftDetected', $since), qr{^$message: file://\S*/$uri$}, "$what is found and named");
+	await_reason('auto', 'Reindexed', $since);
 	my $run = $node->safe_psql('postgres', "SELECT run_id, trigger, documents_$counted, documents_added + documents_updated + documents_deleted, documents_unchanged
 		FROM rag.runs WHERE run_id > $last AND source = 'auto'");
 	my $unchanged = $counted eq 'deleted' ? $documents : $documents - 1;
@@ -132,8 +148,9 @@ await_check('manual');
 is($node->safe_psql('postgres', "SELECT drift_checked_at FROM rag.sources WHERE name = 'resting'"), $checked, 'a suspended source is not checked');
 is(run_sql($node, "SELECT drifted FROM rag_check_drift('resting')")->{out}, 't', 'but when somebody asks');
 is(runs('resting'), '1', 'after which nothing is indexed again');
+my $since = now_seen();
 $node->safe_psql('postgres', "UPDATE rag.source SET suspend = false WHERE name = 'resting'");
-await_condition('resting', 'False', 'Reindexed');
+await_reason('resting', 'Reindexed', $since);
 is($node->safe_psql('postgres', "SELECT documents_added, documents_unchanged FROM rag.runs WHERE source = 'resting' ORDER BY run_id DESC LIMIT 1"),
 	'1|' . ($documents - 1), 'a source that is resumed is');
 
@@ -169,6 +186,7 @@ await('its retry completes', sub { ask($node, "SELECT phase = 'Completed' FROM r
 is(run_sql($node, "SELECT expected, actual, drifted FROM rag_check_drift('resting')")->{out}, '6|6|f', 'a crash is no drift');
 
 # -- a dump restored into another database
+$node->safe_psql('postgres', 'DROP FUNCTION see CASCADE; DROP TABLE seen');
 my $dump = temp_folder() . '/dump';
 my @connect = ('--host', $node->host, '--port', $node->port, '--username', scalar getpwuid $>);
 $node->safe_psql('postgres', 'CREATE DATABASE restored TEMPLATE template0');
