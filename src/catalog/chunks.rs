@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::EmbeddingKey;
 
-use super::{as_owner, drift, execute, query, query_as_caller, uuid};
+use super::{as_owner, drift, execute, execute_prepared, query, query_as_caller, uuid};
 use crate::{error::Error, indexing::StoredDocument, types::vector::OwnedVector};
 
 /// The embeddings that are stored already, in any collection, among those that `keys` ask for.
@@ -69,7 +69,7 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
         chunks.iter().map(|c| serde_json::json!(c.place.heading_path).to_string()).collect::<Vec<_>>().into(),
     ];
     let Some(digest) = digest else {
-        execute(INSERT, &arguments)?;
+        execute_prepared(INSERT, &arguments, |_| Ok(()))?;
         return Ok(());
     };
     let first = arguments.len() + 1;
@@ -81,7 +81,7 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
         document.content_hash.into(),
         digest.into(),
     ]);
-    execute(&drift::noting(INSERT, first), &arguments)?;
+    execute_prepared(&drift::noting(INSERT, first), &arguments, |_| Ok(()))?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rag_protocol::{identity::DocumentId, ingest::Known};
 
-use super::{Row, as_owner, chunks, drift, execute, execute_returning, query, uuid};
+use super::{Row, as_owner, chunks, drift, execute, execute_prepared, execute_returning, query, uuid};
 use crate::{error::Error, indexing::StoredDocument};
 
 /// By uri, the documents of a source that are indexed as `chunking` says.
@@ -83,7 +83,7 @@ pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Erro
 /// deletes, the chunks of the first.
 pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
     as_owner(|| {
-        let inserted = execute_returning(
+        let inserted = execute_prepared(
             "INSERT INTO rag.documents AS d (document_id, collection, source, uri, title, knowledge_id, document_type,
                                         category, tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
                                         own_title, validator, fetched_at, indexed_at)
