@@ -185,7 +185,7 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     if !keep_documents {
         // in whatever collections: it may have been altered, and not synced since
         for (collection, ids) in documents::by_collection(name, None)? {
-            documents::delete(&collection, &ids)?;
+            documents::delete_for_good(&collection, &ids)?;
         }
     }
     hooks::wake_scheduler_at_commit();

@@ -29,7 +29,7 @@ pub struct Queued {
 }
 
 /// Sources `s` whose collection is not being restored.
-const RESTORED: &str = "NOT EXISTS (
+pub(super) const RESTORED: &str = "NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c
     WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname = 'rag_kb_' || s.collection AND c.relkind = 'r'
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))";

@@ -391,7 +391,7 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
             outcome_conditions(run, again.as_ref()).to_json().into(),
         ],
     )?;
-    Ok(())
+    if completed && run.failed == 0 { super::drift::repaired(run.source, run.run_id) } else { Ok(()) }
 }
 
 fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Changes {

@@ -25,6 +25,7 @@ use pgrx::{
 };
 
 use super::{
+    drift::Checks,
     lock::{self, Lock},
     runner::{self, Task},
     shared, supervisor,
@@ -123,6 +124,7 @@ fn has_extension() -> bool {
 struct Scheduler {
     /// Runners that were started, by their runs.
     started: HashMap<i64, DynamicBackgroundWorker>,
+    checks: Checks,
     /// Runs whose process ended before they had begun: not before this time again.
     resting: HashMap<i64, (Instant, Duration)>,
     /// No worker could be had: not before this time again.
@@ -187,9 +189,12 @@ impl Scheduler {
                 self.start_queued()?;
             }
         }
-        let waiting = self.start_queued()?;
+        let mut waiting = self.start_queued()?;
         if let Some(error) = trouble {
             return Err(error);
+        }
+        if waiting.is_none() {
+            waiting = self.checks.look()?;
         }
         let next = transaction(due::until_next)?.unwrap_or(LONGEST_SLEEP);
         // a little longer than until the time itself, so that it has come; whoever has a source's row locked may give it back without

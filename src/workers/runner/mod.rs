@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     catalog::{
-        self,
+        self, drift,
         name::Name,
         roles,
         runs::{self, Ended},
@@ -49,6 +49,8 @@ pub enum Task {
     Run(i64),
     /// The same with a run that nobody has queued.
     NewRun(i64),
+    /// See whether what is stored is what was indexed.
+    Check,
     /// Only end the runs that have lost their process.
     Reap,
 }
@@ -59,12 +61,14 @@ impl Task {
         match self {
             Self::Run(id) => id.to_string(),
             Self::NewRun(id) => format!("new-{id}"),
+            Self::Check => "check".to_string(),
             Self::Reap => "reap".to_string(),
         }
     }
 
     fn decode(text: &str) -> Option<Self> {
         match text {
+            "check" => Some(Self::Check),
             "reap" => Some(Self::Reap),
             text => match text.strip_prefix("new-") {
                 Some(id) => id.parse().ok().map(Self::NewRun),
@@ -193,6 +197,7 @@ fn carry_out(task: Task, name: &str) -> Result<(), Error> {
     match task {
         Task::Run(run_id) => run(run_id, &source, false, slot),
         Task::NewRun(run_id) => run(run_id, &source, true, slot),
+        Task::Check => check(&source),
         Task::Reap => when_unlocked(PATIENCE, || runs::abandon(&source)).map(drop),
     }
 }
@@ -221,6 +226,25 @@ fn when_unlocked<R>(patience: Duration, f: impl Fn() -> Result<R, Error>) -> Res
 /// Whether an error says that someone has a row locked.
 pub fn is_locked(error: &Error) -> bool {
     error.code == pgrx::PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE
+}
+
+/// Checks a source for drift. A check that fails is logged, and put off as one that was carried out.
+fn check(source: &Source) -> Result<(), Error> {
+    if source.suspend {
+        return Ok(());
+    }
+    report::activity(&format!("rag: checking {} for drift", source.name));
+    transaction(|| {
+        become_owner(source);
+        Ok(())
+    })?;
+    limit_time(source.timeout);
+    let outcome = transaction(|| drift::check(source, super::are_scheduling())).map(drop);
+    write_down_undisturbed();
+    if let Err(error) = &outcome {
+        transaction(|| drift::fail(source, error))?;
+    }
+    outcome
 }
 
 fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Lock>) -> Result<(), Error> {
@@ -274,7 +298,7 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Lock>) -> Result
             run_id,
             generation: source.generation,
             source,
-            outcome: outcome.as_ref().map(|()| ()),
+            outcome: outcome.as_ref().map(drop),
             cancelled: interrupted && !timed_out && !is_going,
             commit: report.commit.as_deref(),
             failed: report.counts.failed,
