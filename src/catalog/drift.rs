@@ -26,7 +26,7 @@ use super::{
     runs::{self, Trigger},
     sources::{DriftPolicy, Source},
     table::changes,
-    uuid,
+    uuid, with_settings,
 };
 use crate::error::Error;
 
@@ -43,7 +43,7 @@ const NOTED: &str = "RETURNING chunks.chunk_index, chunks.chunk_id, rag.chunk_di
 /// The statement that inserts chunks, made into one that also notes their document. The numbers of its further parameters are
 /// `first` (the document's id), then collection, source, uri, content hash and digest.
 ///
-/// Digests are taken of the rows as they are inserted, which costs a third of reading them again.
+/// Digests are taken of the rows as they are inserted: reading them again would cost more.
 pub fn noting(insert_chunks: &str, first: usize) -> String {
     let [id, collection, source, uri, content_hash, digest]: [usize; 6] = std::array::from_fn(|i| first + i);
     format!(
@@ -92,13 +92,18 @@ pub struct Findings {
     pub detail: Value,
 }
 
+/// Runs `f`, which compares, as the extension's owner. Compiling its statement would take longer than running it.
+fn reading_much<R>(f: impl FnOnce() -> R) -> R {
+    as_owner(|| with_settings(&[(c"jit", c"off")], f))
+}
+
 const KINDS: [(&str, &str); 4] =
     [("missing", "missing"), ("changed", "changed"), ("lost_chunks", "with lost chunks"), ("unexpected", "unexpected")];
 
 /// Compares what is stored of a source with what its runs have indexed. The caller holds the source's lock.
 pub fn look(source: &Source) -> Result<Findings, Error> {
     // where a run has failed, or was of another definition, since documents were last counted, only the manifest knows their number
-    let found = as_owner(|| {
+    let found = reading_much(|| {
         execute_returning(
             "SELECT CASE WHEN s.last_indexed IS NULL THEN NULL
                          WHEN r.phase = 'Completed' AND r.collection = s.collection AND r.started_at <= s.last_indexed THEN s.documents
@@ -244,11 +249,13 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
         if found.first() != Some(&true) {
             return Ok(());
         }
-        let drifted: Vec<(pgrx::Uuid, bool)> = execute_returning(
-            "SELECT document_id, is_stored FROM rag.drifted_documents($1, $2)",
-            &[collection.into(), name.into()],
-            |row| Ok((row.required(1)?, row.required(2)?)),
-        )?;
+        let drifted: Vec<(pgrx::Uuid, bool)> = reading_much(|| {
+            execute_returning(
+                "SELECT document_id, is_stored FROM rag.drifted_documents($1, $2)",
+                &[collection.into(), name.into()],
+                |row| Ok((row.required(1)?, row.required(2)?)),
+            )
+        })?;
         let all: Vec<pgrx::Uuid> = drifted.iter().map(|(id, _)| *id).collect();
         let (stored, strays): (Vec<_>, Vec<_>) = drifted.into_iter().partition(|(_, is_stored)| *is_stored);
         let ids = |documents: Vec<(pgrx::Uuid, bool)>| documents.into_iter().map(|(id, _)| id).collect::<Vec<_>>();
