@@ -184,32 +184,56 @@ CREATE FUNCTION rag.has_condition(conditions jsonb, type text) RETURNS boolean L
 $$;
 COMMENT ON FUNCTION rag.has_condition(jsonb, text) IS 'whether a condition of this type is True';
 
--- A word to whoever listens, with each change of phase.
-CREATE FUNCTION rag.announce() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- A word to whoever listens, with each change of phase: of a run, and of a source none of whose runs is queued or under way.
+CREATE FUNCTION rag.announce(event jsonb) RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pg_notify('rag_events', (event || jsonb_build_object('at', clock_timestamp()))::text)
+$$;
+COMMENT ON FUNCTION rag.announce(jsonb) IS 'notifies rag_events';
+
+CREATE FUNCTION rag.announce_run() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    event jsonb;
+    suspended boolean;
+    retries boolean;
 BEGIN
-    IF TG_TABLE_NAME = 'run' THEN
-        event := jsonb_build_object('source', NEW.source, 'run_id', NEW.run_id, 'trigger', NEW.trigger, 'attempt', NEW.attempt, 'phase',
-            CASE WHEN NEW.phase = 'Failed' AND EXISTS (SELECT FROM rag.source s
-                                                       WHERE s.name = NEW.source AND s.last_run_id = NEW.run_id AND s.retry_at IS NOT NULL)
-                 THEN 'Retrying' ELSE NEW.phase END);
-    ELSIF TG_OP = 'DELETE' THEN
-        event := jsonb_build_object('source', OLD.name, 'phase', 'Terminating');
-    ELSE
-        event := jsonb_build_object('source', NEW.name, 'phase', CASE WHEN NEW.suspend THEN 'Suspended' ELSE 'Pending' END);
+    SELECT s.suspend, s.last_run_id = NEW.run_id AND s.retry_at IS NOT NULL INTO suspended, retries FROM rag.source s WHERE s.name = NEW.source;
+    PERFORM rag.announce(jsonb_build_object('source', NEW.source, 'run_id', NEW.run_id, 'trigger', NEW.trigger, 'attempt', NEW.attempt,
+        'phase', CASE WHEN NEW.phase = 'Failed' AND retries AND NOT suspended THEN 'Retrying' ELSE NEW.phase END));
+    IF suspended AND NEW.phase IN ('Completed', 'Failed') THEN
+        PERFORM rag.announce(jsonb_build_object('source', NEW.source, 'phase', 'Suspended'));
     END IF;
-    PERFORM pg_notify('rag_events', (event || jsonb_build_object('at', clock_timestamp()))::text);
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.announce() IS 'notifies rag_events of the phases of sources and runs';
+COMMENT ON FUNCTION rag.announce_run() IS 'notifies rag_events of the phases of runs';
+
+CREATE FUNCTION rag.announce_source() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    run record;
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        PERFORM rag.announce(jsonb_build_object('source', OLD.name, 'phase', 'Terminating'));
+        RETURN NULL;
+    END IF;
+    SELECT r.phase, r.trigger INTO run FROM rag.run r WHERE r.run_id = NEW.last_run_id;
+    -- one that is suspended during a run is Suspended when that has ended
+    IF run.phase IS DISTINCT FROM 'Running' THEN
+        PERFORM rag.announce(jsonb_build_object('source', NEW.name, 'phase',
+            CASE WHEN run.phase = 'Pending' AND run.trigger = 'manual' THEN 'Pending'
+                 WHEN NEW.suspend THEN 'Suspended'
+                 WHEN NEW.retry_at IS NOT NULL THEN 'Retrying'
+                 ELSE coalesce(run.phase, 'Pending') END));
+    END IF;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION rag.announce_source() IS 'notifies rag_events of the phases of sources';
+
 CREATE TRIGGER announce_queued AFTER INSERT ON rag.run FOR EACH ROW WHEN (NEW.phase IN ('Pending', 'Running'))
-    EXECUTE FUNCTION rag.announce();
+    EXECUTE FUNCTION rag.announce_run();
 CREATE TRIGGER announce_phase AFTER UPDATE OF phase ON rag.run FOR EACH ROW WHEN (OLD.phase <> NEW.phase)
-    EXECUTE FUNCTION rag.announce();
+    EXECUTE FUNCTION rag.announce_run();
+CREATE TRIGGER announce_created AFTER INSERT ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.announce_source();
 CREATE TRIGGER announce_suspended AFTER UPDATE OF suspend ON rag.source FOR EACH ROW WHEN (OLD.suspend <> NEW.suspend)
-    EXECUTE FUNCTION rag.announce();
-CREATE TRIGGER announce_dropped AFTER DELETE ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.announce();
+    EXECUTE FUNCTION rag.announce_source();
+CREATE TRIGGER announce_dropped AFTER DELETE ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.announce_source();
 
 -- documents and chunks ------------------------------------------------------------------------------------------------
 
@@ -320,7 +344,10 @@ COMMENT ON VIEW rag.visible_source IS 'sources that the caller may see; read rag
 CREATE VIEW rag.runs WITH (security_barrier) AS
     SELECT run_id, source, collection, trigger, attempt,
            CASE WHEN phase = 'Running' AND NOT rag.is_syncing(source) THEN 'Failed' ELSE phase END AS phase,
-           waiting, queued_at, started_at, finished_at,
+           CASE WHEN phase <> 'Pending' OR trigger = 'manual' THEN waiting
+                WHEN EXISTS (SELECT FROM rag.source s WHERE s.name = source AND s.suspend) THEN 'the source is suspended'
+                ELSE waiting END AS waiting,
+           queued_at, started_at, finished_at,
            documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, files_skipped,
            chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit,
            CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
@@ -393,7 +420,7 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
     SELECT s.name, s.kind, s.collection, s.schedule, s.suspend,
            CASE WHEN EXISTS (SELECT FROM locks WHERE purpose = 1 AND source_hash = s.hash) THEN 'Terminating'
                 WHEN r.phase = 'Running' AND s.running THEN 'Running'
-                WHEN r.phase = 'Pending' THEN 'Pending'
+                WHEN r.phase = 'Pending' AND (r.trigger = 'manual' OR NOT s.suspend) THEN 'Pending'
                 WHEN s.suspend THEN 'Suspended'
                 WHEN s.retry_at IS NOT NULL THEN 'Retrying'
                 WHEN r.phase IS NULL THEN 'Pending'

@@ -30,6 +30,7 @@ BEGIN
             ('rag_sync_all', true, 'queues runs of all sources of a collection, or of all there are, that the caller may sync'),
             ('rag_cancel_run', true, 'ends a run that is queued or under way; false where it has ended already'),
             ('rag_wait', true, 'waits until a run has ended, or for so long; its phase then'),
+            ('rag_check_drift', true, 'compares what is stored of a source with what its runs have indexed'),
             ('rag_add_document', false, 'indexes one document, replacing what was stored under its uri'),
             ('rag_remove_document', false, 'removes one document; false where there is none'),
             ('rag_index_knowledge', false, 'fetches and indexes one knowledge item, replacing what was indexed of it'),
@@ -55,7 +56,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.source_locks(), rag.has_condition(jsonb, text), rag.merge_conditions(jsonb, jsonb),
-    rag.announce(), rag.replace_builtin() FROM PUBLIC;
+    rag.announce(jsonb), rag.announce_run(), rag.announce_source(), rag.replace_builtin() FROM PUBLIC;
 -- the views are read with their owner's rights, but call functions with the reader's
 GRANT EXECUTE ON FUNCTION rag.is_syncing(text), rag.source_locks(), rag.has_condition(jsonb, text) TO rag_reader;
 GRANT SELECT ON rag.secrets TO rag_admin;

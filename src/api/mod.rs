@@ -5,6 +5,7 @@
 
 mod collection;
 mod document;
+mod drift;
 mod knowledge;
 mod manifest;
 mod model;

@@ -13,7 +13,10 @@ use crate::{
     workers::{
         self, hooks, lock,
         lock::Lock,
-        runner::{self, Task, session},
+        runner::{
+            self, Task,
+            session::{self, Wanted},
+        },
     },
 };
 
@@ -27,7 +30,7 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
     check_snapshot(c"rag_sync")?;
     lock::check_not_going(&source.name)?;
     let active = session::fresh(|| runs::active(name))?;
-    let run_id = match active {
+    let wanted = match active {
         // that of a source that has just been made
         Some(run) if run.trigger == "create" && !run.is_pending && !Lock::source_at_work(&source.name).is_free() => {
             pgrx::notice!("{name}: run {}, which began when the source was made, is under way", run.run_id);
@@ -35,11 +38,11 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
             tell_end(name, run.run_id, status.ok_or_else(|| missing(run.run_id))?)?;
             return Ok(run.run_id);
         }
-        Some(run) if run.is_pending => run.run_id,
+        Some(run) if run.is_pending => Wanted::Queued(run.run_id),
         _ if !Lock::source_at_work(&source.name).is_free() => return Err(session::at_work(&source.name)?.into()),
-        _ => runs::next_id()?,
+        _ => Wanted::New(runs::next_id()?),
     };
-    let status = session::run(&source.name, run_id, |status| tell_progress(name, status))?;
+    let (run_id, status) = session::run(&source.name, wanted, |status| tell_progress(name, status))?;
     tell_end(name, run_id, status)?;
     Ok(run_id)
 }
@@ -72,8 +75,13 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
         )
         .hint("Wait for one of them, or put rag into shared_preload_libraries, which queues runs."));
     }
+    // one may be left from a time with a scheduler
+    if let Some(run) = runs::active(name)?.filter(|run| run.is_pending) {
+        runner::start(&source.name, Task::Run(run.run_id))?;
+        return Ok(run.run_id);
+    }
     let run_id = runs::next_id()?;
-    runner::start(&source.name, Task::Run(run_id))?;
+    runner::start(&source.name, Task::NewRun(run_id))?;
     Ok(run_id)
 }
 
@@ -142,14 +150,17 @@ fn rag_sync_all(
     super::prevent_on_standby(c"rag_sync_all()");
     let mut asked = vec![];
     for name in sources::names_of(collection)? {
-        let source = Source::get(&name)?;
-        if super::source::check_manageable(&source, "sync a source").is_err() {
-            continue;
-        }
-        match ask_for_run(&source) {
-            Ok(run_id) => asked.push((name, run_id)),
+        // one that cannot be synced does not keep the others from it
+        let run =
+            Source::get(&name).and_then(|source| match super::source::check_manageable(&source, "sync a source") {
+                Ok(()) => ask_for_run(&source).map(Some),
+                Err(_) => Ok(None),
+            });
+        match run {
+            Ok(Some(run_id)) => asked.push((name, run_id)),
+            Ok(None) => {}
             Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_OBJECT_IN_USE => pgrx::notice!("{error}"),
-            Err(error) => return Err(error.into()),
+            Err(error) => pgrx::warning!("source \"{name}\" is not synced: {error}"),
         }
     }
     Ok(TableIterator::new(asked))
@@ -161,6 +172,14 @@ fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
     let status = session::fresh(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?;
     let source = Source::get(&status.source)?;
     super::source::check_manageable(&source, "cancel a run")?;
+    let status = match status.phase.as_str() {
+        // nobody begins it from here on
+        "Pending" => {
+            sources::lock(source.name.as_str())?;
+            session::fresh(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?
+        }
+        _ => status,
+    };
     match status.phase.as_str() {
         "Pending" => {
             let error =
@@ -187,6 +206,15 @@ fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> R
     let timeout = timeout.map(|timeout| Duration::from_micros(u64::try_from(timeout.as_micros()).unwrap_or(0)));
     let status = session::fresh(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?;
     super::source::check_manageable(&Source::get(&status.source)?, "wait for a run")?;
+    if status.phase == "Pending" && status.uncommitted {
+        return Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+            format!("run {run_id} was queued in this transaction and is not committed"),
+        )
+        .detail("It is carried out by another process, which sees only what is committed.")
+        .hint("COMMIT first, then call rag_wait; or call rag_sync, which waits by itself.")
+        .into());
+    }
     let status = session::wait_for(run_id, timeout, |status| tell_progress(&status.source, status))?;
     Ok(status.ok_or_else(|| missing(run_id))?.phase)
 }

@@ -174,16 +174,18 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     };
     check_manageable(&source, TO_DO)?;
     end_runs(&source.name)?;
+    // as it is now that nobody else drops or changes it
+    if sources::lock(name)?.is_none() {
+        return Ok(false);
+    }
     if matches!(source.spec, SourceSpec::Table(_)) {
         changes::forget(&source.name)?;
     }
     sources::drop(&source.name)?;
     if !keep_documents {
-        let ids = documents::of_source(&source.collection, name)?;
-        documents::delete(&source.collection, &ids)?;
-        // it may have been given another collection after its last run
-        for (collection, ids) in documents::of_source_elsewhere(&source.collection, name)? {
-            documents::delete(&collection, &ids)?;
+        // in whatever collections: it may have been altered, and not synced since
+        for (collection, ids) in documents::by_collection(name, None)? {
+            documents::delete_for_good(&collection, &ids)?;
         }
     }
     hooks::wake_scheduler_at_commit();

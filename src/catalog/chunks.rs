@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::EmbeddingKey;
 
-use super::{as_owner, execute, query, query_as_caller, uuid};
+use super::{as_owner, drift, execute, execute_prepared, query, query_as_caller, uuid};
 use crate::{error::Error, indexing::StoredDocument, types::vector::OwnedVector};
 
 /// The embeddings that are stored already, in any collection, among those that `keys` ask for.
@@ -26,13 +27,8 @@ pub fn stored_embeddings(keys: &[EmbeddingKey]) -> Result<HashMap<EmbeddingKey, 
     Ok(found.into_iter().collect())
 }
 
-/// Puts a document's chunks in the place of those it had. Runs as the extension's owner.
-pub fn replace(document: &StoredDocument<'_>) -> Result<(), Error> {
-    delete(document.collection, &[document.id])?;
-    let chunks = &document.chunks;
-    let metadata = pgrx::JsonB(serde_json::Value::Object(document.chunk_metadata.clone()));
-    execute(
-        "INSERT INTO rag.chunks (collection, source, uri, title, document_id, knowledge_id, document_type, category, tags,
+const INSERT: &str =
+    "INSERT INTO rag.chunks (collection, source, uri, title, document_id, knowledge_id, document_type, category, tags,
                                  metadata, fetched_at, indexed_at,
                                  chunk_id, chunk_index, start_index, content, embedding_key, embedding,
                                  start_line, end_line, page, heading_path)
@@ -43,29 +39,49 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<(), Error> {
          FROM ROWS FROM (pg_catalog.unnest($11), pg_catalog.unnest($12), pg_catalog.unnest($13), pg_catalog.unnest($14),
                          pg_catalog.unnest($15), pg_catalog.unnest($16), pg_catalog.unnest($17), pg_catalog.unnest($18),
                          pg_catalog.unnest($19)) WITH ORDINALITY
-              AS c (id, start_index, content, key, embedding, start_line, end_line, page, headings)",
-        &[
-            document.collection.into(),
-            document.source.into(),
-            document.uri.into(),
-            document.title.into(),
-            uuid(document.id.0).into(),
-            document.attributes.knowledge_id.into(),
-            document.document_type.into(),
-            document.attributes.category.as_deref().into(),
-            document.attributes.tags.clone().into(),
-            metadata.into(),
-            chunks.iter().map(|c| uuid(c.id.0)).collect::<Vec<_>>().into(),
-            chunks.iter().map(|c| c.place.start_index as i32).collect::<Vec<_>>().into(),
-            chunks.iter().map(|c| c.content).collect::<Vec<_>>().into(),
-            chunks.iter().map(|c| uuid(c.key.0)).collect::<Vec<_>>().into(),
-            chunks.iter().map(|c| c.embedding.clone()).collect::<Vec<_>>().into(),
-            chunks.iter().map(|c| c.place.start_line as i32).collect::<Vec<_>>().into(),
-            chunks.iter().map(|c| c.place.end_line as i32).collect::<Vec<_>>().into(),
-            chunks.iter().map(|c| c.place.page.map(|page| page as i32)).collect::<Vec<_>>().into(),
-            chunks.iter().map(|c| serde_json::json!(c.place.heading_path).to_string()).collect::<Vec<_>>().into(),
-        ],
-    )?;
+              AS c (id, start_index, content, key, embedding, start_line, end_line, page, headings)";
+
+/// Puts a document's chunks in the place of those it had, and notes that of a source's, whose row has this digest. Runs as the
+/// extension's owner.
+pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result<(), Error> {
+    delete(document.collection, &[document.id])?;
+    let chunks = &document.chunks;
+    let metadata = pgrx::JsonB(serde_json::Value::Object(document.chunk_metadata.clone()));
+    let mut arguments: Vec<DatumWithOid> = vec![
+        document.collection.into(),
+        document.source.into(),
+        document.uri.into(),
+        document.title.into(),
+        uuid(document.id.0).into(),
+        document.attributes.knowledge_id.into(),
+        document.document_type.into(),
+        document.attributes.category.as_deref().into(),
+        document.attributes.tags.clone().into(),
+        metadata.into(),
+        chunks.iter().map(|c| uuid(c.id.0)).collect::<Vec<_>>().into(),
+        chunks.iter().map(|c| c.place.start_index as i32).collect::<Vec<_>>().into(),
+        chunks.iter().map(|c| c.content).collect::<Vec<_>>().into(),
+        chunks.iter().map(|c| uuid(c.key.0)).collect::<Vec<_>>().into(),
+        chunks.iter().map(|c| c.embedding.clone()).collect::<Vec<_>>().into(),
+        chunks.iter().map(|c| c.place.start_line as i32).collect::<Vec<_>>().into(),
+        chunks.iter().map(|c| c.place.end_line as i32).collect::<Vec<_>>().into(),
+        chunks.iter().map(|c| c.place.page.map(|page| page as i32)).collect::<Vec<_>>().into(),
+        chunks.iter().map(|c| serde_json::json!(c.place.heading_path).to_string()).collect::<Vec<_>>().into(),
+    ];
+    let Some(digest) = digest else {
+        execute_prepared(INSERT, &arguments, |_| Ok(()))?;
+        return Ok(());
+    };
+    let first = arguments.len() + 1;
+    arguments.extend([
+        uuid(document.id.0).into(),
+        document.collection.into(),
+        document.source.into(),
+        document.uri.into(),
+        document.content_hash.into(),
+        digest.into(),
+    ]);
+    execute_prepared(&drift::noting(INSERT, first), &arguments, |_| Ok(()))?;
     Ok(())
 }
 

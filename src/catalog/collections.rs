@@ -254,6 +254,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             execute(&format!("DROP TABLE {}", collection.partition()), &[])?;
         }
         execute("DELETE FROM rag.documents WHERE collection = $1", &[name.into()])?;
+        execute("DELETE FROM rag.manifest WHERE collection = $1", &[name.into()])?;
         execute("DELETE FROM rag.knowledge WHERE collection = $1", &[name.into()])?;
         execute("DELETE FROM rag.collections WHERE name = $1", &[name.into()])?;
         Ok(())

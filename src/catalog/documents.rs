@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rag_protocol::{identity::DocumentId, ingest::Known};
 
-use super::{Row, as_owner, chunks, execute, execute_returning, query, uuid};
+use super::{Row, as_owner, chunks, drift, execute, execute_prepared, execute_returning, query, uuid};
 use crate::{error::Error, indexing::StoredDocument};
 
 /// By uri, the documents of a source that are indexed as `chunking` says.
@@ -64,25 +64,27 @@ pub fn set_validators(validators: &[(DocumentId, String)]) -> Result<(), Error> 
     Ok(())
 }
 
-/// Ids of all documents of a source, those included that others have stored since the statement began.
+/// Ids of all documents of a source: those that are stored, those included that others have stored since the statement began,
+/// and those that runs have indexed and somebody has deleted.
 pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Error> {
     as_owner(|| {
         execute_returning(
-            "SELECT document_id FROM rag.documents WHERE collection = $1 AND source = $2",
+            "SELECT document_id FROM rag.documents WHERE collection = $1 AND source = $2
+             UNION SELECT document_id FROM rag.manifest WHERE collection = $1 AND source = $2",
             &[collection.into(), source.into()],
             |row| document_id(&row),
         )
     })
 }
 
-/// Documents of a source in other collections than this one, by collection.
-pub fn of_source_elsewhere(collection: &str, source: &str) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
+/// Documents of a source by collection, all but one of those, what others have stored since the statement began included.
+pub fn by_collection(source: &str, except: Option<&str>) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
     let found = as_owner(|| {
-        query(
+        execute_returning(
             "SELECT d.document_id, d.collection
-             FROM rag.collections c JOIN rag.documents d ON d.collection = c.name AND d.source = $2
-             WHERE c.name <> $1",
-            &[collection.into(), source.into()],
+             FROM rag.collections c JOIN rag.documents d ON d.collection = c.name AND d.source = $1
+             WHERE c.name IS DISTINCT FROM $2",
+            &[source.into(), except.into()],
             |row| Ok((document_id(&row)?, row.required::<String>(2)?)),
         )
     })?;
@@ -99,19 +101,19 @@ pub fn of_source_elsewhere(collection: &str, source: &str) -> Result<HashMap<Str
 /// deletes, the chunks of the first.
 pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
     as_owner(|| {
-        let inserted = execute_returning(
+        let inserted = execute_prepared(
             "INSERT INTO rag.documents AS d (document_id, collection, source, uri, title, knowledge_id, document_type,
                                         category, tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
                                         own_title, validator, fetched_at, indexed_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15, $16, $17,
                      pg_catalog.now(), pg_catalog.now())
              ON CONFLICT (document_id) DO UPDATE SET
-                 title = excluded.title, knowledge_id = excluded.knowledge_id, document_type = excluded.document_type,
+                 collection = excluded.collection, source = excluded.source, uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id, document_type = excluded.document_type,
                  category = excluded.category, tags = excluded.tags, status = 'active', error = NULL,
                  content_hash = excluded.content_hash, content = excluded.content, chunk_count = excluded.chunk_count,
                  metadata = excluded.metadata, raw_hash = excluded.raw_hash, chunking = excluded.chunking,
                  own_title = excluded.own_title, validator = excluded.validator, fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
-             RETURNING d.xmax = 0",
+             RETURNING d.xmax = 0, CASE WHEN d.source IS NOT NULL THEN rag.document_digest(d) END",
             &[
                 uuid(document.id.0).into(),
                 document.collection.into(),
@@ -131,10 +133,11 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
                 document.own_title.into(),
                 document.validator.into(),
             ],
-            |row| row.required(1),
+            |row| Ok((row.required(1)?, row.get(2)?)),
         )?;
-        chunks::replace(document)?;
-        Ok(inserted.into_iter().next().unwrap_or(false))
+        let (is_new, digest) = inserted.into_iter().next().unwrap_or((false, None));
+        chunks::replace(document, digest)?;
+        Ok(is_new)
     })
 }
 
@@ -156,14 +159,27 @@ pub fn fail(
                 &[uuid(id.0).into(), error.into()],
             );
         }
-        execute(
-            "INSERT INTO rag.documents (document_id, collection, source, uri, document_type, status, error)
+        let inserted = execute_returning(
+            "INSERT INTO rag.documents AS d (document_id, collection, source, uri, document_type, status, error)
              VALUES ($1, $2, $3, $4, $5, 'error', $6)
-             ON CONFLICT (document_id) DO UPDATE SET status = 'error', error = excluded.error",
+             ON CONFLICT (document_id) DO UPDATE SET status = 'error', error = excluded.error
+             RETURNING d.xmax = 0",
             &[uuid(id.0).into(), collection.into(), source.into(), uri.into(), document_type.into(), error.into()],
-        )
+            |row| row.required::<bool>(1),
+        )?;
+        if source.is_some() && inserted.first() == Some(&true) {
+            drift::note(collection, id)?;
+        }
+        Ok(inserted.len())
     })?;
     Ok(())
+}
+
+/// Deletes documents that their source no longer has, with their chunks, and forgets that they were indexed; how many there were.
+pub fn delete_for_good(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
+    let deleted = delete(collection, ids)?;
+    as_owner(|| drift::forget(ids))?;
+    Ok(deleted)
 }
 
 /// Deletes documents with their chunks; how many there were. Rows first, as in [`replace`].

@@ -29,10 +29,21 @@ pub struct Queued {
 }
 
 /// Sources `s` whose collection is not being restored.
-const RESTORED: &str = "NOT EXISTS (
+pub(super) const RESTORED: &str = "NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c
     WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname = 'rag_kb_' || s.collection AND c.relkind = 'r'
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))";
+
+/// When sources are due. One without a schedule is so because it was made or altered: not before the run that may be under way has
+/// ended, or nothing would ever carry out the new definition.
+fn times() -> String {
+    format!(
+        "SELECT name, schedule, CASE WHEN schedule IS NOT NULL OR NOT active THEN next_run END AS next_run,
+                CASE WHEN NOT active THEN retry_at END AS retry_at
+         FROM (SELECT *, EXISTS (SELECT FROM rag.run r WHERE r.source = s.name AND r.phase IN ('Pending', 'Running')) AS active
+               FROM rag.source s WHERE NOT suspend AND (next_run IS NOT NULL OR retry_at IS NOT NULL) AND {RESTORED}) AS awake"
+    )
+}
 
 /// The sources that are due now, in the order in which they became so.
 pub fn due() -> Result<Vec<Due>, Error> {
@@ -40,9 +51,10 @@ pub fn due() -> Result<Vec<Due>, Error> {
         query(
             &format!(
                 "SELECT name, schedule, coalesce(next_run <= pg_catalog.now(), false), coalesce(retry_at <= pg_catalog.now(), false)
-                 FROM rag.source s
-                 WHERE NOT suspend AND (next_run <= pg_catalog.now() OR retry_at <= pg_catalog.now()) AND {RESTORED}
-                 ORDER BY least(next_run, retry_at), name"
+                 FROM ({}) AS t
+                 WHERE next_run <= pg_catalog.now() OR retry_at <= pg_catalog.now()
+                 ORDER BY least(next_run, retry_at), name",
+                times()
             ),
             &[],
             |row| {
@@ -58,13 +70,14 @@ pub fn set_next_run(name: &str, next: Option<TimestampWithTimeZone>) -> Result<(
     Ok(())
 }
 
-/// The queued runs, in the order in which they were queued.
+/// The queued runs, in the order in which they were queued. Those of a source that was suspended meanwhile wait, unless someone has
+/// asked for them.
 pub fn queued() -> Result<Vec<Queued>, Error> {
     as_owner(|| {
         query(
             &format!(
                 "SELECT run_id, source FROM rag.run r JOIN rag.source s ON s.name = r.source
-                 WHERE phase = 'Pending' AND {RESTORED} ORDER BY queued_at, run_id"
+                 WHERE phase = 'Pending' AND (NOT s.suspend OR r.trigger = 'manual') AND {RESTORED} ORDER BY queued_at, run_id"
             ),
             &[],
             |row| Ok(Queued { run_id: row.required(1)?, source: row.required(2)? }),
@@ -92,9 +105,12 @@ pub fn set_waiting(started: &[i64], why: &str) -> Result<(), Error> {
 pub fn until_next() -> Result<Option<Duration>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT pg_catalog.date_part('epoch', least(pg_catalog.min(next_run), pg_catalog.min(retry_at))
-                    - pg_catalog.clock_timestamp())
-             FROM rag.source WHERE NOT suspend",
+            &format!(
+                "SELECT pg_catalog.date_part('epoch', least(pg_catalog.min(next_run), pg_catalog.min(retry_at))
+                        - pg_catalog.clock_timestamp())
+                 FROM ({}) AS t",
+                times()
+            ),
             &[],
             |row| row.get::<f64>(1),
         )

@@ -8,6 +8,7 @@ pub mod chunks;
 pub mod collections;
 pub mod conditions;
 pub mod documents;
+pub mod drift;
 pub mod due;
 pub mod embedding_index;
 pub mod knowledge;
@@ -19,13 +20,13 @@ pub mod secrets;
 pub mod sources;
 pub mod table;
 
-use std::ffi::CStr;
+use std::{cell::RefCell, collections::HashMap, ffi::CStr, rc::Rc};
 
 use pgrx::{
-    IntoDatum, PgSqlErrorCode, Spi,
+    IntoDatum, PgOid, PgSqlErrorCode, Spi,
     datum::DatumWithOid,
     pg_sys,
-    spi::{SpiHeapTupleData, SpiTupleTable},
+    spi::{OwnedPreparedStatement, SpiClient, SpiHeapTupleData, SpiTupleTable},
 };
 
 use crate::error::Error;
@@ -181,6 +182,42 @@ fn execute_returning<T>(
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     Spi::connect_mut(|client| read_rows(client.update(statement, None, args)?, read))
+}
+
+/// [`execute_returning`] for a statement that one session runs thousands of times: it is parsed and planned once.
+fn execute_prepared<T>(
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+    read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    Spi::connect_mut(|client| {
+        let prepared = prepared(client, statement, args)?;
+        read_rows(client.update(&*prepared, None, args)?, read)
+    })
+}
+
+/// A prepared statement with the types of its parameters, which have other OIDs once the extension was made anew.
+type Prepared = (Vec<pg_sys::Oid>, Rc<OwnedPreparedStatement>);
+
+fn prepared(
+    client: &SpiClient<'_>,
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+) -> Result<Rc<OwnedPreparedStatement>, Error> {
+    thread_local! {
+        static KEPT: RefCell<HashMap<String, Prepared>> = RefCell::default();
+    }
+    let types: Vec<pg_sys::Oid> = args.iter().map(DatumWithOid::oid).collect();
+    let kept = KEPT.with_borrow(|kept| {
+        kept.get(statement).filter(|(of, _)| *of == types).map(|(_, prepared)| Rc::clone(prepared))
+    });
+    if let Some(prepared) = kept {
+        return Ok(prepared);
+    }
+    let oids: Vec<PgOid> = types.iter().map(|oid| PgOid::from(*oid)).collect();
+    let prepared = Rc::new(client.prepare_mut(statement, &oids)?.keep());
+    KEPT.with_borrow_mut(|kept| kept.insert(statement.to_string(), (types, Rc::clone(&prepared))));
+    Ok(prepared)
 }
 
 fn read_rows<T>(

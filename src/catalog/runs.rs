@@ -3,6 +3,9 @@
 //! A run is Pending from when it is due or asked for ([`queue`]), Running as long as its process ([`start`]), then Completed or
 //! Failed ([`finish`]). Of one source only one can be Pending or Running. How a run ended is also written into the source's row:
 //! counts, conditions, and when a failed one is tried again.
+//!
+//! Whoever changes a run's phase locks the source's row first, so that nobody waits crosswise. Someone may have that row locked for
+//! long, in a transaction left open: workers never wait for it ([`sources::lock_at_once`]), or it would hold up other sources.
 
 use std::time::Duration;
 
@@ -14,7 +17,7 @@ use super::{
     as_owner,
     conditions::{Changes, Type},
     execute, execute_returning, query,
-    sources::Source,
+    sources::{self, Source},
     sqlstate,
 };
 use crate::{error::Error, schedule, settings};
@@ -75,6 +78,8 @@ pub struct Status {
     pub phase: String,
     pub counts: Counts,
     pub error: Option<Error>,
+    /// Queued by the present transaction: nobody else can see it, let alone begin it.
+    pub uncommitted: bool,
 }
 
 impl Status {
@@ -110,9 +115,11 @@ pub fn active(source: &str) -> Result<Option<Active>, Error> {
 }
 
 /// Queues a run of a source, which the scheduler starts when there is room; its id, or `None` where one is queued or under way
-/// already. A retry, and whatever is still to come of the last run's failure, is off.
+/// already. A retry, and whatever is still to come of the last run's failure, is off. A run that is queued already is asked for from
+/// then on, should someone ask.
 pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     as_owner(|| {
+        execute_returning("SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE", &[source.into()], |_| Ok(()))?;
         let queued = execute_returning(
             "INSERT INTO rag.run (run_id, source, collection, trigger, attempt, generation, phase)
              SELECT pg_catalog.nextval('rag.run_id'), name, collection, $2,
@@ -123,7 +130,15 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
             &[source.into(), trigger.name().into()],
             |row| row.required::<i64>(1),
         )?;
-        let Some(run_id) = queued.into_iter().next() else { return Ok(None) };
+        let Some(run_id) = queued.into_iter().next() else {
+            if trigger == Trigger::Manual {
+                execute(
+                    "UPDATE rag.run SET trigger = 'manual' WHERE source = $1 AND phase = 'Pending' AND trigger <> 'manual'",
+                    &[source.into()],
+                )?;
+            }
+            return Ok(None);
+        };
         execute(
             "UPDATE rag.source SET last_run_id = $2, retry_at = NULL,
                  attempt = CASE WHEN $3 THEN attempt ELSE 0 END, throttled = CASE WHEN $3 THEN throttled ELSE 0 END
@@ -134,24 +149,38 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     })
 }
 
-/// Begins a run: one that was queued, or else one that someone asks for now. The caller holds the source's lock, so that runs of
-/// the source that still say Running have lost their process.
-pub fn start(run_id: i64, source: &Source) -> Result<(), Error> {
-    abandon(source)?;
+/// Begins a run: one that was queued, or a new one that someone asks for. What it carries out is the source's definition as it is
+/// now. `None`: the source is gone, the run was cancelled before it began, or another one is queued that a new one would pass by.
+/// The caller holds the source's lock, so that runs of the source that still say Running have lost their process.
+///
+/// # Errors
+/// Someone has the source's row locked, for one.
+pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source>, Error> {
+    if !sources::lock_at_once(source.name.as_str())? {
+        return Ok(None);
+    }
+    let Some(source) = Source::find(source.name.as_str())? else { return Ok(None) };
+    abandon(&source)?;
+    let name = source.name.as_str();
     as_owner(|| {
-        // one that was queued since the caller of rag_sync looked is this one
-        execute(
-            "DELETE FROM rag.run WHERE source = $1 AND phase = 'Pending' AND run_id <> $2",
-            &[source.name.as_str().into(), run_id.into()],
-        )?;
-        execute(
-            "INSERT INTO rag.run AS r (run_id, source, collection, trigger, generation, phase, started_at)
-             VALUES ($1, $2, $3, 'manual', $4, 'Running', pg_catalog.clock_timestamp())
-             ON CONFLICT (run_id) DO UPDATE SET phase = 'Running', started_at = pg_catalog.clock_timestamp(), waiting = NULL,
-                 collection = excluded.collection, generation = excluded.generation
-             WHERE r.phase = 'Pending'",
-            &[run_id.into(), source.name.as_str().into(), source.collection.as_str().into(), source.generation.into()],
-        )?;
+        let begun = if is_new {
+            execute(
+                "INSERT INTO rag.run (run_id, source, collection, trigger, generation, phase, started_at)
+                 VALUES ($1, $2, $3, 'manual', $4, 'Running', pg_catalog.clock_timestamp())
+                 ON CONFLICT (source) WHERE phase IN ('Pending', 'Running') DO NOTHING",
+                &[run_id.into(), name.into(), source.collection.as_str().into(), source.generation.into()],
+            )?
+        } else {
+            execute(
+                "UPDATE rag.run SET phase = 'Running', started_at = pg_catalog.clock_timestamp(), waiting = NULL,
+                     collection = $3, generation = $4
+                 WHERE run_id = $1 AND source = $2 AND phase = 'Pending'",
+                &[run_id.into(), name.into(), source.collection.as_str().into(), source.generation.into()],
+            )?
+        };
+        if begun == 0 {
+            return Ok(false);
+        }
         let conditions = Changes::at(source.generation).set(
             Type::Indexing,
             Some(true),
@@ -160,12 +189,36 @@ pub fn start(run_id: i64, source: &Source) -> Result<(), Error> {
         );
         execute(
             "UPDATE rag.source SET last_run_id = $2, retry_at = NULL,
+                 attempt = CASE WHEN $4 THEN 0 ELSE attempt END, throttled = CASE WHEN $4 THEN 0 ELSE throttled END,
                  next_run = CASE WHEN schedule IS NOT NULL THEN next_run END,
                  conditions = rag.merge_conditions(conditions, $3)
              WHERE name = $1",
-            &[source.name.as_str().into(), run_id.into(), conditions.to_json().into()],
+            &[name.into(), run_id.into(), conditions.to_json().into(), is_new.into()],
         )?;
-        Ok(())
+        Ok(true)
+    })
+    .map(|begun: bool| begun.then_some(source))
+}
+
+/// Ends a queued run of a source whose definition cannot be read.
+pub fn refuse(run_id: i64, source: &str, error: &Error) -> Result<(), Error> {
+    if !sources::lock_at_once(source)? {
+        return Ok(());
+    }
+    as_owner(|| {
+        let refused = execute(
+            "UPDATE rag.run SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(), error = $3, waiting = NULL
+             WHERE run_id = $1 AND source = $2 AND phase = 'Pending'",
+            &[run_id.into(), source.into(), describe(error).into()],
+        )?;
+        if refused == 0 {
+            return Ok(());
+        }
+        execute(
+            "UPDATE rag.source SET error_run_count = error_run_count + 1, retry_at = NULL, attempt = 0, throttled = 0 WHERE name = $1",
+            &[source.into()],
+        )?;
+        prune(source)
     })
 }
 
@@ -262,10 +315,14 @@ struct Present {
 }
 
 /// Ends a run. The source's status is touched only where its definition is still the run's; what counts runs, always.
+///
+/// # Errors
+/// Someone has the source's row locked, for one.
 pub fn finish(run: Ended<'_>) -> Result<(), Error> {
     as_owner(|| {
         let present = execute_returning(
-            "SELECT generation, max_retries, attempt, throttled FROM rag.source WHERE name = $1 AND uid = $2 FOR NO KEY UPDATE",
+            "SELECT generation, max_retries, attempt, throttled FROM rag.source WHERE name = $1 AND uid = $2
+             FOR NO KEY UPDATE NOWAIT",
             &[run.source.name.as_str().into(), run.source.uid.into()],
             |row| {
                 let count = |n| Ok::<_, Error>(u32::try_from(row.required::<i32>(n)?).unwrap_or(0));
@@ -325,7 +382,7 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
         "UPDATE rag.source AS s SET
              observed_generation = $2,
              last_indexed = CASE WHEN $3 THEN pg_catalog.clock_timestamp() ELSE s.last_indexed END,
-             last_commit = CASE WHEN $3 AND $4 THEN coalesce($5, s.last_commit) ELSE s.last_commit END,
+             last_commit = CASE WHEN $3 AND $4 THEN $5 ELSE s.last_commit END,
              documents = CASE WHEN $3 THEN (SELECT pg_catalog.count(*) FROM rag.documents d
                                             WHERE d.collection = s.collection AND d.source = s.name) ELSE s.documents END,
              conditions = rag.merge_conditions(s.conditions, $6)
@@ -339,7 +396,7 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
             outcome_conditions(run, again.as_ref()).to_json().into(),
         ],
     )?;
-    Ok(())
+    if completed && run.failed == 0 { super::drift::repaired(run.source, run.run_id) } else { Ok(()) }
 }
 
 fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Changes {
@@ -394,16 +451,19 @@ fn concerns_definition(error: &Error) -> bool {
     sqlstate(error.code).starts_with("42")
 }
 
-/// Deletes the oldest of a source's ended runs, so that as many stay as the settings say; the last one always does.
+/// Deletes the oldest of a source's ended runs, so that as many stay as the settings say; the last one always does. Those that someone
+/// else is about to delete are left to them.
 fn prune(source: &str) -> Result<(), Error> {
     let (completed, failed) = settings::history_limits();
     for (phase, limit) in [("Completed", completed), ("Failed", failed)] {
         execute(
             "WITH old AS (
-                 DELETE FROM rag.run WHERE source = $1 AND phase = $2
-                     AND run_id <= (SELECT run_id FROM rag.run WHERE source = $1 AND phase = $2
-                                    ORDER BY run_id DESC OFFSET $3 LIMIT 1)
-                     AND run_id IS DISTINCT FROM (SELECT last_run_id FROM rag.source WHERE name = $1)
+                 DELETE FROM rag.run WHERE run_id IN (
+                     SELECT run_id FROM rag.run WHERE source = $1 AND phase = $2
+                         AND run_id <= (SELECT run_id FROM rag.run WHERE source = $1 AND phase = $2
+                                        ORDER BY run_id DESC OFFSET $3 LIMIT 1)
+                         AND run_id IS DISTINCT FROM (SELECT last_run_id FROM rag.source WHERE name = $1)
+                     FOR UPDATE SKIP LOCKED)
                  RETURNING run_id)
              DELETE FROM rag.run_error e USING old WHERE e.run_id = old.run_id",
             &[source.into(), phase.into(), limit.into()],
@@ -443,7 +503,8 @@ pub fn status(run_id: i64) -> Result<Option<Status>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT phase, documents_total, documents_added, documents_updated, documents_deleted, documents_unchanged,
-                    documents_failed, files_skipped, chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error, source
+                    documents_failed, files_skipped, chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error, source,
+                    xmin
              FROM rag.run WHERE run_id = $1",
             &[run_id.into()],
             |row| {
@@ -464,6 +525,7 @@ pub fn status(run_id: i64) -> Result<Option<Status>, Error> {
                     },
                     error: row.get::<pgrx::JsonB>(13)?.map(|json| read_error(&json.0)),
                     source: row.required(14)?,
+                    uncommitted: sources::is_current_transaction(row.required(15)?),
                 })
             },
         )

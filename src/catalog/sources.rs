@@ -115,7 +115,7 @@ impl Source {
 }
 
 #[allow(unsafe_code)]
-fn is_current_transaction(xmin: pg_sys::TransactionId) -> bool {
+pub(super) fn is_current_transaction(xmin: pg_sys::TransactionId) -> bool {
     // SAFETY: looks at the session's own transaction state.
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId(xmin) }
 }
@@ -247,6 +247,19 @@ pub fn lock(name: &str) -> Result<Option<Stored>, Error> {
     Ok(found.into_iter().next())
 }
 
+/// Locks a source's row for whoever must not wait for it; whether there is such a source.
+///
+/// # Errors
+/// Someone else has it locked (`ERRCODE_LOCK_NOT_AVAILABLE`).
+pub fn lock_at_once(name: &str) -> Result<bool, Error> {
+    let found = as_owner(|| {
+        execute_returning("SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE NOWAIT", &[name.into()], |_| {
+            Ok(())
+        })
+    })?;
+    Ok(!found.is_empty())
+}
+
 /// A source's new definition, as a whole.
 pub struct Altered<'a> {
     pub name: &'a Name,
@@ -375,7 +388,8 @@ pub fn process_at_work(name: &Name) -> Result<Option<i32>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT pid FROM rag.source_locks()
-             WHERE purpose = 0 AND source_hash = pg_catalog.hashtext($1)::pg_catalog.int8 & 4294967295",
+             WHERE purpose = 0 AND source_hash = pg_catalog.hashtext($1)::pg_catalog.int8 & 4294967295
+               AND pid IN (SELECT pid FROM pg_catalog.pg_stat_activity WHERE backend_type = 'rag runner')",
             &[name.as_str().into()],
             |row| row.required(1),
         )

@@ -2,7 +2,7 @@
 //!
 //! Hooks note it, and tell when the transaction has committed ([`at_commit`]). Before a command that needs a database to itself
 //! (DROP, RENAME, SET TABLESPACE, a database as template) the workers in that database are asked to leave, and kept away until the
-//! transaction's end. Installed with `shared_preload_libraries = 'rag'` only.
+//! transaction's end; and so before DROP EXTENSION, which could meet with them in a deadlock. Installed with `shared_preload_libraries = 'rag'` only.
 #![allow(unsafe_code)] // hooks of the server's
 
 use std::{
@@ -221,12 +221,19 @@ unsafe extern "C-unwind" fn before(command: *mut pg_sys::Node) {
             }
         } else if is_a(command, pg_sys::NodeTag::T_AlterDatabaseStmt) {
             let alter = command.cast::<pg_sys::AlterDatabaseStmt>();
+            // it may be one now that workers are to be in, or not any more
+            note(|news| news.databases = true);
             if option((*alter).options, c"tablespace").is_some() {
                 empty((*alter).dbname);
             }
         } else if is_a(command, pg_sys::NodeTag::T_CreatedbStmt) {
             if let Some(template) = option((*command.cast::<pg_sys::CreatedbStmt>()).options, c"template") {
                 empty(template);
+            }
+        } else if is_a(command, pg_sys::NodeTag::T_DropStmt) {
+            if drops_extension(command.cast()) {
+                note(|news| news.evictions = true);
+                shared::evict(database());
             }
         } else if is_a(command, pg_sys::NodeTag::T_TransactionStmt) {
             // what another session prepared is visible with this one's end
@@ -246,6 +253,33 @@ unsafe fn option(options: *mut pg_sys::List, name: &CStr) -> Option<*mut c_char>
             .iter_ptr()
             .find(|element| CStr::from_ptr((**element).defname) == name)?;
         (!(*found).arg.is_null()).then(|| pg_sys::defGetString(found))
+    }
+}
+
+/// Whether a command drops this extension, which the session may do.
+unsafe fn drops_extension(drop: *mut pg_sys::DropStmt) -> bool {
+    #[cfg(any(feature = "pg13", feature = "pg14"))]
+    // SAFETY: a name in a list of names.
+    let text = |name: *mut pg_sys::Value| unsafe { CStr::from_ptr((*name).val.str_) };
+    #[cfg(not(any(feature = "pg13", feature = "pg14")))]
+    // SAFETY: a name in a list of names.
+    let text = |name: *mut pg_sys::String| unsafe { CStr::from_ptr((*name).sval) };
+    // SAFETY: a list of names, as the grammar makes it; look-ups in a transaction.
+    unsafe {
+        if (*drop).removeType != pg_sys::ObjectType::OBJECT_EXTENSION || !pg_sys::IsTransactionState() {
+            return false;
+        }
+        if !PgList::from_pg((*drop).objects).iter_ptr().any(|name| text(name) == c"rag") {
+            return false;
+        }
+        let extension = pg_sys::get_extension_oid(c"rag".as_ptr(), true);
+        if extension == pg_sys::InvalidOid {
+            return false;
+        }
+        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        return pg_sys::pg_extension_ownercheck(extension, pg_sys::GetUserId());
+        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        return pg_sys::object_ownercheck(pg_sys::ExtensionRelationId, extension, pg_sys::GetUserId());
     }
 }
 

@@ -27,9 +27,11 @@ use crate::{engine::wait::wait, settings};
 
 /// Longest sleep: what no hook tells (ALTER DATABASE ... ALLOW_CONNECTIONS) is seen after so long.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// Between two starts of a scheduler that keeps ending, or has no room; doubled each time up to the second figure.
+/// Between two starts of a scheduler that keeps ending; doubled each time up to the second figure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Until a worker is asked for again where the server has no room for one.
+const NO_ROOM: Duration = Duration::from_secs(3);
 /// A scheduler that ran for so long is not one that keeps ending.
 const HEALTHY: Duration = Duration::from_secs(30);
 
@@ -51,8 +53,10 @@ enum Known {
     Absent,
     /// Its scheduler was there when last looked.
     Scheduled { since: Instant, pause: Duration },
-    /// A scheduler could not be started, or ended too early.
+    /// Its scheduler ended before it said anything.
     Resting { until: Instant, pause: Duration },
+    /// The server has no room for its scheduler.
+    NoRoom { until: Instant },
 }
 
 /// The database whose new scheduler has not said yet whether it stays.
@@ -60,6 +64,8 @@ struct Starting {
     database: u32,
     worker: DynamicBackgroundWorker,
     pause: Duration,
+    /// There was news of the database meanwhile, which the scheduler may have begun too early for.
+    outdated: bool,
 }
 
 #[derive(Default)]
@@ -91,18 +97,16 @@ pub extern "C-unwind" fn rag_launcher_main(_argument: pg_sys::Datum) {
 impl Launcher {
     /// Starts what is missing; how long there is nothing to do then.
     fn look(&mut self) -> Duration {
-        match shared::take_news() {
-            News::Of(databases) => {
-                self.known.retain(|database, known| !(databases.contains(database) && matches!(known, Known::Absent)))
-            }
-            News::OfAll => self.known.retain(|_, known| !matches!(known, Known::Absent)),
-        }
         self.hear_verdict();
+        self.hear_news();
         if !settings::scheduler() {
             return LONGEST_SLEEP;
         }
         let (databases, scheduled, evicted) = (databases(), shared::scheduled_databases(), shared::evicted_databases());
         self.known.retain(|database, _| databases.contains(database));
+        for database in scheduled.iter().filter(|database| !databases.contains(database)) {
+            shared::end_scheduler(*database);
+        }
         let mut sleep = LONGEST_SLEEP;
         for database in databases {
             if scheduled.contains(&database) {
@@ -120,33 +124,52 @@ impl Launcher {
                 Some(Known::Scheduled { since, .. }) if since.elapsed() >= HEALTHY => (None, FIRST_PAUSE),
                 Some(Known::Scheduled { since, pause }) => (Some(*since + *pause), (*pause * 2).min(LONGEST_PAUSE)),
                 Some(Known::Resting { until, pause }) => (Some(*until), *pause),
+                Some(Known::NoRoom { until }) => (Some(*until), FIRST_PAUSE),
             };
             match until.map(|until| until.saturating_duration_since(Instant::now())).filter(|rest| !rest.is_zero()) {
                 Some(rest) => sleep = sleep.min(rest),
                 None => self.start(database, pause, &mut sleep),
             }
         }
+        self.complained &= self.known.values().any(|known| matches!(known, Known::NoRoom { .. }));
         sleep
+    }
+
+    /// Forgets what it knows of databases that there is news of.
+    fn hear_news(&mut self) {
+        let news = shared::take_news();
+        let concerns = |database: &u32| match &news {
+            News::Of(databases) => databases.contains(database),
+            News::OfAll => true,
+        };
+        self.known.retain(|database, _| !concerns(database));
+        if let Some(starting) = &mut self.starting {
+            starting.outdated |= concerns(&starting.database);
+        }
     }
 
     /// Takes in what the scheduler that is being started says of its database, or that it has ended without a word.
     fn hear_verdict(&mut self) {
-        let Some(Starting { database, worker, pause }) = &self.starting else { return };
+        let Some(Starting { database, worker, pause, outdated }) = &self.starting else { return };
+        // asked first: what it says it says before it ends
+        let running = matches!(worker.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted));
         let known = match shared::take_verdict(*database) {
-            Some(true) => Known::Scheduled { since: Instant::now(), pause: *pause },
-            Some(false) => Known::Absent,
-            None if matches!(worker.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted)) => return,
-            None => Known::Resting { until: Instant::now() + *pause, pause: (*pause * 2).min(LONGEST_PAUSE) },
+            Some(true) => Some(Known::Scheduled { since: Instant::now(), pause: *pause }),
+            Some(false) => (!outdated).then_some(Known::Absent),
+            None if running => return,
+            None => Some(Known::Resting { until: Instant::now() + *pause, pause: (*pause * 2).min(LONGEST_PAUSE) }),
         };
-        self.known.insert(*database, known);
+        match known {
+            Some(known) => self.known.insert(*database, known),
+            None => self.known.remove(database),
+        };
         self.starting = None;
     }
 
     fn start(&mut self, database: u32, pause: Duration, sleep: &mut Duration) {
         match scheduler::start(database) {
             Ok(worker) => {
-                self.complained = false;
-                self.starting = Some(Starting { database, worker, pause });
+                self.starting = Some(Starting { database, worker, pause, outdated: false });
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.complained, true) {
@@ -155,9 +178,8 @@ impl Launcher {
                         error.hint.as_deref().unwrap_or_default()
                     );
                 }
-                let longer = (pause * 2).min(LONGEST_PAUSE);
-                self.known.insert(database, Known::Resting { until: Instant::now() + pause, pause: longer });
-                *sleep = (*sleep).min(pause);
+                self.known.insert(database, Known::NoRoom { until: Instant::now() + NO_ROOM });
+                *sleep = (*sleep).min(NO_ROOM);
             }
         }
     }

@@ -6,6 +6,7 @@
 //! | source going | session in rag_drop_source | nothing may begin with the source |
 //! | database | scheduler | this database has its scheduler |
 //! | slot 0, 1, ... | runner | one of the runs that `rag.max_running_syncs` allows in the whole cluster |
+//! | next slot | session in rag_sync | the next slot that is free is not for a scheduler: people wait for it |
 //!
 //! They are session locks of the lock method that advisory locks have: those of the other one are left behind when a process ends.
 //! `rag.source_locks()` shows the first two, `pg_locks` all of them.
@@ -22,6 +23,8 @@ pub struct Lock(pg_sys::LOCKTAG);
 const SLOTS: u32 = 0x7261_6773;
 /// First key of the schedulers' locks. "ragt".
 const SCHEDULERS: u32 = 0x7261_6774;
+/// First key of the lock on the next slot, which is of no database either. "ragu".
+const NEXT_SLOT: u32 = 0x7261_6775;
 
 unsafe extern "C" {
     // common/hashfn.h, which pgrx leaves out
@@ -61,6 +64,11 @@ impl Lock {
         Self::new(pg_sys::LockTagType::LOCKTAG_ADVISORY, [database().to_u32(), SCHEDULERS, 0], 3)
     }
 
+    /// The slot that is free next.
+    pub fn next_slot() -> Self {
+        Self::new(pg_sys::LockTagType::LOCKTAG_ADVISORY, [0, NEXT_SLOT, 0], 3)
+    }
+
     fn slot(number: u32) -> Self {
         Self::new(pg_sys::LockTagType::LOCKTAG_ADVISORY, [0, SLOTS, number], 3)
     }
@@ -89,6 +97,12 @@ impl Lock {
         unsafe { pg_sys::LockRelease(&self.0, pg_sys::ExclusiveLock as i32, true) };
     }
 
+    /// Gives back what [`Lock::take_for_transaction`] took, before the transaction's end.
+    pub fn give_back_in_transaction(&self) {
+        // SAFETY: as above.
+        unsafe { pg_sys::LockRelease(&self.0, pg_sys::ExclusiveLock as i32, false) };
+    }
+
     /// Whether nobody has it.
     pub fn is_free(&self) -> bool {
         let free = self.take();
@@ -113,9 +127,9 @@ impl Lock {
     }
 }
 
-/// Takes one of the slots for runs; whether one was free.
-pub fn take_slot() -> bool {
-    (0..settings::max_running_syncs()).any(|number| Lock::slot(number).take())
+/// Takes one of the slots for runs; `None` where none is free.
+pub fn take_slot() -> Option<Lock> {
+    (0..settings::max_running_syncs()).map(Lock::slot).find(Lock::take)
 }
 
 /// How many slots are free now.

@@ -5,12 +5,13 @@
 //! | [`supervisor`] | one per cluster, on standbys too | keeps `rag-engine embed` running |
 //! | [`launcher`] | one per cluster, on a primary | sees to it that each database with the extension has a scheduler |
 //! | [`scheduler`] | one per such database | starts runs that are due, were asked for, or are tried again; checks for drift |
-//! | [`runner`] | one per run, or check | syncs a source |
+//! | [`runner`] | one per run, or check | syncs a source, or checks it for drift |
 //!
 //! [`hooks`] and [`shared`] are how they hear of what happens, [`lock`] how nothing happens twice. Without
 //! `shared_preload_libraries = 'rag'` there are only supervisor and runners, which sessions start when they need them.
 #![allow(unsafe_code)] // signal handlers
 
+pub mod drift;
 pub mod hooks;
 pub mod launcher;
 pub mod lock;

@@ -17,6 +17,7 @@ use std::{
 };
 
 use pgrx::{
+    PgSqlErrorCode,
     bgworkers::{
         BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, DynamicBackgroundWorker, SignalWakeFlags,
     },
@@ -24,6 +25,7 @@ use pgrx::{
 };
 
 use super::{
+    drift::Checks,
     lock::{self, Lock},
     runner::{self, Task},
     shared, supervisor,
@@ -31,10 +33,11 @@ use super::{
 };
 use crate::{
     catalog::{
+        conditions::{Changes, Type},
         due::{self, Due},
         name::Name,
         runs::{self, Trigger},
-        sources::Source,
+        sources::{self, Source},
     },
     engine::wait::wait,
     error::Error,
@@ -45,10 +48,15 @@ use crate::{
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Until a queued run that found no room is tried again; whoever makes room wakes the scheduler before that.
 const NO_SLOT: Duration = Duration::from_secs(1);
-/// The same where it is the server that has no room for another worker, and where something went wrong; doubled each time up to the
-/// second figure.
+/// The same where it is the server that has no room for another worker.
+const NO_WORKER: Duration = Duration::from_secs(3);
+/// The same where its process ended before the run had begun; doubled each time up to [`LONGEST_PAUSE`].
+const NOT_BEGUN: Duration = Duration::from_millis(100);
+/// After something went wrong; doubled each time up to the second figure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Until a source whose row someone has locked is looked at again.
+const LOCKED: Duration = Duration::from_secs(1);
 
 /// Starts the scheduler of a database.
 ///
@@ -116,8 +124,13 @@ fn has_extension() -> bool {
 struct Scheduler {
     /// Runners that were started, by their runs.
     started: HashMap<i64, DynamicBackgroundWorker>,
+    checks: Checks,
+    /// Runs whose process ended before they had begun: not before this time again.
+    resting: HashMap<i64, (Instant, Duration)>,
     /// No worker could be had: not before this time again.
-    no_worker: Option<(Instant, Duration)>,
+    no_worker: Option<Instant>,
+    /// Whether the log says already that no worker can be had.
+    complained: bool,
     /// Something went wrong: not before this time again.
     trouble: Option<Duration>,
 }
@@ -157,29 +170,43 @@ impl Scheduler {
 
     /// Starts what is due; how long there is nothing to do then.
     fn look(&mut self) -> Result<Duration, Error> {
-        self.reap()?;
+        let mut is_locked = self.reap()?;
+        let mut trouble = None;
         for due in transaction(due::due)? {
-            let result = transaction(|| queue(&due));
-            if let Err(error) = &result {
-                // or it would be due again at once
-                let put_off = transaction(|| put_off(&due));
-                self.tolerate("a source that is due could not be put off", put_off);
-                pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
+            match transaction(|| queue(&due)) {
+                Ok(()) => {}
+                Err(error) if runner::is_locked(&error) => is_locked = true,
+                Err(error) if error.code == PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE => {
+                    // or it would be due again at once
+                    let put_off = transaction(|| put_off(&due, &error));
+                    self.tolerate("a source that is due could not be put off", put_off);
+                    pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
+                }
+                Err(error) => trouble = Some(error),
             }
             // the first ones do not wait until all are queued
             if lock::free_slots() > 0 {
                 self.start_queued()?;
             }
         }
-        let waiting = self.start_queued()?;
+        let mut waiting = self.start_queued()?;
+        if let Some(error) = trouble {
+            return Err(error);
+        }
+        if waiting.is_none() {
+            waiting = self.checks.look()?;
+        }
         let next = transaction(due::until_next)?.unwrap_or(LONGEST_SLEEP);
-        // a little longer than until the time itself, so that it has come
+        // a little longer than until the time itself, so that it has come; whoever has a source's row locked may give it back without
+        // a word, and meanwhile it is due
         let next = next.saturating_add(Duration::from_millis(1)).min(LONGEST_SLEEP);
+        let next = if is_locked { LOCKED } else { next };
         Ok(waiting.map_or(next, |waiting| waiting.min(next)))
     }
 
-    /// Ends the runs that have lost their process.
-    fn reap(&mut self) -> Result<(), Error> {
+    /// Ends the runs that have lost their process; whether there are some whose source's row someone has locked.
+    fn reap(&mut self) -> Result<bool, Error> {
+        let mut is_locked = false;
         for source in transaction(due::running)? {
             let result = transaction(|| {
                 let name = Name::parse("source", &source)?;
@@ -192,28 +219,39 @@ impl Scheduler {
                     None => Ok(()),
                 }
             });
+            if result.as_ref().is_err_and(runner::is_locked) {
+                is_locked = true;
+                continue;
+            }
             self.tolerate(&format!("a run of source \"{source}\" that has ended could not be marked so"), result);
         }
-        Ok(())
+        Ok(is_locked)
     }
 
     /// Starts queued runs where there is room; when to look again for more.
     fn start_queued(&mut self) -> Result<Option<Duration>, Error> {
-        self.started.retain(|_, worker| !runner::has_ended(worker));
+        let ended: Vec<i64> =
+            self.started.extract_if(|_, worker| runner::has_ended(worker)).map(|(run_id, _)| run_id).collect();
         let mut queued = transaction(due::queued)?;
+        self.resting.retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
+        for run in queued.iter().filter(|run| ended.contains(&run.run_id)) {
+            let pause = self.resting.get(&run.run_id).map_or(NOT_BEGUN, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
+            self.resting.insert(run.run_id, (Instant::now() + pause, pause));
+        }
+        if !ended.is_empty() {
+            self.no_worker = None;
+        }
         queued.retain(|run| !self.started.contains_key(&run.run_id));
         if queued.is_empty() {
             return Ok(None);
         }
-        if let Some((until, _)) = self.no_worker {
-            let rest = until.saturating_duration_since(Instant::now());
-            if !rest.is_zero() {
-                return Ok(Some(rest));
-            }
+        if let Some(rest) = self.no_worker.map(time_until).filter(|rest| !rest.is_zero()) {
+            return Ok(Some(rest));
         }
         // those that were started and have not taken their slot yet will
         let starting = self.started.values().filter(|worker| worker.pid().is_err()).count();
         let mut free = lock::free_slots().saturating_sub(starting);
+        let mut sooner: Option<Duration> = None;
         for run in queued {
             if free == 0 {
                 let why =
@@ -221,23 +259,33 @@ impl Scheduler {
                 self.say_why(&why)?;
                 return Ok(Some(NO_SLOT));
             }
+            let rest = match self.resting.get(&run.run_id) {
+                Some((until, _)) => time_until(*until),
+                // a check for drift, or a run of a session's; its end wakes the scheduler
+                None if is_at_work(&run.source)? => NO_SLOT,
+                None => Duration::ZERO,
+            };
+            if !rest.is_zero() {
+                sooner = Some(sooner.map_or(rest, |sooner| sooner.min(rest)));
+                continue;
+            }
             match runner::start(&Name::parse("source", &run.source)?, Task::Run(run.run_id)) {
                 Ok(worker) => {
-                    self.no_worker = None;
                     self.started.insert(run.run_id, worker);
                     free -= 1;
                 }
                 Err(error) => {
-                    let pause = self.no_worker.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
-                    if self.no_worker.replace((Instant::now() + pause, pause)).is_none() {
+                    self.no_worker = Some(Instant::now() + NO_WORKER);
+                    if !std::mem::replace(&mut self.complained, true) {
                         pgrx::warning!("rag: runs wait: {error}. {}", error.hint.as_deref().unwrap_or_default());
                     }
                     self.say_why(&format!("{error}: max_worker_processes"))?;
-                    return Ok(Some(pause));
+                    return Ok(Some(NO_WORKER));
                 }
             }
         }
-        Ok(None)
+        self.complained = false;
+        Ok(sooner)
     }
 
     fn say_why(&self, why: &str) -> Result<(), Error> {
@@ -258,8 +306,21 @@ impl Scheduler {
     }
 }
 
+fn time_until(time: Instant) -> Duration {
+    time.saturating_duration_since(Instant::now())
+}
+
+/// Whether a process is at work on a source.
+fn is_at_work(source: &str) -> Result<bool, Error> {
+    let source = Name::parse("source", source)?;
+    transaction(|| Ok(!Lock::source_at_work(&source).is_free()))
+}
+
 /// Queues the run of a source that is due, and writes down when it is due next.
 fn queue(due: &Due) -> Result<(), Error> {
+    if !sources::lock_at_once(&due.name)? {
+        return Ok(());
+    }
     if due.run {
         let schedule = due.schedule.as_deref().map(schedule::parse).transpose();
         let schedule =
@@ -275,6 +336,10 @@ fn queue(due: &Due) -> Result<(), Error> {
 }
 
 /// Has a source that cannot be scheduled wait for its definition to be changed.
-fn put_off(due: &Due) -> Result<(), Error> {
-    due::set_next_run(&due.name, None)
+fn put_off(due: &Due, error: &Error) -> Result<(), Error> {
+    due::set_next_run(&due.name, None)?;
+    let Some(source) = sources::lock(&due.name)? else { return Ok(()) };
+    let why = error.detail.as_deref().unwrap_or(&error.message);
+    let changes = Changes::at(source.generation).set(Type::Scheduled, Some(false), "InvalidSchedule", why);
+    sources::set_conditions(&due.name, &changes)
 }

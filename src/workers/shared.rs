@@ -70,6 +70,13 @@ impl Shared {
         news_of_all: false,
         verdict: None,
     };
+
+    fn note_news(&mut self, database: u32) {
+        match self.news.iter_mut().find(|place| **place == 0 || **place == database) {
+            Some(place) => *place = database,
+            None => self.news_of_all = true,
+        }
+    }
 }
 
 // SAFETY: plain data without pointers.
@@ -110,8 +117,7 @@ pub fn enter(kind: Kind) -> bool {
     if !is_present() {
         return true;
     }
-    // SAFETY: the callback stays valid as long as the library, which is never unloaded.
-    unsafe { pg_sys::before_shmem_exit(Some(leave), pg_sys::Datum::null()) };
+    leave_at_exit();
     let worker = Worker { database: database().to_u32(), pid: my_pid(), kind };
     let mut shared = SHARED.exclusive();
     if let Some(place) = shared.workers.iter_mut().find(|place| place.is_none()) {
@@ -142,9 +148,17 @@ unsafe extern "C-unwind" fn leave(_code: std::ffi::c_int, _argument: pg_sys::Dat
 }
 
 pub fn enter_launcher() {
-    // SAFETY: as above.
-    unsafe { pg_sys::before_shmem_exit(Some(leave), pg_sys::Datum::null()) };
-    SHARED.exclusive().launcher = my_pid();
+    leave_at_exit();
+    let mut shared = SHARED.exclusive();
+    shared.launcher = my_pid();
+    // meant for the launcher before this one
+    shared.verdict = None;
+}
+
+/// Once the process has given back its locks: whoever is told of its end takes them.
+fn leave_at_exit() {
+    // SAFETY: the callback stays valid as long as the library, which is never unloaded.
+    unsafe { pg_sys::on_shmem_exit(Some(leave), pg_sys::Datum::null()) };
 }
 
 // -- waking -----------------------------------------------------------------------------------------------------------
@@ -176,11 +190,7 @@ pub fn tell_launcher(database: Option<pg_sys::Oid>) {
     }
     let mut shared = SHARED.exclusive();
     if let Some(database) = database {
-        let database = database.to_u32();
-        match shared.news.iter_mut().find(|place| **place == 0 || **place == database) {
-            Some(place) => *place = database,
-            None => shared.news_of_all = true,
-        }
+        shared.note_news(database.to_u32());
     }
     let launcher = shared.launcher;
     drop(shared);
@@ -208,6 +218,15 @@ pub fn take_news() -> News {
 pub fn scheduled_databases() -> Vec<u32> {
     let workers = SHARED.share().workers;
     workers.iter().flatten().filter(|worker| worker.kind == Kind::Scheduler).map(|worker| worker.database).collect()
+}
+
+/// Ends the scheduler of a database that is to have none.
+pub fn end_scheduler(database: u32) {
+    let workers = SHARED.share().workers;
+    let has_it = |worker: &&Worker| worker.kind == Kind::Scheduler && worker.database == database;
+    for worker in workers.iter().flatten().filter(has_it) {
+        signal(worker.pid, libc::SIGTERM);
+    }
 }
 
 /// Databases that sessions need emptied.
@@ -256,9 +275,11 @@ pub fn evict(database: pg_sys::Oid) {
 pub fn end_evictions() {
     let session = my_pid();
     let mut shared = SHARED.exclusive();
-    for place in &mut shared.evictions {
-        if place.is_some_and(|eviction| eviction.session == session) {
-            *place = None;
+    for place in 0..EVICTIONS {
+        if let Some(eviction) = shared.evictions[place].filter(|eviction| eviction.session == session) {
+            shared.evictions[place] = None;
+            // its scheduler ended because it was asked to: it need not wait to be started again
+            shared.note_news(eviction.database);
         }
     }
     let launcher = shared.launcher;

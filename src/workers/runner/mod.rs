@@ -29,12 +29,13 @@ use super::{
 };
 use crate::{
     catalog::{
-        self,
+        self, drift,
         name::Name,
         roles,
         runs::{self, Ended},
         sources::Source,
     },
+    engine::wait::sleep,
     error::Error,
 };
 
@@ -44,8 +45,12 @@ pub use pgrx::bgworkers::DynamicBackgroundWorker;
 /// What a runner is to do with its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Carry out the run of this id: a queued one, or a new one.
+    /// Carry out the queued run of this id.
     Run(i64),
+    /// The same with a run that nobody has queued.
+    NewRun(i64),
+    /// See whether what is stored is what was indexed.
+    Check,
     /// Only end the runs that have lost their process.
     Reap,
 }
@@ -55,14 +60,20 @@ impl Task {
     fn encode(self) -> String {
         match self {
             Self::Run(id) => id.to_string(),
+            Self::NewRun(id) => format!("new-{id}"),
+            Self::Check => "check".to_string(),
             Self::Reap => "reap".to_string(),
         }
     }
 
     fn decode(text: &str) -> Option<Self> {
         match text {
+            "check" => Some(Self::Check),
             "reap" => Some(Self::Reap),
-            id => id.parse().ok().map(Self::Run),
+            text => match text.strip_prefix("new-") {
+                Some(id) => id.parse().ok().map(Self::NewRun),
+                None => text.parse().ok().map(Self::Run),
+            },
         }
     }
 }
@@ -139,22 +150,26 @@ fn write_down_undisturbed() {
     // SAFETY: ends what limit_time began, and holds off cancels as Postgres does it for a few statements of its own.
     unsafe {
         disable_timeout(STATEMENT_TIMEOUT, false);
-        pg_sys::QueryCancelHoldoffCount += 1;
+        pg_sys::QueryCancelHoldoffCount = 1;
     }
 }
 
-/// Takes the source's lock and a slot. `None`: the source is at work or going, was dropped, or there is no room for a run; whoever
+/// Takes a slot and the source's lock. `None`: the source is at work or going, was dropped, or there is no room for a run; whoever
 /// started the runner sees that nothing has begun.
-fn take(name: &str, task: Task) -> Result<Option<Source>, Error> {
+fn take(name: &Name, task: Task) -> Result<Option<(Source, Option<Lock>)>, Error> {
     transaction(|| {
-        let name = Name::parse("source", name)?;
-        if !Lock::source_going(&name).is_free() || !Lock::source_at_work(&name).take() {
+        // the slot first: nobody is told that the source is at work where there is no room for it
+        let slot = match task {
+            Task::Reap => None,
+            _ => match lock::take_slot() {
+                None => return Ok(None),
+                slot => slot,
+            },
+        };
+        if !Lock::source_going(name).is_free() || !Lock::source_at_work(name).take() {
             return Ok(None);
         }
-        if task != Task::Reap && !lock::take_slot() {
-            return Ok(None);
-        }
-        Source::find(name.as_str())
+        Ok(Source::find(name.as_str())?.map(|source| (source, slot)))
     })
 }
 
@@ -168,50 +183,147 @@ fn become_owner(source: &Source) {
 
 /// The whole of it. An error here is one that could not be written into the run's row.
 fn carry_out(task: Task, name: &str) -> Result<(), Error> {
-    let Some(source) = take(name, task)? else { return Ok(()) };
+    let name = Name::parse("source", name)?;
+    let (source, slot) = match take(&name, task) {
+        Ok(Some(taken)) => taken,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            if let (Task::Run(run_id), true) = (task, is_about_definition(&error)) {
+                transaction(|| runs::refuse(run_id, name.as_str(), &error))?;
+            }
+            return Err(error);
+        }
+    };
     match task {
-        Task::Run(run_id) => run(run_id, &source),
-        Task::Reap => transaction(|| runs::abandon(&source)).map(drop),
+        Task::Run(run_id) => run(run_id, &source, false, slot),
+        Task::NewRun(run_id) => run(run_id, &source, true, slot),
+        Task::Check => check(&source),
+        Task::Reap => when_unlocked(PATIENCE, || runs::abandon(&source)).map(drop),
     }
 }
 
-fn run(run_id: i64, source: &Source) -> Result<(), Error> {
-    report::activity(&format!("rag: syncing {}", source.name));
-    transaction(|| runs::start(run_id, source))?;
+/// Whether a source could not be read for what is in its row.
+fn is_about_definition(error: &Error) -> bool {
+    catalog::sqlstate(error.code).starts_with("22")
+}
+
+/// How long a runner tries to begin a run whose source's row someone has locked, and how long it keeps its slot from others when it
+/// cannot write down how the run ended.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs `f` in a transaction, once more as long as it fails because someone has the source's row locked, for `patience`.
+fn when_unlocked<R>(patience: Duration, f: impl Fn() -> Result<R, Error>) -> Result<R, Error> {
+    let began = Instant::now();
+    loop {
+        match transaction(&f) {
+            Err(error) if is_locked(&error) && began.elapsed() < patience => sleep(LOOK),
+            result => return result,
+        }
+    }
+}
+
+/// Whether an error says that someone has a row locked.
+pub fn is_locked(error: &Error) -> bool {
+    error.code == pgrx::PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE
+}
+
+/// Checks a source for drift. A check that fails is logged, and put off as one that was carried out.
+fn check(source: &Source) -> Result<(), Error> {
+    if source.suspend {
+        return Ok(());
+    }
+    report::activity(&format!("rag: checking {} for drift", source.name));
     transaction(|| {
         become_owner(source);
         Ok(())
     })?;
+    limit_time(source.timeout);
+    let outcome = transaction(|| drift::check(source, super::are_scheduling())).map(drop);
+    write_down_undisturbed();
+    if let Err(error) = &outcome {
+        transaction(|| drift::fail(source, error))?;
+    }
+    outcome
+}
+
+fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Lock>) -> Result<(), Error> {
+    report::activity(&format!("rag: syncing {}", source.name));
+    let source = match when_unlocked(PATIENCE, || runs::start(run_id, source, is_new)) {
+        Ok(Some(source)) => source,
+        Ok(None) => return Ok(()),
+        Err(error) if is_locked(&error) => {
+            pgrx::debug1!("rag: run {run_id} has not begun: {error}");
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let source = &source;
 
     let started = Instant::now();
     limit_time(source.timeout);
     let mut report = report::Report::new(run_id, source);
-    let outcome = catalog::catch(|| pipeline::execute(source, &mut report));
+    let outcome = catalog::catch(|| {
+        transaction(|| {
+            become_owner(source);
+            Ok(())
+        })?;
+        pipeline::execute(source, &mut report)
+    });
     // SAFETY: allowed in any state: an ERROR may have come inside or outside of a transaction.
     unsafe { pg_sys::AbortCurrentTransaction() };
     write_down_undisturbed();
 
     let interrupted = matches!(&outcome, Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED);
-    let cancelled = interrupted && started.elapsed() < source.timeout;
-    let outcome = outcome.map_err(|error| match (interrupted, cancelled) {
-        (true, false) => Error {
+    let timed_out = interrupted && started.elapsed() >= source.timeout;
+    let is_going = interrupted && transaction(|| Ok(!Lock::source_going(&source.name).is_free())).unwrap_or(false);
+    let outcome = outcome.map_err(|error| match interrupted {
+        true if timed_out => Error {
             message: format!("the run took longer than the source's timeout of {} s", source.timeout.as_secs()),
             ..error
         }
         .hint("Documents that it had stored stay. Raise the source's timeout, or sync again for the rest."),
-        (true, true) => Error { message: "the run was cancelled".into(), ..error },
-        _ => error,
+        // should it not be dropped in the end, the run is tried again
+        true if is_going => Error {
+            code: pgrx::PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN,
+            message: "the run was stopped because the source was about to be dropped".into(),
+            ..error
+        },
+        true => Error { message: "the run was cancelled".into(), ..error },
+        false => error,
     });
-    report.flush()?;
-    transaction(|| {
+    write_down(slot, &source.name, || {
+        report.write()?;
         runs::finish(Ended {
             run_id,
             generation: source.generation,
             source,
             outcome: outcome.as_ref().map(drop),
-            cancelled,
+            cancelled: interrupted && !timed_out && !is_going,
             commit: report.commit.as_deref(),
             failed: report.counts.failed,
         })
     })
+}
+
+/// Writes down how a run ended. As long as someone has the source's row locked that has to wait; a session that waits for this
+/// process to leave, to drop the source, is given way: the run's row is put right without it.
+fn write_down(slot: Option<Lock>, source: &Name, f: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+    let (began, mut slot) = (Instant::now(), slot);
+    loop {
+        write_down_undisturbed();
+        match transaction(&f) {
+            Err(error) if is_locked(&error) && transaction(|| Ok(Lock::source_going(source).is_free()))? => {}
+            result => return result,
+        }
+        // an error lets cancels in again
+        write_down_undisturbed();
+        if began.elapsed() >= PATIENCE
+            && let Some(slot) = slot.take()
+        {
+            slot.give_back();
+            shared::wake_schedulers();
+        }
+        sleep(if slot.is_some() { LOOK } else { PATIENCE });
+    }
 }

@@ -25,7 +25,7 @@ use crate::{
     catalog::{
         chunks,
         collections::Collection,
-        documents,
+        documents, drift,
         embedding_index::{self, Writers},
         roles, sources,
         sources::Source,
@@ -102,6 +102,7 @@ struct Pipeline<'a> {
 /// was stored until then stays.
 pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     transaction(|| super::rights::check(&source.spec, roles::owner(&source.owner)?))?;
+    transaction(|| drift::forget_drifted(source))?;
     let model_ref = settings::model(None)?;
     let mut client = Client::connect()?;
     let model = client.describe(&model_ref)?;
@@ -384,9 +385,9 @@ impl Pipeline<'_> {
             self.delete(ids)?;
         }
         let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
-        for (collection, ids) in transaction(|| documents::of_source_elsewhere(collection, name))? {
+        for (collection, ids) in transaction(|| documents::by_collection(name, Some(collection)))? {
             for ids in ids.chunks(REMOVED) {
-                transaction(|| documents::delete(&collection, ids))?;
+                transaction(|| documents::delete_for_good(&collection, ids))?;
             }
         }
         Ok(())
@@ -406,7 +407,7 @@ impl Pipeline<'_> {
             if !sources::exists(self.source)? {
                 return Err(super::source_gone(&self.source.name));
             }
-            documents::delete(self.collection.name.as_str(), ids)
+            documents::delete_for_good(self.collection.name.as_str(), ids)
         })?;
         self.report.counts.deleted += deleted as i64;
         Ok(())

@@ -45,9 +45,14 @@ impl Report {
         if self.written.elapsed() < INTERVAL { Ok(()) } else { self.flush() }
     }
 
-    pub fn flush(&mut self) -> Result<(), Error> {
+    fn flush(&mut self) -> Result<(), Error> {
         self.written = Instant::now();
-        transaction(|| runs::progress(self.run_id, self.stage, &self.counts, self.current_uri.as_deref()))
+        transaction(|| self.write())
+    }
+
+    /// Writes the row within the present transaction.
+    pub fn write(&self) -> Result<(), Error> {
+        runs::progress(self.run_id, self.stage, &self.counts, self.current_uri.as_deref())
     }
 
     /// Counts a document that failed and writes down why, within the present transaction.

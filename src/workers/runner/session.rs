@@ -26,6 +26,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 /// Between two looks at a run of another process, which does not wake the session.
 const LOOK: Duration = Duration::from_millis(200);
+/// The same where it is a matter of moments.
+const SHORT_LOOK: Duration = Duration::from_millis(20);
+/// So often a session tries to begin a run, some ten seconds in all.
+const TRIES: u32 = 30;
 
 thread_local! {
     /// The runner that the session waits for.
@@ -96,44 +100,81 @@ impl<F: FnMut(&runs::Status)> Teller<F> {
     }
 }
 
-/// Carries out the run `run_id` of a source by a runner of this session, waiting for a slot first where all are taken; how it
-/// ended. Meanwhile how far it is is told to `tell`.
+/// A run that a session is to have carried out.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted {
+    /// One that is queued.
+    Queued(i64),
+    /// One that nobody has queued, of this id.
+    New(i64),
+}
+
+impl Wanted {
+    fn id(self) -> i64 {
+        let (Self::Queued(id) | Self::New(id)) = self;
+        id
+    }
+}
+
+/// Carries out a run of a source by a runner of this session, waiting for a slot first where all are taken; its id, which is that
+/// of another one if one was queued meanwhile, and how it ended. Meanwhile how far it is is told to `tell`.
 ///
 /// # Errors
-/// Another run of the source is under way, or the source is gone.
-pub fn run(source: &Name, run_id: i64, tell: impl FnMut(&runs::Status)) -> Result<runs::Status, Error> {
-    let mut teller = Teller::new(tell);
+/// Another run of the source is under way, the source is gone, or the run cannot be begun.
+pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Result<(i64, runs::Status), Error> {
+    let (mut teller, mut wanted, mut tries) = (Teller::new(tell), wanted, 0);
     loop {
-        wait_for_slot();
-        let worker = CancelOnDrop::of(start(source, Task::Run(run_id))?);
-        while !worker.has_ended() {
-            // the postmaster sets this session's latch when the runner starts or ends
-            sleep(Duration::from_millis(500));
-            teller.tick(run_id)?;
+        let run_id = wanted.id();
+        if wait_for_slot(run_id)? {
+            let worker = CancelOnDrop::of(start(
+                source,
+                match wanted {
+                    Wanted::Queued(id) => Task::Run(id),
+                    Wanted::New(id) => Task::NewRun(id),
+                },
+            )?);
+            // until the runner has the slot that is for it
+            while !worker.has_ended() && fresh(|| runs::status(run_id))?.is_none_or(|status| status.phase == "Pending")
+            {
+                sleep(SHORT_LOOK);
+            }
+            Lock::next_slot().give_back_in_transaction();
+            while !worker.has_ended() {
+                // the postmaster sets this session's latch when the runner starts or ends
+                sleep(Duration::from_millis(500));
+                teller.tick(run_id)?;
+            }
+            drop(worker);
         }
-        drop(worker);
-        match fresh(|| runs::status(run_id))? {
-            Some(status) if status.has_ended() => return Ok(status),
-            begun => {
-                if fresh(|| Source::find(source.as_str()))?.is_none() {
-                    return Err(source_gone(source));
+        let begun = match fresh(|| runs::status(run_id))? {
+            Some(status) if status.has_ended() => return Ok((run_id, status)),
+            begun => begun.is_some_and(|status| status.phase == "Running"),
+        };
+        if fresh(|| Source::find(source.as_str()))?.is_none() {
+            return Err(source_gone(source));
+        }
+        lock::check_not_going(source)?;
+        match (begun, Lock::source_at_work(source).is_free()) {
+            // its process has lost its life
+            (true, true) => return Ok((run_id, reap(source, run_id)?)),
+            // the scheduler was quicker to begin the queued run
+            (true, false) => {
+                let status = wait_for(run_id, None, teller.tell)?;
+                return Ok((run_id, status.ok_or_else(vanished)?));
+            }
+            (false, false) if matches!(wanted, Wanted::New(_)) => return Err(at_work(source)?),
+            // the scheduler is about to begin the queued run; or another one was quicker to take the last slot, or the lock; or one was
+            // queued; or the source's row is locked
+            (false, _) => {
+                if let Some(queued) = fresh(|| runs::active(source.as_str()))?.filter(|run| run.is_pending) {
+                    wanted = Wanted::Queued(queued.run_id);
                 }
-                lock::check_not_going(source)?;
-                if Lock::source_at_work(source).is_free() {
-                    match begun {
-                        // its process has lost its life
-                        Some(status) if status.phase == "Running" => return reap(source, run_id),
-                        // another one was quicker to take the last slot, or the lock: once more
-                        _ => continue,
-                    }
+                tries += 1;
+                if tries == TRIES {
+                    return Err(Error::in_use(format!("a run of source \"{source}\" could not be begun"))
+                        .hint("Another session may be changing the source and not have committed, or else the server's log says why."));
                 }
-                match begun {
-                    // the scheduler was quicker to begin the queued run
-                    Some(status) if status.phase == "Running" => {
-                        return wait_for(run_id, None, teller.tell)?.ok_or_else(vanished);
-                    }
-                    _ => return Err(at_work(source)?),
-                }
+                sleep(SHORT_LOOK * tries);
             }
         }
     }
@@ -168,16 +209,30 @@ pub fn wait_for(
     }
 }
 
-fn wait_for_slot() {
-    let mut told = false;
-    while lock::free_slots() == 0 {
-        if !std::mem::replace(&mut told, true) {
+/// Waits until a slot is free, and has it kept for this transaction ([`Lock::next_slot`]). False: the run `run_id` was begun by the
+/// scheduler meanwhile, or has ended.
+fn wait_for_slot(run_id: i64) -> Result<bool, Error> {
+    let (began, mut told, mut is_next) = (Instant::now(), false, false);
+    loop {
+        is_next = is_next || Lock::next_slot().take_for_transaction();
+        let is_free = lock::free_slots() > 0;
+        if is_next && is_free {
+            return Ok(true);
+        }
+        if !told && (!is_free || began.elapsed() >= LOOK) {
+            told = true;
             pgrx::notice!(
                 "waiting for one of the {} runs that are under way to end (rag.max_running_syncs)",
                 settings::max_running_syncs()
             );
         }
-        sleep(LOOK);
+        sleep(if told { LOOK } else { SHORT_LOOK });
+        if fresh(|| runs::status(run_id))?.is_some_and(|status| status.phase != "Pending") {
+            if is_next {
+                Lock::next_slot().give_back_in_transaction();
+            }
+            return Ok(false);
+        }
     }
 }
 

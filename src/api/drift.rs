@@ -1,0 +1,47 @@
+//! Drift: whether what is stored of a source is still what its runs have indexed.
+
+use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+
+use crate::{
+    catalog::drift::{self, Consequence},
+    workers::{
+        self, hooks,
+        lock::{self, Lock},
+        runner::session,
+    },
+};
+
+#[pg_extern]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_check_drift(
+    name: &str,
+) -> Result<
+    TableIterator<
+        'static,
+        (name!(expected, Option<i64>), name!(actual, i64), name!(drifted, bool), name!(detail, JsonB)),
+    >,
+    ErrorReport,
+> {
+    let source = super::source::manageable(c"rag_check_drift()", name, "check a source for drift")?;
+    lock::check_not_going(&source.name)?;
+    if !Lock::source_at_work(&source.name).take_for_transaction() {
+        return Err(session::at_work(&source.name)?.into());
+    }
+    let (findings, consequence) = drift::check(&source, workers::are_scheduling())?;
+    match consequence {
+        Consequence::Run(run_id) => {
+            hooks::wake_scheduler_at_commit();
+            pgrx::notice!("{name}: run {run_id} is queued, which indexes again what drifted");
+        }
+        Consequence::RunToCome => {
+            pgrx::notice!("{name}: the source's next run, which is to come already, indexes again what drifted");
+        }
+        _ if findings.drifted => {
+            pgrx::notice!(
+                "{name}: the source's next run indexes again what drifted; SELECT rag_sync('{name}') begins one"
+            );
+        }
+        _ => {}
+    }
+    Ok(TableIterator::once((findings.expected, findings.actual, findings.drifted, JsonB(findings.detail))))
+}

@@ -1,0 +1,86 @@
+//! When a scheduler has sources checked for drift: one at a time, each by a runner, so that a long one holds nobody up.
+//!
+//! A check that was carried out, or failed, says so in the source's row. Where a runner ends and the source is due as before, it
+//! could not even begin (its lock or the last slot was taken, or it was killed): the source rests for a while.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use super::{
+    lock,
+    runner::{self, DynamicBackgroundWorker, Task},
+    transaction::transaction,
+};
+use crate::{
+    catalog::{drift, name::Name},
+    error::Error,
+    settings,
+};
+
+/// Until a check that could not begin is tried again; doubled each time up to the second figure.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+pub struct Checks {
+    running: Option<(String, DynamicBackgroundWorker)>,
+    /// Sources whose check could not begin: not before this time again.
+    resting: HashMap<String, (Instant, Duration)>,
+}
+
+impl Checks {
+    /// Starts a check that is due; when to look again, where nobody wakes the scheduler before.
+    pub fn look(&mut self) -> Result<Option<Duration>, Error> {
+        let ended = match self.running.take() {
+            Some((source, worker)) if !runner::has_ended(&worker) => {
+                self.running = Some((source, worker));
+                return Ok(None);
+            }
+            ended => ended.map(|(source, _)| source),
+        };
+        let Some(interval) = settings::drift_check_interval() else { return Ok(None) };
+        let due = transaction(|| drift::due(interval))?;
+        if let Some(source) = ended.filter(|source| due.contains(source)) {
+            self.rest(source);
+        } else {
+            self.resting.retain(|source, _| due.contains(source));
+        }
+        let mut next = transaction(|| drift::until_next(interval))?;
+        let mut sooner = |rest: Duration| next = Some(next.map_or(rest, |next| next.min(rest)));
+        for source in due {
+            let rest = self.resting.get(&source).map(|(until, _)| until.saturating_duration_since(Instant::now()));
+            if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
+                sooner(rest);
+                continue;
+            }
+            if lock::free_slots() == 0 {
+                // the run that gives one back wakes the scheduler; one of another kind may not
+                sooner(FIRST_PAUSE);
+                break;
+            }
+            match runner::start(&Name::parse("source", &source)?, Task::Check) {
+                Ok(worker) => {
+                    self.running = Some((source, worker));
+                    return Ok(None);
+                }
+                Err(error) => {
+                    let rest = self.rest(source.clone());
+                    if rest == FIRST_PAUSE {
+                        pgrx::warning!("rag: source \"{source}\" cannot be checked for drift: {error}");
+                    }
+                    sooner(rest);
+                    break;
+                }
+            }
+        }
+        Ok(next)
+    }
+
+    fn rest(&mut self, source: String) -> Duration {
+        let pause = self.resting.get(&source).map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
+        self.resting.insert(source, (Instant::now() + pause, pause));
+        pause
+    }
+}
