@@ -23,8 +23,6 @@ pub struct Source {
     pub credentials_key: Option<String>,
     /// As the user wrote it. `None`: it is synced when it is made, and by hand.
     pub schedule: Option<String>,
-    /// How often a run that failed is tried again.
-    pub max_retries: u32,
     /// Most time of one run.
     pub timeout: Duration,
     pub suspend: bool,
@@ -79,7 +77,7 @@ impl Source {
         let found = as_owner(|| {
             query(
                 "SELECT name, kind, spec, collection, owner, extract(epoch FROM timeout)::pg_catalog.float8,
-                        generation, xmin, credentials, credentials_key, schedule, max_retries, suspend, drift_policy, uid
+                        generation, xmin, credentials, credentials_key, schedule, suspend, drift_policy, uid
                  FROM rag.source WHERE name = $1",
                 &[name.into()],
                 |row| Self::read(&row),
@@ -92,7 +90,7 @@ impl Source {
         let name = Name::parse("source", &row.required::<String>(1)?)?;
         let kind: String = row.required(2)?;
         let spec: pgrx::JsonB = row.required(3)?;
-        let policy: String = row.required(14)?;
+        let policy: String = row.required(13)?;
         Ok(Self {
             spec: SourceSpec::parse(&kind, &spec.0)
                 .map_err(|problems| Error::invalid_spec(&format!("source \"{name}\""), &problems))?,
@@ -105,11 +103,10 @@ impl Source {
             credentials: row.get(9)?,
             credentials_key: row.get(10)?,
             schedule: row.get(11)?,
-            max_retries: u32::try_from(row.required::<i32>(12)?).unwrap_or(0),
-            suspend: row.required(13)?,
+            suspend: row.required(12)?,
             drift_policy: DriftPolicy::parse(&policy)
                 .ok_or_else(|| Error::internal(format!("\"{policy}\" is no drift policy")))?,
-            uid: row.required(15)?,
+            uid: row.required(14)?,
         })
     }
 }
