@@ -69,7 +69,7 @@ sub ask
 {
 	my ($node, $query) = @_;
 	my $kept = $asking{ $node->name };
-	if (!defined $kept or $kept->{start} ne start_of($node))
+	if (!defined $kept or $kept->{start} ne start_of($node) or $kept->{session}{over})
 	{
 		$kept = $asking{ $node->name } = { start => start_of($node), session => session($node) };
 	}
@@ -328,9 +328,14 @@ sub query
 	my $answer = '';
 	while (defined(my $line = readline $self->{from}))
 	{
-		last if $line eq "-- end of answer\n";
+		if ($line eq "-- end of answer\n")
+		{
+			chomp $answer;
+			return $answer;
+		}
 		$answer .= $line;
 	}
+	$self->{over} = 1;
 	chomp $answer;
 	return $answer;
 }

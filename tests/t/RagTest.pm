@@ -39,7 +39,7 @@ sub engine_pids
 		my $line = do { local $/; <$file> };
 		next unless defined $line;
 		my ($program, $first) = split /\0/, $line;
-		next unless $program =~ m{/rag-engine$} && (!defined $subcommand || $first eq $subcommand);
+		next unless defined $program && $program =~ m{/rag-engine$} && (!defined $subcommand || $first eq $subcommand);
 		push @pids, $proc =~ /(\d+)/;
 	}
 	return @pids;

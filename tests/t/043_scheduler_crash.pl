@@ -1,0 +1,257 @@
+# Runner, scheduler, launcher, engine and server end in the middle of runs: no run stays Running, the next one finishes the work by
+# itself, and nothing is run twice.
+use strict;
+use warnings;
+use Test::More;
+use Time::HiRes qw(time);
+use RagCluster;
+use RagWorkers;
+
+my $node = rag_node('scheduler_crash', scheduler => 1, conf => <<CONF);
+max_worker_processes = 20
+rag.retry_delay = 100ms
+rag.successful_runs_history_limit = 1000
+rag.failed_runs_history_limit = 1000
+restart_after_crash = on
+log_line_prefix = '%m [%p] %b %d '
+CONF
+my $folder = write_documents(temp_folder(), 30, 8);
+my $small = write_documents(temp_folder(), 1, 1, 'small');
+my $resting = 'rag launcher -, rag scheduler postgres';
+
+create_folder_source($node, 'docs', $folder);
+await_true($node, 'postgres', "phase = 'Completed' FROM rag.sources WHERE name = 'docs'", 'a new source is synced by itself');
+my $clean = stored($node);
+like($clean, qr/\A0\n0\n30\|\w+\n240\|/, 'all documents with all their chunks');
+$node->safe_psql('postgres', "SELECT rag_create_collection('aside')");
+create_folder_source($node, 'other', $small, 'aside');
+await_true($node, 'postgres', "phase = 'Completed' FROM rag.sources WHERE name = 'other'", 'so is another');
+
+# -- each phase of a run, and how a run is held in it
+my $locked;
+my %hold = (
+	queued => sub {
+		configure($node, 'rag.max_running_syncs', 1);
+		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
+		my $engine = frozen_ingest();
+		$node->safe_psql('postgres', "SELECT rag_sync('other', wait => false)");
+		await('the run is queued', sub { ask($node, "SELECT waiting ~ 'max_running_syncs' FROM rag.runs WHERE phase = 'Pending'") eq 't' });
+		return $engine;
+	},
+	fetching => sub {
+		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
+		return frozen_ingest();
+	},
+	embedding => sub {
+		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
+		# more than it has read by then comes when nobody embeds any more
+		my $ingest = frozen_ingest();
+		my $embed = engine_pid($node, 'embed');
+		freeze($embed);
+		thaw($ingest);
+		return $embed;
+	},
+	storing => sub {
+		$locked = session($node);
+		$locked->query('BEGIN; LOCK TABLE rag.chunks IN SHARE MODE; SELECT 1');
+		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
+		await('the run waits for the lock', sub {
+			ask($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag runner' AND wait_event_type = 'Lock'") });
+		return engine_pid($node, 'ingest') if engines($node, 'ingest');
+		return;
+	});
+
+sub frozen_ingest
+{
+	my $engine = engine_pid($node, 'ingest');
+	freeze($engine);
+	return $engine;
+}
+
+# Brings a run of "docs" that has everything to do into a phase; gives a word for messages and the engine that was frozen.
+sub hold
+{
+	my ($phase) = @_;
+	all_ended($node, 'postgres', "before a run is held in the phase $phase nothing is under way");
+	forget_collection($node);
+	my $frozen = $hold{$phase}->();
+	return ($phase, $frozen);
+}
+
+sub release
+{
+	my ($frozen) = @_;
+	thaw($frozen) if $frozen && is_running($frozen);
+	undef $locked;
+	configure($node, 'rag.max_running_syncs') if $node->safe_psql('postgres', 'SHOW rag.max_running_syncs') ne '2';
+	return;
+}
+
+# What must be true in the end, whatever was killed.
+sub is_well
+{
+	my ($name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	await_true($node, 'postgres', "bool_and(phase = 'Completed') AND NOT EXISTS (SELECT FROM rag.run WHERE phase IN ('Pending', 'Running')) FROM rag.sources WHERE name IN ('docs', 'other')",
+		"$name: the work is finished without anyone's doing");
+	is(stored($node), $clean, "$name: what is stored is what a clean sync stores");
+	runs_are_sound($node, 'postgres', $name);
+	await_workers($node, $resting, "$name: there is one launcher and one scheduler");
+	return;
+}
+
+sub failed_as
+{
+	my ($sqlstate, $reason, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return is(ask($node, "SELECT count(*) > 0 FROM rag.runs WHERE run_id > $main::before AND source = 'docs' AND phase = 'Failed'
+		AND errors -> 0 ->> 'sqlstate' = '$sqlstate' AND errors -> 0 ->> 'message' ~ '$reason'"), 't', $name)
+	  || diag(status_of($node));
+}
+
+our $before = 0;
+sub begin { return $before = ask($node, 'SELECT max(run_id) FROM rag.runs') }
+
+# -- the engine is killed
+for my $case ([ 'ingest', 'fetching', 'while it was reading' ], [ 'embed', 'fetching', undef ], [ 'embed', 'embedding', 'rag-engine' ])
+{
+	my ($kind, $phase, $reason) = @$case;
+	subtest "SIGKILL of rag-engine $kind, $phase" => sub {
+		begin();
+		my $witness = witness($node);
+		my (undef, $frozen) = hold($phase);
+		my $engine = engine_pid($node, $kind);
+		kill 'KILL', $engine;
+		await('it has ended', sub { !is_running($engine) });
+		release($frozen);
+		is_well("rag-engine $kind, $phase");
+		failed_as('08006', $reason, 'the run failed and says why') if defined $reason;
+		same_cluster($witness, "SIGKILL of rag-engine $kind");
+	};
+}
+
+# -- a worker is asked to end
+for my $phase (qw(queued fetching embedding storing))
+{
+	for my $kind (qw(runner scheduler launcher))
+	{
+		next if $kind eq 'launcher' && $phase ne 'queued';
+		subtest "pg_terminate_backend of the $kind, $phase" => sub {
+			begin();
+			my $witness = witness($node);
+			my (undef, $frozen) = hold($phase);
+			my $pid = worker($node, $kind);
+			my $scheduler = worker($node, 'scheduler');
+			is(ask($node, "SELECT pg_terminate_backend($pid)"), 't', "the $kind is asked to end");
+			await("the $kind ends", sub { !is_running($pid) });
+			if ($kind eq 'runner')
+			{
+				# the retry may be held as well
+				await_true($node, 'postgres', "count(*) = 1 FROM rag.runs WHERE run_id > $before AND source = 'docs' AND phase = 'Failed'",
+					'the run has failed at once');
+				failed_as('57P01', 'process ended before', 'and says why');
+				ok(!is_running($frozen), 'rag-engine ingest went with it') if $phase eq 'fetching';
+			}
+			elsif ($kind eq 'launcher')
+			{
+				isnt(worker($node, 'launcher'), $pid, 'there is another launcher');
+				is(worker($node, 'scheduler'), $scheduler, 'the scheduler stays');
+			}
+			else
+			{
+				await_true($node, 'postgres', "count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'rag scheduler'",
+					'there is another scheduler while the run goes on');
+				is(ask($node, 'SELECT count(*) FROM rag.progress'), '1', 'which leaves it alone');
+			}
+			release($frozen);
+			is_well("$kind, $phase");
+			is(ask($node, "SELECT count(*) FROM rag.runs WHERE run_id > $before AND phase = 'Failed'"), '0', 'no run has failed') if $kind ne 'runner';
+			same_cluster($witness, "the end of the $kind");
+		};
+	}
+}
+
+# -- a process is killed, and the server starts anew
+sub restarted
+{
+	my ($pid, $name) = @_;
+	await("$name ends", sub { !is_running($pid) });
+	return await('the server works again', sub { run_sql($node, 'SELECT 1')->{out} eq '1' });
+}
+
+$node->safe_psql('postgres', qq{SELECT rag_create_source('boot', 'folder', '{"path": "$small"}', 'aside', schedule => '\@reboot')});
+for my $case ([ 'runner', 'fetching' ], [ 'runner', 'embedding' ], [ 'runner', 'storing' ], [ 'scheduler', 'queued' ], [ 'launcher', 'embedding' ])
+{
+	my ($kind, $phase) = @$case;
+	subtest "SIGKILL of the $kind, $phase" => sub {
+		begin();
+		my (undef, $frozen) = hold($phase);
+		my $pid = worker($node, $kind);
+		kill 'KILL', $pid;
+		restarted($pid, "the $kind");
+		release($frozen);
+		is_well("SIGKILL of the $kind, $phase");
+		failed_as('57P01', 'process ended before', 'the run failed and says why');
+		is($node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE source = 'boot'"), '0', 'a crash is no @reboot');
+	};
+}
+
+subtest 'SIGKILL of the postmaster' => sub {
+	begin();
+	# due ten hours ago, when the server comes back
+	$node->safe_psql('postgres', qq{SELECT rag_create_source('missed', 'folder', '{"path": "$small"}', 'aside', schedule => '0 * * * *')});
+	my (undef, $frozen) = hold('storing');
+	$node->safe_psql('postgres', "ALTER SYSTEM SET rag.max_running_syncs = 1");
+	configure($node, 'rag.scheduler', 'off');
+	await('the scheduler leaves', sub { !ask($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag scheduler'") });
+	$node->safe_psql('postgres', "UPDATE rag.source SET next_run = now() - interval '10 hours' WHERE name = 'missed';
+		ALTER SYSTEM RESET rag.scheduler; SELECT pg_switch_wal()");
+	$node->kill9;
+	await('all processes of the server have ended', sub { !server_processes($node) });
+	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
+	$node->start;
+	release($frozen);
+	is_well('SIGKILL of the postmaster');
+	failed_as('57P01', 'process ended before', 'the run failed and says why');
+	await_true($node, 'postgres', "count(*) = 1 FROM rag.runs WHERE source = 'boot' AND phase = 'Completed'", '@reboot runs when the server has started');
+	await_true($node, 'postgres', "count(*) = 1 FROM rag.runs WHERE source = 'missed' AND phase = 'Completed' AND trigger = 'schedule'",
+		'what was missed while it was down runs');
+	is($node->safe_psql('postgres', "SELECT next_scheduled_run > now() FROM rag.sources WHERE name = 'missed'"), 't', 'once');
+	my $pid = worker($node, 'scheduler');
+	is(ask($node, "SELECT pg_terminate_backend($pid)"), 't', 'another scheduler');
+	await('it ends', sub { !is_running($pid) });
+	my $run = $node->safe_psql('postgres', "SELECT rag_sync('missed', wait => false)");
+	is($node->safe_psql('postgres', "SELECT rag_wait($run)"), 'Completed', 'works');
+	is($node->safe_psql('postgres', "SELECT string_agg(source || ' ' || n, ', ' ORDER BY source) FROM (
+		SELECT source, count(*) AS n FROM rag.runs WHERE source IN ('boot', 'missed') GROUP BY source) r"), 'boot 1, missed 2', 'and neither runs again');
+};
+
+subtest 'nothing is run twice' => sub {
+	my @names = qw(one two);
+	my $run = join "\n", '\set ON_ERROR_STOP 0', map { "SELECT rag_sync('$_'); SELECT rag_sync('$_', wait => false);" } (@names) x 6;
+	$node->safe_psql('postgres', qq{SELECT rag_create_source('$_', 'folder', '{"path": "$small"}', 'aside', schedule => '\@every 1s')}) for @names;
+	my @sessions = map { start_sql($node, $run) } 1 .. 4;
+	# meanwhile the launcher comes and goes
+	for (1 .. 2)
+	{
+		my $pid = worker($node, 'launcher');
+		ask($node, "SELECT pg_terminate_backend($pid)");
+		await('there is another launcher', sub { !is_running($pid) && worker($node, 'launcher') });
+		is(ask($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag scheduler'"), '1', 'it finds the scheduler there');
+	}
+	my @other = grep { $_->{err} =~ /ERROR:  (?!55006)/ } map { $_->finish } @sessions;
+	is(scalar @other, 0, 'sessions are told that the source is at work, and nothing else') or diag($other[0]{err});
+	for my $name (@names)
+	{
+		await_true($node, 'postgres', "count(*) > 1 FROM rag.runs WHERE source = '$name' AND trigger = 'schedule' AND phase = 'Completed'",
+			"$name runs by its schedule");
+		$node->safe_psql('postgres', "SELECT rag_suspend('$name')");
+	}
+	all_ended($node, 'postgres', 'in the end nothing is under way');
+	runs_are_sound($node, 'postgres', 'many that ask at once');
+	is($node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE source IN ('one', 'two') AND phase = 'Failed'"), '0', 'none has failed');
+};
+
+$node->stop;
+is_deeply([ engines($node) ], [], 'no engine outlives the server');
+done_testing();

@@ -1,0 +1,115 @@
+# For the tests of the launcher, the schedulers and the runners: who works, and what must be true of runs afterwards.
+package RagWorkers;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use RagCluster;
+use Test::More;
+
+our @EXPORT = qw(workers worker await_workers await_true await_value status_of log_lines cpu_ticks server_processes runs_are_sound all_ended);
+
+# The extension's workers but the supervisor, as "rag scheduler postgres, ...". A runner's or a starting worker's name is among them.
+sub workers
+{
+	my ($node) = @_;
+	return ask($node, q{SELECT string_agg(backend_type || ' ' || coalesce(datname, '-'), ', ' ORDER BY backend_type, datname)
+		FROM pg_stat_activity WHERE backend_type LIKE 'rag %' AND backend_type <> 'rag engine supervisor'});
+}
+
+# Process id of the one worker of a kind ("scheduler"), waited for.
+sub worker
+{
+	my ($node, $kind, $database) = @_;
+	my $query = "SELECT min(pid) FROM pg_stat_activity WHERE backend_type = 'rag $kind'"
+	  . (defined $database ? " AND datname = '$database'" : '');
+	return await("there is a $kind", sub { ask($node, $query) });
+}
+
+sub await_workers
+{
+	my ($node, $expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return await_value(sub { workers($node) }, $expected, $name);
+}
+
+# Polls until what is asked for is as expected, and says what it was last where it never is.
+sub await_value
+{
+	my ($ask, $expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $last = '';
+	eval { await($name, sub { ($last = $ask->() // '') eq $expected }) };
+	return is($last, $expected, $name);
+}
+
+# Polls until a query in a database says true.
+sub await_true
+{
+	my ($node, $database, $query, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $last = '';
+	my $came = eval { await($name, sub { ($last = run_sql($node, "SELECT $query", database => $database)->{out}) eq 't' }) };
+	return ok($came, $name) || diag(status_of($node, $database));
+}
+
+sub status_of
+{
+	my ($node, $database) = @_;
+	my $all = run_sql($node, "SELECT run_id, source, trigger, attempt, phase, waiting, started_at, finished_at, errors FROM rag.runs ORDER BY run_id;
+		SELECT name, phase, next_scheduled_run, next_retry, errors FROM rag.sources", database => $database // 'postgres');
+	return $all->{out} . $all->{err} . "\nworkers: " . workers($node);
+}
+
+# How many lines of the server's log match.
+sub log_lines
+{
+	my ($node, $pattern) = @_;
+	open my $file, '<', $node->logfile or return 0;
+	return scalar grep { /$pattern/ } <$file>;
+}
+
+# Processor time that a process has used, in ticks of the clock (a hundredth of a second).
+sub cpu_ticks
+{
+	my ($pid) = @_;
+	open my $file, '<', "/proc/$pid/stat" or return 0;
+	my ($user, $system) = <$file> =~ /^.*\) \S(?: \S+){10} (\d+) (\d+)/;
+	return ($user // 0) + ($system // 0);
+}
+
+# The processes of the server: they work in its data directory.
+sub server_processes
+{
+	my ($node) = @_;
+	return grep { (readlink("$_/cwd") // '') eq $node->data_dir } glob '/proc/[0-9]*';
+}
+
+# Whether no run of a database is queued or under way.
+sub all_ended
+{
+	my ($node, $database, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return await_true($node, $database, "NOT EXISTS (SELECT FROM rag.run WHERE phase IN ('Pending', 'Running'))", $name);
+}
+
+# What is true of runs whatever has happened, once they have ended: each has begun and ended, no two of one source were under way
+# at the same time, and the source's counts are those of the rows.
+sub runs_are_sound
+{
+	my ($node, $database, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($node->safe_psql($database, "SELECT count(*) FROM rag.run WHERE phase NOT IN ('Completed', 'Failed') OR finished_at IS NULL"), '0',
+		"$name: all runs have ended");
+	is($node->safe_psql($database, "SELECT count(*) FROM rag.run a JOIN rag.run b ON a.source = b.source AND a.run_id < b.run_id
+			AND tstzrange(a.started_at, a.finished_at) && tstzrange(b.started_at, b.finished_at)"), '0',
+		"$name: never two of one source");
+	return is($node->safe_psql($database, "SELECT count(*) FROM rag.sources s, LATERAL (
+			SELECT count(*) FILTER (WHERE phase = 'Completed') AS completed, count(*) FILTER (WHERE phase = 'Failed') AS failed
+			FROM rag.runs r WHERE r.source = s.name) r
+			WHERE (successful_run_count, error_run_count) IS DISTINCT FROM (completed, failed)"), '0',
+		"$name: the sources' counts are those of the runs") || diag(status_of($node, $database));
+}
+
+1;
