@@ -341,7 +341,7 @@ pub fn finish(run: Ended<'_>) -> Result<(), Error> {
         // after the source, whose row the trigger that announces this looks at
         execute(
             "UPDATE rag.run SET phase = $2, finished_at = pg_catalog.clock_timestamp(), updated_at = pg_catalog.clock_timestamp(),
-                 current_uri = NULL, commit = $3, error = $4 WHERE run_id = $1",
+                 current_uri = NULL, waiting = NULL, commit = $3, error = $4 WHERE run_id = $1",
             &[run.run_id.into(), phase.into(), run.commit.into(), run.outcome.err().map(describe).into()],
         )?;
         prune(run.source.name.as_str())

@@ -212,14 +212,18 @@ impl Scheduler {
                 let name = Name::parse("source", &source)?;
                 let lock = Lock::source_at_work(&name);
                 if !lock.take_for_transaction() {
-                    return Ok(());
+                    // whoever is about to drop the source may yet leave it, without a word
+                    return lock::check_not_going(&name);
                 }
                 match Source::find(&source)? {
                     Some(source) => runs::abandon(&source).map(drop),
                     None => Ok(()),
                 }
             });
-            if result.as_ref().is_err_and(runner::is_locked) {
+            if result
+                .as_ref()
+                .is_err_and(|error| runner::is_locked(error) || error.code == PgSqlErrorCode::ERRCODE_OBJECT_IN_USE)
+            {
                 is_locked = true;
                 continue;
             }
