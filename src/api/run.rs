@@ -29,6 +29,7 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
     check_committed(&source)?;
     check_snapshot(c"rag_sync")?;
     lock::check_not_going(&source.name)?;
+    session::wait_for_check(&source.name)?;
     let active = session::fresh(|| runs::active(name))?;
     let wanted = match active {
         // that of a source that has just been made

@@ -236,6 +236,14 @@ fn wait_for_slot(run_id: i64) -> Result<bool, Error> {
     }
 }
 
+/// Waits while a process is at work on a source that has no run: a check for drift, or a run that is only just beginning.
+pub fn wait_for_check(source: &Name) -> Result<(), Error> {
+    while !Lock::source_at_work(source).is_free() && fresh(|| runs::active(source.as_str()))?.is_none() {
+        sleep(LOOK);
+    }
+    Ok(())
+}
+
 /// The error for a source that a run, or a check, is at work on.
 pub fn at_work(source: &Name) -> Result<Error, Error> {
     let hint = match fresh(|| runs::active(source.as_str()))? {
