@@ -380,6 +380,19 @@ pub fn set_conditions(name: &str, changes: &Changes) -> Result<(), Error> {
     Ok(())
 }
 
+/// Sources with a schedule whose conditions do not say that it is kept.
+pub fn seemingly_idle() -> Result<Vec<String>, Error> {
+    as_owner(|| {
+        query(
+            r#"SELECT name FROM rag.source
+               WHERE schedule IS NOT NULL AND NOT suspend
+                 AND NOT conditions @> '[{"type": "AutoIndexerScheduled", "status": "True"}]' ORDER BY name"#,
+            &[],
+            |row| row.required(1),
+        )
+    })
+}
+
 /// The process that carries out a run of the source, or checks it.
 pub fn process_at_work(name: &Name) -> Result<Option<i32>, Error> {
     let found = as_owner(|| {

@@ -30,7 +30,7 @@ use self::{
 };
 pub use self::{
     faults::Faults,
-    timing::{resume, suspend},
+    timing::{note_scheduled, resume, suspend},
 };
 use crate::{
     catalog::{

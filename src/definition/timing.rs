@@ -37,6 +37,19 @@ pub fn conditions_of_new(schedule: Option<&str>, suspend: bool) -> Changes {
         .set(Type::DriftDetected, None, "NotChecked", "it has not been looked for yet")
 }
 
+/// Writes down, for a scheduler that has begun, that a source's schedule is kept now.
+///
+/// # Errors
+/// Someone else has the source's row locked; a scheduler must not wait for them.
+pub fn note_scheduled(name: &str) -> Result<(), Error> {
+    if !sources::lock_at_once(name)? {
+        return Ok(());
+    }
+    let source = Source::get(name)?;
+    let changes = scheduled(Changes::at(source.generation), source.schedule.as_deref(), source.suspend);
+    sources::set_conditions(name, &changes)
+}
+
 /// Says that a schedule is not kept, if so.
 pub fn warn_of_idle_schedule(source: &Name) {
     if !shared::is_present() {

@@ -39,6 +39,7 @@ use crate::{
         runs::{self, Trigger},
         sources::{self, Source},
     },
+    definition,
     engine::wait::wait,
     error::Error,
     schedule, settings,
@@ -164,6 +165,11 @@ impl Scheduler {
     }
 
     fn begin(&mut self) {
+        // of those that were made or altered while there was no scheduler
+        for name in transaction(sources::seemingly_idle).unwrap_or_default() {
+            let noted = transaction(|| definition::note_scheduled(&name));
+            self.tolerate(&format!("the status of source \"{name}\" does not say that its schedule is kept"), noted);
+        }
         self.tolerate("sources with the schedule @reboot are not synced", transaction(due::boot));
         self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
     }
