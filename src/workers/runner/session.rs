@@ -162,7 +162,11 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
                 let status = wait_for(run_id, None, teller.tell)?;
                 return Ok((run_id, status.ok_or_else(vanished)?));
             }
-            (false, false) if matches!(wanted, Wanted::New(_)) => return Err(at_work(source)?),
+            (false, false) if matches!(wanted, Wanted::New(_)) => match fresh(|| runs::active(source.as_str()))? {
+                // one that the scheduler has begun since then does what was wanted
+                Some(run) if run.run_id > run_id && run.trigger != "manual" => wanted = Wanted::Queued(run.run_id),
+                _ => return Err(at_work(source)?),
+            },
             // the scheduler is about to begin the queued run; or another one was quicker to take the last slot, or the lock; or one was
             // queued; or the source's row is locked
             (false, _) => {
