@@ -5,6 +5,7 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use RagCluster;
+use RagTest ();
 
 my $node = rag_node('drift', scheduler => 1, conf => 'rag.drift_check_interval = 1');
 my $documents = 6;
@@ -221,7 +222,7 @@ $run = $node->safe_psql('postgres', "SELECT rag_sync('resting', wait => false)")
 is($node->safe_psql('postgres', "SELECT rag_wait($run)"), 'Completed', 'another source is synced meanwhile');
 $node->safe_psql('postgres', "SELECT pg_cancel_backend($pid)");
 await('the check has ended', sub { ask($node, $checking) eq '' });
-like(await_condition('manual', 'Unknown', 'CheckFailed'), qr/cancel/, 'a check that is cancelled says so');
+ok(RagTest::wait_until(sub { await_condition('manual', 'Unknown', 'CheckFailed') =~ /cancel/ }), 'a check that is cancelled says so');
 $node->safe_psql('postgres', "UPDATE rag.source SET timeout = '1 second', drift_checked_at = now() - interval '2 hours',
 	conditions = '[]' WHERE name = 'manual'");
 configure($node, 'rag.drift_check_interval', '3601');
