@@ -1,7 +1,7 @@
 //! What a scheduler looks for: sources that are due, runs that are queued, runs that have lost their process.
 //!
-//! A source is left alone while a dump is being restored into its collection: pg_restore makes the keys of tables last, and a run
-//! before that would write rows which the dump brings as well.
+//! Sources are left alone while a dump is being restored: pg_restore makes the keys of tables last, and sets sequences after it has
+//! filled the tables; a run before that would write rows which the dump brings as well, or take the number of a run of the dump's.
 
 use std::time::Duration;
 
@@ -28,11 +28,15 @@ pub struct Queued {
     pub source: String,
 }
 
-/// Sources `s` whose collection is not being restored.
+/// No dump is being restored.
 const RESTORED: &str = "NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c
-    WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname = 'rag_kb_' || s.collection AND c.relkind = 'r'
-      AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))";
+    WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname LIKE 'rag\\_kb\\_%' AND c.relkind = 'r'
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
+    AND NOT EXISTS (SELECT FROM rag.run WHERE run_id > (SELECT last_value FROM rag.run_id))";
+
+/// Between two looks at whether the dump that is being restored is.
+const RESTORING: f64 = 1.0;
 
 /// The sources that are due now, in the order in which they became so.
 pub fn due() -> Result<Vec<Due>, Error> {
@@ -92,11 +96,16 @@ pub fn set_waiting(started: &[i64], why: &str) -> Result<(), Error> {
 pub fn until_next() -> Result<Option<Duration>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT pg_catalog.date_part('epoch', least(pg_catalog.min(next_run), pg_catalog.min(retry_at))
-                    - pg_catalog.clock_timestamp())
-             FROM rag.source WHERE NOT suspend",
+            &format!(
+                "SELECT pg_catalog.date_part('epoch', least(pg_catalog.min(next_run), pg_catalog.min(retry_at))
+                        - pg_catalog.clock_timestamp()), {RESTORED}
+                 FROM rag.source WHERE NOT suspend"
+            ),
             &[],
-            |row| row.get::<f64>(1),
+            |row| {
+                let earliest = if row.required(2)? { 0.0 } else { RESTORING };
+                Ok(row.get::<f64>(1)?.map(|seconds| seconds.max(earliest)))
+            },
         )
     })?;
     let seconds = found.into_iter().next().flatten();
