@@ -1,7 +1,7 @@
 //! What a scheduler looks for: sources that are due, runs that are queued, runs that have lost their process.
 //!
-//! A source is left alone while a dump is being restored into its collection: pg_restore makes the keys of tables last, and a run
-//! before that would write rows which the dump brings as well.
+//! Sources are left alone while a dump is being restored: pg_restore makes the keys of tables last, and sets sequences after it has
+//! filled the tables; a run before that would write rows which the dump brings as well, or take the number of a run of the dump's.
 
 use std::time::Duration;
 
@@ -28,22 +28,23 @@ pub struct Queued {
     pub source: String,
 }
 
-/// Sources `s` whose collection is not being restored.
+/// No dump is being restored.
 pub(super) const RESTORED: &str = "NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c
-    WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname = 'rag_kb_' || s.collection AND c.relkind = 'r'
-      AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))";
+    WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname LIKE 'rag\\_kb\\_%' AND c.relkind = 'r'
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
+    AND NOT EXISTS (SELECT FROM rag.run WHERE run_id > (SELECT last_value FROM rag.run_id))";
+
+/// Between two looks at whether the dump that is being restored is.
+const RESTORING: f64 = 1.0;
 
 /// When sources are due. One without a schedule is so because it was made or altered: not before the run that may be under way has
 /// ended, or nothing would ever carry out the new definition.
-fn times() -> String {
-    format!(
-        "SELECT name, schedule, CASE WHEN schedule IS NOT NULL OR NOT active THEN next_run END AS next_run,
-                CASE WHEN NOT active THEN retry_at END AS retry_at
-         FROM (SELECT *, EXISTS (SELECT FROM rag.run r WHERE r.source = s.name AND r.phase IN ('Pending', 'Running')) AS active
-               FROM rag.source s WHERE NOT suspend AND (next_run IS NOT NULL OR retry_at IS NOT NULL) AND {RESTORED}) AS awake"
-    )
-}
+const TIMES: &str =
+    "SELECT name, schedule, CASE WHEN schedule IS NOT NULL OR NOT active THEN next_run END AS next_run,
+            CASE WHEN NOT active THEN retry_at END AS retry_at
+     FROM (SELECT *, EXISTS (SELECT FROM rag.run r WHERE r.source = s.name AND r.phase IN ('Pending', 'Running')) AS active
+           FROM rag.source s WHERE NOT suspend AND (next_run IS NOT NULL OR retry_at IS NOT NULL)) AS awake";
 
 /// The sources that are due now, in the order in which they became so.
 pub fn due() -> Result<Vec<Due>, Error> {
@@ -51,10 +52,9 @@ pub fn due() -> Result<Vec<Due>, Error> {
         query(
             &format!(
                 "SELECT name, schedule, coalesce(next_run <= pg_catalog.now(), false), coalesce(retry_at <= pg_catalog.now(), false)
-                 FROM ({}) AS t
-                 WHERE next_run <= pg_catalog.now() OR retry_at <= pg_catalog.now()
-                 ORDER BY least(next_run, retry_at), name",
-                times()
+                 FROM ({TIMES}) AS t
+                 WHERE (next_run <= pg_catalog.now() OR retry_at <= pg_catalog.now()) AND {RESTORED}
+                 ORDER BY least(next_run, retry_at), name"
             ),
             &[],
             |row| {
@@ -107,12 +107,14 @@ pub fn until_next() -> Result<Option<Duration>, Error> {
         query(
             &format!(
                 "SELECT pg_catalog.date_part('epoch', least(pg_catalog.min(next_run), pg_catalog.min(retry_at))
-                        - pg_catalog.clock_timestamp())
-                 FROM ({}) AS t",
-                times()
+                        - pg_catalog.clock_timestamp()), {RESTORED}
+                 FROM ({TIMES}) AS t"
             ),
             &[],
-            |row| row.get::<f64>(1),
+            |row| {
+                let earliest = if row.required(2)? { 0.0 } else { RESTORING };
+                Ok(row.get::<f64>(1)?.map(|seconds| seconds.max(earliest)))
+            },
         )
     })?;
     let seconds = found.into_iter().next().flatten();

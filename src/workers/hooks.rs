@@ -230,6 +230,12 @@ unsafe extern "C-unwind" fn before(command: *mut pg_sys::Node) {
             if let Some(template) = option((*command.cast::<pg_sys::CreatedbStmt>()).options, c"template") {
                 empty(template);
             }
+        } else if is_a(command, pg_sys::NodeTag::T_CopyStmt) {
+            let copy = command.cast::<pg_sys::CopyStmt>();
+            // how a dump brings sources
+            if (*copy).is_from && is_source_table((*copy).relation) {
+                wake_scheduler_at_commit();
+            }
         } else if is_a(command, pg_sys::NodeTag::T_DropStmt) {
             if drops_extension(command.cast()) {
                 note(|news| news.evictions = true);
@@ -253,6 +259,16 @@ unsafe fn option(options: *mut pg_sys::List, name: &CStr) -> Option<*mut c_char>
             .iter_ptr()
             .find(|element| CStr::from_ptr((**element).defname) == name)?;
         (!(*found).arg.is_null()).then(|| pg_sys::defGetString(found))
+    }
+}
+
+unsafe fn is_source_table(relation: *mut pg_sys::RangeVar) -> bool {
+    // SAFETY: a relation's name, as the grammar makes it.
+    unsafe {
+        !relation.is_null()
+            && !(*relation).schemaname.is_null()
+            && CStr::from_ptr((*relation).schemaname) == c"rag"
+            && CStr::from_ptr((*relation).relname) == c"source"
     }
 }
 

@@ -45,7 +45,7 @@ use crate::{
     schedule, settings,
 };
 
-/// Longest sleep: the clock may be set, and what prepared transactions and restored dumps bring comes without a word.
+/// Longest sleep: the clock may be set, and what a dump of INSERT commands brings comes without a word.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Until a queued run that found no room is tried again; whoever makes room wakes the scheduler before that.
 const NO_SLOT: Duration = Duration::from_secs(1);

@@ -1,11 +1,14 @@
 //! `rag-engine ingest` as the feed of a run.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     path::{Path, PathBuf},
+    sync::Once,
     time::{Duration, Instant},
 };
 
+use pgrx::{pg_guard, pg_sys};
 use rag_protocol::{
     embed::{ModelInfo, ModelRef},
     frame::{self, FrameBuffer},
@@ -53,6 +56,27 @@ impl Drop for Ingest {
         self.process.kill();
         // what cannot be removed is in the way of the source's next run, which says so
         let _ = std::fs::remove_dir_all(&self.work_dir);
+        WORK_DIR.take();
+    }
+}
+
+thread_local! {
+    /// The folder of the run that is under way.
+    static WORK_DIR: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
+}
+
+/// Has the folder go with the process too, whose end does not unwind: there may be no next run, as in a database that is dropped.
+fn remove_at_exit(work_dir: &Path) {
+    static REGISTER: Once = Once::new();
+    // SAFETY: the callback stays valid as long as the library, which is never unloaded.
+    REGISTER.call_once(|| unsafe { pg_sys::before_shmem_exit(Some(remove_work_dir), pg_sys::Datum::null()) });
+    WORK_DIR.set(Some(work_dir.to_path_buf()));
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn remove_work_dir(_code: std::ffi::c_int, _argument: pg_sys::Datum) {
+    if let Some(dir) = WORK_DIR.take() {
+        let _ = std::fs::remove_dir_all(dir);
     }
 }
 
@@ -89,6 +113,7 @@ impl Ingest {
         timeout: Duration,
     ) -> Result<Self, Error> {
         let work_dir = work_dir(name);
+        remove_at_exit(&work_dir);
         std::fs::create_dir_all(&work_dir).map_err(|e| {
             Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not make a folder for the run")
                 .detail(format!("{}: {e}", work_dir.display()))
