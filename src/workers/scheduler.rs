@@ -218,6 +218,10 @@ impl Scheduler {
                 // another one was quicker to take the slot, or the source's lock; or what the runner says in the log
                 let pause = self.resting.get(&run_id).map_or(FIRST_REST, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
                 self.resting.insert(run_id, (Instant::now() + pause, pause));
+                if pause >= FIRST_PAUSE {
+                    let why = "its process keeps ending before the run begins, see the server's log";
+                    transaction(|| due::set_waiting_of(run_id, why))?;
+                }
             }
         }
         queued.retain(|run| !self.started.contains_key(&run.run_id));

@@ -274,7 +274,7 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Lock>) -> Result
             run_id,
             generation: source.generation,
             source,
-            outcome: outcome.as_ref().map(|()| ()),
+            outcome: outcome.as_ref().map(drop),
             cancelled: interrupted && !timed_out && !is_going,
             commit: report.commit.as_deref(),
             failed: report.counts.failed,
