@@ -160,6 +160,7 @@ impl Scheduler {
                 Err(error) if error.code == PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE => {
                     // or it would be due again at once
                     let put_off = transaction(|| put_off(&due, &error));
+                    is_locked |= put_off.is_err();
                     self.tolerate("a source that is due could not be put off", put_off);
                     pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
                 }
@@ -214,8 +215,8 @@ impl Scheduler {
         self.resting.retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
         for run_id in ended {
             self.started.remove(&run_id);
-            if queued.iter().any(|run| run.run_id == run_id) {
-                // another one was quicker to take the slot, or the source's lock; or what the runner says in the log
+            // where there is no room now, another one was quicker to take it; no need to rest for that
+            if queued.iter().any(|run| run.run_id == run_id) && lock::free_slots() > 0 {
                 let pause = self.resting.get(&run_id).map_or(FIRST_REST, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
                 self.resting.insert(run_id, (Instant::now() + pause, pause));
                 if pause >= FIRST_PAUSE {
@@ -310,6 +311,9 @@ fn queue(due: &Due) -> Result<(), Error> {
 
 /// Has a source that cannot be scheduled wait for its definition to be changed.
 fn put_off(due: &Due, error: &Error) -> Result<(), Error> {
+    if !sources::lock_at_once(&due.name)? {
+        return Ok(());
+    }
     due::set_next_run(&due.name, None)?;
     let Some(source) = sources::lock(&due.name)? else { return Ok(()) };
     let why = error.detail.as_deref().unwrap_or(&error.message);
