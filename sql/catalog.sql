@@ -231,7 +231,9 @@ CREATE TRIGGER announce_queued AFTER INSERT ON rag.run FOR EACH ROW WHEN (NEW.ph
 CREATE TRIGGER announce_phase AFTER UPDATE OF phase ON rag.run FOR EACH ROW WHEN (OLD.phase <> NEW.phase)
     EXECUTE FUNCTION rag.announce_run();
 CREATE TRIGGER announce_created AFTER INSERT ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.announce_source();
-CREATE TRIGGER announce_suspended AFTER UPDATE OF suspend ON rag.source FOR EACH ROW WHEN (OLD.suspend <> NEW.suspend)
+-- suspended or resumed; or a retry that was to come is not, without a run in its place
+CREATE TRIGGER announce_altered AFTER UPDATE OF suspend, retry_at ON rag.source FOR EACH ROW
+    WHEN (OLD.suspend <> NEW.suspend OR OLD.retry_at IS NOT NULL AND NEW.retry_at IS NULL AND OLD.last_run_id = NEW.last_run_id)
     EXECUTE FUNCTION rag.announce_source();
 CREATE TRIGGER announce_dropped AFTER DELETE ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.announce_source();
 

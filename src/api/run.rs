@@ -59,6 +59,8 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
         }
         return match runs::active(name)? {
             Some(run) if run.is_pending => {
+                // it may have rested because the source is suspended
+                hooks::wake_scheduler_at_commit();
                 pgrx::notice!("run {} of source \"{name}\" is queued already", run.run_id);
                 Ok(run.run_id)
             }

@@ -101,6 +101,17 @@ pub fn set_waiting(started: &[i64], why: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Says of one queued run why it has not begun.
+pub fn set_waiting_of(run_id: i64, why: &str) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.run SET waiting = $2 WHERE phase = 'Pending' AND run_id = $1 AND waiting IS DISTINCT FROM $2",
+            &[run_id.into(), why.into()],
+        )
+    })?;
+    Ok(())
+}
+
 /// Time until the next source is due; `None`: none will be.
 pub fn until_next() -> Result<Option<Duration>, Error> {
     let found = as_owner(|| {

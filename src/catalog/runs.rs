@@ -133,7 +133,10 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
         let Some(run_id) = queued.into_iter().next() else {
             if trigger == Trigger::Manual {
                 execute(
-                    "UPDATE rag.run SET trigger = 'manual' WHERE source = $1 AND phase = 'Pending' AND trigger <> 'manual'",
+                    "WITH taken AS (
+                         UPDATE rag.run SET trigger = 'manual', attempt = 1
+                         WHERE source = $1 AND phase = 'Pending' AND trigger <> 'manual' RETURNING source)
+                     UPDATE rag.source s SET attempt = 0, throttled = 0 FROM taken WHERE s.name = taken.source",
                     &[source.into()],
                 )?;
             }

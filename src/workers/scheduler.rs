@@ -185,6 +185,7 @@ impl Scheduler {
                 Err(error) if error.code == PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE => {
                     // or it would be due again at once
                     let put_off = transaction(|| put_off(&due, &error));
+                    is_locked |= put_off.is_err();
                     self.tolerate("a source that is due could not be put off", put_off);
                     pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
                 }
@@ -245,22 +246,31 @@ impl Scheduler {
         let mut queued = transaction(due::queued)?;
         self.resting.retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
         for run in queued.iter().filter(|run| ended.contains(&run.run_id)) {
+            // where there is no room now, another one was quicker to take it; no need to rest for that
+            if lock::free_slots() == 0 {
+                continue;
+            }
             let pause = self.resting.get(&run.run_id).map_or(NOT_BEGUN, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
             self.resting.insert(run.run_id, (Instant::now() + pause, pause));
+            if pause >= FIRST_PAUSE {
+                let why = "its process keeps ending before the run begins, see the server's log";
+                transaction(|| due::set_waiting_of(run.run_id, why))?;
+            }
         }
         if !ended.is_empty() {
             self.no_worker = None;
         }
+        let all = queued.len();
         queued.retain(|run| !self.started.contains_key(&run.run_id));
         if queued.is_empty() {
             return Ok(None);
         }
+        // those that were started and have not begun yet will
+        let beginning = all - queued.len();
         if let Some(rest) = self.no_worker.map(time_until).filter(|rest| !rest.is_zero()) {
             return Ok(Some(rest));
         }
-        // those that were started and have not taken their slot yet will
-        let starting = self.started.values().filter(|worker| worker.pid().is_err()).count();
-        let mut free = lock::free_slots().saturating_sub(starting);
+        let mut free = lock::free_slots().saturating_sub(beginning);
         let mut sooner: Option<Duration> = None;
         for run in queued {
             if free == 0 {
@@ -347,6 +357,9 @@ fn queue(due: &Due) -> Result<(), Error> {
 
 /// Has a source that cannot be scheduled wait for its definition to be changed.
 fn put_off(due: &Due, error: &Error) -> Result<(), Error> {
+    if !sources::lock_at_once(&due.name)? {
+        return Ok(());
+    }
     due::set_next_run(&due.name, None)?;
     let Some(source) = sources::lock(&due.name)? else { return Ok(()) };
     let why = error.detail.as_deref().unwrap_or(&error.message);

@@ -56,6 +56,8 @@ is(join(' ', map { $_->{rc} } @results), '0 0 0', 'three sources fill a new coll
 like(stored($node, 'fresh'), qr/\A0\n0\n36\|\w+\n144\|/, 'and nothing is missing');
 
 # -- dropped while it runs
+# it depends on whether the run's end or the drop is seen first
+my $dropped_meanwhile = qr/ERROR:  (55000: source "docs" was dropped during the run|57P01: the run was stopped because the source was about to be dropped)/;
 sub begin_in_the_middle
 {
 	forget_collection($node);
@@ -68,7 +70,7 @@ sub begin_in_the_middle
 my $sync = begin_in_the_middle();
 is(run_sql($node, "SELECT rag_drop_source('docs')")->{rc}, 0, 'a source is dropped while it is synced');
 thaw($embed);
-error_like($sync->finish, '55000', 'source "docs" was dropped during the run', undef, 'its sync says so');
+like($sync->finish->{err}, $dropped_meanwhile, 'its sync says so');
 await('its processes have ended', sub { !engines($node, 'ingest') });
 my $kept = ask($node, "SELECT count(*) FROM rag.documents WHERE source = 'docs'");
 cmp_ok($kept, '>', 0, 'what it had stored stays');
@@ -80,7 +82,7 @@ create_folder_source($node, 'docs', $folder);
 $sync = begin_in_the_middle();
 is(run_sql($node, "SELECT rag_drop_source('docs', keep_documents => false)")->{rc}, 0, 'and another one with its documents');
 thaw($embed);
-error_like($sync->finish, '55000', 'source "docs" was dropped during the run', undef, 'its sync says so too');
+like($sync->finish->{err}, $dropped_meanwhile, 'its sync says so too');
 is(ask($node, "SELECT count(*) FROM rag.documents WHERE source = 'docs'"), '0', 'and brings none back');
 
 # -- one document, from two sessions
@@ -115,7 +117,8 @@ forget_collection($node);
 $node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
 await_stored($node, 'docs');
 freeze($embed);
-is(run_sql($node, 'DROP EXTENSION rag CASCADE')->{rc}, 0, 'the extension is dropped while a sync runs');
+my $dropped = run_sql($node, 'DROP EXTENSION rag CASCADE');
+is($dropped->{rc}, 0, 'the extension is dropped while a sync runs') or diag($dropped->{err});
 thaw($embed);
 await('the runner and its processes have ended', sub { !engines($node, 'ingest')
 	&& ask($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag runner'") eq '0' });

@@ -1,0 +1,122 @@
+# Two hundred sources, in two databases of one cluster, become due in the same minute: each is synced once, never more at a time than
+# allowed, and people who ask for a run meanwhile get their turn.
+use strict;
+use warnings;
+use List::Util qw(max);
+use Test::More;
+use RagCluster;
+
+my $each = 100;
+my $node = rag_node('many', scheduler => 1, conf => <<'CONF');
+rag.max_running_syncs = 2
+max_worker_processes = 30
+CONF
+$node->safe_psql('postgres', 'CREATE DATABASE other');
+$node->safe_psql('other', 'CREATE EXTENSION rag');
+my @databases = qw(postgres other);
+my $folder = temp_folder();
+write_file("$folder/source-$_/doc.md", "# Document $_\n\nText number $_.\n") for 1 .. $each;
+for my $database (@databases)
+{
+	$node->safe_psql($database, "SELECT rag_embed('hello');
+		SELECT rag_create_source('source-' || i, 'folder', format('{\"path\": \"$folder/source-%s\"}', i)::jsonb, schedule => '\@yearly')
+		FROM generate_series(1, $each) i");
+}
+
+sub in_all { my ($query) = @_; return map { $node->safe_psql($_, $query) } @databases }
+sub await_in_all
+{
+	my ($what, $query) = @_;
+	return await($what, sub { !grep { $_ ne 't' } in_all($query) });
+}
+
+# The most runs that were under way at the same time, in all databases.
+sub most_at_once
+{
+	my ($after) = @_;
+	my @moments = map { my ($begin, $end) = split /\|/; [ $begin, 1 ], [ $end, -1 ] }
+	  map { split /\n/ } in_all("SELECT extract(epoch FROM started_at), extract(epoch FROM finished_at) FROM rag.runs
+		WHERE started_at IS NOT NULL AND queued_at >= '$after'");
+	my ($now, $most) = (0, 0);
+	# where one ends as another begins the end comes first
+	for my $moment (sort { $a->[0] <=> $b->[0] || $a->[1] <=> $b->[1] } @moments)
+	{
+		$most = max($most, $now += $moment->[1]);
+	}
+	return $most;
+}
+
+# What must be true of the runs since then; also says how long they waited.
+sub each_ran_once
+{
+	my ($after, $trigger, $limit) = @_;
+	for my $database (@databases)
+	{
+		is($node->safe_psql($database, "SELECT count(*), count(DISTINCT source), bool_and(phase = 'Completed') FROM rag.runs
+			WHERE queued_at >= '$after' AND trigger = '$trigger' AND source LIKE 'source-%'"), "$each|$each|t", "$database: each source is synced once");
+	}
+	my $most = most_at_once($after);
+	cmp_ok($most, '<=', $limit, 'never more at the same time than allowed');
+	cmp_ok($most, '>', 1, 'though several');
+	my @delays = sort { $a <=> $b } map { split /\n/ } in_all("SELECT extract(epoch FROM started_at - '$after'::timestamptz) FROM rag.runs
+		WHERE queued_at >= '$after' AND trigger = '$trigger'");
+	diag(sprintf '%d runs (%s), %d at a time: from due to start p50 %.2f s, p99 %.2f s', scalar @delays, $trigger, $limit,
+		@delays[ int(@delays * 0.5), int(@delays * 0.99) ]);
+	return;
+}
+
+sub now { return $node->safe_psql('postgres', 'SELECT clock_timestamp()') }
+
+# All become due at this moment, as if the minute had come.
+sub become_due
+{
+	my $moment = now();
+	in_all("UPDATE rag.source SET next_run = '$moment'");
+	$node->reload;
+	return $moment;
+}
+
+subtest 'all are due at once' => sub {
+	my $moment = become_due();
+	await_in_all('runs wait, and say why', q{SELECT count(*) > 0 FROM rag.runs WHERE phase = 'Pending' AND waiting LIKE '2 runs are under way, %'});
+	pass('runs wait, and say why');
+	my $status = $node->safe_psql('postgres', "SELECT count(*) FROM rag.sources WHERE phase = 'Pending'");
+	cmp_ok($status, '>', 0, 'so do the sources');
+
+	my $asked = run_sql($node, "SELECT rag_sync('source-$each')");
+	is($asked->{rc}, 0, 'someone who asks for a run gets it') or diag($asked->{err});
+	my $pending = $node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE phase = 'Pending'");
+	cmp_ok($pending, '>', 0, 'while others still wait');
+	like($asked->{err}, qr/NOTICE:.*waiting for one of the 2 runs that are under way to end \(rag\.max_running_syncs\)/, 'and is told to wait');
+
+	await_in_all('all have run', "SELECT count(*) = $each FROM rag.runs WHERE queued_at >= '$moment' AND phase = 'Completed' AND trigger = 'schedule'");
+	each_ran_once($moment, 'schedule', 2);
+	is(join(' ', in_all("SELECT count(*) FILTER (WHERE phase = 'Completed' AND next_scheduled_run > now()) FROM rag.sources")), "$each $each",
+		'all are well and have a next time');
+};
+
+subtest 'more at a time, and again' => sub {
+	configure($node, 'rag.max_running_syncs', 4);
+	my $moment = become_due();
+	await_in_all('all have run again', "SELECT count(*) = $each FROM rag.runs WHERE queued_at >= '$moment' AND phase = 'Completed'");
+	each_ran_once($moment, 'schedule', 4);
+};
+
+subtest 'rag_sync_all' => sub {
+	configure($node, 'rag.max_running_syncs', 2);
+	my $moment = now();
+	my @queued = in_all('SELECT count(*), count(DISTINCT run_id) FROM rag_sync_all()');
+	is("@queued", "$each|$each $each|$each", 'asks for all');
+	like(run_sql($node, "SELECT count(*) FROM rag_sync_all()")->{err}, qr/is queued already/, 'asked again, those that wait are the same');
+	await_in_all('all have run', "SELECT count(*) FILTER (WHERE phase IN ('Pending', 'Running')) = 0 FROM rag.runs");
+	is(join(' ', in_all("SELECT count(*) >= $each, count(DISTINCT source) = $each, bool_and(phase = 'Completed') FROM rag.runs
+		WHERE queued_at >= '$moment' AND trigger = 'manual'")), 't|t|t t|t|t', 'all are carried out');
+	cmp_ok(most_at_once($moment), '<=', 2, 'never more at the same time than allowed');
+};
+
+is(join(' ', in_all("SELECT count(*) FROM rag.runs WHERE phase IN ('Pending', 'Running')")), '0 0', 'no run is left');
+is(join(' ', in_all("SELECT count(*), sum(chunk_count) FROM rag.documents WHERE status = 'active'")), "$each|$each $each|$each", 'every document is stored once');
+is(join(' ', in_all("SELECT count(*) FROM rag.runs a JOIN rag.runs b ON a.run_id < b.run_id AND a.source = b.source
+	AND a.finished_at > b.started_at AND b.finished_at > a.started_at")), '0 0', 'no two runs of a source overlap');
+$node->stop;
+done_testing();
