@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 use JSON::PP qw(decode_json);
+use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;
 use Time::HiRes qw(time);
 use RagCluster;
@@ -419,6 +420,17 @@ subtest 'a row that someone keeps locked' => sub {
 	run_comes('first', 'phase', 'Completed', 'then it does');
 	RagHold::release($_) for qw(second other);
 	run_comes('second', 'phase', 'Completed');
+};
+
+subtest 'a run whose process cannot begin it' => sub {
+	# new processes can write nothing in this database
+	ask($node, 'ALTER DATABASE postgres SET default_transaction_read_only = on');
+	my $run = ask($node, "SELECT rag_sync('first', wait => false)");
+	run_comes('first', 'run_id, phase, waiting', "$run|Pending|its process keeps ending before the run begins, see the server's log", 'waits, and says so');
+	my @tries = slurp_file($node->logfile) =~ /Run\($run\) of source "first" could not be carried out: cannot execute/g;
+	ok(@tries >= 4 && @tries <= 15, 'it is not tried all the time') or diag(scalar @tries);
+	ask($node, 'ALTER DATABASE postgres RESET default_transaction_read_only');
+	run_comes('first', 'run_id, phase', "$run|Completed", 'later it is carried out');
 };
 
 subtest 'one that always fails beside one that works' => sub {
