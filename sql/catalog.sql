@@ -334,6 +334,15 @@ SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION rag.is_syncing(text) IS 'whether a run of the source is under way';
 
+CREATE FUNCTION rag.has_scheduler() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pg_is_in_recovery() OR EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND objsubid = 3 AND classid::bigint = x'72616774'::bigint
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+$$;
+COMMENT ON FUNCTION rag.has_scheduler() IS 'whether a scheduler is at work in the database';
+
 -- views ---------------------------------------------------------------------------------------------------------------
 
 -- What people see of sources and runs: members of rag_admin all, others what their roles own.
@@ -346,8 +355,10 @@ COMMENT ON VIEW rag.visible_source IS 'sources that the caller may see; read rag
 CREATE VIEW rag.runs WITH (security_barrier) AS
     SELECT run_id, source, collection, trigger, attempt,
            CASE WHEN phase = 'Running' AND NOT rag.is_syncing(source) THEN 'Failed' ELSE phase END AS phase,
-           CASE WHEN phase <> 'Pending' OR trigger = 'manual' THEN waiting
-                WHEN EXISTS (SELECT FROM rag.source s WHERE s.name = source AND s.suspend) THEN 'the source is suspended'
+           CASE WHEN phase <> 'Pending' THEN waiting
+                WHEN trigger <> 'manual' AND EXISTS (SELECT FROM rag.source s WHERE s.name = source AND s.suspend)
+                    THEN 'the source is suspended'
+                WHEN NOT rag.has_scheduler() THEN 'no scheduler is at work: rag.scheduler, shared_preload_libraries or max_worker_processes'
                 ELSE waiting END AS waiting,
            queued_at, started_at, finished_at,
            documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, files_skipped,

@@ -207,7 +207,7 @@ fn define_scheduling() {
         c"Each takes a background worker, one or more processes of rag-engine, and processor time of the model. Others wait.",
         &MAX_RUNNING_SYNCS,
         1,
-        1000,
+        128,
         GucContext::Sighup,
         GucFlags::default(),
     );

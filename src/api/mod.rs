@@ -1,5 +1,5 @@
 //! The functions that users call, a file per noun. Each converts its arguments, calls the domain, converts the result.
-//! `sql/privileges.sql` says who may execute them; comments are in `sql/comments.sql`.
+//! `sql/privileges.sql` says what each is for and who may execute it.
 
 #![allow(unsafe_code)] // one check of the server's
 

@@ -6,6 +6,7 @@ use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic:
 
 use crate::{
     catalog::{
+        roles,
         runs::{self, Ended, Trigger},
         sources::{self, Source},
     },
@@ -172,9 +173,7 @@ fn rag_sync_all(
 #[pg_extern]
 fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
     super::prevent_on_standby(c"rag_cancel_run()");
-    let status = session::fresh(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?;
-    let source = Source::get(&status.source)?;
-    super::source::check_manageable(&source, "cancel a run")?;
+    let (source, status) = find(run_id, "cancel a run")?;
     let status = match status.phase.as_str() {
         // nobody begins it from here on
         "Pending" => {
@@ -207,8 +206,7 @@ fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
 fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> Result<String, ErrorReport> {
     check_snapshot(c"rag_wait")?;
     let timeout = timeout.map(|timeout| Duration::from_micros(u64::try_from(timeout.as_micros()).unwrap_or(0)));
-    let status = session::fresh(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?;
-    super::source::check_manageable(&Source::get(&status.source)?, "wait for a run")?;
+    let (_, status) = find(run_id, "wait for a run")?;
     if status.phase == "Pending" && status.uncommitted {
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
@@ -220,6 +218,20 @@ fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> R
     }
     let status = session::wait_for(run_id, timeout, |status| tell_progress(&status.source, status))?;
     Ok(status.ok_or_else(|| missing(run_id))?.phase)
+}
+
+/// A run's source, and how the run stands.
+///
+/// # Errors
+/// There is no such run, or the caller may not. Who manages no sources is not told which of the two.
+fn find(run_id: i64, to_do: &str) -> Result<(Source, runs::Status), Error> {
+    let Some(status) = session::fresh(|| runs::status(run_id))? else {
+        roles::require_admin(to_do)?;
+        return Err(missing(run_id));
+    };
+    let source = Source::get(&status.source)?;
+    super::source::check_manageable(&source, to_do)?;
+    Ok((source, status))
 }
 
 fn missing(run_id: i64) -> Error {

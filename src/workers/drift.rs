@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    lock,
+    lock::{self, Lock},
     runner::{self, DynamicBackgroundWorker, Task},
     transaction::transaction,
 };
@@ -55,7 +55,7 @@ impl Checks {
                 sooner(rest);
                 continue;
             }
-            if lock::free_slots() == 0 {
+            if lock::free_slots() == 0 || !Lock::next_slot().is_free() {
                 // the run that gives one back wakes the scheduler; one of another kind may not
                 sooner(FIRST_PAUSE);
                 break;

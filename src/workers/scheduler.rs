@@ -270,7 +270,9 @@ impl Scheduler {
         if let Some(rest) = self.no_worker.map(time_until).filter(|rest| !rest.is_zero()) {
             return Ok(Some(rest));
         }
-        let mut free = lock::free_slots().saturating_sub(beginning);
+        // and the one that is free next may be a session's
+        let kept = usize::from(!Lock::next_slot().is_free());
+        let mut free = lock::free_slots().saturating_sub(beginning + kept);
         let mut sooner: Option<Duration> = None;
         for run in queued {
             if free == 0 {

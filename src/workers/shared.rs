@@ -112,7 +112,8 @@ fn signal(pid: i32, signal: i32) {
 
 // -- entering and leaving ---------------------------------------------------------------------------------------------
 
-/// Enters this process as a worker of its database until it ends; false where a session needs the database without it.
+/// Enters this process as a worker of its database until it ends; false where a session needs the database without it, or there are
+/// so many that nobody would know of this one.
 pub fn enter(kind: Kind) -> bool {
     if !is_present() {
         return true;
@@ -120,9 +121,8 @@ pub fn enter(kind: Kind) -> bool {
     leave_at_exit();
     let worker = Worker { database: database().to_u32(), pid: my_pid(), kind };
     let mut shared = SHARED.exclusive();
-    if let Some(place) = shared.workers.iter_mut().find(|place| place.is_none()) {
-        *place = Some(worker);
-    }
+    let Some(place) = shared.workers.iter_mut().find(|place| place.is_none()) else { return false };
+    *place = Some(worker);
     !shared.evictions.iter().flatten().any(|eviction| eviction.database == worker.database)
 }
 

@@ -69,11 +69,16 @@ pub fn has_ended(worker: &DynamicBackgroundWorker) -> bool {
 
 /// No background worker could be had.
 pub fn no_worker() -> Error {
+    let hint = if super::shared::is_present() {
+        "Raise max_worker_processes."
+    } else {
+        "Raise max_worker_processes, or put rag into shared_preload_libraries, which takes slots of its own."
+    };
     Error::new(
         pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
         "could not start a background worker: all slots are in use",
     )
-    .hint("Raise max_worker_processes, or put rag into shared_preload_libraries, which takes a slot of its own.")
+    .hint(hint)
 }
 
 #[pg_guard]

@@ -29,7 +29,7 @@ pub struct AutoIndexer {
     pub max_retries: u32,
     pub suspend: bool,
     pub drift_policy: DriftPolicy,
-    /// In milliseconds, from 1 s to 365 days.
+    /// In milliseconds, from 1 s to 24 days.
     pub timeout: Option<Duration>,
 }
 
@@ -70,7 +70,8 @@ const KINDS: [&str; 6] = ["git", "static", "folder", "website", "table", "markdo
 const POLICIES: [&str; 3] = ["Auto", "Manual", "Ignore"];
 const MAX_RETRIES: u32 = 100;
 const DEFAULT_RETRIES: u32 = 3;
-const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
+/// What the server's timers hold.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 24 * 3600);
 
 impl DriftPolicy {
     pub fn name(self) -> &'static str {
