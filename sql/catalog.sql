@@ -26,7 +26,7 @@ COMMENT ON TABLE rag.retrievers IS 'named settings of how collections are stored
 
 CREATE TABLE rag.collections (
     name text PRIMARY KEY CHECK (name ~ '^[a-z0-9]([a-z0-9-]*[a-z0-9])?$' AND length(name) <= 56),
-    retriever text NOT NULL DEFAULT 'default' REFERENCES rag.retrievers (name),
+    retriever text NOT NULL DEFAULT 'default',
     chunk_size integer CHECK (chunk_size BETWEEN 1 AND 1000000),
     chunk_overlap integer CHECK (chunk_overlap >= 0),
     chunk_unit text NOT NULL DEFAULT 'characters' CHECK (chunk_unit IN ('characters', 'tokens')),
@@ -80,9 +80,9 @@ CREATE TABLE rag.source (
     -- what people define
     kind text NOT NULL,
     spec jsonb NOT NULL,
-    collection text NOT NULL REFERENCES rag.collections (name),
+    collection text NOT NULL,
     owner text NOT NULL,
-    credentials text REFERENCES rag.secret (name),
+    credentials text,
     credentials_key text,
     schedule text,
     max_retries integer NOT NULL DEFAULT 3 CHECK (max_retries BETWEEN 0 AND 100),
@@ -241,7 +241,7 @@ CREATE TRIGGER announce_dropped AFTER DELETE ON rag.source FOR EACH ROW EXECUTE 
 
 CREATE TABLE rag.documents (
     document_id uuid PRIMARY KEY,
-    collection text NOT NULL REFERENCES rag.collections (name),
+    collection text NOT NULL,
     source text,
     uri text NOT NULL,
     title text,

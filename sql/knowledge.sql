@@ -1,7 +1,7 @@
 -- Knowledge items: documents that are named by a number of the user's and fetched from a uri (rag_index_knowledge).
 
 CREATE TABLE rag.knowledge (
-    collection text NOT NULL REFERENCES rag.collections (name),
+    collection text NOT NULL,
     knowledge_id bigint NOT NULL,
     title text,
     uri text NOT NULL,

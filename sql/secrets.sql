@@ -9,7 +9,7 @@ CREATE TABLE rag.secret (
 COMMENT ON TABLE rag.secret IS 'secrets and who owns them; read rag.secrets instead';
 
 CREATE TABLE rag.secret_value (
-    name text NOT NULL REFERENCES rag.secret (name) ON DELETE CASCADE,
+    name text NOT NULL,
     key text NOT NULL CHECK (key ~ '^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$' AND length(key) <= 56),
     sealed bytea,
     reference text,

@@ -34,10 +34,11 @@ extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["vector"
 extension_sql_file!("../sql/table.sql", name = "table", requires = ["catalog"]);
 extension_sql_file!("../sql/knowledge.sql", name = "knowledge", requires = ["catalog"]);
 extension_sql_file!("../sql/drift.sql", name = "drift", requires = ["catalog"]);
+extension_sql_file!("../sql/references.sql", name = "references", requires = ["secrets", "catalog", "knowledge"]);
 extension_sql_file!(
     "../sql/privileges.sql",
     name = "privileges",
-    requires = ["hnsw", "catalog", "table", "knowledge", "drift"],
+    requires = ["hnsw", "catalog", "table", "knowledge", "drift", "references"],
     finalize
 );
 

@@ -159,8 +159,11 @@ pub fn users_of_key(name: &str, key: &str, with_unnamed: bool) -> Result<Vec<Str
 
 /// Removes a secret with all its values.
 pub fn drop(name: &str) -> Result<(), Error> {
-    as_owner(|| execute("DELETE FROM rag.secret WHERE name = $1", &[name.into()]))?;
-    Ok(())
+    as_owner(|| {
+        execute("DELETE FROM rag.secret_value WHERE name = $1", &[name.into()])?;
+        execute("DELETE FROM rag.secret WHERE name = $1", &[name.into()])?;
+        Ok(())
+    })
 }
 
 /// Removes one value of a secret.

@@ -378,7 +378,7 @@ SELECT * FROM rag_apply(one('{"timeout": "720h"}')); :sqlstate
 SELECT * FROM rag_apply(one('{"credentials": {"type": "SecretRef", "secretRef": {"name": "github-token", "key": "token"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "nowhere"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Git", "git": {"repositoryURL": "http://example.org/a.git"}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"schedule": "@dialy"}') || E'\n---\n' || replace(one('{"ragEngineRef": {"name": "nowhere"}, "timeout": "600h"}'), '"one"', '"two"')
+SELECT * FROM rag_apply(one('{"schedule": "@dialy"}') || E'\n---\n' || replace(one('{"ragEngineRef": {"name": "nowhere"}}'), '"one"', '"two"')
     || E'\n---\n' || replace(one('{}'), '"one"', '"three"')); :sqlstate
 SELECT count(*) FROM rag.sources WHERE name IN ('one', 'two', 'three');
 SELECT count(*) FROM rag.collections WHERE name IN ('one', 'two', 'three');

@@ -18,7 +18,7 @@ $node->safe_psql('postgres', q{SELECT rag_create_collection('second', chunk_size
 	SELECT rag_index_knowledge(8, 'Nothing', '/nonexistent/file', defer => true);
 	UPDATE rag.collections SET description = 'changed' WHERE name = 'default'});
 
-my @tables = qw(retrievers collections source run run_error documents chunks knowledge);
+my @tables = qw(retrievers collections source run run_error documents chunks manifest knowledge);
 my $all = join ' UNION ALL ', map { "SELECT '$_', count(*), md5(string_agg(t::text, chr(10) ORDER BY t::text COLLATE \"C\")) FROM rag.$_ t" } @tables;
 $all .= " UNION ALL SELECT 'run_id', last_value, is_called::text FROM rag.run_id";
 my $search = "SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('when is bread baked')
@@ -31,6 +31,10 @@ sub is_restored
 	my ($database, $how) = @_;
 	is($node->safe_psql($database, $all), $before{$all}, "$how: all tables hold the same");
 	is($node->safe_psql($database, $search), $before{$search}, "$how: a search gives the same answers");
+	error_like(run_sql($node, "DELETE FROM rag.collections WHERE name = 'second'", database => $database),
+		'23503', 'delete on table "collections"', undef, "$how: what is referred to stays");
+	error_like(run_sql($node, "UPDATE rag.source SET collection = 'nowhere'", database => $database),
+		'23503', 'update on table "source"', undef, "$how: what is not there cannot be referred to");
 	is(run_sql($node, "SELECT rag_sync('docs')", database => $database)->{rc}, 0, "$how: a sync works");
 	is($node->safe_psql($database, "SELECT documents_unchanged, documents_updated, documents_added, documents_deleted, chunks_embedded
 		FROM rag.runs ORDER BY run_id DESC LIMIT 1"), '5|0|0|0|0', 'and has nothing to do');
@@ -56,7 +60,7 @@ for my $format (qw(custom plain directory))
 	$node->safe_psql('postgres', "CREATE DATABASE $database TEMPLATE template0");
 	my @restore = $format eq 'plain'
 	  ? ('psql', @connect, '--no-psqlrc', '--quiet', '--set', 'ON_ERROR_STOP=1', '--dbname', $database, '--file', $file)
-	  : ('pg_restore', @connect, '--exit-on-error', '--dbname', $database, $file);
+	  : ('pg_restore', @connect, '--exit-on-error', ($format eq 'directory' ? '--jobs=2' : ()), '--dbname', $database, $file);
 	is(IPC::Run::run(\@restore, '>', \$out, '2>', \$err), 1, "it is restored: $format");
 	is($err, '', 'without a word');
 	is_restored($database, $format);

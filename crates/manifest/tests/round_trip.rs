@@ -66,7 +66,7 @@ prop_compose! {
         max_retries in 0..=100_u32,
         suspend in any::<bool>(),
         drift_policy in prop_oneof![Just(DriftPolicy::Auto), Just(DriftPolicy::Manual), Just(DriftPolicy::Ignore)],
-        timeout in option::of(1_000..31_536_000_000_u64),
+        timeout in option::of(1_000..2_073_600_000_u64),
     ) -> AutoIndexer {
         AutoIndexer {
             name, retriever, collection, kind, spec,
