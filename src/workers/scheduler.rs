@@ -276,8 +276,10 @@ impl Scheduler {
         let mut sooner: Option<Duration> = None;
         for run in queued {
             if free == 0 {
-                let why =
-                    format!("{} runs are under way, which is rag.max_running_syncs", settings::max_running_syncs());
+                let why = format!(
+                    "as many runs are under way as rag.max_running_syncs allows ({})",
+                    settings::max_running_syncs()
+                );
                 self.say_why(&why)?;
                 return Ok(Some(NO_SLOT));
             }
@@ -324,7 +326,7 @@ impl Scheduler {
 
     fn show(&self, sleep: Duration) {
         let running = self.started.len();
-        runner::activity(&format!("rag: {running} runs started; looks again within {} s", sleep.as_secs().max(1)));
+        runner::activity(&format!("rag: runs under way: {running}; looks again within {} s", sleep.as_secs().max(1)));
     }
 }
 

@@ -189,7 +189,7 @@ subtest 'rag_cancel_run' => sub {
 	create_held($_) for qw(first second);
 	status_comes($_, 'phase', 'Running') for qw(first second);
 	my $queued = $node->safe_psql('postgres', "SELECT rag_sync('marker', wait => false)");
-	run_comes('marker', 'phase, waiting', 'Pending|2 runs are under way, which is rag.max_running_syncs', 'a run that waits says why');
+	run_comes('marker', 'phase, waiting', 'Pending|as many runs are under way as rag.max_running_syncs allows (2)', 'a run that waits says why');
 	is(status('marker', 'phase'), 'Pending', 'so does its source');
 	is($node->safe_psql('postgres', "SELECT rag_cancel_run($queued)"), 't', 'it is cancelled');
 	is(run_row($node, 'marker', "phase, started_at IS NULL, errors -> 0 ->> 'sqlstate', errors -> 0 ->> 'message'"),

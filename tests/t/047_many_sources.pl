@@ -78,7 +78,7 @@ sub become_due
 
 subtest 'all are due at once' => sub {
 	my $moment = become_due();
-	await_in_all('runs wait, and say why', q{SELECT count(*) > 0 FROM rag.runs WHERE phase = 'Pending' AND waiting LIKE '2 runs are under way, %'});
+	await_in_all('runs wait, and say why', q{SELECT count(*) > 0 FROM rag.runs WHERE phase = 'Pending' AND waiting = 'as many runs are under way as rag.max_running_syncs allows (2)'});
 	pass('runs wait, and say why');
 	my $status = $node->safe_psql('postgres', "SELECT count(*) FROM rag.sources WHERE phase = 'Pending'");
 	cmp_ok($status, '>', 0, 'so do the sources');
@@ -87,7 +87,7 @@ subtest 'all are due at once' => sub {
 	is($asked->{rc}, 0, 'someone who asks for a run gets it') or diag($asked->{err});
 	my $pending = $node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE phase = 'Pending'");
 	cmp_ok($pending, '>', 0, 'while others still wait');
-	like($asked->{err}, qr/NOTICE:.*waiting for one of the 2 runs that are under way to end \(rag\.max_running_syncs\)/, 'and is told to wait');
+	like($asked->{err}, qr/NOTICE:.*waiting: as many runs are under way as rag\.max_running_syncs allows \(2\)/, 'and is told to wait');
 
 	await_in_all('all have run', "SELECT count(*) = $each FROM rag.runs WHERE queued_at >= '$moment' AND phase = 'Completed' AND trigger = 'schedule'");
 	each_ran_once($moment, 'schedule', 2);

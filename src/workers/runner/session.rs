@@ -226,7 +226,7 @@ fn wait_for_slot(run_id: i64) -> Result<bool, Error> {
         if !told && (!is_free || began.elapsed() >= LOOK) {
             told = true;
             pgrx::notice!(
-                "waiting for one of the {} runs that are under way to end (rag.max_running_syncs)",
+                "waiting: as many runs are under way as rag.max_running_syncs allows ({})",
                 settings::max_running_syncs()
             );
         }
