@@ -215,6 +215,21 @@ subtest 'rag_cancel_run' => sub {
 	status_comes('second', 'phase', 'Completed');
 };
 
+subtest 'rag_sync where all slots are taken' => sub {
+	RagHold::hold($_) for qw(first second);
+	$node->safe_psql('postgres', "SELECT rag_sync(name, wait => false) FROM unnest('{first,second}'::text[]) name");
+	status_comes($_, 'phase', 'Running') for qw(first second);
+	my $asked = start_sql($node, "SELECT rag_sync('marker')");
+	$asked->await_waiting;
+	isnt(status('marker', 'phase'), 'Running', 'waits');
+	RagHold::release('first');
+	my $result = $asked->finish;
+	is($result->{rc}, 0, 'for a slot') or diag($result->{err});
+	like($result->{err}, qr/NOTICE:.*waiting: as many runs are under way as rag\.max_running_syncs allows \(2\)/, 'and says so');
+	RagHold::release('second');
+	status_comes($_, 'phase', 'Completed') for qw(first second);
+};
+
 subtest 'rag_wait' => sub {
 	RagHold::hold('first');
 	my $run = $node->safe_psql('postgres', "SELECT rag_sync('first', wait => false)");
