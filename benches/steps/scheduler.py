@@ -7,7 +7,7 @@ from support.client import Client
 from support.database import SCRATCH, configure, connect, fresh_database
 from support.results import median, note, row
 
-IDLE_SECONDS = 60
+IDLE_SECONDS = 120
 DUE = 200
 CREATED = 20
 
