@@ -53,7 +53,9 @@ sub each_ran_once
 	for my $database (@databases)
 	{
 		is($node->safe_psql($database, "SELECT count(*), count(DISTINCT source), bool_and(phase = 'Completed') FROM rag.runs
-			WHERE queued_at >= '$after' AND trigger = '$trigger' AND source LIKE 'source-%'"), "$each|$each|t", "$database: each source is synced once");
+			WHERE queued_at >= '$after' AND trigger = '$trigger' AND source LIKE 'source-%'"), "$each|$each|t", "$database: each source is synced once")
+		  or diag($node->safe_psql($database, "SELECT run_id, source, trigger, attempt, phase, errors FROM rag.runs
+			WHERE queued_at >= '$after' AND (phase <> 'Completed' OR trigger <> '$trigger')"));
 	}
 	my $most = most_at_once($after);
 	cmp_ok($most, '<=', $limit, 'never more at the same time than allowed');
