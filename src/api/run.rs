@@ -6,7 +6,7 @@ use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic:
 
 use crate::{
     catalog::{
-        roles,
+        fresh, roles,
         runs::{self, Ended, Trigger},
         sources::{self, Source},
     },
@@ -31,7 +31,7 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
     check_snapshot(c"rag_sync")?;
     lock::check_not_going(&source.name)?;
     session::wait_for_check(&source.name)?;
-    let active = session::fresh(|| runs::active(name))?;
+    let active = fresh(|| runs::active(name))?;
     let wanted = match active {
         // that of a source that has just been made
         Some(run) if run.trigger == "create" && !run.is_pending && !Lock::source_at_work(&source.name).is_free() => {
@@ -178,7 +178,7 @@ fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
         // nobody begins it from here on
         "Pending" => {
             sources::lock(source.name.as_str())?;
-            session::fresh(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?
+            fresh(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?
         }
         _ => status,
     };
@@ -225,7 +225,7 @@ fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> R
 /// # Errors
 /// There is no such run, or the caller may not. Who manages no sources is not told which of the two.
 fn find(run_id: i64, to_do: &str) -> Result<(Source, runs::Status), Error> {
-    let Some(status) = session::fresh(|| runs::status(run_id))? else {
+    let Some(status) = fresh(|| runs::status(run_id))? else {
         roles::require_admin(to_do)?;
         return Err(missing(run_id));
     };

@@ -263,6 +263,18 @@ pub fn query_as_caller<T>(
     pinned(|| query(statement, args, read))
 }
 
+/// Runs `f` under a snapshot that sees what others have committed by now, though the command, or the
+/// transaction of a worker, began before: what is read after a lock was taken must be read so.
+pub fn fresh<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    // SAFETY: an ERROR in between aborts the transaction, which pops the snapshot.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        let result = f();
+        pg_sys::PopActiveSnapshot();
+        result
+    }
+}
+
 /// Turns an ERROR that Postgres raises inside `f` into a value. The transaction must be aborted afterwards.
 pub fn catch<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     let f = std::panic::AssertUnwindSafe(f);

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{
     as_owner,
     conditions::{Changes, Type},
-    execute, execute_returning, query,
+    execute, execute_returning, fresh, query,
     sources::{self, Source},
     sqlstate,
 };
@@ -162,7 +162,7 @@ pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source
     if !sources::lock_at_once(source.name.as_str())? {
         return Ok(None);
     }
-    let Some(source) = Source::find(source.name.as_str())? else { return Ok(None) };
+    let Some(source) = fresh(|| Source::find(source.name.as_str()))? else { return Ok(None) };
     abandon(&source)?;
     let name = source.name.as_str();
     as_owner(|| {
@@ -228,12 +228,15 @@ pub fn refuse(run_id: i64, source: &str, error: &Error) -> Result<(), Error> {
 /// Ends the runs of a source that lost their process: the caller holds the source's lock, so none is alive. Whether there were
 /// any.
 pub fn abandon(source: &Source) -> Result<bool, Error> {
-    let lost = as_owner(|| {
-        query(
-            "SELECT run_id, generation FROM rag.run WHERE source = $1 AND phase = 'Running'",
-            &[source.name.as_str().into()],
-            |row| Ok((row.required::<i64>(1)?, row.required::<i64>(2)?)),
-        )
+    // a run that ended just before the lock was taken has written so
+    let lost = fresh(|| {
+        as_owner(|| {
+            query(
+                "SELECT run_id, generation FROM rag.run WHERE source = $1 AND phase = 'Running'",
+                &[source.name.as_str().into()],
+                |row| Ok((row.required::<i64>(1)?, row.required::<i64>(2)?)),
+            )
+        })
     })?;
     for (run_id, generation) in &lost {
         let error = Error::new(Code::ERRCODE_ADMIN_SHUTDOWN, "the run's process ended before the run did")

@@ -169,7 +169,7 @@ fn take(name: &Name, task: Task) -> Result<Option<(Source, Option<Lock>)>, Error
         if !Lock::source_going(name).is_free() || !Lock::source_at_work(name).take() {
             return Ok(None);
         }
-        Ok(Source::find(name.as_str())?.map(|source| (source, slot)))
+        Ok(catalog::fresh(|| Source::find(name.as_str()))?.map(|source| (source, slot)))
     })
 }
 

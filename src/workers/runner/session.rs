@@ -11,6 +11,7 @@ use pgrx::{bgworkers::BackgroundWorkerStatus, pg_guard, pg_sys};
 use super::{DynamicBackgroundWorker, Task, has_ended, source_gone, start};
 use crate::{
     catalog::{
+        fresh,
         name::Name,
         runs,
         sources::{self, Source},
@@ -285,15 +286,4 @@ pub fn cancel(source: &Name) -> Result<bool, Error> {
 pub fn snapshot_is_fixed() -> bool {
     // SAFETY: reads a variable of the session.
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
-}
-
-/// Runs `f` under a snapshot that sees what others have committed by now, though the command began before.
-pub fn fresh<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    // SAFETY: an ERROR in between aborts the transaction, which pops the snapshot.
-    unsafe {
-        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
-        let result = f();
-        pg_sys::PopActiveSnapshot();
-        result
-    }
 }
