@@ -46,17 +46,18 @@ const TIMES: &str =
      FROM (SELECT *, EXISTS (SELECT FROM rag.run r WHERE r.source = s.name AND r.phase IN ('Pending', 'Running')) AS active
            FROM rag.source s WHERE NOT suspend AND (next_run IS NOT NULL OR retry_at IS NOT NULL)) AS awake";
 
-/// The sources that are due now, in the order in which they became so.
-pub fn due() -> Result<Vec<Due>, Error> {
+/// The sources that are due now, in the order in which they became so; of all, or whether this one is.
+pub fn due(source: Option<&str>) -> Result<Vec<Due>, Error> {
     as_owner(|| {
         query(
             &format!(
                 "SELECT name, schedule, coalesce(next_run <= pg_catalog.now(), false), coalesce(retry_at <= pg_catalog.now(), false)
                  FROM ({TIMES}) AS t
                  WHERE (next_run <= pg_catalog.now() OR retry_at <= pg_catalog.now()) AND {RESTORED}
+                       AND name = coalesce($1, name)
                  ORDER BY least(next_run, retry_at), name"
             ),
-            &[],
+            &[source.into()],
             |row| {
                 Ok(Due { name: row.required(1)?, schedule: row.get(2)?, run: row.required(3)?, retry: row.required(4)? })
             },

@@ -35,6 +35,7 @@ use crate::{
     catalog::{
         conditions::{Changes, Type},
         due::{self, Due},
+        fresh,
         name::Name,
         runs::{self, Trigger},
         sources::{self, Source},
@@ -178,8 +179,8 @@ impl Scheduler {
     fn look(&mut self) -> Result<Duration, Error> {
         let mut is_locked = self.reap()?;
         let mut trouble = None;
-        for due in transaction(due::due)? {
-            match transaction(|| queue(&due)) {
+        for due in transaction(|| due::due(None))? {
+            match transaction(|| queue(&due.name)) {
                 Ok(()) => {}
                 Err(error) if runner::is_locked(&error) => is_locked = true,
                 Err(error) if error.code == PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE => {
@@ -340,11 +341,17 @@ fn is_at_work(source: &str) -> Result<bool, Error> {
     transaction(|| Ok(!Lock::source_at_work(&source).is_free()))
 }
 
-/// Queues the run of a source that is due, and writes down when it is due next.
-fn queue(due: &Due) -> Result<(), Error> {
-    if !sources::lock_at_once(&due.name)? {
-        return Ok(());
+/// Locks the row of a source that was due, which may have been changed since; how it is due now.
+fn lock_due(name: &str) -> Result<Option<Due>, Error> {
+    if !sources::lock_at_once(name)? {
+        return Ok(None);
     }
+    Ok(fresh(|| due::due(Some(name)))?.into_iter().next())
+}
+
+/// Queues the run of a source that is due, and writes down when it is due next.
+fn queue(name: &str) -> Result<(), Error> {
+    let Some(due) = lock_due(name)? else { return Ok(()) };
     if due.run {
         let schedule = due.schedule.as_deref().map(schedule::parse).transpose();
         let schedule =
@@ -361,7 +368,7 @@ fn queue(due: &Due) -> Result<(), Error> {
 
 /// Has a source that cannot be scheduled wait for its definition to be changed.
 fn put_off(due: &Due, error: &Error) -> Result<(), Error> {
-    if !sources::lock_at_once(&due.name)? {
+    if lock_due(&due.name)?.is_none_or(|now| now != *due) {
         return Ok(());
     }
     due::set_next_run(&due.name, None)?;
