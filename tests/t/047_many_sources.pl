@@ -52,7 +52,7 @@ sub each_ran_once
 	my ($after, $trigger, $limit) = @_;
 	for my $database (@databases)
 	{
-		is($node->safe_psql($database, "SELECT count(*), count(DISTINCT source), bool_and(phase IN ('Completed', 'Failed')) FROM rag.runs
+		is($node->safe_psql($database, "SELECT count(*), count(DISTINCT source), bool_and(phase = 'Completed') FROM rag.runs
 			WHERE queued_at >= '$after' AND trigger = '$trigger' AND source LIKE 'source-%'"), "$each|$each|t", "$database: each source is synced once");
 		my $others = $node->safe_psql($database, "SELECT run_id, source, trigger, attempt, phase, errors FROM rag.runs
 			WHERE queued_at >= '$after' AND source LIKE 'source-%' AND (phase <> 'Completed' OR trigger <> '$trigger')");
