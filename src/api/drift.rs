@@ -3,7 +3,10 @@
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{
-    catalog::drift::{self, Consequence},
+    catalog::{
+        drift::{self, Consequence},
+        fresh, runs,
+    },
     workers::{
         self, hooks,
         lock::{self, Lock},
@@ -25,7 +28,8 @@ fn rag_check_drift(
     let source = super::source::manageable(c"rag_check_drift()", name, "check a source for drift")?;
     lock::check_not_going(&source.name)?;
     if !Lock::source_at_work(&source.name).take_for_transaction() {
-        return Err(session::at_work(&source.name)?.into());
+        let run = fresh(|| runs::active(name))?;
+        return Err(session::at_work(&source.name, run.map(|run| run.run_id)).into());
     }
     let (findings, consequence) = drift::check(&source, workers::are_scheduling())?;
     match consequence {

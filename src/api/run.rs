@@ -41,7 +41,9 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
             return Ok(run.run_id);
         }
         Some(run) if run.is_pending => Wanted::Queued(run.run_id),
-        _ if !Lock::source_at_work(&source.name).is_free() => return Err(session::at_work(&source.name)?.into()),
+        Some(run) if !Lock::source_at_work(&source.name).is_free() => {
+            return Err(session::at_work(&source.name, Some(run.run_id)).into());
+        }
         _ => Wanted::New(runs::next_id()?),
     };
     let (run_id, status) = session::run(&source.name, wanted, |status| tell_progress(name, status))?;
@@ -65,12 +67,13 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
                 pgrx::notice!("run {} of source \"{name}\" is queued already", run.run_id);
                 Ok(run.run_id)
             }
-            _ => Err(session::at_work(&source.name)?),
+            run => Err(session::at_work(&source.name, run.map(|run| run.run_id))),
         };
     }
     check_committed(source)?;
     if !Lock::source_at_work(&source.name).is_free() {
-        return Err(session::at_work(&source.name)?);
+        let run = fresh(|| runs::active(name))?;
+        return Err(session::at_work(&source.name, run.map(|run| run.run_id)));
     }
     if lock::free_slots() == 0 {
         return Err(Error::new(

@@ -84,10 +84,15 @@ impl Lock {
         })
     }
 
-    /// Takes the lock if it is free; whether it was.
+    /// Takes the lock if it is free; whether it was. False also if another process is just looking ([`Lock::is_free`]).
     pub fn take(&self) -> bool {
-        // SAFETY: a well-formed tag; a session lock, which does not end with the transaction.
-        let result = unsafe { pg_sys::LockAcquire(&self.0, pg_sys::ExclusiveLock as i32, true, true) };
+        self.acquire(pg_sys::ExclusiveLock, true)
+    }
+
+    /// Acquires the lock in a mode if nobody has it in one that conflicts, for the session or for the transaction; whether it did.
+    fn acquire(&self, mode: u32, for_session: bool) -> bool {
+        // SAFETY: a well-formed tag.
+        let result = unsafe { pg_sys::LockAcquire(&self.0, mode as i32, for_session, true) };
         result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
     }
 
@@ -103,11 +108,12 @@ impl Lock {
         unsafe { pg_sys::LockRelease(&self.0, pg_sys::ExclusiveLock as i32, false) };
     }
 
-    /// Whether nobody has it.
+    /// Whether no other process has it. Two processes can look at once.
     pub fn is_free(&self) -> bool {
-        let free = self.take();
+        let free = self.acquire(pg_sys::ShareLock, true);
         if free {
-            self.give_back();
+            // SAFETY: gives back what has just been acquired.
+            unsafe { pg_sys::LockRelease(&self.0, pg_sys::ShareLock as i32, true) };
         }
         free
     }
@@ -121,9 +127,7 @@ impl Lock {
 
     /// Takes the lock until the transaction ends, if it is free; whether it was.
     pub fn take_for_transaction(&self) -> bool {
-        // SAFETY: a well-formed tag.
-        let result = unsafe { pg_sys::LockAcquire(&self.0, pg_sys::ExclusiveLock as i32, false, true) };
-        result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+        self.acquire(pg_sys::ExclusiveLock, false)
     }
 }
 

@@ -166,7 +166,8 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
             (false, false) if matches!(wanted, Wanted::New(_)) => match fresh(|| runs::active(source.as_str()))? {
                 // one that the scheduler has begun since then does what was wanted
                 Some(run) if run.run_id > run_id && run.trigger != "manual" => wanted = Wanted::Queued(run.run_id),
-                _ => return Err(at_work(source)?),
+                Some(run) => return Err(at_work(source, Some(run.run_id))),
+                None => wait_for_check(source)?,
             },
             // the scheduler is about to begin the queued run; or another one was quicker to take the last slot, or the lock; or one was
             // queued; or the source's row is locked
@@ -241,21 +242,27 @@ fn wait_for_slot(run_id: i64) -> Result<bool, Error> {
     }
 }
 
-/// Waits while a process is at work on a source that has no run: a check for drift, or a run that is only just beginning.
+/// Waits while a process is at work on a source that has no run: a check for drift, or a run that is just beginning or has just
+/// ended.
 pub fn wait_for_check(source: &Name) -> Result<(), Error> {
+    let mut pause = SHORT_LOOK;
     while !Lock::source_at_work(source).is_free() && fresh(|| runs::active(source.as_str()))?.is_none() {
-        sleep(LOOK);
+        sleep(pause);
+        pause = (pause * 2).min(LOOK);
     }
     Ok(())
 }
 
-/// The error for a source that a run, or a check, is at work on.
-pub fn at_work(source: &Name) -> Result<Error, Error> {
-    let hint = match fresh(|| runs::active(source.as_str()))? {
-        Some(run) => format!("rag.progress shows how far it is; SELECT rag_wait({}) waits for it.", run.run_id),
-        None => "It is being checked for drift: try again in a moment.".to_string(),
+/// The error for a source that a process is at work on: one that carries out the run `run_id`, or else one as
+/// [`wait_for_check`] waits for.
+pub fn at_work(source: &Name, run_id: Option<i64>) -> Error {
+    let hint = match run_id {
+        Some(run_id) => format!("rag.progress shows how far it is; SELECT rag_wait({run_id}) waits for it."),
+        None => {
+            "It is being checked for drift, or a run is just beginning or ending: try again in a moment.".to_string()
+        }
     };
-    Ok(Error::in_use(format!("source \"{source}\" is being synced by another session")).hint(hint))
+    Error::in_use(format!("source \"{source}\" is being synced by another session")).hint(hint)
 }
 
 /// Has the row of a run that lost its process put right: by another process, because what this session does is undone by the error
