@@ -27,7 +27,7 @@ fn rag_check_drift(
 > {
     let source = super::source::manageable(c"rag_check_drift()", name, "check a source for drift")?;
     lock::check_not_going(&source.name)?;
-    if !Lock::source_at_work(&source.name).take_for_transaction() {
+    if !Lock::source_at_work(&source.name).take_for_transaction_patiently() {
         let run = fresh(|| runs::active(name))?;
         return Err(session::at_work(&source.name, run.map(|run| run.run_id)).into());
     }

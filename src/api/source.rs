@@ -1,7 +1,5 @@
 //! Sources: create, alter, suspend, drop, and whether a definition is right.
 
-use std::time::Duration;
-
 use pgrx::{JsonB, datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use rag_protocol::spec::SourceSpec;
 
@@ -14,7 +12,6 @@ use crate::{
         table::changes,
     },
     definition::{self, Faults, Given},
-    engine::wait::sleep,
     error::Error,
     workers::{hooks, lock::Lock, runner::session},
 };
@@ -197,28 +194,16 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
 
 /// Has the run of a source that is about to be dropped stop, and keeps others from beginning until the transaction's end.
 fn end_runs(source: &Name) -> Result<(), Error> {
-    if !take_patiently(&Lock::source_going(source)) {
+    if !Lock::source_going(source).take_for_transaction_patiently() {
         return Err(Error::in_use(format!("source \"{source}\" is being dropped by another session")));
     }
     let at_work = Lock::source_at_work(source);
-    if !take_patiently(&at_work) {
+    if !at_work.take_for_transaction_patiently() {
         pgrx::warning!("source \"{source}\" is being synced: its run is asked to stop");
         session::cancel(source)?;
         at_work.wait_and_take_for_transaction();
     }
     Ok(())
-}
-
-/// Takes a lock until the transaction's end, if it is free; whether it was. That someone else looks whether it is free, and has it for
-/// that moment, is nothing.
-fn take_patiently(lock: &Lock) -> bool {
-    (0..3).any(|_| {
-        let taken = lock.take_for_transaction();
-        if !taken {
-            sleep(Duration::from_millis(5));
-        }
-        taken
-    })
 }
 
 /// The source of this name, which the caller may sync, suspend and cancel.

@@ -12,9 +12,11 @@
 //! `rag.source_locks()` shows the first two, `pg_locks` all of them.
 #![allow(unsafe_code)] // heavyweight locks
 
+use std::time::Duration;
+
 use pgrx::pg_sys;
 
-use crate::{catalog::name::Name, error::Error, settings};
+use crate::{catalog::name::Name, engine::wait::sleep, error::Error, settings};
 
 /// A lock as Postgres names it.
 pub struct Lock(pg_sys::LOCKTAG);
@@ -128,6 +130,15 @@ impl Lock {
     /// Takes the lock until the transaction ends, if it is free; whether it was.
     pub fn take_for_transaction(&self) -> bool {
         self.acquire(pg_sys::ExclusiveLock, false)
+    }
+
+    /// The same, where it is nothing that someone else is just looking ([`Lock::is_free`]) and has it for that moment.
+    pub fn take_for_transaction_patiently(&self) -> bool {
+        self.take_for_transaction()
+            || (0..3).any(|_| {
+                sleep(Duration::from_millis(5));
+                self.take_for_transaction()
+            })
     }
 }
 
