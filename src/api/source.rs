@@ -1,7 +1,6 @@
 //! Sources: create, alter, suspend, drop, and whether a definition is right.
 
 use pgrx::{JsonB, datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::spec::SourceSpec;
 
 use crate::{
     catalog::{
@@ -135,14 +134,14 @@ fn rag_validate_source(
 
 #[pg_extern]
 fn rag_suspend(name: &str) -> Result<(), ErrorReport> {
-    let source = manageable(c"rag_suspend()", name, "suspend a source")?;
-    Ok(definition::suspend(&source)?)
+    super::prevent_on_standby(c"rag_suspend()");
+    Ok(definition::suspend(name)?)
 }
 
 #[pg_extern]
 fn rag_resume(name: &str) -> Result<(), ErrorReport> {
-    let source = manageable(c"rag_resume()", name, "resume a source")?;
-    Ok(definition::resume(&source)?)
+    super::prevent_on_standby(c"rag_resume()");
+    Ok(definition::resume(name)?)
 }
 
 #[pg_extern]
@@ -174,13 +173,9 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     };
     check_manageable(&source, TO_DO)?;
     end_runs(&source.name)?;
-    // as it is now that nobody else drops or changes it
-    if sources::lock(name)?.is_none() {
-        return Ok(false);
-    }
-    if matches!(source.spec, SourceSpec::Table(_)) {
-        changes::forget(&source.name)?;
-    }
+    // it may have been dropped, given to another owner, or a table be read since
+    let Some(source) = definition::lock(name, TO_DO)? else { return Ok(false) };
+    changes::forget(&source.name)?;
     sources::drop(&source.name)?;
     if !keep_documents {
         // in whatever collections: it may have been altered, and not synced since

@@ -180,17 +180,24 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
     Ok(())
 }
 
+/// The row of a source that the caller may do something to, as it is once nobody else changes it.
+///
+/// # Errors
+/// The caller may not: neither a member of rag_admin nor of the source's owner. Those are told the same where there is no such source.
+pub fn lock(name: &str, to_do: &str) -> Result<Option<Stored>, Error> {
+    let stored = sources::lock(name)?;
+    roles::require_owner_or_admin(stored.as_ref().map(|stored| stored.owner.as_str()), to_do)?;
+    Ok(stored)
+}
+
 /// Alters a source, unless something is wrong with its new definition; whether anything is different then.
 ///
 /// # Errors
 /// There is no such source, or the caller may not; or what has nothing to do with the definition.
 pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
-    const TO_DO: &str = "alter a source";
     let before = faults.len();
     let Some(name) = required("name", given.name, faults) else { return Ok(false) };
-    let stored = sources::lock(name)?;
-    roles::require_owner_or_admin(stored.as_ref().map(|stored| stored.owner.as_str()), TO_DO)?;
-    let stored = stored.ok_or_else(|| Source::missing(name))?;
+    let stored = lock(name, "alter a source")?.ok_or_else(|| Source::missing(name))?;
 
     let source = Substance::of(given, &stored);
     let (reading, owner) = match source.is_same(&stored) {

@@ -3,6 +3,7 @@
 use pgrx::{PgSqlErrorCode, datum::TimestampWithTimeZone, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
 use rag_schedule::Schedule;
 
+use super::lock;
 use crate::{
     catalog::{
         conditions::{Changes, Type},
@@ -64,7 +65,11 @@ pub fn warn_of_idle_schedule(source: &Name) {
 }
 
 /// Has the schedule, retries and drift checks of a source rest; a run under way goes on.
-pub fn suspend(source: &Source) -> Result<(), Error> {
+///
+/// # Errors
+/// There is no such source, or the caller may not.
+pub fn suspend(name: &str) -> Result<(), Error> {
+    let source = lock(name, "suspend a source")?.ok_or_else(|| Source::missing(name))?;
     if source.suspend {
         return Ok(());
     }
@@ -75,7 +80,11 @@ pub fn suspend(source: &Source) -> Result<(), Error> {
 }
 
 /// The end of [`suspend`]. Times that came meanwhile are not caught up with.
-pub fn resume(source: &Source) -> Result<(), Error> {
+///
+/// # Errors
+/// There is no such source, or the caller may not.
+pub fn resume(name: &str) -> Result<(), Error> {
+    let source = lock(name, "resume a source")?.ok_or_else(|| Source::missing(name))?;
     if !source.suspend {
         return Ok(());
     }
