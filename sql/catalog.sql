@@ -318,11 +318,12 @@ COMMENT ON COLUMN rag.chunks.heading_path IS 'headings that the chunk is under, 
 COMMENT ON COLUMN rag.chunks.embedding_key IS 'hash of model and embedded text: equal keys have equal embeddings';
 
 -- Locks on sources, which last as long as the process that has them (src/workers/lock.rs): one that a run, or a check for
--- drift, holds (0), and one of a session that is about to drop the source (1). A standby does not see the primary's.
+-- drift, holds (0), and one of a session that is about to drop the source (1). Whoever just looks whether one is free has it in
+-- another mode for that moment. A standby does not see the primary's.
 CREATE FUNCTION rag.source_locks() RETURNS TABLE (source_hash bigint, purpose smallint, pid integer)
 LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT objid::bigint, objsubid, pid FROM pg_locks
-    WHERE locktype = 'object' AND granted AND classid = 'rag.source'::regclass
+    WHERE locktype = 'object' AND granted AND mode = 'ExclusiveLock' AND classid = 'rag.source'::regclass
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 $$;
 COMMENT ON FUNCTION rag.source_locks() IS 'sources, by hashtext of their names, that processes are at work on';
@@ -358,7 +359,7 @@ CREATE VIEW rag.runs WITH (security_barrier) AS
            CASE WHEN phase <> 'Pending' THEN waiting
                 WHEN trigger <> 'manual' AND EXISTS (SELECT FROM rag.source s WHERE s.name = source AND s.suspend)
                     THEN 'the source is suspended'
-                WHEN NOT rag.has_scheduler() THEN 'no scheduler is at work: rag.scheduler, shared_preload_libraries or max_worker_processes'
+                WHEN NOT (SELECT rag.has_scheduler()) THEN 'no scheduler is at work: rag.scheduler, shared_preload_libraries or max_worker_processes'
                 ELSE waiting END AS waiting,
            queued_at, started_at, finished_at,
            documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, files_skipped,
@@ -440,7 +441,7 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                 WHEN r.phase = 'Running' THEN 'Failed'
                 ELSE r.phase END AS phase,
            rag.has_condition(s.conditions, 'ResourceReady') AS resource_ready,
-           rag.has_condition(s.conditions, 'AutoIndexerScheduled') AS scheduled,
+           rag.has_condition(s.conditions, 'AutoIndexerScheduled') AND (SELECT rag.has_scheduler()) AS scheduled,
            coalesce(r.phase = 'Running' AND s.running, false) AS indexing,
            rag.has_condition(s.conditions, 'AutoIndexerError') OR coalesce(r.phase = 'Running' AND NOT s.running, false) AS error,
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
@@ -455,7 +456,7 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
            || CASE WHEN r.documents_failed > 0 THEN
                   ARRAY(SELECT e.uri || ': ' || e.message FROM rag.run_error e WHERE e.run_id = r.run_id ORDER BY e.occurred_at LIMIT 10)
               ELSE '{}' END AS errors,
-           s.conditions, now() - s.created_at AS age,
+           s.conditions, s.created_at, now() - s.created_at AS age,
            s.spec, s.owner, s.credentials || coalesce('/' || s.credentials_key, '') AS credentials, s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid
     FROM (SELECT v.*, l.hash, pg_is_in_recovery() OR EXISTS (SELECT FROM locks WHERE purpose = 0 AND source_hash = l.hash) AS running
           FROM rag.visible_source v, LATERAL (SELECT hashtext(v.name)::bigint & 4294967295) AS l (hash)) s
@@ -468,7 +469,7 @@ COMMENT ON COLUMN rag.sources.schedule IS 'when it is synced by itself; NULL: on
 COMMENT ON COLUMN rag.sources.suspend IS 'whether schedule, retries and drift checks rest';
 COMMENT ON COLUMN rag.sources.phase IS 'Pending (has not run, or is queued), Running, Completed, Failed, Retrying (failed and will be tried again), Suspended or Terminating';
 COMMENT ON COLUMN rag.sources.resource_ready IS 'whether what the definition names is there: condition ResourceReady';
-COMMENT ON COLUMN rag.sources.scheduled IS 'whether it is synced by itself: condition AutoIndexerScheduled';
+COMMENT ON COLUMN rag.sources.scheduled IS 'whether it is synced by itself: condition AutoIndexerScheduled, and a scheduler is at work';
 COMMENT ON COLUMN rag.sources.indexing IS 'whether a run is under way';
 COMMENT ON COLUMN rag.sources.error IS 'whether the last run had an error, see errors: condition AutoIndexerError';
 COMMENT ON COLUMN rag.sources.last_indexed IS 'when the last successful run ended';
@@ -484,6 +485,7 @@ COMMENT ON COLUMN rag.sources.last_run_id IS 'the last run, queued ones included
 COMMENT ON COLUMN rag.sources.last_run_duration_seconds IS 'how long it took';
 COMMENT ON COLUMN rag.sources.errors IS 'why the last run failed, and documents that it could not index (10 at most; all are in rag.run_errors)';
 COMMENT ON COLUMN rag.sources.conditions IS 'as in Kubernetes: type, status, reason, message, lastTransitionTime, observedGeneration';
+COMMENT ON COLUMN rag.sources.created_at IS 'when the source was made';
 COMMENT ON COLUMN rag.sources.age IS 'time since the source was made';
 COMMENT ON COLUMN rag.sources.spec IS 'what is read, in terms of the kind';
 COMMENT ON COLUMN rag.sources.owner IS 'role whose rights its runs have';

@@ -31,8 +31,8 @@ fn rag_check_drift(
         let run = fresh(|| runs::active(name))?;
         return Err(session::at_work(&source.name, run.map(|run| run.run_id)).into());
     }
-    let (findings, consequence) = drift::check(&source, workers::are_scheduling())?;
-    match consequence {
+    let findings = drift::look(&source)?;
+    match drift::conclude(&source, &findings, workers::are_scheduling())? {
         Consequence::Run(run_id) => {
             hooks::wake_scheduler_at_commit();
             pgrx::notice!("{name}: run {run_id} is queued, which indexes again what drifted");

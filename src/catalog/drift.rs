@@ -8,7 +8,7 @@
 //!  next run ◀── forgets what drifted, so that it is fetched anew ──┴── check ──▶ condition AutoIndexerDriftDetected
 //! ```
 //!
-//! A check ([`check`]) changes nothing but the source's status; by the policy auto it also queues a run. Any run of a source whose
+//! A check ([`look`], [`conclude`]) changes nothing but the source's status; by the policy auto it also queues a run. Any run of a source whose
 //! drift was found looks again at its beginning ([`forget_drifted`]) and has what drifted fetched, embedded and stored anew, so that
 //! what stands in between, be it a failed run or another change, needs no thought. Digests are computed in SQL, by one function for
 //! writing and checking (`sql/drift.sql`).
@@ -180,12 +180,10 @@ pub enum Consequence {
     Nothing,
 }
 
-/// Checks a source, writes down what was found, and queues a run where the policy says so and somebody would start it. The caller
-/// holds the source's lock.
-pub fn check(source: &Source, is_scheduled: bool) -> Result<(Findings, Consequence), Error> {
-    let findings = look(source)?;
+/// Writes down what [`look`] found, and queues a run where the policy says so and somebody would start it.
+pub fn conclude(source: &Source, findings: &Findings, is_scheduled: bool) -> Result<Consequence, Error> {
     if findings.expected.is_none() {
-        return Ok((findings, Consequence::Nothing));
+        return Ok(Consequence::Nothing);
     }
     let changes = Changes::at(source.generation);
     let changes = match findings.drifted {
@@ -200,8 +198,7 @@ pub fn check(source: &Source, is_scheduled: bool) -> Result<(Findings, Consequen
         )
     })?;
     let is_repaired = is_scheduled && source.drift_policy == DriftPolicy::Auto && !source.suspend;
-    let consequence = if findings.drifted && is_repaired { queue_repair(source)? } else { Consequence::Nothing };
-    Ok((findings, consequence))
+    if findings.drifted && is_repaired { queue_repair(source) } else { Ok(Consequence::Nothing) }
 }
 
 /// A retry that is to come does as well: queueing would begin its delays anew.

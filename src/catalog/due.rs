@@ -91,23 +91,15 @@ pub fn running() -> Result<Vec<String>, Error> {
     as_owner(|| query("SELECT source FROM rag.run WHERE phase = 'Running'", &[], |row| row.required(1)))
 }
 
-/// Says of all queued runs but those of `started` why they have not begun.
-pub fn set_waiting(started: &[i64], why: &str) -> Result<(), Error> {
+/// Says of queued runs why they have not begun; not of those that someone is about to change.
+pub fn set_waiting(runs: &[i64], why: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.run SET waiting = $2 WHERE phase = 'Pending' AND NOT run_id = ANY ($1) AND waiting IS DISTINCT FROM $2",
-            &[started.to_vec().into(), why.into()],
-        )
-    })?;
-    Ok(())
-}
-
-/// Says of one queued run why it has not begun.
-pub fn set_waiting_of(run_id: i64, why: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "UPDATE rag.run SET waiting = $2 WHERE phase = 'Pending' AND run_id = $1 AND waiting IS DISTINCT FROM $2",
-            &[run_id.into(), why.into()],
+            "WITH silent AS MATERIALIZED (
+                 SELECT run_id FROM rag.run WHERE run_id = ANY ($1) AND phase = 'Pending' AND waiting IS DISTINCT FROM $2
+                 FOR NO KEY UPDATE SKIP LOCKED)
+             UPDATE rag.run r SET waiting = $2 FROM silent WHERE r.run_id = silent.run_id",
+            &[runs.to_vec().into(), why.into()],
         )
     })?;
     Ok(())
@@ -134,14 +126,24 @@ pub fn until_next() -> Result<Option<Duration>, Error> {
     Ok(seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)))
 }
 
-/// Makes the sources due whose schedule is @reboot, unless they have been since the server was started.
-pub fn boot() -> Result<(), Error> {
+/// Makes the sources due whose schedule is @reboot, unless they have been since the server was started; whether that is all of them,
+/// or someone has the row of one locked.
+pub fn boot() -> Result<bool, Error> {
+    const TO_BOOT: &str = "SELECT name FROM rag.source
+        WHERE schedule ~ '@reboot\\s*$' AND booted_at IS DISTINCT FROM pg_catalog.pg_postmaster_start_time()";
     as_owner(|| {
-        execute(
-            "UPDATE rag.source SET next_run = pg_catalog.now(), booted_at = pg_catalog.pg_postmaster_start_time()
-             WHERE schedule ~ '@reboot\\s*$' AND booted_at IS DISTINCT FROM pg_catalog.pg_postmaster_start_time()",
+        let all = query(TO_BOOT, &[], |_| Ok(()))?.len();
+        if all == 0 {
+            return Ok(true);
+        }
+        let booted = execute(
+            &format!(
+                "WITH unlocked AS MATERIALIZED ({TO_BOOT} FOR NO KEY UPDATE SKIP LOCKED)
+                 UPDATE rag.source s SET next_run = pg_catalog.now(), booted_at = pg_catalog.pg_postmaster_start_time()
+                 FROM unlocked WHERE s.name = unlocked.name"
+            ),
             &[],
-        )
-    })?;
-    Ok(())
+        )?;
+        Ok(booted == all)
+    })
 }

@@ -445,7 +445,7 @@ pub fn visible(name: &str) -> Result<Option<Visible>, Error> {
         &format!(
             "SELECT s.name, s.uid::text, s.kind, s.spec, s.collection, c.retriever, s.credentials, s.schedule, s.max_retries,
                     (extract(epoch FROM s.timeout) * 1000000)::int8, s.suspend, s.drift_policy, s.generation,
-                    to_char((now() - s.age) AT TIME ZONE 'UTC', {TIME}),
+                    to_char(s.created_at AT TIME ZONE 'UTC', {TIME}),
                     jsonb_strip_nulls(jsonb_build_object(
                         'phase', s.phase,
                         'lastIndexed', to_char(s.last_indexed AT TIME ZONE 'UTC', {TIME}),

@@ -34,7 +34,7 @@ use super::{
 use crate::{
     catalog::{
         conditions::{Changes, Type},
-        due::{self, Due},
+        due::{self, Due, Queued},
         fresh,
         name::Name,
         runs::{self, Trigger},
@@ -135,6 +135,8 @@ struct Scheduler {
     complained: bool,
     /// Something went wrong: not before this time again.
     trouble: Option<Duration>,
+    /// Whether all sources with the schedule @reboot have become due.
+    has_booted: bool,
 }
 
 impl Scheduler {
@@ -171,13 +173,14 @@ impl Scheduler {
             let noted = transaction(|| definition::note_scheduled(&name));
             self.tolerate(&format!("the status of source \"{name}\" does not say that its schedule is kept"), noted);
         }
-        self.tolerate("sources with the schedule @reboot are not synced", transaction(due::boot));
         self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
     }
 
     /// Starts what is due; how long there is nothing to do then.
     fn look(&mut self) -> Result<Duration, Error> {
         let mut is_locked = self.reap()?;
+        self.has_booted = self.has_booted || transaction(due::boot)?;
+        is_locked |= !self.has_booted;
         let mut trouble = None;
         for due in transaction(|| due::due(None))? {
             match transaction(|| queue(&due.name)) {
@@ -255,7 +258,7 @@ impl Scheduler {
             self.resting.insert(run.run_id, (Instant::now() + pause, pause));
             if pause >= FIRST_PAUSE {
                 let why = "its process keeps ending before the run begins, see the server's log";
-                transaction(|| due::set_waiting_of(run.run_id, why))?;
+                transaction(|| due::set_waiting(&[run.run_id], why))?;
             }
         }
         if !ended.is_empty() {
@@ -275,13 +278,13 @@ impl Scheduler {
         let kept = usize::from(!Lock::next_slot().is_free());
         let mut free = lock::free_slots().saturating_sub(beginning + kept);
         let mut sooner: Option<Duration> = None;
-        for run in queued {
+        for run in &queued {
             if free == 0 {
                 let why = format!(
                     "as many runs are under way as rag.max_running_syncs allows ({})",
                     settings::max_running_syncs()
                 );
-                self.say_why(&why)?;
+                self.say_why(&queued, &why)?;
                 return Ok(Some(NO_SLOT));
             }
             let rest = match self.resting.get(&run.run_id) {
@@ -304,7 +307,7 @@ impl Scheduler {
                     if !std::mem::replace(&mut self.complained, true) {
                         pgrx::warning!("rag: runs wait: {error}. {}", error.hint.as_deref().unwrap_or_default());
                     }
-                    self.say_why(&format!("{error}: max_worker_processes"))?;
+                    self.say_why(&queued, &format!("{error}: max_worker_processes"))?;
                     return Ok(Some(NO_WORKER));
                 }
             }
@@ -313,9 +316,10 @@ impl Scheduler {
         Ok(sooner)
     }
 
-    fn say_why(&self, why: &str) -> Result<(), Error> {
-        let started: Vec<i64> = self.started.keys().copied().collect();
-        transaction(|| due::set_waiting(&started, why))
+    /// Says of those of `queued` that were not started why that is so.
+    fn say_why(&self, queued: &[Queued], why: &str) -> Result<(), Error> {
+        let waiting = queued.iter().map(|run| run.run_id).filter(|run| !self.started.contains_key(run));
+        transaction(|| due::set_waiting(&waiting.collect::<Vec<_>>(), why))
     }
 
     /// Goes on after something that concerns one source, or nothing that cannot wait.

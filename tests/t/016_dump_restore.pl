@@ -15,6 +15,8 @@ run_sql($node, "SELECT rag_sync('docs')");
 $node->safe_psql('postgres', q{SELECT rag_create_collection('second', chunk_size => 300, description => 'it''s another');
 	SELECT rag_add_document('Rolls are baked at noon.', 'rolls', 'Rolls', category => 'oven', tags => '{a,b}', knowledge_id => 7,
 		metadata => '{"k": ["v"]}', collection => 'second');
+	SELECT rag_apply('{"kind": "Retriever", "metadata": {"name": "another"}, "spec": {"storage": {"indexType": "flat"}}}');
+	SELECT rag_create_collection('third', retriever => 'another');
 	SELECT rag_index_knowledge(8, 'Nothing', '/nonexistent/file', defer => true);
 	UPDATE rag.collections SET description = 'changed' WHERE name = 'default'});
 
@@ -50,15 +52,15 @@ sub is_restored
 my $dump = temp_folder();
 my @connect = ('--host', $node->host, '--port', $node->port, '--username', scalar getpwuid $>);
 
-for my $format (qw(custom plain directory))
+for my $format (qw(custom plain directory inserts))
 {
 	my $database = "from_$format";
 	my $file = "$dump/$format";
 	my ($out, $err);
-	is(IPC::Run::run([ 'pg_dump', @connect, "--format=$format", '--file', $file, 'postgres' ], '>', \$out, '2>', \$err), 1, "pg_dump: $format");
+	is(IPC::Run::run([ 'pg_dump', @connect, ($format eq 'inserts' ? '--inserts' : "--format=$format"), '--file', $file, 'postgres' ], '>', \$out, '2>', \$err), 1, "pg_dump: $format");
 	is($err, '', 'says nothing');
 	$node->safe_psql('postgres', "CREATE DATABASE $database TEMPLATE template0");
-	my @restore = $format eq 'plain'
+	my @restore = $format =~ /^(plain|inserts)$/
 	  ? ('psql', @connect, '--no-psqlrc', '--quiet', '--set', 'ON_ERROR_STOP=1', '--dbname', $database, '--file', $file)
 	  : ('pg_restore', @connect, '--exit-on-error', ($format eq 'directory' ? '--jobs=2' : ()), '--dbname', $database, $file);
 	is(IPC::Run::run(\@restore, '>', \$out, '2>', \$err), 1, "it is restored: $format");

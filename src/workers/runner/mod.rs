@@ -33,7 +33,7 @@ use crate::{
         name::Name,
         roles,
         runs::{self, Ended},
-        sources::Source,
+        sources::{self, Source},
     },
     engine::wait::sleep,
     error::Error,
@@ -228,7 +228,8 @@ pub fn is_locked(error: &Error) -> bool {
     error.code == pgrx::PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE
 }
 
-/// Checks a source for drift. A check that fails is logged, and put off as one that was carried out.
+/// Checks a source for drift. A check that fails is logged, and put off as one that was carried out; one whose outcome cannot be written
+/// down, because someone has the source's row locked, is begun anew by the scheduler in a while.
 fn check(source: &Source) -> Result<(), Error> {
     if source.suspend {
         return Ok(());
@@ -239,12 +240,24 @@ fn check(source: &Source) -> Result<(), Error> {
         Ok(())
     })?;
     limit_time(source.timeout);
-    let outcome = transaction(|| drift::check(source, super::are_scheduling())).map(drop);
+    let name = source.name.as_str();
+    let outcome = transaction(|| {
+        let findings = drift::look(source)?;
+        match sources::lock_at_once(name)? {
+            true => drift::conclude(source, &findings, super::are_scheduling()).map(drop),
+            false => Ok(()),
+        }
+    });
     write_down_undisturbed();
-    if let Err(error) = &outcome {
-        transaction(|| drift::fail(source, error))?;
+    let Err(error) = outcome else { return Ok(()) };
+    let noted = transaction(|| match !is_locked(&error) && sources::lock_at_once(name)? {
+        true => drift::fail(source, &error),
+        false => Ok(()),
+    });
+    match noted {
+        Err(locked) if !is_locked(&locked) => Err(locked),
+        _ => Err(error),
     }
-    outcome
 }
 
 fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Lock>) -> Result<(), Error> {
