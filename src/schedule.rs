@@ -52,28 +52,44 @@ pub fn next(schedule: &Schedule, after: TimestampWithTimeZone, zone: &TimeZone) 
 /// When a source with this definition is synced next, from now on. Without a schedule that is once, when it is made.
 pub fn next_run(schedule: Option<&Schedule>, has_run: bool) -> Result<Option<TimestampWithTimeZone>, Error> {
     match schedule {
-        Some(schedule) => Ok(next(schedule, now(), &database_zone()?)),
+        Some(schedule) => Ok(next(schedule, now(), &zone_of(schedule)?)),
         None => Ok((!has_run).then(now)),
     }
 }
 
-/// The time zone of schedules that name none: the database's setting, else the server's. What a client, session or role has set
-/// does not count: the same schedule must mean the same to everyone.
-pub fn database_zone() -> Result<TimeZone, Error> {
-    let configured = match catalog::database_setting("timezone")? {
-        Some(setting) => Some(setting),
-        None => catalog::server_setting("timezone")?,
+/// The zone of a schedule that may name none: then it is the database's setting, else the server's. What a client, session or role has
+/// set does not count, as far as the library was loaded with the server: the same schedule must mean the same to everyone.
+///
+/// # Errors
+/// There is no zone of that name here.
+pub fn zone_of(schedule: &Schedule) -> Result<TimeZone, Error> {
+    if !schedule.needs_zone() {
+        return Ok(TimeZone::UTC);
+    }
+    let setting = match catalog::database_setting("timezone")? {
+        Some(setting) => setting,
+        None => workers::shared::zone().unwrap_or_else(|| {
+            // SAFETY: a setting that exists; the text is copied.
+            let text = unsafe { CStr::from_ptr(pg_sys::GetConfigOptionResetString(c"timezone".as_ptr())) };
+            text.to_string_lossy().into_owned()
+        }),
     };
-    let setting = configured.unwrap_or_else(|| {
-        // SAFETY: a setting that exists; the text is copied.
-        let text = unsafe { CStr::from_ptr(pg_sys::GetConfigOptionResetString(c"timezone".as_ptr())) };
-        text.to_string_lossy().into_owned()
-    });
-    rag_schedule::zone(&setting).ok_or_else(|| {
+    zone(&setting).ok_or_else(|| {
         Error::unsupported(format!("schedules cannot be kept in the time zone \"{setting}\"")).hint(
             "Name a zone in the schedule, as in \"CRON_TZ=Europe/Berlin 0 2 * * *\", or give the database another one.",
         )
     })
+}
+
+/// The zone of a setting: a name, or a number, which is hours eastward.
+fn zone(setting: &str) -> Option<TimeZone> {
+    let Ok(hours) = setting.trim().parse::<f64>() else { return rag_schedule::zone(setting) };
+    if !(-24.0..=24.0).contains(&hours) {
+        return None;
+    }
+    let seconds = (hours.abs() * 3600.0) as u32;
+    let west = if hours > 0.0 { "-" } else { "" };
+    rag_schedule::zone(&format!("<>{west}{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60))
 }
 
 /// When and as what a run that failed is tried again.

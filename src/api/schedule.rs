@@ -21,7 +21,7 @@ fn rag_next_runs(
     if schedule.is_reboot() {
         pgrx::notice!("@reboot is when the server starts, and at no time that could be named");
     }
-    let zone = schedule::database_zone()?;
+    let zone = schedule::zone_of(&schedule)?;
     let times = std::iter::successors(schedule::next(&schedule, after, &zone), move |time| {
         schedule::next(&schedule, *time, &zone)
     });

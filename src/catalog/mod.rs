@@ -144,20 +144,6 @@ pub fn database_setting(name: &str) -> Result<Option<String>, Error> {
     Ok(found.into_iter().next())
 }
 
-/// What the server's configuration files say of a setting. What a client, a role or a session has set does not count, though a
-/// session takes it for the default.
-pub fn server_setting(name: &str) -> Result<Option<String>, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT setting FROM pg_catalog.pg_show_all_file_settings()
-             WHERE pg_catalog.lower(name) = $1 AND applied ORDER BY seqno DESC LIMIT 1",
-            &[name.into()],
-            |row| row.get(1),
-        )
-    })?;
-    Ok(found.into_iter().next().flatten())
-}
-
 /// Runs one statement that writes; the number of rows it touched.
 fn execute(statement: &str, args: &[DatumWithOid<'_>]) -> Result<usize, Error> {
     Ok(Spi::connect_mut(|client| client.update(statement, None, args).map(|table| table.len()))?)

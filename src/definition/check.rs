@@ -75,7 +75,7 @@ pub fn reading(
 
 pub fn schedule(text: &str, faults: &mut Faults) -> Option<Schedule> {
     match schedule::parse(text) {
-        Ok(schedule) => faults.note("schedule", schedule::database_zone()).map(|_| schedule),
+        Ok(schedule) => faults.note("schedule", schedule::zone_of(&schedule)).map(|_| schedule),
         Err(problem) => {
             faults.extend([problem]);
             None

@@ -83,11 +83,13 @@ pub extern "C-unwind" fn rag_launcher_main(_argument: pg_sys::Datum) {
     super::end_on_sigterm();
     BackgroundWorker::connect_worker_to_spi(None, None);
     shared::enter_launcher();
+    shared::note_zone();
     let mut launcher = Launcher::default();
     loop {
         if BackgroundWorker::sighup_received() {
             // SAFETY: the reaction to SIGHUP of every worker.
             unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
+            shared::note_zone();
         }
         let sleep = launcher.look();
         wait(&[], Some(sleep));

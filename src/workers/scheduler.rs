@@ -186,7 +186,7 @@ impl Scheduler {
             match transaction(|| queue(&due.name)) {
                 Ok(()) => {}
                 Err(error) if runner::is_locked(&error) => is_locked = true,
-                Err(error) if error.code == PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE => {
+                Err(error) if is_about_schedule(&error) => {
                     // or it would be due again at once
                     let put_off = transaction(|| put_off(&due, &error));
                     is_locked |= put_off.is_err();
@@ -337,6 +337,14 @@ impl Scheduler {
 
 fn time_until(time: Instant) -> Duration {
     time.saturating_duration_since(Instant::now())
+}
+
+/// Whether a source could not be queued because its schedule cannot be kept.
+fn is_about_schedule(error: &Error) -> bool {
+    matches!(
+        error.code,
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE | PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED
+    )
 }
 
 /// Whether a process is at work on a source.

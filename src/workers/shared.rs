@@ -11,7 +11,10 @@
 //! the postmaster then begins anew. Waking is SIGUSR1, which sets the latch.
 #![allow(unsafe_code)] // shared memory and signals
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::{
+    ffi::CStr,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use pgrx::{PGRXSharedMemory, PgLwLock, pg_guard, pg_shmem_init, pg_sys};
 
@@ -23,6 +26,8 @@ const WORKERS: usize = 256;
 const EVICTIONS: usize = 32;
 /// Databases that there is news of; more are as good as all.
 const NEWS: usize = 64;
+/// Bytes of a time zone's name, as Postgres bounds it.
+const ZONE: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -59,6 +64,8 @@ struct Shared {
     news: [u32; NEWS],
     news_of_all: bool,
     verdict: Option<Verdict>,
+    /// The server's time zone, ending with the first 0.
+    zone: [u8; ZONE],
 }
 
 impl Shared {
@@ -69,6 +76,7 @@ impl Shared {
         news: [0; NEWS],
         news_of_all: false,
         verdict: None,
+        zone: [0; ZONE],
     };
 
     fn note_news(&mut self, database: u32) {
@@ -89,7 +97,7 @@ static PRESENT: AtomicBool = AtomicBool::new(false);
 
 /// Asks for the shared memory; while the server loads its preloaded libraries.
 pub fn request() {
-    pg_shmem_init!(SHARED = Shared::EMPTY);
+    pg_shmem_init!(SHARED = Shared { zone: present_zone(), ..Shared::EMPTY });
     PRESENT.store(true, Relaxed);
 }
 
@@ -108,6 +116,34 @@ fn signal(pid: i32, signal: i32) {
         // SAFETY: a signal to a process of this server.
         unsafe { libc::kill(pid, signal) };
     }
+}
+
+// -- the server's time zone, which sessions do not see behind their clients' ------------------------------------------------------------
+
+/// The setting of this process: where it serves no database and no client, the server's.
+fn present_zone() -> [u8; ZONE] {
+    // SAFETY: a setting that exists; its text is read before anything changes it.
+    let setting = unsafe {
+        let setting = pg_sys::GetConfigOption(c"timezone".as_ptr(), true, false);
+        if setting.is_null() { c"" } else { CStr::from_ptr(setting) }
+    };
+    let mut zone = [0; ZONE];
+    zone.iter_mut().zip(setting.to_bytes()).for_each(|(to, from)| *to = *from);
+    zone
+}
+
+/// Notes the server's time zone, for the launcher.
+pub fn note_zone() {
+    SHARED.exclusive().zone = present_zone();
+}
+
+/// The time zone that command line and configuration files give the server. `None` where the library was not loaded with it.
+pub fn zone() -> Option<String> {
+    if !is_present() {
+        return None;
+    }
+    let zone = SHARED.share().zone;
+    Some(zone.split(|byte| *byte == 0).next().map(String::from_utf8_lossy).unwrap_or_default().into_owned())
 }
 
 // -- entering and leaving ---------------------------------------------------------------------------------------------

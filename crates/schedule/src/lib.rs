@@ -104,6 +104,11 @@ impl Schedule {
         }
     }
 
+    /// Whether its times depend on a zone that it does not name.
+    pub fn needs_zone(&self) -> bool {
+        self.zone.is_none() && matches!(self.rule, Rule::Calendar(_))
+    }
+
     /// Whether it runs when the server starts, and at no other time.
     pub fn is_reboot(&self) -> bool {
         self.rule == Rule::Reboot
