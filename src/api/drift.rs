@@ -1,5 +1,7 @@
 //! Drift: whether what is stored of a source is still what its runs have indexed.
 
+use std::time::Duration;
+
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{
@@ -14,6 +16,9 @@ use crate::{
     },
 };
 
+/// How long another check, or a run that is just beginning or ending, is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 #[pg_extern]
 #[allow(clippy::type_complexity)] // the columns of the result
 fn rag_check_drift(
@@ -27,6 +32,10 @@ fn rag_check_drift(
 > {
     let source = super::source::manageable(c"rag_check_drift()", name, "check a source for drift")?;
     lock::check_not_going(&source.name)?;
+    if !session::snapshot_is_fixed() {
+        // not for ever: the other one may be waiting for this transaction
+        session::wait_for_check(&source.name, Some(PATIENCE))?;
+    }
     if !Lock::source_at_work(&source.name).take_for_transaction_patiently() {
         let run = fresh(|| runs::active(name))?;
         return Err(session::at_work(&source.name, run.map(|run| run.run_id)).into());

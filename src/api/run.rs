@@ -14,10 +14,7 @@ use crate::{
     workers::{
         self, hooks, lock,
         lock::Lock,
-        runner::{
-            self, Task,
-            session::{self, Wanted},
-        },
+        runner::session::{self, Wanted},
     },
 };
 
@@ -30,7 +27,7 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
     check_committed(&source)?;
     check_snapshot(c"rag_sync")?;
     lock::check_not_going(&source.name)?;
-    session::wait_for_check(&source.name)?;
+    session::wait_for_check(&source.name, None)?;
     let active = fresh(|| runs::active(name))?;
     let wanted = match active {
         // that of a source that has just been made
@@ -71,25 +68,20 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
         };
     }
     check_committed(source)?;
-    if !Lock::source_at_work(&source.name).is_free() {
-        let run = fresh(|| runs::active(name))?;
-        return Err(session::at_work(&source.name, run.map(|run| run.run_id)));
+    if !session::snapshot_is_fixed() {
+        session::wait_for_check(&source.name, None)?;
     }
     if lock::free_slots() == 0 {
-        return Err(Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-            "as many runs are under way as rag.max_running_syncs allows",
-        )
-        .hint("Wait for one of them, or put rag into shared_preload_libraries, which queues runs."));
+        return Err(session::no_slot());
     }
     // one may be left from a time with a scheduler
-    if let Some(run) = runs::active(name)?.filter(|run| run.is_pending) {
-        runner::start(&source.name, Task::Run(run.run_id))?;
-        return Ok(run.run_id);
+    match fresh(|| runs::active(name))? {
+        Some(run) if run.is_pending => session::begin(&source.name, Wanted::Queued(run.run_id)),
+        Some(run) if !Lock::source_at_work(&source.name).is_free() => {
+            Err(session::at_work(&source.name, Some(run.run_id)))
+        }
+        _ => session::begin(&source.name, Wanted::New(runs::next_id()?)),
     }
-    let run_id = runs::next_id()?;
-    runner::start(&source.name, Task::NewRun(run_id))?;
-    Ok(run_id)
 }
 
 /// # Errors
@@ -100,9 +92,9 @@ fn check_committed(source: &Source) -> Result<(), Error> {
     }
     Err(Error::new(
         pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
-        format!("source \"{}\" was made or changed in this transaction and is not committed", source.name),
+        format!("source \"{}\" was made, changed or locked in this transaction, which is not committed", source.name),
     )
-    .detail("The run is another process's, which sees only what is committed.")
+    .detail("The run is another process's, which sees only what is committed, and waits for nobody's locks.")
     .hint("COMMIT first, then call rag_sync."))
 }
 
@@ -208,14 +200,20 @@ fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
 #[pg_extern]
 fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> Result<String, ErrorReport> {
     check_snapshot(c"rag_wait")?;
-    let timeout = timeout.map(|timeout| Duration::from_micros(u64::try_from(timeout.as_micros()).unwrap_or(0)));
-    let (_, status) = find(run_id, "wait for a run")?;
-    if status.phase == "Pending" && status.uncommitted {
+    // what is longer than Duration takes is as good as for ever
+    let timeout = timeout.map(|timeout| u64::try_from(timeout.as_micros().max(0)).unwrap_or(u64::MAX));
+    let timeout = timeout.map(Duration::from_micros);
+    let (source, status) = find(run_id, "wait for a run")?;
+    if status.phase == "Pending" && (status.uncommitted || source.uncommitted) {
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
-            format!("run {run_id} was queued in this transaction and is not committed"),
+            format!(
+                "run {run_id} cannot begin before this transaction has ended, which queued it or has its source locked"
+            ),
         )
-        .detail("It is carried out by another process, which sees only what is committed.")
+        .detail(
+            "It is carried out by another process, which sees only what is committed, and waits for nobody's locks.",
+        )
         .hint("COMMIT first, then call rag_wait; or call rag_sync, which waits by itself.")
         .into());
     }

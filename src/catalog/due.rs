@@ -105,19 +105,19 @@ pub fn set_waiting(runs: &[i64], why: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Time until the next source is due; `None`: none will be.
-pub fn until_next() -> Result<Option<Duration>, Error> {
+/// Time until the next source becomes due after `since`; `None`: none will.
+pub fn until_next(since: TimestampWithTimeZone) -> Result<Option<Duration>, Error> {
     let found = as_owner(|| {
         query(
             &format!(
-                "SELECT pg_catalog.date_part('epoch', least(pg_catalog.min(next_run), pg_catalog.min(retry_at))
-                        - pg_catalog.clock_timestamp()), {RESTORED}
-                 FROM ({TIMES}) AS t"
+                "SELECT pg_catalog.date_part('epoch', pg_catalog.min(at) FILTER (WHERE at > $1) - pg_catalog.clock_timestamp()),
+                        pg_catalog.count(at) > 0, {RESTORED}
+                 FROM ({TIMES}) AS t, LATERAL (VALUES (next_run), (retry_at)) AS times (at)"
             ),
-            &[],
-            |row| {
-                let earliest = if row.required(2)? { 0.0 } else { RESTORING };
-                Ok(row.get::<f64>(1)?.map(|seconds| seconds.max(earliest)))
+            &[since.into()],
+            |row| match (row.required(2)?, row.required(3)?) {
+                (true, false) => Ok(Some(RESTORING)),
+                _ => Ok(row.get::<f64>(1)?),
             },
         )
     })?;

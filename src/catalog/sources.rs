@@ -21,15 +21,13 @@ pub struct Source {
     pub credentials: Option<String>,
     /// Key of that secret whose value is shown as a token; `None`: its token, or username and password.
     pub credentials_key: Option<String>,
-    /// As the user wrote it. `None`: it is synced when it is made, and by hand.
-    pub schedule: Option<String>,
     /// Most time of one run.
     pub timeout: Duration,
     pub suspend: bool,
     pub drift_policy: DriftPolicy,
     /// Counts the changes of its definition.
     pub generation: i64,
-    /// Made or changed by the present, uncommitted transaction: nobody else can see it yet.
+    /// Made, changed or locked by the present, uncommitted transaction: nobody else can see it yet, or a run of it begin.
     pub uncommitted: bool,
 }
 
@@ -77,7 +75,7 @@ impl Source {
         let found = as_owner(|| {
             query(
                 "SELECT name, kind, spec, collection, owner, extract(epoch FROM timeout)::pg_catalog.float8,
-                        generation, xmin, credentials, credentials_key, schedule, suspend, drift_policy, uid
+                        generation, xmin, credentials, credentials_key, suspend, drift_policy, uid, xmax
                  FROM rag.source WHERE name = $1",
                 &[name.into()],
                 |row| Self::read(&row),
@@ -90,7 +88,7 @@ impl Source {
         let name = Name::parse("source", &row.required::<String>(1)?)?;
         let kind: String = row.required(2)?;
         let spec: pgrx::JsonB = row.required(3)?;
-        let policy: String = row.required(13)?;
+        let policy: String = row.required(12)?;
         Ok(Self {
             spec: SourceSpec::parse(&kind, &spec.0)
                 .map_err(|problems| Error::invalid_spec(&format!("source \"{name}\""), &problems))?,
@@ -99,14 +97,13 @@ impl Source {
             owner: row.required(5)?,
             timeout: Duration::from_secs_f64(row.required::<f64>(6)?.max(0.0)),
             generation: row.required(7)?,
-            uncommitted: is_current_transaction(row.required(8)?),
+            uncommitted: is_current_transaction(row.required(8)?) || is_current_transaction(row.required(14)?),
             credentials: row.get(9)?,
             credentials_key: row.get(10)?,
-            schedule: row.get(11)?,
-            suspend: row.required(12)?,
+            suspend: row.required(11)?,
             drift_policy: DriftPolicy::parse(&policy)
                 .ok_or_else(|| Error::internal(format!("\"{policy}\" is no drift policy")))?,
-            uid: row.required(14)?,
+            uid: row.required(13)?,
         })
     }
 }
@@ -380,13 +377,12 @@ pub fn set_conditions(name: &str, changes: &Changes) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sources with a schedule whose conditions do not say that it is kept.
-pub fn seemingly_idle() -> Result<Vec<String>, Error> {
+/// Sources whose schedule could not be kept when they were due.
+pub fn put_off() -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
             r#"SELECT name FROM rag.source
-               WHERE schedule IS NOT NULL AND NOT suspend
-                 AND NOT conditions @> '[{"type": "AutoIndexerScheduled", "status": "True"}]' ORDER BY name"#,
+               WHERE NOT suspend AND conditions @> '[{"type": "AutoIndexerScheduled", "reason": "InvalidSchedule"}]' ORDER BY name"#,
             &[],
             |row| row.required(1),
         )

@@ -30,7 +30,7 @@ use self::{
 };
 pub use self::{
     faults::Faults,
-    timing::{note_scheduled, resume, suspend},
+    timing::{reschedule, resume, suspend},
 };
 use crate::{
     catalog::{

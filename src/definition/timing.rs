@@ -7,22 +7,21 @@ use super::lock;
 use crate::{
     catalog::{
         conditions::{Changes, Type},
+        due,
         name::Name,
-        sources::{self, Source},
+        sources::{self, Source, Stored},
     },
     error::Error,
     schedule, settings,
     workers::{hooks, shared},
 };
 
-/// Notes whether the source is synced by itself.
+/// Notes whether the source is synced by itself, as long as a scheduler is at work: what is so where none is, `rag.sources` says.
 pub fn scheduled(changes: Changes, schedule: Option<&str>, suspend: bool) -> Changes {
     let set = |status, reason, message: String| changes.set(Type::Scheduled, Some(status), reason, message);
     match schedule {
         _ if suspend => set(false, "Suspended", "schedule, retries and drift checks rest until rag_resume".into()),
         None => set(false, "NoSchedule", "it is synced when it is made or altered, and by rag_sync".into()),
-        Some(_) if !shared::is_present() => set(false, "NoScheduler", "rag is not in shared_preload_libraries".into()),
-        Some(_) if !settings::scheduler() => set(false, "NoScheduler", "rag.scheduler is off".into()),
         Some(schedule) => set(true, "Scheduled", format!("it is synced by the schedule {schedule}")),
     }
 }
@@ -38,17 +37,25 @@ pub fn conditions_of_new(schedule: Option<&str>, suspend: bool) -> Changes {
         .set(Type::DriftDetected, None, "NotChecked", "it has not been looked for yet")
 }
 
-/// Writes down, for a scheduler that has begun, that a source's schedule is kept now.
+/// Has a source be synced by its schedule that could not be kept before.
 ///
 /// # Errors
-/// Someone else has the source's row locked; a scheduler must not wait for them.
-pub fn note_scheduled(name: &str) -> Result<(), Error> {
+/// It still cannot, or someone has the source's row locked; a scheduler must not wait for them.
+pub fn reschedule(name: &str) -> Result<(), Error> {
     if !sources::lock_at_once(name)? {
         return Ok(());
     }
-    let source = Source::get(name)?;
+    let Some(source) = sources::lock(name)? else { return Ok(()) };
+    let next_run = next_time(parse(&source)?.as_ref())?;
     let changes = scheduled(Changes::at(source.generation), source.schedule.as_deref(), source.suspend);
+    due::set_next_run(name, next_run)?;
     sources::set_conditions(name, &changes)
+}
+
+/// The schedule of a source, which may be of another version of the extension.
+fn parse(source: &Stored) -> Result<Option<Schedule>, Error> {
+    let schedule = source.schedule.as_deref().map(schedule::parse).transpose();
+    schedule.map_err(|problem| Error::invalid_spec(&format!("source \"{}\"", source.name), &[problem]))
 }
 
 /// Says that a schedule is not kept, if so.
@@ -88,12 +95,9 @@ pub fn resume(name: &str) -> Result<(), Error> {
     if !source.suspend {
         return Ok(());
     }
-    let text = source.schedule.as_deref();
-    let schedule = text.map(schedule::parse).transpose();
-    let schedule =
-        schedule.map_err(|problem| Error::invalid_spec(&format!("source \"{}\"", source.name), &[problem]))?;
+    let schedule = parse(&source)?;
     let next_run = next_time(schedule.as_ref())?;
-    let changes = scheduled(Changes::at(source.generation), text, false);
+    let changes = scheduled(Changes::at(source.generation), source.schedule.as_deref(), false);
     sources::resume(&source.name, schedule.is_some(), next_run, &changes)?;
     hooks::wake_scheduler_at_commit();
     Ok(())

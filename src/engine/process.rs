@@ -129,7 +129,7 @@ impl Drop for EngineProcess {
 fn remember(child: i32) {
     static REGISTER: Once = Once::new();
     // SAFETY: the callback stays valid as long as the library, which is never unloaded.
-    REGISTER.call_once(|| unsafe { pg_sys::on_proc_exit(Some(kill_children), pg_sys::Datum::null()) });
+    REGISTER.call_once(|| unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::null()) });
     replace_child(0, child);
 }
 
@@ -141,8 +141,14 @@ fn replace_child(old: i32, new: i32) {
     }
 }
 
+/// Before others see that the process has left.
 #[pg_guard]
-unsafe extern "C-unwind" fn kill_children(_code: std::ffi::c_int, _argument: pg_sys::Datum) {
+unsafe extern "C-unwind" fn at_exit(_code: std::ffi::c_int, _argument: pg_sys::Datum) {
+    kill_children();
+}
+
+/// Kills all children of this process, which is about to end.
+pub fn kill_children() {
     for child in CHILDREN.iter().map(|slot| slot.swap(0, Relaxed)).filter(|child| *child > 0) {
         // SAFETY: signals and reaps a child of this process that nobody has waited for.
         unsafe {

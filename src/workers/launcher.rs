@@ -155,11 +155,14 @@ impl Launcher {
         let Some(Starting { database, worker, pause, outdated }) = &self.starting else { return };
         // asked first: what it says it says before it ends
         let running = matches!(worker.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted));
-        let known = match shared::take_verdict(*database) {
-            Some(true) => Some(Known::Scheduled { since: Instant::now(), pause: *pause }),
-            Some(false) => (!outdated).then_some(Known::Absent),
-            None if running => return,
-            None => Some(Known::Resting { until: Instant::now() + *pause, pause: (*pause * 2).min(LONGEST_PAUSE) }),
+        let known = if shared::scheduled_databases().contains(database) {
+            Some(Known::Scheduled { since: Instant::now(), pause: *pause })
+        } else if shared::take_absent(*database) {
+            (!outdated).then_some(Known::Absent)
+        } else if running {
+            return;
+        } else {
+            Some(Known::Resting { until: Instant::now() + *pause, pause: (*pause * 2).min(LONGEST_PAUSE) })
         };
         match known {
             Some(known) => self.known.insert(*database, known),

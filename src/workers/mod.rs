@@ -29,8 +29,13 @@ use crate::settings;
 pub fn register() {
     shared::request();
     hooks::install();
-    supervisor::register();
-    launcher::register();
+    // SAFETY: reads a variable of the postmaster.
+    let is_upgraded = unsafe { pg_sys::IsBinaryUpgrade };
+    // pg_upgrade reads and writes databases that nobody else may change
+    if !is_upgraded {
+        supervisor::register();
+        launcher::register();
+    }
 }
 
 /// Whether sources are synced by themselves, as far as the settings and the state of the server go.

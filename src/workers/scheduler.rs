@@ -122,6 +122,14 @@ fn has_extension() -> bool {
     transaction(|| Ok(look())).unwrap_or(false)
 }
 
+/// What is left of the queue.
+struct Queue {
+    /// Runs wait for a slot, or for a worker: nobody else is to take it.
+    wants_room: bool,
+    /// When to look again, where nobody wakes the scheduler before.
+    rest: Option<Duration>,
+}
+
 #[derive(Default)]
 struct Scheduler {
     /// Runners that were started, by their runs.
@@ -144,36 +152,35 @@ impl Scheduler {
     fn work(&mut self) {
         self.begin();
         while settings::scheduler() && has_extension() {
-            let sleep = match self.look() {
-                Ok(sleep) => {
-                    self.trouble = None;
-                    sleep
-                }
-                Err(error) => {
-                    let pause = self.trouble.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE));
-                    if self.trouble.replace(pause).is_none() {
-                        pgrx::warning!("rag: the scheduler cannot work: {error}");
-                    }
-                    pause
-                }
-            };
+            let sleep = self.look().unwrap_or_else(|error| self.pause_after(&error));
             self.show(sleep);
             wait(&[], Some(sleep));
             if BackgroundWorker::sighup_received() {
                 // SAFETY: the reaction to SIGHUP of every worker.
                 unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
-                self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
+                self.begin();
             }
         }
     }
 
+    /// Does what follows from the settings.
     fn begin(&mut self) {
-        // of those that were made or altered while there was no scheduler
-        for name in transaction(sources::seemingly_idle).unwrap_or_default() {
-            let noted = transaction(|| definition::note_scheduled(&name));
-            self.tolerate(&format!("the status of source \"{name}\" does not say that its schedule is kept"), noted);
+        for name in transaction(sources::put_off).unwrap_or_default() {
+            // a zone may be known by now; what cannot be kept yet waits on, as its status says
+            if let Err(error) = transaction(|| definition::reschedule(&name)) {
+                pgrx::debug1!("rag: source \"{name}\" still cannot be scheduled: {error}");
+            }
         }
         self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
+    }
+
+    /// How long to rest after something went wrong, which is logged the first time.
+    fn pause_after(&mut self, error: &Error) -> Duration {
+        let pause = self.trouble.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE));
+        if self.trouble.replace(pause).is_none() {
+            pgrx::warning!("rag: the scheduler cannot work: {error}");
+        }
+        pause
     }
 
     /// Starts what is due; how long there is nothing to do then.
@@ -182,6 +189,8 @@ impl Scheduler {
         self.has_booted = self.has_booted || transaction(due::boot)?;
         is_locked |= !self.has_booted;
         let mut trouble = None;
+        // what becomes due while this goes on is looked at again
+        let began = schedule::now();
         for due in transaction(|| due::due(None))? {
             match transaction(|| queue(&due.name)) {
                 Ok(()) => {}
@@ -200,19 +209,25 @@ impl Scheduler {
                 self.start_queued()?;
             }
         }
-        let mut waiting = self.start_queued()?;
-        if let Some(error) = trouble {
-            return Err(error);
-        }
-        if waiting.is_none() {
-            waiting = self.checks.look()?;
-        }
-        let next = transaction(due::until_next)?.unwrap_or(LONGEST_SLEEP);
-        // a little longer than until the time itself, so that it has come; whoever has a source's row locked may give it back without
-        // a word, and meanwhile it is due
-        let next = next.saturating_add(Duration::from_millis(1)).min(LONGEST_SLEEP);
-        let next = if is_locked { LOCKED } else { next };
-        Ok(waiting.map_or(next, |waiting| waiting.min(next)))
+        let queue = self.start_queued()?;
+        let check = if queue.wants_room { None } else { self.checks.look()? };
+        // a little longer than until the time itself, so that it has come
+        let next = transaction(|| due::until_next(began))?.map(|next| next.saturating_add(Duration::from_millis(1)));
+        // whoever has a source's row locked may give it back without a word
+        let locked = is_locked.then_some(LOCKED);
+        let trouble = match trouble {
+            Some(error) => Some(self.pause_after(&error)),
+            None => {
+                self.trouble = None;
+                None
+            }
+        };
+        Ok([queue.rest, check, next, locked, trouble]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(LONGEST_SLEEP)
+            .min(LONGEST_SLEEP))
     }
 
     /// Ends the runs that have lost their process; whether there are some whose source's row someone has locked.
@@ -243,8 +258,9 @@ impl Scheduler {
         Ok(is_locked)
     }
 
-    /// Starts queued runs where there is room; when to look again for more.
-    fn start_queued(&mut self) -> Result<Option<Duration>, Error> {
+    /// Starts queued runs where there is room.
+    fn start_queued(&mut self) -> Result<Queue, Error> {
+        let wants_room = |rest| Ok(Queue { wants_room: true, rest: Some(rest) });
         let ended: Vec<i64> =
             self.started.extract_if(|_, worker| runner::has_ended(worker)).map(|(run_id, _)| run_id).collect();
         let mut queued = transaction(due::queued)?;
@@ -267,12 +283,12 @@ impl Scheduler {
         let all = queued.len();
         queued.retain(|run| !self.started.contains_key(&run.run_id));
         if queued.is_empty() {
-            return Ok(None);
+            return Ok(Queue { wants_room: false, rest: None });
         }
         // those that were started and have not begun yet will
         let beginning = all - queued.len();
         if let Some(rest) = self.no_worker.map(time_until).filter(|rest| !rest.is_zero()) {
-            return Ok(Some(rest));
+            return wants_room(rest);
         }
         // and the one that is free next may be a session's
         let kept = usize::from(!Lock::next_slot().is_free());
@@ -285,7 +301,7 @@ impl Scheduler {
                     settings::max_running_syncs()
                 );
                 self.say_why(&queued, &why)?;
-                return Ok(Some(NO_SLOT));
+                return wants_room(NO_SLOT);
             }
             let rest = match self.resting.get(&run.run_id) {
                 Some((until, _)) => time_until(*until),
@@ -308,12 +324,12 @@ impl Scheduler {
                         pgrx::warning!("rag: runs wait: {error}. {}", error.hint.as_deref().unwrap_or_default());
                     }
                     self.say_why(&queued, &format!("{error}: max_worker_processes"))?;
-                    return Ok(Some(NO_WORKER));
+                    return wants_room(NO_WORKER);
                 }
             }
         }
         self.complained = false;
-        Ok(sooner)
+        Ok(Queue { wants_room: false, rest: sooner })
     }
 
     /// Says of those of `queued` that were not started why that is so.

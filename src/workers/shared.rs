@@ -49,13 +49,6 @@ struct Eviction {
     session: i32,
 }
 
-/// What a scheduler found in its database when it began.
-#[derive(Clone, Copy)]
-struct Verdict {
-    database: u32,
-    has_extension: bool,
-}
-
 #[derive(Clone, Copy)]
 struct Shared {
     launcher: i32,
@@ -63,7 +56,8 @@ struct Shared {
     evictions: [Option<Eviction>; EVICTIONS],
     news: [u32; NEWS],
     news_of_all: bool,
-    verdict: Option<Verdict>,
+    /// The last database in which a scheduler found no extension when it began; 0: none.
+    absent: u32,
     /// The server's time zone, ending with the first 0.
     zone: [u8; ZONE],
 }
@@ -75,7 +69,7 @@ impl Shared {
         evictions: [None; EVICTIONS],
         news: [0; NEWS],
         news_of_all: false,
-        verdict: None,
+        absent: 0,
         zone: [0; ZONE],
     };
 
@@ -188,7 +182,7 @@ pub fn enter_launcher() {
     let mut shared = SHARED.exclusive();
     shared.launcher = my_pid();
     // meant for the launcher before this one
-    shared.verdict = None;
+    shared.absent = 0;
 }
 
 /// Once the process has given back its locks: whoever is told of its end takes them.
@@ -271,21 +265,25 @@ pub fn evicted_databases() -> Vec<u32> {
     evictions.iter().flatten().map(|eviction| eviction.database).collect()
 }
 
-/// A scheduler says whether its database has the extension.
+/// A scheduler that has begun says whether its database has the extension; where it has, it has entered itself.
 pub fn give_verdict(has_extension: bool) {
     let mut shared = SHARED.exclusive();
-    shared.verdict = Some(Verdict { database: database().to_u32(), has_extension });
+    if !has_extension {
+        shared.absent = database().to_u32();
+    }
     let launcher = shared.launcher;
     drop(shared);
     signal(launcher, libc::SIGUSR1);
 }
 
-/// What the scheduler of `database` has said.
-pub fn take_verdict(database: u32) -> Option<bool> {
+/// Whether the scheduler of `database` has said that there is no extension.
+pub fn take_absent(database: u32) -> bool {
     let mut shared = SHARED.exclusive();
-    let verdict = shared.verdict.filter(|verdict| verdict.database == database)?;
-    shared.verdict = None;
-    Some(verdict.has_extension)
+    let is_absent = shared.absent == database;
+    if is_absent {
+        shared.absent = 0;
+    }
+    is_absent
 }
 
 // -- databases that must be empty -------------------------------------------------------------------------------------

@@ -17,6 +17,13 @@ RESET timezone;
 -- a night on which 02:30 does not come, and one on which 01:30 comes twice
 SELECT rag_next_runs('30 2 * * *', 2, '2026-03-07 12:00:00-08');
 SELECT rag_next_runs('30 1 * * *', 2, '2026-10-31 12:00:00-07');
+-- Postgres takes a number, too: hours eastward; and zones that are none here, which is nothing where the schedule names one
+ALTER DATABASE :DBNAME SET timezone = '-3.5';
+SELECT rag_next_runs('0 12 * * *', 1, '2026-05-29 12:00:00+00') AT TIME ZONE 'UTC' AS noon;
+ALTER DATABASE :DBNAME SET timezone = '100';
+SELECT rag_next_runs('0 12 * * *'); :sqlstate
+SELECT rag_next_runs('CRON_TZ=UTC 0 12 * * *', 1, '2026-05-29 12:00:00+00') AT TIME ZONE 'UTC' AS noon, rag_next_runs('@every 1h', 1, '2026-05-29 12:00:00+00') AT TIME ZONE 'UTC' AS one;
+ALTER DATABASE :DBNAME SET timezone = 'America/Los_Angeles';
 -- none
 SELECT rag_next_runs('@reboot');
 SELECT count(*) FROM rag_next_runs('@daily', 1000, '9999-12-01');
@@ -43,7 +50,7 @@ SELECT rag_next_runs('CRON_TZ=Europe/Berln 0 2 * * *'); :sqlstate
 
 \set handbook `echo "$RAG_TEST_FILES/handbook"`
 \set spec '{"path": "' :handbook '/guides"}'
-SELECT rag_create_source('nightly', 'folder', :'spec', schedule => '0 2 * * *', max_retries => 0, timeout => '30 min', drift_policy => 'manual');
+SELECT rag_create_source('nightly', 'folder', :'spec', schedule => '0 4 * * *', max_retries => 0, timeout => '30 min', drift_policy => 'manual');
 SELECT name, schedule, suspend, phase, resource_ready, scheduled, indexing, error, next_scheduled_run > now() AND next_scheduled_run <= now() + interval '25 h' AS is_next_night,
        generation, observed_generation, max_retries, timeout, drift_policy, errors
 FROM rag.sources \gx
@@ -122,11 +129,11 @@ SELECT phase, generation, observed_generation FROM rag.sources WHERE name = 'nig
 SELECT type, status, reason, message ~ 'run \d+ completed' AS by_run, of FROM conditions WHERE name = 'nightly';
 -- nothing different
 SELECT rag_alter_source('nightly');
-SELECT rag_alter_source('nightly', 'folder', :'spec', 'default', '0 2 * * *', '', 0, '1800 s', false, 'manual', current_user);
+SELECT rag_alter_source('nightly', 'folder', :'spec', 'default', '0 4 * * *', '', 0, '1800 s', false, 'manual', current_user);
 SELECT generation, observed_generation FROM rag.sources WHERE name = 'nightly';
 -- another time: the status still speaks of the definition before
 SELECT next_scheduled_run AS before FROM rag.sources WHERE name = 'nightly' \gset
-SELECT rag_alter_source('nightly', schedule => '0 3 * * *');
+SELECT rag_alter_source('nightly', schedule => '0 5 * * *');
 SELECT schedule, generation, observed_generation, phase, next_scheduled_run <> :'before' AND next_scheduled_run > now() AS is_other_time FROM rag.sources WHERE name = 'nightly';
 SELECT type, status, reason, of FROM conditions WHERE name = 'nightly';
 -- a spec that says the same in other words is no other; with a schedule it waits for its time

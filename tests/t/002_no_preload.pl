@@ -36,6 +36,17 @@ is($said, '', 'who leaves the schedule alone is not');
 is($node->safe_psql('postgres', q{SELECT scheduled, c ->> 'reason' FROM rag.sources, jsonb_array_elements(conditions) c
 	WHERE name = 'nightly' AND c ->> 'type' = 'AutoIndexerScheduled'}), 'f|NoScheduler', 'the status says it, too');
 
+# who does not wait gets the id of a run that has begun
+is($node->safe_psql('postgres', q{SELECT rag_wait(rag_sync('handbook', wait => false))}), 'Completed', 'a run that nobody waits for at first');
+$node->safe_psql('postgres', "SELECT rag_create_source('part-' || n, 'folder', '{\"path\": \"$ENV{RAG_TEST_FILES}/handbook\"}') FROM generate_series(1, 6) n");
+my $out = '';
+$node->psql('postgres', 'SELECT source, run_id FROM rag_sync_all()', stdout => \$out, stderr => \$said);
+my @begun = map { (split /\|/)[1] } split /\n/, $out;
+cmp_ok(scalar(@begun), '>=', 2, 'as many runs as there are slots begin');
+is(scalar(@begun) + (() = $said =~ /WARNING:  source "[\w-]+" is not synced: as many runs are under way/g), 8, 'each source begins, or a warning says why not')
+	or diag("$out\n$said");
+is($node->safe_psql('postgres', "SELECT rag_wait($_) IN ('Completed', 'Failed')"), 't', 'what was begun ends') for @begun;
+
 # many sessions at once that find no engine: one is started
 $node->restart;
 is(scalar(engine_pids($node)), 0, 'no engine runs after a restart');

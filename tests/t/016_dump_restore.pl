@@ -15,7 +15,7 @@ run_sql($node, "SELECT rag_sync('docs')");
 $node->safe_psql('postgres', q{SELECT rag_create_collection('second', chunk_size => 300, description => 'it''s another');
 	SELECT rag_add_document('Rolls are baked at noon.', 'rolls', 'Rolls', category => 'oven', tags => '{a,b}', knowledge_id => 7,
 		metadata => '{"k": ["v"]}', collection => 'second');
-	SELECT rag_apply('{"kind": "Retriever", "metadata": {"name": "another"}, "spec": {"storage": {"indexType": "flat"}}}');
+	SELECT rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "another"}, "spec": {"description": "x"}}');
 	SELECT rag_create_collection('third', retriever => 'another');
 	SELECT rag_index_knowledge(8, 'Nothing', '/nonexistent/file', defer => true);
 	UPDATE rag.collections SET description = 'changed' WHERE name = 'default'});

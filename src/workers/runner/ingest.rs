@@ -76,6 +76,8 @@ fn remove_at_exit(work_dir: &Path) {
 #[pg_guard]
 unsafe extern "C-unwind" fn remove_work_dir(_code: std::ffi::c_int, _argument: pg_sys::Datum) {
     if let Some(dir) = WORK_DIR.take() {
+        // or it would go on writing
+        process::kill_children();
         let _ = std::fs::remove_dir_all(dir);
     }
 }

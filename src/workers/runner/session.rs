@@ -115,6 +115,13 @@ impl Wanted {
         let (Self::Queued(id) | Self::New(id)) = self;
         id
     }
+
+    fn task(self) -> Task {
+        match self {
+            Self::Queued(id) => Task::Run(id),
+            Self::New(id) => Task::NewRun(id),
+        }
+    }
 }
 
 /// Carries out a run of a source by a runner of this session, waiting for a slot first where all are taken; its id, which is that
@@ -127,16 +134,9 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
     loop {
         let run_id = wanted.id();
         if wait_for_slot(run_id)? {
-            let worker = CancelOnDrop::of(start(
-                source,
-                match wanted {
-                    Wanted::Queued(id) => Task::Run(id),
-                    Wanted::New(id) => Task::NewRun(id),
-                },
-            )?);
+            let worker = CancelOnDrop::of(start(source, wanted.task())?);
             // until the runner has the slot that is for it
-            while !worker.has_ended() && fresh(|| runs::status(run_id))?.is_none_or(|status| status.phase == "Pending")
-            {
+            while !worker.has_ended() && !has_begun(run_id)? {
                 sleep(SHORT_LOOK);
             }
             Lock::next_slot().give_back_in_transaction();
@@ -147,43 +147,91 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
             }
             drop(worker);
         }
-        let begun = match fresh(|| runs::status(run_id))? {
+        let is_under_way = match fresh(|| runs::status(run_id))? {
             Some(status) if status.has_ended() => return Ok((run_id, status)),
-            begun => begun.is_some_and(|status| status.phase == "Running"),
+            Some(status) => status.phase == "Running",
+            // it was cancelled before it began, so long ago that it is forgotten
+            None if matches!(wanted, Wanted::Queued(_)) => return Err(vanished()),
+            None => false,
         };
         if fresh(|| Source::find(source.as_str()))?.is_none() {
             return Err(source_gone(source));
         }
         lock::check_not_going(source)?;
-        match (begun, Lock::source_at_work(source).is_free()) {
-            // its process has lost its life
-            (true, true) => return Ok((run_id, reap(source, run_id)?)),
-            // the scheduler was quicker to begin the queued run
-            (true, false) => {
-                let status = wait_for(run_id, None, teller.tell)?;
-                return Ok((run_id, status.ok_or_else(vanished)?));
-            }
-            (false, false) if matches!(wanted, Wanted::New(_)) => match fresh(|| runs::active(source.as_str()))? {
-                // one that the scheduler has begun since then does what was wanted
-                Some(run) if run.run_id > run_id && run.trigger != "manual" => wanted = Wanted::Queued(run.run_id),
-                Some(run) => return Err(at_work(source, Some(run.run_id))),
-                None => wait_for_check(source)?,
-            },
-            // the scheduler is about to begin the queued run; or another one was quicker to take the last slot, or the lock; or one was
-            // queued; or the source's row is locked
-            (false, _) => {
-                if let Some(queued) = fresh(|| runs::active(source.as_str()))?.filter(|run| run.is_pending) {
-                    wanted = Wanted::Queued(queued.run_id);
-                }
-                tries += 1;
-                if tries == TRIES {
-                    return Err(Error::in_use(format!("a run of source \"{source}\" could not be begun"))
-                        .hint("Another session may be changing the source and not have committed, or else the server's log says why."));
-                }
-                sleep(SHORT_LOOK * tries);
-            }
+        if is_under_way {
+            // the scheduler was quicker to begin the queued run, or the run's process has lost its life
+            let status = wait_for(run_id, None, teller.tell)?;
+            return Ok((run_id, status.ok_or_else(vanished)?));
         }
+        let is_free = Lock::source_at_work(source).is_free();
+        match fresh(|| runs::active(source.as_str()))? {
+            Some(run) if run.is_pending => wanted = Wanted::Queued(run.run_id),
+            Some(run) if !is_free && run.trigger == "manual" => return Err(at_work(source, Some(run.run_id))),
+            // one that the scheduler has begun since then does what was wanted
+            Some(run) if !is_free => {
+                wanted = Wanted::Queued(run.run_id);
+                continue;
+            }
+            _ => {}
+        }
+        if !is_free {
+            wait_for_check(source, None)?;
+            continue;
+        }
+        // the scheduler is about to begin the queued run; or another one was quicker to take the last slot, or the lock; or the source's
+        // row is locked
+        tries += 1;
+        if tries == TRIES {
+            return Err(Error::in_use(format!("a run of source \"{source}\" could not be begun")).hint(
+                "Another session may be changing the source and not have committed, or else the server's log says why.",
+            ));
+        }
+        sleep(SHORT_LOOK * tries);
     }
+}
+
+/// Has a run begun by a runner that nobody waits for, and waits until it has.
+///
+/// # Errors
+/// It has not begun: another one is under way, there is no room, or the source's row is locked.
+pub fn begin(source: &Name, wanted: Wanted) -> Result<i64, Error> {
+    let run_id = wanted.id();
+    let worker = start(source, wanted.task())?;
+    // nothing that others do can be seen then
+    if snapshot_is_fixed() {
+        return Ok(run_id);
+    }
+    loop {
+        let has_ended = has_ended(&worker);
+        if has_begun(run_id)? {
+            return Ok(run_id);
+        }
+        if has_ended {
+            break;
+        }
+        sleep(SHORT_LOOK);
+    }
+    if !Lock::source_at_work(source).is_free() {
+        return Err(at_work(source, fresh(|| runs::active(source.as_str()))?.map(|run| run.run_id)));
+    }
+    Err(match lock::free_slots() {
+        0 => no_slot(),
+        _ => Error::in_use(format!("a run of source \"{source}\" could not be begun"))
+            .hint("Another session may be changing the source and not have committed: try again in a moment."),
+    })
+}
+
+/// The error where nobody waits for a slot.
+pub fn no_slot() -> Error {
+    Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+        "as many runs are under way as rag.max_running_syncs allows",
+    )
+    .hint("Wait for one of them, or put rag into shared_preload_libraries, which queues runs.")
+}
+
+fn has_begun(run_id: i64) -> Result<bool, Error> {
+    Ok(fresh(|| runs::status(run_id))?.is_some_and(|status| status.phase != "Pending"))
 }
 
 /// Waits until a run has ended, or until `timeout` is up; how it stands then. `None` where there is no such run (any more).
@@ -206,7 +254,10 @@ pub fn wait_for(
         if status.phase == "Running" {
             let source = Name::parse("source", &status.source)?;
             if Lock::source_at_work(&source).is_free() {
-                return reap(&source, run_id).map(Some);
+                reap(&source)?;
+                if let Some(status) = fresh(|| runs::status(run_id))?.filter(runs::Status::has_ended) {
+                    return Ok(Some(status));
+                }
             }
         }
         sleep(left.map_or(pause, |left| left.min(pause)));
@@ -233,7 +284,7 @@ fn wait_for_slot(run_id: i64) -> Result<bool, Error> {
             );
         }
         sleep(if told { LOOK } else { SHORT_LOOK });
-        if fresh(|| runs::status(run_id))?.is_some_and(|status| status.phase != "Pending") {
+        if has_begun(run_id)? {
             if is_next {
                 Lock::next_slot().give_back_in_transaction();
             }
@@ -242,11 +293,14 @@ fn wait_for_slot(run_id: i64) -> Result<bool, Error> {
     }
 }
 
-/// Waits while a process is at work on a source that has no run: a check for drift, or a run that is just beginning or has just
-/// ended.
-pub fn wait_for_check(source: &Name) -> Result<(), Error> {
-    let mut pause = SHORT_LOOK;
-    while !Lock::source_at_work(source).is_free() && fresh(|| runs::active(source.as_str()))?.is_none() {
+/// Waits while a process is at work on a source none of whose runs is under way: a check for drift, or a run that is just beginning
+/// or has just ended. No longer than `patience`.
+pub fn wait_for_check(source: &Name, patience: Option<Duration>) -> Result<(), Error> {
+    let (began, mut pause) = (Instant::now(), SHORT_LOOK);
+    while !Lock::source_at_work(source).is_free()
+        && fresh(|| runs::active(source.as_str()))?.is_none_or(|run| run.is_pending)
+        && patience.is_none_or(|patience| began.elapsed() < patience)
+    {
         sleep(pause);
         pause = (pause * 2).min(LOOK);
     }
@@ -265,14 +319,14 @@ pub fn at_work(source: &Name, run_id: Option<i64>) -> Error {
     Error::in_use(format!("source \"{source}\" is being synced by another session")).hint(hint)
 }
 
-/// Has the row of a run that lost its process put right: by another process, because what this session does is undone by the error
-/// that it will raise.
-fn reap(source: &Name, run_id: i64) -> Result<runs::Status, Error> {
+/// Has the rows of runs that lost their process put right, unless someone has the source's row locked: by another process, because
+/// what this session does is undone by the error that it will raise.
+fn reap(source: &Name) -> Result<(), Error> {
     let reaper = start(source, Task::Reap)?;
     while !has_ended(&reaper) {
         sleep(Duration::from_millis(100));
     }
-    fresh(|| runs::status(run_id))?.ok_or_else(vanished)
+    Ok(())
 }
 
 fn vanished() -> Error {

@@ -1,0 +1,171 @@
+# Who waits for whom: sessions that keep a source's row locked, or a source from being worked at, are in nobody else's way, and what
+# was decided before a wait is decided by what is so after it.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils qw(slurp_file);
+use Test::More;
+use RagCluster;
+use RagHold ();
+use RagWorkers;
+
+RagHold::origin();
+my $node = rag_node('waits', scheduler => 1, conf => <<'CONF');
+rag.retry_delay = '30min'
+rag.max_running_syncs = 1
+rag.allowed_private_hosts = '127.0.0.1'
+max_worker_processes = 20
+CONF
+my $witness = witness($node);
+my $folder = write_documents(temp_folder(), 2, 1);
+my $session = session($node);
+
+sub sql { return $node->safe_psql('postgres', @_) }
+sub create_folder { my ($name, $more) = @_; return sql(qq{SELECT rag_create_source('$name', 'folder', '{"path": "$folder"}'} . ($more // '') . ')') }
+sub create_held { my ($name) = @_; return sql(sprintf q{SELECT rag_create_source('%s', 'static', '{"endpoints": ["%s/%s/1.md"]}')}, $name, RagHold::origin(), $name) }
+sub source_is { my ($name, $columns, $expected, $what) = @_; return await_value(sub { ask($node, "SELECT $columns FROM rag.sources WHERE name = '$name'") }, $expected, $what) }
+sub triggers { return sql(q{SELECT count(*) FROM pg_trigger WHERE tgrelid = 'notes'::regclass}) }
+
+# The session of a result waits for a lock of another one.
+sub await_locked
+{
+	my ($result) = @_;
+	my $pid = $result->backend;
+	return await('a session waits for a lock', sub { ask($node, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid") eq 't' });
+}
+
+create_folder($_) for qw(locked beside);
+source_is($_, 'phase', 'Completed', "$_ is synced") for qw(locked beside);
+
+subtest 'a check for drift of a source whose row is locked' => sub {
+	$session->query(q{BEGIN; SELECT rag_suspend('locked')});
+	# it is the first that is due, and cannot be written down
+	sql(q{UPDATE rag.source SET drift_checked_at = '2000-01-01' WHERE name = 'beside'; DELETE FROM rag.documents WHERE source = 'beside'});
+	configure($node, 'rag.drift_check_interval', '1s');
+	source_is('beside', q{(SELECT count(*) FROM rag.documents WHERE source = 'beside')}, '2', 'is in the way of no other check or run');
+	is(run_sql($node, 'SELECT 1')->{out}, '1', 'nor of anybody else');
+	my $dropped = $session->query(q{SELECT 'dropped' FROM rag_drop_source('locked', keep_documents => false)});
+	is($dropped, 'dropped', 'who has it locked can drop it');
+	$session->query('COMMIT');
+	is(sql(q{SELECT string_agg(name, ' ') FROM rag.sources}), 'beside', 'and it is gone');
+	configure($node, 'rag.drift_check_interval', '0');
+	await('no check is under way', sub { ask($node, q{SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'rag runner')}) eq 't' });
+};
+
+subtest 'a queued run that a session has locked' => sub {
+	RagHold::hold('holding');
+	create_held('holding');
+	source_is('holding', 'phase', 'Running', 'the only slot is taken');
+	create_folder('cancelled');
+	source_is('cancelled', q{(SELECT waiting FROM rag.runs r WHERE r.source = name)}, 'as many runs are under way as rag.max_running_syncs allows (1)', 'another run waits');
+	my $run = sql(q{SELECT last_run_id FROM rag.sources WHERE name = 'cancelled'});
+	$session->query("BEGIN; SELECT rag_cancel_run($run)");
+	# the reason is another one now
+	configure($node, 'rag.max_running_syncs', '2');
+	create_folder('free');
+	source_is('free', 'phase', 'Completed', 'is in the way of no other run');
+	$session->query('COMMIT');
+	RagHold::release('holding');
+	configure($node, 'rag.max_running_syncs', '1');
+	source_is('holding', 'phase', 'Completed', 'nor of the one under way');
+	is(sql("SELECT phase, errors -> 0 ->> 'sqlstate' FROM rag.runs WHERE run_id = $run"), 'Failed|57014', 'it was cancelled');
+};
+
+subtest 'a session that waits for a run that it keeps from beginning' => sub {
+	RagHold::hold('holding');
+	sql(q{SELECT rag_sync('holding', wait => false)});
+	source_is('holding', 'phase', 'Running', 'the only slot is taken');
+	my $run = sql(q{SELECT rag_sync('free', wait => false)});
+	error_like(run_sql($node, q{SELECT rag_wait(rag_sync('free', wait => false))}), '25001', "run $run cannot begin before this transaction has ended", 'COMMIT first', 'is told so');
+	error_like(run_sql($node, q{BEGIN; SELECT rag_alter_source('free', max_retries => 3); SELECT rag_sync('free')}), '25001', 'made, changed or locked in this transaction', 'COMMIT first',
+		'also where it has only locked the source');
+	RagHold::release('holding');
+	is(sql("SELECT rag_wait($run)"), 'Completed', 'it begins for others');
+};
+
+subtest 'rag_sync and checks for drift' => sub {
+	$session->query(q{BEGIN; SELECT rag_check_drift('free')});
+	my $syncing = start_sql($node, q{SELECT rag_sync('free')});
+	$syncing->await_waiting;
+	my $queued = sql(q{SELECT rag_sync('beside', wait => false)});
+	is(sql("SELECT rag_wait($queued)"), 'Completed', 'others go on');
+	ok($syncing->is_waiting, 'a sync waits for a check of its source');
+	$session->query('COMMIT');
+	my $result = $syncing->finish;
+	is($result->{rc}, 0, 'and then begins') or diag($result->{err});
+
+	# queued meanwhile, say by its schedule
+	$session->query(q{BEGIN; SELECT rag_check_drift('free')});
+	my $run = $session->query(q{SELECT run_id FROM rag.runs LIMIT 0});
+	sql(q{INSERT INTO rag.run (run_id, source, collection, trigger, attempt, generation, phase)
+		SELECT nextval('rag.run_id'), name, collection, 'schedule', 1, generation, 'Pending' FROM rag.source WHERE name = 'free'});
+	$syncing = start_sql($node, q{SELECT rag_sync('free')});
+	$syncing->await_waiting;
+	ok($syncing->is_waiting, 'also where a run is queued');
+	$session->query('COMMIT');
+	$result = $syncing->finish;
+	is($result->{rc}, 0, 'which it then waits for') or diag($result->{err});
+	is(run_row($node, 'free', 'run_id, trigger, phase'), $result->{out} . '|schedule|Completed', 'and names');
+};
+
+subtest 'a run that lost its process while someone has the source locked' => sub {
+	RagHold::hold('holding');
+	my $syncing = start_sql($node, q{SELECT rag_sync('holding')});
+	source_is('holding', 'phase', 'Running', 'a run is under way');
+	$session->query(q{BEGIN; SELECT rag_alter_source('holding', max_retries => 2)});
+	my $runner = worker($node, 'runner');
+	sql("SELECT pg_terminate_backend($runner)");
+	# the process that would put the row right gives up after two seconds
+	await('it has been tried', sub { ask($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag runner'}) ne '0' });
+	await('it was given up', sub { ask($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag runner'}) eq '0' });
+	ok($syncing->is_waiting, 'is not told of as if it had completed');
+	$session->query('ROLLBACK');
+	RagHold::release('holding');
+	error_like($syncing->finish, '57P01', "the run's process ended", undef, 'but as what it is, once that can be written down');
+};
+
+subtest 'resume and drop go by what is so once the source is theirs' => sub {
+	create_folder('yearly', q{, schedule => '@yearly', suspend => true});
+	$session->query(q{BEGIN; SELECT rag_alter_source('yearly', schedule => '@every 1h')});
+	my $resuming = start_sql($node, q{SELECT rag_resume('yearly')});
+	await_locked($resuming);
+	$session->query('COMMIT');
+	is($resuming->finish->{rc}, 0, 'a source is resumed whose schedule is altered meanwhile');
+	source_is('yearly', q{next_scheduled_run <= now() + interval '1 h', scheduled}, 't|t', 'its next run is that of the new schedule');
+
+	sql(q{CREATE TABLE notes (id int PRIMARY KEY, body text)});
+	$session->query(q{BEGIN; SELECT rag_alter_source('yearly', 'table', '{"relation": "public.notes", "contentColumns": ["body"], "sync": "trigger"}')});
+	my $dropping = start_sql($node, q{SELECT rag_drop_source('yearly')});
+	await_locked($dropping);
+	$session->query('COMMIT');
+	is($dropping->finish->{rc}, 0, 'a source is dropped that has become one of a table meanwhile');
+	is(triggers(), '0', 'no trigger is left on the table');
+
+	sql(q{CREATE ROLE editor IN ROLE rag_reader; CREATE ROLE other IN ROLE rag_reader});
+	create_folder('given');
+	source_is('given', 'phase', 'Completed', 'a source is synced');
+	sql(q{UPDATE rag.source SET owner = 'editor' WHERE name = 'given'});
+	$session->query(q{BEGIN; UPDATE rag.source SET owner = 'other' WHERE name = 'given'});
+	my $former = start_sql($node, q{SET ROLE editor; SELECT rag_drop_source('given')});
+	await_locked($former);
+	$session->query('COMMIT');
+	error_like($former->finish, '42501', 'permission denied to drop a source', undef, 'who was its owner cannot drop it any more');
+};
+
+subtest 'the server\'s time zone' => sub {
+	my $noon = q{SELECT rag_next_runs('0 12 * * *', 1, '2026-01-01 00:00:00+00') AT TIME ZONE 'UTC'};
+	my $zone = sub { my ($zone) = @_; $node->append_conf('postgresql.conf', "timezone = '$zone'"); return };
+	$zone->('Asia/Tokyo');
+	is(sql($noon), sql(q{SELECT timestamp '2026-01-01 12:00:00' AT TIME ZONE reset_val AT TIME ZONE 'UTC' FROM pg_settings WHERE name = 'TimeZone'}), 'is not what a file says that nobody has read');
+	$node->reload;
+	await_value(sub { ask($node, $noon) }, '2026-01-01 03:00:00', 'is what the files say');
+	$node->stop;
+	{
+		local $ENV{PGOPTIONS};
+		is(IPC::Run::run([ 'pg_ctl', '--wait', '--pgdata', $node->data_dir, '--log', $node->logfile, '--options', '-c timezone=America/Bogota', 'start' ], '>', '/dev/null'), 1, 'the server starts');
+	}
+	$node->_update_pid(1);
+	is(sql($noon), '2026-01-01 17:00:00', 'and where it is given on the command line, that');
+};
+
+$node->stop;
+done_testing();
