@@ -29,7 +29,7 @@ pub struct AutoIndexer {
     pub max_retries: u32,
     pub suspend: bool,
     pub drift_policy: DriftPolicy,
-    /// In milliseconds, from 1 s to 24 days.
+    /// In microseconds, as PostgreSQL's intervals are; from 1 s to 24 days.
     pub timeout: Option<Duration>,
 }
 
@@ -258,7 +258,7 @@ fn timeout(spec: &Object<'_>) -> Option<Duration> {
         spec.problem(KEY, "is not a duration", Some(HINT.into()));
         return None;
     };
-    let whole = Duration::new(given.as_secs(), given.subsec_millis() * 1_000_000);
+    let whole = Duration::new(given.as_secs(), given.subsec_micros() * 1_000);
     if !(Duration::from_secs(1)..=MAX_TIMEOUT).contains(&whole) {
         let most = duration_text(MAX_TIMEOUT);
         spec.problem(KEY, format!("must be from 1s to {most}, not {}", duration_text(given)), Some(HINT.into()));

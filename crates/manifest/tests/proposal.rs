@@ -197,17 +197,17 @@ fn the_extensions_are_read() {
         assert_eq!(source(&manifest.to_string()).drift_policy, expected);
     }
     for (given, expected) in [
-        (json!("1h30m"), Some(5_400_000)),
-        (json!("1.5s"), Some(1_500)),
-        (json!("2s1ns"), Some(2_000)),
-        (json!("576h"), Some(2_073_600_000)),
-        (json!(90), Some(90_000)),
-        (json!(1.25), Some(1_250)),
+        (json!("1h30m"), Some(5_400_000_000)),
+        (json!("1.0005s"), Some(1_000_500)),
+        (json!("2s1ns"), Some(2_000_000)),
+        (json!("576h"), Some(2_073_600_000_000)),
+        (json!(90), Some(90_000_000)),
+        (json!(1.000_001), Some(1_000_001)),
         (Value::Null, None),
     ] {
         let mut manifest = static_source().to_json();
         manifest["spec"]["timeout"] = given;
-        assert_eq!(source(&manifest.to_string()).timeout, expected.map(Duration::from_millis));
+        assert_eq!(source(&manifest.to_string()).timeout, expected.map(Duration::from_micros));
     }
     for (given, expected) in [(json!({"maxRetries": 0}), 0), (json!({"maxRetries": 100}), 100), (json!({}), 3)] {
         let mut manifest = static_source().to_json();
