@@ -6,7 +6,7 @@ use rag_protocol::spec::{Problem, SourceSpec, keys_of};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    duration::{duration, duration_text},
+    duration::duration_text,
     object::{Object, did_you_mean, shown, type_of},
 };
 
@@ -252,7 +252,7 @@ fn timeout(spec: &Object<'_>) -> Option<Duration> {
     const HINT: &str = "Write a duration such as 1h30m, or a number of seconds.";
     let given = match spec.get(KEY)? {
         Value::Number(seconds) => seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-        _ => duration(spec.text(KEY)?),
+        _ => rag_schedule::duration(spec.text(KEY)?).ok(),
     };
     let Some(given) = given else {
         spec.problem(KEY, "is not a duration", Some(HINT.into()));

@@ -25,7 +25,6 @@ use serde_json::{Map, Value};
 
 pub use self::{
     autoindexer::{AutoIndexer, DriftPolicy, SecretRef},
-    duration::{duration, duration_text},
     retriever::{Retriever, check_retriever},
 };
 use self::{

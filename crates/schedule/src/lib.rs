@@ -1,8 +1,8 @@
 //! When a source is synced: the grammar of schedules, the times they name, and the delays between retries.
 //!
 //! [`Schedule::parse`] reads a text once and says what is wrong with it and where; [`Schedule::next`] finds the first
-//! time after a given one; [`zone`] looks a time zone up; [`backoff::delay`] spaces retries. The clock is always a
-//! parameter, and nothing here knows Postgres.
+//! time after a given one; [`zone`] looks a time zone up; [`duration()`] reads what `@every` takes, also for others;
+//! [`backoff::delay`] spaces retries. The clock is always a parameter, and nothing here knows Postgres.
 //!
 //! ```
 //! use rag_schedule::{Schedule, Timestamp, zone};
@@ -63,6 +63,7 @@ mod parse;
 mod text;
 mod zone;
 
+pub use duration::duration;
 pub use error::ParseError;
 pub use jiff::{Timestamp, tz::TimeZone};
 pub use zone::zone;
