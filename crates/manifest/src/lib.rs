@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 
 pub use self::{
     autoindexer::{AutoIndexer, DriftPolicy, SecretRef},
-    retriever::{Retriever, check_retriever},
+    retriever::Retriever,
 };
 use self::{
     object::{Object, Problems, did_you_mean, shown, type_of},
