@@ -27,9 +27,11 @@
 //!   with a duration of Go: `1h30m`, `1.5h`; whole seconds, at least one, counted from the time that is asked about.
 //! * **Time zone**: `CRON_TZ=Zone` or `TZ=Zone` before either; otherwise that of the caller.
 //!
-//! Refused although robfig takes them, since they are slips: empty items of a list (`1,,2`), `*-5`, signs (`+5`), and
-//! times that never come (`0 0 30 2 *`). Accepted although robfig refuses them: white space around the whole, and any
-//! white space after a time zone and `@every`.
+//! Refused although robfig takes them, since they are slips: empty items of a list (`1,,2`), `*-5`, signs (`+5`), times
+//! that never come (`0 0 30 2 *`), durations that are not positive (`@every 0` and `@every -5m`, which are 1 s to
+//! robfig), and a time zone without a name (`TZ= 0 0 * * *`, which is UTC to robfig). Accepted although robfig refuses
+//! them: white space around a descriptor and before a time zone, other white space than a blank right after a time
+//! zone, and any white space after `@every`.
 //!
 //! # Daylight saving time
 //!
