@@ -1,7 +1,7 @@
 //! The vocabulary shared by `rag.so` (inside Postgres) and `rag-engine` (outside it).
 //!
 //! * [`identity`]: the deterministic ids of documents and chunks;
-//! * [`spec`]: what a user may write in a source's `spec`, validated in one place;
+//! * [`spec`]: what a user may write in a source's `spec`, validated in one place; [`name`]: what sources may be called;
 //! * [`embed`]: requests to `rag-engine embed` and its replies, over a Unix socket;
 //! * [`ingest`]: the job given to `rag-engine ingest` and the events it streams back, over pipes;
 //! * [`frame`]: how one message is put on the wire, with its limits.
@@ -13,6 +13,7 @@ pub mod error;
 pub mod frame;
 pub mod identity;
 pub mod ingest;
+pub mod name;
 pub mod spec;
 
 pub use error::{EngineError, ErrorKind};
