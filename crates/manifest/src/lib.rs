@@ -24,7 +24,7 @@ use rag_protocol::spec::Problem;
 use serde_json::{Map, Value};
 
 pub use self::{
-    autoindexer::{AutoIndexer, DriftPolicy, SecretRef},
+    autoindexer::{AutoIndexer, SecretRef},
     retriever::Retriever,
 };
 use self::{

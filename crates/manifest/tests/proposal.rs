@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rag_manifest::{AutoIndexer, DriftPolicy, Manifest, Retriever, SecretRef, parse};
+use rag_manifest::{AutoIndexer, Manifest, Retriever, SecretRef, parse};
+use rag_protocol::definition::DriftPolicy;
 use serde_json::{Value, json};
 
 const STATIC: &str = include_str!("data/static.yaml");

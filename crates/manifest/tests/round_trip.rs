@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use proptest::{collection::vec, option, prelude::*};
-use rag_manifest::{AutoIndexer, DriftPolicy, Manifest, Retriever, SecretRef, parse};
+use rag_manifest::{AutoIndexer, Manifest, Retriever, SecretRef, parse};
+use rag_protocol::definition::DriftPolicy;
 use serde_json::{Value, json};
 
 fn name() -> impl Strategy<Value = String> {
