@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use rag_manifest::{AutoIndexer, DriftPolicy, Manifest, Retriever, SecretRef};
-use rag_protocol::spec::SourceSpec;
+use rag_manifest::{AutoIndexer, Manifest, Retriever, SecretRef};
+use rag_protocol::{definition::DriftPolicy, spec::SourceSpec};
 use serde_json::{Value, json};
 
 use crate::{
@@ -131,11 +131,7 @@ fn apply_source(source: &AutoIndexer, faults: &mut Faults) -> Result<Option<Acti
         max_retries: Some(i32::try_from(source.max_retries).unwrap_or(i32::MAX)),
         timeout: Some(timeout),
         suspend: Some(source.suspend),
-        drift_policy: Some(match source.drift_policy {
-            DriftPolicy::Auto => "auto",
-            DriftPolicy::Manual => "manual",
-            DriftPolicy::Ignore => "ignore",
-        }),
+        drift_policy: Some(source.drift_policy.name()),
         owner: None,
     };
     let action = if is_new {
@@ -266,11 +262,7 @@ fn autoindexer(source: &Visible) -> Result<AutoIndexer, Error> {
         schedule: source.schedule.clone(),
         max_retries: u32::try_from(source.max_retries).unwrap_or(0),
         suspend: source.suspend,
-        drift_policy: match source.drift_policy.as_str() {
-            "manual" => DriftPolicy::Manual,
-            "ignore" => DriftPolicy::Ignore,
-            _ => DriftPolicy::Auto,
-        },
+        drift_policy: DriftPolicy::parse(&source.drift_policy).unwrap_or_default(),
         timeout: Some(Duration::from_micros(u64::try_from(source.timeout_microseconds).unwrap_or(0))),
     })
 }

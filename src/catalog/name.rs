@@ -2,30 +2,25 @@
 
 use std::fmt;
 
+use rag_protocol::name::{self, HINT, MAX_LENGTH, PATTERN};
+
 use crate::error::Error;
 
-/// Lower-case letters, digits and inner hyphens, 1 to 56 of them: `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`.
+/// Lower-case letters, digits and inner hyphens, 1 to 56 of them: see [`rag_protocol::name`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(String);
-
-/// With its prefix `rag_kb_` a partition's name just fits the 63 bytes of an identifier.
-const MAX_LENGTH: usize = 56;
 
 impl Name {
     /// # Errors
     /// `text` is no name; `what` says of what.
     pub fn parse(what: &str, text: &str) -> Result<Self, Error> {
-        let letter = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let inner = |b: &u8| letter(b) || *b == b'-';
-        let bytes = text.as_bytes();
-        let matches = bytes.first().is_some_and(letter) && bytes.last().is_some_and(letter) && bytes.iter().all(inner);
-        if matches && bytes.len() <= MAX_LENGTH {
+        if name::check(text).is_ok() {
             return Ok(Self(text.to_string()));
         }
         let shown: String = text.chars().take(80).collect();
         Err(Error::new(pgrx::PgSqlErrorCode::ERRCODE_INVALID_NAME, format!("invalid name of a {what}: \"{shown}\""))
-            .detail(format!("A name matches ^[a-z0-9]([a-z0-9-]*[a-z0-9])?$ and has at most {MAX_LENGTH} characters."))
-            .hint("Use lower-case letters, digits and hyphens, with a letter or digit at both ends."))
+            .detail(format!("A name matches {PATTERN} and has at most {MAX_LENGTH} characters."))
+            .hint(HINT))
     }
 
     pub fn as_str(&self) -> &str {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pgrx::{datum::TimestampWithTimeZone, pg_sys};
+pub use rag_protocol::definition::DriftPolicy;
 use rag_protocol::spec::SourceSpec;
 
 use super::{Row, as_owner, conditions::Changes, execute, execute_returning, name::Name, query, query_as_caller};
@@ -29,33 +30,6 @@ pub struct Source {
     pub generation: i64,
     /// Made, changed or locked by the present, uncommitted transaction: nobody else can see it yet, or a run of it begin.
     pub uncommitted: bool,
-}
-
-/// What follows when the documents that are stored are not those that were indexed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DriftPolicy {
-    /// They are indexed again.
-    Auto,
-    /// It is reported.
-    Manual,
-    /// Nobody looks.
-    Ignore,
-}
-
-impl DriftPolicy {
-    pub const NAMES: [&str; 3] = ["auto", "manual", "ignore"];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Manual => "manual",
-            Self::Ignore => "ignore",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::Auto, Self::Manual, Self::Ignore].into_iter().find(|policy| policy.name() == name)
-    }
 }
 
 impl Source {

@@ -1,7 +1,10 @@
 //! The checks of a definition. All run, and each notes what is wrong with its part.
 
 use pgrx::{datum::Interval, pg_sys};
-use rag_protocol::spec::SourceSpec;
+use rag_protocol::{
+    definition::{MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT},
+    spec::SourceSpec,
+};
 use rag_schedule::Schedule;
 use serde_json::Value;
 
@@ -13,11 +16,6 @@ use crate::{
     secrets::{self, Named},
     workers::runner::rights,
 };
-
-const MAX_RETRIES: i32 = 100;
-const MICROSECONDS_PER_SECOND: i128 = 1_000_000;
-/// The server's timers have milliseconds in 32 bits.
-const MAX_TIMEOUT_DAYS: i128 = 24;
 
 /// What a source reads, checked.
 pub struct Reading {
@@ -84,18 +82,20 @@ pub fn schedule(text: &str, faults: &mut Faults) -> Option<Schedule> {
 }
 
 pub fn max_retries(number: i32, faults: &mut Faults) {
-    if !(0..=MAX_RETRIES).contains(&number) {
+    if !u32::try_from(number).is_ok_and(|number| number <= MAX_RETRIES) {
         let error = format!("max_retries must be between 0 and {MAX_RETRIES}, not {number}");
         faults.add("max_retries", Error::invalid_parameter(error));
     }
 }
 
 pub fn timeout(time: Interval, faults: &mut Faults) {
-    let most = MAX_TIMEOUT_DAYS * 24 * 60 * 60 * MICROSECONDS_PER_SECOND;
-    if time.as_micros() < MICROSECONDS_PER_SECOND {
-        faults.add("timeout", Error::invalid_parameter("timeout must be at least 1 second"));
+    let [least, most] = [MIN_TIMEOUT, MAX_TIMEOUT].map(|time| time.as_micros().cast_signed());
+    if time.as_micros() < least {
+        let error = format!("timeout must be at least {} second", MIN_TIMEOUT.as_secs());
+        faults.add("timeout", Error::invalid_parameter(error));
     } else if time.as_micros() > most {
-        faults.add("timeout", Error::invalid_parameter(format!("timeout must be at most {MAX_TIMEOUT_DAYS} days")));
+        let error = format!("timeout must be at most {} days", MAX_TIMEOUT.as_secs() / (24 * 60 * 60));
+        faults.add("timeout", Error::invalid_parameter(error));
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use rag_protocol::spec::{Problem, SourceSpec, keys_of};
+use rag_protocol::{
+    definition::{DriftPolicy, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT},
+    spec::{Problem, SourceSpec, keys_of},
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    duration::{duration, duration_text},
+    duration::duration_text,
     object::{Object, did_you_mean, shown, type_of},
 };
 
@@ -29,7 +32,7 @@ pub struct AutoIndexer {
     pub max_retries: u32,
     pub suspend: bool,
     pub drift_policy: DriftPolicy,
-    /// In milliseconds, from 1 s to 24 days.
+    /// In microseconds, as PostgreSQL's intervals are; from 1 s to 24 days.
     pub timeout: Option<Duration>,
 }
 
@@ -38,18 +41,6 @@ pub struct AutoIndexer {
 pub struct SecretRef {
     pub name: String,
     pub key: String,
-}
-
-/// What happens when what is stored is found to differ from what a run has stored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DriftPolicy {
-    /// What drifted is indexed again.
-    #[default]
-    Auto,
-    /// It is reported.
-    Manual,
-    /// It is not looked for.
-    Ignore,
 }
 
 const SPEC: [&str; 9] = [
@@ -67,21 +58,10 @@ const DATA_SOURCE: [&str; 7] = ["type", "git", "static", "folder", "website", "t
 /// Types of data sources, and the kinds of sources that they are.
 const TYPES: [&str; 6] = ["Git", "Static", "Folder", "Website", "Table", "Markdown"];
 const KINDS: [&str; 6] = ["git", "static", "folder", "website", "table", "markdown"];
-const POLICIES: [&str; 3] = ["Auto", "Manual", "Ignore"];
-const MAX_RETRIES: u32 = 100;
+/// Policies, as manifests write them.
+const POLICIES: [(&str, DriftPolicy); 3] =
+    [("Auto", DriftPolicy::Auto), ("Manual", DriftPolicy::Manual), ("Ignore", DriftPolicy::Ignore)];
 const DEFAULT_RETRIES: u32 = 3;
-/// What the server's timers hold.
-const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 24 * 3600);
-
-impl DriftPolicy {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "Auto",
-            Self::Manual => "Manual",
-            Self::Ignore => "Ignore",
-        }
-    }
-}
 
 impl AutoIndexer {
     /// `None`: there are problems.
@@ -131,7 +111,7 @@ impl AutoIndexer {
         }
         spec["retryPolicy"] = json!({"maxRetries": self.max_retries});
         spec["suspend"] = self.suspend.into();
-        spec["driftRemediationPolicy"] = json!({"strategy": self.drift_policy.name()});
+        spec["driftRemediationPolicy"] = json!({"strategy": name_of_policy(self.drift_policy)});
         if let Some(timeout) = self.timeout {
             spec["timeout"] = duration_text(timeout).into();
         }
@@ -146,6 +126,10 @@ impl AutoIndexer {
 
 fn type_of_kind(kind: &str) -> &'static str {
     KINDS.iter().position(|known| *known == kind).map_or("", |i| TYPES[i])
+}
+
+fn name_of_policy(policy: DriftPolicy) -> &'static str {
+    POLICIES.iter().find(|(_, known)| *known == policy).map_or("", |(name, _)| name)
 }
 
 fn data_source(spec: &Object<'_>) -> Option<(&'static str, Value)> {
@@ -240,11 +224,12 @@ fn max_retries(spec: &Object<'_>) -> Option<u32> {
 fn drift_policy(spec: &Object<'_>) -> Option<DriftPolicy> {
     const KEY: &str = "driftRemediationPolicy";
     const WHAT: &str = "a policy";
+    let names = POLICIES.map(|(name, _)| name);
     let name = match spec.get(KEY)? {
-        Value::Object(_) => spec.object(KEY, &["strategy"])?.word("strategy", &POLICIES, WHAT)?,
-        _ => spec.word(KEY, &POLICIES, WHAT)?,
+        Value::Object(_) => spec.object(KEY, &["strategy"])?.word("strategy", &names, WHAT)?,
+        _ => spec.word(KEY, &names, WHAT)?,
     };
-    [DriftPolicy::Auto, DriftPolicy::Manual, DriftPolicy::Ignore].into_iter().find(|policy| policy.name() == name)
+    POLICIES.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy)
 }
 
 fn timeout(spec: &Object<'_>) -> Option<Duration> {
@@ -252,16 +237,16 @@ fn timeout(spec: &Object<'_>) -> Option<Duration> {
     const HINT: &str = "Write a duration such as 1h30m, or a number of seconds.";
     let given = match spec.get(KEY)? {
         Value::Number(seconds) => seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
-        _ => duration(spec.text(KEY)?),
+        _ => rag_schedule::duration(spec.text(KEY)?).ok(),
     };
     let Some(given) = given else {
         spec.problem(KEY, "is not a duration", Some(HINT.into()));
         return None;
     };
-    let whole = Duration::new(given.as_secs(), given.subsec_millis() * 1_000_000);
-    if !(Duration::from_secs(1)..=MAX_TIMEOUT).contains(&whole) {
-        let most = duration_text(MAX_TIMEOUT);
-        spec.problem(KEY, format!("must be from 1s to {most}, not {}", duration_text(given)), Some(HINT.into()));
+    let whole = Duration::new(given.as_secs(), given.subsec_micros() * 1_000);
+    if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&whole) {
+        let [least, most, given] = [MIN_TIMEOUT, MAX_TIMEOUT, given].map(duration_text);
+        spec.problem(KEY, format!("must be from {least} to {most}, not {given}"), Some(HINT.into()));
         return None;
     }
     Some(whole)

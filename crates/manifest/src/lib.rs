@@ -24,9 +24,8 @@ use rag_protocol::spec::Problem;
 use serde_json::{Map, Value};
 
 pub use self::{
-    autoindexer::{AutoIndexer, DriftPolicy, SecretRef},
-    duration::{duration, duration_text},
-    retriever::{Retriever, check_retriever},
+    autoindexer::{AutoIndexer, SecretRef},
+    retriever::Retriever,
 };
 use self::{
     object::{Object, Problems, did_you_mean, shown, type_of},
@@ -126,13 +125,13 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
         many => return whole(format!("has {many} documents, and {MAX_DOCUMENTS} are allowed")),
     }
     let several = documents.len() > 1;
-    let budget = Budget::new();
+    let mut budget = Budget::new();
     let lines = LazyCell::new(|| Lines { plain: plain.split('\n').collect(), spaced: spaced.split('\n').collect() });
     let mut manifests = vec![];
     let mut problems = vec![];
     let mut first_of_name = HashMap::new();
     for (number, document) in (1..).zip(&documents) {
-        let parsed = value::parse(document, &budget)
+        let parsed = value::parse(document, &mut budget)
             .map_err(|error| vec![Problem::new("", syntax_problem(error, document, &lines))])
             .and_then(|value| manifest(&value));
         let found = match parsed {

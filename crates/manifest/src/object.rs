@@ -2,7 +2,10 @@
 
 use std::cell::RefCell;
 
-use rag_protocol::spec::Problem;
+use rag_protocol::{
+    name::{self, NotAName},
+    spec::Problem,
+};
 use serde_json::{Map, Value};
 
 /// What is wrong with a document, in the order in which it was found.
@@ -82,22 +85,18 @@ impl<'a> Object<'a> {
         if self.has(key, None) { self.text(key) } else { None }
     }
 
-    /// A required name of a collection, source or retriever: `^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`, at most 56 characters.
+    /// A required [name] of a collection, source or retriever.
     pub fn name(&self, key: &str) -> Option<String> {
-        const MAX_LENGTH: usize = 56;
-        const HINT: &str = "Use lower-case letters, digits and hyphens, with a letter or digit at both ends.";
-        let name = self.required_text(key)?;
-        let letter = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let bytes = name.as_bytes();
-        let is_name = bytes.first().is_some_and(letter)
-            && bytes.last().is_some_and(letter)
-            && bytes.iter().all(|b| letter(b) || *b == b'-');
-        if !is_name {
-            self.problem(key, format!("\"{}\" is not a name", shown(name)), Some(HINT.into()));
-        } else if bytes.len() > MAX_LENGTH {
-            self.problem(key, format!("must have at most {MAX_LENGTH} characters, not {}", bytes.len()), None);
-        } else {
-            return Some(name.to_owned());
+        let text = self.required_text(key)?;
+        match name::check(text) {
+            Ok(()) => return Some(text.to_owned()),
+            Err(NotAName::Form) => {
+                self.problem(key, format!("\"{}\" is not a name", shown(text)), Some(name::HINT.into()));
+            }
+            Err(NotAName::TooLong) => {
+                let problem = format!("must have at most {} characters, not {}", name::MAX_LENGTH, text.len());
+                self.problem(key, problem, None);
+            }
         }
         None
     }

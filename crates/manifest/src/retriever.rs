@@ -1,9 +1,8 @@
 //! `kind: Retriever`: settings of how collections are stored and searched.
 
-use rag_protocol::spec::Problem;
 use serde_json::{Map, Value, json};
 
-use crate::object::{Object, Problems, did_you_mean, shown, type_of};
+use crate::object::{Object, did_you_mean, shown, type_of};
 
 /// Settings of storage and search, as the proposal of the Retriever describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,19 +37,6 @@ impl Retriever {
             "spec": self.spec,
         })
     }
-}
-
-/// Everything that is wrong with a retriever's spec; fields are paths that begin with `spec`.
-pub fn check_retriever(spec: &Value) -> Vec<Problem> {
-    let problems = Problems::default();
-    match spec {
-        Value::Object(map) => check(&Object::new("spec".into(), map, &SPEC, &problems)),
-        other => problems.push(
-            Problem::new("spec", format!("must be a mapping, not {}", type_of(other)))
-                .hint(format!("Fields: {}.", SPEC.join(", "))),
-        ),
-    }
-    problems.into_vec()
 }
 
 fn check(spec: &Object<'_>) {

@@ -55,19 +55,21 @@ pub struct SyntaxError {
 ///
 /// # Errors
 /// It is malformed, has a key twice in a mapping, or exceeds a limit.
-pub fn parse(document: &Document<'_>, budget: &Budget) -> Result<Value, SyntaxError> {
+pub fn parse(document: &Document<'_>, budget: &mut Budget) -> Result<Value, SyntaxError> {
     let text = document.text;
     let content = after_marker(text, "---").unwrap_or(text).trim_start();
     if !content.starts_with(['{', '[']) {
         return yaml(text, budget);
     }
-    // JSON is not quite a part of YAML; and what begins like it may be YAML.
-    let at_first = budget.clone();
+    // JSON is not quite a part of YAML; and what begins like it may be YAML. A try that failed has kept nothing, and what
+    // it spent is given back.
+    let left = budget.clone();
     let error = match json(text, content, budget) {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
-    let as_yaml = yaml(text, &at_first);
+    *budget = left;
+    let as_yaml = yaml(text, budget);
     if content[1..].trim_start().starts_with(['"', '{', '[', '}', ']']) { as_yaml.map_err(|_| error) } else { as_yaml }
 }
 

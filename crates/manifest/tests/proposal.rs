@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rag_manifest::{AutoIndexer, DriftPolicy, Manifest, Retriever, SecretRef, check_retriever, parse};
+use rag_manifest::{AutoIndexer, Manifest, Retriever, SecretRef, parse};
+use rag_protocol::definition::DriftPolicy;
 use serde_json::{Value, json};
 
 const STATIC: &str = include_str!("data/static.yaml");
@@ -151,7 +152,9 @@ fn the_built_in_retriever_passes() {
     let catalog = include_str!("../../../sql/catalog.sql");
     let (_, insert) = catalog.split_once("INSERT INTO rag.retrievers (name, spec) VALUES ('default', '").unwrap();
     let (spec, _) = insert.split_once("')").unwrap();
-    assert_eq!(check_retriever(&serde_json::from_str(spec).unwrap()), []);
+    let spec: Value = serde_json::from_str(spec).unwrap();
+    let default = Retriever { name: "default".into(), spec };
+    assert_eq!(retriever(&default.to_json().to_string()), default);
 }
 
 #[test]
@@ -197,17 +200,17 @@ fn the_extensions_are_read() {
         assert_eq!(source(&manifest.to_string()).drift_policy, expected);
     }
     for (given, expected) in [
-        (json!("1h30m"), Some(5_400_000)),
-        (json!("1.5s"), Some(1_500)),
-        (json!("2s1ns"), Some(2_000)),
-        (json!("576h"), Some(2_073_600_000)),
-        (json!(90), Some(90_000)),
-        (json!(1.25), Some(1_250)),
+        (json!("1h30m"), Some(5_400_000_000)),
+        (json!("1.0005s"), Some(1_000_500)),
+        (json!("2s1ns"), Some(2_000_000)),
+        (json!("576h"), Some(2_073_600_000_000)),
+        (json!(90), Some(90_000_000)),
+        (json!(1.000_001), Some(1_000_001)),
         (Value::Null, None),
     ] {
         let mut manifest = static_source().to_json();
         manifest["spec"]["timeout"] = given;
-        assert_eq!(source(&manifest.to_string()).timeout, expected.map(Duration::from_millis));
+        assert_eq!(source(&manifest.to_string()).timeout, expected.map(Duration::from_micros));
     }
     for (given, expected) in [(json!({"maxRetries": 0}), 0), (json!({"maxRetries": 100}), 100), (json!({}), 3)] {
         let mut manifest = static_source().to_json();

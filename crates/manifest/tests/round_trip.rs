@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use proptest::{collection::vec, option, prelude::*};
-use rag_manifest::{AutoIndexer, DriftPolicy, Manifest, Retriever, SecretRef, parse};
+use rag_manifest::{AutoIndexer, Manifest, Retriever, SecretRef, parse};
+use rag_protocol::definition::DriftPolicy;
 use serde_json::{Value, json};
 
 fn name() -> impl Strategy<Value = String> {
@@ -66,13 +67,13 @@ prop_compose! {
         max_retries in 0..=100_u32,
         suspend in any::<bool>(),
         drift_policy in prop_oneof![Just(DriftPolicy::Auto), Just(DriftPolicy::Manual), Just(DriftPolicy::Ignore)],
-        timeout in option::of(1_000..2_073_600_000_u64),
+        timeout in option::of(1_000_000..2_073_600_000_000_u64),
     ) -> AutoIndexer {
         AutoIndexer {
             name, retriever, collection, kind, spec,
             credentials: credentials.map(|(name, key)| SecretRef { name, key }),
             schedule, max_retries, suspend, drift_policy,
-            timeout: timeout.map(Duration::from_millis),
+            timeout: timeout.map(Duration::from_micros),
         }
     }
 }

@@ -147,6 +147,8 @@ impl TableSync {
     }
 }
 
+/// Most columns that a table of PostgreSQL can have.
+const MAX_COLUMNS: usize = 1_600;
 /// Most metadata columns: they are the arguments of one function, two each.
 const MAX_METADATA_COLUMNS: usize = 50;
 

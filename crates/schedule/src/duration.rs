@@ -1,5 +1,7 @@
 //! Durations as Go writes them: `1h30m`, `1.5h`, `300ms`.
 
+use std::time::Duration;
+
 use crate::error::{ParseError, Result};
 use crate::text::Part;
 
@@ -22,9 +24,23 @@ const MOST: u128 = i64::MAX as u128;
 
 const HINT: &str = "Write numbers with units, such as 1h30m, 90s or 1.5h; units: h, m, s, ms, us, ns.";
 
+/// Reads numbers, fractions allowed, each with its unit; `0` needs none.
+///
+/// # Errors
+/// It is no duration, it is negative, or it is longer than 292 years.
+pub fn duration(text: &str) -> Result<Duration> {
+    nanoseconds(Part { text, position: 1 }).map(Duration::from_nanos)
+}
+
 /// Whole seconds of a positive duration: fractions are left out, but it is at least one.
 pub(crate) fn seconds(whole: Part) -> Result<i64> {
-    let error = |part: Part, problem: String| Err(ParseError::new("duration", part.position, problem).hint(HINT));
+    match Duration::from_nanos(nanoseconds(whole)?) {
+        Duration::ZERO => error(whole, format!("{} is not positive", whole.quoted())),
+        duration => Ok(duration.as_secs().max(1).cast_signed()),
+    }
+}
+
+fn nanoseconds(whole: Part) -> Result<u64> {
     if whole.text.is_empty() {
         return error(whole, "it is missing".to_owned());
     }
@@ -32,6 +48,9 @@ pub(crate) fn seconds(whole: Part) -> Result<i64> {
         return error(whole, format!("{} is negative", whole.quoted()));
     }
     let mut rest = whole.split_at(usize::from(whole.text.starts_with('+'))).1;
+    if rest.text == "0" {
+        return Ok(0);
+    }
     let mut total = 0;
     loop {
         let (number, after) = rest.split_at(run(rest.text, |c| c.is_ascii_digit() || c == '.'));
@@ -40,9 +59,8 @@ pub(crate) fn seconds(whole: Part) -> Result<i64> {
             return error(rest, format!("{} does not begin with a number", rest.quoted()));
         };
         let Some((_, nanoseconds)) = UNITS.into_iter().find(|(name, _)| *name == unit.text) else {
-            return match (unit.text, rest.text) {
-                ("", "0") => error(whole, format!("{} is not positive", whole.quoted())),
-                ("", _) => error(unit, format!("there is no unit after {}", number.quoted())),
+            return match unit.text {
+                "" => error(unit, format!("there is no unit after {}", number.quoted())),
                 _ => error(unit, format!("there is no unit {}", unit.quoted())),
             };
         };
@@ -52,13 +70,13 @@ pub(crate) fn seconds(whole: Part) -> Result<i64> {
         };
         rest = after;
         if rest.text.is_empty() {
-            break;
+            return Ok(u64::try_from(total).unwrap_or(u64::MAX));
         }
     }
-    if total == 0 {
-        return error(whole, format!("{} is not positive", whole.quoted()));
-    }
-    Ok(i64::try_from(total / SECOND).unwrap_or(i64::MAX).max(1))
+}
+
+fn error<T>(part: Part, problem: String) -> Result<T> {
+    Err(ParseError::new("duration", part.position, problem).hint(HINT))
 }
 
 /// How many bytes at the beginning of `text` are characters of a kind.

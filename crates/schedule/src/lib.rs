@@ -1,8 +1,8 @@
 //! When a source is synced: the grammar of schedules, the times they name, and the delays between retries.
 //!
 //! [`Schedule::parse`] reads a text once and says what is wrong with it and where; [`Schedule::next`] finds the first
-//! time after a given one; [`zone`] looks a time zone up; [`backoff::delay`] spaces retries. The clock is always a
-//! parameter, and nothing here knows Postgres.
+//! time after a given one; [`zone`] looks a time zone up; [`duration()`] reads what `@every` takes, also for others;
+//! [`backoff::delay`] spaces retries. The clock is always a parameter, and nothing here knows Postgres.
 //!
 //! ```
 //! use rag_schedule::{Schedule, Timestamp, zone};
@@ -27,9 +27,11 @@
 //!   with a duration of Go: `1h30m`, `1.5h`; whole seconds, at least one, counted from the time that is asked about.
 //! * **Time zone**: `CRON_TZ=Zone` or `TZ=Zone` before either; otherwise that of the caller.
 //!
-//! Refused although robfig takes them, since they are slips: empty items of a list (`1,,2`), `*-5`, signs (`+5`), and
-//! times that never come (`0 0 30 2 *`). Accepted although robfig refuses them: white space around the whole, and any
-//! white space after a time zone and `@every`.
+//! Refused although robfig takes them, since they are slips: empty items of a list (`1,,2`), `*-5`, signs (`+5`), times
+//! that never come (`0 0 30 2 *`), durations that are not positive (`@every 0` and `@every -5m`, which are 1 s to
+//! robfig), and a time zone without a name (`TZ= 0 0 * * *`, which is UTC to robfig). Accepted although robfig refuses
+//! them: white space around a descriptor and before a time zone, other white space than a blank right after a time
+//! zone, and any white space after `@every`.
 //!
 //! # Daylight saving time
 //!
@@ -63,6 +65,7 @@ mod parse;
 mod text;
 mod zone;
 
+pub use duration::duration;
 pub use error::ParseError;
 pub use jiff::{Timestamp, tz::TimeZone};
 pub use zone::zone;

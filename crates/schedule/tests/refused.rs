@@ -96,6 +96,7 @@ fn every_mistake_is_named_with_its_field_and_position() {
         ("@every 5d", "duration", 9, "there is no unit \"d\""),
         ("@every 1h 30m", "duration", 9, "there is no unit \"h \""),
         ("@every 1h30", "duration", 12, "there is no unit after \"30\""),
+        ("@every 1h0", "duration", 11, "there is no unit after \"0\""),
         ("@every 1H", "duration", 9, "there is no unit \"H\""),
         ("@every -5m", "duration", 8, "\"-5m\" is negative"),
         ("@every 0", "duration", 8, "\"0\" is not positive"),

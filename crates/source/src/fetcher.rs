@@ -94,6 +94,8 @@ pub enum Problem {
         wait: Option<Duration>,
         /// It asks to be left alone for a while, rather than being out of order.
         throttled: bool,
+        /// Which server, where a redirect to another has led there.
+        elsewhere: Option<String>,
     },
 }
 
@@ -101,9 +103,10 @@ impl Problem {
     pub fn message(&self) -> String {
         match self {
             Self::Http(error) => error.to_string(),
-            Self::Unavailable { status, wait: None, .. } => answered(*status),
-            Self::Unavailable { status, wait: Some(wait), .. } => {
-                format!("{} and asks to wait {} s", answered(*status), seconds(*wait))
+            Self::Unavailable { status, wait, elsewhere, .. } => {
+                let who = elsewhere.as_deref().unwrap_or("the server");
+                let asks = wait.map_or_else(String::new, |wait| format!(" and asks to wait {} s", seconds(wait)));
+                format!("{who} answered {}{asks}", named(*status))
             }
         }
     }
@@ -125,8 +128,11 @@ impl Problem {
 
     /// That without the resource of this URL nothing of the source can be had.
     pub fn error(&self, url: &Url) -> EngineError {
-        if let Self::Unavailable { status, wait, throttled: true } = self {
-            let who = format!("the server of {url}");
+        if let Self::Unavailable { status, wait, throttled: true, elsewhere } = self {
+            let who = match elsewhere {
+                Some(other) => format!("{other}, where {url} redirects to,"),
+                None => format!("the server of {url}"),
+            };
             return EngineError::throttled(&who, wait.map(seconds)).detail(format!("It answered {}.", named(*status)));
         }
         let error = EngineError::new(ErrorKind::SourceUnavailable, format!("{url} cannot be had: {}", self.message()));
@@ -172,9 +178,6 @@ pub struct Wish<'a> {
 /// # Errors
 /// There is no whole answer, or after all tries still one that speaks of a passing trouble (429, 5xx).
 pub fn get(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
-    if let Some(left) = client.is_left_alone(wish.url) {
-        return Err(Problem::Unavailable { status: StatusCode::TOO_MANY_REQUESTS, wait: Some(left), throttled: true });
-    }
     let mut pause = FIRST_PAUSE;
     let mut tries = 1;
     loop {
@@ -205,7 +208,16 @@ fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
             request = request.header("if-modified-since", time);
         }
     }
-    let response = client.send(&request).map_err(Problem::Http)?;
+    let elsewhere = |url: &Url| (url.origin() != wish.url.origin()).then(|| url.origin().ascii_serialization());
+    let response = client.send(&request).map_err(|error| match error {
+        HttpError::LeftAlone { url, wait } => Problem::Unavailable {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            wait: Some(wait),
+            throttled: true,
+            elsewhere: elsewhere(&url),
+        },
+        error => Problem::Http(error),
+    })?;
     let status = response.status;
     if status == StatusCode::TOO_MANY_REQUESTS || (status.is_server_error() && status.as_u16() != 501) {
         let (wait, throttled) = (response.retry_after(), response.is_throttling());
@@ -213,7 +225,7 @@ fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
         if let Some(wait) = wait.filter(|wait| status == StatusCode::TOO_MANY_REQUESTS && *wait > LONGEST_WAIT) {
             client.leave_alone(&response.url, wait);
         }
-        return Err(Problem::Unavailable { status, wait, throttled });
+        return Err(Problem::Unavailable { status, wait, throttled, elsewhere: elsewhere(&response.url) });
     }
     let wanted = status == StatusCode::OK && (wish.wants)(&response);
     let mut resource = Resource {

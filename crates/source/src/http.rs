@@ -87,6 +87,9 @@ pub enum HttpError {
     OffOrigin(String),
     #[error("the server redirects to what is not a URL")]
     BadRedirect,
+    /// It was not sent to the server of this URL, which asked to be left alone for so much longer.
+    #[error("{} asked to be left alone", .url.origin().ascii_serialization())]
+    LeftAlone { url: Url, wait: Duration },
     #[error("the server sent the encoding \"{0}\", which was not asked for")]
     Encoding(String),
     #[error("the response has more than the limit of {0} bytes")]
@@ -423,13 +426,16 @@ impl Client {
     /// Sends a request and follows its redirects. Statuses are not errors.
     ///
     /// # Errors
-    /// The guard refuses a hop, or there is no answer.
+    /// The guard refuses a hop, its server asked to be left alone, or there is no answer.
     pub fn send(&self, request: &Request<'_>) -> Result<Response, HttpError> {
         let until = request.total.and_then(|total| Instant::now().checked_add(total));
         let mut url = request.url.clone();
         url.set_fragment(None);
         let mut body = request.body;
         for _ in 0..=MAX_REDIRECTS {
+            if let Some(wait) = self.is_left_alone(&url) {
+                return Err(HttpError::LeftAlone { url, wait });
+            }
             let response = self.send_once(&url, request, body, until)?;
             let Some(location) = redirect(&response) else { return Ok(response) };
             let next = location.and_then(|location| url.join(&location).ok()).ok_or(HttpError::BadRedirect)?;

@@ -222,6 +222,49 @@ fn a_server_that_asks_for_a_long_time_is_not_asked_for_anything_else() {
 }
 
 #[test]
+fn a_server_that_asks_for_a_long_time_is_not_asked_by_redirects_either() {
+    let busy = Server::start(|_| Reply::new("429 Too Many Requests", &[("Retry-After", "3600")], ""));
+    let (there, back) = (busy.origin.clone(), busy.origin.clone());
+    let other = Server::start(move |_| Reply::redirect(&format!("{back}/c")));
+    let elsewhere = other.origin.clone();
+    let first = Server::start(move |request| match request.target.as_str() {
+        "/well" => Reply::ok("text/plain", "well"),
+        "/b" => Reply::redirect(&format!("{elsewhere}/b")),
+        _ => Reply::redirect(&format!("{there}{}", request.target)),
+    });
+    let endpoints = ["/a", "/b", "/c?key=hidden", "/well"].map(|path| first.url(path));
+    let endpoints = [&endpoints[..], &[busy.url("/d")]].concat();
+    let (mut source, items) = open(&web_job("static", &json!({ "endpoints": endpoints }), Path::new("unused")));
+    let mut fetch = |item| bytes(source.as_mut(), item);
+    let origin = &busy.origin;
+    for (item, who) in [(&items[0], &**origin), (&items[1], origin), (&items[2], origin), (&items[4], "the server")] {
+        let failure = fetch(item).unwrap_err();
+        assert!(failure.throttled && failure.retry_after_seconds.is_some_and(|asked| asked > 3000), "{failure:?}");
+        let message = format!("{who} answered 429 Too Many Requests and asks to wait ");
+        assert!(failure.message.starts_with(&message), "{failure:?}");
+    }
+    assert_eq!(fetch(&items[3]).unwrap(), b"well", "who redirects there is");
+    assert_eq!(busy.targets(), ["/a"]);
+    assert_eq!(first.targets(), ["/a", "/b", "/c?key=hidden", "/well"], "each hop is asked once");
+}
+
+#[test]
+fn the_server_that_a_website_redirects_to_is_the_one_that_is_said_to_throttle() {
+    let folder = tempdir().unwrap();
+    let busy = Server::start(|_| Reply::new("429 Too Many Requests", &[("Retry-After", "120")], ""));
+    let there = busy.origin.clone();
+    let first = Server::start(move |request| match request.target.as_str() {
+        "/robots.txt" => Reply::not_found(),
+        _ => Reply::redirect(&format!("{there}/")),
+    });
+    let spec = json!({"url": first.url("/"), "delay": 0});
+    let error = rag_source::open(&web_job("website", &spec, folder.path())).unwrap().list().unwrap_err();
+    assert_eq!((error.kind, error.retry_after_seconds), (ErrorKind::Throttled, Some(120)), "{error:?}");
+    let message = format!("{}, where {} redirects to, asks to be left alone for 120 s", busy.origin, first.url("/"));
+    assert_eq!(error.message, message);
+}
+
+#[test]
 fn a_resource_that_is_out_of_order_for_a_time_says_nothing_of_the_others() {
     let server = Server::start(|request| match request.target.as_str() {
         "/busy" => Reply::new("503 Service Unavailable", &[("Retry-After", "3600")], ""),

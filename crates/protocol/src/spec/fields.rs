@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::{
-    DELAY_MS, Endpoint, MAX_DELAY_SECONDS, MAX_ENDPOINTS, MAX_METADATA_COLUMNS, PathFilter, Problem, Repository,
-    SameSite, TableSpec, TableSync, keys_of,
+    DELAY_MS, Endpoint, MAX_COLUMNS, MAX_DELAY_SECONDS, MAX_ENDPOINTS, MAX_METADATA_COLUMNS, PathFilter, Problem,
+    Repository, SameSite, TableSpec, TableSync, keys_of,
 };
 use crate::ingest::DocumentType;
 
@@ -261,14 +261,12 @@ impl Fields<'_> {
 
     pub(super) fn table(&mut self) -> Option<TableSpec> {
         let relation = self.required("relation");
-        let id_columns = self.columns(&["idColumns", "idColumn", "id_columns", "id_column"]);
-        let content_columns = self.columns(&["contentColumns", "contentColumn", "content_columns", "content_column"]);
-        let metadata_columns = self.columns(&["metadataColumns", "metadata_columns"]);
+        let id_columns = self.columns(&["idColumns", "idColumn", "id_columns", "id_column"], MAX_COLUMNS);
+        let content_keys = ["contentColumns", "contentColumn", "content_columns", "content_column"];
+        let content_columns = self.columns(&content_keys, MAX_COLUMNS);
+        let metadata_columns = self.columns(&["metadataColumns", "metadata_columns"], MAX_METADATA_COLUMNS);
         let title_key = self.one_of(&["titleColumn", "title_column"]);
         let title_column = self.string(title_key);
-        if metadata_columns.len() > MAX_METADATA_COLUMNS {
-            self.problem("metadataColumns", format!("must be at most {MAX_METADATA_COLUMNS} columns"));
-        }
         self.used.push("filter");
         let filter = self.object.get("filter").filter(|filter| !filter.is_null()).cloned();
         let sync = match self.string("sync").as_deref() {
@@ -314,15 +312,20 @@ impl Fields<'_> {
         given.first().copied().unwrap_or(keys[0])
     }
 
-    /// Names of columns, or one name; each once.
-    pub(super) fn columns(&mut self, keys: &[&'static str]) -> Vec<String> {
+    /// Names of at most so many columns, or one name; each once.
+    pub(super) fn columns(&mut self, keys: &[&'static str], most: usize) -> Vec<String> {
         let key = self.one_of(keys);
-        let columns = match self.object.get(key) {
+        let columns: Vec<String> = match self.object.get(key) {
             Some(Value::String(_)) => self.string(key).into_iter().collect(),
             _ => self.strings(key),
         };
+        if columns.len() > most {
+            self.problem(key, format!("must be at most {most} columns"));
+            return columns;
+        }
+        let mut seen = HashSet::new();
         for (i, column) in columns.iter().enumerate() {
-            if columns[..i].contains(column) {
+            if !seen.insert(column) {
                 self.problem(format!("{key}[{i}]"), format!("names \"{column}\" a second time"));
             }
         }

@@ -96,6 +96,24 @@ fn a_table_in_either_spelling_is_the_same() {
 }
 
 #[test]
+fn columns_are_as_many_as_a_table_can_have() {
+    let named = |n: usize| (0..n).map(|i| format!("c{i}")).collect::<Vec<_>>();
+    for (key, most) in
+        [("idColumns", 1_600), ("content_columns", 1_600), ("metadataColumns", 50), ("metadata_columns", 50)]
+    {
+        let parse = |columns: Vec<String>| SourceSpec::parse("table", &json!({"relation": "a", key: columns}));
+        assert!(parse(named(most)).is_ok(), "{key}");
+        let too_many = format!("spec.{key}: must be at most {most} columns");
+        assert_eq!(problems("table", json!({"relation": "a", key: named(most + 1)})), [&*too_many]);
+        // not one for each name that is there again, and none of them looked for
+        assert_eq!(problems("table", json!({"relation": "a", key: vec!["c"; 200_000]})), [&*too_many]);
+        let twice = [named(most - 1), named(1)].concat();
+        let expected = format!("spec.{key}[{}]: names \"c0\" a second time", most - 1);
+        assert_eq!(problems("table", json!({"relation": "a", key: twice})), [expected]);
+    }
+}
+
+#[test]
 fn all_problems_are_named_at_once() {
     assert_eq!(
         problems("folder", json!({"paths": ["*.md", 3], "excludePaths": "x", "pth": "/srv", "colour": 1})),
