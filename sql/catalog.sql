@@ -344,17 +344,16 @@ SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION rag.has_scheduler() IS 'whether a scheduler is at work in the database';
 
--- What nobody keeps is not scheduled, whatever is written down: schedulers come and go without a word.
-CREATE FUNCTION rag.shown_conditions(conditions jsonb, has_scheduler boolean) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
+-- What nobody keeps is not scheduled, whatever is written down: schedulers come and go without a word, and it is not known when.
+CREATE FUNCTION rag.without_scheduler(conditions jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN has_scheduler THEN conditions ELSE (
-        SELECT jsonb_agg(CASE WHEN c ->> 'type' = 'AutoIndexerScheduled' AND c ->> 'status' = 'True'
-                              THEN c || '{"status": "False", "reason": "NoScheduler",
-                                          "message": "no scheduler is at work: rag.scheduler, shared_preload_libraries or max_worker_processes"}'
-                              ELSE c END ORDER BY n)
-        FROM jsonb_array_elements(conditions) WITH ORDINALITY AS x (c, n)) END
+    SELECT jsonb_agg(CASE WHEN c ->> 'type' = 'AutoIndexerScheduled' AND c ->> 'status' = 'True'
+                          THEN c || '{"status": "False", "reason": "NoScheduler", "lastTransitionTime": null,
+                                      "message": "no scheduler is at work: rag.scheduler, shared_preload_libraries or max_worker_processes"}'
+                          ELSE c END ORDER BY n)
+    FROM jsonb_array_elements(conditions) WITH ORDINALITY AS x (c, n)
 $$;
-COMMENT ON FUNCTION rag.shown_conditions(jsonb, boolean) IS 'conditions of a source as they are where a scheduler is at work, or none is';
+COMMENT ON FUNCTION rag.without_scheduler(jsonb) IS 'conditions of a source as they are where no scheduler is at work';
 
 -- views ---------------------------------------------------------------------------------------------------------------
 
@@ -452,10 +451,10 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                 WHEN r.phase IS NULL THEN 'Pending'
                 WHEN r.phase = 'Running' THEN 'Failed'
                 ELSE r.phase END AS phase,
-           rag.has_condition(s.shown, 'ResourceReady') AS resource_ready,
-           rag.has_condition(s.shown, 'AutoIndexerScheduled') AS scheduled,
+           rag.has_condition(s.conditions, 'ResourceReady') AS resource_ready,
+           rag.has_condition(s.conditions, 'AutoIndexerScheduled') AND (SELECT rag.has_scheduler()) AS scheduled,
            coalesce(r.phase = 'Running' AND s.running, false) AS indexing,
-           rag.has_condition(s.shown, 'AutoIndexerError') OR coalesce(r.phase = 'Running' AND NOT s.running, false) AS error,
+           rag.has_condition(s.conditions, 'AutoIndexerError') OR coalesce(r.phase = 'Running' AND NOT s.running, false) AS error,
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
            r.documents_added + r.documents_updated + r.documents_unchanged + r.documents_failed AS documents_processed,
            CASE WHEN NOT s.suspend THEN s.next_run END AS next_scheduled_run,
@@ -468,10 +467,10 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
            || CASE WHEN r.documents_failed > 0 THEN
                   ARRAY(SELECT e.uri || ': ' || e.message FROM rag.run_error e WHERE e.run_id = r.run_id ORDER BY e.occurred_at LIMIT 10)
               ELSE '{}' END AS errors,
-           s.shown AS conditions, s.created_at, now() - s.created_at AS age,
+           CASE WHEN (SELECT rag.has_scheduler()) THEN s.conditions ELSE rag.without_scheduler(s.conditions) END AS conditions,
+           s.created_at, now() - s.created_at AS age,
            s.spec, s.owner, s.credentials || coalesce('/' || s.credentials_key, '') AS credentials, s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid
-    FROM (SELECT v.*, rag.shown_conditions(v.conditions, (SELECT rag.has_scheduler())) AS shown,
-                 l.hash, pg_is_in_recovery() OR EXISTS (SELECT FROM locks WHERE purpose = 0 AND source_hash = l.hash) AS running
+    FROM (SELECT v.*, l.hash, pg_is_in_recovery() OR EXISTS (SELECT FROM locks WHERE purpose = 0 AND source_hash = l.hash) AS running
           FROM rag.visible_source v, LATERAL (SELECT hashtext(v.name)::bigint & 4294967295) AS l (hash)) s
     LEFT JOIN rag.run r ON r.run_id = s.last_run_id;
 COMMENT ON VIEW rag.sources IS 'sources and how they are';

@@ -1,13 +1,12 @@
 //! Drift: whether what is stored of a source is still what its runs have indexed.
 
-use std::time::Duration;
-
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{
     catalog::{
         drift::{self, Consequence},
         fresh, runs,
+        sources::{self, Source},
     },
     workers::{
         self, hooks,
@@ -15,9 +14,6 @@ use crate::{
         runner::session,
     },
 };
-
-/// How long another check, or a run that is just beginning or ending, is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 #[pg_extern]
 #[allow(clippy::type_complexity)] // the columns of the result
@@ -33,14 +29,16 @@ fn rag_check_drift(
     let source = super::source::manageable(c"rag_check_drift()", name, "check a source for drift")?;
     lock::check_not_going(&source.name)?;
     if !session::snapshot_is_fixed() {
-        // not for ever: the other one may be waiting for this transaction
-        session::wait_for_check(&source.name, Some(PATIENCE))?;
+        session::wait_for_check(&source.name, Some(session::PATIENCE))?;
     }
     if !Lock::source_at_work(&source.name).take_for_transaction_patiently() {
         let run = fresh(|| runs::active(name))?;
         return Err(session::at_work(&source.name, run.map(|run| run.run_id)).into());
     }
     let findings = drift::look(&source)?;
+    // what follows is for the source to say as it is now
+    sources::lock(name)?;
+    let source = fresh(|| source.again())?.ok_or_else(|| Source::missing(name))?;
     match drift::conclude(&source, &findings, workers::are_scheduling())? {
         Consequence::Run(run_id) => {
             hooks::wake_scheduler_at_commit();

@@ -27,19 +27,19 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
     check_committed(&source)?;
     check_snapshot(c"rag_sync")?;
     lock::check_not_going(&source.name)?;
+    let queued = fresh(|| runs::active(name))?.filter(|run| run.is_pending);
     session::wait_for_check(&source.name, None)?;
-    let active = fresh(|| runs::active(name))?;
-    let wanted = match active {
-        // that of a source that has just been made
-        Some(run) if run.trigger == "create" && !run.is_pending && !Lock::source_at_work(&source.name).is_free() => {
-            pgrx::notice!("{name}: run {}, which began when the source was made, is under way", run.run_id);
-            let status = session::wait_for(run.run_id, None, |status| tell_progress(name, status))?;
-            tell_end(name, run.run_id, status.ok_or_else(|| missing(run.run_id))?)?;
-            return Ok(run.run_id);
-        }
-        Some(run) if run.is_pending => Wanted::Queued(run.run_id),
-        Some(run) if !Lock::source_at_work(&source.name).is_free() => {
-            return Err(session::at_work(&source.name, Some(run.run_id)).into());
+    let wanted = match (queued, fresh(|| runs::active(name))?) {
+        (Some(run), _) => Wanted::Queued(run.run_id),
+        (None, Some(run)) if run.is_pending => Wanted::Queued(run.run_id),
+        (None, Some(run)) if !Lock::source_at_work(&source.name).is_free() => {
+            // that of a source that has just been made
+            if run.trigger == "create" {
+                pgrx::notice!("{name}: run {}, which began when the source was made, is under way", run.run_id);
+                Wanted::Queued(run.run_id)
+            } else {
+                return Err(session::at_work(&source.name, Some(run.run_id)).into());
+            }
         }
         _ => Wanted::New(runs::next_id()?),
     };
@@ -69,7 +69,8 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
     }
     check_committed(source)?;
     if !session::snapshot_is_fixed() {
-        session::wait_for_check(&source.name, None)?;
+        // not for ever: other sources may be to come
+        session::wait_for_check(&source.name, Some(session::PATIENCE))?;
     }
     if lock::free_slots() == 0 {
         return Err(session::no_slot());
@@ -77,8 +78,8 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
     // one may be left from a time with a scheduler
     match fresh(|| runs::active(name))? {
         Some(run) if run.is_pending => session::begin(&source.name, Wanted::Queued(run.run_id)),
-        Some(run) if !Lock::source_at_work(&source.name).is_free() => {
-            Err(session::at_work(&source.name, Some(run.run_id)))
+        run if !Lock::source_at_work(&source.name).is_free() => {
+            Err(session::at_work(&source.name, run.map(|run| run.run_id)))
         }
         _ => session::begin(&source.name, Wanted::New(runs::next_id()?)),
     }
@@ -204,11 +205,11 @@ fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> R
     let timeout = timeout.map(|timeout| u64::try_from(timeout.as_micros().max(0)).unwrap_or(u64::MAX));
     let timeout = timeout.map(Duration::from_micros);
     let (source, status) = find(run_id, "wait for a run")?;
-    if status.phase == "Pending" && (status.uncommitted || source.uncommitted) {
+    if !status.has_ended() && (status.uncommitted || source.uncommitted) {
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
             format!(
-                "run {run_id} cannot begin before this transaction has ended, which queued it or has its source locked"
+                "run {run_id} cannot begin or end before this transaction has, which queued it or has its source locked"
             ),
         )
         .detail(

@@ -105,20 +105,23 @@ pub fn set_waiting(runs: &[i64], why: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Time until the next source becomes due after `since`; `None`: none will.
-pub fn until_next(since: TimestampWithTimeZone) -> Result<Option<Duration>, Error> {
+/// Whether a dump is being restored.
+pub fn is_restoring() -> Result<bool, Error> {
+    let found = as_owner(|| query(&format!("SELECT NOT ({RESTORED})"), &[], |row| row.required::<bool>(1)))?;
+    Ok(found == [true])
+}
+
+/// Time until the next source becomes due after `since`; `None`: none will. `was_restoring`: what was due then was left alone.
+pub fn until_next(since: TimestampWithTimeZone, was_restoring: bool) -> Result<Option<Duration>, Error> {
     let found = as_owner(|| {
         query(
             &format!(
-                "SELECT pg_catalog.date_part('epoch', pg_catalog.min(at) FILTER (WHERE at > $1) - pg_catalog.clock_timestamp()),
-                        pg_catalog.count(at) > 0, {RESTORED}
+                "SELECT CASE WHEN pg_catalog.bool_or(at <= $1) AND ($2 OR NOT ({RESTORED})) THEN $3
+                        ELSE pg_catalog.date_part('epoch', pg_catalog.min(at) FILTER (WHERE at > $1) - pg_catalog.clock_timestamp()) END
                  FROM ({TIMES}) AS t, LATERAL (VALUES (next_run), (retry_at)) AS times (at)"
             ),
-            &[since.into()],
-            |row| match (row.required(2)?, row.required(3)?) {
-                (true, false) => Ok(Some(RESTORING)),
-                _ => Ok(row.get::<f64>(1)?),
-            },
+            &[since.into(), was_restoring.into(), RESTORING.into()],
+            |row| row.get::<f64>(1),
         )
     })?;
     let seconds = found.into_iter().next().flatten();

@@ -58,6 +58,11 @@ impl Source {
         Ok(found.into_iter().next())
     }
 
+    /// The same source as it is now, if it is still there.
+    pub fn again(&self) -> Result<Option<Self>, Error> {
+        Ok(Self::find(self.name.as_str())?.filter(|now| now.uid == self.uid))
+    }
+
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
         let name = Name::parse("source", &row.required::<String>(1)?)?;
         let kind: String = row.required(2)?;
@@ -141,6 +146,13 @@ pub fn create(new: NewSource<'_>) -> Result<(), Error> {
 /// The error for a name that another source has.
 pub fn taken(name: &Name) -> Error {
     Error::duplicate(format!("source \"{name}\" already exists"))
+}
+
+/// The role that owns a source, if there is such a source.
+pub fn owner(name: &str) -> Result<Option<String>, Error> {
+    let found =
+        as_owner(|| query("SELECT owner FROM rag.source WHERE name = $1", &[name.into()], |row| row.required(1)))?;
+    Ok(found.into_iter().next())
 }
 
 /// Whether there is a source of this name.

@@ -185,6 +185,8 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
 /// # Errors
 /// The caller may not: neither a member of rag_admin nor of the source's owner. Those are told the same where there is no such source.
 pub fn lock(name: &str, to_do: &str) -> Result<Option<Stored>, Error> {
+    // first, or strangers could lock it
+    roles::require_owner_or_admin(sources::owner(name)?.as_deref(), to_do)?;
     let stored = sources::lock(name)?;
     roles::require_owner_or_admin(stored.as_ref().map(|stored| stored.owner.as_str()), to_do)?;
     Ok(stored)
@@ -214,13 +216,14 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
     };
     let has_schedule_changed = schedule != stored.schedule.as_deref();
     let suspend = given.suspend.unwrap_or(stored.suspend);
+    let resumes = stored.suspend && !suspend;
     let timing = Timing {
-        schedule: schedule.and_then(|text| match has_schedule_changed || stored.suspend && !suspend {
+        schedule: schedule.and_then(|text| match has_schedule_changed || resumes || stored.next_run.is_none() {
             true => check::schedule(text, faults),
             false => None,
         }),
         has_changed: has_schedule_changed,
-        resumes: stored.suspend && !suspend,
+        resumes,
         is_by_hand: schedule.is_none(),
     };
     given.max_retries.into_iter().for_each(|number| check::max_retries(number, faults));
@@ -362,7 +365,8 @@ struct Timing {
 impl Timing {
     fn next_run(&self, stored: &Stored, has_other_substance: bool) -> Result<Option<TimestampWithTimeZone>, Error> {
         if !self.is_by_hand {
-            let from_now = self.has_changed || self.resumes;
+            // also of one that could not be kept before
+            let from_now = self.has_changed || self.resumes || stored.next_run.is_none();
             return if from_now { next_time(self.schedule.as_ref()) } else { Ok(stored.next_run) };
         }
         // what was the next time of a schedule that is gone is none

@@ -145,6 +145,10 @@ struct Scheduler {
     trouble: Option<Duration>,
     /// Whether all sources with the schedule @reboot have become due.
     has_booted: bool,
+    /// Whether schedules that could not be kept may be kept now, for all that is known.
+    may_reschedule: bool,
+    /// The server's time zone, when that was looked at.
+    zone: Option<String>,
 }
 
 impl Scheduler {
@@ -165,13 +169,30 @@ impl Scheduler {
 
     /// Does what follows from the settings.
     fn begin(&mut self) {
-        for name in transaction(sources::put_off).unwrap_or_default() {
-            // a zone may be known by now; what cannot be kept yet waits on, as its status says
-            if let Err(error) = transaction(|| definition::reschedule(&name)) {
-                pgrx::debug1!("rag: source \"{name}\" still cannot be scheduled: {error}");
+        self.may_reschedule = true;
+        self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
+    }
+
+    /// Has sources be synced by their schedules that could not be kept before, and may be now; whether some have their rows locked.
+    fn reschedule(&mut self) -> Result<bool, Error> {
+        // the launcher, which knows it, may hear of a change later than others
+        let zone = shared::zone();
+        if zone != self.zone {
+            self.zone = zone;
+            self.may_reschedule = true;
+        }
+        if !std::mem::take(&mut self.may_reschedule) {
+            return Ok(false);
+        }
+        for name in transaction(sources::put_off)? {
+            match transaction(|| definition::reschedule(&name)) {
+                Err(error) if runner::is_locked(&error) => self.may_reschedule = true,
+                // it waits on, as its status says
+                Err(error) => pgrx::debug1!("rag: source \"{name}\" still cannot be scheduled: {error}"),
+                Ok(()) => {}
             }
         }
-        self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
+        Ok(self.may_reschedule)
     }
 
     /// How long to rest after something went wrong, which is logged the first time.
@@ -188,7 +209,9 @@ impl Scheduler {
         let mut is_locked = self.reap()?;
         self.has_booted = self.has_booted || transaction(due::boot)?;
         is_locked |= !self.has_booted;
+        is_locked |= self.reschedule()?;
         let mut trouble = None;
+        let was_restoring = transaction(due::is_restoring)?;
         // what becomes due while this goes on is looked at again
         let began = schedule::now();
         for due in transaction(|| due::due(None))? {
@@ -198,7 +221,8 @@ impl Scheduler {
                 Err(error) if is_about_schedule(&error) => {
                     // or it would be due again at once
                     let put_off = transaction(|| put_off(&due, &error));
-                    is_locked |= put_off.is_err();
+                    // it may be due as a retry, too
+                    is_locked = true;
                     self.tolerate("a source that is due could not be put off", put_off);
                     pgrx::warning!("rag: source \"{}\" cannot be scheduled: {error}", due.name);
                 }
@@ -212,7 +236,8 @@ impl Scheduler {
         let queue = self.start_queued()?;
         let check = if queue.wants_room { None } else { self.checks.look()? };
         // a little longer than until the time itself, so that it has come
-        let next = transaction(|| due::until_next(began))?.map(|next| next.saturating_add(Duration::from_millis(1)));
+        let next = transaction(|| due::until_next(began, was_restoring))?
+            .map(|next| next.saturating_add(Duration::from_millis(1)));
         // whoever has a source's row locked may give it back without a word
         let locked = is_locked.then_some(LOCKED);
         let trouble = match trouble {

@@ -128,7 +128,11 @@ fn present_zone() -> [u8; ZONE] {
 
 /// Notes the server's time zone, for the launcher.
 pub fn note_zone() {
-    SHARED.exclusive().zone = present_zone();
+    let zone = present_zone();
+    let before = std::mem::replace(&mut SHARED.exclusive().zone, zone);
+    if zone != before {
+        wake_schedulers();
+    }
 }
 
 /// The time zone that command line and configuration files give the server. `None` where the library was not loaded with it.

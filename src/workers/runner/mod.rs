@@ -243,9 +243,10 @@ fn check(source: &Source) -> Result<(), Error> {
     let name = source.name.as_str();
     let outcome = transaction(|| {
         let findings = drift::look(source)?;
-        match sources::lock_at_once(name)? {
-            true => drift::conclude(source, &findings, super::are_scheduling()).map(drop),
-            false => Ok(()),
+        sources::lock_at_once(name)?;
+        match catalog::fresh(|| source.again())? {
+            Some(source) => drift::conclude(&source, &findings, super::are_scheduling()).map(drop),
+            None => Ok(()),
         }
     });
     write_down_undisturbed();

@@ -29,6 +29,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(200);
 /// The same where it is a matter of moments.
 const SHORT_LOOK: Duration = Duration::from_millis(20);
+/// How long a check for drift, or a run that is just beginning or ending, is waited for by who cannot wait for ever: whoever is at it
+/// may be waiting for this transaction.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 /// So often a session tries to begin a run, some ten seconds in all.
 const TRIES: u32 = 30;
 
@@ -147,21 +150,27 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
             }
             drop(worker);
         }
-        let is_under_way = match fresh(|| runs::status(run_id))? {
-            Some(status) if status.has_ended() => return Ok((run_id, status)),
+        let status = fresh(|| runs::status(run_id))?;
+        if let Some(status) = status.as_ref().filter(|status| status.has_ended()) {
+            return Ok((run_id, status.clone()));
+        }
+        if fresh(|| Source::find(source.as_str()))?.is_none() {
+            return Err(source_gone(source));
+        }
+        lock::check_not_going(source)?;
+        let is_under_way = match status {
             Some(status) => status.phase == "Running",
             // it was cancelled before it began, so long ago that it is forgotten
             None if matches!(wanted, Wanted::Queued(_)) => return Err(vanished()),
             None => false,
         };
-        if fresh(|| Source::find(source.as_str()))?.is_none() {
-            return Err(source_gone(source));
-        }
-        lock::check_not_going(source)?;
         if is_under_way {
             // the scheduler was quicker to begin the queued run, or the run's process has lost its life
-            let status = wait_for(run_id, None, teller.tell)?;
-            return Ok((run_id, status.ok_or_else(vanished)?));
+            return match wait_for(run_id, None, teller.tell)? {
+                Some(status) => Ok((run_id, status)),
+                None if fresh(|| Source::find(source.as_str()))?.is_none() => Err(source_gone(source)),
+                None => Err(vanished()),
+            };
         }
         let is_free = Lock::source_at_work(source).is_free();
         match fresh(|| runs::active(source.as_str()))? {
