@@ -136,9 +136,8 @@ pub struct NewSource<'a> {
     pub conditions: Changes,
 }
 
-/// # Errors
-/// The name is taken.
-pub fn create(new: NewSource<'_>) -> Result<(), Error> {
+/// Makes a source unless there is one of this name; whether it did.
+pub fn create(new: NewSource<'_>) -> Result<bool, Error> {
     let made = as_owner(|| {
         execute(
             "INSERT INTO rag.source (name, kind, spec, collection, owner, credentials, credentials_key, schedule, max_retries,
@@ -164,7 +163,7 @@ pub fn create(new: NewSource<'_>) -> Result<(), Error> {
             ],
         )
     })?;
-    if made == 0 { Err(taken(new.name)) } else { Ok(()) }
+    Ok(made > 0)
 }
 
 /// The error for a name that another source has.

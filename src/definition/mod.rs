@@ -151,10 +151,7 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
         Some(owner) => owner.to_string(),
         None => roles::current_name()?,
     };
-    if let Some(table) = &new.reading.table {
-        table.tell();
-    }
-    sources::create(NewSource {
+    let is_made = sources::create(NewSource {
         name: &name,
         kind: new.kind,
         spec: pgrx::JsonB(new.reading.json),
@@ -170,7 +167,12 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
         next_run: schedule::next_run(new.schedule.as_ref(), false)?,
         conditions: conditions_of_new(given.schedule, new.suspend),
     })?;
+    if !is_made {
+        faults.add("name", sources::taken(&name));
+        return Ok(());
+    }
     if let Some(table) = &new.reading.table {
+        table.tell();
         table.prepare(&name, new.owner)?;
     }
     if given.schedule.is_some() {
@@ -335,8 +337,9 @@ impl<'a> Substance<'a> {
                 "Only members of that role, and superusers, may alter kind, spec, collection, credentials and owner.",
             ));
         }
-        if self.collection != stored.collection {
-            faults.note("collection", roles::require_admin("fill another collection"));
+        if self.collection != stored.collection
+            && faults.note("collection", roles::require_admin("fill another collection")).is_some()
+        {
             check::collection(self.collection, faults);
         }
         if let (Some(_), Some(named)) = (given.credentials, &self.credentials) {
