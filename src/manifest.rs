@@ -164,10 +164,10 @@ fn make_collections<'a>(sources: impl Iterator<Item = &'a AutoIndexer>) -> Resul
 
 /// `None`: there are faults.
 fn apply_source(source: &AutoIndexer, faults: &mut Faults) -> Result<Option<Action>, Error> {
+    // before all else, and the same whether or not there is such a source: who may not learns nothing
+    let mut stored = definition::lock(&source.name, "create or alter a source")?;
     check_retriever(source, faults)?;
-    let mut stored = sources::lock(&source.name)?;
     if stored.is_none() {
-        roles::require_admin("create a source")?;
         let credentials = credentials(source, None)?;
         let mut found = Faults::default();
         definition::create(&given(source, &credentials, true), &mut found)?;

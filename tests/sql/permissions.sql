@@ -187,6 +187,10 @@ SELECT rag_alter_source('theirs', 'git', '{"repositoryURL": "https://example.org
 SELECT rag_alter_source('theirs', collection => 'default'); :sqlstate
 SELECT rag_suspend('ours'); :sqlstate
 SELECT rag_suspend('nowhere'); :sqlstate
+-- nor does a manifest tell whether there is a source of its name, and what it names
+\set manifest '{"apiVersion": "rag/v1", "kind": "AutoIndexer", "metadata": {"name": "nowhere"}, "spec": {"ragEngineRef": {"name": "nowhere"}, "indexName": "nowhere", "dataSource": {"type": "Table", "table": {"relation": "nowhere"}}}}'
+SELECT rag_apply(:'manifest'); :sqlstate
+SELECT rag_apply(jsonb_set(:'manifest', '{metadata,name}', '"ours"')::text); :sqlstate
 -- what a run does is its owner's: what the owner can read no more is not read
 RESET ROLE;
 REVOKE SELECT ON lunches FROM regress_rag_owner;
