@@ -64,15 +64,11 @@ pub fn apply(text: &str) -> Result<Vec<Applied>, Error> {
         manifests.into_iter().map(|manifest| Document { manifest, faults: Faults::default(), action: None }).collect();
     let mut ordered: Vec<&mut Document> = documents.iter_mut().collect();
     ordered.sort_by(|a, b| a.manifest.name().cmp(b.manifest.name()));
-    let (retrievers, sources): (Vec<_>, Vec<_>) =
+    let (retrievers, mut sources): (Vec<_>, Vec<_>) =
         ordered.into_iter().partition(|document| matches!(document.manifest, Manifest::Retriever(_)));
-    for document in retrievers {
-        document.apply()?;
-    }
-    make_collections(sources.iter().filter_map(|document| document.source()))?;
-    for document in sources {
-        document.apply()?;
-    }
+    retrievers.into_iter().for_each(Document::apply);
+    make_collections(&mut sources);
+    sources.into_iter().for_each(Document::apply);
 
     let is_one = documents.len() == 1;
     let mut faults = Faults::default();
@@ -88,27 +84,22 @@ pub fn apply(text: &str) -> Result<Vec<Applied>, Error> {
 }
 
 impl Document {
-    fn source(&self) -> Option<&AutoIndexer> {
-        match &self.manifest {
-            Manifest::AutoIndexer(source) => Some(source),
-            Manifest::Retriever(_) => None,
-        }
-    }
-
-    fn apply(&mut self) -> Result<(), Error> {
-        self.action = match &self.manifest {
-            Manifest::Retriever(retriever) => Some(apply_retriever(retriever)?),
-            Manifest::AutoIndexer(source) => apply_source(source, &mut self.faults)?,
+    fn apply(&mut self) {
+        let applied = match &self.manifest {
+            Manifest::Retriever(retriever) => apply_retriever(retriever).map(Some),
+            Manifest::AutoIndexer(source) => apply_source(source, &mut self.faults),
         };
-        Ok(())
+        // what is wrong with no single field is so with the whole
+        self.action = self.faults.note("name", applied).flatten();
     }
 }
 
 /// Where in a manifest the field of a definition is.
 fn path(manifest: &Manifest, field: &str) -> String {
-    let Manifest::AutoIndexer(source) = manifest else { return field.into() };
+    let Manifest::AutoIndexer(source) = manifest else { return "metadata.name".into() };
     match field {
-        "name" => "metadata.name".into(),
+        // no manifest names an owner
+        "name" | "owner" => "metadata.name".into(),
         "kind" => "spec.dataSource.type".into(),
         "retriever" => "spec.ragEngineRef.name".into(),
         "collection" => "spec.indexName".into(),
@@ -136,28 +127,39 @@ fn apply_retriever(retriever: &Retriever) -> Result<Action, Error> {
 }
 
 /// Makes the collections that are not there, with their retrievers, where the caller may.
-fn make_collections<'a>(sources: impl Iterator<Item = &'a AutoIndexer>) -> Result<(), Error> {
+fn make_collections(sources: &mut [&mut Document]) {
     if !roles::is_admin() {
+        return;
+    }
+    let mut sources: Vec<_> = sources
+        .iter_mut()
+        .filter_map(|document| match &document.manifest {
+            Manifest::AutoIndexer(source) => Some((source, &mut document.faults)),
+            Manifest::Retriever(_) => None,
+        })
+        .collect();
+    sources.sort_by_key(|(source, _)| &source.collection);
+    for (source, faults) in sources {
+        let made = make_collection(&source.collection, &source.retriever);
+        faults.note("collection", made);
+    }
+}
+
+fn make_collection(name: &str, retriever: &str) -> Result<(), Error> {
+    if Collection::find(name)?.is_some() || retrievers::find(retriever)?.is_none() {
         return Ok(());
     }
-    let mut sources: Vec<&AutoIndexer> = sources.collect();
-    sources.sort_by_key(|source| &source.collection);
-    for AutoIndexer { collection, retriever, .. } in sources {
-        if Collection::find(collection)?.is_some() || retrievers::find(retriever)?.is_none() {
-            continue;
-        }
-        let is_made = collections::create_if_missing(NewCollection {
-            name: &Name::parse("collection", collection)?,
-            retriever,
-            chunk_size: None,
-            chunk_overlap: None,
-            chunk_unit: "characters",
-            metadata_whitelist: None,
-            description: None,
-        })?;
-        if is_made {
-            pgrx::notice!("collection \"{collection}\" was created with retriever \"{retriever}\"");
-        }
+    let is_made = collections::create_if_missing(NewCollection {
+        name: &Name::parse("collection", name)?,
+        retriever,
+        chunk_size: None,
+        chunk_overlap: None,
+        chunk_unit: "characters",
+        metadata_whitelist: None,
+        description: None,
+    })?;
+    if is_made {
+        pgrx::notice!("collection \"{name}\" was created with retriever \"{retriever}\"");
     }
     Ok(())
 }

@@ -191,12 +191,28 @@ SELECT rag_suspend('nowhere'); :sqlstate
 \set manifest '{"apiVersion": "rag/v1", "kind": "AutoIndexer", "metadata": {"name": "nowhere"}, "spec": {"ragEngineRef": {"name": "nowhere"}, "indexName": "nowhere", "dataSource": {"type": "Table", "table": {"relation": "nowhere"}}}}'
 SELECT rag_apply(:'manifest'); :sqlstate
 SELECT rag_apply(jsonb_set(:'manifest', '{metadata,name}', '"ours"')::text); :sqlstate
+-- of several documents each is named that may not be applied, beside what is wrong with the others
+\set retriever '{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "exact"}, "spec": {}}'
+SELECT rag_apply(:'manifest' || E'\n---\n' || :'retriever' || E'\n---\n' || jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,schedule}', '"@dialy"')); :sqlstate
+SELECT rag_apply(jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,indexName}', '"nowhere"')::text); :sqlstate
+SET ROLE regress_rag_admin;
+SELECT rag_apply(jsonb_set(jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,schedule}', '"@dialy"'),
+    '{spec,dataSource,table,relation}', '"salaries"')::text); :sqlstate
+SELECT rag_alter_source('theirs', schedule => '@dialy', spec => '{"relation": "salaries"}'); :sqlstate
 -- what a run does is its owner's: what the owner can read no more is not read
 RESET ROLE;
 REVOKE SELECT ON lunches FROM regress_rag_owner;
 \set VERBOSITY terse
 SELECT rag_sync('theirs'); :sqlstate
 \set VERBOSITY default
+-- where the owner is gone nothing can be checked with its rights
+SET ROLE regress_rag_admin;
+SELECT rag_create_source('orphan', 'table', '{"relation": "lunches"}', 'staff');
+RESET ROLE;
+ALTER ROLE regress_rag_admin RENAME TO regress_rag_gone;
+SELECT rag_apply(jsonb_set(rag_get('AutoIndexer', 'orphan'), '{spec,dataSource,table,relation}', '"salaries"')::text); :sqlstate
+ALTER ROLE regress_rag_gone RENAME TO regress_rag_admin;
+SELECT rag_drop_source('orphan');
 -- a role that may nothing any more is no hindrance to others
 SELECT rag_alter_source('theirs', owner => 'postgres', schedule => '');
 SELECT rag_sync('theirs') > 0 AS ran;
