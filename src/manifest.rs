@@ -103,12 +103,12 @@ fn path(manifest: &Manifest, field: &str) -> String {
         "kind" => "spec.dataSource.type".into(),
         "retriever" => "spec.ragEngineRef.name".into(),
         "collection" => "spec.indexName".into(),
-        "credentials" => "spec.credentials.secretRef".into(),
         "max_retries" => "spec.retryPolicy.maxRetries".into(),
         "drift_policy" => "spec.driftRemediationPolicy".into(),
-        _ => match field.strip_prefix("spec") {
-            Some(inside) => format!("spec.dataSource.{}{inside}", source.kind),
-            None => format!("spec.{field}"),
+        _ => match (field.strip_prefix("spec"), field.strip_prefix("credentials.")) {
+            (Some(inside), _) => format!("spec.dataSource.{}{inside}", source.kind),
+            (None, Some(part)) => format!("spec.credentials.secretRef.{part}"),
+            (None, None) => format!("spec.{field}"),
         },
     }
 }

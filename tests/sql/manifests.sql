@@ -377,6 +377,13 @@ SELECT * FROM rag_apply(one('{"indexName": "default"}')); :sqlstate
 SELECT * FROM rag_apply(one('{"timeout": "720h"}')); :sqlstate
 SELECT * FROM rag_apply(one('{"credentials": {"type": "SecretRef", "secretRef": {"name": "github-token", "key": "token"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "nowhere"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "contentColumns": ["body", "boddy"]}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "id_column": "idd"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "title_column": "heading"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "metadataColumns": ["author"]}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "filter": {"author": 7}}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "rag.sources"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "rag.sources", "idColumns": ["name"], "contentColumns": ["phase"], "sync": "trigger"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Git", "git": {"repositoryURL": "http://example.org/a.git"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"schedule": "@dialy"}') || E'\n---\n' || replace(one('{"ragEngineRef": {"name": "nowhere"}}'), '"one"', '"two"')
     || E'\n---\n' || replace(one('{}'), '"one"', '"three"')); :sqlstate

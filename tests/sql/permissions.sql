@@ -65,6 +65,7 @@ INSERT INTO rag.collections (name) VALUES ('mine'); :sqlstate
 SELECT rag_create_source('mine', 'folder', '{"path": "/etc"}'); :sqlstate
 SELECT rag_create_source('mine', 'markdown', '{"uri": "/etc/passwd"}'); :sqlstate
 SELECT rag_create_source('mine', 'git', '{"repositoryURL": "/srv/git/a"}'); :sqlstate
+SELECT field, problem FROM rag_validate_source('static', '{"endpoints": ["https://example.org/a.md", "/etc/passwd"]}');
 SET ROLE regress_rag_files;
 SELECT rag_create_source('mine', 'folder', '{"path": "/nonexistent"}');
 SELECT rag_create_source('ours', 'git', '{"repositoryURL": "/srv/git/a"}'); :sqlstate
