@@ -140,6 +140,7 @@ INSERT INTO attempts (action, statement) VALUES
     ('see its runs', $$SELECT 1 / count(*) FROM rag.runs WHERE source = 'theirs'$$),
     ('wait', 'SELECT rag_wait(' || :run || ')'),
     ('cancel', 'SELECT rag_cancel_run(' || :run || ')'),
+    ('check drift', $$SELECT rag_check_drift('theirs')$$),
     ('suspend', $$SELECT rag_suspend('theirs')$$),
     ('resume', $$SELECT rag_resume('theirs')$$),
     ('nothing', $$SELECT rag_alter_source('theirs')$$),
@@ -179,6 +180,34 @@ SELECT action, regress_try('regress_rag_nobody', statement) AS nobody, regress_t
        regress_try('regress_rag_owner', statement) AS owner, regress_try('regress_rag_admin', statement) AS admin,
        regress_try('regress_rag_member', statement) AS member, regress_try('postgres', statement) AS superuser
 FROM attempts ORDER BY i;
+
+-- with more rights of the owner more may be said: one that may read files of the server, and has a secret from when it was an admin
+CREATE ROLE regress_rag_filer IN ROLE rag_reader, rag_admin, pg_read_server_files;
+SET ROLE regress_rag_filer;
+SELECT rag_create_source('files', 'folder', '{"path": "/srv"}', 'staff', '@daily');
+SELECT rag_create_secret('files', 'abc');
+RESET ROLE;
+REVOKE rag_admin FROM regress_rag_filer;
+CREATE ROLE regress_rag_deputy IN ROLE rag_admin, regress_rag_filer;
+GRANT SELECT ON lunches TO regress_rag_filer;
+TRUNCATE attempts RESTART IDENTITY;
+INSERT INTO attempts (action, statement) VALUES
+    ('spec', $$SELECT rag_alter_source('files', spec => '{"path": "/srv", "paths": ["*.md"]}')$$),
+    ('kind: files', $$SELECT rag_alter_source('files', 'markdown', '{"uri": "/srv/a.md"}')$$),
+    ('kind: table', $$SELECT rag_alter_source('files', 'table', '{"relation": "lunches"}')$$),
+    ('kind: unreadable table', $$SELECT rag_alter_source('files', 'table', '{"relation": "salaries", "contentColumns": ["body"]}')$$),
+    ('kind: git on the server', $$SELECT rag_alter_source('files', 'git', '{"repositoryURL": "/srv/git/a"}')$$),
+    ('kind: network', $$SELECT rag_alter_source('files', 'git', '{"repositoryURL": "https://example.org/a.git"}')$$),
+    ('the owner''s secret', $$SELECT rag_alter_source('files', 'git', '{"repositoryURL": "https://example.org/a.git"}', credentials => 'files')$$),
+    ('another''s secret', $$SELECT rag_alter_source('files', 'git', '{"repositoryURL": "https://example.org/a.git"}', credentials => 'ours')$$),
+    ('another manifest', (SELECT format('SELECT rag_apply(%L)', jsonb_set(rag_get('AutoIndexer', 'files'), '{spec,dataSource,folder,path}', '"/srv/docs"'))));
+SELECT action, regress_try('regress_rag_reader', statement) AS reader, regress_try('regress_rag_filer', statement) AS owner,
+       regress_try('regress_rag_admin', statement) AS admin, regress_try('regress_rag_deputy', statement) AS member,
+       regress_try('postgres', statement) AS superuser
+FROM attempts ORDER BY i;
+SELECT rag_drop_source('files'), rag_drop_secret('files');
+REVOKE SELECT ON lunches FROM regress_rag_filer;
+DROP ROLE regress_rag_filer, regress_rag_deputy;
 
 -- what is said
 SET ROLE regress_rag_admin;
