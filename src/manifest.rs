@@ -53,8 +53,8 @@ struct Document {
 
 /// Applies all documents, retrievers first: the others may name them.
 ///
-/// Sessions that apply the same documents, in whatever order, take turns and never wait for each other: each goes by retrievers,
-/// collections and sources, and by their names.
+/// Sessions that apply the same documents, in whatever order, take turns, and none waits for one that waits for it: each goes by
+/// retrievers, collections and sources, and by their names.
 ///
 /// # Errors
 /// Something is wrong with one of them, all of which is named; the caller undoes what was done until then.

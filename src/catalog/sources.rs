@@ -173,8 +173,14 @@ pub fn taken(name: &Name) -> Error {
 
 /// Whether there is a source of this name.
 pub fn has_name(name: &Name) -> Result<bool, Error> {
-    let found = as_owner(|| query("SELECT 1 FROM rag.source WHERE name = $1", &[name.as_str().into()], |_| Ok(())))?;
-    Ok(!found.is_empty())
+    Ok(owner(name.as_str())?.is_some())
+}
+
+/// The role that a source belongs to, if there is one of this name.
+pub fn owner(name: &str) -> Result<Option<String>, Error> {
+    let found =
+        as_owner(|| query("SELECT owner FROM rag.source WHERE name = $1", &[name.into()], |row| row.required(1)))?;
+    Ok(found.into_iter().next())
 }
 
 /// A source as its row has it, whether or not its spec can be read.

@@ -182,11 +182,13 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
     Ok(())
 }
 
-/// The row of a source that the caller may do something to, as it is once nobody else changes it.
+/// The row of a source that the caller may do something to, as it is once nobody else changes it. Who may not neither waits for it
+/// nor is in the way of others.
 ///
 /// # Errors
 /// The caller may not: neither a member of rag_admin nor of the source's owner. Those are told the same where there is no such source.
 pub fn lock(name: &str, to_do: &str) -> Result<Option<Stored>, Error> {
+    roles::require_owner_or_admin(sources::owner(name)?.as_deref(), to_do)?;
     let stored = sources::lock(name)?;
     roles::require_owner_or_admin(stored.as_ref().map(|stored| stored.owner.as_str()), to_do)?;
     Ok(stored)

@@ -128,6 +128,17 @@ subtest 'the same documents in another order' => sub {
 	result_is($second, 'AutoIndexer bottom created, AutoIndexer centre created, AutoIndexer top created', 'and the second');
 };
 
+subtest 'a role that may nothing' => sub {
+	sql('CREATE ROLE reader LOGIN IN ROLE rag_reader');
+	my $first = session($node);
+	$first->query('BEGIN');
+	$first->query(q{SELECT rag_suspend('alpha')});
+	error_like(run_sql($node, "SET lock_timeout = '2s'; $_->[1]", user => 'reader'), '42501', 'permission denied', undef, "does not wait: $_->[0]")
+	  for [ 'apply', applying(source('alpha')) ], [ 'alter', q{SELECT rag_alter_source('alpha', max_retries => 7)} ],
+	  [ 'resume', q{SELECT rag_resume('alpha')} ], [ 'drop', q{SELECT rag_drop_source('alpha')} ];
+	$first->query('ROLLBACK');
+};
+
 same_cluster($witness, 'all of it');
 $node->stop;
 done_testing();
