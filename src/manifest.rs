@@ -16,7 +16,7 @@ use crate::{
         name::Name,
         retrievers::{self, Put},
         roles,
-        sources::{self, Visible},
+        sources::{self, Stored, Visible},
     },
     definition::{self, Faults, Given},
     error::Error,
@@ -44,51 +44,71 @@ impl Action {
 /// A document's kind and name, and what became of it.
 pub type Applied = (&'static str, String, Action);
 
+/// A document, what is wrong with it, and what became of it.
+struct Document {
+    manifest: Manifest,
+    faults: Faults,
+    action: Option<Action>,
+}
+
 /// Applies all documents, retrievers first: the others may name them.
+///
+/// Sessions that apply the same documents, in whatever order, take turns, and none waits for one that waits for it: each goes by
+/// retrievers, collections and sources, and by their names.
 ///
 /// # Errors
 /// Something is wrong with one of them, all of which is named; the caller undoes what was done until then.
 pub fn apply(text: &str) -> Result<Vec<Applied>, Error> {
     let manifests = rag_manifest::parse(text).map_err(|problems| Error::invalid("invalid manifest", &problems))?;
-    let mut actions: Vec<Option<Action>> = vec![None; manifests.len()];
+    let mut documents: Vec<Document> =
+        manifests.into_iter().map(|manifest| Document { manifest, faults: Faults::default(), action: None }).collect();
+    let mut ordered: Vec<&mut Document> = documents.iter_mut().collect();
+    ordered.sort_by(|a, b| a.manifest.name().cmp(b.manifest.name()));
+    let (retrievers, mut sources): (Vec<_>, Vec<_>) =
+        ordered.into_iter().partition(|document| matches!(document.manifest, Manifest::Retriever(_)));
+    retrievers.into_iter().for_each(Document::apply);
+    make_collections(&mut sources);
+    sources.into_iter().for_each(Document::apply);
+
+    let is_one = documents.len() == 1;
     let mut faults = Faults::default();
-    let (retrievers, sources): (Vec<_>, Vec<_>) =
-        manifests.iter().zip(&mut actions).partition(|(manifest, _)| matches!(manifest, Manifest::Retriever(_)));
-    for (manifest, action) in retrievers.into_iter().chain(sources) {
-        let mut found = Faults::default();
-        *action = match manifest {
-            Manifest::Retriever(retriever) => Some(apply_retriever(retriever)?),
-            Manifest::AutoIndexer(source) => apply_source(source, &mut found)?,
-        };
-        let of = match manifests.len() {
-            1 => String::new(),
-            _ => format!("{} {}: ", manifest.kind(), manifest.name()),
-        };
+    let mut applied = vec![];
+    for Document { manifest, faults: found, action } in documents {
+        let of = if is_one { String::new() } else { format!("{} {}: ", manifest.kind(), manifest.name()) };
         // a collection is not made where its retriever is missing
         let found = if found.has("retriever") { found.without("collection") } else { found };
-        faults.append(found.in_fields(|field| format!("{of}{}", path(manifest, field))));
+        faults.append(found.in_fields(|field| format!("{of}{}", path(&manifest, field))));
+        applied.extend(action.map(|action| (manifest.kind(), manifest.name().to_owned(), action)));
     }
-    if !faults.is_empty() {
-        return Err(faults.to_error("invalid manifest"));
+    if faults.is_empty() { Ok(applied) } else { Err(faults.to_error("invalid manifest")) }
+}
+
+impl Document {
+    fn apply(&mut self) {
+        let applied = match &self.manifest {
+            Manifest::Retriever(retriever) => apply_retriever(retriever).map(Some),
+            Manifest::AutoIndexer(source) => apply_source(source, &mut self.faults),
+        };
+        // what is wrong with no single field is so with the whole
+        self.action = self.faults.note("name", applied).flatten();
     }
-    let applied = manifests.iter().zip(actions);
-    Ok(applied.filter_map(|(manifest, action)| Some((manifest.kind(), manifest.name().into(), action?))).collect())
 }
 
 /// Where in a manifest the field of a definition is.
 fn path(manifest: &Manifest, field: &str) -> String {
-    let Manifest::AutoIndexer(source) = manifest else { return field.into() };
+    let Manifest::AutoIndexer(source) = manifest else { return "metadata.name".into() };
     match field {
-        "name" => "metadata.name".into(),
+        // no manifest names an owner
+        "name" | "owner" => "metadata.name".into(),
         "kind" => "spec.dataSource.type".into(),
         "retriever" => "spec.ragEngineRef.name".into(),
         "collection" => "spec.indexName".into(),
-        "credentials" => "spec.credentials.secretRef".into(),
         "max_retries" => "spec.retryPolicy.maxRetries".into(),
         "drift_policy" => "spec.driftRemediationPolicy".into(),
-        _ => match field.strip_prefix("spec") {
-            Some(inside) => format!("spec.dataSource.{}{inside}", source.kind),
-            None => format!("spec.{field}"),
+        _ => match (field.strip_prefix("spec"), field.strip_prefix("credentials.")) {
+            (Some(inside), _) => format!("spec.dataSource.{}{inside}", source.kind),
+            (None, Some(part)) => format!("spec.credentials.secretRef.{part}"),
+            (None, None) => format!("spec.{field}"),
         },
     }
 }
@@ -106,84 +126,106 @@ fn apply_retriever(retriever: &Retriever) -> Result<Action, Error> {
     })
 }
 
+/// Makes the collections that are not there, with their retrievers, where the caller may.
+fn make_collections(sources: &mut [&mut Document]) {
+    if !roles::is_admin() {
+        return;
+    }
+    let mut sources: Vec<_> = sources
+        .iter_mut()
+        .filter_map(|document| match &document.manifest {
+            Manifest::AutoIndexer(source) => Some((source, &mut document.faults)),
+            Manifest::Retriever(_) => None,
+        })
+        .collect();
+    sources.sort_by_key(|(source, _)| &source.collection);
+    for (source, faults) in sources {
+        let made = make_collection(&source.collection, &source.retriever);
+        faults.note("collection", made);
+    }
+}
+
+fn make_collection(name: &str, retriever: &str) -> Result<(), Error> {
+    if Collection::find(name)?.is_some() || retrievers::find(retriever)?.is_none() {
+        return Ok(());
+    }
+    let is_made = collections::create_if_missing(NewCollection {
+        name: &Name::parse("collection", name)?,
+        retriever,
+        chunk_size: None,
+        chunk_overlap: None,
+        chunk_unit: "characters",
+        metadata_whitelist: None,
+        description: None,
+    })?;
+    if is_made {
+        pgrx::notice!("collection \"{name}\" was created with retriever \"{retriever}\"");
+    }
+    Ok(())
+}
+
 /// `None`: there are faults.
 fn apply_source(source: &AutoIndexer, faults: &mut Faults) -> Result<Option<Action>, Error> {
-    let is_new = match faults.note("name", Name::parse("source", &source.name)) {
-        Some(name) => !sources::has_name(&name)?,
-        None => true,
-    };
-    if is_new {
-        roles::require_admin("create a source")?;
+    // before all else, and the same whether or not there is such a source: who may not learns nothing
+    let mut stored = definition::lock(&source.name, "create or alter a source")?;
+    check_retriever(source, faults)?;
+    if stored.is_none() {
+        let credentials = credentials(source, None)?;
+        let mut found = Faults::default();
+        definition::create(&given(source, &credentials, true), &mut found)?;
+        // another session may have made it meanwhile
+        stored = if found.is_empty() { None } else { sources::lock(&source.name)? };
+        if stored.is_none() {
+            faults.append(found);
+            return Ok(faults.is_empty().then_some(Action::Created));
+        }
     }
-    prepare_collection(source, faults)?;
-    let credentials = match &source.credentials {
-        Some(secret) => named(source, secret)?,
-        None => String::new(),
-    };
+    let credentials = credentials(source, stored.as_ref())?;
+    let has_changed = definition::alter(&given(source, &credentials, false), faults)?;
+    Ok(faults.is_empty().then_some(if has_changed { Action::Configured } else { Action::Unchanged }))
+}
+
+/// What a manifest says of a source. Without a schedule or a secret one that is made has none, and one that is altered has none
+/// any more.
+fn given<'a>(source: &'a AutoIndexer, credentials: &'a str, is_new: bool) -> Given<'a> {
     let timeout = definition::interval(source.timeout.unwrap_or(definition::DEFAULT_TIMEOUT));
-    let given = Given {
+    Given {
         name: Some(&source.name),
         kind: Some(source.kind),
         spec: Some(&source.spec),
         collection: Some(&source.collection),
         schedule: Some(source.schedule.as_deref().unwrap_or_default()).filter(|text| !is_new || !text.is_empty()),
-        credentials: Some(credentials.as_str()).filter(|text| !is_new || !text.is_empty()),
+        credentials: Some(credentials).filter(|text| !is_new || !text.is_empty()),
         max_retries: Some(i32::try_from(source.max_retries).unwrap_or(i32::MAX)),
         timeout: Some(timeout),
         suspend: Some(source.suspend),
         drift_policy: Some(source.drift_policy.name()),
         owner: None,
-    };
-    let action = if is_new {
-        definition::create(&given, faults)?;
-        Action::Created
-    } else if definition::alter(&given, faults)? {
-        Action::Configured
-    } else {
-        Action::Unchanged
-    };
-    Ok(faults.is_empty().then_some(action))
+    }
 }
 
-/// Makes the collection with the retriever, if it is not there.
-fn prepare_collection(source: &AutoIndexer, faults: &mut Faults) -> Result<(), Error> {
+/// Whether the retriever is there, and the collection's.
+fn check_retriever(source: &AutoIndexer, faults: &mut Faults) -> Result<(), Error> {
     let (name, retriever) = (source.collection.as_str(), source.retriever.as_str());
     if retrievers::find(retriever)?.is_none() {
         faults.add("retriever", retrievers::missing(retriever));
         return Ok(());
     }
-    match Collection::find(name)? {
-        Some(present) if present.retriever == retriever => {}
-        Some(present) => {
-            let other = Error::new(
-                pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("collection \"{name}\" has retriever \"{}\", not \"{retriever}\"", present.retriever),
-            );
-            faults.add("retriever", other.hint("Name that retriever, or another collection (spec.indexName)."));
-        }
-        None => {
-            let Some(parsed) = faults.note("collection", Name::parse("collection", name)) else { return Ok(()) };
-            roles::require_admin("create a collection")?;
-            collections::create(NewCollection {
-                name: &parsed,
-                retriever,
-                chunk_size: None,
-                chunk_overlap: None,
-                chunk_unit: "characters",
-                metadata_whitelist: None,
-                description: None,
-            })?;
-            pgrx::notice!("collection \"{name}\" was created with retriever \"{retriever}\"");
-        }
+    if let Some(present) = Collection::find(name)?.filter(|present| present.retriever != retriever) {
+        let other = Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("collection \"{name}\" has retriever \"{}\", not \"{retriever}\"", present.retriever),
+        );
+        faults.add("retriever", other.hint("Name that retriever, or another collection (spec.indexName)."));
     }
     Ok(())
 }
 
-/// The secret as a definition names it. A manifest always names a key; where a source that is there names none, and so is shown
-/// the same one, that is no other definition.
-fn named(source: &AutoIndexer, secret: &SecretRef) -> Result<String, Error> {
-    let present = sources::lock(&source.name)?.and_then(|stored| stored.named());
-    let is_unnamed = present == Some(Named { secret: secret.name.clone(), key: None });
+/// The secret as a definition names it, empty for none. A manifest always names a key; where a source that is there names none,
+/// and so is shown the same one, that is no other definition.
+fn credentials(source: &AutoIndexer, stored: Option<&Stored>) -> Result<String, Error> {
+    let Some(secret) = &source.credentials else { return Ok(String::new()) };
+    let is_unnamed = stored.and_then(Stored::named) == Some(Named { secret: secret.name.clone(), key: None });
     if is_unnamed && secrets::default_key(&secret.name)?.as_ref() == Some(&secret.key) {
         return Ok(secret.name.clone());
     }

@@ -57,7 +57,7 @@ fn refuse(name: Option<&str>, faults: Faults) -> Result<(), Error> {
         return Ok(());
     }
     let name = name.unwrap_or_default().chars().take(80).collect::<String>();
-    Err(faults.to_error(format!("invalid definition of source \"{name}\"")))
+    Err(faults.in_arguments().to_error(format!("invalid definition of source \"{name}\"")))
 }
 
 #[pg_extern]
@@ -129,7 +129,7 @@ fn rag_validate_source(
     };
     let mut faults = Faults::default();
     definition::validate(&given, &mut faults);
-    Ok(TableIterator::new(faults.into_problems().into_iter().map(|p| (p.field, p.problem, p.hint))))
+    Ok(TableIterator::new(faults.in_arguments().into_problems().into_iter().map(|p| (p.field, p.problem, p.hint))))
 }
 
 #[pg_extern]

@@ -206,6 +206,18 @@ pub struct NewCollection<'a> {
 /// # Errors
 /// The name is taken, or the retriever does not exist.
 pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
+    let name = new.name;
+    match create_if_missing(new)? {
+        true => Ok(()),
+        false => Err(Error::duplicate(format!("collection \"{name}\" already exists"))),
+    }
+}
+
+/// Makes a collection unless there is one of this name; whether it did.
+///
+/// # Errors
+/// The retriever does not exist.
+pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
     as_owner(|| {
         let retrievers = query("SELECT 1 FROM rag.retrievers WHERE name = $1", &[new.retriever.into()], |_| Ok(()))?;
         if retrievers.is_empty() {
@@ -224,10 +236,7 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
                 new.chunk_unit.into(),
             ],
         )?;
-        if made == 0 {
-            return Err(Error::duplicate(format!("collection \"{}\" already exists", new.name)));
-        }
-        Ok(())
+        Ok(made > 0)
     })
 }
 

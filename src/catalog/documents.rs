@@ -77,12 +77,14 @@ pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Erro
     })
 }
 
-/// Documents of a source by collection, all but one of those, what others have stored since the statement began included.
+/// Ids of all documents of a source, as [`of_source`] has them, by collection; all collections but one.
 pub fn by_collection(source: &str, except: Option<&str>) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
     let found = as_owner(|| {
         execute_returning(
-            "SELECT d.document_id, d.collection
-             FROM rag.collections c JOIN rag.documents d ON d.collection = c.name AND d.source = $1
+            "SELECT i.document_id, c.name
+             FROM rag.collections c,
+                  LATERAL (SELECT document_id FROM rag.documents WHERE collection = c.name AND source = $1
+                           UNION SELECT document_id FROM rag.manifest WHERE collection = c.name AND source = $1) i
              WHERE c.name IS DISTINCT FROM $2",
             &[source.into(), except.into()],
             |row| Ok((document_id(&row)?, row.required::<String>(2)?)),

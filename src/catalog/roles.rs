@@ -36,10 +36,15 @@ pub fn owner(name: &str) -> Result<pg_sys::Oid, Error> {
     }
 }
 
+/// Whether the present role is a member of `rag_admin`.
+pub fn is_admin() -> bool {
+    has_privileges_of(current(), ADMIN)
+}
+
 /// # Errors
 /// The present role is not a member of `rag_admin`.
 pub fn require_admin(to_do: &str) -> Result<(), Error> {
-    if has_privileges_of(current(), ADMIN) {
+    if is_admin() {
         return Ok(());
     }
     Err(Error::permission_denied(format!("permission denied to {to_do}")).hint("Only members of rag_admin may."))
@@ -49,8 +54,7 @@ pub fn require_admin(to_do: &str) -> Result<(), Error> {
 /// The present role is neither a member of `rag_admin` nor of `owner`. Without an owner, as of something that is not there, others
 /// are told the same.
 pub fn require_owner_or_admin(owner: Option<&str>, to_do: &str) -> Result<(), Error> {
-    let present = current();
-    if has_privileges_of(present, ADMIN) || owner.is_some_and(|owner| may_act_for(present, owner)) {
+    if is_admin() || owner.is_some_and(|owner| may_act_for(current(), owner)) {
         return Ok(());
     }
     Err(Error::permission_denied(format!("permission denied to {to_do}"))

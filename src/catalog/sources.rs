@@ -112,9 +112,8 @@ pub struct NewSource<'a> {
     pub conditions: Changes,
 }
 
-/// # Errors
-/// The name is taken.
-pub fn create(new: NewSource<'_>) -> Result<(), Error> {
+/// Makes a source unless there is one of this name; whether it did.
+pub fn create(new: NewSource<'_>) -> Result<bool, Error> {
     let made = as_owner(|| {
         execute(
             "INSERT INTO rag.source (name, kind, spec, collection, owner, credentials, credentials_key, schedule, max_retries,
@@ -140,7 +139,7 @@ pub fn create(new: NewSource<'_>) -> Result<(), Error> {
             ],
         )
     })?;
-    if made == 0 { Err(taken(new.name)) } else { Ok(()) }
+    Ok(made > 0)
 }
 
 /// The error for a name that another source has.
@@ -157,8 +156,7 @@ pub fn owner(name: &str) -> Result<Option<String>, Error> {
 
 /// Whether there is a source of this name.
 pub fn has_name(name: &Name) -> Result<bool, Error> {
-    let found = as_owner(|| query("SELECT 1 FROM rag.source WHERE name = $1", &[name.as_str().into()], |_| Ok(())))?;
-    Ok(!found.is_empty())
+    Ok(owner(name.as_str())?.is_some())
 }
 
 /// A source as its row has it, whether or not its spec can be read.

@@ -6,9 +6,12 @@ use rag_protocol::{
     spec::SourceSpec,
 };
 use rag_schedule::Schedule;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{faults::Faults, table::NewTable};
+use super::{
+    faults::{CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_NAME, Faults},
+    table::NewTable,
+};
 use crate::{
     catalog::{collections::Collection, name::Name, roles, sources, sources::DriftPolicy, subtransaction},
     error::Error,
@@ -55,11 +58,10 @@ pub fn reading(
 ) -> Option<Reading> {
     let parsed = SourceSpec::parse(kind, spec).map_err(|problems| faults.extend(problems)).ok();
     if let Some(named) = credentials {
-        let needed = parsed.as_ref().map_or(Ok(()), secrets::check_need);
-        faults.note("credentials", needed.and_then(|()| secrets::check_use(named, owner)));
+        self::credentials(named, parsed.as_ref(), owner, faults);
     }
     let parsed = parsed?;
-    faults.note("spec", rights::check(&parsed, owner));
+    faults.note(&format!("spec.{}", rights::place(&parsed)), rights::check(&parsed, owner));
     if parsed.takes_credentials() {
         faults.note("kind", roles::require_admin("let a source ask servers of the network"));
     }
@@ -67,8 +69,26 @@ pub fn reading(
         return Some(Reading { spec: parsed, json: spec.clone(), table: None });
     };
     // Postgres raises what is wrong with a table
-    let table = faults.note("spec", subtransaction(|| NewTable::of(given, owner)))?;
+    let mut key = "relation";
+    let table = subtransaction(|| NewTable::of(given, owner, &mut key));
+    let table = faults.note(&format!("spec.{}", spelled(spec, key)), table)?;
     Some(Reading { spec: SourceSpec::Table(table.spec.clone()), json: table.spec.to_json(), table: Some(table) })
+}
+
+fn credentials(named: &Named, spec: Option<&SourceSpec>, owner: pg_sys::Oid, faults: &mut Faults) {
+    let needed = spec.map_or(Ok(()), secrets::check_need);
+    if faults.note(CREDENTIALS, needed).is_some()
+        && faults.note(CREDENTIALS_NAME, secrets::check_use(named, owner)).is_some()
+    {
+        faults.note(CREDENTIALS_KEY, secrets::check_value(named));
+    }
+}
+
+/// A key of a table's spec as it is spelled there: some may be written in several ways.
+fn spelled<'a>(spec: &'a Value, key: &'a str) -> &'a str {
+    let plain = |key: &str| key.replace('_', "").trim_end_matches('s').to_ascii_lowercase();
+    let mut keys = spec.as_object().into_iter().flat_map(Map::keys);
+    keys.find(|given| plain(given) == plain(key)).map_or(key, String::as_str)
 }
 
 pub fn schedule(text: &str, faults: &mut Faults) -> Option<Schedule> {

@@ -4,6 +4,11 @@ use rag_protocol::spec::Problem;
 
 use crate::error::Error;
 
+/// The secret of a source, its name and its key: fields of a manifest, and one argument of a call.
+pub const CREDENTIALS: &str = "credentials";
+pub const CREDENTIALS_NAME: &str = "credentials.name";
+pub const CREDENTIALS_KEY: &str = "credentials.key";
+
 /// One thing that is wrong.
 #[derive(Debug, Clone)]
 struct Fault {
@@ -56,6 +61,17 @@ impl Faults {
             Fault { problem: Problem { field, ..fault.problem }, error }
         };
         Self(self.0.into_iter().map(renamed).collect())
+    }
+
+    /// The same with fields that are arguments of a call.
+    #[must_use]
+    pub fn in_arguments(mut self) -> Self {
+        for field in self.0.iter_mut().map(|fault| &mut fault.problem.field) {
+            if matches!(field.as_str(), CREDENTIALS_NAME | CREDENTIALS_KEY) {
+                *field = CREDENTIALS.into();
+            }
+        }
+        self
     }
 
     /// What is left where nothing is said of `field`.

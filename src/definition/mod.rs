@@ -151,10 +151,7 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
         Some(owner) => owner.to_string(),
         None => roles::current_name()?,
     };
-    if let Some(table) = &new.reading.table {
-        table.tell();
-    }
-    sources::create(NewSource {
+    let is_made = sources::create(NewSource {
         name: &name,
         kind: new.kind,
         spec: pgrx::JsonB(new.reading.json),
@@ -170,7 +167,12 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
         next_run: schedule::next_run(new.schedule.as_ref(), false)?,
         conditions: conditions_of_new(given.schedule, new.suspend),
     })?;
+    if !is_made {
+        faults.add("name", sources::taken(&name));
+        return Ok(());
+    }
     if let Some(table) = &new.reading.table {
+        table.tell();
         table.prepare(&name, new.owner)?;
     }
     if given.schedule.is_some() {
@@ -180,7 +182,8 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
     Ok(())
 }
 
-/// The row of a source that the caller may do something to, as it is once nobody else changes it.
+/// The row of a source that the caller may do something to, as it is once nobody else changes it. Who may not neither waits for it
+/// nor is in the way of others.
 ///
 /// # Errors
 /// The caller may not: neither a member of rag_admin nor of the source's owner. Those are told the same where there is no such source.
@@ -202,13 +205,12 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
     let stored = lock(name, "alter a source")?.ok_or_else(|| Source::missing(name))?;
 
     let source = Substance::of(given, &stored);
-    let (reading, owner) = match source.is_same(&stored) {
-        true => (None, None),
-        false => {
-            let owner = source.check_definer(given, &stored, faults)?;
-            (check::reading(source.kind, source.spec, source.credentials.as_ref(), owner, faults), Some(owner))
-        }
+    let owner = match source.difference(&stored) {
+        None => None,
+        Some(field) => source.check_definer(field, given, &stored, faults)?,
     };
+    let reading =
+        owner.and_then(|owner| check::reading(source.kind, source.spec, source.credentials.as_ref(), owner, faults));
     let schedule = match given.schedule {
         Some("") => None,
         Some(text) => Some(text),
@@ -316,39 +318,55 @@ impl<'a> Substance<'a> {
         }
     }
 
-    /// Whether that is the stored one, as far as can be told without looking at what is read: what is left out of the spec of a
-    /// table is picked from its columns.
-    fn is_same(&self, stored: &Stored) -> bool {
+    /// The first field that is not the stored one, as far as can be told without looking at what is read: what is left out of the
+    /// spec of a table is picked from its columns.
+    fn difference(&self, stored: &Stored) -> Option<&'static str> {
         let parsed = SourceSpec::parse(self.kind, self.spec).ok();
-        (self.kind == stored.kind && *self.spec == stored.spec || parsed.is_some() && parsed == stored.parsed())
-            && self.collection == stored.collection
-            && self.credentials == stored.named()
-            && self.owner == stored.owner
+        let reads_same =
+            self.kind == stored.kind && *self.spec == stored.spec || parsed.is_some() && parsed == stored.parsed();
+        let fields = [
+            ("kind", reads_same || self.kind == stored.kind),
+            ("spec", reads_same),
+            ("collection", self.collection == stored.collection),
+            ("credentials", self.credentials == stored.named()),
+            ("owner", self.owner == stored.owner),
+        ];
+        fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
     }
 
-    /// Asks whether the caller may say this, before anything is looked at with the owner's rights; the owner there will be.
-    fn check_definer(&self, given: &Given<'_>, stored: &Stored, faults: &mut Faults) -> Result<pg_sys::Oid, Error> {
+    /// Asks whether the caller may say this, of which `field` is another one, before anything is looked at with the owner's rights;
+    /// the owner there will be, whose rights it is then checked with. `None`: there are faults.
+    fn check_definer(
+        &self,
+        field: &str,
+        given: &Given<'_>,
+        stored: &Stored,
+        faults: &mut Faults,
+    ) -> Result<Option<pg_sys::Oid>, Error> {
         if !roles::may_act_for(roles::current(), &stored.owner) {
-            return Err(Error::permission_denied(format!(
+            let denied = Error::permission_denied(format!(
                 "permission denied to alter what source \"{}\" reads",
                 stored.name
             ))
             .detail(format!("It runs with the rights of role \"{}\".", stored.owner))
             .hint(
                 "Only members of that role, and superusers, may alter kind, spec, collection, credentials and owner.",
-            ));
+            );
+            faults.add(field, denied);
+            return Ok(None);
         }
-        if self.collection != stored.collection {
-            faults.note("collection", roles::require_admin("fill another collection"));
+        if self.collection != stored.collection
+            && faults.note("collection", roles::require_admin("fill another collection")).is_some()
+        {
             check::collection(self.collection, faults);
         }
         if let (Some(_), Some(named)) = (given.credentials, &self.credentials) {
             secrets::hold(&named.secret)?;
         }
-        match self.owner == stored.owner {
-            true => roles::owner(self.owner),
-            false => Ok(check::owner(Some(self.owner), faults).unwrap_or_else(roles::current)),
-        }
+        Ok(match self.owner == stored.owner {
+            true => faults.note("owner", roles::owner(self.owner)),
+            false => Some(check::owner(Some(self.owner), faults).unwrap_or_else(roles::current)),
+        })
     }
 }
 

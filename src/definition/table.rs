@@ -23,21 +23,26 @@ pub struct NewTable {
 }
 
 impl NewTable {
-    /// Picks what the user left out, and tries whether the owner of the source can read the rows.
+    /// Picks what the user left out, and tries whether the owner of the source can read the rows. `key`: the one of the spec that is
+    /// being looked at, which an error is about.
     ///
     /// # Errors
     /// There is no such relation or column, or the owner may not read it, or not create the triggers that it needs.
-    pub fn of(given: TableSpec, owner: pg_sys::Oid) -> Result<Self, Error> {
+    pub fn of(given: TableSpec, owner: pg_sys::Oid, key: &mut &'static str) -> Result<Self, Error> {
+        *key = "relation";
         // the caller's search_path says which is meant, the owner's rights which columns can be picked
         let relation = Relation::find(&given.relation)?;
         let relation = match owner == roles::current() {
             true => relation,
             false => as_source_owner(owner, || Relation::find(&relation.quoted()))?,
         };
-        let spec = relation.complete(given.clone())?;
+        let spec = relation.complete(given.clone(), key)?;
+        *key = "filter";
         let rows = Rows::new(&relation, &spec, owner)?;
+        *key = "relation";
         rows.check()?;
         if spec.sync == TableSync::Trigger {
+            *key = "sync";
             as_source_owner(owner, || changes::check_may_create_triggers(&relation))?;
         }
         Ok(Self { relation, spec, given, rows })

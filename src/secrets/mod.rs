@@ -186,14 +186,22 @@ pub fn check_need(spec: &SourceSpec) -> Result<(), Error> {
         .detail("It connects to no server that could ask for them."))
 }
 
-/// Whether a source of `role` may name a secret, and this value of it.
+/// Whether a source of `role` may name a secret.
 ///
 /// # Errors
 /// There is none, or it is another role's.
 pub fn check_use(named: &Named, role: pg_sys::Oid) -> Result<(), Error> {
     let name = named.secret.as_str();
     let owner = secrets::owner(name)?.ok_or_else(|| secrets::missing(name))?;
-    check_owner(name, &owner, role, "use")?;
+    check_owner(name, &owner, role, "use")
+}
+
+/// Whether a secret, which the source may name, has this value.
+///
+/// # Errors
+/// It has not.
+pub fn check_value(named: &Named) -> Result<(), Error> {
+    let name = named.secret.as_str();
     let entries = secrets::entries(name)?;
     Login::of(name, named.key.as_deref(), &entries).map(|_| ())
 }

@@ -247,8 +247,17 @@ SELECT rag_create_source('files', 'folder', jsonb_build_object('path', :'folder'
 SELECT rag_sync('files') AS run \gset
 :did;
 SELECT expected, actual, drifted FROM rag_check_drift('files');
+-- also those that somebody has deleted: by a run into another collection, and where the source goes
+DELETE FROM rag.documents WHERE source IN ('files', 'recipes') AND (title = 'Pie' OR uri LIKE '%/beans.md');
+SELECT m.source, count(*) FROM rag.manifest m LEFT JOIN rag.documents d USING (document_id) WHERE m.collection = 'larder' AND d IS NULL GROUP BY 1 ORDER BY 1;
+SELECT rag_create_collection('pantry');
+SELECT rag_alter_source('files', collection => 'pantry');
+SELECT rag_sync('files') AS run \gset
+:did;
+SELECT collection, count(*) FROM rag.manifest WHERE source = 'files' GROUP BY 1;
+SELECT rag_alter_source('files', collection => 'larder');
 SELECT rag_drop_source(name, keep_documents => false) FROM rag.sources WHERE collection = 'larder' ORDER BY name;
-SELECT count(*) FROM rag.manifest WHERE collection = 'larder';
-SELECT rag_drop_collection('larder');
+SELECT count(*) FROM rag.manifest WHERE collection IN ('larder', 'pantry');
+SELECT rag_drop_collection('larder'), rag_drop_collection('pantry');
 \! rm -r $folder
 DROP SCHEMA larder CASCADE;

@@ -70,7 +70,7 @@ spec:
 				- https://example.com/docs/file2.txt
 	schedule: "@daily"
 $$);
-SELECT * FROM rag_apply($$
+SELECT $$
 apiVersion: kaito.ai/v1alpha1
 kind: AutoIndexer
 metadata:
@@ -91,7 +91,8 @@ spec:
 			excludePaths:
 				- test/
 	schedule: "0 2 * * *" # every day at 2am
-$$);
+$$ AS github \gset
+SELECT * FROM rag_apply(:'github');
 SET client_min_messages = warning;
 SELECT * FROM rag_apply($$
 apiVersion: kaito.ai/v1alpha1
@@ -116,164 +117,24 @@ SELECT name, kind, collection, spec, schedule, credentials, max_retries, timeout
 SELECT name, retriever FROM rag.collections WHERE name LIKE 'my-%' ORDER BY name;
 
 -- again: nothing is different
-SELECT * FROM rag_apply($$
-apiVersion: kaito.ai/v1alpha1
-kind: AutoIndexer
-metadata:
-	name: github-indexer
-spec:
-	ragEngineRef:
-		name: my-ragengine
-		namespace: default
-	indexName: my-git-index
-	dataSource:
-		type: Git
-		git:
-			repositoryURL: https://github.com/org/repo.git
-			branch: main
-			paths:
-				- docs/
-				- src/
-			excludePaths:
-				- test/
-	schedule: "0 2 * * *" # every day at 2am
-$$);
+SELECT * FROM rag_apply(:'github');
 SELECT name, generation FROM rag.sources ORDER BY name;
 -- with credentials, once there are such
-SELECT * FROM rag_apply($$
-apiVersion: kaito.ai/v1alpha1
-kind: AutoIndexer
-metadata:
-	name: github-indexer
-spec:
-	ragEngineRef:
-		name: my-ragengine
-		namespace: default
-	indexName: my-git-index
-	dataSource:
-		type: Git
-		git:
-			repositoryURL: https://github.com/org/repo.git
-			branch: main
-			paths:
-				- docs/
-				- src/
-			excludePaths:
-				- test/
-	schedule: "0 2 * * *" # every day at 2am
-	credentials:
+SELECT $$	credentials:
 		type: SecretRef
 		secretRef:
 			name: github-token
 			key: token
-$$); :sqlstate
+$$ AS credentials \gset
+SELECT * FROM rag_apply(:'github' || :'credentials'); :sqlstate
 SELECT rag_create_secret('github-token', 'ghp_1234', 'tokn');
-SELECT * FROM rag_apply($$
-apiVersion: kaito.ai/v1alpha1
-kind: AutoIndexer
-metadata:
-	name: github-indexer
-spec:
-	ragEngineRef:
-		name: my-ragengine
-		namespace: default
-	indexName: my-git-index
-	dataSource:
-		type: Git
-		git:
-			repositoryURL: https://github.com/org/repo.git
-			branch: main
-			paths:
-				- docs/
-				- src/
-			excludePaths:
-				- test/
-	schedule: "0 2 * * *" # every day at 2am
-	credentials:
-		type: SecretRef
-		secretRef:
-			name: github-token
-			key: token
-$$); :sqlstate
+SELECT * FROM rag_apply(:'github' || :'credentials'); :sqlstate
 SELECT rag_create_secret('github-token', 'ghp_1234');
-SELECT * FROM rag_apply($$
-apiVersion: kaito.ai/v1alpha1
-kind: AutoIndexer
-metadata:
-	name: github-indexer
-spec:
-	ragEngineRef:
-		name: my-ragengine
-		namespace: default
-	indexName: my-git-index
-	dataSource:
-		type: Git
-		git:
-			repositoryURL: https://github.com/org/repo.git
-			branch: main
-			paths:
-				- docs/
-				- src/
-			excludePaths:
-				- test/
-	schedule: "0 2 * * *" # every day at 2am
-	credentials:
-		type: SecretRef
-		secretRef:
-			name: github-token
-			key: token
-$$);
+SELECT * FROM rag_apply(:'github' || :'credentials');
 SELECT name, credentials, generation FROM rag.sources WHERE name = 'github-indexer';
-SELECT * FROM rag_apply($$
-apiVersion: kaito.ai/v1alpha1
-kind: AutoIndexer
-metadata:
-	name: github-indexer
-spec:
-	ragEngineRef:
-		name: my-ragengine
-		namespace: default
-	indexName: my-git-index
-	dataSource:
-		type: Git
-		git:
-			repositoryURL: https://github.com/org/repo.git
-			branch: main
-			paths:
-				- docs/
-				- src/
-			excludePaths:
-				- test/
-	schedule: "0 2 * * *" # every day at 2am
-	credentials:
-		type: SecretRef
-		secretRef:
-			name: github-token
-			key: token
-$$);
+SELECT * FROM rag_apply(:'github' || :'credentials');
 -- and without them
-SELECT * FROM rag_apply($$
-apiVersion: kaito.ai/v1alpha1
-kind: AutoIndexer
-metadata:
-	name: github-indexer
-spec:
-	ragEngineRef:
-		name: my-ragengine
-		namespace: default
-	indexName: my-git-index
-	dataSource:
-		type: Git
-		git:
-			repositoryURL: https://github.com/org/repo.git
-			branch: main
-			paths:
-				- docs/
-				- src/
-			excludePaths:
-				- test/
-	schedule: "0 2 * * *" # every day at 2am
-$$);
+SELECT * FROM rag_apply(:'github');
 SELECT name, credentials, generation FROM rag.sources WHERE name = 'github-indexer';
 
 -- what is there, as a manifest ------------------------------------------------------------------------------------------
@@ -377,6 +238,13 @@ SELECT * FROM rag_apply(one('{"indexName": "default"}')); :sqlstate
 SELECT * FROM rag_apply(one('{"timeout": "720h"}')); :sqlstate
 SELECT * FROM rag_apply(one('{"credentials": {"type": "SecretRef", "secretRef": {"name": "github-token", "key": "token"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "nowhere"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "contentColumns": ["body", "boddy"]}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "id_column": "idd"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "title_column": "heading"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "metadataColumns": ["author"]}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "filter": {"author": 7}}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "rag.sources"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "rag.sources", "idColumns": ["name"], "contentColumns": ["phase"], "sync": "trigger"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Git", "git": {"repositoryURL": "http://example.org/a.git"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"schedule": "@dialy"}') || E'\n---\n' || replace(one('{"ragEngineRef": {"name": "nowhere"}}'), '"one"', '"two"')
     || E'\n---\n' || replace(one('{}'), '"one"', '"three"')); :sqlstate

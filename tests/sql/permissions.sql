@@ -65,6 +65,7 @@ INSERT INTO rag.collections (name) VALUES ('mine'); :sqlstate
 SELECT rag_create_source('mine', 'folder', '{"path": "/etc"}'); :sqlstate
 SELECT rag_create_source('mine', 'markdown', '{"uri": "/etc/passwd"}'); :sqlstate
 SELECT rag_create_source('mine', 'git', '{"repositoryURL": "/srv/git/a"}'); :sqlstate
+SELECT field, problem FROM rag_validate_source('static', '{"endpoints": ["https://example.org/a.md", "/etc/passwd"]}');
 SET ROLE regress_rag_files;
 SELECT rag_create_source('mine', 'folder', '{"path": "/nonexistent"}');
 SELECT rag_create_source('ours', 'git', '{"repositoryURL": "/srv/git/a"}'); :sqlstate
@@ -139,6 +140,7 @@ INSERT INTO attempts (action, statement) VALUES
     ('see its runs', $$SELECT 1 / count(*) FROM rag.runs WHERE source = 'theirs'$$),
     ('wait', 'SELECT rag_wait(' || :run || ')'),
     ('cancel', 'SELECT rag_cancel_run(' || :run || ')'),
+    ('check drift', $$SELECT rag_check_drift('theirs')$$),
     ('suspend', $$SELECT rag_suspend('theirs')$$),
     ('resume', $$SELECT rag_resume('theirs')$$),
     ('nothing', $$SELECT rag_alter_source('theirs')$$),
@@ -179,6 +181,34 @@ SELECT action, regress_try('regress_rag_nobody', statement) AS nobody, regress_t
        regress_try('regress_rag_member', statement) AS member, regress_try('postgres', statement) AS superuser
 FROM attempts ORDER BY i;
 
+-- with more rights of the owner more may be said: one that may read files of the server, and has a secret from when it was an admin
+CREATE ROLE regress_rag_filer IN ROLE rag_reader, rag_admin, pg_read_server_files;
+SET ROLE regress_rag_filer;
+SELECT rag_create_source('files', 'folder', '{"path": "/srv"}', 'staff', '@daily');
+SELECT rag_create_secret('files', 'abc');
+RESET ROLE;
+REVOKE rag_admin FROM regress_rag_filer;
+CREATE ROLE regress_rag_deputy IN ROLE rag_admin, regress_rag_filer;
+GRANT SELECT ON lunches TO regress_rag_filer;
+TRUNCATE attempts RESTART IDENTITY;
+INSERT INTO attempts (action, statement) VALUES
+    ('spec', $$SELECT rag_alter_source('files', spec => '{"path": "/srv", "paths": ["*.md"]}')$$),
+    ('kind: files', $$SELECT rag_alter_source('files', 'markdown', '{"uri": "/srv/a.md"}')$$),
+    ('kind: table', $$SELECT rag_alter_source('files', 'table', '{"relation": "lunches"}')$$),
+    ('kind: unreadable table', $$SELECT rag_alter_source('files', 'table', '{"relation": "salaries", "contentColumns": ["body"]}')$$),
+    ('kind: git on the server', $$SELECT rag_alter_source('files', 'git', '{"repositoryURL": "/srv/git/a"}')$$),
+    ('kind: network', $$SELECT rag_alter_source('files', 'git', '{"repositoryURL": "https://example.org/a.git"}')$$),
+    ('the owner''s secret', $$SELECT rag_alter_source('files', 'git', '{"repositoryURL": "https://example.org/a.git"}', credentials => 'files')$$),
+    ('another''s secret', $$SELECT rag_alter_source('files', 'git', '{"repositoryURL": "https://example.org/a.git"}', credentials => 'ours')$$),
+    ('another manifest', (SELECT format('SELECT rag_apply(%L)', jsonb_set(rag_get('AutoIndexer', 'files'), '{spec,dataSource,folder,path}', '"/srv/docs"'))));
+SELECT action, regress_try('regress_rag_reader', statement) AS reader, regress_try('regress_rag_filer', statement) AS owner,
+       regress_try('regress_rag_admin', statement) AS admin, regress_try('regress_rag_deputy', statement) AS member,
+       regress_try('postgres', statement) AS superuser
+FROM attempts ORDER BY i;
+SELECT rag_drop_source('files'), rag_drop_secret('files');
+REVOKE SELECT ON lunches FROM regress_rag_filer;
+DROP ROLE regress_rag_filer, regress_rag_deputy;
+
 -- what is said
 SET ROLE regress_rag_admin;
 SELECT rag_alter_source('theirs', spec => '{"relation": "salaries"}'); :sqlstate
@@ -187,12 +217,32 @@ SELECT rag_alter_source('theirs', 'git', '{"repositoryURL": "https://example.org
 SELECT rag_alter_source('theirs', collection => 'default'); :sqlstate
 SELECT rag_suspend('ours'); :sqlstate
 SELECT rag_suspend('nowhere'); :sqlstate
+-- nor does a manifest tell whether there is a source of its name, and what it names
+\set manifest '{"apiVersion": "rag/v1", "kind": "AutoIndexer", "metadata": {"name": "nowhere"}, "spec": {"ragEngineRef": {"name": "nowhere"}, "indexName": "nowhere", "dataSource": {"type": "Table", "table": {"relation": "nowhere"}}}}'
+SELECT rag_apply(:'manifest'); :sqlstate
+SELECT rag_apply(jsonb_set(:'manifest', '{metadata,name}', '"ours"')::text); :sqlstate
+-- of several documents each is named that may not be applied, beside what is wrong with the others
+\set retriever '{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "exact"}, "spec": {}}'
+SELECT rag_apply(:'manifest' || E'\n---\n' || :'retriever' || E'\n---\n' || jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,schedule}', '"@dialy"')); :sqlstate
+SELECT rag_apply(jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,indexName}', '"nowhere"')::text); :sqlstate
+SET ROLE regress_rag_admin;
+SELECT rag_apply(jsonb_set(jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,schedule}', '"@dialy"'),
+    '{spec,dataSource,table,relation}', '"salaries"')::text); :sqlstate
+SELECT rag_alter_source('theirs', schedule => '@dialy', spec => '{"relation": "salaries"}'); :sqlstate
 -- what a run does is its owner's: what the owner can read no more is not read
 RESET ROLE;
 REVOKE SELECT ON lunches FROM regress_rag_owner;
 \set VERBOSITY terse
 SELECT rag_sync('theirs'); :sqlstate
 \set VERBOSITY default
+-- where the owner is gone nothing can be checked with its rights
+SET ROLE regress_rag_admin;
+SELECT rag_create_source('orphan', 'table', '{"relation": "lunches"}', 'staff');
+RESET ROLE;
+ALTER ROLE regress_rag_admin RENAME TO regress_rag_gone;
+SELECT rag_apply(jsonb_set(rag_get('AutoIndexer', 'orphan'), '{spec,dataSource,table,relation}', '"salaries"')::text); :sqlstate
+ALTER ROLE regress_rag_gone RENAME TO regress_rag_admin;
+SELECT rag_drop_source('orphan');
 -- a role that may nothing any more is no hindrance to others
 SELECT rag_alter_source('theirs', owner => 'postgres', schedule => '');
 SELECT rag_sync('theirs') > 0 AS ran;

@@ -188,12 +188,13 @@ impl Relation {
         }
     }
 
-    /// Fills in what a spec leaves out, and checks what it says.
+    /// Fills in what a spec leaves out, and checks what it says. `key`: the one that is being looked at, which an error is about.
     ///
     /// # Errors
     /// A column does not exist, or nothing can be picked.
-    pub fn complete(&self, spec: TableSpec) -> Result<TableSpec, Error> {
+    pub fn complete(&self, spec: TableSpec, key: &mut &'static str) -> Result<TableSpec, Error> {
         let mut spec = TableSpec { relation: self.quoted(), ..spec };
+        *key = "idColumns";
         if spec.id_columns.is_empty() {
             spec.id_columns = self.pick_key()?;
         } else if let Some(ordered) = self.ordered_key(&spec.id_columns) {
@@ -202,15 +203,22 @@ impl Relation {
         if spec.title_column.is_none() {
             spec.title_column = self.pick_title(&spec);
         }
+        *key = "contentColumns";
         if spec.content_columns.is_empty() {
             spec.content_columns = self.pick_content(&spec)?;
         }
-        for column in
-            spec.id_columns.iter().chain(&spec.content_columns).chain(&spec.title_column).chain(&spec.metadata_columns)
-        {
-            self.column(column)?;
+        let columns: [(_, &[String]); 4] = [
+            ("idColumns", &spec.id_columns),
+            ("contentColumns", &spec.content_columns),
+            ("titleColumn", spec.title_column.as_slice()),
+            ("metadataColumns", &spec.metadata_columns),
+        ];
+        for (list, columns) in columns {
+            *key = list;
+            columns.iter().try_for_each(|column| self.column(column).map(drop))?;
         }
         if spec.sync == TableSync::Trigger {
+            *key = "sync";
             self.check_triggers(&spec.id_columns)?;
         }
         Ok(spec)

@@ -28,8 +28,27 @@ pub fn check(spec: &SourceSpec, owner: pg_sys::Oid) -> Result<(), Error> {
     }
 }
 
+/// The key of the spec that says what is read, as far as [`check`] asks for rights on it: of several endpoints the first on the server.
+pub fn place(spec: &SourceSpec) -> String {
+    match spec {
+        SourceSpec::Folder(_) => "path".into(),
+        SourceSpec::Markdown(_) => "uri".into(),
+        SourceSpec::Static(files) => match files.endpoints.iter().position(is_file) {
+            Some(i) => format!("endpoints[{i}]"),
+            None => "endpoints".into(),
+        },
+        SourceSpec::Website(_) => "url".into(),
+        SourceSpec::Git(_) => "repositoryURL".into(),
+        SourceSpec::Table(_) => "relation".into(),
+    }
+}
+
+fn is_file(endpoint: &Endpoint) -> bool {
+    matches!(endpoint, Endpoint::File(_))
+}
+
 fn check_endpoints(endpoints: &[Endpoint], owner: pg_sys::Oid) -> Result<(), Error> {
-    if endpoints.iter().any(|endpoint| matches!(endpoint, Endpoint::File(_))) {
+    if endpoints.iter().any(is_file) {
         return roles::require_server_files(owner);
     }
     Ok(())
