@@ -437,8 +437,7 @@ pub fn visible(name: &str) -> Result<Option<Visible>, Error> {
                         'observedGeneration', s.observed_generation,
                         'lastRunID', s.last_run_id,
                         'lastRunDurationSeconds', s.last_run_duration_seconds,
-                        'errors', to_jsonb(s.errors),
-                        'conditions', s.conditions))
+                        'errors', to_jsonb(s.errors))) || jsonb_build_object('conditions', s.conditions)
              FROM rag.sources s JOIN rag.collections c ON c.name = s.collection WHERE s.name = $1"
         ),
         &[name.into()],

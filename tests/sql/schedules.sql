@@ -59,7 +59,8 @@ CREATE VIEW conditions AS
            c -> 'observedGeneration' AS of
     FROM rag.sources s, jsonb_array_elements(conditions) WITH ORDINALITY AS x (c, i) ORDER BY s.name, i;
 SELECT type, status, reason, message, of FROM conditions;
-SELECT DISTINCT c ->> 'lastTransitionTime' ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$' AS time FROM rag.sources, jsonb_array_elements(conditions) c;
+SELECT c ->> 'lastTransitionTime' ~ '^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$' AS time, count(*) FILTER (WHERE c ->> 'reason' = 'NoScheduler') AS without
+FROM rag.sources, jsonb_array_elements(conditions) c GROUP BY 1 ORDER BY 1;
 
 -- one without is synced once, at once; one that is suspended, later; one for the start of the server, then
 SELECT rag_create_source('once', 'folder', :'spec'), rag_create_source('later', 'folder', :'spec', suspend => true);

@@ -245,7 +245,7 @@ subtest 'rag_wait' => sub {
 	error_like(run_sql($node, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT rag_wait($run)"), '25001',
 		'rag_wait cannot wait in a transaction whose snapshot is fixed', 'READ COMMITTED', 'a snapshot that does not move on');
 	error_like(run_sql($node, "SELECT rag_wait(rag_sync('first', wait => false))"), '25001',
-		'run \d+ cannot begin before this transaction has ended', 'COMMIT', 'a run that nobody can begin');
+		'run \d+ cannot begin or end before this transaction has', 'COMMIT', 'a run that nobody can begin');
 	error_like(run_sql($node, "BEGIN; SELECT rag_sync('first', wait => false); SELECT rag_sync('first')"), '25001',
 		'is not committed', 'COMMIT', 'nor with rag_sync');
 };

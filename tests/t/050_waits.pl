@@ -75,9 +75,12 @@ subtest 'a session that waits for a run that it keeps from beginning' => sub {
 	sql(q{SELECT rag_sync('holding', wait => false)});
 	source_is('holding', 'phase', 'Running', 'the only slot is taken');
 	my $run = sql(q{SELECT rag_sync('free', wait => false)});
-	error_like(run_sql($node, q{SELECT rag_wait(rag_sync('free', wait => false))}), '25001', "run $run cannot begin before this transaction has ended", 'COMMIT first', 'is told so');
+	error_like(run_sql($node, q{SELECT rag_wait(rag_sync('free', wait => false))}), '25001', "run $run cannot begin or end before this transaction has", 'COMMIT first', 'is told so');
 	error_like(run_sql($node, q{BEGIN; SELECT rag_alter_source('free', max_retries => 3); SELECT rag_sync('free')}), '25001', 'made, changed or locked in this transaction', 'COMMIT first',
 		'also where it has only locked the source');
+	my $holding = run_row($node, 'holding', 'run_id');
+	error_like(run_sql($node, "BEGIN; SELECT rag_suspend('holding'); SELECT rag_wait($holding)"), '25001', "run $holding cannot begin or end", 'COMMIT first',
+		'and where it keeps one from ending');
 	RagHold::release('holding');
 	is(sql("SELECT rag_wait($run)"), 'Completed', 'it begins for others');
 };
@@ -121,6 +124,32 @@ subtest 'a run that lost its process while someone has the source locked' => sub
 	$session->query('ROLLBACK');
 	RagHold::release('holding');
 	error_like($syncing->finish, '57P01', "the run's process ended", undef, 'but as what it is, once that can be written down');
+};
+
+subtest 'a source that is dropped while a session waits for its queued run' => sub {
+	RagHold::hold('holding');
+	sql(q{SELECT rag_sync('holding', wait => false)});
+	source_is('holding', 'phase', 'Running', 'the only slot is taken');
+	create_folder('dropped');
+	my $syncing = start_sql($node, q{SELECT rag_sync('dropped')});
+	$syncing->await_waiting;
+	sql(q{SELECT rag_drop_source('dropped')});
+	RagHold::release('holding');
+	error_like($syncing->finish, '55000', 'source "dropped" was dropped during the run', undef, 'it is told so');
+};
+
+subtest 'a source whose schedule cannot be kept' => sub {
+	create_folder('zoned', q{, schedule => '0 12 * * *'});
+	source_is('zoned', 'scheduled, next_scheduled_run IS NOT NULL', 't|t', 'it is scheduled');
+	sql(q{ALTER DATABASE postgres SET timezone = '100'; UPDATE rag.source SET next_run = now() WHERE name = 'zoned'; SELECT pg_reload_conf()});
+	my $why = q{(SELECT c ->> 'reason' FROM jsonb_array_elements(conditions) c WHERE c ->> 'type' = 'AutoIndexerScheduled')};
+	source_is('zoned', "scheduled, next_scheduled_run, $why", 'f||InvalidSchedule', 'says so when it is due');
+	create_folder('beside-it', q{, schedule => '@every 1h'});
+	sql(q{UPDATE rag.source SET next_run = now() WHERE name = 'beside-it'; SELECT pg_reload_conf()});
+	source_is('beside-it', 'phase', 'Completed', 'no other source waits for that');
+	error_like(run_sql($node, q{SELECT rag_alter_source('zoned', timeout => '2 hours')}), '0A000', 'schedules cannot be kept in the time zone "100"', 'Name a zone', 'it cannot be altered as if it were well');
+	sql(q{ALTER DATABASE postgres RESET timezone; SELECT pg_reload_conf()});
+	source_is('zoned', "scheduled, next_scheduled_run IS NOT NULL, $why", 't|t|Scheduled', 'it is scheduled again once its zone is known');
 };
 
 subtest 'resume and drop go by what is so once the source is theirs' => sub {
