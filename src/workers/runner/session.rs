@@ -136,7 +136,7 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
     let (mut teller, mut wanted, mut tries) = (Teller::new(tell), wanted, 0);
     loop {
         let run_id = wanted.id();
-        if wait_for_slot(run_id)? {
+        if !has_begun(run_id)? && wait_for_slot(run_id)? {
             let worker = CancelOnDrop::of(start(source, wanted.task())?);
             // until the runner has the slot that is for it
             while !worker.has_ended() && !has_begun(run_id)? {
