@@ -8,6 +8,7 @@ use Test::More;
 use Time::HiRes qw(time);
 use RagCluster;
 use RagHold ();
+use RagWorkers qw(status_of);
 
 RagHold::origin();
 my $node = rag_node('runs', scheduler => 1, conf => <<'CONF');
@@ -41,7 +42,7 @@ sub comes
 	local $Test::Builder::Level = $Test::Builder::Level + 2;
 	my $seen = '';
 	eval { await($what, sub { ($seen = $look->()) eq $expected }) };
-	return is($seen, $expected, $name // $what);
+	return is($seen, $expected, $name // $what) || diag(status_of($node));
 }
 sub status_comes { my ($source, $columns, $expected, $name) = @_; return comes("$source is $expected", sub { status($source, $columns) }, $expected, $name) }
 sub run_comes { my ($source, $columns, $expected, $name) = @_; return comes("the run of $source is $expected", sub { run_row($node, $source, $columns) // '' }, $expected, $name) }

@@ -157,18 +157,19 @@ sub write_documents
 
 # -- waiting ----------------------------------------------------------------------------------------------------------
 
-# Polls until the condition is true and gives its value; the test ends where it never is.
+# Polls until the condition is true and gives its value; the test ends where it never is, and says what it was last.
 sub await
 {
 	my ($what, $condition) = @_;
 	my $deadline = time + $PATIENCE;
+	my $value;
 	while (time < $deadline)
 	{
-		my $value = $condition->();
+		$value = $condition->();
 		return $value if $value;
 		usleep(5000);
 	}
-	croak "waited in vain: $what";
+	croak "waited in vain: $what; in the end it was '" . ($value // '') . "'";
 }
 
 # Waits until so many documents of a source are stored; gives their number.
@@ -307,6 +308,7 @@ sub forget_collection
 
 package RagCluster::Psql;
 
+use Carp;
 use IPC::Open2;
 
 sub new
@@ -319,11 +321,22 @@ sub new
 	return bless { pid => $pid, from => $from, to => $to }, $class;
 }
 
-# What a query prints; what is left of it where psql or the server has gone.
+# What a query prints; what is left of it where psql or the server has gone. The test ends where the server does not answer, not even
+# that the statement took too long.
 sub query
 {
 	my ($self, $query) = @_;
 	local $SIG{PIPE} = 'IGNORE';
+	local $SIG{ALRM} = sub { kill 'KILL', $self->{pid}; croak "no answer to $query" };
+	alarm $RagCluster::PATIENCE;
+	my $answer = $self->_answer($query);
+	alarm 0;
+	return $answer;
+}
+
+sub _answer
+{
+	my ($self, $query) = @_;
 	print { $self->{to} } "$query;\n\\echo -- end of answer\n";
 	my $answer = '';
 	while (defined(my $line = readline $self->{from}))

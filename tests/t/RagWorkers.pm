@@ -31,17 +31,17 @@ sub await_workers
 {
 	my ($node, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	return await_value(sub { workers($node) }, $expected, $name);
+	return await_value($node, sub { workers($node) }, $expected, $name);
 }
 
 # Polls until what is asked for is as expected, and says what it was last where it never is.
 sub await_value
 {
-	my ($ask, $expected, $name) = @_;
+	my ($node, $ask, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $last = '';
 	eval { await($name, sub { ($last = $ask->() // '') eq $expected }) };
-	return is($last, $expected, $name);
+	return is($last, $expected, $name) || diag(status_of($node));
 }
 
 # Polls until a query in a database says true.
