@@ -5,6 +5,8 @@ use warnings;
 use Test::More;
 use Time::HiRes qw(time);
 use RagCluster;
+use RagHold ();
+use RagTest ();
 use RagWorkers;
 
 my $node = rag_node('scheduler_crash', scheduler => 1, conf => <<CONF);
@@ -12,17 +14,19 @@ max_worker_processes = 20
 rag.retry_delay = 100ms
 rag.successful_runs_history_limit = 1000
 rag.failed_runs_history_limit = 1000
+rag.allowed_private_hosts = '127.0.0.1'
 restart_after_crash = on
 log_line_prefix = '%m [%p] %b %d '
 CONF
-my $folder = write_documents(temp_folder(), 30, 8);
+# more than the batches of texts that are embedded before the first one is stored
+my $spec = RagHold::files_between_pages(write_documents(temp_folder(), 50, 8));
 my $small = write_documents(temp_folder(), 1, 1, 'small');
 my $resting = 'rag launcher -, rag scheduler postgres';
 
-create_folder_source($node, 'docs', $folder);
+$node->safe_psql('postgres', "SELECT rag_create_source('docs', 'static', '$spec')");
 await_true($node, 'postgres', "phase = 'Completed' FROM rag.sources WHERE name = 'docs'", 'a new source is synced by itself');
 my $clean = stored($node);
-like($clean, qr/\A0\n0\n30\|\w+\n240\|/, 'all documents with all their chunks');
+like($clean, qr/\A0\n0\n52\|\w+\n402\|/, 'all documents with all their chunks');
 $node->safe_psql('postgres', "SELECT rag_create_collection('aside')");
 create_folder_source($node, 'other', $small, 'aside');
 await_true($node, 'postgres', "phase = 'Completed' FROM rag.sources WHERE name = 'other'", 'so is another');
@@ -32,37 +36,42 @@ my $locked;
 my %hold = (
 	queued => sub {
 		configure($node, 'rag.max_running_syncs', 1);
-		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
 		my $engine = frozen_ingest();
 		$node->safe_psql('postgres', "SELECT rag_sync('other', wait => false)");
 		await('the run is queued', sub { ask($node, "SELECT waiting ~ 'max_running_syncs' FROM rag.runs WHERE phase = 'Pending'") eq 't' });
 		return $engine;
 	},
-	fetching => sub {
-		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
-		return frozen_ingest();
-	},
+	fetching => sub { return frozen_ingest() },
 	embedding => sub {
-		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
-		# more than it has read by then comes when nobody embeds any more
-		my $ingest = frozen_ingest();
+		begin_to_read();
 		my $embed = engine_pid($node, 'embed');
 		freeze($embed);
-		thaw($ingest);
+		RagHold::release('first');
+		# where it waits for what is read it looks at the clock each second; where it waits for the engine it does not
+		await_asleep(worker($node, 'runner'), 1.5);
 		return $embed;
 	},
 	storing => sub {
 		$locked = session($node);
 		$locked->query('BEGIN; LOCK TABLE rag.chunks IN SHARE MODE; SELECT 1');
-		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
+		begin_to_read();
+		RagHold::release('first');
 		await('the run waits for the lock', sub {
 			ask($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag runner' AND wait_event_type = 'Lock'") });
-		return engine_pid($node, 'ingest') if engines($node, 'ingest');
 		return;
 	});
 
+# Starts a run of "docs", whose engine asks for the first page.
+sub begin_to_read
+{
+	RagHold::hold($_) for qw(first last);
+	$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
+	return RagHold::await_asked('first');
+}
+
 sub frozen_ingest
 {
+	begin_to_read();
 	my $engine = engine_pid($node, 'ingest');
 	freeze($engine);
 	return $engine;
@@ -81,6 +90,7 @@ sub hold
 sub release
 {
 	my ($frozen) = @_;
+	RagHold::release(qw(first last));
 	thaw($frozen) if $frozen && is_running($frozen);
 	undef $locked;
 	configure($node, 'rag.max_running_syncs') if $node->safe_psql('postgres', 'SHOW rag.max_running_syncs') ne '2';
@@ -150,7 +160,7 @@ for my $phase (qw(queued fetching embedding storing))
 				await_true($node, 'postgres', "count(*) = 1 FROM rag.runs WHERE run_id > $before AND source = 'docs' AND phase = 'Failed'",
 					'the run has failed at once');
 				failed_as('57P01', 'process ended before', 'and says why');
-				ok(!is_running($frozen), 'rag-engine ingest went with it') if $phase eq 'fetching';
+				ok(RagTest::wait_until(sub { !is_running($frozen) }), 'rag-engine ingest went with it') if $phase eq 'fetching';
 			}
 			elsif ($kind eq 'launcher')
 			{

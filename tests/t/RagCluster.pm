@@ -18,7 +18,7 @@ use Time::HiRes qw(time usleep);
 our @EXPORT = qw(
   rag_node configure create_folder_source temp_folder write_file write_documents paragraph
   await ask await_stored session witness same_cluster
-  engines engine_pid freeze thaw is_running children_of
+  engines engine_pid freeze await_asleep freeze_asleep thaw is_running children_of
   start_sql run_sql error_like sync_ok run_row stored forget_collection);
 
 # Longest wait for anything, in seconds.
@@ -200,6 +200,37 @@ sub freeze
 	kill 'STOP', $pid or croak "cannot stop $pid: $!";
 	await("process $pid has stopped", sub { (_stat($pid)->{state} // 't') =~ /t/i });
 	return;
+}
+
+# Stops a process of PostgreSQL that waits, right after it fell asleep: in the middle of something it may hold a lock without which no
+# session can do anything.
+sub freeze_asleep
+{
+	my ($pid) = @_;
+	# one that looks around about once a second is waited for; one that has nothing to look for does not wake
+	my ($before, $deadline) = (_slept($pid), time + 2);
+	usleep(1000) while _slept($pid) eq $before && time < $deadline;
+	await_asleep($pid, 0.02);
+	return freeze($pid);
+}
+
+# Waits until a process of one thread has been asleep for so many seconds.
+sub await_asleep
+{
+	my ($pid, $seconds) = @_;
+	my ($count, $since) = ('', time);
+	return await("process $pid sleeps for $seconds s", sub {
+		my $now = _slept($pid);
+		($count, $since) = ($now, time) if $now ne $count;
+		return $count ne '' && time - $since >= $seconds;
+	});
+}
+
+# How often a process has fallen asleep, where it is asleep now.
+sub _slept
+{
+	my ($pid) = @_;
+	return _slurp("/proc/$pid/status") =~ /^State:\s+S.*^voluntary_ctxt_switches:\s+(\d+)/ms ? $1 : '';
 }
 
 sub thaw { return kill 'CONT', @_ }
