@@ -208,8 +208,9 @@ for my $case ([ 'runner', 'fetching' ], [ 'runner', 'embedding' ], [ 'runner', '
 
 subtest 'SIGKILL of the postmaster' => sub {
 	begin();
-	# due ten hours ago, when the server comes back
-	$node->safe_psql('postgres', qq{SELECT rag_create_source('missed', 'folder', '{"path": "$small"}', 'aside', schedule => '0 * * * *')});
+	# due ten hours ago, when the server comes back, and each hour since; the next time is half an hour away
+	my $minute = $node->safe_psql('postgres', "SELECT extract(minute FROM now() + '30 min')");
+	$node->safe_psql('postgres', qq{SELECT rag_create_source('missed', 'folder', '{"path": "$small"}', 'aside', schedule => '$minute * * * *')});
 	my (undef, $frozen) = hold('storing');
 	$node->safe_psql('postgres', "ALTER SYSTEM SET rag.max_running_syncs = 1");
 	configure($node, 'rag.scheduler', 'off');
