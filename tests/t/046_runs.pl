@@ -188,6 +188,7 @@ subtest 'rag_cancel_run' => sub {
 	RagHold::hold('first');
 	RagHold::hold('second');
 	create_held($_) for qw(first second);
+	RagHold::await_asked($_) for qw(first second);
 	status_comes($_, 'phase', 'Running') for qw(first second);
 	my $queued = $node->safe_psql('postgres', "SELECT rag_sync('marker', wait => false)");
 	run_comes('marker', 'phase, waiting', 'Pending|as many runs are under way as rag.max_running_syncs allows (2)', 'a run that waits says why');
@@ -350,9 +351,10 @@ sub begin_to_drop
 	my ($source, $statements) = @_;
 	RagHold::hold($source);
 	$node->safe_psql('postgres', "SELECT rag_sync('$source', wait => false)");
-	run_comes($source, 'phase', 'Running');
+	RagHold::await_asked($source);
 	my $runner = runner($source);
-	freeze($runner);
+	await("the runner of $source waits", sub { ask($node, "SELECT wait_event = 'Extension' FROM pg_stat_activity WHERE pid = $runner") eq 't' });
+	freeze_asleep($runner);
 	my $session = start_sql($node, $statements);
 	status_comes($source, 'phase', 'Terminating', "$source is Terminating while its run stops");
 	return ($session, $runner);
