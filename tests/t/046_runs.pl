@@ -12,7 +12,7 @@ use RagWorkers qw(status_of);
 
 RagHold::origin();
 my $node = rag_node('runs', scheduler => 1, conf => <<'CONF');
-rag.retry_delay = '10min'
+rag.retry_delay = '15min'
 rag.max_running_syncs = 2
 rag.allowed_private_hosts = '127.0.0.1'
 max_worker_processes = 20
@@ -82,7 +82,7 @@ sub retry_in_bounds
 {
 	my ($source, $attempt) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my $most = 600 * 2**($attempt - 1);
+	my $most = 900 * 2**($attempt - 1);
 	my $delay = ask($node, "SELECT extract(epoch FROM s.next_retry - r.finished_at) FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
 		WHERE s.name = '$source'");
 	# the delay counts from a moment before finished_at
@@ -171,11 +171,11 @@ subtest 'throttling' => sub {
 
 subtest 'timeout' => sub {
 	RagHold::hold('slow');
-	create_held('slow', ", timeout => '2 seconds'");
+	create_held('slow', ", timeout => '5 seconds'");
 	my $engine = engine_pid($node, 'ingest');
 	freeze($engine);
 	run_comes('slow', "phase, errors -> 0 ->> 'sqlstate', errors -> 0 ->> 'message'",
-		"Failed|57014|the run took longer than the source's timeout of 2 s", 'a run whose engine does nothing is ended in time');
+		"Failed|57014|the run took longer than the source's timeout of 5 s", 'a run whose engine does nothing is ended in time');
 	await('the engine is gone', sub { !is_running($engine) });
 	is(reason('slow', "AutoIndexer$_"), 'Timeout', "$_: Timeout") for qw(Error Completed Indexing);
 	is(status('slow', 'phase'), 'Retrying', 'it is to be tried again');
@@ -257,10 +257,10 @@ subtest 'progress' => sub {
 	my $began = time;
 	my $sync = start_sql($node, "SELECT rag_sync('first')");
 	my $said = sub { $sync->is_waiting; scalar(() = $sync->{err} =~ /NOTICE:.*first: \d+( of 1)? documents done, 0 chunks written/g) };
-	await('a run that takes its time says how far it is', sub { $said->() == 1 });
+	await('a run that takes its time says how far it is', sub { $said->() >= 1 });
 	cmp_ok(time - $began, '>=', 2, 'after a while');
 	is(ask($node, "SELECT source, stage IN ('fetch', 'embed'), documents_done, rate, eta IS NULL FROM rag.progress"), 'first|t|0|0.0|t', 'rag.progress too');
-	await('and again', sub { $said->() == 2 });
+	await('and again', sub { $said->() >= 2 });
 	cmp_ok(time - $began, '>=', 5, 'after a longer while');
 	RagHold::release('first');
 	is($sync->finish->{rc}, 0, 'it ends well');
