@@ -123,7 +123,14 @@ our $before = 0;
 sub begin { return $before = ask($node, 'SELECT max(run_id) FROM rag.runs') }
 
 # -- the engine is killed
-for my $case ([ 'ingest', 'fetching', 'while it was reading' ], [ 'embed', 'fetching', undef ], [ 'embed', 'embedding', 'rag-engine' ])
+for my $case (
+	[ 'ingest', 'fetching', 'while it was reading' ],
+	[ 'ingest', 'embedding', 'while it was reading' ],
+	[ 'ingest', 'storing', 'while it was reading' ],
+	[ 'embed', 'fetching', 'rag-engine' ],
+	[ 'embed', 'embedding', 'rag-engine' ],
+	# which has all it needs by then, or has not
+	[ 'embed', 'storing', undef ])
 {
 	my ($kind, $phase, $reason) = @$case;
 	subtest "SIGKILL of rag-engine $kind, $phase" => sub {
@@ -145,7 +152,6 @@ for my $phase (qw(queued fetching embedding storing))
 {
 	for my $kind (qw(runner scheduler launcher))
 	{
-		next if $kind eq 'launcher' && $phase ne 'queued';
 		subtest "pg_terminate_backend of the $kind, $phase" => sub {
 			begin();
 			my $witness = witness($node);
@@ -190,7 +196,7 @@ sub restarted
 }
 
 $node->safe_psql('postgres', qq{SELECT rag_create_source('boot', 'folder', '{"path": "$small"}', 'aside', schedule => '\@reboot')});
-for my $case ([ 'runner', 'fetching' ], [ 'runner', 'embedding' ], [ 'runner', 'storing' ], [ 'scheduler', 'queued' ], [ 'launcher', 'embedding' ])
+for my $case ((map { [ 'runner', $_ ] } qw(fetching embedding storing)), map { ([ 'scheduler', $_ ], [ 'launcher', $_ ]) } qw(queued fetching embedding storing))
 {
 	my ($kind, $phase) = @$case;
 	subtest "SIGKILL of the $kind, $phase" => sub {
