@@ -269,6 +269,46 @@ subtest 'nothing is run twice' => sub {
 	is($node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE source IN ('one', 'two') AND phase = 'Failed'"), '0', 'none has failed');
 };
 
+subtest 'two schedulers' => sub {
+	my @names = map { "each-$_" } 1 .. 4;
+	$node->safe_psql('postgres', qq{SELECT rag_create_source('$_', 'folder', '{"path": "$small"}', 'aside', schedule => '\@every 1s')}) for @names;
+	$node->safe_psql('postgres', 'CREATE DATABASE second');
+	my $schedulers = sub { ask($node, "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE backend_type = 'rag scheduler' AND datname = 'postgres' AND ($_[0])") };
+	my $end = sub { my ($pid) = @_; ask($node, "SELECT pg_terminate_backend($pid)"); await('it ends', sub { !is_running($pid) }) };
+
+	# one that does nothing is not replaced by a launcher that has not started it
+	my $first = worker($node, 'scheduler', 'postgres');
+	freeze_asleep($first);
+	$end->(worker($node, 'launcher'));
+	$node->safe_psql('second', 'CREATE EXTENSION rag');
+	worker($node, 'scheduler', 'second');
+	is($schedulers->('true'), $first, 'a new launcher, which looks after another database, lets a frozen scheduler be');
+	thaw($first);
+
+	# two that begin before either is known: they wait for a look at whether there is the extension
+	my $gate = session($node);
+	$gate->query('BEGIN; LOCK TABLE pg_extension IN ACCESS EXCLUSIVE MODE');
+	$end->($first);
+	my $second = await('another one begins', sub { $schedulers->("wait_event_type = 'Lock'") });
+	$end->(worker($node, 'launcher'));
+	my $both = await('and yet another one, of a launcher that does not know', sub { my $found = $schedulers->("wait_event_type = 'Lock'"); $found =~ / / && $found });
+	like($both, qr/^(?:$second \d+|\d+ $second)$/, 'two schedulers of one database begin');
+	my $before = ask($node, 'SELECT max(run_id) FROM rag.run');
+	$gate->query('COMMIT');
+	my $one = await('one of them ends', sub { my $found = $schedulers->('true'); $found !~ / / && $found });
+	like($both, qr/\b$one\b/, 'the other one stays');
+	for my $name (@names)
+	{
+		await_true($node, 'postgres', "count(*) > 1 FROM rag.runs WHERE run_id > $before AND source = '$name' AND phase = 'Completed'", "$name goes on");
+		$node->safe_psql('postgres', "SELECT rag_suspend('$name')");
+	}
+	all_ended($node, 'postgres', 'in the end nothing is under way');
+	runs_are_sound($node, 'postgres', 'two schedulers');
+	is($schedulers->('true'), $one, 'no third one has come');
+	is($node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE source LIKE 'each-%' AND phase = 'Failed'"), '0', 'none has failed');
+	$node->safe_psql('postgres', 'DROP DATABASE second');
+};
+
 $node->stop;
 is_deeply([ engines($node) ], [], 'no engine outlives the server');
 done_testing();
