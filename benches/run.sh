@@ -10,8 +10,8 @@ set -eu
 . "$(dirname "$0")/../scripts/common.sh"
 . scripts/server.sh
 
-usual_steps="reading embedding query memory unchanged git exact scifact"
-all_steps="$usual_steps table-trigger scheduler hnsw hnsw-growth"
+usual_steps="reading embedding query memory unchanged git exact scifact scheduler"
+all_steps="$usual_steps table-trigger hnsw hnsw-growth"
 steps=${*:-$usual_steps}
 for step in $steps; do
     case " $all_steps " in *" $step "*) ;; *) fail "there is no step $step; there are: $all_steps" ;; esac

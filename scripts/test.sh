@@ -104,10 +104,12 @@ test_clusters() {
         prove --verbose "$@"
     count clusters "$status" "$(grep -c '^ok ' "$log" || true)" "$(grep -c '^not ok ' "$log" || true)"
     for name in $(sed -n 's|^[^ ]*/\([^/ ]*\)\.pl .*(Wstat.*|\1|p' "$log"); do
-        for server_log in "$scratch"/output/tmp_check/log/"$name"_*.log "$scratch"/output/log/"$name"_*.log; do
-            [ -f "$server_log" ] || continue
-            echo "-- the end of $(basename "$server_log")"
-            tail -n 40 "$server_log"
+        # why a test died is in its own log alone
+        for file in "$scratch"/output/tmp_check/log/regress_log_"$name" "$scratch"/output/tmp_check/log/"$name"_*.log \
+            "$scratch"/output/log/regress_log_"$name" "$scratch"/output/log/"$name"_*.log; do
+            [ -f "$file" ] || continue
+            echo "-- the end of $(basename "$file")"
+            tail -n 150 "$file"
         done
     done
 }

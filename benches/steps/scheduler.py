@@ -8,6 +8,7 @@ from support.database import SCRATCH, configure, connect, fresh_database
 from support.results import median, note, row
 
 IDLE_SECONDS = 120
+PATIENCE_SECONDS = 600
 DUE = 200
 CREATED = 20
 
@@ -70,7 +71,10 @@ def wakeups_and_cpu(pids):
 
 
 def wait_for(connection, query):
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not connection.execute(query).fetchone()[0]:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"this did not become true: {query}")
         time.sleep(0.002)
 
 

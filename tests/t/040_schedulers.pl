@@ -22,6 +22,8 @@ sub await_workers
 	return ok($came, $name) || diag("workers: $seen");
 }
 
+sub scheduler_of { return ask($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'rag scheduler' AND datname = '$_[0]'") }
+
 sub run_in { return $node->safe_psql(@_) }
 
 sub create_source
@@ -59,10 +61,15 @@ subtest 'databases come and go' => sub {
 	await_workers("$resting, rag scheduler first, rag scheduler postgres, rag scheduler renamed", 'so is creating it again');
 	run_in('postgres', 'DROP DATABASE renamed');
 	await_workers("$resting, rag scheduler first, rag scheduler postgres", 'a database can be dropped');
-	is(run_in('postgres', 'ALTER DATABASE first SET TABLESPACE pg_default; SELECT 1'), '1', 'or moved');
+	run_in('postgres', "SET allow_in_place_tablespaces = on; CREATE TABLESPACE elsewhere LOCATION ''");
+	my $before = scheduler_of('first');
+	run_in('postgres', 'ALTER DATABASE first SET TABLESPACE elsewhere');
+	is(run_in('postgres', "SELECT spcname FROM pg_database d JOIN pg_tablespace t ON t.oid = d.dattablespace WHERE datname = 'first'"), 'elsewhere', 'or moved');
 	await_workers("$resting, rag scheduler first, rag scheduler postgres", 'and has its scheduler afterwards');
-	my $failed = run_sql($node, 'DROP DATABASE first', user => 'nobody_here');
-	isnt($failed->{rc}, 0, 'who may not connect drops nothing');
+	isnt(my $after = scheduler_of('first'), $before, 'which is another one');
+	run_in('postgres', 'CREATE ROLE stranger LOGIN');
+	error_like(run_sql($node, 'DROP DATABASE first', user => 'stranger'), '42501', 'must be owner of database first', undef, 'who does not own a database does not drop it');
+	is(scheduler_of('first'), $after, 'and its scheduler stays');
 };
 
 subtest 'a new source is synced, without and with a schedule' => sub {

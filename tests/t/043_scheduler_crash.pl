@@ -5,6 +5,8 @@ use warnings;
 use Test::More;
 use Time::HiRes qw(time);
 use RagCluster;
+use RagHold ();
+use RagTest ();
 use RagWorkers;
 
 my $node = rag_node('scheduler_crash', scheduler => 1, conf => <<CONF);
@@ -12,17 +14,19 @@ max_worker_processes = 20
 rag.retry_delay = 100ms
 rag.successful_runs_history_limit = 1000
 rag.failed_runs_history_limit = 1000
+rag.allowed_private_hosts = '127.0.0.1'
 restart_after_crash = on
 log_line_prefix = '%m [%p] %b %d '
 CONF
-my $folder = write_documents(temp_folder(), 30, 8);
+# more than the batches of texts that are embedded before the first one is stored
+my $spec = RagHold::files_between_pages(write_documents(temp_folder(), 50, 8));
 my $small = write_documents(temp_folder(), 1, 1, 'small');
 my $resting = 'rag launcher -, rag scheduler postgres';
 
-create_folder_source($node, 'docs', $folder);
+$node->safe_psql('postgres', "SELECT rag_create_source('docs', 'static', '$spec')");
 await_true($node, 'postgres', "phase = 'Completed' FROM rag.sources WHERE name = 'docs'", 'a new source is synced by itself');
 my $clean = stored($node);
-like($clean, qr/\A0\n0\n30\|\w+\n240\|/, 'all documents with all their chunks');
+like($clean, qr/\A0\n0\n52\|\w+\n402\|/, 'all documents with all their chunks');
 $node->safe_psql('postgres', "SELECT rag_create_collection('aside')");
 create_folder_source($node, 'other', $small, 'aside');
 await_true($node, 'postgres', "phase = 'Completed' FROM rag.sources WHERE name = 'other'", 'so is another');
@@ -32,37 +36,42 @@ my $locked;
 my %hold = (
 	queued => sub {
 		configure($node, 'rag.max_running_syncs', 1);
-		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
 		my $engine = frozen_ingest();
 		$node->safe_psql('postgres', "SELECT rag_sync('other', wait => false)");
 		await('the run is queued', sub { ask($node, "SELECT waiting ~ 'max_running_syncs' FROM rag.runs WHERE phase = 'Pending'") eq 't' });
 		return $engine;
 	},
-	fetching => sub {
-		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
-		return frozen_ingest();
-	},
+	fetching => sub { return frozen_ingest() },
 	embedding => sub {
-		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
-		# more than it has read by then comes when nobody embeds any more
-		my $ingest = frozen_ingest();
+		begin_to_read();
 		my $embed = engine_pid($node, 'embed');
 		freeze($embed);
-		thaw($ingest);
+		RagHold::release('first');
+		# where it waits for what is read it looks at the clock each second; where it waits for the engine it does not
+		await_asleep(worker($node, 'runner'), 1.5);
 		return $embed;
 	},
 	storing => sub {
 		$locked = session($node);
 		$locked->query('BEGIN; LOCK TABLE rag.chunks IN SHARE MODE; SELECT 1');
-		$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
+		begin_to_read();
+		RagHold::release('first');
 		await('the run waits for the lock', sub {
 			ask($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag runner' AND wait_event_type = 'Lock'") });
-		return engine_pid($node, 'ingest') if engines($node, 'ingest');
 		return;
 	});
 
+# Starts a run of "docs", whose engine asks for the first page.
+sub begin_to_read
+{
+	RagHold::hold($_) for qw(first last);
+	$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
+	return RagHold::await_asked('first');
+}
+
 sub frozen_ingest
 {
+	begin_to_read();
 	my $engine = engine_pid($node, 'ingest');
 	freeze($engine);
 	return $engine;
@@ -81,6 +90,7 @@ sub hold
 sub release
 {
 	my ($frozen) = @_;
+	RagHold::release(qw(first last));
 	thaw($frozen) if $frozen && is_running($frozen);
 	undef $locked;
 	configure($node, 'rag.max_running_syncs') if $node->safe_psql('postgres', 'SHOW rag.max_running_syncs') ne '2';
@@ -113,7 +123,14 @@ our $before = 0;
 sub begin { return $before = ask($node, 'SELECT max(run_id) FROM rag.runs') }
 
 # -- the engine is killed
-for my $case ([ 'ingest', 'fetching', 'while it was reading' ], [ 'embed', 'fetching', undef ], [ 'embed', 'embedding', 'rag-engine' ])
+for my $case (
+	[ 'ingest', 'fetching', 'while it was reading' ],
+	[ 'ingest', 'embedding', 'while it was reading' ],
+	[ 'ingest', 'storing', 'while it was reading' ],
+	[ 'embed', 'fetching', 'rag-engine' ],
+	[ 'embed', 'embedding', 'rag-engine' ],
+	# which has all it needs by then, or has not
+	[ 'embed', 'storing', undef ])
 {
 	my ($kind, $phase, $reason) = @$case;
 	subtest "SIGKILL of rag-engine $kind, $phase" => sub {
@@ -135,7 +152,6 @@ for my $phase (qw(queued fetching embedding storing))
 {
 	for my $kind (qw(runner scheduler launcher))
 	{
-		next if $kind eq 'launcher' && $phase ne 'queued';
 		subtest "pg_terminate_backend of the $kind, $phase" => sub {
 			begin();
 			my $witness = witness($node);
@@ -150,7 +166,7 @@ for my $phase (qw(queued fetching embedding storing))
 				await_true($node, 'postgres', "count(*) = 1 FROM rag.runs WHERE run_id > $before AND source = 'docs' AND phase = 'Failed'",
 					'the run has failed at once');
 				failed_as('57P01', 'process ended before', 'and says why');
-				ok(!is_running($frozen), 'rag-engine ingest went with it') if $phase eq 'fetching';
+				ok(RagTest::wait_until(sub { !is_running($frozen) }), 'rag-engine ingest went with it') if $phase eq 'fetching';
 			}
 			elsif ($kind eq 'launcher')
 			{
@@ -180,7 +196,7 @@ sub restarted
 }
 
 $node->safe_psql('postgres', qq{SELECT rag_create_source('boot', 'folder', '{"path": "$small"}', 'aside', schedule => '\@reboot')});
-for my $case ([ 'runner', 'fetching' ], [ 'runner', 'embedding' ], [ 'runner', 'storing' ], [ 'scheduler', 'queued' ], [ 'launcher', 'embedding' ])
+for my $case ((map { [ 'runner', $_ ] } qw(fetching embedding storing)), map { ([ 'scheduler', $_ ], [ 'launcher', $_ ]) } qw(queued fetching embedding storing))
 {
 	my ($kind, $phase) = @$case;
 	subtest "SIGKILL of the $kind, $phase" => sub {
@@ -198,8 +214,9 @@ for my $case ([ 'runner', 'fetching' ], [ 'runner', 'embedding' ], [ 'runner', '
 
 subtest 'SIGKILL of the postmaster' => sub {
 	begin();
-	# due ten hours ago, when the server comes back
-	$node->safe_psql('postgres', qq{SELECT rag_create_source('missed', 'folder', '{"path": "$small"}', 'aside', schedule => '0 * * * *')});
+	# due ten hours ago, when the server comes back, and each hour since; the next time is half an hour away
+	my $minute = $node->safe_psql('postgres', "SELECT extract(minute FROM now() + '30 min')");
+	$node->safe_psql('postgres', qq{SELECT rag_create_source('missed', 'folder', '{"path": "$small"}', 'aside', schedule => '$minute * * * *')});
 	my (undef, $frozen) = hold('storing');
 	$node->safe_psql('postgres', "ALTER SYSTEM SET rag.max_running_syncs = 1");
 	configure($node, 'rag.scheduler', 'off');
@@ -250,6 +267,46 @@ subtest 'nothing is run twice' => sub {
 	all_ended($node, 'postgres', 'in the end nothing is under way');
 	runs_are_sound($node, 'postgres', 'many that ask at once');
 	is($node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE source IN ('one', 'two') AND phase = 'Failed'"), '0', 'none has failed');
+};
+
+subtest 'two schedulers' => sub {
+	my @names = map { "each-$_" } 1 .. 4;
+	$node->safe_psql('postgres', qq{SELECT rag_create_source('$_', 'folder', '{"path": "$small"}', 'aside', schedule => '\@every 1s')}) for @names;
+	$node->safe_psql('postgres', 'CREATE DATABASE second');
+	my $schedulers = sub { ask($node, "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE backend_type = 'rag scheduler' AND datname = 'postgres' AND ($_[0])") };
+	my $end = sub { my ($pid) = @_; ask($node, "SELECT pg_terminate_backend($pid)"); await('it ends', sub { !is_running($pid) }) };
+
+	# one that does nothing is not replaced by a launcher that has not started it
+	my $first = worker($node, 'scheduler', 'postgres');
+	freeze_asleep($first);
+	$end->(worker($node, 'launcher'));
+	$node->safe_psql('second', 'CREATE EXTENSION rag');
+	worker($node, 'scheduler', 'second');
+	is($schedulers->('true'), $first, 'a new launcher, which looks after another database, lets a frozen scheduler be');
+	thaw($first);
+
+	# two that begin before either is known: they wait for a look at whether there is the extension
+	my $gate = session($node);
+	$gate->query('BEGIN; LOCK TABLE pg_extension IN ACCESS EXCLUSIVE MODE');
+	$end->($first);
+	my $second = await('another one begins', sub { $schedulers->("wait_event_type = 'Lock'") });
+	$end->(worker($node, 'launcher'));
+	my $both = await('and yet another one, of a launcher that does not know', sub { my $found = $schedulers->("wait_event_type = 'Lock'"); $found =~ / / && $found });
+	like($both, qr/^(?:$second \d+|\d+ $second)$/, 'two schedulers of one database begin');
+	my $before = ask($node, 'SELECT max(run_id) FROM rag.run');
+	$gate->query('COMMIT');
+	my $one = await('one of them ends', sub { my $found = $schedulers->('true'); $found !~ / / && $found });
+	like($both, qr/\b$one\b/, 'the other one stays');
+	for my $name (@names)
+	{
+		await_true($node, 'postgres', "count(*) > 1 FROM rag.runs WHERE run_id > $before AND source = '$name' AND phase = 'Completed'", "$name goes on");
+		$node->safe_psql('postgres', "SELECT rag_suspend('$name')");
+	}
+	all_ended($node, 'postgres', 'in the end nothing is under way');
+	runs_are_sound($node, 'postgres', 'two schedulers');
+	is($schedulers->('true'), $one, 'no third one has come');
+	is($node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE source LIKE 'each-%' AND phase = 'Failed'"), '0', 'none has failed');
+	$node->safe_psql('postgres', 'DROP DATABASE second');
 };
 
 $node->stop;

@@ -4,6 +4,7 @@ use warnings;
 use IPC::Run ();
 use Test::More;
 use RagCluster;
+use RagHold ();
 use RagTest ();
 use RagWorkers;
 
@@ -12,8 +13,10 @@ max_worker_processes = 24
 max_prepared_transactions = 5
 rag.max_running_syncs = 4
 rag.retry_delay = 100ms
+rag.allowed_private_hosts = '127.0.0.1'
 CONF
 my $folder = write_documents(temp_folder(), 30, 8);
+my $between = RagHold::files_between_pages($folder);
 my $small = write_documents(temp_folder(), 2, 1, 'small');
 my $resting = 'rag launcher -, rag scheduler postgres';
 
@@ -27,21 +30,42 @@ sub create_source
 	return;
 }
 
+# One that can be held in the middle of its run.
+sub create_held
+{
+	my ($database, $name, $more) = @_;
+	$more //= '';
+	run_in($database, "SELECT rag_create_source('$name', 'static', '$between'$more)");
+	return;
+}
+
 # A database whose source "docs" is being synced by a frozen engine; gives the engine.
 sub database_at_work
 {
 	my ($name) = @_;
 	run_in('postgres', "CREATE DATABASE $name");
 	run_in($name, 'CREATE EXTENSION rag');
-	create_source($name, 'docs', $folder);
-	return frozen_run();
+	return frozen_run(sub { create_held($name, 'docs') });
 }
 
+# Has a run begin, and stops its engine before it has read anything; gives the engine.
 sub frozen_run
 {
+	my ($begin) = @_;
+	RagHold::hold('first');
+	$begin->();
+	RagHold::await_asked('first');
 	my $engine = engine_pid($node, 'ingest');
 	freeze($engine);
 	return $engine;
+}
+
+# Lets a run go on that was stopped.
+sub go_on
+{
+	my ($engine) = @_;
+	RagHold::release('first');
+	return thaw($engine);
 }
 
 sub is_synced
@@ -53,7 +77,7 @@ sub is_synced
 	return runs_are_sound($node, $database, $name);
 }
 
-create_source('postgres', 'docs', $folder);
+create_held('postgres', 'docs');
 await_true($node, 'postgres', "phase = 'Completed' FROM rag.sources", 'a source is synced');
 my $clean = stored($node);
 
@@ -64,6 +88,7 @@ for my $how ('DROP DATABASE gone', 'DROP DATABASE gone WITH (FORCE)')
 		my $result = run_sql($node, $how);
 		is($result->{rc}, 0, 'a database is dropped while it is at work') or diag($result->{err});
 		await('the engine of its run ends', sub { !is_running($engine) });
+		RagHold::release('first');
 		await_workers($node, $resting, 'no worker of it is left');
 		is_deeply([ engines($node, 'ingest') ], [], 'nor an engine');
 		is_deeply([ glob $node->data_dir . '/pg_rag/work/*' ], [], 'nor a folder of its run');
@@ -74,7 +99,8 @@ subtest 'DROP DATABASE while texts are being embedded' => sub {
 	my $ingest = database_at_work('gone');
 	my $embed = engine_pid($node, 'embed');
 	freeze($embed);
-	thaw($ingest);
+	go_on($ingest);
+	await('all is read', sub { !is_running($ingest) });
 	is(run_sql($node, 'DROP DATABASE gone')->{rc}, 0, 'it is dropped');
 	thaw($embed);
 	await_workers($node, $resting, 'no worker of it is left');
@@ -84,7 +110,8 @@ subtest 'ALTER DATABASE RENAME' => sub {
 	my $engine = database_at_work('before');
 	my $result = run_sql($node, 'ALTER DATABASE before RENAME TO after');
 	is($result->{rc}, 0, 'a database is renamed while it is at work') or diag($result->{err});
-	ok(!is_running($engine), 'the run was ended') || thaw($engine);
+	ok(RagTest::wait_until(sub { !is_running($engine) }), 'the run was ended');
+	RagHold::release('first');
 	is_synced('after', 'renamed');
 	is(run_in('after', "SELECT errors -> 0 ->> 'sqlstate' FROM rag.runs ORDER BY run_id LIMIT 1"), '57P01', 'the run that was ended says so');
 	is(stored($node, 'default', 'after'), $clean, 'and what it left was done');
@@ -93,15 +120,15 @@ subtest 'ALTER DATABASE RENAME' => sub {
 
 subtest 'CREATE DATABASE with a template that is at work' => sub {
 	run_in('after', "SELECT rag_create_collection('more')");
-	create_source('after', 'more', $folder, ", 'more'");
-	frozen_run();
+	frozen_run(sub { create_held('after', 'more', ", 'more'") });
 	my $result = run_sql($node, 'CREATE DATABASE copy TEMPLATE after');
 	is($result->{rc}, 0, 'it is copied') or diag($result->{err});
+	RagHold::release('first');
 	for my $database (qw(after copy))
 	{
 		is_synced($database, $database);
 		is(stored($node, 'default', $database), $clean, "$database: all is there");
-		is(run_in($database, "SELECT count(*) FROM rag.documents WHERE collection = 'more'"), '30', "$database: and all that was under way");
+		is(run_in($database, "SELECT count(*) FROM rag.documents WHERE collection = 'more'"), '32', "$database: and all that was under way");
 	}
 	await_workers($node, "rag launcher -, rag scheduler after, rag scheduler copy, rag scheduler postgres", 'both have a scheduler');
 	my $again = run_sql($node, join ';', map { "DROP DATABASE copy;\nCREATE DATABASE copy TEMPLATE after" } 1 .. 4);
@@ -112,8 +139,7 @@ subtest 'CREATE DATABASE with a template that is at work' => sub {
 
 subtest 'who has no rights evicts nobody' => sub {
 	run_in('after', 'DELETE FROM rag.chunks; DELETE FROM rag.documents');
-	run_in('after', "SELECT rag_sync('docs', wait => false)");
-	my $engine = frozen_run();
+	my $engine = frozen_run(sub { run_in('after', "SELECT rag_sync('docs', wait => false)") });
 	my @before = map { worker($node, $_, 'after') } qw(scheduler runner);
 	run_in('postgres', 'CREATE ROLE plain LOGIN CREATEDB');
 	for my $command ('DROP DATABASE after', 'ALTER DATABASE after RENAME TO other', 'CREATE DATABASE other TEMPLATE after', 'ALTER DATABASE after SET TABLESPACE pg_default')
@@ -122,14 +148,13 @@ subtest 'who has no rights evicts nobody' => sub {
 	}
 	error_like(run_sql($node, 'DROP EXTENSION rag', user => 'plain', database => 'after'), '42501', 'must be owner', undef, 'so is DROP EXTENSION');
 	is_deeply([ map { worker($node, $_, 'after') } qw(scheduler runner) ], \@before, 'its workers are where they were');
-	thaw($engine);
+	go_on($engine);
 	is_synced('after', 'afterwards');
 };
 
 subtest 'DROP EXTENSION' => sub {
 	run_in('after', 'DELETE FROM rag.chunks; DELETE FROM rag.documents');
-	run_in('after', "SELECT rag_sync('docs', wait => false)");
-	my $engine = frozen_run();
+	my $engine = frozen_run(sub { run_in('after', "SELECT rag_sync('docs', wait => false)") });
 	error_like(run_sql($node, 'DROP SCHEMA rag CASCADE', database => 'after'), '2BP01', 'extension rag requires it', undef, 'DROP SCHEMA rag is refused');
 	ok(is_running($engine), 'which disturbs no run');
 	# both of them in one transaction: the new one is not mistaken for the old one
@@ -137,6 +162,7 @@ subtest 'DROP EXTENSION' => sub {
 		SELECT rag_create_source('docs', 'folder', '{\"path\": \"$small\"}')", database => 'after');
 	is($result->{rc}, 0, 'the extension is dropped and made again while it is at work') or diag($result->{err});
 	await('the engine of the run ends', sub { !is_running($engine) });
+	RagHold::release('first');
 	is_synced('after', 'a source of the same name');
 	is(run_in('after', "SELECT count(*), min(phase), min(documents_added) FROM rag.runs"), '1|Completed|2', 'knows nothing of the old one');
 	for (1 .. 5)
@@ -204,11 +230,13 @@ max_worker_processes = 6
 max_parallel_workers = 0
 rag.max_running_syncs = 10
 rag.retry_delay = 100ms
+rag.allowed_private_hosts = '127.0.0.1'
 CONF
 
 subtest 'max_worker_processes exhausted' => sub {
-	my $sources = join ';', map { qq{SELECT rag_create_collection('docs$_'); SELECT rag_create_source('docs$_', 'folder', '{"path": "$folder"}', 'docs$_', suspend => true)} } 1 .. 4;
+	my $sources = join ';', map { qq{SELECT rag_create_collection('docs$_'); SELECT rag_create_source('docs$_', 'static', '$between', 'docs$_', suspend => true)} } 1 .. 4;
 	$narrow->safe_psql('postgres', $sources);
+	RagHold::hold('first');
 	my @engines;
 	for my $n (1, 2)
 	{
@@ -233,6 +261,7 @@ subtest 'max_worker_processes exhausted' => sub {
 	cmp_ok(log_lines($narrow, '') - $lines, '<', 20, 'the log does not fill');
 	cmp_ok(cpu_ticks($pids[$_]) - $before[$_], '<', 20, 'nothing spins') for 0, 1;
 
+	RagHold::release('first');
 	thaw(@engines);
 	await_true($narrow, 'postgres', "bool_and(phase = 'Completed') AND count(*) = 4 FROM rag.runs", 'the runs go on when there is room');
 	await_true($narrow, 'second', "bool_and(phase = 'Completed') AND count(*) = 1 FROM rag.runs", 'and so does the other database');

@@ -4,6 +4,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use Test::More;
 use RagCluster;
+use RagHold ();
 use RagWorkers;
 
 my $primary = rag_node('primary', scheduler => 1, conf => <<CONF);
@@ -13,12 +14,13 @@ hot_standby = on
 max_worker_processes = 20
 rag.retry_delay = 100ms
 rag.max_running_syncs = 1
+rag.allowed_private_hosts = '127.0.0.1'
 CONF
-my $folder = write_documents(temp_folder(), 30, 8);
+my $spec = RagHold::files_between_pages(write_documents(temp_folder(), 30, 8));
 my $small = write_documents(temp_folder(), 2, 1, 'small');
 
 $primary->safe_psql('postgres', "SELECT rag_create_collection('aside')");
-create_folder_source($primary, 'docs', $folder);
+$primary->safe_psql('postgres', "SELECT rag_create_source('docs', 'static', '$spec')");
 await_true($primary, 'postgres', "phase = 'Completed' FROM rag.sources WHERE name = 'docs'", 'the primary syncs a source');
 my $clean = stored($primary);
 $primary->safe_psql('postgres', qq{SELECT rag_create_source('often', 'folder', '{"path": "$small"}', 'aside', schedule => '\@every 1s');
@@ -45,7 +47,9 @@ error_like(run_sql($standby, "SELECT rag_sync('docs', wait => $_)"), '25006', 'c
 $primary->safe_psql('postgres', "SELECT rag_suspend('often')");
 all_ended($primary, 'postgres', 'nothing else is under way');
 forget_collection($primary);
+RagHold::hold('first');
 my $run = $primary->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
+RagHold::await_asked('first');
 freeze(engine_pid($primary, 'ingest'));
 my $queued = $primary->safe_psql('postgres', "SELECT rag_sync('waiting', wait => false)");
 $primary->safe_psql('postgres', "SELECT rag_resume('often')");
@@ -58,6 +62,7 @@ is($standby->safe_psql('postgres', "SELECT phase FROM rag.sources WHERE name = '
 my $before = $standby->safe_psql('postgres', "SELECT max(run_id) FROM rag.runs");
 $primary->kill9;
 await('all processes of the primary have ended', sub { !server_processes($primary) });
+RagHold::release('first');
 is(workers($standby), '', 'the standby still has neither launcher nor scheduler');
 
 $standby->promote;

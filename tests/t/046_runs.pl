@@ -8,10 +8,11 @@ use Test::More;
 use Time::HiRes qw(time);
 use RagCluster;
 use RagHold ();
+use RagWorkers qw(never_two_at_once status_of);
 
 RagHold::origin();
 my $node = rag_node('runs', scheduler => 1, conf => <<'CONF');
-rag.retry_delay = '10min'
+rag.retry_delay = '15min'
 rag.max_running_syncs = 2
 rag.allowed_private_hosts = '127.0.0.1'
 max_worker_processes = 20
@@ -41,7 +42,7 @@ sub comes
 	local $Test::Builder::Level = $Test::Builder::Level + 2;
 	my $seen = '';
 	eval { await($what, sub { ($seen = $look->()) eq $expected }) };
-	return is($seen, $expected, $name // $what);
+	return is($seen, $expected, $name // $what) || diag(status_of($node));
 }
 sub status_comes { my ($source, $columns, $expected, $name) = @_; return comes("$source is $expected", sub { status($source, $columns) }, $expected, $name) }
 sub run_comes { my ($source, $columns, $expected, $name) = @_; return comes("the run of $source is $expected", sub { run_row($node, $source, $columns) // '' }, $expected, $name) }
@@ -81,7 +82,7 @@ sub retry_in_bounds
 {
 	my ($source, $attempt) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	my $most = 600 * 2**($attempt - 1);
+	my $most = 900 * 2**($attempt - 1);
 	my $delay = ask($node, "SELECT extract(epoch FROM s.next_retry - r.finished_at) FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
 		WHERE s.name = '$source'");
 	# the delay counts from a moment before finished_at
@@ -170,11 +171,11 @@ subtest 'throttling' => sub {
 
 subtest 'timeout' => sub {
 	RagHold::hold('slow');
-	create_held('slow', ", timeout => '2 seconds'");
+	create_held('slow', ", timeout => '5 seconds'");
 	my $engine = engine_pid($node, 'ingest');
 	freeze($engine);
 	run_comes('slow', "phase, errors -> 0 ->> 'sqlstate', errors -> 0 ->> 'message'",
-		"Failed|57014|the run took longer than the source's timeout of 2 s", 'a run whose engine does nothing is ended in time');
+		"Failed|57014|the run took longer than the source's timeout of 5 s", 'a run whose engine does nothing is ended in time');
 	await('the engine is gone', sub { !is_running($engine) });
 	is(reason('slow', "AutoIndexer$_"), 'Timeout', "$_: Timeout") for qw(Error Completed Indexing);
 	is(status('slow', 'phase'), 'Retrying', 'it is to be tried again');
@@ -187,6 +188,7 @@ subtest 'rag_cancel_run' => sub {
 	RagHold::hold('first');
 	RagHold::hold('second');
 	create_held($_) for qw(first second);
+	RagHold::await_asked($_) for qw(first second);
 	status_comes($_, 'phase', 'Running') for qw(first second);
 	my $queued = $node->safe_psql('postgres', "SELECT rag_sync('marker', wait => false)");
 	run_comes('marker', 'phase, waiting', 'Pending|as many runs are under way as rag.max_running_syncs allows (2)', 'a run that waits says why');
@@ -255,10 +257,10 @@ subtest 'progress' => sub {
 	my $began = time;
 	my $sync = start_sql($node, "SELECT rag_sync('first')");
 	my $said = sub { $sync->is_waiting; scalar(() = $sync->{err} =~ /NOTICE:.*first: \d+( of 1)? documents done, 0 chunks written/g) };
-	await('a run that takes its time says how far it is', sub { $said->() == 1 });
+	await('a run that takes its time says how far it is', sub { $said->() >= 1 });
 	cmp_ok(time - $began, '>=', 2, 'after a while');
 	is(ask($node, "SELECT source, stage IN ('fetch', 'embed'), documents_done, rate, eta IS NULL FROM rag.progress"), 'first|t|0|0.0|t', 'rag.progress too');
-	await('and again', sub { $said->() == 2 });
+	await('and again', sub { $said->() >= 2 });
 	cmp_ok(time - $began, '>=', 5, 'after a longer while');
 	RagHold::release('first');
 	is($sync->finish->{rc}, 0, 'it ends well');
@@ -349,9 +351,10 @@ sub begin_to_drop
 	my ($source, $statements) = @_;
 	RagHold::hold($source);
 	$node->safe_psql('postgres', "SELECT rag_sync('$source', wait => false)");
-	run_comes($source, 'phase', 'Running');
+	RagHold::await_asked($source);
 	my $runner = runner($source);
-	freeze($runner);
+	await("the runner of $source waits", sub { ask($node, "SELECT wait_event = 'Extension' FROM pg_stat_activity WHERE pid = $runner") eq 't' });
+	freeze_asleep($runner);
 	my $session = start_sql($node, $statements);
 	status_comes($source, 'phase', 'Terminating', "$source is Terminating while its run stops");
 	return ($session, $runner);
@@ -580,7 +583,7 @@ subtest 'comments' => sub {
 };
 
 is(ask($node, "SELECT count(*) FROM rag.runs WHERE phase IN ('Pending', 'Running')"), '0', 'no run is left');
-is(ask($node, "SELECT count(*) FROM (SELECT FROM rag.runs GROUP BY source HAVING count(*) <> count(DISTINCT run_id)) AS twice"), '0', 'none is there twice');
+never_two_at_once($node, 'postgres', 'no two of one source were under way at once');
 same_cluster($witness, 'all of this');
 $node->stop;
 done_testing();

@@ -18,7 +18,7 @@ use Time::HiRes qw(time usleep);
 our @EXPORT = qw(
   rag_node configure create_folder_source temp_folder write_file write_documents paragraph
   await ask await_stored session witness same_cluster
-  engines engine_pid freeze thaw is_running children_of
+  engines engine_pid freeze await_asleep freeze_asleep thaw is_running children_of
   start_sql run_sql error_like sync_ok run_row stored forget_collection);
 
 # Longest wait for anything, in seconds.
@@ -157,18 +157,19 @@ sub write_documents
 
 # -- waiting ----------------------------------------------------------------------------------------------------------
 
-# Polls until the condition is true and gives its value; the test ends where it never is.
+# Polls until the condition is true and gives its value; the test ends where it never is, and says what it was last.
 sub await
 {
 	my ($what, $condition) = @_;
 	my $deadline = time + $PATIENCE;
+	my $value;
 	while (time < $deadline)
 	{
-		my $value = $condition->();
+		$value = $condition->();
 		return $value if $value;
 		usleep(5000);
 	}
-	croak "waited in vain: $what";
+	croak "waited in vain: $what; in the end it was '" . ($value // '') . "'";
 }
 
 # Waits until so many documents of a source are stored; gives their number.
@@ -199,6 +200,37 @@ sub freeze
 	kill 'STOP', $pid or croak "cannot stop $pid: $!";
 	await("process $pid has stopped", sub { (_stat($pid)->{state} // 't') =~ /t/i });
 	return;
+}
+
+# Stops a process of PostgreSQL that waits, right after it fell asleep: in the middle of something it may hold a lock without which no
+# session can do anything.
+sub freeze_asleep
+{
+	my ($pid) = @_;
+	# one that looks around about once a second is waited for; one that has nothing to look for does not wake
+	my ($before, $deadline) = (_slept($pid), time + 2);
+	usleep(1000) while _slept($pid) eq $before && time < $deadline;
+	await_asleep($pid, 0.02);
+	return freeze($pid);
+}
+
+# Waits until a process of one thread has been asleep for so many seconds.
+sub await_asleep
+{
+	my ($pid, $seconds) = @_;
+	my ($count, $since) = ('', time);
+	return await("process $pid sleeps for $seconds s", sub {
+		my $now = _slept($pid);
+		($count, $since) = ($now, time) if $now ne $count;
+		return $count ne '' && time - $since >= $seconds;
+	});
+}
+
+# How often a process has fallen asleep, where it is asleep now.
+sub _slept
+{
+	my ($pid) = @_;
+	return _slurp("/proc/$pid/status") =~ /^State:\s+S.*^voluntary_ctxt_switches:\s+(\d+)/ms ? $1 : '';
 }
 
 sub thaw { return kill 'CONT', @_ }
@@ -307,6 +339,7 @@ sub forget_collection
 
 package RagCluster::Psql;
 
+use Carp;
 use IPC::Open2;
 
 sub new
@@ -319,11 +352,22 @@ sub new
 	return bless { pid => $pid, from => $from, to => $to }, $class;
 }
 
-# What a query prints; what is left of it where psql or the server has gone.
+# What a query prints; what is left of it where psql or the server has gone. The test ends where the server does not answer, not even
+# that the statement took too long.
 sub query
 {
 	my ($self, $query) = @_;
 	local $SIG{PIPE} = 'IGNORE';
+	local $SIG{ALRM} = sub { kill 'KILL', $self->{pid}; croak "no answer to $query" };
+	alarm $RagCluster::PATIENCE;
+	my $answer = $self->_answer($query);
+	alarm 0;
+	return $answer;
+}
+
+sub _answer
+{
+	my ($self, $query) = @_;
 	print { $self->{to} } "$query;\n\\echo -- end of answer\n";
 	my $answer = '';
 	while (defined(my $line = readline $self->{from}))

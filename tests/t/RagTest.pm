@@ -20,7 +20,9 @@ sub new_node
 	  unless exists $option{preload} && !$option{preload};
 	$node->append_conf('postgresql.conf', "rag.scheduler = off")
 	  unless $option{scheduler} || exists $option{preload} && !$option{preload};
-	$node->append_conf('postgresql.conf', "log_min_messages = info");
+	# the log is read where a test has failed: without the queries that tests repeat until something is so. And a statement that
+	# does not come to its end says so, before the test's patience ends.
+	$node->append_conf('postgresql.conf', "log_min_messages = info\nlog_statement = none\nstatement_timeout = 170s");
 	return $node;
 }
 

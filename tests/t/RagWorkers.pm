@@ -8,7 +8,7 @@ use Exporter 'import';
 use RagCluster;
 use Test::More;
 
-our @EXPORT = qw(workers worker await_workers await_true await_value status_of log_lines cpu_ticks server_processes runs_are_sound all_ended);
+our @EXPORT = qw(workers worker await_workers await_true await_value status_of log_lines cpu_ticks server_processes never_two_at_once runs_are_sound all_ended);
 
 # The extension's workers but the supervisor, as "rag scheduler postgres, ...". A runner's or a starting worker's name is among them.
 sub workers
@@ -31,17 +31,17 @@ sub await_workers
 {
 	my ($node, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	return await_value(sub { workers($node) }, $expected, $name);
+	return await_value($node, sub { workers($node) }, $expected, $name);
 }
 
 # Polls until what is asked for is as expected, and says what it was last where it never is.
 sub await_value
 {
-	my ($ask, $expected, $name) = @_;
+	my ($node, $ask, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $last = '';
 	eval { await($name, sub { ($last = $ask->() // '') eq $expected }) };
-	return is($last, $expected, $name);
+	return is($last, $expected, $name) || diag(status_of($node));
 }
 
 # Polls until a query in a database says true.
@@ -94,6 +94,16 @@ sub all_ended
 	return await_true($node, $database, "NOT EXISTS (SELECT FROM rag.run WHERE phase IN ('Pending', 'Running'))", $name);
 }
 
+# Whether no two runs of one source were under way at the same time. Those that never began were not.
+sub never_two_at_once
+{
+	my ($node, $database, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return is($node->safe_psql($database, "SELECT count(*) FROM rag.run a JOIN rag.run b ON a.source = b.source AND a.run_id < b.run_id
+			AND a.started_at IS NOT NULL AND b.started_at IS NOT NULL
+			AND tstzrange(a.started_at, a.finished_at) && tstzrange(b.started_at, b.finished_at)"), '0', $name) || diag(status_of($node, $database));
+}
+
 # What is true of runs whatever has happened, once they have ended: each has begun and ended, no two of one source were under way
 # at the same time, and the source's counts are those of the rows.
 sub runs_are_sound
@@ -102,9 +112,7 @@ sub runs_are_sound
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is($node->safe_psql($database, "SELECT count(*) FROM rag.run WHERE phase NOT IN ('Completed', 'Failed') OR finished_at IS NULL"), '0',
 		"$name: all runs have ended");
-	is($node->safe_psql($database, "SELECT count(*) FROM rag.run a JOIN rag.run b ON a.source = b.source AND a.run_id < b.run_id
-			AND tstzrange(a.started_at, a.finished_at) && tstzrange(b.started_at, b.finished_at)"), '0',
-		"$name: never two of one source");
+	never_two_at_once($node, $database, "$name: never two of one source");
 	return is($node->safe_psql($database, "SELECT count(*) FROM rag.sources s, LATERAL (
 			SELECT count(*) FILTER (WHERE phase = 'Completed') AS completed, count(*) FILTER (WHERE phase = 'Failed') AS failed
 			FROM rag.runs r WHERE r.source = s.name) r
