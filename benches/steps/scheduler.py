@@ -162,28 +162,35 @@ def view():
     )
     connection.execute("VACUUM ANALYZE rag.source, rag.run")
     connection.execute("CREATE ROLE bench_admin IN ROLE rag_admin")
+    # none of the runs is to be forgotten
+    configure("rag.successful_runs_history_limit", "1000")
+    configure("rag.failed_runs_history_limit", "1000")
     # a client that does not make Python objects of the rows
     client = Client("view")
-    for role in ["postgres", "bench_admin"]:
-        client.execute(f"SET ROLE {role}")
-        times = []
-        for _ in range(21):
-            client.prepare("SELECT * FROM rag.sources")
-            began = time.perf_counter()
-            assert client.run().ntuples == 1000
-            times.append((time.perf_counter() - began) * 1000)
-        row(
-            f"SELECT * FROM rag.sources, 1,000 sources, 100,000 runs, as {role}, ms",
-            f"{median(times):.1f}",
-            target="<= 50",
-            met=median(times) <= 50,
-        )
+    for scheduler in ["off", "on"]:
+        configure("rag.scheduler", scheduler)
+        wait_for(connection, f"SELECT rag.has_scheduler() = ('{scheduler}' = 'on')")
+        for role in ["postgres", "bench_admin"]:
+            client.execute(f"SET ROLE {role}")
+            times = []
+            for _ in range(21):
+                client.prepare("SELECT * FROM rag.sources")
+                began = time.perf_counter()
+                assert client.run().ntuples == 1000
+                times.append((time.perf_counter() - began) * 1000)
+            client.execute("RESET ROLE")
+            row(
+                f"SELECT * FROM rag.sources, 1,000 sources, 100,000 runs, as {role}, scheduler {scheduler}, ms",
+                f"{median(times):.1f}",
+                target="<= 50",
+                met=median(times) <= 50,
+            )
     client.close()
+    connection.close()
 
 
 def main():
     view()
-    configure("rag.scheduler", "on")
     creation()
     due()
     with connect() as admin:
