@@ -31,17 +31,18 @@ sub await_workers
 {
 	my ($node, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	return await_value($node, sub { workers($node) }, $expected, $name);
+	return await_value(sub { workers($node) }, $expected, $name, $node);
 }
 
-# Polls until what is asked for is as expected, and says what it was last where it never is.
+# Polls until what is asked for is as expected, and says what it was last where it never is; with a node, also what its sources
+# and runs say then.
 sub await_value
 {
-	my ($node, $ask, $expected, $name) = @_;
+	my ($ask, $expected, $name, $node) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $last = '';
 	eval { await($name, sub { ($last = $ask->() // '') eq $expected }) };
-	return is($last, $expected, $name) || diag(status_of($node));
+	return is($last, $expected, $name) || defined $node && diag(status_of($node));
 }
 
 # Polls until a query in a database says true.
