@@ -54,10 +54,16 @@ INSERT INTO rag.retrievers (name, spec) VALUES ('default', '{
     "description": "vector search, by an index where that pays"}');
 INSERT INTO rag.collections (name, description) VALUES ('default', 'used where no collection is named');
 
+-- What a dump brings comes by COPY or INSERT, with check_function_bodies off as pg_dump and pg_restore set it, where sessions hardly do.
+CREATE FUNCTION rag.is_restoring() RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT current_setting('check_function_bodies') = 'off' AND current_query() ~* '^\s*(copy|insert)\s'
+$$;
+COMMENT ON FUNCTION rag.is_restoring() IS 'whether the present statement is one of a dump that is being restored';
+
 -- A restored dump brings its own rows of these names: they replace the ones that CREATE EXTENSION has just made.
 CREATE FUNCTION rag.replace_builtin() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NEW.name = 'default' THEN
+    IF NEW.name = 'default' AND rag.is_restoring() THEN
         EXECUTE pg_catalog.format('UPDATE rag.%I AS t SET (%s) = ROW($1.*) WHERE t.name = $1.name', TG_TABLE_NAME,
             (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(attname), ', ' ORDER BY attnum)
              FROM pg_catalog.pg_attribute WHERE attrelid = TG_RELID AND attnum > 0 AND NOT attisdropped)) USING NEW;

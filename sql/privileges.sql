@@ -56,7 +56,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb), rag.merge_conditions(jsonb, jsonb),
-    rag.announce(jsonb), rag.announce_run(), rag.announce_source(), rag.replace_builtin() FROM PUBLIC;
+    rag.is_restoring(), rag.announce(jsonb), rag.announce_run(), rag.announce_source(), rag.replace_builtin() FROM PUBLIC;
 -- the views are read with their owner's rights, but call functions with the reader's
 GRANT EXECUTE ON FUNCTION rag.is_syncing(text), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb) TO rag_reader;
 GRANT SELECT ON rag.secrets TO rag_admin;

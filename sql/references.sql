@@ -1,12 +1,12 @@
 -- References between the tables of the catalog: what foreign keys would be. pg_dump does not write down in which order the rows of an
 -- extension's tables must be restored, and with --jobs they come in any; foreign keys would refuse them. What a dump brings is not
--- checked: it comes by COPY or INSERT, with check_function_bodies off as pg_dump and pg_restore set it, where sessions hardly do.
+-- checked.
 
 CREATE FUNCTION rag.check_parent() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_there boolean;
 BEGIN
-    IF current_setting('check_function_bodies') = 'off' AND current_query() ~* '^\s*(copy|insert)\s' THEN
+    IF rag.is_restoring() THEN
         RETURN NULL;
     END IF;
     EXECUTE format('SELECT true FROM rag.%I WHERE name = ($1).%I FOR KEY SHARE', TG_ARGV[0], TG_ARGV[1]) INTO is_there USING NEW;

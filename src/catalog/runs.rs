@@ -120,6 +120,7 @@ pub fn active(source: &str) -> Result<Option<Active>, Error> {
 pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     as_owner(|| {
         execute_returning("SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE", &[source.into()], |_| Ok(()))?;
+        sources::note_locked(source);
         let queued = execute_returning(
             "INSERT INTO rag.run (run_id, source, collection, trigger, attempt, generation, phase)
              SELECT pg_catalog.nextval('rag.run_id'), name, collection, $2,

@@ -1,6 +1,6 @@
 //! `rag.source`: where documents come from, when they are fetched, and how that went.
 
-use std::time::Duration;
+use std::{cell::RefCell, time::Duration};
 
 use pgrx::{datum::TimestampWithTimeZone, pg_sys};
 pub use rag_protocol::definition::DriftPolicy;
@@ -49,7 +49,7 @@ impl Source {
         let found = as_owner(|| {
             query(
                 "SELECT name, kind, spec, collection, owner, extract(epoch FROM timeout)::pg_catalog.float8,
-                        generation, xmin, credentials, credentials_key, suspend, drift_policy, uid, xmax
+                        generation, xmin, credentials, credentials_key, suspend, drift_policy, uid
                  FROM rag.source WHERE name = $1",
                 &[name.into()],
                 |row| Self::read(&row),
@@ -68,6 +68,7 @@ impl Source {
         let kind: String = row.required(2)?;
         let spec: pgrx::JsonB = row.required(3)?;
         let policy: String = row.required(12)?;
+        let uncommitted = is_current_transaction(row.required(8)?) || is_locked(name.as_str());
         Ok(Self {
             spec: SourceSpec::parse(&kind, &spec.0)
                 .map_err(|problems| Error::invalid_spec(&format!("source \"{name}\""), &problems))?,
@@ -76,7 +77,7 @@ impl Source {
             owner: row.required(5)?,
             timeout: Duration::from_secs_f64(row.required::<f64>(6)?.max(0.0)),
             generation: row.required(7)?,
-            uncommitted: is_current_transaction(row.required(8)?) || is_current_transaction(row.required(14)?),
+            uncommitted,
             credentials: row.get(9)?,
             credentials_key: row.get(10)?,
             suspend: row.required(11)?,
@@ -91,6 +92,29 @@ impl Source {
 pub(super) fn is_current_transaction(xmin: pg_sys::TransactionId) -> bool {
     // SAFETY: looks at the session's own transaction state.
     unsafe { pg_sys::TransactionIdIsCurrentTransactionId(xmin) }
+}
+
+thread_local! {
+    /// Sources whose rows transactions of this session have locked, and which: where others share a row's lock it does not say.
+    static LOCKED: RefCell<Vec<(String, pg_sys::TransactionId)>> = const { RefCell::new(vec![]) };
+}
+
+/// Notes that the present transaction has locked a source's row.
+#[allow(unsafe_code)]
+pub(super) fn note_locked(name: &str) {
+    // SAFETY: looks at the session's own transaction state.
+    let transaction = unsafe { pg_sys::GetCurrentTransactionIdIfAny() };
+    LOCKED.with_borrow_mut(|locked| {
+        locked.retain(|(_, transaction)| is_current_transaction(*transaction));
+        locked.push((name.to_string(), transaction));
+    });
+}
+
+/// Whether the present transaction has locked a source's row, as far as it was not rolled back.
+fn is_locked(name: &str) -> bool {
+    LOCKED.with_borrow(|locked| {
+        locked.iter().any(|(source, transaction)| source == name && is_current_transaction(*transaction))
+    })
 }
 
 /// A source that is to be made.
@@ -222,6 +246,7 @@ pub fn lock(name: &str) -> Result<Option<Stored>, Error> {
             },
         )
     })?;
+    note_locked(name);
     Ok(found.into_iter().next())
 }
 

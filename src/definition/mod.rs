@@ -219,8 +219,8 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
     let has_schedule_changed = schedule != stored.schedule.as_deref();
     let suspend = given.suspend.unwrap_or(stored.suspend);
     let resumes = stored.suspend && !suspend;
-    let timing = Timing {
-        schedule: schedule.and_then(|text| match has_schedule_changed || resumes || stored.next_run.is_none() {
+    let mut timing = Timing {
+        schedule: schedule.and_then(|text| match has_schedule_changed || resumes {
             true => check::schedule(text, faults),
             false => None,
         }),
@@ -249,6 +249,13 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         || drift_policy.is_some_and(|policy| policy.name() != stored.drift_policy);
     if !has_changed {
         return Ok(false);
+    }
+    if timing.schedule.is_none() && stored.next_run.is_none() && !suspend {
+        // it could not be kept before, and is said to be from now on
+        timing.schedule = schedule.and_then(|text| check::schedule(text, faults));
+        if faults.len() > before {
+            return Ok(false);
+        }
     }
 
     let mut conditions = scheduled(Changes::at(stored.generation + 1), schedule, suspend);

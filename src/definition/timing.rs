@@ -46,6 +46,10 @@ pub fn reschedule(name: &str) -> Result<(), Error> {
         return Ok(());
     }
     let Some(source) = sources::lock(name)? else { return Ok(()) };
+    // it may have been altered since it was found
+    if source.schedule.is_none() || source.next_run.is_some() || source.suspend {
+        return Ok(());
+    }
     let next_run = next_time(parse(&source)?.as_ref())?;
     let changes = scheduled(Changes::at(source.generation), source.schedule.as_deref(), source.suspend);
     due::set_next_run(name, next_run)?;

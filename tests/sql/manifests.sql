@@ -253,6 +253,12 @@ SELECT count(*) FROM rag.collections WHERE name IN ('one', 'two', 'three');
 -- of one that is there, too
 SELECT * FROM rag_apply(replace(many(:'handbook'), 'relation: notes', 'relation: nowhere')); :sqlstate
 SELECT name, generation FROM rag.sources WHERE collection = 'books' ORDER BY name;
+-- the retriever that is always there
+SELECT created_at AS made FROM rag.retrievers WHERE name = 'default' \gset
+SELECT action FROM rag_get('Retriever', 'default') m, rag_apply(jsonb_set(m, '{spec}', m -> 'spec' || '{"description": "told"}')::text);
+SELECT created_at = :'made' AS is_same, spec ->> 'description' AS description FROM rag.retrievers WHERE name = 'default';
+SELECT action FROM rag_apply(rag_get('Retriever', 'default')::text);
+SELECT action FROM rag_get('Retriever', 'default') m, rag_apply((m #- '{spec,description}')::text);
 -- no manifests
 SELECT * FROM rag_apply(NULL); :sqlstate
 SELECT * FROM rag_apply(''); :sqlstate

@@ -85,6 +85,22 @@ subtest 'a session that waits for a run that it keeps from beginning' => sub {
 	is(sql("SELECT rag_wait($run)"), 'Completed', 'it begins for others');
 };
 
+subtest 'a session that locks the row of a run that is under way' => sub {
+	RagHold::hold('sharing');
+	create_held('sharing');
+	source_is('sharing', 'phase', 'Running', 'a run is under way');
+	my $run = sql(q{SELECT last_run_id FROM rag.sources WHERE name = 'sharing'});
+	$session->query('SELECT pg_advisory_lock(1)');
+	# changes nothing; then the run stores a document, for which it shares the lock, and row and run do not say any more who has it
+	my $waiting = start_sql($node, "BEGIN; SELECT rag_alter_source('sharing', max_retries => 3); SELECT pg_advisory_xact_lock(1); SELECT rag_wait($run)");
+	await_locked($waiting);
+	RagHold::release('sharing');
+	await_value(sub { ask($node, q{SELECT count(*) FROM rag.documents WHERE source = 'sharing'}) }, '1', 'it stores what it has read');
+	$session->query('SELECT pg_advisory_unlock(1)');
+	error_like($waiting->finish, '25001', "run $run cannot begin or end", 'COMMIT first', 'cannot wait for its end');
+	source_is('sharing', 'phase', 'Completed', 'which comes then');
+};
+
 subtest 'rag_sync and checks for drift' => sub {
 	$session->query(q{BEGIN; SELECT rag_check_drift('free')});
 	my $syncing = start_sql($node, q{SELECT rag_sync('free')});
@@ -147,6 +163,7 @@ subtest 'a source whose schedule cannot be kept' => sub {
 	create_folder('beside-it', q{, schedule => '@every 1h'});
 	sql(q{UPDATE rag.source SET next_run = now() WHERE name = 'beside-it'; SELECT pg_reload_conf()});
 	source_is('beside-it', 'phase', 'Completed', 'no other source waits for that');
+	is(sql(q{SELECT action FROM rag_apply(rag_get('AutoIndexer', 'zoned')::text)}), 'unchanged', 'its manifest is what it was');
 	error_like(run_sql($node, q{SELECT rag_alter_source('zoned', timeout => '2 hours')}), '0A000', 'schedules cannot be kept in the time zone "100"', 'Name a zone', 'it cannot be altered as if it were well');
 	sql(q{ALTER DATABASE postgres RESET timezone; SELECT pg_reload_conf()});
 	source_is('zoned', "scheduled, next_scheduled_run IS NOT NULL, $why", 't|t|Scheduled', 'it is scheduled again once its zone is known');
