@@ -397,6 +397,7 @@ sub DESTROY
 package RagCluster::Session;
 
 use Carp;
+use File::Temp ();
 use IPC::Run;
 use Time::HiRes qw(time);
 
@@ -406,13 +407,17 @@ sub new
 {
 	my ($class, $node, $sql, %option) = @_;
 	my $name = sprintf 'rag-test-%d', ++$count;
-	my $self = bless { node => $node, name => $name, in => "$sql\n;\n\\q\n", out => '', err => '', started => time }, $class;
+	my $self = bless { node => $node, name => $name, out => '', err => '', started => time }, $class;
+	# a file: a psql that finds no server has gone before it has read a pipe, which would end the test
+	$self->{in} = File::Temp->new;
+	print { $self->{in} } "$sql\n;\n\\q\n";
+	$self->{in}->close;
 	my $connection = $node->connstr($option{database} // 'postgres') . " application_name=$name"
 	  . (defined $option{user} ? " user=$option{user}" : '');
 	my @command = (
 		$node->installed_command('psql'), '--no-psqlrc', '--no-align', '--tuples-only', '--quiet',
 		'--set', 'ON_ERROR_STOP=1', '--set', 'VERBOSITY=verbose', '--dbname', $connection, '--file', '-');
-	$self->{harness} = IPC::Run::start(\@command, '<', \$self->{in}, '>', \$self->{out}, '2>', \$self->{err},
+	$self->{harness} = IPC::Run::start(\@command, '<', $self->{in}->filename, '>', \$self->{out}, '2>', \$self->{err},
 		IPC::Run::timeout($RagCluster::PATIENCE));
 	$self->{harness}->pump_nb;
 	return $self;
