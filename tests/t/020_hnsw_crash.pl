@@ -106,7 +106,7 @@ for my $round (1 .. 3)
 {
 	@sessions = start_inserts($next += 100_000);
 	$before = count_rows();
-	await('rows are inserted', sub { count_rows() > $before + 30 * $round });
+	await('rows are inserted', sub { count_rows() > $before + 60 + 30 * $round });
 	# A stopped backend may hold any lock: nobody is asked for anything from here on. What it has logged is written by the
 	# server's own writer meanwhile.
 	my @pids = map { $_->backend } @sessions;

@@ -37,9 +37,10 @@ create_folder($_) for qw(locked beside);
 source_is($_, 'phase', 'Completed', "$_ is synced") for qw(locked beside);
 
 subtest 'a check for drift of a source whose row is locked' => sub {
-	$session->query(q{BEGIN; SELECT rag_suspend('locked')});
 	# it is the first that is due, and cannot be written down
-	sql(q{UPDATE rag.source SET drift_checked_at = '2000-01-01' WHERE name = 'beside'; DELETE FROM rag.documents WHERE source = 'beside'});
+	sql(q{UPDATE rag.source SET drift_checked_at = CASE name WHEN 'locked' THEN '2000-01-01'::timestamptz ELSE '2001-01-01' END;
+		DELETE FROM rag.documents WHERE source = 'beside'});
+	$session->query(q{BEGIN; SELECT rag_alter_source('locked', max_retries => 5)});
 	configure($node, 'rag.drift_check_interval', '1s');
 	source_is('beside', q{(SELECT count(*) FROM rag.documents WHERE source = 'beside')}, '2', 'is in the way of no other check or run');
 	is(run_sql($node, 'SELECT 1')->{out}, '1', 'nor of anybody else');
@@ -52,21 +53,25 @@ subtest 'a check for drift of a source whose row is locked' => sub {
 };
 
 subtest 'a queued run that a session has locked' => sub {
-	RagHold::hold('holding');
-	create_held('holding');
-	source_is('holding', 'phase', 'Running', 'the only slot is taken');
+	configure($node, 'rag.max_running_syncs', '2');
+	for my $name (qw(holding held))
+	{
+		RagHold::hold($name);
+		create_held($name);
+		source_is($name, 'phase', 'Running', 'a slot is taken');
+	}
+	my $waits = q{(SELECT waiting FROM rag.runs r WHERE r.source = name)};
 	create_folder('cancelled');
-	source_is('cancelled', q{(SELECT waiting FROM rag.runs r WHERE r.source = name)}, 'as many runs are under way as rag.max_running_syncs allows (1)', 'another run waits');
+	source_is('cancelled', $waits, 'as many runs are under way as rag.max_running_syncs allows (2)', 'another run waits');
 	my $run = sql(q{SELECT last_run_id FROM rag.sources WHERE name = 'cancelled'});
 	$session->query("BEGIN; SELECT rag_cancel_run($run)");
-	# the reason is another one now
-	configure($node, 'rag.max_running_syncs', '2');
-	create_folder('free');
-	source_is('free', 'phase', 'Completed', 'is in the way of no other run');
-	$session->query('COMMIT');
-	RagHold::release('holding');
+	# the reason is another one now, which cannot be said of that run
 	configure($node, 'rag.max_running_syncs', '1');
-	source_is('holding', 'phase', 'Completed', 'nor of the one under way');
+	create_folder('free');
+	source_is('free', $waits, 'as many runs are under way as rag.max_running_syncs allows (1)', 'others are told why they wait');
+	RagHold::release($_) for qw(holding held);
+	source_is($_, 'phase', 'Completed', "$_ is synced") for qw(holding held free);
+	$session->query('COMMIT');
 	is(sql("SELECT phase, errors -> 0 ->> 'sqlstate' FROM rag.runs WHERE run_id = $run"), 'Failed|57014', 'it was cancelled');
 };
 
