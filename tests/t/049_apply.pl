@@ -29,15 +29,6 @@ sub applying { return q{SELECT string_agg(kind || ' ' || name || ' ' || action, 
 
 sub apply { return start_sql($node, applying(@_)) }
 
-sub await_locked
-{
-	my ($session) = @_;
-	my $pid = $session->backend;
-	await('a session waits for another one',
-		sub { ask($node, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid") eq 't' });
-	return;
-}
-
 sub result_is
 {
 	my ($session, $expected, $name) = @_;
@@ -52,7 +43,7 @@ subtest 'the same new documents' => sub {
 	$first->query('BEGIN');
 	is($first->query(applying(@documents)), 'AutoIndexer guide created, Retriever exact created', 'the first session makes what they describe');
 	my $same = apply(@documents);
-	await_locked($same);
+	$same->await_locked;
 	$first->query('COMMIT');
 	result_is($same, 'AutoIndexer guide unchanged, Retriever exact unchanged', 'the second finds it there');
 };
@@ -62,7 +53,7 @@ subtest 'documents of the same new source' => sub {
 	$first->query('BEGIN');
 	$first->query(applying(source('manual')));
 	my $other = apply(source('manual', schedule => '@hourly'));
-	await_locked($other);
+	$other->await_locked;
 	$first->query('COMMIT');
 	result_is($other, 'AutoIndexer manual configured', 'the second session alters what the first one made');
 	is(sql(q{SELECT schedule, generation FROM rag.sources WHERE name = 'manual'}), '@hourly|2', 'as its own document says');
@@ -70,14 +61,14 @@ subtest 'documents of the same new source' => sub {
 	$first->query('BEGIN');
 	$first->query(applying(source('leaflet')));
 	$other = apply(source('leaflet'));
-	await_locked($other);
+	$other->await_locked;
 	$first->query('ROLLBACK');
 	result_is($other, 'AutoIndexer leaflet created', 'or makes it, where the first one thinks better of it');
 
 	$first->query('BEGIN');
 	$first->query(q{SELECT rag_drop_source('leaflet')});
 	$other = apply(source('leaflet'));
-	await_locked($other);
+	$other->await_locked;
 	$first->query('COMMIT');
 	result_is($other, 'AutoIndexer leaflet created', 'or drops it');
 };
@@ -87,14 +78,14 @@ subtest 'sources of the same new collection' => sub {
 	$first->query('BEGIN');
 	$first->query(applying(source('east', collection => 'maps')));
 	my $same = apply(source('west', collection => 'maps'));
-	await_locked($same);
+	$same->await_locked;
 	$first->query('COMMIT');
 	result_is($same, 'AutoIndexer west created', 'the second session fills the collection that the first one made');
 
 	$first->query('BEGIN');
 	$first->query(applying(source('north', collection => 'charts')));
 	my $other = apply(source('south', collection => 'charts', retriever => 'default'));
-	await_locked($other);
+	$other->await_locked;
 	$first->query('COMMIT');
 	error_like($other->finish, '55000', 'spec.ragEngineRef.name: collection "charts" has retriever "exact", not "default"', undef,
 		'unless that has another retriever');
@@ -107,9 +98,9 @@ subtest 'the same documents in another order' => sub {
 	$third->query('BEGIN');
 	$third->query(q{SELECT rag_alter_source(name, max_retries => 1) FROM unnest('{middle-1,middle-2}'::text[]) AS name});
 	my $first = apply(map { source($_, timeout => '2h') } qw(alpha middle-1 beta));
-	await_locked($first);
+	$first->await_locked;
 	my $second = apply(map { source($_, timeout => '3h') } qw(beta middle-2 alpha));
-	await_locked($second);
+	$second->await_locked;
 	$third->query('COMMIT');
 	result_is($first, 'AutoIndexer alpha configured, AutoIndexer middle-1 configured, AutoIndexer beta configured', 'the first session is done');
 	result_is($second, 'AutoIndexer beta configured, AutoIndexer middle-2 configured, AutoIndexer alpha configured', 'and the second');
@@ -118,11 +109,11 @@ subtest 'the same documents in another order' => sub {
 	$third->query(q{SELECT rag_create_collection(name, 'exact') FROM unnest('{middle-1,middle-2}'::text[]) AS name});
 	my @collections = qw(left middle-1 right);
 	$first = apply(map { source("to-$_", collection => $_) } @collections);
-	await_locked($first);
+	$first->await_locked;
 	# sources of other names, the first of which fills the last collection
 	my %fills = (bottom => 'right', centre => 'middle-2', top => 'left');
 	$second = apply(map { source($_, collection => $fills{$_}) } sort keys %fills);
-	await_locked($second);
+	$second->await_locked;
 	$third->query('COMMIT');
 	result_is($first, 'AutoIndexer to-left created, AutoIndexer to-middle-1 created, AutoIndexer to-right created', 'so it is of new collections: the first session is done');
 	result_is($second, 'AutoIndexer bottom created, AutoIndexer centre created, AutoIndexer top created', 'and the second');

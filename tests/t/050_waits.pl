@@ -2,7 +2,6 @@
 # was decided before a wait is decided by what is so after it.
 use strict;
 use warnings;
-use PostgreSQL::Test::Utils qw(slurp_file);
 use Test::More;
 use RagCluster;
 use RagHold ();
@@ -24,14 +23,6 @@ sub create_folder { my ($name, $more) = @_; return sql(qq{SELECT rag_create_sour
 sub create_held { my ($name) = @_; return sql(sprintf q{SELECT rag_create_source('%s', 'static', '{"endpoints": ["%s/%s/1.md"]}')}, $name, RagHold::origin(), $name) }
 sub source_is { my ($name, $columns, $expected, $what) = @_; return await_value(sub { ask($node, "SELECT $columns FROM rag.sources WHERE name = '$name'") }, $expected, $what) }
 sub triggers { return sql(q{SELECT count(*) FROM pg_trigger WHERE tgrelid = 'notes'::regclass}) }
-
-# The session of a result waits for a lock of another one.
-sub await_locked
-{
-	my ($result) = @_;
-	my $pid = $result->backend;
-	return await('a session waits for a lock', sub { ask($node, "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid") eq 't' });
-}
 
 create_folder($_) for qw(locked beside);
 source_is($_, 'phase', 'Completed', "$_ is synced") for qw(locked beside);
@@ -98,7 +89,7 @@ subtest 'a session that locks the row of a run that is under way' => sub {
 	$session->query('SELECT pg_advisory_lock(1)');
 	# changes nothing; then the run stores a document, for which it shares the lock, and row and run do not say any more who has it
 	my $waiting = start_sql($node, "BEGIN; SELECT rag_alter_source('sharing', max_retries => 3); SELECT pg_advisory_xact_lock(1); SELECT rag_wait($run)");
-	await_locked($waiting);
+	$waiting->await_locked;
 	RagHold::release('sharing');
 	await_value(sub { ask($node, q{SELECT count(*) FROM rag.documents WHERE source = 'sharing'}) }, '1', 'it stores what it has read');
 	$session->query('SELECT pg_advisory_unlock(1)');
@@ -178,7 +169,7 @@ subtest 'resume and drop go by what is so once the source is theirs' => sub {
 	create_folder('yearly', q{, schedule => '@yearly', suspend => true});
 	$session->query(q{BEGIN; SELECT rag_alter_source('yearly', schedule => '@every 1h')});
 	my $resuming = start_sql($node, q{SELECT rag_resume('yearly')});
-	await_locked($resuming);
+	$resuming->await_locked;
 	$session->query('COMMIT');
 	is($resuming->finish->{rc}, 0, 'a source is resumed whose schedule is altered meanwhile');
 	source_is('yearly', q{next_scheduled_run <= now() + interval '1 h', scheduled}, 't|t', 'its next run is that of the new schedule');
@@ -186,7 +177,7 @@ subtest 'resume and drop go by what is so once the source is theirs' => sub {
 	sql(q{CREATE TABLE notes (id int PRIMARY KEY, body text)});
 	$session->query(q{BEGIN; SELECT rag_alter_source('yearly', 'table', '{"relation": "public.notes", "contentColumns": ["body"], "sync": "trigger"}')});
 	my $dropping = start_sql($node, q{SELECT rag_drop_source('yearly')});
-	await_locked($dropping);
+	$dropping->await_locked;
 	$session->query('COMMIT');
 	is($dropping->finish->{rc}, 0, 'a source is dropped that has become one of a table meanwhile');
 	is(triggers(), '0', 'no trigger is left on the table');
@@ -197,23 +188,21 @@ subtest 'resume and drop go by what is so once the source is theirs' => sub {
 	sql(q{UPDATE rag.source SET owner = 'editor' WHERE name = 'given'});
 	$session->query(q{BEGIN; UPDATE rag.source SET owner = 'other' WHERE name = 'given'});
 	my $former = start_sql($node, q{SET ROLE editor; SELECT rag_drop_source('given')});
-	await_locked($former);
+	$former->await_locked;
 	$session->query('COMMIT');
 	error_like($former->finish, '42501', 'permission denied to drop a source', undef, 'who was its owner cannot drop it any more');
 };
 
+same_cluster($witness, 'all of it');
+
 subtest 'the server\'s time zone' => sub {
 	my $noon = q{SELECT rag_next_runs('0 12 * * *', 1, '2026-01-01 00:00:00+00') AT TIME ZONE 'UTC'};
-	my $zone = sub { my ($zone) = @_; $node->append_conf('postgresql.conf', "timezone = '$zone'"); return };
-	$zone->('Asia/Tokyo');
+	$node->append_conf('postgresql.conf', "timezone = 'Asia/Tokyo'");
 	is(sql($noon), sql(q{SELECT timestamp '2026-01-01 12:00:00' AT TIME ZONE reset_val AT TIME ZONE 'UTC' FROM pg_settings WHERE name = 'TimeZone'}), 'is not what a file says that nobody has read');
 	$node->reload;
 	await_value(sub { ask($node, $noon) }, '2026-01-01 03:00:00', 'is what the files say');
 	$node->stop;
-	{
-		local $ENV{PGOPTIONS};
-		is(IPC::Run::run([ 'pg_ctl', '--wait', '--pgdata', $node->data_dir, '--log', $node->logfile, '--options', '-c timezone=America/Bogota', 'start' ], '>', '/dev/null'), 1, 'the server starts');
-	}
+	is(IPC::Run::run([ 'pg_ctl', '--wait', '--pgdata', $node->data_dir, '--log', $node->logfile, '--options', '-c timezone=America/Bogota', 'start' ], '>', '/dev/null'), 1, 'the server starts');
 	$node->_update_pid(1);
 	is(sql($noon), '2026-01-01 17:00:00', 'and where it is given on the command line, that');
 };

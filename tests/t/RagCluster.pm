@@ -437,12 +437,17 @@ sub backend
 }
 
 # Waits until the session waits for rag-engine or for a run.
-sub await_waiting
+sub await_waiting { return _await_event($_[0], "wait_event = 'Extension'") }
+
+# Waits until the session waits for a lock of another one.
+sub await_locked { return _await_event($_[0], "wait_event_type = 'Lock'") }
+
+sub _await_event
 {
-	my ($self) = @_;
+	my ($self, $event) = @_;
 	my $pid = $self->backend;
-	RagCluster::await("$self->{name} waits",
-		sub { RagCluster::ask($self->{node}, "SELECT wait_event = 'Extension' FROM pg_stat_activity WHERE pid = $pid") eq 't' });
+	RagCluster::await("$self->{name} waits: $event",
+		sub { RagCluster::ask($self->{node}, "SELECT $event FROM pg_stat_activity WHERE pid = $pid") eq 't' });
 	return $pid;
 }
 
