@@ -250,8 +250,15 @@ fn check(source: &Source) -> Result<(), Error> {
         }
     });
     write_down_undisturbed();
-    let Err(error) = outcome else { return Ok(()) };
-    let noted = transaction(|| match !is_locked(&error) && sources::lock_at_once(name)? {
+    let error = match outcome {
+        Err(error) if !is_locked(&error) => error,
+        Err(error) => {
+            pgrx::debug1!("rag: what the check of source \"{name}\" found is not written down: {error}");
+            return Ok(());
+        }
+        Ok(()) => return Ok(()),
+    };
+    let noted = transaction(|| match sources::lock_at_once(name)? {
         true => drift::fail(source, &error),
         false => Ok(()),
     });
