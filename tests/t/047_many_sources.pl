@@ -5,15 +5,24 @@ use warnings;
 use List::Util qw(max);
 use Test::More;
 use RagCluster;
+use RagHold ();
 
 my $each = 100;
+RagHold::origin();
 my $node = rag_node('many', scheduler => 1, conf => <<'CONF');
 rag.max_running_syncs = 2
+rag.allowed_private_hosts = '127.0.0.1'
 max_worker_processes = 30
 CONF
-$node->safe_psql('postgres', 'CREATE DATABASE other');
-$node->safe_psql('other', 'CREATE EXTENSION rag');
+for my $database (qw(other holding))
+{
+	$node->safe_psql('postgres', "CREATE DATABASE $database");
+	$node->safe_psql($database, 'CREATE EXTENSION rag');
+}
 my @databases = qw(postgres other);
+my @holds = qw(hold-1 hold-2);
+$node->safe_psql('holding', sprintf q{SELECT rag_create_source('%s', 'static', '{"endpoints": ["%s/%s/1.md"]}', schedule => '@yearly')},
+	$_, RagHold::origin(), $_) for @holds;
 my $folder = temp_folder();
 write_file("$folder/source-$_/doc.md", "# Document $_\n\nText number $_.\n") for 1 .. $each;
 for my $database (@databases)
@@ -28,6 +37,18 @@ sub await_in_all
 {
 	my ($what, $query) = @_;
 	return await($what, sub { !grep { $_ ne 't' } in_all($query) });
+}
+
+# Has runs in another database take all that may be under way, until those are released.
+sub take_all_slots
+{
+	for my $hold (@holds)
+	{
+		RagHold::hold($hold);
+		$node->safe_psql('holding', "SELECT rag_sync('$hold', wait => false)");
+		RagHold::await_asked($hold);
+	}
+	return;
 }
 
 # The most runs that were under way at the same time, in all databases.
@@ -80,20 +101,23 @@ sub become_due
 }
 
 subtest 'all are due at once' => sub {
+	take_all_slots();
 	my $moment = become_due();
-	await_in_all('runs wait, and say why', q{SELECT count(*) > 0 FROM rag.runs WHERE phase = 'Pending' AND waiting = 'as many runs are under way as rag.max_running_syncs allows (2)'});
-	pass('runs wait, and say why');
-	my $status = $node->safe_psql('postgres', "SELECT count(*) FROM rag.sources WHERE phase = 'Pending'");
-	cmp_ok($status, '>', 0, 'so do the sources');
+	await_in_all('all wait, and say why', qq{SELECT count(*) = $each FROM rag.runs
+		WHERE phase = 'Pending' AND waiting = 'as many runs are under way as rag.max_running_syncs allows (2)'});
+	pass('all wait, and say why');
+	is(join(' ', in_all("SELECT count(*) FROM rag.sources WHERE phase = 'Pending'")), "$each $each", 'so do the sources');
 
 	# the last one in its queue
-	my $asked = run_sql($node, "SELECT rag_sync('source-99')");
+	my $asking = start_sql($node, "SELECT rag_sync('source-99')");
+	$asking->await_waiting;
+	RagHold::release(@holds);
+	my $asked = $asking->finish;
 	is($asked->{rc}, 0, 'someone who asks for a run gets it') or diag($asked->{err});
-	my $pending = $node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE phase = 'Pending'");
-	cmp_ok($pending, '>', 0, 'while others still wait');
-
-	await_in_all('all have run', "SELECT count(DISTINCT source) = $each FROM rag.runs WHERE queued_at >= '$moment' AND phase = 'Completed'
-		AND trigger <> 'manual'");
+	await_in_all('all have run', "SELECT count(DISTINCT source) = $each FROM rag.runs WHERE queued_at >= '$moment' AND phase = 'Completed'");
+	my $later = $node->safe_psql('postgres', "SELECT count(*) FROM rag.runs
+		WHERE started_at > (SELECT finished_at FROM rag.runs WHERE source = 'source-99')");
+	cmp_ok($later, '>', 0, 'while others still wait');
 	each_ran_once($moment, 'schedule', 2);
 	is(join(' ', in_all("SELECT count(*) FILTER (WHERE phase = 'Completed' AND next_scheduled_run > now()) FROM rag.sources")), "$each $each",
 		'all are well and have a next time');
@@ -108,10 +132,12 @@ subtest 'more at a time, and again' => sub {
 
 subtest 'rag_sync_all' => sub {
 	configure($node, 'rag.max_running_syncs', 2);
+	take_all_slots();
 	my $moment = now();
 	my @queued = in_all('SELECT count(*), count(DISTINCT run_id) FROM rag_sync_all()');
 	is("@queued", "$each|$each $each|$each", 'asks for all');
 	like(run_sql($node, "SELECT count(*) FROM rag_sync_all()")->{err}, qr/is queued already/, 'asked again, those that wait are the same');
+	RagHold::release(@holds);
 	await_in_all('all have run', "SELECT count(*) FILTER (WHERE phase IN ('Pending', 'Running')) = 0 FROM rag.runs");
 	is(join(' ', in_all("SELECT count(*) >= $each, count(DISTINCT source) = $each, bool_and(phase = 'Completed') FROM rag.runs
 		WHERE queued_at >= '$moment' AND trigger = 'manual'")), 't|t|t t|t|t', 'all are carried out');
