@@ -6,7 +6,7 @@ use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic:
 
 use crate::{
     catalog::{
-        fresh, roles,
+        fresh, glance, roles,
         runs::{self, Ended, Trigger},
         sources::{self, Source},
     },
@@ -20,16 +20,16 @@ use crate::{
 
 #[pg_extern]
 fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, ErrorReport> {
-    let source = super::source::manageable(c"rag_sync()", name, "sync a source")?;
+    let source = glance(|| super::source::manageable(c"rag_sync()", name, "sync a source"))?;
     if !wait {
         return Ok(ask_for_run(&source)?);
     }
     check_committed(&source)?;
     check_snapshot(c"rag_sync")?;
     lock::check_not_going(&source.name)?;
-    let queued = fresh(|| runs::active(name))?.filter(|run| run.is_pending);
+    let queued = glance(|| runs::active(name))?.filter(|run| run.is_pending);
     session::wait_for_check(&source.name, None)?;
-    let wanted = match (queued, fresh(|| runs::active(name))?) {
+    let wanted = match (queued, glance(|| runs::active(name))?) {
         (Some(run), _) => Wanted::Queued(run.run_id),
         (None, Some(run)) if run.is_pending => Wanted::Queued(run.run_id),
         (None, Some(run)) if !Lock::source_at_work(&source.name).is_free() => {
@@ -76,7 +76,7 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
         return Err(session::no_slot());
     }
     // one may be left from a time with a scheduler
-    match fresh(|| runs::active(name))? {
+    match glance(|| runs::active(name))? {
         Some(run) if run.is_pending => session::begin(&source.name, Wanted::Queued(run.run_id)),
         run if !Lock::source_at_work(&source.name).is_free() => {
             Err(session::at_work(&source.name, run.map(|run| run.run_id)))
@@ -204,7 +204,7 @@ fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> R
     // what is longer than Duration takes is as good as for ever
     let timeout = timeout.map(|timeout| u64::try_from(timeout.as_micros().max(0)).unwrap_or(u64::MAX));
     let timeout = timeout.map(Duration::from_micros);
-    let (source, status) = find(run_id, "wait for a run")?;
+    let (source, status) = glance(|| find(run_id, "wait for a run"))?;
     if !status.has_ended() && (status.uncommitted || source.uncommitted) {
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,

@@ -12,6 +12,7 @@ pub mod drift;
 pub mod due;
 pub mod embedding_index;
 pub mod knowledge;
+pub mod locks;
 pub mod name;
 pub mod retrievers;
 pub mod roles;
@@ -272,13 +273,26 @@ pub fn catch<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
 /// # Errors
 /// What `f` returned or raised; but the end of the statement or session as a whole is raised.
 pub fn subtransaction<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    within_subtransaction(true, f)
+}
+
+/// Reads as [`fresh`] does, and leaves no lock on what it has read: nobody who wants the tables for himself, as DROP EXTENSION does, has
+/// to wait for a session that waits.
+///
+/// # Errors
+/// As those of [`subtransaction`].
+pub fn glance<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    within_subtransaction(false, || fresh(f))
+}
+
+fn within_subtransaction<R>(keep: bool, f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     // SAFETY: the sequence of PL/pgSQL's exception blocks.
     unsafe {
         let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
         let result = catch(f);
-        if result.is_ok() {
+        if keep && result.is_ok() {
             pg_sys::ReleaseCurrentSubTransaction();
         } else {
             pg_sys::RollbackAndReleaseCurrentSubTransaction();

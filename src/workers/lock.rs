@@ -54,7 +54,7 @@ impl Lock {
     fn source(source: &Name, purpose: u16) -> Self {
         // SAFETY: look-ups of catalog OIDs; and reads as many bytes as the name has.
         let (relation, hash) = unsafe {
-            let schema = pg_sys::get_namespace_oid(c"rag".as_ptr(), false);
+            let schema = pg_sys::get_namespace_oid(c"rag".as_ptr(), true);
             let relation = pg_sys::get_relname_relid(c"source".as_ptr(), schema);
             (relation, hash_bytes(source.as_str().as_ptr(), source.as_str().len() as i32))
         };

@@ -309,6 +309,13 @@ pub fn evict(database: pg_sys::Oid) {
     }
 }
 
+/// Whether another session needs the present database emptied.
+pub fn is_being_emptied() -> bool {
+    let (database, session) = (database().to_u32(), my_pid());
+    let is_this = |eviction: &Eviction| eviction.database == database && eviction.session != session;
+    is_present() && SHARED.share().evictions.iter().flatten().any(is_this)
+}
+
 /// This session needs no database emptied any more.
 pub fn end_evictions() {
     let session = my_pid();

@@ -4,9 +4,12 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use RagCluster;
+use RagHold ();
 use RagTest;
 
 my $node = new_node('no_preload', preload => 0);
+$node->append_conf('postgresql.conf', "rag.allowed_private_hosts = '127.0.0.1'");
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION rag');
 is(scalar(engine_pids($node)), 0, 'no engine runs before it is needed');
@@ -63,6 +66,20 @@ is(scalar(engine_pids($node, 'embed')), 1, 'from one engine');
 # it belongs to the cluster, not to the session that started it
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'}), '1', 'no session is left');
 is($node->safe_psql('postgres', q{SELECT vector_dims(rag_embed('hello'))}), '384', 'the engine still answers');
+
+# a run, who waits for it, and who drops the extension do not wait for each other for ever
+$node->safe_psql('postgres', 'CREATE DATABASE dropping');
+$node->safe_psql('dropping', 'CREATE EXTENSION rag');
+$node->safe_psql('dropping', sprintf q{SELECT rag_create_source('page', 'static', '{"endpoints": ["%s/page/1.md"]}')}, RagHold::origin());
+RagHold::hold('page');
+my $sync = start_sql($node, q{SELECT rag_sync('page')}, database => 'dropping');
+RagHold::await_asked('page');
+my $dropping = start_sql($node, 'DROP EXTENSION rag CASCADE', database => 'dropping');
+$dropping->await_locked;
+RagHold::release('page');
+like($sync->finish->{err}, qr/page: 1 added|ERROR:  40P01: deadlock/, 'who waits for a run, and for whom the dropping of the extension waits, goes on');
+my $dropped = $dropping->finish;
+is($dropped->{rc}, 0, 'and so does that') or diag($dropped->{err});
 
 # a database may be dropped while it runs
 $node->safe_psql('postgres', 'CREATE DATABASE other');

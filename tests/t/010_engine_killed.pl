@@ -4,10 +4,12 @@ use strict;
 use warnings;
 use Test::More;
 use RagCluster;
+use RagHold ();
+use RagWorkers;
 
-my $node = rag_node('killed');
-my $folder = write_documents(temp_folder(), 64, 16);
-create_folder_source($node, 'docs', $folder);
+my $spec = RagHold::files_between_pages(write_documents(temp_folder(), 64, 16), 'middle');
+my $node = rag_node('killed', conf => "rag.allowed_private_hosts = '127.0.0.1'");
+$node->safe_psql('postgres', "SELECT rag_create_source('docs', 'static', '$spec')");
 my $witness = witness($node);
 
 # Kills the engine after it has got a query and before it has answered.
@@ -25,22 +27,23 @@ sub killed_during_a_query
 	return;
 }
 
-# Signals a process of the run after it has stored its first documents; gives what the waiting session got.
+# Signals a process of the run after it has stored half its documents, as it embeds the others; gives what the waiting session got.
 sub killed_during_a_sync
 {
 	my ($kind, $signal) = @_;
-	my $sync = start_sql($node, "SELECT rag_sync('docs')");
-	await_stored($node, 'docs');
+	my $sync = RagHold::begin_in_the_middle($node, 'docs', 33);
 	my $embed = engine_pid($node, 'embed');
 	freeze($embed);
-	my $victim = $kind eq 'embed' ? $embed : (engines($node, $kind))[0];
-	my $stored = ask($node, 'SELECT count(*) FROM rag.documents');
-	ok($victim && $stored < 64, "rag-engine $kind is killed in the middle, by $signal") or return $sync->finish;
+	RagHold::release('middle');
+	# where it waits for what is read it looks at the clock each second; where it waits for the engine it does not
+	await_asleep(worker($node, 'runner'), 1.5);
+	my $victim = $kind eq 'embed' ? $embed : engine_pid($node, $kind);
+	is(ask($node, 'SELECT count(*) FROM rag.documents'), '33', "rag-engine $kind is killed in the middle, by $signal");
 	# the first SIGSEGV from outside only ends Rust's own handling of it
 	await("process $victim ends", sub { kill $signal, $victim; !is_running($victim) });
 	thaw($embed);
 	my $result = $sync->finish;
-	cmp_ok(ask($node, "SELECT count(*) FROM rag.documents WHERE status = 'active'"), '>=', $stored, 'documents that were stored stay');
+	cmp_ok(ask($node, "SELECT count(*) FROM rag.documents WHERE status = 'active'"), '>=', 33, 'documents that were stored stay');
 	is(run_row($node, 'docs', "phase, errors -> 0 ->> 'sqlstate'"), 'Failed|08006', 'the run is Failed and says why');
 	is(ask($node, 'SELECT phase, indexing FROM rag.sources'), 'Failed|f', 'so is the source');
 	same_cluster($witness, "rag-engine $kind is killed during a sync");
@@ -63,7 +66,7 @@ killed_during_a_query();
 
 sync_ok($node, 'docs', 'an undisturbed sync');
 $clean = stored($node);
-like($clean, qr/\A0\n0\n64\|/, 'stores all documents with all their chunks');
+like($clean, qr/\A0\n0\n67\|/, 'stores all documents with all their chunks');
 forget_collection($node);
 
 error_like(killed_during_a_sync('embed', 'KILL'), '08006', 'rag-engine', 'again',

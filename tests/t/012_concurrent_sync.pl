@@ -4,8 +4,9 @@ use strict;
 use warnings;
 use Test::More;
 use RagCluster;
+use RagHold ();
 
-my $node = rag_node('concurrent');
+my $node = rag_node('concurrent', conf => "rag.allowed_private_hosts = '127.0.0.1'");
 my $folder = write_documents(temp_folder(), 48, 12);
 my $other_folder = write_documents(temp_folder(), 12, 4, 'b');
 my $witness = witness($node);
@@ -57,33 +58,26 @@ like(stored($node, 'fresh'), qr/\A0\n0\n36\|\w+\n144\|/, 'and nothing is missing
 
 # -- dropped while it runs
 # it depends on whether the run's end or the drop is seen first
-my $dropped_meanwhile = qr/ERROR:  (55000: source "docs" was dropped during the run|57P01: the run was stopped because the source was about to be dropped)/;
-sub begin_in_the_middle
-{
-	forget_collection($node);
-	my $sync = start_sql($node, "SELECT rag_sync('docs')");
-	await_stored($node, 'docs');
-	freeze($embed);
-	return $sync;
-}
+my $dropped_meanwhile = qr/ERROR:  (55000: source "pages" was dropped during the run|57P01: the run was stopped because the source was about to be dropped)/;
+my $pages = RagHold::files_between_pages($folder, 'middle');
+sub create_pages { return $node->safe_psql('postgres', "SELECT rag_create_source('pages', 'static', '$pages')") }
 
-my $sync = begin_in_the_middle();
-is(run_sql($node, "SELECT rag_drop_source('docs')")->{rc}, 0, 'a source is dropped while it is synced');
-thaw($embed);
+forget_collection($node);
+create_pages();
+my $sync = RagHold::begin_in_the_middle($node, 'pages', 25);
+is(run_sql($node, "SELECT rag_drop_source('pages')")->{rc}, 0, 'a source is dropped while it is synced');
 like($sync->finish->{err}, $dropped_meanwhile, 'its sync says so');
 await('its processes have ended', sub { !engines($node, 'ingest') });
-my $kept = ask($node, "SELECT count(*) FROM rag.documents WHERE source = 'docs'");
-cmp_ok($kept, '>', 0, 'what it had stored stays');
-like(stored($node), qr/\A0\n0\n/, 'each document whole');
+like(stored($node), qr/\A0\n0\n25\|/, 'what it had stored stays, each document whole');
 is(ask($node, 'SELECT count(*) FROM rag.progress'), '0', 'no run is left');
 same_cluster($witness, 'a source is dropped while it is synced');
 
-create_folder_source($node, 'docs', $folder);
-$sync = begin_in_the_middle();
-is(run_sql($node, "SELECT rag_drop_source('docs', keep_documents => false)")->{rc}, 0, 'and another one with its documents');
-thaw($embed);
+create_pages();
+forget_collection($node);
+$sync = RagHold::begin_in_the_middle($node, 'pages', 25);
+is(run_sql($node, "SELECT rag_drop_source('pages', keep_documents => false)")->{rc}, 0, 'and another one with its documents');
 like($sync->finish->{err}, $dropped_meanwhile, 'its sync says so too');
-is(ask($node, "SELECT count(*) FROM rag.documents WHERE source = 'docs'"), '0', 'and brings none back');
+is(ask($node, "SELECT count(*) FROM rag.documents WHERE source = 'pages'"), '0', 'and brings none back');
 
 # -- one document, from two sessions
 for my $round (1 .. 5)
@@ -98,7 +92,7 @@ is(ask($node, "SELECT count(*), bool_and(c.content = btrim(d.content)) FROM rag.
 	'1|t', 'with the chunks of one of them');
 
 # -- what others see meanwhile
-create_folder_source($node, 'docs', $folder);
+forget_collection($node);
 my $incomplete = "SELECT count(*) FROM rag.documents d WHERE d.status = 'active'
 	AND d.chunk_count <> (SELECT count(*) FROM rag.chunks c WHERE c.collection = d.collection AND c.document_id = d.document_id)";
 my ($looks, $seen) = (0, 0);
@@ -114,14 +108,14 @@ is($seen, 0, 'shows whole documents only');
 
 # -- the extension itself
 forget_collection($node);
-$node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
-await_stored($node, 'docs');
-freeze($embed);
+create_pages();
+$sync = RagHold::begin_in_the_middle($node, 'pages', 25);
 my $dropped = run_sql($node, 'DROP EXTENSION rag CASCADE');
 is($dropped->{rc}, 0, 'the extension is dropped while a sync runs') or diag($dropped->{err});
-thaw($embed);
+error_like($sync->finish, '55000', 'another session needs the database without runs', undef, 'who waits for it is told so');
 await('the runner and its processes have ended', sub { !engines($node, 'ingest')
 	&& ask($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag runner'") eq '0' });
+RagHold::release('middle');
 same_cluster($witness, 'the extension is dropped while a sync runs');
 $node->safe_psql('postgres', 'CREATE EXTENSION rag');
 create_folder_source($node, 'docs', $folder);

@@ -8,6 +8,7 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use RagCluster;
+use RagHold ();
 
 my $folder = temp_folder();
 my $switch = "$folder/full";
@@ -60,21 +61,21 @@ my $node;
 {
 	local $ENV{LD_PRELOAD} = $library;
 	local $ENV{RAG_TEST_FULL} = $switch;
-	$node = rag_node('disk_full');
+	$node = rag_node('disk_full', conf => "rag.allowed_private_hosts = '127.0.0.1'");
 }
 my $witness = witness($node);
-my $docs = write_documents(temp_folder(), 40, 8);
-create_folder_source($node, 'docs', $docs);
+my $spec = RagHold::files_between_pages(write_documents(temp_folder(), 40, 8), 'middle');
+$node->safe_psql('postgres', "SELECT rag_create_source('docs', 'static', '$spec')");
 
-my $sync = start_sql($node, "SELECT rag_sync('docs')");
-await_stored($node, 'docs');
+my $sync = RagHold::begin_in_the_middle($node, 'docs', 21);
 write_file($switch, '');
+RagHold::release('middle');
 my $result = $sync->finish;
 error_like($result, '53100', 'could not extend file .*: No space left on device', 'Check free disk space', 'a sync that meets a full disk says so');
 # of a run that could not even write that down another process does, once there is space
 unlink $switch or die $!;
 my $stored = ask($node, "SELECT count(*) FROM rag.documents WHERE status = 'active'");
-ok($stored > 0 && $stored < 40, "$stored documents were stored before and stay");
+ok($stored >= 21 && $stored < 43, "$stored documents were stored before and stay");
 like(stored($node), qr/\A0\n0\n$stored\|/, 'each of them whole, and no other');
 same_cluster($witness, 'the disk is full');
 is_deeply([ engines($node, 'ingest') ], [], 'no process of the run is left');
@@ -83,7 +84,7 @@ sync_ok($node, 'docs', 'with space again the next sync finishes');
 is(ask($node, "SELECT string_agg(phase || coalesce(' ' || (errors -> 0 ->> 'sqlstate'), ''), ', ' ORDER BY run_id) FROM rag.runs"),
 	'Failed 53100, Completed', 'the runs say what happened');
 my $state = stored($node);
-like($state, qr/\A0\n0\n40\|\w+\n320\|/, 'all documents are stored with all their chunks');
+like($state, qr/\A0\n0\n43\|\w+\n323\|/, 'all documents are stored with all their chunks');
 forget_collection($node);
 sync_ok($node, 'docs');
 is(stored($node), $state, 'which is the state of a sync from nothing');

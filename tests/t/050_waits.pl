@@ -193,6 +193,22 @@ subtest 'resume and drop go by what is so once the source is theirs' => sub {
 	error_like($former->finish, '42501', 'permission denied to drop a source', undef, 'who was its owner cannot drop it any more');
 };
 
+subtest 'a run that waits for the transaction that waits for it' => sub {
+	sql(q{CREATE TABLE locked_notes (id int PRIMARY KEY, body text); INSERT INTO locked_notes VALUES (1, 'A text.');
+		SELECT rag_create_source('of-table', 'table', '{"relation": "public.locked_notes", "contentColumns": ["body"]}')});
+	source_is('of-table', 'phase', 'Completed', 'a table is synced');
+	my $hint = 'COMMIT first';
+	error_like(run_sql($node, q{BEGIN; LOCK TABLE locked_notes; SELECT rag_sync('of-table')}), '40P01', 'deadlock', $hint, 'rag_sync with the table locked');
+	source_is('of-table', 'indexing', 'f', 'the run has ended');
+	$session->query(q{BEGIN; LOCK TABLE locked_notes});
+	my $run = sql(q{SELECT rag_sync('of-table', wait => false)});
+	source_is('of-table', 'indexing', 't', 'a run is under way');
+	my $waited = $session->query("DO \$\$ BEGIN PERFORM rag_wait($run); EXCEPTION WHEN deadlock_detected THEN NULL; END \$\$; SELECT 'goes on'");
+	is($waited, 'goes on', 'rag_wait with the table locked fails, too, and leaves the transaction whole');
+	$session->query('COMMIT');
+	source_is('of-table', 'phase', 'Completed', 'the run goes on with its end');
+};
+
 same_cluster($witness, 'all of it');
 
 subtest 'the server\'s time zone' => sub {

@@ -32,13 +32,29 @@ sub await_asked
 	return RagCluster::await("there is a request for $name", sub { -e "$folder/asked-$name" });
 }
 
-# What a source of kind static names to read the files of a folder between two pages, which the holds "first" and "last" are for: its
-# run begins to read when the one is released, and has all the files when the other is asked for.
+# What a source of kind static names to read the files of a folder in order, with pages before, between and after them that a hold may
+# be on: as many files between any two of them. A run begins to read when "first" is released, and has all the files when "last" is
+# asked for.
 sub files_between_pages
 {
-	my ($files) = @_;
-	my @endpoints = (origin() . '/first/page.md', (map { "file://$_" } sort glob "$files/*"), origin() . '/last/page.md');
-	return sprintf '{"endpoints": [%s]}', join ', ', map { qq{"$_"} } @endpoints;
+	my ($files, @between) = @_;
+	my @files = map { "file://$_" } sort glob "$files/*";
+	my $each = int((@files + @between) / (1 + @between));
+	my @endpoints = map { (page($_), splice @files, 0, $each) } 'first', @between;
+	return sprintf '{"endpoints": [%s]}', join ', ', map { qq{"$_"} } @endpoints, page('last');
+}
+sub page { my ($name) = @_; return origin() . "/$name/page.md" }
+
+# Begins a run of a source of files_between_pages(FILES, 'middle'), which stays in the middle until release('middle'): what comes
+# before that page, so many documents, is stored, and what comes after it is not.
+sub begin_in_the_middle
+{
+	my ($node, $source, $stored) = @_;
+	hold('middle');
+	my $sync = RagCluster::start_sql($node, "SELECT rag_sync('$source')");
+	await_asked('middle');
+	RagCluster::await_stored($node, $source, $stored);
+	return $sync;
 }
 
 # What requests below /NAME/ are answered: status and headers; a document again where there are none.

@@ -144,7 +144,13 @@ impl Pipeline<'_> {
         let mut chunks = 0;
         loop {
             self.report.tick()?;
-            let Some((event, payload)) = feed.next_event()? else { continue };
+            let Some((event, payload)) = feed.next_event()? else {
+                // a source may be slow: what has come is not kept from those who search
+                self.submit(std::mem::take(&mut documents))?;
+                chunks = 0;
+                self.store_all()?;
+                continue;
+            };
             match event {
                 Event::Started { documents, commit } => {
                     self.report.counts.total = i64::try_from(documents).ok();
@@ -195,9 +201,7 @@ impl Pipeline<'_> {
                 }
                 Event::Finished { complete, bytes_fetched, skipped } => {
                     self.submit(documents)?;
-                    while !self.in_flight.is_empty() {
-                        self.store_oldest()?;
-                    }
+                    self.store_all()?;
                     self.note_validators(1)?;
                     self.remove(1)?;
                     self.report.counts.bytes_fetched = i64::try_from(bytes_fetched).unwrap_or(i64::MAX);
@@ -246,6 +250,13 @@ impl Pipeline<'_> {
         };
         self.in_flight.push_back(Batch { documents, keys, ticket, reused });
         while self.in_flight.len() > BATCHES_IN_FLIGHT {
+            self.store_oldest()?;
+        }
+        Ok(())
+    }
+
+    fn store_all(&mut self) -> Result<(), Error> {
+        while !self.in_flight.is_empty() {
             self.store_oldest()?;
         }
         Ok(())

@@ -11,7 +11,7 @@ use pgrx::{bgworkers::BackgroundWorkerStatus, pg_guard, pg_sys};
 use super::{DynamicBackgroundWorker, Task, has_ended, source_gone, start};
 use crate::{
     catalog::{
-        fresh,
+        glance, locks,
         name::Name,
         runs,
         sources::{self, Source},
@@ -19,7 +19,10 @@ use crate::{
     engine::wait::sleep,
     error::Error,
     settings,
-    workers::lock::{self, Lock},
+    workers::{
+        lock::{self, Lock},
+        shared,
+    },
 };
 
 /// Between two words about how far a run is: more at the beginning, when people watch.
@@ -29,6 +32,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(200);
 /// The same where it is a matter of moments.
 const SHORT_LOOK: Duration = Duration::from_millis(20);
+/// Between two looks for deadlocks.
+const DEADLOCKS: Duration = Duration::from_secs(1);
 /// How long a check for drift, or a run that is just beginning or ending, is waited for by who cannot wait for ever: whoever is at it
 /// may be waiting for this transaction.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,6 +56,10 @@ impl CancelOnDrop {
         REGISTER.call_once(|| unsafe { pg_sys::before_shmem_exit(Some(cancel_at_exit), pg_sys::Datum::null()) });
         WAITED_FOR.set(Some(worker));
         Self
+    }
+
+    fn pid(&self) -> Option<i32> {
+        WAITED_FOR.with_borrow(|worker| worker.as_ref()?.pid().ok())
     }
 
     fn has_ended(&self) -> bool {
@@ -96,11 +105,43 @@ impl<F: FnMut(&runs::Status)> Teller<F> {
         if self.told.elapsed() >= self.pause {
             self.told = Instant::now();
             self.pause = (self.pause * 3 / 2).min(LONGEST_PAUSE);
-            if let Some(status) = fresh(|| runs::status(run_id))? {
+            if let Some(status) = look(|| runs::status(run_id))? {
                 (self.tell)(&status);
             }
         }
         Ok(())
+    }
+}
+
+/// Sees that a process which is waited for waits for this session: for a lock that the transaction took before, or for someone who
+/// waits for such a lock. The server's own look for deadlocks knows nothing of a session that sleeps.
+struct Deadlocks {
+    looked: Instant,
+}
+
+impl Deadlocks {
+    fn new() -> Self {
+        Self { looked: Instant::now() }
+    }
+
+    fn are_due(&self) -> bool {
+        self.looked.elapsed() >= DEADLOCKS
+    }
+
+    /// # Errors
+    /// `process` waits for this session.
+    fn look(&mut self, process: Option<i32>) -> Result<(), Error> {
+        let Some(process) = process.filter(|_| self.are_due()) else { return Ok(()) };
+        self.looked = Instant::now();
+        if !locks::waits_for_me(process)? {
+            return Ok(());
+        }
+        Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED,
+            "deadlock: the run waits for a lock that this transaction holds, and this transaction for the run",
+        )
+        .detail("The run is another process's, which may also wait for a third one that waits for this transaction.")
+        .hint("COMMIT first, then have the source synced; or try again."))
     }
 }
 
@@ -133,7 +174,7 @@ impl Wanted {
 /// # Errors
 /// Another run of the source is under way, the source is gone, or the run cannot be begun.
 pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Result<(i64, runs::Status), Error> {
-    let (mut teller, mut wanted, mut tries) = (Teller::new(tell), wanted, 0);
+    let (mut teller, mut deadlocks, mut wanted, mut tries) = (Teller::new(tell), Deadlocks::new(), wanted, 0);
     loop {
         let run_id = wanted.id();
         if !has_begun(run_id)? && wait_for_slot(run_id)? {
@@ -141,20 +182,22 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
             // until the runner has the slot that is for it
             while !worker.has_ended() && !has_begun(run_id)? {
                 sleep(SHORT_LOOK);
+                deadlocks.look(worker.pid())?;
             }
             Lock::next_slot().give_back_in_transaction();
             while !worker.has_ended() {
                 // the postmaster sets this session's latch when the runner starts or ends
                 sleep(Duration::from_millis(500));
                 teller.tick(run_id)?;
+                deadlocks.look(worker.pid())?;
             }
             drop(worker);
         }
-        let status = fresh(|| runs::status(run_id))?;
+        let status = look(|| runs::status(run_id))?;
         if let Some(status) = status.as_ref().filter(|status| status.has_ended()) {
             return Ok((run_id, status.clone()));
         }
-        if fresh(|| Source::find(source.as_str()))?.is_none() {
+        if look(|| Source::find(source.as_str()))?.is_none() {
             return Err(source_gone(source));
         }
         lock::check_not_going(source)?;
@@ -168,12 +211,12 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
             // the scheduler was quicker to begin the queued run, or the run's process has lost its life
             return match wait_for(run_id, None, teller.tell)? {
                 Some(status) => Ok((run_id, status)),
-                None if fresh(|| Source::find(source.as_str()))?.is_none() => Err(source_gone(source)),
+                None if look(|| Source::find(source.as_str()))?.is_none() => Err(source_gone(source)),
                 None => Err(vanished()),
             };
         }
         let is_free = Lock::source_at_work(source).is_free();
-        match fresh(|| runs::active(source.as_str()))? {
+        match look(|| runs::active(source.as_str()))? {
             Some(run) if run.is_pending => wanted = Wanted::Queued(run.run_id),
             Some(run) if !is_free && run.trigger == "manual" => return Err(at_work(source, Some(run.run_id))),
             // one that the scheduler has begun since then does what was wanted
@@ -205,7 +248,7 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
 /// It has not begun: another one is under way, there is no room, or the source's row is locked.
 pub fn begin(source: &Name, wanted: Wanted) -> Result<i64, Error> {
     let run_id = wanted.id();
-    let worker = start(source, wanted.task())?;
+    let (worker, mut deadlocks) = (start(source, wanted.task())?, Deadlocks::new());
     // nothing that others do can be seen then
     if snapshot_is_fixed() {
         return Ok(run_id);
@@ -219,9 +262,10 @@ pub fn begin(source: &Name, wanted: Wanted) -> Result<i64, Error> {
             break;
         }
         sleep(SHORT_LOOK);
+        deadlocks.look(worker.pid().ok())?;
     }
     if !Lock::source_at_work(source).is_free() {
-        return Err(at_work(source, fresh(|| runs::active(source.as_str()))?.map(|run| run.run_id)));
+        return Err(at_work(source, look(|| runs::active(source.as_str()))?.map(|run| run.run_id)));
     }
     Err(match lock::free_slots() {
         0 => no_slot(),
@@ -239,8 +283,32 @@ pub fn no_slot() -> Error {
     .hint("Wait for one of them, or put rag into shared_preload_libraries, which queues runs.")
 }
 
+/// Reads what others have committed by now.
+///
+/// # Errors
+/// It cannot be read, for one because the extension has been dropped.
+fn look<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    use pgrx::PgSqlErrorCode::{
+        ERRCODE_INVALID_SCHEMA_NAME, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, ERRCODE_UNDEFINED_TABLE,
+    };
+    if shared::is_being_emptied() {
+        return Err(Error::new(
+            ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "another session needs the database without runs, which are ended",
+        )
+        .detail("It drops the extension, or does with the database what nobody may be connected to it for."));
+    }
+    glance(f).map_err(|error| match error.code {
+        ERRCODE_INVALID_SCHEMA_NAME | ERRCODE_UNDEFINED_TABLE => Error::new(
+            ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "the extension rag was dropped while a run of one of its sources was waited for",
+        ),
+        _ => error,
+    })
+}
+
 fn has_begun(run_id: i64) -> Result<bool, Error> {
-    Ok(fresh(|| runs::status(run_id))?.is_some_and(|status| status.phase != "Pending"))
+    Ok(look(|| runs::status(run_id))?.is_some_and(|status| status.phase != "Pending"))
 }
 
 /// Waits until a run has ended, or until `timeout` is up; how it stands then. `None` where there is no such run (any more).
@@ -252,19 +320,23 @@ pub fn wait_for(
     timeout: Option<Duration>,
     tell: impl FnMut(&runs::Status),
 ) -> Result<Option<runs::Status>, Error> {
-    let (mut teller, began) = (Teller::new(tell), Instant::now());
+    let (mut teller, mut deadlocks, began) = (Teller::new(tell), Deadlocks::new(), Instant::now());
     let mut pause = Duration::from_millis(10);
     loop {
-        let Some(status) = fresh(|| runs::status(run_id))? else { return Ok(None) };
+        let Some(status) = look(|| runs::status(run_id))? else { return Ok(None) };
         let left = timeout.map(|timeout| timeout.saturating_sub(began.elapsed()));
         if status.has_ended() || left == Some(Duration::ZERO) {
             return Ok(Some(status));
         }
         if status.phase == "Running" {
             let source = Name::parse("source", &status.source)?;
+            if deadlocks.are_due() {
+                let process = look(|| sources::process_at_work(&source))?;
+                deadlocks.look(process)?;
+            }
             if Lock::source_at_work(&source).is_free() {
                 reap(&source)?;
-                if let Some(status) = fresh(|| runs::status(run_id))?.filter(runs::Status::has_ended) {
+                if let Some(status) = look(|| runs::status(run_id))?.filter(runs::Status::has_ended) {
                     return Ok(Some(status));
                 }
             }
@@ -307,7 +379,7 @@ fn wait_for_slot(run_id: i64) -> Result<bool, Error> {
 pub fn wait_for_check(source: &Name, patience: Option<Duration>) -> Result<(), Error> {
     let (began, mut pause) = (Instant::now(), SHORT_LOOK);
     while !Lock::source_at_work(source).is_free()
-        && fresh(|| runs::active(source.as_str()))?.is_none_or(|run| run.is_pending)
+        && look(|| runs::active(source.as_str()))?.is_none_or(|run| run.is_pending)
         && patience.is_none_or(|patience| began.elapsed() < patience)
     {
         sleep(pause);
@@ -331,9 +403,10 @@ pub fn at_work(source: &Name, run_id: Option<i64>) -> Error {
 /// Has the rows of runs that lost their process put right, unless someone has the source's row locked: by another process, because
 /// what this session does is undone by the error that it will raise.
 fn reap(source: &Name) -> Result<(), Error> {
-    let reaper = start(source, Task::Reap)?;
+    let (reaper, mut deadlocks) = (start(source, Task::Reap)?, Deadlocks::new());
     while !has_ended(&reaper) {
         sleep(Duration::from_millis(100));
+        deadlocks.look(reaper.pid().ok())?;
     }
     Ok(())
 }
