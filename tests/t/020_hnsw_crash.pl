@@ -40,15 +40,15 @@ is_sound($node, 't', 'an index that was built before is sound');
 
 # -- inserts ----------------------------------------------------------------------------------------------------------
 
-# Sessions that insert row after row, a transaction each, and print the ids of those that are committed.
+# Sessions that insert row after row, a transaction each, and print the ids of those that are committed; more rows than they get to.
 sub start_inserts
 {
 	my ($from) = @_;
 	my $folder = temp_folder();
 	return map {
-		my $statements = join "\n", map { "INSERT INTO t SELECT $_, point(64) RETURNING id;" } $_ .. $_ + 4000;
+		my $statements = join "\n", map { "INSERT INTO t SELECT $_, point(64) RETURNING id;" } $_ .. $_ + 40_000;
 		start_sql($node, '\i ' . write_file("$folder/$_.sql", $statements))
-	} ($from, $from + 10_000);
+	} ($from, $from + 50_000);
 }
 
 # All that the sessions have printed is there.
