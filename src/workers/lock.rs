@@ -50,7 +50,8 @@ impl Lock {
         Self::source(source, 1)
     }
 
-    /// The source is named by a hash, that of hashtext, which `rag.source_locks` shows: sources that collide merely take turns.
+    /// The source is named by a hash, that of hashtext, which `rag.source_locks` shows: sources that collide merely take turns. Where
+    /// the extension was dropped meanwhile it is a lock that nobody has.
     fn source(source: &Name, purpose: u16) -> Self {
         // SAFETY: look-ups of catalog OIDs; and reads as many bytes as the name has.
         let (relation, hash) = unsafe {

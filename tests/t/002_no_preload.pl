@@ -70,7 +70,7 @@ is($node->safe_psql('postgres', q{SELECT vector_dims(rag_embed('hello'))}), '384
 # a run, who waits for it, and who drops the extension do not wait for each other for ever
 $node->safe_psql('postgres', 'CREATE DATABASE dropping');
 $node->safe_psql('dropping', 'CREATE EXTENSION rag');
-$node->safe_psql('dropping', sprintf q{SELECT rag_create_source('page', 'static', '{"endpoints": ["%s/page/1.md"]}')}, RagHold::origin());
+$node->safe_psql('dropping', sprintf q{SELECT rag_create_source('page', 'static', '{"endpoints": ["%s"]}')}, RagHold::page('page'));
 RagHold::hold('page');
 my $sync = start_sql($node, q{SELECT rag_sync('page')}, database => 'dropping');
 RagHold::await_asked('page');

@@ -21,8 +21,8 @@ for my $database (qw(other holding))
 }
 my @databases = qw(postgres other);
 my @holds = qw(hold-1 hold-2);
-$node->safe_psql('holding', sprintf q{SELECT rag_create_source('%s', 'static', '{"endpoints": ["%s/%s/1.md"]}', schedule => '@yearly')},
-	$_, RagHold::origin(), $_) for @holds;
+$node->safe_psql('holding', sprintf q{SELECT rag_create_source('%s', 'static', '{"endpoints": ["%s"]}', schedule => '@yearly')},
+	$_, RagHold::page($_)) for @holds;
 my $folder = temp_folder();
 write_file("$folder/source-$_/doc.md", "# Document $_\n\nText number $_.\n") for 1 .. $each;
 for my $database (@databases)

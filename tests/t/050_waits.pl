@@ -20,7 +20,7 @@ my $session = session($node);
 
 sub sql { return $node->safe_psql('postgres', @_) }
 sub create_folder { my ($name, $more) = @_; return sql(qq{SELECT rag_create_source('$name', 'folder', '{"path": "$folder"}'} . ($more // '') . ')') }
-sub create_held { my ($name) = @_; return sql(sprintf q{SELECT rag_create_source('%s', 'static', '{"endpoints": ["%s/%s/1.md"]}')}, $name, RagHold::origin(), $name) }
+sub create_held { my ($name) = @_; return sql(sprintf q{SELECT rag_create_source('%s', 'static', '{"endpoints": ["%s"]}')}, $name, RagHold::page($name)) }
 sub source_is { my ($name, $columns, $expected, $what) = @_; return await_value(sub { ask($node, "SELECT $columns FROM rag.sources WHERE name = '$name'") }, $expected, $what) }
 sub triggers { return sql(q{SELECT count(*) FROM pg_trigger WHERE tgrelid = 'notes'::regclass}) }
 
@@ -197,8 +197,7 @@ subtest 'a run that waits for the transaction that waits for it' => sub {
 	sql(q{CREATE TABLE locked_notes (id int PRIMARY KEY, body text); INSERT INTO locked_notes VALUES (1, 'A text.');
 		SELECT rag_create_source('of-table', 'table', '{"relation": "public.locked_notes", "contentColumns": ["body"]}')});
 	source_is('of-table', 'phase', 'Completed', 'a table is synced');
-	my $hint = 'COMMIT first';
-	error_like(run_sql($node, q{BEGIN; LOCK TABLE locked_notes; SELECT rag_sync('of-table')}), '40P01', 'deadlock', $hint, 'rag_sync with the table locked');
+	error_like(run_sql($node, q{BEGIN; LOCK TABLE locked_notes; SELECT rag_sync('of-table')}), '40P01', 'deadlock', 'COMMIT first', 'rag_sync with the table locked');
 	source_is('of-table', 'indexing', 'f', 'the run has ended');
 	$session->query(q{BEGIN; LOCK TABLE locked_notes});
 	my $run = sql(q{SELECT rag_sync('of-table', wait => false)});

@@ -17,7 +17,7 @@ use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(
   rag_node configure create_folder_source temp_folder write_file write_documents paragraph
-  await ask await_stored session witness same_cluster
+  await ask session witness same_cluster
   engines engine_pid freeze await_asleep freeze_asleep thaw is_running children_of
   start_sql run_sql error_like sync_ok run_row stored forget_collection);
 

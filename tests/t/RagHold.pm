@@ -43,6 +43,8 @@ sub files_between_pages
 	my @endpoints = map { (page($_), splice @files, 0, $each) } 'first', @between;
 	return sprintf '{"endpoints": [%s]}', join ', ', map { qq{"$_"} } @endpoints, page('last');
 }
+
+# Where a document is that the hold of a name is for.
 sub page { my ($name) = @_; return origin() . "/$name/page.md" }
 
 # Begins a run of a source of files_between_pages(FILES, 'middle'), which stays in the middle until release('middle'): what comes
