@@ -68,7 +68,7 @@ impl Client {
     /// It is not installed, or does not come up.
     pub fn connect() -> Result<Self, Error> {
         let deadline = Instant::now() + START_TIMEOUT;
-        let mut starting = None;
+        let mut starter = supervisor::Starter::default();
         loop {
             match UnixStream::connect(socket()) {
                 Ok(stream) => {
@@ -82,9 +82,7 @@ impl Client {
                 }
                 Err(_) => process::check_installed(&settings::engine_path())?,
             }
-            if starting.as_ref().is_none_or(supervisor::has_ended) {
-                starting = Some(supervisor::start()?);
-            }
+            starter.see_to_it()?;
             sleep(Duration::from_millis(20));
         }
     }

@@ -52,18 +52,38 @@ pub fn register() {
     builder().set_restart_time(Some(Duration::from_secs(5))).load();
 }
 
-/// Starts the worker from a session.
-///
-/// # Errors
-/// The server has no room for another background worker.
-pub fn start() -> Result<DynamicBackgroundWorker, Error> {
-    // SAFETY: reads the session's process id.
-    let notify = unsafe { pg_sys::MyProcPid };
-    builder().set_notify_pid(notify).set_restart_time(None).load_dynamic().map_err(|_| no_worker())
+/// Starts the worker from a session that waits for the engine. One session at a time does: many that come at once would take all
+/// the server's slots for workers, to find that one of them is enough.
+#[derive(Default)]
+pub struct Starter {
+    turn: Option<File>,
+    worker: Option<DynamicBackgroundWorker>,
+}
+
+impl Starter {
+    /// Starts the worker unless it is another session's turn, or one was started and is there.
+    ///
+    /// # Errors
+    /// The server has no room for another background worker, or the runtime folder cannot be used.
+    pub fn see_to_it(&mut self) -> Result<(), Error> {
+        if self.turn.is_none() {
+            self.turn = take_lock("start.lock").map_err(|e| {
+                Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not start rag-engine")
+                    .detail(format!("{} in the data directory: {e}", engine::RUNTIME_DIR))
+            })?;
+        }
+        if self.turn.is_some() && self.worker.as_ref().is_none_or(has_ended) {
+            // SAFETY: reads the session's process id.
+            let notify = unsafe { pg_sys::MyProcPid };
+            let worker = builder().set_notify_pid(notify).set_restart_time(None).load_dynamic();
+            self.worker = Some(worker.map_err(|_| no_worker())?);
+        }
+        Ok(())
+    }
 }
 
 /// Whether the worker has ended: another one, which holds the lock, may have been about to stop.
-pub fn has_ended(worker: &DynamicBackgroundWorker) -> bool {
+fn has_ended(worker: &DynamicBackgroundWorker) -> bool {
     matches!(worker.pid(), Err(BackgroundWorkerStatus::Stopped))
 }
 
@@ -85,7 +105,7 @@ pub fn no_worker() -> Error {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
-    let lock = match take_lock() {
+    let lock = match take_lock("engine.lock") {
         Ok(Some(lock)) => lock,
         Ok(None) => return,
         Err(e) => {
@@ -140,10 +160,11 @@ fn stopping() -> bool {
     })
 }
 
-/// The lock that makes a supervisor the only one; `None` where another has it. It ends with the process.
-fn take_lock() -> io::Result<Option<File>> {
+/// A lock that one process of the cluster has, by a file of the runtime folder; `None` where another has it. It ends with the
+/// value, and with the process.
+fn take_lock(name: &str) -> io::Result<Option<File>> {
     engine::make_runtime_dir()?;
-    let path = std::path::Path::new(engine::RUNTIME_DIR).join("engine.lock");
+    let path = std::path::Path::new(engine::RUNTIME_DIR).join(name);
     let file = File::options().create(true).truncate(false).write(true).open(path)?;
     // SAFETY: flock on a descriptor that the file owns.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {

@@ -50,7 +50,9 @@ is(scalar(@begun) + (() = $said =~ /WARNING:  source "[\w-]+" is not synced: as 
 	or diag("$out\n$said");
 is($node->safe_psql('postgres', "SELECT rag_wait($_) IN ('Completed', 'Failed')"), 't', 'what was begun ends') for @begun;
 
-# many sessions at once that find no engine: one is started
+# many sessions at once that find no engine: one is started, and one worker with it. One is all there is room for beside the
+# server's own for logical replication.
+configure($node, max_worker_processes => 2);
 $node->restart;
 is(scalar(engine_pids($node)), 0, 'no engine runs after a restart');
 my @sessions = map { { out => '', in => q{SELECT uri FROM rag_search('bread', top_k => 1)} } } 1 .. 8;
@@ -66,6 +68,8 @@ is(scalar(engine_pids($node, 'embed')), 1, 'from one engine');
 # it belongs to the cluster, not to the session that started it
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'}), '1', 'no session is left');
 is($node->safe_psql('postgres', q{SELECT vector_dims(rag_embed('hello'))}), '384', 'the engine still answers');
+configure($node, 'max_worker_processes');
+$node->restart;
 
 # a run, who waits for it, and who drops the extension do not wait for each other for ever
 $node->safe_psql('postgres', 'CREATE DATABASE dropping');
