@@ -38,6 +38,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// An engine that ran for so long is not one that keeps ending.
 const HEALTHY: Duration = Duration::from_secs(10);
 
+/// Files of the runtime folder: the lock of the one supervisor, and that of the session whose turn it is to start it.
+const SUPERVISING: &str = "engine.lock";
+const STARTING: &str = "start.lock";
+
 fn builder() -> BackgroundWorkerBuilder {
     BackgroundWorkerBuilder::new("rag engine supervisor")
         .set_type("rag engine supervisor")
@@ -64,22 +68,26 @@ impl Starter {
     /// Starts the worker unless it is another session's turn, or one was started and is there.
     ///
     /// # Errors
-    /// The server has no room for another background worker, or the runtime folder cannot be used.
+    /// There is no worker, and the server has no room for one, or the runtime folder cannot be used.
     pub fn see_to_it(&mut self) -> Result<(), Error> {
         if self.turn.is_none() {
-            self.turn = take_lock("start.lock").map_err(|e| {
-                Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not start rag-engine")
-                    .detail(format!("{} in the data directory: {e}", engine::RUNTIME_DIR))
-            })?;
+            self.turn = take_lock(STARTING).map_err(|e| folder_unusable(&e))?;
         }
         if self.turn.is_some() && self.worker.as_ref().is_none_or(has_ended) {
             // SAFETY: reads the session's process id.
             let notify = unsafe { pg_sys::MyProcPid };
-            let worker = builder().set_notify_pid(notify).set_restart_time(None).load_dynamic();
-            self.worker = Some(worker.map_err(|_| no_worker())?);
+            self.worker = builder().set_notify_pid(notify).set_restart_time(None).load_dynamic().ok();
+            if self.worker.is_none() && take_lock(SUPERVISING).map_err(|e| folder_unusable(&e))?.is_some() {
+                return Err(no_worker());
+            }
         }
         Ok(())
     }
+}
+
+fn folder_unusable(error: &io::Error) -> Error {
+    Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not start rag-engine")
+        .detail(format!("{} in the data directory: {error}", engine::RUNTIME_DIR))
 }
 
 /// Whether the worker has ended: another one, which holds the lock, may have been about to stop.
@@ -105,7 +113,7 @@ pub fn no_worker() -> Error {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
-    let lock = match take_lock("engine.lock") {
+    let lock = match take_lock(SUPERVISING) {
         Ok(Some(lock)) => lock,
         Ok(None) => return,
         Err(e) => {

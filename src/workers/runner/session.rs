@@ -39,6 +39,8 @@ const DEADLOCKS: Duration = Duration::from_secs(1);
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// So often a session tries to begin a run, some ten seconds in all.
 const TRIES: u32 = 30;
+/// The same where it does not wait for a slot: a fifth of a second in all.
+const TRIES_TO_BEGIN: u32 = 4;
 
 thread_local! {
     /// The runner that the session waits for.
@@ -247,31 +249,35 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
 /// # Errors
 /// It has not begun: another one is under way, there is no room, or the source's row is locked.
 pub fn begin(source: &Name, wanted: Wanted) -> Result<i64, Error> {
-    let run_id = wanted.id();
-    let (worker, mut deadlocks) = (start(source, wanted.task())?, Deadlocks::new());
-    // nothing that others do can be seen then
-    if snapshot_is_fixed() {
-        return Ok(run_id);
-    }
-    loop {
-        let has_ended = has_ended(&worker);
-        if has_begun(run_id)? {
+    let (run_id, mut deadlocks) = (wanted.id(), Deadlocks::new());
+    for tries in 1..=TRIES_TO_BEGIN {
+        let worker = start(source, wanted.task())?;
+        // nothing that others do can be seen then
+        if snapshot_is_fixed() {
             return Ok(run_id);
         }
-        if has_ended {
-            break;
+        loop {
+            let has_ended = has_ended(&worker);
+            if has_begun(run_id)? {
+                return Ok(run_id);
+            }
+            if has_ended {
+                break;
+            }
+            sleep(SHORT_LOOK);
+            deadlocks.look(worker.pid().ok())?;
         }
-        sleep(SHORT_LOOK);
-        deadlocks.look(worker.pid().ok())?;
+        if !Lock::source_at_work(source).is_free() {
+            return Err(at_work(source, look(|| runs::active(source.as_str()))?.map(|run| run.run_id)));
+        }
+        if lock::free_slots() == 0 {
+            return Err(no_slot());
+        }
+        // what was in the way may just have gone: the last slot was taken
+        sleep(SHORT_LOOK * tries);
     }
-    if !Lock::source_at_work(source).is_free() {
-        return Err(at_work(source, look(|| runs::active(source.as_str()))?.map(|run| run.run_id)));
-    }
-    Err(match lock::free_slots() {
-        0 => no_slot(),
-        _ => Error::in_use(format!("a run of source \"{source}\" could not be begun"))
-            .hint("Another session may be changing the source and not have committed: try again in a moment."),
-    })
+    Err(Error::in_use(format!("a run of source \"{source}\" could not be begun"))
+        .hint("Another session may be changing the source and not have committed: try again in a moment."))
 }
 
 /// The error where nobody waits for a slot.
