@@ -341,6 +341,14 @@ SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION rag.is_syncing(text) IS 'whether a run of the source is under way';
 
+-- VOLATILE: it sees what was committed after the query that asks had begun. The last of a run is its row, then its lock goes: who finds
+-- the lock free and then the row as it was knows that the process has gone without a word.
+CREATE FUNCTION rag.has_not_ended(run_id bigint) RETURNS boolean LANGUAGE sql VOLATILE PARALLEL RESTRICTED SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM rag.run r WHERE r.run_id = $1 AND r.phase = 'Running')
+$$;
+COMMENT ON FUNCTION rag.has_not_ended(bigint) IS 'whether a run is, by its row as it is now, not at an end';
+
 CREATE FUNCTION rag.has_scheduler() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT pg_is_in_recovery() OR EXISTS (
@@ -372,7 +380,7 @@ COMMENT ON VIEW rag.visible_source IS 'sources that the caller may see; read rag
 
 CREATE VIEW rag.runs WITH (security_barrier) AS
     SELECT run_id, source, collection, trigger, attempt,
-           CASE WHEN phase = 'Running' AND NOT rag.is_syncing(source) THEN 'Failed' ELSE phase END AS phase,
+           CASE WHEN is_lost THEN 'Failed' ELSE phase END AS phase,
            CASE WHEN phase <> 'Pending' THEN waiting
                 WHEN trigger <> 'manual' AND EXISTS (SELECT FROM rag.source s WHERE s.name = source AND s.suspend)
                     THEN 'the source is suspended'
@@ -382,11 +390,11 @@ CREATE VIEW rag.runs WITH (security_barrier) AS
            documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, files_skipped,
            chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit,
            CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
-                WHEN phase = 'Running' AND NOT rag.is_syncing(source)
-                    THEN '[{"sqlstate": "57P01", "message": "the run''s process ended before the run did"}]'::jsonb
+                WHEN is_lost THEN '[{"sqlstate": "57P01", "message": "the run''s process ended before the run did"}]'::jsonb
                 ELSE '[]'::jsonb END AS errors,
            generation
-    FROM rag.run WHERE source IN (SELECT name FROM rag.visible_source);
+    FROM (SELECT *, phase = 'Running' AND NOT rag.is_syncing(source) AND rag.has_not_ended(run_id) AS is_lost
+          FROM rag.run WHERE source IN (SELECT name FROM rag.visible_source)) AS run;
 COMMENT ON VIEW rag.runs IS 'executions of sources: what each did and how it ended';
 COMMENT ON COLUMN rag.runs.run_id IS 'ascending; what rag_sync returns';
 COMMENT ON COLUMN rag.runs.source IS 'source that was synced';
@@ -450,7 +458,7 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
     WITH locks AS MATERIALIZED (SELECT source_hash, purpose FROM rag.source_locks())
     SELECT s.name, s.kind, s.collection, s.schedule, s.suspend,
            CASE WHEN EXISTS (SELECT FROM locks WHERE purpose = 1 AND source_hash = s.hash) THEN 'Terminating'
-                WHEN r.phase = 'Running' AND s.running THEN 'Running'
+                WHEN r.phase = 'Running' AND NOT r.is_lost THEN 'Running'
                 WHEN r.phase = 'Pending' AND (r.trigger = 'manual' OR NOT s.suspend) THEN 'Pending'
                 WHEN s.suspend THEN 'Suspended'
                 WHEN s.retry_at IS NOT NULL THEN 'Retrying'
@@ -459,8 +467,8 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                 ELSE r.phase END AS phase,
            rag.has_condition(s.conditions, 'ResourceReady') AS resource_ready,
            rag.has_condition(s.conditions, 'AutoIndexerScheduled') AND (SELECT rag.has_scheduler()) AS scheduled,
-           coalesce(r.phase = 'Running' AND s.running, false) AS indexing,
-           rag.has_condition(s.conditions, 'AutoIndexerError') OR coalesce(r.phase = 'Running' AND NOT s.running, false) AS error,
+           coalesce(r.phase = 'Running' AND NOT r.is_lost, false) AS indexing,
+           rag.has_condition(s.conditions, 'AutoIndexerError') OR coalesce(r.is_lost, false) AS error,
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
            r.documents_added + r.documents_updated + r.documents_unchanged + r.documents_failed AS documents_processed,
            CASE WHEN NOT s.suspend THEN s.next_run END AS next_scheduled_run,
@@ -468,7 +476,7 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
            s.observed_generation, s.generation, s.last_run_id,
            extract(epoch FROM r.finished_at - r.started_at)::double precision AS last_run_duration_seconds,
            CASE WHEN r.error IS NOT NULL THEN ARRAY[r.error ->> 'message']
-                WHEN r.phase = 'Running' AND NOT s.running THEN ARRAY['the run''s process ended before the run did']
+                WHEN r.is_lost THEN ARRAY['the run''s process ended before the run did']
                 ELSE '{}' END
            || CASE WHEN r.documents_failed > 0 THEN
                   ARRAY(SELECT e.uri || ': ' || e.message FROM rag.run_error e WHERE e.run_id = r.run_id ORDER BY e.occurred_at LIMIT 10)
@@ -478,7 +486,8 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
            s.spec, s.owner, s.credentials || coalesce('/' || s.credentials_key, '') AS credentials, s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid
     FROM (SELECT v.*, l.hash, pg_is_in_recovery() OR EXISTS (SELECT FROM locks WHERE purpose = 0 AND source_hash = l.hash) AS running
           FROM rag.visible_source v, LATERAL (SELECT hashtext(v.name)::bigint & 4294967295) AS l (hash)) s
-    LEFT JOIN rag.run r ON r.run_id = s.last_run_id;
+    LEFT JOIN LATERAL (SELECT *, phase = 'Running' AND NOT s.running AND rag.has_not_ended(run_id) AS is_lost
+                       FROM rag.run WHERE run_id = s.last_run_id) AS r ON true;
 COMMENT ON VIEW rag.sources IS 'sources and how they are';
 COMMENT ON COLUMN rag.sources.name IS 'name of the source';
 COMMENT ON COLUMN rag.sources.kind IS 'git, static, website, folder, markdown or table';

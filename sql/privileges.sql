@@ -55,10 +55,10 @@ BEGIN
     END LOOP;
 END $$;
 
-REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb), rag.merge_conditions(jsonb, jsonb),
+REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.has_not_ended(bigint), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb), rag.merge_conditions(jsonb, jsonb),
     rag.is_restoring(), rag.announce(jsonb), rag.announce_run(), rag.announce_source(), rag.replace_builtin() FROM PUBLIC;
 -- the views are read with their owner's rights, but call functions with the reader's
-GRANT EXECUTE ON FUNCTION rag.is_syncing(text), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb) TO rag_reader;
+GRANT EXECUTE ON FUNCTION rag.is_syncing(text), rag.has_not_ended(bigint), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb) TO rag_reader;
 GRANT SELECT ON rag.secrets TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors, rag.knowledge,
     rag.sources, rag.runs, rag.progress TO rag_reader;

@@ -97,6 +97,21 @@ subtest 'a session that locks the row of a run that is under way' => sub {
 	source_is('sharing', 'phase', 'Completed', 'which comes then');
 };
 
+subtest 'a query that began before a run ended, and looks for its process afterwards' => sub {
+	RagHold::hold('ending');
+	create_held('ending');
+	source_is('ending', 'phase', 'Running', 'a run is under way');
+	$session->query('SELECT pg_advisory_lock(2)');
+	my $asking = start_sql($node, q{SELECT pg_advisory_xact_lock(2), (SELECT phase || errors::text FROM rag.runs WHERE source = 'ending'),
+		(SELECT phase || errors::text || indexing || error FROM rag.sources WHERE name = 'ending')});
+	$asking->await_locked;
+	RagHold::release('ending');
+	source_is('ending', 'phase', 'Completed', 'it ends');
+	await('its process is gone', sub { ask($node, q{SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'rag runner')}) eq 't' });
+	$session->query('SELECT pg_advisory_unlock(2)');
+	is($asking->finish->{out}, '|Running[]|Running{}truefalse', 'does not take it for one that has lost its process');
+};
+
 subtest 'rag_sync and checks for drift' => sub {
 	$session->query(q{BEGIN; SELECT rag_check_drift('free')});
 	my $syncing = start_sql($node, q{SELECT rag_sync('free')});
