@@ -119,9 +119,10 @@ pg_regress=$(cd "$pgxs/../test/regress" && pwd)/pg_regress
 pg_perl=$pgxs/../test/perl
 [ -x "$pg_regress" ] || fail "there is no $pg_regress: it comes with PostgreSQL's headers"
 
-# sources are synced when a test says so
+# sources are synced, and tables vacuumed, when a test says so
 start_server "shared_preload_libraries = 'rag'
-rag.scheduler = off"
+rag.scheduler = off
+autovacuum = off"
 [ -n "$only" ] || test_crates
 copy_tests
 test_sql

@@ -122,13 +122,20 @@ impl Collection {
         let partition = self.partition();
         execute(
             &format!(
-                "CREATE TABLE {partition} PARTITION OF rag.chunks (PRIMARY KEY (chunk_id)) FOR VALUES IN ({})",
-                pgrx::spi::quote_literal(self.name.as_str())
+                "CREATE TABLE {partition} (LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS, PRIMARY KEY (chunk_id))"
             ),
             &[],
         )?;
         execute(&format!("CREATE INDEX ON {partition} (document_id)"), &[])?;
         execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
+        // not CREATE TABLE ... PARTITION OF, which would wait for all who have read rag.chunks, and they for it
+        execute(
+            &format!(
+                "ALTER TABLE rag.chunks ATTACH PARTITION {partition} FOR VALUES IN ({})",
+                pgrx::spi::quote_literal(self.name.as_str())
+            ),
+            &[],
+        )?;
         Ok(())
     }
 

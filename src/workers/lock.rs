@@ -136,7 +136,7 @@ impl Lock {
     /// The same, where it is nothing that someone else is just looking ([`Lock::is_free`]) and has it for that moment.
     pub fn take_for_transaction_patiently(&self) -> bool {
         self.take_for_transaction()
-            || (0..3).any(|_| {
+            || (0..40).any(|_| {
                 sleep(Duration::from_millis(5));
                 self.take_for_transaction()
             })

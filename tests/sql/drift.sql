@@ -110,7 +110,7 @@ SELECT d.title, c.chunk_index, c.content FROM rag.documents d JOIN rag.chunks c 
 SELECT count(*) FROM rag.chunks WHERE collection = 'larder';
 -- poisoned embeddings are not taken from the store
 UPDATE rag.chunks SET embedding = (SELECT embedding FROM rag.chunks WHERE collection = 'larder' AND title = 'Pie') WHERE collection = 'larder' AND title = 'Bread';
-SELECT title FROM rag_search('when is bread baked?', 'larder', top_k => 1);
+SELECT title = 'Bread' AS found FROM rag_search('when is bread baked?', 'larder', top_k => 1);
 :check;
 SELECT rag_sync('recipes') AS run \gset
 :did;

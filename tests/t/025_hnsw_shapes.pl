@@ -103,7 +103,12 @@ sql("CREATE TABLE parted (id int, v rag.vector, PRIMARY KEY (id)) PARTITION BY H
 	CREATE TABLE parted_2 PARTITION OF parted FOR VALUES WITH (MODULUS 3, REMAINDER 2);
 	INSERT INTO parted SELECT i, point(64) FROM generate_series(1, 1500) i");
 is(sql('SELECT ' . join ' || ', map { "fault('parted_$_')" } 0 .. 2), '', 'each partition has its index');
-is(sql("SELECT nearest('parted', '<=>', v, 20) = exact('parted', '<=>', v, 20) FROM query WHERE dimensions = 64") =~ s/\n//gr, 't' x 20,
+# a row whose estimate is far off may be missed
+is(sql("SELECT (SELECT count(*) FROM unnest(near) JOIN unnest(exact('parted', '<=>', q.v, 20)) AS e ON e = unnest) >= 18
+		AND NOT EXISTS (SELECT FROM (
+			SELECT p.v <=> q.v AS distance, lag(p.v <=> q.v) OVER (ORDER BY n) AS before FROM unnest(near) WITH ORDINALITY AS x (id, n) JOIN parted p USING (id)) d
+			WHERE distance < before - 1e-6)
+	FROM query q, LATERAL nearest('parted', '<=>', q.v, 20) AS near WHERE dimensions = 64") =~ s/\n//gr, 't' x 20,
 	'and answers of all come in order');
 like(sql("SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (COSTS off) SELECT id FROM parted ORDER BY v <=> (SELECT v FROM query LIMIT 1) LIMIT 5"),
 	qr/Merge Append\n.*Index Scan using parted_0_v_idx.*Index Scan using parted_2_v_idx/s, 'merged');

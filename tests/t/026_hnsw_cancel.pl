@@ -63,7 +63,10 @@ for my $what (sort keys %call)
 {
 	error_like(run_sql($node, "SET statement_timeout = '200ms'; $call{$what}"), '57014', 'statement timeout', undef, "$what is timed out");
 	my $session = start_sql($node, $call{$what});
-	ask($node, 'SELECT pg_cancel_backend(' . $session->backend . ')');
+	my $backend = $session->backend;
+	# between two statements there is nothing to be cancelled
+	await("$what has begun", sub { ask($node, "SELECT state = 'active' AND query !~ '^SET' FROM pg_stat_activity WHERE pid = $backend") eq 't' });
+	ask($node, "SELECT pg_cancel_backend($backend)");
 	error_like($session->finish, '57014', 'user request', undef, "$what is cancelled");
 }
 is_sound($node, 't', 'the index is sound');

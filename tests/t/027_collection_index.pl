@@ -4,7 +4,7 @@ use warnings;
 use Test::More;
 use RagCluster;
 
-my $node = rag_node('collection_index');
+my $node = rag_node('collection_index', conf => 'autovacuum = off');
 my $folder = temp_folder();
 # the same text in each: embedded once
 write_file("$folder/note-$_.txt", 'Backups are taken every night.') for 1 .. 2990;

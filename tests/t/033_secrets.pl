@@ -21,22 +21,6 @@ my $node = RagTest::new_node('secrets');
 my $libdir = `@{[ $node->installed_command('pg_config') ]} --pkglibdir`;
 chomp $libdir;
 my $has_statistics = -f "$libdir/pg_stat_statements.so";
-$node->append_conf('postgresql.conf', <<CONF);
-shared_preload_libraries = 'rag@{[ $has_statistics ? ',pg_stat_statements' : '' ]}'
-log_statement = none
-log_lock_waits = on
-deadlock_timeout = '10ms'
-wal_level = replica
-max_wal_senders = 5
-CONF
-$node->start;
-$node->safe_psql('postgres', 'CREATE EXTENSION rag');
-$node->safe_psql('postgres', 'CREATE EXTENSION pg_stat_statements') if $has_statistics;
-my $witness = witness($node);
-my $key_file = $node->data_dir . '/pg_rag/secret.key';
-
-# -- the runner is given what its source names ------------------------------------------------------------------------
-
 # In the place of rag-engine: writes down the job of a run and leaves. All else is the real one's.
 my $job_file = "$folder/job";
 write_file("$folder/engine", <<PERL);
@@ -51,7 +35,22 @@ close \$file;
 exit 9;
 PERL
 chmod 0755, "$folder/engine";
-configure($node, 'rag.engine_path', "$folder/engine");
+$node->append_conf('postgresql.conf', <<CONF);
+shared_preload_libraries = 'rag@{[ $has_statistics ? ',pg_stat_statements' : '' ]}'
+log_statement = none
+log_lock_waits = on
+deadlock_timeout = '10ms'
+wal_level = replica
+max_wal_senders = 5
+rag.engine_path = '$folder/engine'
+CONF
+$node->start;
+$node->safe_psql('postgres', 'CREATE EXTENSION rag');
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_stat_statements') if $has_statistics;
+my $witness = witness($node);
+my $key_file = $node->data_dir . '/pg_rag/secret.key';
+
+# -- the runner is given what its source names ------------------------------------------------------------------------
 
 my $sources = 0;
 

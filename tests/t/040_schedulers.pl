@@ -4,6 +4,7 @@ use warnings;
 
 use RagCluster;
 use RagTest ();
+use RagWorkers ();
 use Test::More;
 
 my $node = RagTest::new_node('schedulers', scheduler => 1);
@@ -87,8 +88,7 @@ subtest 'rag_sync' => sub {
 	create_source('postgres', 'asked', $folder, '');
 	my $id = run_in('postgres', "SELECT rag_sync('asked')");
 	is(run_in('postgres', "SELECT phase FROM rag.runs WHERE run_id = $id"), 'Completed', 'right after creation joins that run, or takes it over');
-	is(run_in('postgres', "SELECT count(*) FROM rag.runs a JOIN rag.runs b USING (source) WHERE source = 'asked' AND a.run_id < b.run_id
-		AND b.started_at < a.finished_at"), '0', 'or comes after it, if it has ended by then');
+	RagWorkers::never_two_at_once($node, 'postgres', 'or comes after it, if it has ended by then');
 	$id = run_in('postgres', "SELECT rag_sync('asked', wait => false)");
 	is(run_in('postgres', "SELECT rag_wait($id)"), 'Completed', 'a queued run is carried out');
 	$id = run_in('postgres', "BEGIN; SELECT rag_sync('asked', wait => false); ROLLBACK");

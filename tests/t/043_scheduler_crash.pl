@@ -262,7 +262,7 @@ subtest 'nothing is run twice' => sub {
 	{
 		await_true($node, 'postgres', "count(*) > 1 FROM rag.runs WHERE source = '$name' AND trigger = 'schedule' AND phase = 'Completed'",
 			"$name runs by its schedule");
-		$node->safe_psql('postgres', "SELECT rag_suspend('$name')");
+		put_to_rest($node, 'postgres', $name);
 	}
 	all_ended($node, 'postgres', 'in the end nothing is under way');
 	runs_are_sound($node, 'postgres', 'many that ask at once');
@@ -300,7 +300,7 @@ subtest 'two schedulers' => sub {
 	for my $name (@names)
 	{
 		await_true($node, 'postgres', "count(*) > 1 FROM rag.runs WHERE run_id > $before AND source = '$name' AND phase = 'Completed'", "$name goes on");
-		$node->safe_psql('postgres', "SELECT rag_suspend('$name')");
+		put_to_rest($node, 'postgres', $name);
 	}
 	all_ended($node, 'postgres', 'in the end nothing is under way');
 	runs_are_sound($node, 'postgres', 'two schedulers');

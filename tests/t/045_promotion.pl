@@ -13,6 +13,8 @@ max_wal_senders = 5
 hot_standby = on
 max_worker_processes = 20
 rag.retry_delay = 100ms
+rag.successful_runs_history_limit = 1000
+rag.failed_runs_history_limit = 1000
 rag.max_running_syncs = 1
 rag.allowed_private_hosts = '127.0.0.1'
 CONF
@@ -44,7 +46,7 @@ error_like(run_sql($standby, "SELECT rag_sync('docs', wait => $_)"), '25006', 'c
   for qw(true false);
 
 # a run is under way, and another one queued, when the primary dies
-$primary->safe_psql('postgres', "SELECT rag_suspend('often')");
+put_to_rest($primary, 'postgres', 'often');
 all_ended($primary, 'postgres', 'nothing else is under way');
 forget_collection($primary);
 RagHold::hold('first');
@@ -75,7 +77,7 @@ await_true($standby, 'postgres', "phase = 'Completed' FROM rag.runs WHERE run_id
 await_true($standby, 'postgres', "count(*) > 1 FROM rag.runs WHERE source = 'often' AND run_id > $before AND trigger = 'schedule' AND phase = 'Completed'",
 	'schedules go on');
 await_true($standby, 'postgres', "count(*) = 1 FROM rag.runs WHERE source = 'boot' AND phase = 'Completed'", '@reboot runs: the server has started since');
-$standby->safe_psql('postgres', "SELECT rag_suspend('often')");
+put_to_rest($standby, 'postgres', 'often');
 all_ended($standby, 'postgres', 'nothing stays under way');
 runs_are_sound($standby, 'postgres', 'after the promotion');
 same_cluster($witness, 'promotion');

@@ -8,7 +8,7 @@ use Test::More;
 use Time::HiRes qw(time);
 use RagCluster;
 use RagHold ();
-use RagWorkers qw(never_two_at_once status_of);
+use RagWorkers qw(runner never_two_at_once status_of);
 
 RagHold::origin();
 my $node = rag_node('runs', scheduler => 1, conf => <<'CONF');
@@ -93,11 +93,6 @@ sub retry_in_bounds
 # What a source and its runs say, for the comparison with later.
 sub definition { return ask($node, "SELECT kind, spec, collection, schedule, suspend, max_retries, generation, uid FROM rag.sources WHERE name = '$_[0]'") }
 sub documents { return ask($node, "SELECT coalesce(string_agg(collection || ' ' || regexp_replace(uri, '.*/', ''), ', ' ORDER BY collection, uri), '') FROM rag.documents WHERE source = '$_[0]'") }
-sub runner
-{
-	my ($source) = @_;
-	return await("a runner of $source", sub { ask($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'rag runner' AND query = 'rag: syncing $source'") });
-}
 
 subtest 'retries' => sub {
 	create_folder('failing', $missing);
@@ -352,7 +347,7 @@ sub begin_to_drop
 	RagHold::hold($source);
 	$node->safe_psql('postgres', "SELECT rag_sync('$source', wait => false)");
 	RagHold::await_asked($source);
-	my $runner = runner($source);
+	my $runner = runner($node, $source);
 	await("the runner of $source waits", sub { ask($node, "SELECT wait_event = 'Extension' FROM pg_stat_activity WHERE pid = $runner") eq 't' });
 	freeze_asleep($runner);
 	my $session = start_sql($node, $statements);

@@ -93,7 +93,7 @@ subtest 'a source that is dropped with its documents, wherever they are' => sub 
 subtest 'a source that was made while the scheduler was off' => sub {
 	configure($node, 'rag.scheduler', 'off');
 	sql(qq{SELECT rag_create_source('yearly', 'folder', '{"path": "$first"}', schedule => '\@yearly')});
-	is(sql(q{SELECT scheduled FROM rag.sources WHERE name = 'yearly'}), 'f', 'is not scheduled');
+	await_row('yearly', 'scheduled', 'f', 'is not scheduled');
 	configure($node, 'rag.scheduler', 'on');
 	await_row('yearly', 'scheduled', 't', 'until it is on again');
 };

@@ -112,6 +112,15 @@ subtest 'a query that began before a run ended, and looks for its process afterw
 	is($asking->finish->{out}, '|Running[]|Running{}truefalse', 'does not take it for one that has lost its process');
 };
 
+subtest 'the first document of a collection' => sub {
+	sql(q{SELECT rag_create_collection('fresh')});
+	$session->query('BEGIN; SELECT count(*) FROM rag.chunks');
+	my $added = run_sql($node, q{SET lock_timeout = '20s'; SELECT success FROM rag_add_document('Bread is baked in the morning.', 'bread', collection => 'fresh')});
+	is($added->{out}, 't', 'is added while others read') or diag($added->{err});
+	is($session->query(q{SELECT uri FROM rag_search('bread', 'fresh')}), 'bread', 'who find it');
+	$session->query('COMMIT');
+};
+
 subtest 'rag_sync and checks for drift' => sub {
 	$session->query(q{BEGIN; SELECT rag_check_drift('free')});
 	my $syncing = start_sql($node, q{SELECT rag_sync('free')});
@@ -142,7 +151,7 @@ subtest 'a run that lost its process while someone has the source locked' => sub
 	my $syncing = start_sql($node, q{SELECT rag_sync('holding')});
 	source_is('holding', 'phase', 'Running', 'a run is under way');
 	$session->query(q{BEGIN; SELECT rag_alter_source('holding', max_retries => 2)});
-	my $runner = worker($node, 'runner');
+	my $runner = runner($node, 'holding');
 	sql("SELECT pg_terminate_backend($runner)");
 	# the process that would put the row right gives up after two seconds
 	await('it has been tried', sub { ask($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'rag runner'}) ne '0' });

@@ -8,7 +8,7 @@ use Exporter 'import';
 use RagCluster;
 use Test::More;
 
-our @EXPORT = qw(workers worker await_workers await_true await_value status_of log_lines cpu_ticks server_processes never_two_at_once runs_are_sound all_ended);
+our @EXPORT = qw(workers worker runner put_to_rest await_workers await_true await_value status_of log_lines cpu_ticks server_processes never_two_at_once runs_are_sound all_ended);
 
 # The extension's workers but the supervisor, as "rag scheduler postgres, ...". A runner's or a starting worker's name is among them.
 sub workers
@@ -25,6 +25,13 @@ sub worker
 	my $query = "SELECT min(pid) FROM pg_stat_activity WHERE backend_type = 'rag $kind'"
 	  . (defined $database ? " AND datname = '$database'" : '');
 	return await("there is a $kind", sub { ask($node, $query) });
+}
+
+# The process that carries out a run of a source.
+sub runner
+{
+	my ($node, $source) = @_;
+	return await("a runner of $source", sub { ask($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'rag runner' AND query = 'rag: syncing $source'") });
 }
 
 sub await_workers
@@ -85,6 +92,19 @@ sub server_processes
 {
 	my ($node) = @_;
 	return grep { (readlink("$_/cwd") // '') eq $node->data_dir } glob '/proc/[0-9]*';
+}
+
+# Suspends sources, whose runs, begun or queued, end: a run that is queued by a schedule would rest with its source, so that it is asked for.
+sub put_to_rest
+{
+	my ($node, $database, @sources) = @_;
+	for my $source (@sources)
+	{
+		$node->safe_psql($database, "SELECT rag_suspend('$source')");
+		# at work it is in no need of that
+		$node->psql($database, "SELECT rag_sync('$source', wait => false)", stderr => \my $ignored);
+	}
+	return;
 }
 
 # Whether no run of a database is queued or under way.

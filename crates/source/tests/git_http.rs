@@ -12,6 +12,7 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use git2::Repository;
@@ -276,15 +277,28 @@ fn clones_used_longest_ago_make_room() {
         rag_source::open(&job).unwrap()
     };
     let fetched = |served: &Served| served.server.take_log().1 > 0;
+    // Whether a job fetches. Clones that are in use are left to the next job, and a process that another test is just starting has
+    // the locks that this one has given back until its program begins.
+    let opened = |served: &Served, max_bytes, kept: usize| {
+        open(served, max_bytes);
+        let fetched = fetched(served);
+        for _ in 0..100 {
+            if one.kept().len() == kept {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            open(served, max_bytes);
+        }
+        assert_eq!(one.kept().len(), kept);
+        served.server.take_log();
+        fetched
+    };
     open(&one, 1 << 20);
     open(&two, 1 << 20);
     assert_eq!((one.kept().len(), fetched(&one), fetched(&two)), (2, true, true));
-    open(&one, 200_000);
-    assert_eq!((one.kept().len(), fetched(&one)), (1, false), "the clone that was used last stays");
-    open(&two, 200_000);
-    assert_eq!((one.kept().len(), fetched(&two)), (1, true));
-    open(&one, 1 << 20);
-    assert!(fetched(&one));
+    assert!(!opened(&one, 200_000, 1), "the clone that was used last stays");
+    assert!(opened(&two, 200_000, 1));
+    assert!(opened(&one, 1 << 20, 2));
 
     let mut in_use = open(&one, 1 << 20);
     open(&two, 200_000);
@@ -297,7 +311,7 @@ fn clones_used_longest_ago_make_room() {
     assert_eq!(one.kept(), Vec::<PathBuf>::new(), "a clone that is too large alone goes with its job");
     open(&one, 1 << 20);
     assert_eq!(all(&mut *open(&two, 0)), two.committed());
-    assert_eq!(one.kept(), Vec::<PathBuf>::new(), "nothing is kept without room");
+    opened(&two, 0, 0);
     for served in [&one, &two] {
         assert!(!served.place.path().join("clone").exists(), "nor is what a job has used instead");
     }

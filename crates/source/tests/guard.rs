@@ -301,7 +301,7 @@ fn silence_ends_with_the_time_a_request_has() {
     let server = Server::start(|_| Reply::ok("text/plain", "hello").cut(1).then(Then::Silence));
     let request = Request::get(Url::parse(&server.url("/")).unwrap());
     let request = Request { total: Some(Duration::from_millis(300)), ..request };
-    let error = client(&["127.0.0.1"]).send(&request).unwrap().bytes(10).unwrap_err();
+    let error = client(&["127.0.0.1"]).send(&request).and_then(|response| response.bytes(10)).unwrap_err();
     assert!(matches!(error, HttpError::Timeout { .. }), "{error}");
     assert!(error.is_transient());
 }

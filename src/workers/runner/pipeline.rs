@@ -426,8 +426,8 @@ impl Pipeline<'_> {
 }
 
 /// Whether an error would meet the next document just the same: out of space or memory, cancelled, shutting down, or the
-/// source is another.
+/// source is another; or the document is not to blame: it was a deadlock, or another transaction's doing.
 fn concerns_all(error: &Error) -> bool {
     let class = &crate::catalog::sqlstate(error.code)[..2];
-    matches!(class, "25" | "53" | "55" | "57" | "58")
+    matches!(class, "25" | "40" | "53" | "55" | "57" | "58")
 }

@@ -341,8 +341,14 @@ pub fn wait_for(
                 deadlocks.look(process)?;
             }
             if Lock::source_at_work(&source).is_free() {
-                reap(&source)?;
-                if let Some(status) = look(|| runs::status(run_id))?.filter(runs::Status::has_ended) {
+                // a run writes how it ended before it gives the lock back
+                let Some(mut status) = look(|| runs::status(run_id))? else { return Ok(None) };
+                if !status.has_ended() {
+                    reap(&source)?;
+                    let Some(reaped) = look(|| runs::status(run_id))? else { return Ok(None) };
+                    status = reaped;
+                }
+                if status.has_ended() {
                     return Ok(Some(status));
                 }
             }
