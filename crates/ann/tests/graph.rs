@@ -279,9 +279,9 @@ fn panic_of_the_caller_stops_the_threads() {
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_get_no_signals() {
-    let vectors = clustered(2000, 30, 4);
+    let vectors = clustered(20_000, 30, 4);
     let quantizer = quantizer(Metric::L2, 30, &vectors);
-    let mut graph = Graph::new(&quantizer, PARAMETERS, 2000);
+    let mut graph = Graph::new(&quantizer, PARAMETERS, 20_000);
     graph.encode(&vectors, 2);
     let mut seen = 0;
     let look = |_| {
