@@ -52,7 +52,7 @@ bench-hnsw: ## measure the vector index against pgvector's, in PostgreSQL 18
 	@scripts/deps.sh
 	@benches/run.sh hnsw $(if $(filter 0,$(BENCH_GROWTH)),,hnsw-growth)
 
-lint: ## rustfmt and clippy, warnings are errors
+lint: ## rustfmt, clippy, and pgspot over the install script; warnings are errors
 	@scripts/lint.sh
 
 clean: ## remove what was built or fetched here (target/, build/)

@@ -10,7 +10,7 @@ set -eu
 . "$(dirname "$0")/../scripts/common.sh"
 . scripts/server.sh
 
-usual_steps="reading embedding query memory unchanged git exact scifact scheduler"
+usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
 all_steps="$usual_steps table-trigger hnsw hnsw-growth"
 steps=${*:-$usual_steps}
 for step in $steps; do

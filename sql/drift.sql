@@ -1,5 +1,7 @@
 -- What runs have indexed, and how what is stored differs from it (src/catalog/drift.rs).
 
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- A row per document of a source, written with the document itself, so that it is true after crashes too. There is no foreign
 -- key: the row of a document that somebody deletes by hand must stay, to say so.
 CREATE TABLE rag.manifest (
@@ -21,6 +23,7 @@ COMMENT ON COLUMN rag.manifest.digest IS 'SHA-256 of the document''s row, then o
 -- of it, so that no two rows run into each other.
 --
 -- These are plain expressions and queries without SET, so that they become part of the caller's: callers pin the search_path.
+-- pgspot: off
 CREATE FUNCTION rag.document_digest(d rag.documents) RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT pg_catalog.sha256(pg_catalog.convert_to(
         pg_catalog.json_build_array(d.collection, d.source, d.uri, d.title, d.own_title, d.knowledge_id, d.document_type, d.category,
@@ -86,11 +89,17 @@ RETURNS TABLE (document_id uuid, uri text, kind text, entry jsonb, is_stored boo
     UNION ALL
     SELECT n.document_id, k.uri, 'unexpected', pg_catalog.to_jsonb(k.uri), false
     FROM (SELECT c.document_id FROM rag.chunks c WHERE c.collection = $1 AND c.source = $2
-          EXCEPT (SELECT s.document_id FROM stored s UNION ALL SELECT i.document_id FROM indexed i)) n,
+          EXCEPT (SELECT s.document_id FROM stored s UNION ALL SELECT i.document_id FROM indexed i
+                  -- what a dropped source of the same name has left
+                  UNION ALL SELECT d.document_id FROM rag.documents d WHERE d.collection = $1 AND d.former_source = $2)) n,
         LATERAL (SELECT pg_catalog.min(c.uri) AS uri FROM rag.chunks c WHERE c.collection = $1 AND c.document_id = n.document_id) k
 $$;
 COMMENT ON FUNCTION rag.drifted_documents(text, text) IS 'documents of a source that are stored otherwise than its runs have left them';
+-- pgspot: on
 
 REVOKE ALL ON FUNCTION rag.document_digest(rag.documents), rag.chunk_digest(rag.chunks), rag.document_digests(text), rag.drifted_documents(text, text) FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('rag.manifest', '');
+
+-- where the functions that follow are made
+SET LOCAL search_path = @extschema@, pg_temp;

@@ -1,5 +1,7 @@
 -- The index access method rag_hnsw, its operator classes, and the functions that look at an index.
 
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE FUNCTION rag.hnsw_handler(internal) RETURNS index_am_handler
     AS 'MODULE_PATHNAME', 'hnsw_handler_wrapper' LANGUAGE c STRICT;
 COMMENT ON FUNCTION rag.hnsw_handler(internal) IS 'handler of the access method rag_hnsw';
@@ -43,3 +45,6 @@ CREATE FUNCTION @extschema@.rag_index_info(index regclass)
 CREATE FUNCTION @extschema@.rag_index_recall(index regclass, queries integer DEFAULT 100, k integer DEFAULT 10)
     RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision, exact_milliseconds double precision)
     AS 'MODULE_PATHNAME', 'rag_index_recall_wrapper' LANGUAGE c STRICT;
+
+-- where the functions that follow are made
+SET LOCAL search_path = @extschema@, pg_temp;

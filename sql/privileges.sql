@@ -1,5 +1,7 @@
 -- Comments on the functions, and who may do what. Nothing is granted to PUBLIC but the vector type and its operators.
 
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 DO $$
 DECLARE
     what record;
@@ -9,7 +11,10 @@ BEGIN
         FROM (VALUES
             ('rag_create_collection', false, 'makes a collection: a named set of documents that are searched together'),
             ('rag_drop_collection', false, 'drops a collection with its documents'),
-            ('rag_collection_status', true, 'what a collection holds and how large it is'),
+            ('rag_grant_collection', true, 'lets a role read a collection, or write to it; public: all roles'),
+            ('rag_revoke_collection', true, 'takes a privilege on a collection from a role; NULL: both'),
+            ('rag_alter_collection_owner', true, 'gives a collection to another owner'),
+            ('rag_collection_status', true, 'what a collection, or each, holds, how large it is and how it is'),
             ('rag_stats', true, 'counts of a collection as JSON'),
             ('rag_create_source', false, 'makes a source: where documents of a collection come from'),
             ('rag_alter_source', true, 'changes a source; what is NULL stays, and an empty schedule or credentials take that away'),
@@ -31,11 +36,17 @@ BEGIN
             ('rag_cancel_run', true, 'ends a run that is queued or under way; false where it has ended already'),
             ('rag_wait', true, 'waits until a run has ended, or for so long; its phase then'),
             ('rag_check_drift', true, 'compares what is stored of a source with what its runs have indexed'),
-            ('rag_add_document', false, 'indexes one document, replacing what was stored under its uri'),
+            ('rag_add_document', false, 'indexes one document, a text or the bytes of a file, in the place of what was stored under its uri'),
+            ('rag_add_documents', false, 'indexes documents of a JSON array, each row one of them'),
+            ('rag_update_document', false, 'changes title, category, tags or metadata of a document without its text; false where there is none'),
             ('rag_remove_document', false, 'removes one document; false where there is none'),
-            ('rag_index_knowledge', false, 'fetches and indexes one knowledge item, replacing what was indexed of it'),
-            ('rag_index_all', false, 'indexes all knowledge items of a collection that have a status, each row an item'),
+            ('rag_create_knowledge', false, 'registers a knowledge item, which is fetched when it is indexed'),
+            ('rag_alter_knowledge', false, 'changes what is said of a knowledge item; what is NULL stays'),
+            ('rag_index_knowledge', false, 'fetches and indexes one knowledge item, in the place of what was indexed of it'),
+            ('rag_index_all', false, 'indexes all knowledge items of a collection, or those of a status, each in a transaction of its own'),
+            ('rag_unindex_knowledge', false, 'removes the documents of a knowledge item and keeps the item; false where there are none'),
             ('rag_remove_knowledge', false, 'removes a knowledge item with its documents; false where there is none'),
+            ('rag_status', true, 'what is wrong now with the server, sources, runs, collections and secrets, and what to do; no row: all is well'),
             ('rag_split', true, 'shows how a text is cut into chunks'),
             ('rag_embed', true, 'the embedding of a text, or of each of several'),
             ('rag_search', true, 'finds the chunks of a collection that answer a query, best first'),
@@ -48,17 +59,19 @@ BEGIN
         JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
         JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'rag'
     LOOP
-        EXECUTE format('COMMENT ON FUNCTION %s IS %L', what.signature, what.comment);
-        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', what.signature);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', what.signature,
+        EXECUTE format('COMMENT ON ROUTINE %s IS %L', what.signature, what.comment);
+        EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', what.signature);
+        EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', what.signature,
             CASE WHEN what.readers THEN 'rag_reader' ELSE 'rag_admin' END);
     END LOOP;
 END $$;
 
-REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.has_not_ended(bigint), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb), rag.merge_conditions(jsonb, jsonb),
-    rag.is_restoring(), rag.announce(jsonb), rag.announce_run(), rag.announce_source(), rag.replace_builtin() FROM PUBLIC;
+REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.has_not_ended(bigint), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb, text), rag.why_idle(), rag.why_waiting(), rag.source_changed(), rag.merge_conditions(jsonb, jsonb),
+    rag.is_restoring(), rag.announce(jsonb), rag.announce_run(), rag.announce_source(), rag.replace_builtin(), rag.find_owner(), rag.find_grantee(), rag.find_relation() FROM PUBLIC;
+REVOKE ALL ON FUNCTION rag.is_going(text), rag.before_drop(), rag.is_preloaded(), rag.present_model() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rag.is_preloaded(), rag.present_model() TO rag_reader;
 -- the views are read with their owner's rights, but call functions with the reader's
-GRANT EXECUTE ON FUNCTION rag.is_syncing(text), rag.has_not_ended(bigint), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb) TO rag_reader;
+GRANT EXECUTE ON FUNCTION rag.is_syncing(text), rag.has_not_ended(bigint), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb, text), rag.why_idle(), rag.why_waiting() TO rag_reader;
 GRANT SELECT ON rag.secrets TO rag_admin;
-GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors, rag.knowledge,
-    rag.sources, rag.runs, rag.progress TO rag_reader;
+GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors, rag.knowledge, rag.collection_grants,
+    rag.sources, rag.runs, rag.progress, rag.collection_sizes TO rag_reader;

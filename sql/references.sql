@@ -2,6 +2,8 @@
 -- extension's tables must be restored, and with --jobs they come in any; foreign keys would refuse them. What a dump brings is not
 -- checked.
 
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE FUNCTION rag.check_parent() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_there boolean;
@@ -44,6 +46,7 @@ BEGIN
             ('source', 'credentials', 'secret'),
             ('documents', 'collection', 'collections'),
             ('knowledge', 'collection', 'collections'),
+            ('collection_grant', 'collection', 'collections'),
             ('secret_value', 'name', 'secret')
         ) AS r (child, via, parent)
     LOOP
@@ -59,3 +62,6 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION rag.check_parent(), rag.check_children() FROM PUBLIC;
+
+-- where the functions that follow are made
+SET LOCAL search_path = @extschema@, pg_temp;

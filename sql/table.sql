@@ -2,6 +2,8 @@
 -- restored source has no state, and so its first run reads the whole table. The keys may be anybody's secrets: nobody but
 -- the extension's functions reads them. There is no index, so that a writer pays for one row and nothing else.
 
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE SEQUENCE rag.table_change_id AS bigint;
 CREATE TABLE rag.table_changes (
     change_id bigint NOT NULL,
@@ -24,5 +26,8 @@ COMMENT ON COLUMN rag.table_state.documents IS 'documents that the source had th
 CREATE FUNCTION rag.table_changed() RETURNS trigger
     AS 'MODULE_PATHNAME', 'rag_table_changed' LANGUAGE c;
 COMMENT ON FUNCTION rag.table_changed() IS 'trigger of tables that sources with "sync": "trigger" read: notes which rows a statement changed';
+-- nobody but the extension makes triggers of it
 REVOKE ALL ON FUNCTION rag.table_changed() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION rag.table_changed() TO rag_admin;
+
+-- where the functions that follow are made
+SET LOCAL search_path = @extschema@, pg_temp;

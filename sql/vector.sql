@@ -1,6 +1,9 @@
 -- The schema of the catalog, and the vector type with its functions, operators, casts and aggregates.
 -- Names, signatures and behaviour are pgvector's; only the schema of the type differs.
 
+-- Names are looked up in pg_catalog alone, whatever schema the extension goes to.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 -- Texts come from and go to programs whose strings are UTF-8, and positions are counted in characters.
 DO $$
 BEGIN
@@ -209,3 +212,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION @extschema@.rag_pgvector_casts() IS 'creates the casts between rag.vector and pgvector''s vector; false where pgvector is not installed';
 DO $$ BEGIN PERFORM @extschema@.rag_pgvector_casts(); END $$;
+
+-- where the functions that follow are made
+SET LOCAL search_path = @extschema@, pg_temp;

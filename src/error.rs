@@ -14,11 +14,13 @@ pub struct Error {
     pub hint: Option<String>,
     /// The other side asked to be left alone, for so long; zero where it did not say how long.
     pub retry_after: Option<Duration>,
+    /// What a source names cannot be found or read: its folder, file, repository or server.
+    pub source_gone: bool,
 }
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), detail: None, hint: None, retry_after: None }
+        Self { code, message: message.into(), detail: None, hint: None, retry_after: None, source_gone: false }
     }
 
     #[must_use]
@@ -37,6 +39,18 @@ impl Error {
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
+    }
+
+    /// An error of reading a source, as the engine tells it.
+    pub fn of_source(error: EngineError) -> Self {
+        let source_gone = matches!(
+            error.kind,
+            ErrorKind::FileNotFound
+                | ErrorKind::PermissionDenied
+                | ErrorKind::WrongFileType
+                | ErrorKind::SourceUnavailable
+        );
+        Self { source_gone, ..Self::from(error) }
     }
 
     pub fn data_exception(message: impl Into<String>) -> Self {
@@ -117,6 +131,25 @@ impl Error {
     }
 }
 
+/// Keeps backtraces of Rust out of the DETAIL of errors, whatever `RUST_BACKTRACE` says. pgrx captures one in its panic
+/// hook and appends it. The standard library reads the environment for the first backtrace only and remembers what
+/// it said, for this library alone: so the first one is captured here, under a variable that goes before
+/// `RUST_BACKTRACE`.
+#[allow(unsafe_code)]
+pub fn without_backtraces() {
+    const VARIABLE: &str = "RUST_LIB_BACKTRACE";
+    let before = std::env::var_os(VARIABLE);
+    // SAFETY: called while the library is being loaded, by a process with one thread.
+    unsafe {
+        std::env::set_var(VARIABLE, "0");
+        drop(std::backtrace::Backtrace::capture());
+        match before {
+            Some(value) => std::env::set_var(VARIABLE, value),
+            None => std::env::remove_var(VARIABLE),
+        }
+    }
+}
+
 impl From<Error> for ErrorReport {
     fn from(error: Error) -> Self {
         let mut report = Self::new(error.code, error.message, "rag");
@@ -142,7 +175,7 @@ impl From<EngineError> for Error {
     fn from(error: EngineError) -> Self {
         let code = match error.kind {
             ErrorKind::FileNotFound => Code::ERRCODE_UNDEFINED_FILE,
-            ErrorKind::PermissionDenied => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            ErrorKind::PermissionDenied | ErrorKind::OutOfReach => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
             ErrorKind::WrongFileType => Code::ERRCODE_WRONG_OBJECT_TYPE,
             ErrorKind::InvalidModel => Code::ERRCODE_CONFIG_FILE_ERROR,
             ErrorKind::SourceUnavailable => Code::ERRCODE_CONNECTION_FAILURE,
@@ -156,7 +189,8 @@ impl From<EngineError> for Error {
         };
         let asked = Duration::from_secs(error.retry_after_seconds.unwrap_or(0));
         let retry_after = (error.kind == ErrorKind::Throttled).then_some(asked);
-        Self { code, message: error.message, detail: error.detail, hint: error.hint, retry_after }
+        let (message, detail, hint) = (error.message, error.detail, error.hint);
+        Self { code, message, detail, hint, retry_after, source_gone: false }
     }
 }
 
@@ -187,6 +221,7 @@ impl From<pgrx::pg_sys::panic::CaughtError> for Error {
             detail: report.detail().map(String::from),
             hint: report.hint().map(String::from),
             retry_after: None,
+            source_gone: false,
         }
     }
 }

@@ -12,11 +12,12 @@ use rag_protocol::{
     embed::{ModelInfo, ModelRef, Priority},
     identity::{ChunkId, DocumentId, EmbeddingKey},
     ingest::{Chunk, Content, embedded_text},
+    labels::Labels,
 };
 use serde_json::{Map, Value};
 
 use crate::{
-    catalog::{self, collections::Collection},
+    catalog::{self, collections::Collection, damage},
     engine::client::Client,
     error::Error,
     types::vector::OwnedVector,
@@ -26,8 +27,7 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
     pub knowledge_id: Option<i64>,
-    pub category: Option<String>,
-    pub tags: Option<Vec<String>>,
+    pub labels: Labels,
 }
 
 /// A document that was extracted and split, and has no embeddings yet.
@@ -79,6 +79,37 @@ pub struct Stored {
     pub chunks: usize,
 }
 
+/// The embeddings of all texts of some documents: those that are stored, and from the engine those that are not.
+///
+/// # Errors
+/// The engine cannot be had, or a statement fails.
+pub fn embeddings<'a>(
+    documents: impl IntoIterator<Item = &'a PreparedDocument>,
+    client: &mut Client,
+    model_ref: &ModelRef,
+    model: &ModelInfo,
+    collection: &Collection,
+) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+    let mut texts = vec![];
+    for document in documents {
+        texts.extend(document.texts(model)?);
+    }
+    let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
+    let mut embeddings = catalog::chunks::stored_embeddings(collection, &keys)?;
+    let mut missing = HashMap::new();
+    for (key, text) in texts {
+        if !embeddings.contains_key(&key) {
+            missing.insert(key, text);
+        }
+    }
+    if !missing.is_empty() {
+        let (keys, texts): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
+        let answer = client.embed(model_ref, Priority::Bulk, texts)?;
+        embeddings.extend(keys.into_iter().zip(answer.vectors));
+    }
+    Ok(embeddings)
+}
+
 impl PreparedDocument {
     /// The text that the model is given for each chunk, with its key.
     pub fn texts(&self, model: &ModelInfo) -> Result<Vec<(EmbeddingKey, String)>, Error> {
@@ -98,7 +129,8 @@ impl PreparedDocument {
         })
     }
 
-    /// Has the engine embed what is not stored yet, and writes the document, in the present transaction.
+    /// Has the engine embed what is not stored yet, and writes the document, in the present transaction. A damaged index
+    /// that is met is rebuilt.
     ///
     /// # Errors
     /// The engine cannot be had, or a statement fails.
@@ -109,21 +141,10 @@ impl PreparedDocument {
         model: &ModelInfo,
         collection: &Collection,
     ) -> Result<Stored, Error> {
-        let texts = self.texts(model)?;
-        let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
-        let mut embeddings = catalog::chunks::stored_embeddings(&keys)?;
-        let (mut missing, mut wanted) = (vec![], vec![]);
-        for (key, text) in texts {
-            if !embeddings.contains_key(&key) && !missing.contains(&key) {
-                missing.push(key);
-                wanted.push(text);
-            }
-        }
-        if !wanted.is_empty() {
-            let answer = client.embed(model_ref, Priority::Bulk, wanted)?;
-            embeddings.extend(missing.into_iter().zip(answer.vectors));
-        }
-        self.store(collection, model, &embeddings)
+        damage::healing(collection, || {
+            let embeddings = embeddings([self], client, model_ref, model, collection)?;
+            self.store(collection, model, &embeddings)
+        })
     }
 
     /// Writes the document and its chunks, in the present transaction.
@@ -150,11 +171,10 @@ impl PreparedDocument {
             });
         }
         let metadata = self.content.metadata.clone();
-        let chunk_metadata = match &collection.metadata_whitelist {
-            None => metadata.clone(),
-            Some(keys) => {
-                metadata.iter().filter(|(k, _)| keys.contains(k)).map(|(k, v)| (k.clone(), v.clone())).collect()
-            }
+        let chunk_metadata = catalog::documents::listed(&metadata, collection.metadata_whitelist.as_deref());
+        let attributes = Attributes {
+            knowledge_id: self.attributes.knowledge_id,
+            labels: self.attributes.labels.or(Labels::of_metadata(&metadata)),
         };
         let count = chunks.len();
         catalog::as_owner(|| collection.prepare_for(model))?;
@@ -166,7 +186,7 @@ impl PreparedDocument {
             title: &self.content.title.text,
             own_title: self.content.title.own,
             document_type: self.content.document_type.name(),
-            attributes: &self.attributes,
+            attributes: &attributes,
             content_hash: &self.content.content_hash,
             raw_hash: self.raw_hash.as_deref(),
             validator: self.validator.as_deref(),

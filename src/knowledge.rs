@@ -14,6 +14,7 @@ use rag_protocol::{
     embed::{ModelInfo, ModelRef},
     identity::DocumentId,
     ingest::{Document, Event, Failure, Title},
+    labels,
     spec::SourceSpec,
 };
 use serde_json::json;
@@ -25,8 +26,9 @@ use crate::{
         documents,
         embedding_index::{self, Writers},
         knowledge::{self, Item},
-        roles,
+        roles::{self, Owner},
     },
+    document,
     engine::client::with_client,
     error::Error,
     indexing::{Attributes, PreparedDocument},
@@ -39,6 +41,59 @@ const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What rag-engine says of a document without text; users of knowledge items know it with a capital.
 const NO_CONTENT: &str = "No content to index";
+
+const TYPES: [&str; 3] = ["markdown", "website", "folder"];
+
+/// What is said of an item; `None` where nothing is.
+#[derive(Debug, Default)]
+pub struct Given<'a> {
+    pub title: Option<&'a str>,
+    pub uri: Option<&'a str>,
+    pub document_type: Option<&'a str>,
+    pub category: Option<&'a str>,
+    pub tags: Option<&'a str>,
+}
+
+impl Given<'_> {
+    /// An item that is not registered yet.
+    fn new_item(&self, id: i64) -> Result<Item, Error> {
+        let uri = self.uri.ok_or_else(|| {
+            Error::undefined(format!("knowledge item {id} does not exist"))
+                .hint("rag.knowledge lists them; rag_create_knowledge registers one, and so does a uri given here.")
+        })?;
+        let item = Item {
+            id,
+            title: None,
+            uri: uri.to_string(),
+            kind: "markdown".into(),
+            category: None,
+            tags: None,
+            owner: Owner::current()?,
+        };
+        self.applied_to(&item)
+    }
+
+    /// An item with what is said of it. Who says what is fetched becomes its owner.
+    fn applied_to(&self, item: &Item) -> Result<Item, Error> {
+        let own = |given: Option<&str>| given.map(|text| text.trim().to_string());
+        if let Some(kind) = self.document_type.filter(|kind| !TYPES.contains(kind)) {
+            return Err(Error::invalid_parameter(format!("unknown document_type \"{kind}\""))
+                .hint(format!("Types: {}.", TYPES.join(", "))));
+        }
+        let tags = self.tags.map(labels::split);
+        document::checked_labels(self.category, tags.as_deref())?;
+        let says_what = self.uri.is_some() || self.document_type.is_some();
+        Ok(Item {
+            id: item.id,
+            title: own(self.title).filter(|title| !title.is_empty()).or_else(|| item.title.clone()),
+            uri: own(self.uri).unwrap_or_else(|| item.uri.clone()),
+            kind: self.document_type.unwrap_or(&item.kind).to_string(),
+            category: own(self.category).or_else(|| item.category.clone()),
+            tags: tags.map(|tags| tags.join(",")).or_else(|| item.tags.clone()),
+            owner: if says_what { Owner::current()? } else { item.owner.clone() },
+        })
+    }
+}
 
 /// What became of an item.
 #[derive(Debug, Default)]
@@ -61,34 +116,144 @@ impl Indexed {
     }
 }
 
-/// Indexes an item and notes how it went. What is wrong with its content is an answer.
+/// Registers an item.
 ///
 /// # Errors
-/// The item makes no sense, the caller may not read it, or nothing can be indexed now.
-pub fn index(item: &Item, collection: &Collection) -> Result<Indexed, Error> {
-    let spec = spec(item)?;
-    runner::rights::check(&spec, roles::current())?;
-    let model_ref = settings::model(None)?;
-    let model = with_client(|client| client.describe(&model_ref))?;
-    collection.check_model(&model)?;
-    let ingest =
-        Ingest::begin(spec, None, Default::default(), collection.splitting, &model_ref, &work_name(), TIMEOUT)?;
-    let indexed =
-        Indexing { item, collection: collection.clone(), model_ref, model, documents: vec![], failures: vec![] }
-            .take_all(ingest)?;
+/// Its number is taken, it makes no sense, or the caller may not read it.
+pub fn create(collection: &Collection, id: i64, given: &Given<'_>) -> Result<(), Error> {
+    let item = given.new_item(id)?;
+    check_rights(&item)?;
+    if knowledge::create(collection.name.as_str(), &item)? {
+        return Ok(());
+    }
+    Err(Error::duplicate(format!("knowledge item {id} already exists"))
+        .hint("rag_alter_knowledge changes it; rag_index_knowledge indexes it."))
+}
+
+/// Changes what is said of an item. Title, category and tags go into its documents at once; where it comes from takes effect
+/// when it is indexed next.
+///
+/// # Errors
+/// There is no such item, what is said makes no sense, or the caller may not read what it names.
+pub fn alter(collection: &Collection, id: i64, given: &Given<'_>) -> Result<(), Error> {
     let name = collection.name.as_str();
+    let stored = knowledge::lock(name, id)?.ok_or_else(|| missing(id))?;
+    let item = given.applied_to(&stored)?;
+    if item == stored {
+        return Ok(());
+    }
+    if item.owner != stored.owner || item.uri != stored.uri || item.kind != stored.kind {
+        check_rights(&item)?;
+    }
+    knowledge::change(name, &item, item.uri != stored.uri || item.kind != stored.kind)?;
+    let tags = given.tags.map(labels::split);
+    let change = documents::Change {
+        title: item.title.clone().filter(|_| item.kind != "folder" && item.title != stored.title),
+        labels: document::checked_labels(given.category, tags.as_deref())?,
+        metadata: None,
+    };
+    for (document, uri) in knowledge::documents(name, id)? {
+        if document_id(name, id, &uri) == document {
+            documents::change(name, document, &change, None)?;
+        }
+    }
+    Ok(())
+}
+
+/// Indexes an item with what is said of it now, and notes how it went. What is wrong with its content is an answer; then
+/// what is said of an item that is there is forgotten.
+///
+/// # Errors
+/// There is no such item and no uri is given, it makes no sense, the caller or its owner may not read it, or nothing can be
+/// indexed now.
+pub fn index(collection: &Collection, id: i64, given: &Given<'_>) -> Result<Indexed, Error> {
+    let name = collection.name.as_str();
+    let stored = knowledge::lock(name, id)?;
+    let item = match &stored {
+        Some(stored) => given.applied_to(stored)?,
+        None => given.new_item(id)?,
+    };
+    check_rights(&item)?;
+    if stored.is_none() && !knowledge::create(name, &item)? {
+        return Err(Error::duplicate(format!("knowledge item {id} was registered at the same time")).hint("Try again."));
+    }
+    let indexed = fetch(&item, collection)?;
     match (&indexed.content_hash, &indexed.error) {
-        (Some(hash), _) => knowledge::succeed(name, item.id, hash)?,
-        (None, error) => knowledge::fail(name, item.id, error.as_deref().unwrap_or(NO_CONTENT))?,
+        (Some(hash), _) => {
+            knowledge::change(name, &item, false)?;
+            knowledge::succeed(name, id, hash)?;
+        }
+        (None, error) => knowledge::fail(name, id, error.as_deref().unwrap_or(NO_CONTENT))?,
     }
     Ok(indexed)
 }
 
-/// Removes an item and its documents; whether there was anything.
-pub fn remove(collection: &str, id: i64) -> Result<bool, Error> {
+fn missing(id: i64) -> Error {
+    Error::undefined(format!("knowledge item {id} does not exist"))
+        .hint("rag.knowledge lists them; rag_create_knowledge registers one.")
+}
+
+/// An item is fetched where both the caller and its owner may read what it names: neither gets the other to read for it.
+///
+/// # Errors
+/// One of them may not, or the owner does not exist.
+fn check_rights(item: &Item) -> Result<(), Error> {
+    let spec = spec(item)?;
+    runner::rights::check(&spec, roles::current())?;
+    if item.owner.id == roles::current() {
+        return Ok(());
+    }
+    let again = format!("Who may read it can give its uri again: rag_alter_knowledge({}, uri => ...).", item.id);
+    if roles::name_of(item.owner.id).is_none() {
+        let message = format!("role \"{}\", which owns knowledge item {}, does not exist", item.owner.name, item.id);
+        return Err(Error::undefined(message).hint(again));
+    }
+    let owned =
+        format!("Knowledge item {} is owned by role \"{}\", which must have the right, too.", item.id, item.owner.name);
+    if !roles::has_privileges_of(item.owner.id, roles::ADMIN) {
+        return Err(Error::permission_denied("permission denied to index knowledge").detail(owned).hint(again));
+    }
+    runner::rights::check(&spec, item.owner.id).map_err(|error| error.detail(owned).hint(again))
+}
+
+/// The id of a document of an item. It is apart from those of other items and of `rag_add_document` with the same uri: no
+/// source's name has a space in it.
+pub fn document_id(collection: &str, item: i64, uri: &str) -> DocumentId {
+    DocumentId::derive(collection, Some(&format!("knowledge {item}")), uri)
+}
+
+fn fetch(item: &Item, collection: &Collection) -> Result<Indexed, Error> {
+    let model_ref = settings::model(None)?;
+    let model = with_client(|client| client.describe(&model_ref))?;
+    collection.check_model(&model)?;
+    let label = format!("knowledge={}", item.id);
+    let ingest = Ingest::begin(
+        label,
+        spec(item)?,
+        None,
+        Default::default(),
+        collection.splitting,
+        &model_ref,
+        &work_name(),
+        TIMEOUT,
+        None,
+    )?;
+    Indexing { item, collection: collection.clone(), model_ref, model, documents: vec![], failures: vec![] }
+        .take_all(ingest)
+}
+
+/// Removes the documents of an item; whether there were any.
+pub fn unindex(collection: &str, id: i64) -> Result<bool, Error> {
     let ids: Vec<DocumentId> = knowledge::documents(collection, id)?.into_iter().map(|(id, _)| id).collect();
     let deleted = documents::delete(collection, &ids)?;
-    Ok(knowledge::remove(collection, id)? || deleted > 0)
+    knowledge::forget_indexed(collection, id)?;
+    Ok(deleted > 0)
+}
+
+/// Removes an item and its documents; whether there was anything.
+pub fn remove(collection: &str, id: i64) -> Result<bool, Error> {
+    let had_documents = unindex(collection, id)?;
+    Ok(knowledge::remove(collection, id)? || had_documents)
 }
 
 /// Where an item's documents come from.
@@ -126,7 +291,7 @@ impl Indexing<'_> {
         let complete = loop {
             let Some((event, payload)) = ingest.next_event()? else { continue };
             match event {
-                Event::Started { .. } | Event::Unchanged { .. } | Event::Removed { .. } => {}
+                Event::Started { .. } | Event::Unchanged { .. } | Event::Removed { .. } | Event::Worked { .. } => {}
                 Event::Document(document) => self.store(*document, payload)?,
                 Event::Failed(failure) => self.failures.push(failure),
                 Event::Finished { complete, .. } => break complete,
@@ -171,10 +336,8 @@ impl Indexing<'_> {
         format!("{failed} of {all} documents could not be indexed, the first of them {}: {message}", first.uri)
     }
 
-    /// Its documents are apart from those of other items and of `rag_add_document` with the same uri: no source's name has
-    /// a space in it.
     fn id(&self, uri: &str) -> DocumentId {
-        DocumentId::derive(self.collection.name.as_str(), Some(&format!("knowledge {}", self.item.id)), uri)
+        document_id(self.collection.name.as_str(), self.item.id, uri)
     }
 
     fn store(&mut self, document: Document, payload: Vec<u8>) -> Result<(), Error> {
@@ -189,9 +352,8 @@ impl Indexing<'_> {
         {
             content.title = Title { text: title.clone(), own: false };
         }
-        let tags = self.item.tags.as_ref().map(|tags| {
-            tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()).map(String::from).collect::<Vec<_>>()
-        });
+        let tags = self.item.tags.as_deref().map(labels::split);
+        let labels = document::checked_labels(self.item.category.as_deref(), tags.as_deref())?;
         let hash = content.content_hash.clone();
         let prepared = PreparedDocument {
             id,
@@ -201,7 +363,7 @@ impl Indexing<'_> {
             validator: document.validator,
             text,
             content,
-            attributes: Attributes { knowledge_id: Some(self.item.id), category: self.item.category.clone(), tags },
+            attributes: Attributes { knowledge_id: Some(self.item.id), labels },
         };
         let stored =
             with_client(|client| prepared.embed_and_store(client, &self.model_ref, &self.model, &self.collection))?;

@@ -7,8 +7,11 @@
 //! `docs/architecture.md` shows the processes and how data flows between them.
 
 mod api;
+mod at_commit;
 mod catalog;
 mod definition;
+mod document;
+mod drop_extension;
 mod engine;
 mod error;
 mod index;
@@ -30,23 +33,55 @@ use pgrx::{extension_sql_file, pg_guard, pg_sys};
 extension_sql_file!("../sql/vector.sql", name = "vector", bootstrap);
 extension_sql_file!("../sql/hnsw.sql", name = "hnsw", requires = ["vector"]);
 extension_sql_file!("../sql/secrets.sql", name = "secrets", requires = ["vector"]);
-extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["vector", "secrets"]);
+extension_sql_file!("../sql/access.sql", name = "access", requires = ["vector"]);
+extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["vector", "secrets", "access"]);
 extension_sql_file!("../sql/table.sql", name = "table", requires = ["catalog"]);
+extension_sql_file!("../sql/search.sql", name = "search", requires = ["catalog"]);
 extension_sql_file!("../sql/knowledge.sql", name = "knowledge", requires = ["catalog"]);
 extension_sql_file!("../sql/drift.sql", name = "drift", requires = ["catalog"]);
-extension_sql_file!("../sql/references.sql", name = "references", requires = ["secrets", "catalog", "knowledge"]);
+extension_sql_file!("../sql/policies.sql", name = "policies", requires = ["catalog", "knowledge"]);
+extension_sql_file!(
+    "../sql/references.sql",
+    name = "references",
+    requires = ["secrets", "catalog", "knowledge", "policies"]
+);
+extension_sql_file!("../sql/status.sql", name = "status", requires = ["references", "drift"]);
+extension_sql_file!(
+    "../sql/collections.sql",
+    name = "collections",
+    requires = ["catalog", api::collection::rag_collection_status]
+);
+extension_sql_file!(
+    "../sql/embed.sql",
+    name = "embed",
+    requires = ["vector", api::model::rag_embed_default, api::model::rag_embed_model, api::model::rag_embed_array]
+);
 extension_sql_file!(
     "../sql/privileges.sql",
     name = "privileges",
-    requires = ["hnsw", "catalog", "table", "knowledge", "drift", "references"],
+    requires = [
+        "status",
+        "hnsw",
+        "catalog",
+        "table",
+        "knowledge",
+        "drift",
+        "policies",
+        "references",
+        "search",
+        "collections",
+        "embed"
+    ],
     finalize
 );
 
 #[pg_guard]
 #[allow(unsafe_code)] // reads a variable of the postmaster's
 pub extern "C-unwind" fn _PG_init() {
+    error::without_backtraces();
     settings::define();
     secrets::watch_log();
+    catalog::table::identity::watch_statements();
     index::hnsw::define_options();
     // SAFETY: a plain variable.
     if unsafe { pg_sys::process_shared_preload_libraries_in_progress } {

@@ -6,16 +6,21 @@
 
 use std::time::Duration;
 
-use rag_manifest::{AutoIndexer, Manifest, Retriever, SecretRef};
-use rag_protocol::{definition::DriftPolicy, spec::SourceSpec};
+use rag_manifest::{AutoIndexer, Manifest, Metadata, Retriever, SecretRef};
+use rag_protocol::{
+    definition::DriftPolicy,
+    name::{qualify, split},
+    spec::SourceSpec,
+};
 use serde_json::{Value, json};
 
 use crate::{
     catalog::{
+        access::{self, Privilege},
         collections::{self, Collection, NewCollection},
         name::Name,
         retrievers::{self, Put},
-        roles,
+        roles::{self, Owner},
         sources::{self, Stored, Visible},
     },
     definition::{self, Faults, Given},
@@ -114,12 +119,13 @@ fn path(manifest: &Manifest, field: &str) -> String {
 }
 
 fn apply_retriever(retriever: &Retriever) -> Result<Action, Error> {
-    let present = retrievers::find(&retriever.name)?;
-    if present.is_some_and(|present| present.spec == retriever.spec) {
+    let Metadata { name, notes } = &retriever.metadata;
+    let present = retrievers::find(name)?;
+    if present.is_some_and(|present| present.spec == retriever.spec && present.notes == *notes) {
         return Ok(Action::Unchanged);
     }
     roles::require_admin("create or change a retriever")?;
-    Ok(match retrievers::put(&retriever.name, &retriever.spec)? {
+    Ok(match retrievers::put(name, &retriever.spec, notes)? {
         Put::Created => Action::Created,
         Put::Changed => Action::Configured,
         Put::Unchanged => Action::Unchanged,
@@ -150,13 +156,15 @@ fn make_collection(name: &str, retriever: &str) -> Result<(), Error> {
         return Ok(());
     }
     let is_made = collections::create_if_missing(NewCollection {
-        name: &Name::parse("collection", name)?,
+        name: &Name::collection(name)?,
+        external_id: None,
         retriever,
         chunk_size: None,
         chunk_overlap: None,
         chunk_unit: "characters",
         metadata_whitelist: None,
         description: None,
+        owner: &Owner::current()?,
     })?;
     if is_made {
         pgrx::notice!("collection \"{name}\" was created with retriever \"{retriever}\"");
@@ -167,21 +175,28 @@ fn make_collection(name: &str, retriever: &str) -> Result<(), Error> {
 /// `None`: there are faults.
 fn apply_source(source: &AutoIndexer, faults: &mut Faults) -> Result<Option<Action>, Error> {
     // before all else, and the same whether or not there is such a source: who may not learns nothing
-    let mut stored = definition::lock(&source.name, "create or alter a source")?;
+    let Metadata { name, notes } = &source.metadata;
+    let mut stored = definition::lock(name, "create or alter a source")?;
     check_retriever(source, faults)?;
     if stored.is_none() {
         let credentials = credentials(source, None)?;
         let mut found = Faults::default();
         definition::create(&given(source, &credentials, true), &mut found)?;
         // another session may have made it meanwhile
-        stored = if found.is_empty() { None } else { sources::lock(&source.name)? };
+        stored = if found.is_empty() { None } else { sources::lock(name)? };
         if stored.is_none() {
             faults.append(found);
+            if faults.is_empty() {
+                sources::put_notes(name, notes)?;
+            }
             return Ok(faults.is_empty().then_some(Action::Created));
         }
     }
     let credentials = credentials(source, stored.as_ref())?;
-    let has_changed = definition::alter(&given(source, &credentials, false), faults)?;
+    let mut has_changed = definition::alter(&given(source, &credentials, false), faults)?;
+    if faults.is_empty() {
+        has_changed |= sources::put_notes(name, notes)?;
+    }
     Ok(faults.is_empty().then_some(if has_changed { Action::Configured } else { Action::Unchanged }))
 }
 
@@ -190,7 +205,7 @@ fn apply_source(source: &AutoIndexer, faults: &mut Faults) -> Result<Option<Acti
 fn given<'a>(source: &'a AutoIndexer, credentials: &'a str, is_new: bool) -> Given<'a> {
     let timeout = definition::interval(source.timeout.unwrap_or(definition::DEFAULT_TIMEOUT));
     Given {
-        name: Some(&source.name),
+        name: Some(&source.metadata.name),
         kind: Some(source.kind),
         spec: Some(&source.spec),
         collection: Some(&source.collection),
@@ -211,7 +226,8 @@ fn check_retriever(source: &AutoIndexer, faults: &mut Faults) -> Result<(), Erro
         faults.add("retriever", retrievers::missing(retriever));
         return Ok(());
     }
-    if let Some(present) = Collection::find(name)?.filter(|present| present.retriever != retriever) {
+    let present = Collection::find(name)?.filter(|present| access::may(present, Privilege::Read));
+    if let Some(present) = present.filter(|present| present.retriever != retriever) {
         let other = Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("collection \"{name}\" has retriever \"{}\", not \"{retriever}\"", present.retriever),
@@ -225,8 +241,9 @@ fn check_retriever(source: &AutoIndexer, faults: &mut Faults) -> Result<(), Erro
 /// and so is shown the same one, that is no other definition.
 fn credentials(source: &AutoIndexer, stored: Option<&Stored>) -> Result<String, Error> {
     let Some(secret) = &source.credentials else { return Ok(String::new()) };
-    let is_unnamed = stored.and_then(Stored::named) == Some(Named { secret: secret.name.clone(), key: None });
-    if is_unnamed && secrets::default_key(&secret.name)?.as_ref() == Some(&secret.key) {
+    let qualified = qualify(source.metadata.namespace(), &secret.name);
+    let is_unnamed = stored.and_then(Stored::named) == Some(Named { secret: qualified.clone(), key: None });
+    if is_unnamed && secrets::default_key(&qualified)?.as_ref() == Some(&secret.key) {
         return Ok(secret.name.clone());
     }
     Ok(format!("{}/{}", secret.name, secret.key))
@@ -264,20 +281,19 @@ pub fn get(kind: Kind, name: &str) -> Result<Value, Error> {
         Kind::AutoIndexer => {
             let source = sources::visible(name)?.ok_or_else(|| sources::Source::missing(name))?;
             let mut manifest = autoindexer(&source)?.to_json();
-            manifest["metadata"] = json!({
-                "name": source.name,
-                "uid": source.uid,
-                "generation": source.generation,
-                "creationTimestamp": source.created_at,
-            });
+            manifest["metadata"]["uid"] = source.uid.into();
+            manifest["metadata"]["generation"] = source.generation.into();
+            manifest["metadata"]["creationTimestamp"] = source.created_at.into();
             manifest["status"] = source.status;
             Ok(manifest)
         }
         Kind::Retriever => {
             let present = retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))?;
-            let mut manifest = Retriever { name: present.name, spec: present.spec }.to_json();
+            let metadata = Metadata { name: present.name, notes: present.notes };
+            let mut manifest = Retriever { metadata, spec: present.spec }.to_json();
             manifest["metadata"]["creationTimestamp"] = present.created_at.into();
-            manifest["status"] = json!({"collections": present.collections});
+            let collections = access::readable_among(roles::current(), present.collections)?;
+            manifest["status"] = json!({"collections": collections});
             Ok(manifest)
         }
     }
@@ -286,16 +302,18 @@ pub fn get(kind: Kind, name: &str) -> Result<Value, Error> {
 fn autoindexer(source: &Visible) -> Result<AutoIndexer, Error> {
     let parsed = SourceSpec::parse(&source.kind, &source.spec)
         .map_err(|problems| Error::invalid_spec(&format!("source \"{}\"", source.name), &problems))?;
-    let credentials = source.credentials.as_deref().map(Named::parse);
+    let namespace = split(&source.name).0;
+    let credentials = source.credentials.as_deref().map(|text| Named::parse(text, namespace));
     let credentials = credentials.map(|named| {
         let key = match named.key {
             Some(key) => Some(key),
             None => secrets::default_key(&named.secret)?,
         };
-        Ok::<_, Error>(SecretRef { name: named.secret, key: key.unwrap_or_else(|| secrets::TOKEN.into()) })
+        let name = split(&named.secret).1.to_owned();
+        Ok::<_, Error>(SecretRef { name, key: key.unwrap_or_else(|| secrets::TOKEN.into()) })
     });
     Ok(AutoIndexer {
-        name: source.name.clone(),
+        metadata: Metadata { name: source.name.clone(), notes: source.notes.clone() },
         retriever: source.retriever.clone(),
         collection: source.collection.clone(),
         kind: parsed.kind(),

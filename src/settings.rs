@@ -12,13 +12,22 @@ use rag_protocol::{
     ingest::Network,
 };
 
-use crate::{engine::install, error::Error};
+use crate::{engine::install, error::Error, workers::slots};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
 #[allow(non_camel_case_types)] // the variants are what users type
 enum PrecisionSetting {
     int8,
     fp32,
+}
+
+/// Whether the processes of rag-engine keep themselves from what they do not need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+enum Sandbox {
+    on,
+    required,
+    off,
 }
 
 /// What a scan of an index does when the candidates of its first search are used up.
@@ -35,14 +44,21 @@ static MODEL_PRECISION: GucSetting<PrecisionSetting> = GucSetting::<PrecisionSet
 static ENGINE_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static ONNXRUNTIME_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static ENGINE_THREADS: GucSetting<i32> = GucSetting::<i32>::new(0);
+static ENGINE_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(8192);
+static SANDBOX: GucSetting<Sandbox> = GucSetting::<Sandbox>::new(Sandbox::on);
 static MAX_FILE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(100 * 1024);
 static INGEST_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(4096);
+static MAX_CLONE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static CLONE_CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(2048);
 static ALLOWED_PRIVATE_HOSTS: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static HTTP_PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static SECRET_KEY_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(DEFAULT_SECRET_KEY_FILE));
 static SCHEDULER: GucSetting<bool> = GucSetting::<bool>::new(true);
 static MAX_RUNNING_SYNCS: GucSetting<i32> = GucSetting::<i32>::new(2);
+static FAIR_WAIT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+static TRIGGER_DELAY: GucSetting<i32> = GucSetting::<i32>::new(1_000);
+static LOCK_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+static MAX_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(24 * 60 * 60);
 static RETRY_DELAY: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static DRIFT_CHECK_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(24 * 60 * 60);
 static SUCCESSFUL_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
@@ -101,6 +117,26 @@ pub fn define() {
         GucFlags::default(),
     );
     GucRegistry::define_int_guc(
+        c"rag.engine_memory_limit",
+        c"Address space of the process that computes embeddings.",
+        c"0: no limit. Several times what it uses is reserved and never touched. Where it is not enough the process ends and is \
+          started again; models of more than about 2 GB need more.",
+        &ENGINE_MEMORY_LIMIT,
+        0,
+        1024 * 1024,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    GucRegistry::define_enum_guc(
+        c"rag.sandbox",
+        c"Whether the processes of rag-engine keep themselves from what they do not need.",
+        c"on: as far as the kernel can (Landlock and seccomp); what it cannot is logged once. required: where it cannot, nothing \
+          is embedded or read. off: no sandbox.",
+        &SANDBOX,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
         c"rag.max_file_size",
         c"Largest file that a source reads.",
         c"A larger one is listed in rag.run_errors and left out.",
@@ -126,6 +162,16 @@ pub fn define() {
         c"Clones that were used longest ago are removed first; their next run fetches them anew.",
         &CLONE_CACHE_SIZE,
         0,
+        1024 * 1024,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.max_clone_size",
+        c"Largest clone of a git repository.",
+        c"A fetch that would make a clone larger ends with an error, and the run fails.",
+        &MAX_CLONE_SIZE,
+        1,
         1024 * 1024,
         GucContext::Sighup,
         GucFlags::UNIT_MB,
@@ -207,9 +253,49 @@ fn define_scheduling() {
         c"Each takes a background worker, one or more processes of rag-engine, and processor time of the model. Others wait.",
         &MAX_RUNNING_SYNCS,
         1,
-        128,
+        slots::MOST as i32,
         GucContext::Sighup,
         GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"rag.fair_wait",
+        c"Time that others wait for a slot before a run of a database or owner with more than its share gives way.",
+        c"The run is stopped and queued again; what it has stored stays.",
+        &FAIR_WAIT,
+        0,
+        i32::MAX,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.trigger_delay",
+        c"Time from the commit of a change to the run of a source that notes changes of its table by triggers.",
+        c"Changes that are committed meanwhile are handled by the same run.",
+        &TRIGGER_DELAY,
+        0,
+        60 * 60 * 1000,
+        GucContext::Sighup,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.lock_timeout",
+        c"Longest time that a run waits for a lock of a table or row.",
+        c"The run fails then, gives back its slot, and is tried again as after any other error. 0: no limit.",
+        &LOCK_TIMEOUT,
+        0,
+        i32::MAX,
+        GucContext::Suset,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.max_timeout",
+        c"Longest timeout of a source that roles other than superusers can set.",
+        c"It also limits the runs of sources of theirs that have a longer one already.",
+        &MAX_TIMEOUT,
+        1,
+        2_073_600,
+        GucContext::Suset,
+        GucFlags::UNIT_S,
     );
     GucRegistry::define_int_guc(
         c"rag.retry_delay",
@@ -308,6 +394,25 @@ pub fn model(name: Option<&str>) -> Result<ModelRef, Error> {
     Ok(ModelRef { dir, precision: precision() })
 }
 
+/// `rag.model_dir`, where it is set.
+pub fn model_dir() -> Option<PathBuf> {
+    path(&MODEL_DIR)
+}
+
+/// MiB; 0: no limit.
+pub fn engine_memory_limit() -> u64 {
+    u64::try_from(ENGINE_MEMORY_LIMIT.get()).unwrap_or(0)
+}
+
+/// As the engine's option `--sandbox` takes it.
+pub fn sandbox() -> &'static str {
+    match SANDBOX.get() {
+        Sandbox::on => "on",
+        Sandbox::required => "required",
+        Sandbox::off => "off",
+    }
+}
+
 pub fn engine_path() -> PathBuf {
     path(&ENGINE_PATH).unwrap_or_else(install::engine)
 }
@@ -332,6 +437,11 @@ pub fn max_file_bytes() -> u64 {
 
 pub fn ingest_memory_bytes() -> u64 {
     u64::try_from(INGEST_MEMORY_LIMIT.get()).unwrap_or(0) * 1024 * 1024
+}
+
+/// Most bytes of one clone.
+pub fn max_clone_bytes() -> u64 {
+    u64::try_from(MAX_CLONE_SIZE.get()).unwrap_or(0) * 1024 * 1024
 }
 
 pub fn clone_cache_bytes() -> u64 {
@@ -359,8 +469,31 @@ pub fn max_running_syncs() -> u32 {
     u32::try_from(MAX_RUNNING_SYNCS.get()).unwrap_or(1)
 }
 
+fn milliseconds(setting: &GucSetting<i32>) -> Duration {
+    Duration::from_millis(u64::try_from(setting.get()).unwrap_or(0))
+}
+
+/// How long others wait before a run gives way.
+pub fn fair_wait() -> Duration {
+    milliseconds(&FAIR_WAIT)
+}
+
+pub fn trigger_delay() -> Duration {
+    milliseconds(&TRIGGER_DELAY)
+}
+
+/// Zero: no limit.
+pub fn lock_timeout() -> Duration {
+    milliseconds(&LOCK_TIMEOUT)
+}
+
+/// The longest timeout of a source that a role which is no superuser can set.
+pub fn max_timeout() -> Duration {
+    Duration::from_secs(u64::try_from(MAX_TIMEOUT.get()).unwrap_or(0))
+}
+
 pub fn retry_delay() -> Duration {
-    Duration::from_millis(u64::try_from(RETRY_DELAY.get()).unwrap_or(0))
+    milliseconds(&RETRY_DELAY)
 }
 
 /// `None`: no checks.

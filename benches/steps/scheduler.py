@@ -7,7 +7,8 @@ from support.client import Client
 from support.database import SCRATCH, configure, connect, fresh_database
 from support.results import median, note, row
 
-IDLE_SECONDS = 120
+IDLE_SECONDS = 240
+IDLE_DATABASES = 20
 PATIENCE_SECONDS = 600
 DUE = 200
 CREATED = 20
@@ -34,7 +35,7 @@ def create(connection, name, **more):
 
 
 def workers():
-    """Process ids of launcher and schedulers."""
+    """Process ids of the launcher, and of schedulers that have not left."""
     with connect() as admin:
         found = admin.execute("SELECT pid FROM pg_stat_activity WHERE backend_type IN ('rag launcher', 'rag scheduler')").fetchall()
     return [pid for (pid,) in found]
@@ -79,25 +80,32 @@ def wait_for(connection, query):
 
 
 def idle():
-    connections = [fresh_database(f"idle{i}") for i in range(3)]
+    connections = [fresh_database(f"idle{i}") for i in range(IDLE_DATABASES)]
     for i in range(50):
-        create(connections[i % 3], f"resting-{i}", schedule="* * * * *", suspend=True)
+        create(connections[i % IDLE_DATABASES], f"resting-{i}", schedule="* * * * *", suspend=True)
     for connection in connections:
+        wait_for(connection, "SELECT rag.has_scheduler()")
         connection.close()
     with connect() as admin:
-        wait_for(admin, "SELECT count(*) = 3 FROM pg_stat_activity WHERE backend_type = 'rag scheduler'")
+        wait_for(admin, "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'rag scheduler'")
     # what the creation of the sources has woken
     time.sleep(5)
+    # a scheduler that looks at a database meanwhile is not counted, but what the launcher does for it is
     pids = workers() + engine_workers()
-    assert len(pids) == 5, pids
+    assert len(pids) == 2, pids
     before = wakeups_and_cpu(pids)
     time.sleep(IDLE_SECONDS)
-    assert sorted(workers() + engine_workers()) == sorted(pids)
     wakeups, nanoseconds = (after - before for after, before in zip(wakeups_and_cpu(pids), before))
-    row("idle, 3 databases, 50 suspended sources: wake-ups a minute, all workers", f"{wakeups * 60 / IDLE_SECONDS:.1f}")
+    a_minute = wakeups * 60 / IDLE_SECONDS
+    row(
+        f"idle, {IDLE_DATABASES} databases, 50 suspended sources: wake-ups a minute, all workers",
+        f"{a_minute:.1f}",
+        target="<= 5",
+        met=a_minute <= 5,
+    )
     row("the same: CPU seconds an hour", f"{nanoseconds / 1e9 * 3600 / IDLE_SECONDS:.2f}")
     with connect() as admin:
-        for i in range(3):
+        for i in range(IDLE_DATABASES):
             admin.execute(f"DROP DATABASE idle{i}")
 
 
@@ -110,11 +118,11 @@ def creation():
         inside = connect("fresh")
         inside.execute("CREATE EXTENSION rag")
         began = time.perf_counter()
-        wait_for(connection, "SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = 'rag scheduler' AND datname = 'fresh'")
+        wait_for(inside, "SELECT rag.has_scheduler()")
         times.append((time.perf_counter() - began) * 1000)
         inside.close()
         connection.close()
-    row("from CREATE EXTENSION to a scheduler, ms, p50", f"{median(times):.0f}", target="<= 5000", met=max(times) <= 5000)
+    row("from CREATE EXTENSION to sources being synced, ms, p50", f"{median(times):.0f}", target="<= 5000", met=max(times) <= 5000)
     note(f"the longest of {CREATED}: {max(times):.0f} ms")
 
 

@@ -1,15 +1,22 @@
 //! Collections: create, drop, look at.
 
+use std::collections::HashSet;
+
 use pgrx::{JsonB, datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use super::required;
-use crate::catalog::{
-    chunks,
-    collections::{self, Collection, NewCollection},
-    name::Name,
+use crate::{
+    catalog::{
+        access, chunks, collection_status,
+        collections::{self, Collection, NewCollection},
+        name::Name,
+        roles::{self, Owner},
+    },
+    error::Error,
 };
 
 #[pg_extern]
+#[allow(clippy::too_many_arguments)] // a collection's settings
 fn rag_create_collection(
     name: Option<&str>,
     retriever: pgrx::default!(Option<&str>, "'default'"),
@@ -18,30 +25,59 @@ fn rag_create_collection(
     metadata_whitelist: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
     description: pgrx::default!(Option<&str>, "NULL"),
     chunk_unit: pgrx::default!(Option<&str>, "'characters'"),
+    external_id: pgrx::default!(Option<&str>, "NULL"),
+    owner: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_collection()", "create a collection")?;
-    let name = Name::parse("collection", required("name", name)?)?;
+    let name = Name::collection(required("name", name)?)?;
     let retriever = required("retriever", retriever)?;
     let metadata_whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
+    let metadata_whitelist = metadata_whitelist.map(checked_whitelist).transpose()?.flatten();
     let chunk_unit = required("chunk_unit", chunk_unit)?;
     collections::checked_splitting(chunk_size, chunk_overlap, chunk_unit)?;
+    let owner = match owner {
+        Some(name) => roles::future_owner(name, "collection")?,
+        None => Owner::current()?,
+    };
     let new = NewCollection {
         name: &name,
+        external_id,
         retriever,
         chunk_size,
         chunk_overlap,
         chunk_unit,
         metadata_whitelist,
         description,
+        owner: &owner,
     };
     Ok(collections::create(new)?)
+}
+
+/// Metadata keys that chunks are to carry; none means all.
+///
+/// # Errors
+/// A key is empty, or there twice.
+fn checked_whitelist(keys: Vec<String>) -> Result<Option<Vec<String>>, Error> {
+    let mut seen = HashSet::new();
+    for key in &keys {
+        if key.is_empty() {
+            return Err(Error::invalid_parameter("metadata_whitelist must not contain an empty key"));
+        }
+        if !seen.insert(key) {
+            return Err(Error::invalid_parameter(format!("metadata_whitelist names \"{key}\" a second time")));
+        }
+    }
+    Ok((!keys.is_empty()).then_some(keys))
 }
 
 #[pg_extern]
 fn rag_drop_collection(name: &str, if_exists: pgrx::default!(bool, "false")) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_drop_collection()", "drop a collection")?;
     match Collection::find(name)? {
-        Some(collection) => Ok(collections::drop(&collection)?),
+        Some(collection) => {
+            access::require_owner(&collection, "drop collection")?;
+            Ok(collections::drop(&collection)?)
+        }
         None if if_exists => {
             pgrx::notice!("collection \"{name}\" does not exist, skipping");
             Ok(())
@@ -50,23 +86,29 @@ fn rag_drop_collection(name: &str, if_exists: pgrx::default!(bool, "false")) -> 
     }
 }
 
+/// Without a name, a row for each collection.
 #[pg_extern(stable)]
 #[allow(clippy::type_complexity)] // the columns of the result
 fn rag_collection_status(
-    name: &str,
+    name: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
         (
+            name!(name, String),
             name!(has_index, bool),
             name!(document_count, i64),
+            name!(error_count, i64),
             name!(chunk_count, i64),
             name!(embedding_dimension, Option<i32>),
+            name!(has_vector_index, bool),
             name!(index_type, String),
             name!(created_at, TimestampWithTimeZone),
             name!(updated_at, TimestampWithTimeZone),
             name!(total_size_bytes, i64),
-            name!(table_bytes, i64),
+            name!(text_bytes, i64),
+            name!(chunk_bytes, i64),
+            name!(embedding_bytes, i64),
             name!(index_bytes, i64),
             name!(state, String),
             name!(detail, Option<String>),
@@ -74,27 +116,43 @@ fn rag_collection_status(
     >,
     ErrorReport,
 > {
-    let s = collections::status(&Collection::get(name)?)?;
-    Ok(TableIterator::once((
-        s.is_indexed,
-        s.documents,
-        s.chunks,
-        s.dimensions,
-        if s.is_indexed { "hnsw" } else { "flat" }.to_string(),
-        s.created_at,
-        s.updated_at,
-        s.table_bytes + s.index_bytes,
-        s.table_bytes,
-        s.index_bytes,
-        if s.errors == 0 { "ready" } else { "degraded" }.to_string(),
-        (s.errors > 0)
-            .then(|| format!("{} of {} documents could not be indexed; rag.documents says why", s.errors, s.documents)),
-    )))
+    let found = match name {
+        None => collection_status::of_all()?,
+        Some(name) => {
+            let collection = Collection::get(name)?;
+            access::require_read(&collection)?;
+            collection_status::of(&collection)?
+        }
+    };
+    Ok(TableIterator::new(found.into_iter().map(|s| {
+        let (state, detail) = (s.state().to_string(), s.detail());
+        let (total, chunk_bytes, embedding_bytes) = (s.total_bytes(), s.chunk_bytes(), s.embedding_bytes());
+        (
+            s.name,
+            s.documents > 0,
+            s.documents,
+            s.errors,
+            s.chunks,
+            s.whole.dimensions,
+            s.whole.has_vector_index,
+            if s.whole.has_vector_index { "hnsw" } else { "flat" }.to_string(),
+            s.whole.created_at,
+            s.whole.updated_at,
+            total,
+            s.text_bytes,
+            chunk_bytes,
+            embedding_bytes,
+            s.whole.index_bytes,
+            state,
+            detail,
+        )
+    })))
 }
 
 #[pg_extern(stable)]
 fn rag_stats(collection: pgrx::default!(&str, "'default'")) -> Result<JsonB, ErrorReport> {
-    let collection = Collection::get(collection)?;
+    let collection = Collection::of_request(collection)?;
+    access::require_read(&collection)?;
     let (chunks, items) = chunks::counts(collection.name.as_str())?;
     Ok(JsonB(serde_json::json!({
         "total_chunks": chunks,

@@ -1,71 +1,63 @@
 //! Documents put in directly, and the splitter for a look at what it does.
 
 use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::{identity::DocumentId, ingest::DocumentType};
-use serde_json::{Map, Value};
+use rag_protocol::identity::DocumentId;
 
-use super::required;
+use super::{required, without_nulls};
 use crate::{
     catalog::{
+        access::{self, Privilege},
         collections::{self, Collection},
-        documents,
-        embedding_index::{self, Writers},
+        damage,
+        documents::{self, Change},
+        uuid as pg_uuid,
     },
-    engine::client::{Client, with_client},
+    document::{self, Added, Body, NewDocument},
+    engine::client::{Unprepared, with_client},
     error::Error,
-    indexing::{Attributes, PreparedDocument, Stored},
+    indexing::Attributes,
     settings,
 };
 
-fn document_type(name: &str) -> Result<DocumentType, Error> {
-    DocumentType::parse(name).ok_or_else(|| {
-        let names: Vec<_> = DocumentType::ALL.iter().map(|t| t.name()).collect();
-        Error::invalid_parameter(format!("unknown document_type \"{name}\""))
-            .hint(format!("Types: {}.", names.join(", ")))
-    })
+/// What `rag_add_document` is told of a document beside its content.
+struct Said<'a> {
+    uri: Option<&'a str>,
+    title: Option<&'a str>,
+    document_type: Option<&'a str>,
+    category: Option<&'a str>,
+    tags: Option<Vec<Option<String>>>,
+    knowledge_id: Option<i64>,
+    metadata: Option<JsonB>,
+    collection: Option<&'a str>,
 }
 
-/// What `rag_add_document` is given.
-struct NewDocument {
-    content: String,
-    uri: String,
-    title: Option<String>,
-    document_type: DocumentType,
-    attributes: Attributes,
-    metadata: Map<String, Value>,
-}
+type Row = (bool, Uuid, i32, Option<String>, Option<String>, String);
 
-impl NewDocument {
-    /// Extracts, splits, embeds and stores it, in the present transaction.
-    fn index(self, client: &mut Client, id: DocumentId, collection: &Collection) -> Result<(String, Stored), Error> {
-        let model = settings::model(None)?;
-        let (info, mut content, text) = client.prepare(
-            &model,
-            self.document_type,
-            collection.splitting,
-            self.title.as_deref(),
-            self.content.as_bytes(),
-        )?;
-        collection.check_model(&info)?;
-        if !content.title.own {
-            content.title.text = last_part(&self.uri).to_string();
-        }
-        content.metadata.extend(self.metadata);
-        let content_hash = content.content_hash.clone();
-        let document = PreparedDocument {
-            id,
-            source: None,
-            uri: self.uri,
-            raw_hash: None,
-            validator: None,
-            text,
-            content,
-            attributes: self.attributes,
+impl Said<'_> {
+    fn add(self, body: Body) -> Result<Row, Error> {
+        let tags = without_nulls("tags", self.tags)?;
+        let new = NewDocument {
+            body,
+            uri: document::checked_uri(required("uri", self.uri)?)?,
+            title: self.title.map(document::checked_title).transpose()?,
+            document_type: self.document_type.map(document::document_type).transpose()?,
+            attributes: Attributes {
+                knowledge_id: self.knowledge_id,
+                labels: document::checked_labels(self.category, tags.as_deref())?,
+            },
+            metadata: self.metadata.map(|json| document::checked_metadata(json.0)).transpose()?.unwrap_or_default(),
         };
-        let stored = document.embed_and_store(client, &model, &info, collection)?;
-        embedding_index::make_if_it_pays(collection, Writers::LeaveToNext)?;
-        Ok((content_hash, stored))
+        let collection = super::writable(self.collection)?;
+        let mut added = document::add(vec![new], collection)?;
+        added.pop().map(|added| row(added).1).ok_or_else(|| Error::internal("a document was lost"))
     }
+}
+
+/// The uri of a document, and the row that says what became of it.
+fn row(added: Added) -> (String, Row) {
+    let is_stored = added.action != document::Action::Failed;
+    let action = added.action.name().to_string();
+    (added.uri, (is_stored, pg_uuid(added.id.0), added.chunks, added.content_hash, added.error, action))
 }
 
 #[pg_extern]
@@ -89,69 +81,114 @@ fn rag_add_document(
             name!(chunks_indexed, i32),
             name!(content_hash, Option<String>),
             name!(error, Option<String>),
+            name!(action, String),
         ),
     >,
     ErrorReport,
 > {
     super::require_writer(c"rag_add_document()", "add a document")?;
-    let (content, uri) = (required("content", content)?, required("uri", uri)?);
-    let document_type = self::document_type(required("document_type", document_type)?)?;
-    let tags = super::without_nulls("tags", tags)?;
-    if uri.trim().is_empty() {
-        return Err(Error::invalid_parameter("uri must not be empty").into());
-    }
-    let title = match title.map(str::trim) {
-        Some("") => return Err(Error::invalid_parameter("title must not be empty").hint("Leave it NULL.").into()),
-        Some(title) if title.chars().count() > MAX_TITLE => {
-            return Err(Error::invalid_parameter(format!("title must have at most {MAX_TITLE} characters")).into());
-        }
-        title => title.map(String::from),
-    };
-    let metadata = match metadata.map(|json| json.0) {
-        None => Map::new(),
-        Some(Value::Object(map)) => map,
-        Some(_) => return Err(Error::invalid_parameter("metadata must be a JSON object").into()),
-    };
-    let collection = Collection::get(required("collection", collection)?)?;
-    let id = DocumentId::derive(collection.name.as_str(), None, uri);
-    let new = NewDocument {
-        content: content.to_string(),
-        uri: uri.to_string(),
-        title,
-        document_type,
-        attributes: Attributes { knowledge_id, category: category.map(String::from), tags },
-        metadata,
-    };
-    let row = match with_client(|client| new.index(client, id, &collection)) {
-        Ok((content_hash, stored)) => (true, stored.chunks as i32, Some(content_hash), None),
-        Err(error) if is_about_content(&error) => {
-            documents::fail(id, collection.name.as_str(), None, uri, Some(document_type.name()), &error.message, true)?;
-            (false, 0, None, Some(error.message))
-        }
-        Err(error) => return Err(error.into()),
-    };
-    Ok(TableIterator::once((row.0, crate::catalog::uuid(id.0), row.1, row.2, row.3)))
+    let body = Body::Text(required("content", content)?.to_string());
+    let document_type = Some(required("document_type", document_type)?);
+    let said = Said { uri, title, document_type, category, tags, knowledge_id, metadata, collection };
+    Ok(TableIterator::once(said.add(body)?))
 }
 
-/// What a document is called that does not say it itself: the end of its uri.
-fn last_part(uri: &str) -> &str {
-    uri.rsplit(['/', '#', ':']).find(|part| !part.trim().is_empty()).unwrap_or(uri)
+#[pg_extern(name = "rag_add_document")]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
+fn rag_add_document_file(
+    content: Option<&[u8]>,
+    uri: Option<&str>,
+    title: pgrx::default!(Option<&str>, "NULL"),
+    document_type: pgrx::default!(Option<&str>, "NULL"),
+    category: pgrx::default!(Option<&str>, "NULL"),
+    tags: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
+    knowledge_id: pgrx::default!(Option<i64>, "NULL"),
+    metadata: pgrx::default!(Option<JsonB>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(success, bool),
+            name!(document_id, Uuid),
+            name!(chunks_indexed, i32),
+            name!(content_hash, Option<String>),
+            name!(error, Option<String>),
+            name!(action, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    super::require_writer(c"rag_add_document()", "add a document")?;
+    let body = Body::File(required("content", content)?.to_vec());
+    let said = Said { uri, title, document_type, category, tags, knowledge_id, metadata, collection };
+    Ok(TableIterator::once(said.add(body)?))
 }
 
-/// Most characters of a title, as for those that are found in documents: it goes before every chunk.
-const MAX_TITLE: usize = 200;
+#[pg_extern]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_add_documents(
+    documents: Option<JsonB>,
+    collection: pgrx::default!(Option<&str>, "'default'"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(uri, String),
+            name!(success, bool),
+            name!(document_id, Uuid),
+            name!(chunks_indexed, i32),
+            name!(content_hash, Option<String>),
+            name!(error, Option<String>),
+            name!(action, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    super::require_writer(c"rag_add_documents()", "add documents")?;
+    let documents = document::read_json(required("documents", documents)?.0)?;
+    let collection = super::writable(collection)?;
+    let added = document::add(documents, collection)?;
+    Ok(TableIterator::new(added.into_iter().map(|added| {
+        let (uri, (success, id, chunks, hash, error, action)) = row(added);
+        (uri, success, id, chunks, hash, error, action)
+    })))
+}
 
-/// Whether an error says that this content cannot be indexed, rather than that nothing can be now.
-fn is_about_content(error: &Error) -> bool {
-    error.code == pgrx::PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
+#[pg_extern]
+fn rag_update_document(
+    document_id: Option<Uuid>,
+    title: pgrx::default!(Option<&str>, "NULL"),
+    category: pgrx::default!(Option<&str>, "NULL"),
+    tags: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
+    metadata: pgrx::default!(Option<JsonB>, "NULL"),
+) -> Result<bool, ErrorReport> {
+    super::require_writer(c"rag_update_document()", "update a document")?;
+    let tags = without_nulls("tags", tags)?;
+    let change = Change {
+        title: title.map(document::checked_title).transpose()?,
+        labels: document::checked_labels(category, tags.as_deref())?,
+        metadata: metadata.map(|json| document::checked_metadata(json.0)).transpose()?,
+    };
+    Ok(document::update(document_id_of(required("document_id", document_id)?), &change)?)
+}
+
+fn document_id_of(id: Uuid) -> DocumentId {
+    DocumentId(uuid::Uuid::from_bytes(*id.as_bytes()))
 }
 
 #[pg_extern]
 fn rag_remove_document(document_id: Uuid) -> Result<bool, ErrorReport> {
     super::require_writer(c"rag_remove_document()", "remove a document")?;
-    let Some(collection) = documents::collection_of(document_id)? else { return Ok(false) };
-    let id = DocumentId(uuid::Uuid::from_bytes(*document_id.as_bytes()));
-    Ok(documents::delete(&collection, &[id])? > 0)
+    let Some(name) = documents::collection_of(document_id)? else { return Ok(false) };
+    let collection = Collection::get(&name)?;
+    if !access::may(&collection, Privilege::Read) {
+        // that there is such a document is not for every role to know
+        return Ok(false);
+    }
+    access::require_write(&collection)?;
+    let id = document_id_of(document_id);
+    Ok(damage::healing(&collection, || documents::delete(&name, &[id]))? > 0)
 }
 
 #[pg_extern(stable, parallel_restricted)]
@@ -177,11 +214,11 @@ fn rag_split(
     >,
     ErrorReport,
 > {
-    let document_type = self::document_type(document_type)?;
+    let document_type = Some(document::document_type(document_type)?);
     let splitting = collections::checked_splitting(Some(chunk_size), Some(chunk_overlap), chunk_unit)?;
     let model = settings::model(None)?;
-    let (_, split, text) =
-        with_client(|client| client.prepare(&model, document_type, splitting, None, content.as_bytes()))?;
+    let unprepared = Unprepared { bytes: content.as_bytes(), document_type, ..Default::default() };
+    let (_, split, text) = with_client(|client| client.prepare(&model, splitting, &unprepared))?;
     let rows: Vec<_> = split
         .chunks
         .into_iter()

@@ -5,7 +5,9 @@ use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorRepo
 use crate::{
     catalog::{
         drift::{self, Consequence},
-        fresh, runs,
+        fresh,
+        name::canonical,
+        runs,
         sources::{self, Source},
     },
     workers::{
@@ -26,6 +28,7 @@ fn rag_check_drift(
     >,
     ErrorReport,
 > {
+    let name = canonical(name);
     let source = super::source::manageable(c"rag_check_drift()", name, "check a source for drift")?;
     lock::check_not_going(&source.name)?;
     if !session::snapshot_is_fixed() {

@@ -1,24 +1,20 @@
 //! Knowledge items: documents with a number of the user's, fetched from a uri.
 
-use pgrx::{Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use serde_json::{Value, json};
 
 use super::required;
 use crate::{
-    catalog::{
-        self,
-        collections::Collection,
-        knowledge::{self as items, Item},
-    },
+    catalog::{self, knowledge as items},
     error::Error,
-    knowledge::{self, Indexed},
+    knowledge::{self, Given, Indexed},
 };
 
-const TYPES: [&str; 3] = ["markdown", "website", "folder"];
 const STATUSES: [&str; 3] = ["pending", "active", "error"];
 
 #[pg_extern]
-#[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
-fn rag_index_knowledge(
+#[allow(clippy::too_many_arguments)] // the function's signature in SQL
+fn rag_create_knowledge(
     knowledge_id: Option<i64>,
     title: Option<&str>,
     uri: Option<&str>,
@@ -26,12 +22,48 @@ fn rag_index_knowledge(
     category: pgrx::default!(Option<&str>, "NULL"),
     tags: pgrx::default!(Option<&str>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
-    defer: pgrx::default!(bool, "false"),
+) -> Result<(), ErrorReport> {
+    super::require_writer(c"rag_create_knowledge()", "register knowledge")?;
+    let id = required("knowledge_id", knowledge_id)?;
+    let uri = Some(required("uri", uri)?);
+    let document_type = Some(required("document_type", document_type)?);
+    let collection = super::writable(collection)?;
+    Ok(knowledge::create(&collection, id, &Given { title, uri, document_type, category, tags })?)
+}
+
+#[pg_extern]
+#[allow(clippy::too_many_arguments)] // the function's signature in SQL
+fn rag_alter_knowledge(
+    knowledge_id: Option<i64>,
+    title: pgrx::default!(Option<&str>, "NULL"),
+    uri: pgrx::default!(Option<&str>, "NULL"),
+    document_type: pgrx::default!(Option<&str>, "NULL"),
+    category: pgrx::default!(Option<&str>, "NULL"),
+    tags: pgrx::default!(Option<&str>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
+) -> Result<(), ErrorReport> {
+    super::require_writer(c"rag_alter_knowledge()", "alter knowledge")?;
+    let id = required("knowledge_id", knowledge_id)?;
+    let collection = super::writable(collection)?;
+    Ok(knowledge::alter(&collection, id, &Given { title, uri, document_type, category, tags })?)
+}
+
+#[pg_extern]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
+fn rag_index_knowledge(
+    knowledge_id: Option<i64>,
+    title: pgrx::default!(Option<&str>, "NULL"),
+    uri: pgrx::default!(Option<&str>, "NULL"),
+    document_type: pgrx::default!(Option<&str>, "NULL"),
+    category: pgrx::default!(Option<&str>, "NULL"),
+    tags: pgrx::default!(Option<&str>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
 ) -> Result<
     TableIterator<
         'static,
         (
             name!(success, bool),
+            name!(knowledge_id, i64),
             name!(document_id, Option<Uuid>),
             name!(chunks_indexed, i32),
             name!(content_hash, Option<String>),
@@ -41,83 +73,82 @@ fn rag_index_knowledge(
     ErrorReport,
 > {
     super::require_writer(c"rag_index_knowledge()", "index knowledge")?;
-    let item = Item {
-        id: required("knowledge_id", knowledge_id)?,
-        title: title.map(str::trim).filter(|title| !title.is_empty()).map(String::from),
-        uri: required("uri", uri)?.trim().to_string(),
-        kind: required("document_type", document_type)?.to_string(),
-        category: category.map(String::from),
-        tags: tags.map(String::from),
-    };
-    if !TYPES.contains(&item.kind.as_str()) {
-        return Err(Error::invalid_parameter(format!("unknown document_type \"{}\"", item.kind))
-            .hint(format!("Types: {}.", TYPES.join(", ")))
-            .into());
-    }
-    let collection = Collection::get(required("collection", collection)?)?;
-    items::register(collection.name.as_str(), &item)?;
-    if defer {
-        return Ok(TableIterator::new(vec![]));
-    }
-    let indexed = knowledge::index(&item, &collection)?;
-    Ok(TableIterator::once(row(indexed)))
+    let id = required("knowledge_id", knowledge_id)?;
+    let collection = super::writable(collection)?;
+    let indexed = knowledge::index(&collection, id, &Given { title, uri, document_type, category, tags })?;
+    let success = indexed.success();
+    let document = indexed.document.map(|id| catalog::uuid(id.0));
+    Ok(TableIterator::once((success, id, document, indexed.chunks as i32, indexed.content_hash, indexed.error)))
 }
 
-type Row = (bool, Option<Uuid>, i32, Option<String>, Option<String>);
+/// `rag.knowledge_to_index`, for the procedure `rag_index_all`.
+#[pg_extern(sql = false)]
+fn knowledge_to_index(status: Option<&str>, collection: Option<&str>) -> Result<Vec<i64>, ErrorReport> {
+    super::require_writer(c"rag_index_all()", "index knowledge")?;
+    if let Some(status) = status.filter(|status| !STATUSES.contains(status)) {
+        return Err(Error::invalid_parameter(format!("unknown status \"{status}\""))
+            .hint(format!("Statuses: {}. NULL: all.", STATUSES.join(", ")))
+            .into());
+    }
+    let collection = super::writable(collection)?;
+    Ok(items::numbers(collection.name.as_str(), status)?)
+}
 
-fn row(indexed: Indexed) -> Row {
-    let id = indexed.document.map(|id| catalog::uuid(id.0));
-    (indexed.success(), id, indexed.chunks as i32, indexed.content_hash, indexed.error)
+/// `rag.index_knowledge_item`, for the procedure `rag_index_all`.
+#[pg_extern(sql = false)]
+fn index_knowledge_item(knowledge_id: i64, collection: &str, place: i32, of: i32) -> Result<JsonB, ErrorReport> {
+    super::require_writer(c"rag_index_all()", "index knowledge")?;
+    let collection = super::writable(Some(collection))?;
+    let indexed = catalog::subtransaction(|| knowledge::index(&collection, knowledge_id, &Given::default()));
+    let indexed = match indexed {
+        Ok(indexed) => indexed,
+        Err(error) => {
+            items::fail(collection.name.as_str(), knowledge_id, &error.message)?;
+            Indexed::failed(error.message)
+        }
+    };
+    let outcome = match &indexed.error {
+        Some(error) => error.clone(),
+        None if indexed.chunks == 1 => "1 chunk".into(),
+        None => format!("{} chunks", indexed.chunks),
+    };
+    pgrx::notice!("knowledge item {knowledge_id} ({place} of {of}): {outcome}");
+    Ok(JsonB(json!({
+        "knowledge_id": knowledge_id,
+        "success": indexed.success(),
+        "document_id": indexed.document.map(|id| id.to_string()),
+        "chunks_indexed": indexed.chunks,
+        "content_hash": indexed.content_hash,
+        "error": indexed.error,
+    })))
+}
+
+/// `rag.knowledge_summary`, for the procedure `rag_index_all`.
+#[pg_extern(sql = false)]
+fn knowledge_summary(results: Vec<JsonB>) -> JsonB {
+    let results: Vec<Value> = results.into_iter().map(|result| result.0).collect();
+    let successful = results.iter().filter(|result| result["success"] == true).count();
+    JsonB(json!({
+        "total_items": results.len(),
+        "successful": successful,
+        "failed": results.len() - successful,
+        "results": results,
+    }))
 }
 
 #[pg_extern]
-#[allow(clippy::type_complexity)] // the columns of the result
-fn rag_index_all(
-    status: pgrx::default!(Option<&str>, "'active'"),
-    collection: pgrx::default!(Option<&str>, "'default'"),
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(knowledge_id, i64),
-            name!(success, bool),
-            name!(document_id, Option<Uuid>),
-            name!(chunks_indexed, i32),
-            name!(content_hash, Option<String>),
-            name!(error, Option<String>),
-        ),
-    >,
-    ErrorReport,
-> {
-    super::require_writer(c"rag_index_all()", "index knowledge")?;
-    let status = required("status", status)?;
-    if !STATUSES.contains(&status) {
-        return Err(Error::invalid_parameter(format!("unknown status \"{status}\""))
-            .hint(format!("Statuses: {}.", STATUSES.join(", ")))
-            .into());
-    }
-    let name = required("collection", collection)?;
-    Collection::get(name)?;
-    let mut rows = vec![];
-    for item in items::with_status(name, status)? {
-        // anew each time: the first item may make the collection's partition
-        let indexed = catalog::subtransaction(|| knowledge::index(&item, &Collection::get(name)?));
-        let indexed = match indexed {
-            Ok(indexed) => indexed,
-            Err(error) => {
-                items::fail(name, item.id, &error.message)?;
-                Indexed::failed(error.message)
-            }
-        };
-        let (success, id, chunks, hash, error) = row(indexed);
-        rows.push((item.id, success, id, chunks, hash, error));
-    }
-    Ok(TableIterator::new(rows))
+fn rag_unindex_knowledge(
+    knowledge_id: i64,
+    collection: pgrx::default!(&str, "'default'"),
+) -> Result<bool, ErrorReport> {
+    super::require_writer(c"rag_unindex_knowledge()", "remove knowledge")?;
+    let collection = super::writable(Some(collection))?;
+    Ok(knowledge::unindex(collection.name.as_str(), knowledge_id)?)
 }
 
 #[pg_extern]
 fn rag_remove_knowledge(knowledge_id: i64, collection: pgrx::default!(&str, "'default'")) -> Result<bool, ErrorReport> {
     super::require_writer(c"rag_remove_knowledge()", "remove knowledge")?;
-    let collection = Collection::get(collection)?;
+    let collection = super::writable(Some(collection))?;
     Ok(knowledge::remove(collection.name.as_str(), knowledge_id)?)
 }

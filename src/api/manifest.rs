@@ -3,7 +3,10 @@
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use super::{required, source::drop_source};
-use crate::manifest::{self, Kind};
+use crate::{
+    catalog::name::canonical,
+    manifest::{self, Kind},
+};
 
 #[pg_extern]
 #[allow(clippy::type_complexity)] // the columns of the result
@@ -20,14 +23,14 @@ fn rag_apply(
 
 #[pg_extern(stable)]
 fn rag_get(kind: &str, name: &str) -> Result<JsonB, ErrorReport> {
-    Ok(JsonB(manifest::get(Kind::parse(kind)?, name)?))
+    Ok(JsonB(manifest::get(Kind::parse(kind)?, canonical(name))?))
 }
 
 #[pg_extern]
-fn rag_delete(kind: &str, name: &str) -> Result<bool, ErrorReport> {
+fn rag_delete(kind: &str, name: &str, keep_documents: pgrx::default!(bool, "true")) -> Result<bool, ErrorReport> {
     super::prevent_on_standby(c"rag_delete()");
     match Kind::parse(kind)? {
-        Kind::AutoIndexer => Ok(drop_source(name, true)?),
-        Kind::Retriever => Ok(manifest::drop_retriever(name)?),
+        Kind::AutoIndexer => Ok(drop_source(name, keep_documents)?),
+        Kind::Retriever => Ok(manifest::drop_retriever(canonical(name))?),
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)] // one check of the server's
 
+mod access;
 mod collection;
 mod document;
 mod drift;
@@ -14,10 +15,14 @@ mod schedule;
 mod search;
 mod secret;
 mod source;
+mod status;
 
 use std::ffi::CStr;
 
-use crate::{catalog::roles, error::Error};
+use crate::{
+    catalog::{access::require_write, collections::Collection, roles},
+    error::Error,
+};
 
 /// The value of an argument that must not be NULL.
 ///
@@ -25,6 +30,16 @@ use crate::{catalog::roles, error::Error};
 /// It is.
 fn required<T>(name: &str, value: Option<T>) -> Result<T, Error> {
     value.ok_or_else(|| Error::null_not_allowed(format!("{name} must not be NULL")))
+}
+
+/// The collection that a function is to write into.
+///
+/// # Errors
+/// There is none of that name, or the caller may not write into it.
+fn writable(name: Option<&str>) -> Result<Collection, Error> {
+    let collection = Collection::get(required("collection", name)?)?;
+    require_write(&collection)?;
+    Ok(collection)
 }
 
 /// The elements of an array argument, which may be NULL while they may not.

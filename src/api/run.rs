@@ -6,8 +6,10 @@ use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic:
 
 use crate::{
     catalog::{
-        fresh, glance, roles,
-        runs::{self, Ended, Trigger},
+        fresh, glance,
+        name::canonical,
+        roles,
+        runs::{self, Cause, Ended, Trigger},
         sources::{self, Source},
     },
     error::Error,
@@ -15,11 +17,13 @@ use crate::{
         self, hooks, lock,
         lock::Lock,
         runner::session::{self, Wanted},
+        slots,
     },
 };
 
 #[pg_extern]
 fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, ErrorReport> {
+    let name = canonical(name);
     let source = glance(|| super::source::manageable(c"rag_sync()", name, "sync a source"))?;
     if !wait {
         return Ok(ask_for_run(&source)?);
@@ -72,11 +76,17 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
         // not for ever: other sources may be to come
         session::wait_for_check(&source.name, Some(session::PATIENCE))?;
     }
-    if lock::free_slots() == 0 {
+    let active = glance(|| runs::active(name))?;
+    if let Some(run) = active.as_ref().filter(|run| run.is_pending && !Lock::scheduler().is_free()) {
+        // the scheduler that was started for new sources does it
+        pgrx::notice!("run {} of source \"{name}\" is queued already", run.run_id);
+        return Ok(run.run_id);
+    }
+    if active.as_ref().is_none_or(|run| run.is_pending) && slots::are_taken() {
         return Err(session::no_slot());
     }
     // one may be left from a time with a scheduler
-    match glance(|| runs::active(name))? {
+    match active {
         Some(run) if run.is_pending => session::begin(&source.name, Wanted::Queued(run.run_id)),
         run if !Lock::source_at_work(&source.name).is_free() => {
             Err(session::at_work(&source.name, run.map(|run| run.run_id)))
@@ -137,6 +147,12 @@ fn tell_end(source: &str, run_id: i64, status: runs::Status) -> Result<(), Error
         c.chunks_written,
         c.chunks_embedded
     );
+    if let Some(note) = status.note {
+        pgrx::notice!("{source}: {note}");
+    }
+    if c.with_warnings > 0 {
+        pgrx::notice!("{source}: {} documents were indexed with warnings; see rag.run_errors", c.with_warnings);
+    }
     if c.failed > 0 {
         pgrx::warning!("{source}: {} documents could not be indexed; see rag.run_errors", c.failed);
     }
@@ -187,9 +203,13 @@ fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
                 generation: source.generation,
                 source: &source,
                 outcome: Err(&error),
-                cancelled: true,
+                cause: Cause::Cancelled,
                 commit: None,
+                complete: false,
+                note: None,
                 failed: 0,
+                with_warnings: 0,
+                drift: None,
             })?;
             Ok(true)
         }

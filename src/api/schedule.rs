@@ -11,7 +11,7 @@ const MOST: i32 = 1000;
 fn rag_next_runs(
     schedule: Option<&str>,
     n: pgrx::default!(Option<i32>, "5"),
-    after: pgrx::default!(Option<TimestampWithTimeZone>, "now()"),
+    after: pgrx::default!(Option<TimestampWithTimeZone>, "pg_catalog.now()"),
 ) -> Result<SetOfIterator<'static, TimestampWithTimeZone>, ErrorReport> {
     let (text, n, after) = (required("schedule", schedule)?, required("n", n)?, required("after", after)?);
     if !(1..=MOST).contains(&n) {

@@ -76,10 +76,39 @@ fn rag_search(
 /// `[1] Key rotation, p. 3 (file:///srv/docs/keys.pdf)`
 fn citation(hit: &Hit) -> String {
     let page = hit.page.map(|page| format!(", p. {page}")).unwrap_or_default();
+    let (rank, uri) = (hit.rank, enclosed(&hit.uri));
     match &hit.title {
-        Some(title) => format!("[{}] {title}{page} ({})", hit.rank, hit.uri),
-        None => format!("[{}] {}{page}", hit.rank, hit.uri),
+        Some(title) => format!("[{rank}] {}{page} ({uri})", escaped(title)),
+        None => format!("[{rank}] {uri}{page}"),
     }
+}
+
+/// A title in which brackets and parentheses are escaped, as in Markdown, and which is one line. A title cannot pass for
+/// the end of its citation and another one.
+fn escaped(title: &str) -> String {
+    let mut escaped = String::with_capacity(title.len());
+    for c in title.chars() {
+        match c {
+            '\\' | '[' | ']' | '(' | ')' => escaped.extend(['\\', c]),
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// A uri in which what would end it is percent-encoded.
+fn enclosed(uri: &str) -> String {
+    const ENDS: &percent_encoding::AsciiSet =
+        &percent_encoding::CONTROLS.add(b' ').add(b'(').add(b')').add(b'[').add(b']');
+    let mut enclosed = String::with_capacity(uri.len());
+    for piece in uri.split_inclusive(|c: char| c.is_ascii()) {
+        let is_safe = |c: char| !c.is_ascii() && !c.is_control() && !c.is_whitespace();
+        let end = piece.find(|c| !is_safe(c)).unwrap_or(piece.len());
+        enclosed.push_str(&piece[..end]);
+        enclosed.extend(percent_encoding::utf8_percent_encode(&piece[end..], ENDS));
+    }
+    enclosed
 }
 
 /// The schema of the function that is running, which is that of the operators too, as it is written in a statement.

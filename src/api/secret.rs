@@ -1,10 +1,14 @@
 //! Secrets: create, drop, and their encryption keys.
 
-use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use pgrx::{PgSqlErrorCode, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use rag_protocol::name::Form;
 
 use super::required;
 use crate::{
-    catalog::{name::Name, roles, secrets as catalog},
+    catalog::{
+        name::{Name, canonical},
+        roles, secrets as catalog,
+    },
     error::Error,
     secrets,
 };
@@ -18,7 +22,7 @@ CREATE FUNCTION rag_create_secret(name text, value text, key text DEFAULT 'token
 fn rag_create_secret(name: Option<&[u8]>, value: Option<&[u8]>, key: Option<&[u8]>) -> Result<(), ErrorReport> {
     Ok(secrets::discreetly(|| {
         super::require_writer(c"rag_create_secret()", "create a secret")?;
-        let name = Name::parse("secret", text(required("name", name)?)?).map_err(unquoted("name of a secret"))?;
+        let name = Name::secret(text(required("name", name)?)?).map_err(unquoted("name of a secret"))?;
         let key = text(required("key", key)?)?;
         check_key(key)?;
         secrets::create(&name, key, required("value", value)?.to_vec())
@@ -34,11 +38,12 @@ fn unquoted(what: &'static str) -> impl FnOnce(Error) -> Error {
     move |error| Error { message: format!("invalid {what}"), ..error }
 }
 
-/// A key is as a name, and may have underscores inside.
+/// The key is not quoted in the error: it may be the value, in the wrong place.
 fn check_key(key: &str) -> Result<(), Error> {
-    Name::parse("key", &key.replace('_', "-")).map(drop).map_err(|error| {
-        Error { detail: None, ..unquoted("key of a secret")(error) }
-            .hint("Keys are \"token\", \"username\", \"password\": lower-case letters, digits, and - or _ inside.")
+    Form::SecretKey.check(key).map_err(|_| {
+        Error::new(PgSqlErrorCode::ERRCODE_INVALID_NAME, "invalid key of a secret").hint(
+            "Keys are \"token\", \"username\", \"password\", or 1 to 253 letters, digits, \".\", \"_\" and \"-\".",
+        )
     })
 }
 
@@ -50,6 +55,7 @@ fn rag_drop_secret(
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_drop_secret()", "drop a secret")?;
     let (name, if_exists) = (required("name", name)?, required("if_exists", if_exists)?);
+    let name = canonical(name);
     if secrets::drop(name, key)? {
         return Ok(());
     }

@@ -4,13 +4,16 @@ use pgrx::{JsonB, datum::Interval, iter::TableIterator, name, pg_extern, pg_sys:
 
 use crate::{
     catalog::{
-        documents,
-        name::Name,
-        roles,
+        access,
+        collections::Collection,
+        documents, fresh,
+        name::{Name, canonical},
+        roles, runs,
         sources::{self, Source},
         table::changes,
     },
     definition::{self, Faults, Given},
+    engine::clones,
     error::Error,
     workers::{hooks, lock::Lock, runner::session},
 };
@@ -109,7 +112,10 @@ fn rag_validate_source(
     drift_policy: pgrx::default!(Option<&str>, "'auto'"),
     owner: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<
-    TableIterator<'static, (name!(field, String), name!(problem, String), name!(hint, Option<String>))>,
+    TableIterator<
+        'static,
+        (name!(field, String), name!(problem, String), name!(hint, Option<String>), name!(severity, String)),
+    >,
     ErrorReport,
 > {
     roles::require_admin("validate the definition of a source")?;
@@ -129,19 +135,25 @@ fn rag_validate_source(
     };
     let mut faults = Faults::default();
     definition::validate(&given, &mut faults);
-    Ok(TableIterator::new(faults.in_arguments().into_problems().into_iter().map(|p| (p.field, p.problem, p.hint))))
+    let warnings = faults.take_warnings().into_iter().map(|problem| (problem, "warning"));
+    let errors = faults.in_arguments().into_problems().into_iter().map(|problem| (problem, "error"));
+    Ok(TableIterator::new(
+        errors
+            .chain(warnings)
+            .map(|(problem, severity)| (problem.field, problem.problem, problem.hint, severity.to_owned())),
+    ))
 }
 
 #[pg_extern]
 fn rag_suspend(name: &str) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_suspend()");
-    Ok(definition::suspend(name)?)
+    Ok(definition::suspend(canonical(name))?)
 }
 
 #[pg_extern]
 fn rag_resume(name: &str) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_resume()");
-    Ok(definition::resume(name)?)
+    Ok(definition::resume(canonical(name))?)
 }
 
 #[pg_extern]
@@ -167,21 +179,31 @@ fn rag_drop_source(
 /// The caller may not.
 pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     const TO_DO: &str = "drop a source";
+    let name = canonical(name);
     let Some(source) = Source::find(name)? else {
-        roles::require_owner_or_admin(None, TO_DO)?;
+        access::require_source_manager(None, TO_DO)?;
         return Ok(false);
     };
     check_manageable(&source, TO_DO)?;
     end_runs(&source.name)?;
     // it may have been dropped, given to another owner, or a table be read since
     let Some(source) = definition::lock(name, TO_DO)? else { return Ok(false) };
-    changes::forget(&source.name)?;
-    sources::drop(&source.name)?;
-    if !keep_documents {
+    // a run that had to be stopped has announced it
+    if !fresh(|| runs::was_stopped(name))? {
+        sources::announce_going(name)?;
+    }
+    changes::forget(&source.name, source.relation.map(|relation| relation.relation))?;
+    if keep_documents {
+        documents::detach(name)?;
+    } else {
         // in whatever collections: it may have been altered, and not synced since
         for (collection, ids) in documents::by_collection(name, None)? {
+            access::require_write(&Collection::get(&collection)?)?;
             documents::delete_for_good(&collection, &ids)?;
         }
+    }
+    if let Some(uid) = sources::drop(&source.name)? {
+        clones::forget_source_at_commit(uid);
     }
     hooks::wake_scheduler_at_commit();
     Ok(true)
@@ -207,13 +229,13 @@ fn end_runs(source: &Name) -> Result<(), Error> {
 /// The server is a standby (raised as Postgres does it), there is no such source, or the caller may not.
 pub fn manageable(function: &std::ffi::CStr, name: &str, to_do: &str) -> Result<Source, Error> {
     super::prevent_on_standby(function);
-    let found = Source::find(name)?;
-    roles::require_owner_or_admin(found.as_ref().map(|source| source.owner.as_str()), to_do)?;
+    let found = Source::find(canonical(name))?;
+    access::require_source_manager(found.as_ref().map(|source| (&source.owner, source.collection.as_str())), to_do)?;
     found.ok_or_else(|| Source::missing(name))
 }
 
 /// # Errors
-/// The caller is neither a member of rag_admin nor of the source's owner.
+/// The caller may not manage the source: [`access::require_source_manager`].
 pub fn check_manageable(source: &Source, to_do: &str) -> Result<(), Error> {
-    roles::require_owner_or_admin(Some(&source.owner), to_do)
+    access::require_source_manager(Some((&source.owner, &source.collection)), to_do)
 }

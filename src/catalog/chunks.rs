@@ -3,28 +3,50 @@
 use std::collections::HashMap;
 
 use pgrx::datum::DatumWithOid;
-use rag_protocol::identity::EmbeddingKey;
+use rag_protocol::identity::{DocumentId, EmbeddingKey};
 
-use super::{as_owner, drift, execute, execute_prepared, query, query_as_caller, uuid};
+use super::{as_owner, collections::Collection, drift, execute, execute_prepared, query, query_as_caller, uuid};
 use crate::{error::Error, indexing::StoredDocument, types::vector::OwnedVector};
 
-/// The embeddings that are stored already, in any collection, among those that `keys` ask for.
-pub fn stored_embeddings(keys: &[EmbeddingKey]) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
-    if keys.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let wanted: Vec<pgrx::Uuid> = keys.iter().map(|key| uuid(key.0)).collect();
-    let found = as_owner(|| {
-        query(
-            "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks WHERE embedding_key = ANY ($1)",
-            &[wanted.into()],
-            |row| {
-                let key = EmbeddingKey(uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes()));
-                Ok((key, Vec::from(row.required::<OwnedVector>(2)?)))
-            },
-        )
-    })?;
+/// Returns the embeddings among those that `keys` ask for that a collection has already, or else another one.
+pub fn stored_embeddings(
+    collection: &Collection,
+    keys: &[EmbeddingKey],
+) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+    as_owner(|| {
+        let own = collection.name.as_str();
+        let mut found = embeddings_in(vec![own.to_string()], keys)?;
+        let missing: Vec<EmbeddingKey> = keys.iter().filter(|key| !found.contains_key(key)).copied().collect();
+        if !missing.is_empty() {
+            let others: Vec<String> = query(
+                "SELECT DISTINCT collection FROM rag.embedding_place WHERE embedding_key = ANY ($1) AND collection <> $2",
+                &[uuids(&missing).into(), own.into()],
+                |row| row.required(1),
+            )?;
+            if !others.is_empty() {
+                found.extend(embeddings_in(others, &missing)?);
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// The statement is planned over the partitions of these collections alone.
+fn embeddings_in(collections: Vec<String>, keys: &[EmbeddingKey]) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+    let found = query(
+        "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks
+         WHERE collection = ANY ($1) AND embedding_key = ANY ($2)",
+        &[collections.into(), uuids(keys).into()],
+        |row| {
+            let key = EmbeddingKey(uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes()));
+            Ok((key, Vec::from(row.required::<OwnedVector>(2)?)))
+        },
+    )?;
     Ok(found.into_iter().collect())
+}
+
+fn uuids(keys: &[EmbeddingKey]) -> Vec<pgrx::Uuid> {
+    keys.iter().map(|key| uuid(key.0)).collect()
 }
 
 const INSERT: &str =
@@ -44,8 +66,10 @@ const INSERT: &str =
 /// Puts a document's chunks in the place of those it had, and notes that of a source's, whose row has this digest. Runs as the
 /// extension's owner.
 pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result<(), Error> {
-    delete(document.collection, &[document.id])?;
     let chunks = &document.chunks;
+    let keys: Vec<EmbeddingKey> = chunks.iter().map(|chunk| chunk.key).collect();
+    delete_but(document.collection, &[document.id], &keys)?;
+    note_places(document.collection, &keys)?;
     let metadata = pgrx::JsonB(serde_json::Value::Object(document.chunk_metadata.clone()));
     let mut arguments: Vec<DatumWithOid> = vec![
         document.collection.into(),
@@ -55,13 +79,13 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
         uuid(document.id.0).into(),
         document.attributes.knowledge_id.into(),
         document.document_type.into(),
-        document.attributes.category.as_deref().into(),
-        document.attributes.tags.clone().into(),
+        document.attributes.labels.category.as_deref().into(),
+        document.attributes.labels.tags.clone().into(),
         metadata.into(),
         chunks.iter().map(|c| uuid(c.id.0)).collect::<Vec<_>>().into(),
         chunks.iter().map(|c| c.place.start_index as i32).collect::<Vec<_>>().into(),
         chunks.iter().map(|c| c.content).collect::<Vec<_>>().into(),
-        chunks.iter().map(|c| uuid(c.key.0)).collect::<Vec<_>>().into(),
+        uuids(&keys).into(),
         chunks.iter().map(|c| c.embedding.clone()).collect::<Vec<_>>().into(),
         chunks.iter().map(|c| c.place.start_line as i32).collect::<Vec<_>>().into(),
         chunks.iter().map(|c| c.place.end_line as i32).collect::<Vec<_>>().into(),
@@ -85,10 +109,33 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
     Ok(())
 }
 
+/// Notes that a collection has these embeddings, where nothing is noted of them.
+fn note_places(collection: &str, keys: &[EmbeddingKey]) -> Result<(), Error> {
+    execute_prepared(
+        "INSERT INTO rag.embedding_place (embedding_key, collection)
+         SELECT DISTINCT k.key, $2 FROM pg_catalog.unnest($1) AS k (key)
+         WHERE NOT EXISTS (SELECT FROM rag.embedding_place p WHERE p.embedding_key = k.key)",
+        &[uuids(keys).into(), collection.into()],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
 /// Deletes the chunks of some documents. Runs as the extension's owner.
-pub fn delete(collection: &str, documents: &[rag_protocol::identity::DocumentId]) -> Result<usize, Error> {
+pub fn delete(collection: &str, documents: &[DocumentId]) -> Result<(), Error> {
+    delete_but(collection, documents, &[])
+}
+
+/// Deletes the chunks of some documents; of the embeddings in `kept` it stays noted that the collection has them.
+fn delete_but(collection: &str, documents: &[DocumentId], kept: &[EmbeddingKey]) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(id.0)).collect();
-    execute("DELETE FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2)", &[collection.into(), ids.into()])
+    execute(
+        "WITH gone AS (DELETE FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2) RETURNING embedding_key)
+         DELETE FROM rag.embedding_place p USING gone g
+         WHERE p.embedding_key = g.embedding_key AND p.collection = $1 AND NOT g.embedding_key = ANY ($3)",
+        &[collection.into(), ids.into(), uuids(kept).into()],
+    )?;
+    Ok(())
 }
 
 /// Chunks of a collection that the caller may see, and the knowledge items (or else documents) that they are of.

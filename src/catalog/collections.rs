@@ -1,12 +1,17 @@
 //! `rag.collections`, and the partition of `rag.chunks` that each has.
 
-use pgrx::datum::TimestampWithTimeZone;
 use rag_protocol::{
     embed::ModelInfo,
     ingest::{Splitting, Unit},
 };
 
-use super::{as_owner, embedding_index, execute, execute_returning, name::Name, query, query_as_caller, retrievers};
+use super::{
+    access::{RIGHTS, Rights},
+    as_owner, execute, execute_returning,
+    name::Name,
+    query, query_prepared, retrievers,
+    roles::Owner,
+};
 use crate::error::Error;
 
 /// Size of a chunk and of the overlap where a collection does not say.
@@ -26,12 +31,16 @@ pub struct Collection {
     pub metadata_whitelist: Option<Vec<String>>,
     /// What the stored embeddings are made with; `None` until the first document.
     pub model: Option<StoredModel>,
+    /// Who may read and write it.
+    pub rights: Rights,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredModel {
     pub name: String,
     pub fingerprint: String,
+    /// That of [`ModelInfo`].
+    pub identity: String,
     pub dimensions: usize,
 }
 
@@ -48,26 +57,45 @@ impl Collection {
             .hint("rag.collections lists them; rag_create_collection makes one.")
     }
 
-    pub fn find(name: &str) -> Result<Option<Self>, Error> {
+    /// The collection that an application's request names, by its name or external id.
+    ///
+    /// # Errors
+    /// There is no such collection.
+    pub fn of_request(name_or_id: &str) -> Result<Self, Error> {
         let found = as_owner(|| {
             query(
-                "SELECT name, chunk_size, chunk_overlap, metadata_whitelist, model, model_fingerprint, embedding_dimension,
-                        chunk_unit, retriever
-                 FROM rag.collections WHERE name = $1",
+                "SELECT name FROM rag.collections WHERE $1 IN (name, external_id)
+                 ORDER BY name = $1 DESC LIMIT 1",
+                &[name_or_id.into()],
+                |row| row.required::<String>(1),
+            )
+        })?;
+        Self::get(found.first().map_or(name_or_id, String::as_str))
+    }
+
+    pub fn find(name: &str) -> Result<Option<Self>, Error> {
+        let found = as_owner(|| {
+            query_prepared(
+                &format!(
+                    "SELECT name, chunk_size, chunk_overlap, metadata_whitelist, model, model_fingerprint, embedding_dimension,
+                            chunk_unit, retriever, model_identity, {RIGHTS}
+                     FROM rag.collections c WHERE name = $1"
+                ),
                 &[name.into()],
                 |row| {
-                    let model = match (row.get(5)?, row.get(6)?, row.get::<i32>(7)?) {
-                        (Some(name), Some(fingerprint), Some(dimensions)) => {
-                            Some(StoredModel { name, fingerprint, dimensions: dimensions as usize })
+                    let model = match (row.get(5)?, row.get(6)?, row.get(10)?, row.get::<i32>(7)?) {
+                        (Some(name), Some(fingerprint), Some(identity), Some(dimensions)) => {
+                            Some(StoredModel { name, fingerprint, identity, dimensions: dimensions as usize })
                         }
                         _ => None,
                     };
                     Ok(Self {
-                        name: Name::parse("collection", &row.required::<String>(1)?)?,
+                        name: Name::collection(&row.required::<String>(1)?)?,
                         splitting: splitting(row.get(2)?, row.get(3)?, unit(&row.required::<String>(8)?)?),
                         retriever: row.required(9)?,
-                        metadata_whitelist: row.get(4)?,
+                        metadata_whitelist: row.get(4)?.filter(|keys: &Vec<String>| !keys.is_empty()),
                         model,
+                        rights: Rights::read(&row, 11)?,
                     })
                 },
             )
@@ -76,53 +104,70 @@ impl Collection {
     }
 
     /// Refuses another model than the stored embeddings' one: their distances would mean nothing. Another precision of
-    /// the same model is no other model: the next sync embeds anew, and until then the two are close enough.
+    /// the same model is no other model: the next sync embeds the documents again, and until then the two are close
+    /// enough. Nor is the same model in a folder of another name.
     ///
     /// # Errors
-    /// Name or dimensions differ.
+    /// Weights, tokenizer or pooling differ.
     pub fn check_model(&self, model: &ModelInfo) -> Result<(), Error> {
         let Some(stored) = &self.model else { return Ok(()) };
-        if stored.name == model.name && stored.dimensions == model.dimensions {
+        if stored.fingerprint == model.fingerprint || stored.identity == model.identity {
             return Ok(());
         }
+        let described = |name: &str, dimensions: usize, identity: &str| {
+            format!("{name} with {dimensions} dimensions (identity {}...)", &identity[..identity.len().min(12)])
+        };
         Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("collection \"{}\" was embedded with another model", self.name),
         )
         .detail(format!(
-            "Stored: {} with {} dimensions; present: {} with {}.",
-            stored.name, stored.dimensions, model.name, model.dimensions
+            "Stored: {}; present: {}. The identity is a hash of weights, tokenizer and pooling.",
+            described(&stored.name, stored.dimensions, &stored.identity),
+            described(&model.name, model.dimensions, &model.identity),
         ))
-        .hint("Set rag.model_dir back, or fill a new collection with the present model."))
+        .hint("Set rag.model_dir back to that model's folder, or fill a new collection with the present model."))
     }
 
     /// Makes the collection's partition where it is missing, and notes the model. Runs in the transaction that writes
     /// the collection's documents, as the extension's owner.
     pub fn prepare_for(&self, model: &ModelInfo) -> Result<(), Error> {
-        let same = self.model.as_ref().is_some_and(|m| m.fingerprint == model.fingerprint && m.name == model.name);
+        let same = self.model.as_ref().is_some_and(|stored| stored.fingerprint == model.fingerprint);
         if !same {
             execute(
-                "UPDATE rag.collections SET model = $2, model_fingerprint = $3, embedding_dimension = $4, updated_at = now()
+                "UPDATE rag.collections SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
+                     model_identity = $5, updated_at = now()
                  WHERE name = $1 AND model_fingerprint IS DISTINCT FROM $3",
                 &[
                     self.name.as_str().into(),
                     model.name.as_str().into(),
                     model.fingerprint.as_str().into(),
                     (model.dimensions as i32).into(),
+                    model.identity.as_str().into(),
                 ],
             )?;
         }
         if self.model.is_none() && !self.has_partition()? {
-            self.create_partition()?;
+            self.create_partition(model.dimensions)?;
         }
         Ok(())
     }
 
-    fn create_partition(&self) -> Result<(), Error> {
+    /// The CHECK keeps out a vector that has no distance to the others and would make every search fail.
+    fn create_partition(&self, dimensions: usize) -> Result<(), Error> {
         let partition = self.partition();
+        let schemas: Vec<String> = query(
+            "SELECT pg_catalog.quote_ident(n.nspname)
+             FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+             WHERE e.extname = 'rag'",
+            &[],
+            |row| row.required(1),
+        )?;
+        let schema = schemas.first().ok_or_else(|| Error::internal("extension rag has vanished"))?;
         execute(
             &format!(
-                "CREATE TABLE {partition} (LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS, PRIMARY KEY (chunk_id))"
+                "CREATE TABLE {partition} (LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS, PRIMARY KEY (chunk_id),
+                     CONSTRAINT embedding_dimensions CHECK ({schema}.vector_dims(embedding) = {dimensions}))"
             ),
             &[],
         )?;
@@ -137,6 +182,12 @@ impl Collection {
             &[],
         )?;
         Ok(())
+    }
+
+    /// The collection whose partition has this name, if there is one.
+    pub fn of_partition(relation: &str) -> Result<Option<Self>, Error> {
+        let Some(name) = relation.strip_prefix("rag_kb_") else { return Ok(None) };
+        Ok(Self::find(name)?.filter(|collection| collection.partition_name() == relation))
     }
 
     /// The partition, as it is written in a statement.
@@ -202,16 +253,19 @@ pub fn checked_splitting(
 
 pub struct NewCollection<'a> {
     pub name: &'a Name,
+    /// What an application calls it, if it does not use the name.
+    pub external_id: Option<&'a str>,
     pub retriever: &'a str,
     pub chunk_size: Option<i32>,
     pub chunk_overlap: Option<i32>,
     pub chunk_unit: &'a str,
     pub metadata_whitelist: Option<Vec<String>>,
     pub description: Option<&'a str>,
+    pub owner: &'a Owner,
 }
 
 /// # Errors
-/// The name is taken, or the retriever does not exist.
+/// The name or the external id is taken, or the retriever does not exist.
 pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
     let name = new.name;
     match create_if_missing(new)? {
@@ -226,13 +280,17 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
 /// The retriever does not exist.
 pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
     as_owner(|| {
+        if let Some(id) = new.external_id {
+            check_external_id(id)?;
+        }
         let retrievers = query("SELECT 1 FROM rag.retrievers WHERE name = $1", &[new.retriever.into()], |_| Ok(()))?;
         if retrievers.is_empty() {
             return Err(retrievers::missing(new.retriever));
         }
         let made = execute(
-            "INSERT INTO rag.collections (name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description, chunk_unit)
-             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+            "INSERT INTO rag.collections (name, retriever, chunk_size, chunk_overlap, metadata_whitelist,
+                                          description, chunk_unit, external_id, owner, owner_id)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO NOTHING",
             &[
                 new.name.as_str().into(),
                 new.retriever.into(),
@@ -241,18 +299,47 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
                 new.metadata_whitelist.into(),
                 new.description.into(),
                 new.chunk_unit.into(),
+                new.external_id.into(),
+                new.owner.name.as_str().into(),
+                new.owner.id.into(),
             ],
         )?;
         Ok(made > 0)
     })
 }
 
+/// # Errors
+/// `id` is empty, or another collection has it.
+fn check_external_id(id: &str) -> Result<(), Error> {
+    if id.trim().is_empty() {
+        return Err(Error::invalid_parameter("external_id must not be empty").hint("Leave it NULL."));
+    }
+    let taken = query("SELECT name FROM rag.collections WHERE external_id = $1", &[id.into()], |row| {
+        row.required::<String>(1)
+    })?;
+    match taken.first() {
+        None => Ok(()),
+        Some(other) => Err(Error::duplicate(format!("external_id \"{id}\" is already in use"))
+            .detail(format!("It is that of collection \"{other}\"."))),
+    }
+}
+
+/// The collection of functions and manifests that name none.
+const DEFAULT: &str = "default";
+
 /// Drops a collection with its documents and chunks.
 ///
 /// # Errors
-/// A source still fills it.
+/// A source still fills it, or it is the one named default.
 pub fn drop(collection: &Collection) -> Result<(), Error> {
     let name = collection.name.as_str();
+    if name == DEFAULT {
+        return Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+            "cannot drop collection \"default\" because functions use it where none is named",
+        )
+        .hint("rag_drop_source(name, keep_documents => false) and rag_remove_document empty it."));
+    }
     as_owner(|| {
         let sources: Vec<String> =
             query("SELECT name FROM rag.source WHERE collection = $1 ORDER BY 1", &[name.into()], |row| {
@@ -272,57 +359,11 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
         execute("DELETE FROM rag.documents WHERE collection = $1", &[name.into()])?;
         execute("DELETE FROM rag.manifest WHERE collection = $1", &[name.into()])?;
         execute("DELETE FROM rag.knowledge WHERE collection = $1", &[name.into()])?;
+        execute("DELETE FROM rag.collection_grant WHERE collection = $1", &[name.into()])?;
         execute("DELETE FROM rag.collections WHERE name = $1", &[name.into()])?;
+        for noted in ["content_change", "embedding_place", "index_damage"] {
+            execute(&format!("DELETE FROM rag.{noted} WHERE collection = $1"), &[name.into()])?;
+        }
         Ok(())
     })
-}
-
-/// What is stored of a collection, as far as the caller may see it.
-pub struct Status {
-    pub documents: i64,
-    /// Documents among them that could not be indexed.
-    pub errors: i64,
-    pub chunks: i64,
-    pub dimensions: Option<i32>,
-    pub created_at: TimestampWithTimeZone,
-    pub updated_at: TimestampWithTimeZone,
-    /// Chunks with their side table.
-    pub table_bytes: i64,
-    pub index_bytes: i64,
-    /// Whether there is an index on the embeddings.
-    pub is_indexed: bool,
-}
-
-/// # Errors
-/// The collection was dropped meanwhile.
-pub fn status(collection: &Collection) -> Result<Status, Error> {
-    let is_indexed = embedding_index::exists(collection);
-    let found = query_as_caller(
-            "SELECT (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = c.name),
-                    (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = c.name AND d.status = 'error'),
-                    (SELECT pg_catalog.count(*) FROM rag.chunks k WHERE k.collection = c.name),
-                    c.embedding_dimension, c.created_at,
-                    greatest(c.updated_at, (SELECT pg_catalog.max(d.indexed_at) FROM rag.documents d WHERE d.collection = c.name)),
-                    coalesce(pg_catalog.pg_table_size(pg_catalog.to_regclass($2)), 0),
-                    coalesce(pg_catalog.pg_indexes_size(pg_catalog.to_regclass($2)), 0)
-             FROM rag.collections c WHERE c.name = $1",
-            &[collection.name.as_str().into(), collection.partition().into()],
-            |row| {
-                Ok(Status {
-                    documents: row.required(1)?,
-                    errors: row.required(2)?,
-                    chunks: row.required(3)?,
-                    dimensions: row.get(4)?,
-                    created_at: row.required(5)?,
-                    updated_at: row.required(6)?,
-                    table_bytes: row.required(7)?,
-                    index_bytes: row.required(8)?,
-                    is_indexed,
-                })
-            },
-    )?;
-    found
-        .into_iter()
-        .next()
-        .ok_or_else(|| Error::undefined(format!("collection \"{}\" does not exist", collection.name)))
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use rag_protocol::{identity::DocumentId, ingest::Known};
+use rag_protocol::{identity::DocumentId, ingest::Known, labels::Labels};
+use serde_json::{Map, Value};
 
 use super::{Row, as_owner, chunks, drift, execute, execute_prepared, execute_returning, query, uuid};
 use crate::{error::Error, indexing::StoredDocument};
@@ -64,6 +65,38 @@ pub fn set_validators(validators: &[(DocumentId, String)]) -> Result<(), Error> 
     Ok(())
 }
 
+/// Those of some documents that are a source's, as [`of_source`] has them.
+pub fn owned(ids: &[DocumentId], source: &str) -> Result<Vec<DocumentId>, Error> {
+    let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
+    as_owner(|| {
+        execute_returning(
+            "SELECT document_id FROM rag.documents WHERE document_id = ANY ($1) AND source = $2
+             UNION SELECT document_id FROM rag.manifest WHERE document_id = ANY ($1) AND source = $2",
+            &[ids.into(), source.into()],
+            |row| document_id(&row),
+        )
+    })
+}
+
+/// Leaves the documents of a source that is dropped to its collections, in which they stay with their ids and uris: no source owns
+/// them, and a later one of the same name deletes none of them. Where it brings a document of the same uri, that has the same id and
+/// takes the place of the one that was left; the bytes of that one are forgotten, so that no run takes it for its own and unchanged.
+/// Documents that never could be indexed have nothing that could stay.
+pub fn detach(source: &str) -> Result<(), Error> {
+    as_owner(|| {
+        for statement in [
+            "DELETE FROM rag.documents d USING rag.collections c
+             WHERE d.collection = c.name AND d.source = $1 AND d.content_hash IS NULL",
+            "UPDATE rag.documents d SET source = NULL, former_source = d.source, status = 'active', error = NULL, raw_hash = NULL, validator = NULL
+             FROM rag.collections c WHERE d.collection = c.name AND d.source = $1",
+            "DELETE FROM rag.manifest m USING rag.collections c WHERE m.collection = c.name AND m.source = $1",
+        ] {
+            execute(statement, &[source.into()])?;
+        }
+        Ok(())
+    })
+}
+
 /// Ids of all documents of a source: those that are stored, those included that others have stored since the statement began,
 /// and those that runs have indexed and somebody has deleted.
 pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Error> {
@@ -110,7 +143,7 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15, $16, $17,
                      pg_catalog.now(), pg_catalog.now())
              ON CONFLICT (document_id) DO UPDATE SET
-                 collection = excluded.collection, source = excluded.source, uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id, document_type = excluded.document_type,
+                 collection = excluded.collection, source = excluded.source, former_source = NULL, uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id, document_type = excluded.document_type,
                  category = excluded.category, tags = excluded.tags, status = 'active', error = NULL,
                  content_hash = excluded.content_hash, content = excluded.content, chunk_count = excluded.chunk_count,
                  metadata = excluded.metadata, raw_hash = excluded.raw_hash, chunking = excluded.chunking,
@@ -124,8 +157,8 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
                 document.title.into(),
                 document.attributes.knowledge_id.into(),
                 document.document_type.into(),
-                document.attributes.category.as_deref().into(),
-                document.attributes.tags.clone().into(),
+                document.attributes.labels.category.as_deref().into(),
+                document.attributes.labels.tags.clone().into(),
                 document.content_hash.into(),
                 document.text.into(),
                 (document.chunks.len() as i32).into(),
@@ -144,6 +177,7 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
 }
 
 /// Notes that a document could not be indexed. What was indexed of it before stays; only status and error change.
+/// One that a dropped source of the same name has left is not this source's, and stays as it is.
 /// `fetched`: whether it was there at all; what could never be fetched (a folder, say) becomes no document.
 pub fn fail(
     id: DocumentId,
@@ -157,14 +191,16 @@ pub fn fail(
     as_owner(|| {
         if !fetched {
             return execute(
-                "UPDATE rag.documents SET status = 'error', error = $2 WHERE document_id = $1",
-                &[uuid(id.0).into(), error.into()],
+                "UPDATE rag.documents SET status = 'error', error = $2
+                 WHERE document_id = $1 AND source IS NOT DISTINCT FROM $3",
+                &[uuid(id.0).into(), error.into(), source.into()],
             );
         }
         let inserted = execute_returning(
             "INSERT INTO rag.documents AS d (document_id, collection, source, uri, document_type, status, error)
              VALUES ($1, $2, $3, $4, $5, 'error', $6)
              ON CONFLICT (document_id) DO UPDATE SET status = 'error', error = excluded.error
+                 WHERE d.source IS NOT DISTINCT FROM excluded.source
              RETURNING d.xmax = 0",
             &[uuid(id.0).into(), collection.into(), source.into(), uri.into(), document_type.into(), error.into()],
             |row| row.required::<bool>(1),
@@ -192,6 +228,132 @@ pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
         chunks::delete(collection, ids)?;
         Ok(deleted)
     })
+}
+
+/// How many documents there are in each collection that has its partition still, by name: those that DROP EXTENSION takes with it.
+pub fn in_partitions() -> Result<Vec<(String, i64)>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT d.collection, pg_catalog.count(*) FROM rag.documents d
+             WHERE pg_catalog.format('FOR VALUES IN (%L)', d.collection) IN (
+                 SELECT pg_catalog.pg_get_expr(c.relpartbound, c.oid)
+                 FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+                 WHERE i.inhparent = 'rag.chunks'::pg_catalog.regclass)
+             GROUP BY d.collection ORDER BY d.collection",
+            &[],
+            |row| Ok((row.required(1)?, row.required(2)?)),
+        )
+    })
+}
+
+/// A document that is stored as it was indexed.
+#[derive(Debug)]
+pub struct Version {
+    pub raw_hash: String,
+    pub chunking: String,
+    pub content_hash: String,
+    pub chunks: i32,
+}
+
+/// What is stored of a document, if that is all of it.
+pub fn version(collection: &str, id: DocumentId) -> Result<Option<Version>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT raw_hash, chunking, content_hash, chunk_count FROM rag.documents
+             WHERE document_id = $2 AND collection = $1 AND status = 'active'
+               AND raw_hash IS NOT NULL AND chunking IS NOT NULL AND content_hash IS NOT NULL
+               AND chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks WHERE collection = $1 AND document_id = $2)",
+            &[collection.into(), uuid(id.0).into()],
+            |row| {
+                Ok(Version {
+                    raw_hash: row.required(1)?,
+                    chunking: row.required(2)?,
+                    content_hash: row.required(3)?,
+                    chunks: row.required(4)?,
+                })
+            },
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+/// A document's row, as far as it says what the document belongs to.
+pub struct Belonging {
+    pub collection: String,
+    pub source: Option<String>,
+    pub uri: String,
+    pub knowledge_id: Option<i64>,
+}
+
+/// A document's row, which nobody else can change until the transaction ends.
+pub fn lock(id: DocumentId) -> Result<Option<Belonging>, Error> {
+    let found = as_owner(|| {
+        execute_returning(
+            "SELECT collection, source, uri, knowledge_id FROM rag.documents WHERE document_id = $1 FOR UPDATE",
+            &[uuid(id.0).into()],
+            |row| {
+                Ok(Belonging {
+                    collection: row.required(1)?,
+                    source: row.get(2)?,
+                    uri: row.required(3)?,
+                    knowledge_id: row.get(4)?,
+                })
+            },
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+/// What is said of a document that is stored. `None` keeps what there is.
+#[derive(Debug, Default)]
+pub struct Change {
+    pub title: Option<String>,
+    pub labels: Labels,
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// Writes what is said of a document into its row and its chunks, if that is something else. Its text and embeddings stay as
+/// they are; the same text added again is another version. `whitelist`: the metadata keys that chunks carry.
+pub fn change(collection: &str, id: DocumentId, change: &Change, whitelist: Option<&[String]>) -> Result<(), Error> {
+    let json = |metadata: Map<String, Value>| pgrx::JsonB(Value::Object(metadata));
+    let of_chunks = change.metadata.as_ref().map(|metadata| json(listed(metadata, whitelist)));
+    let given = |metadata: Option<pgrx::JsonB>| -> [pgrx::datum::DatumWithOid<'_>; 6] {
+        [
+            collection.into(),
+            uuid(id.0).into(),
+            change.title.as_deref().into(),
+            change.labels.category.as_deref().into(),
+            change.labels.tags.clone().into(),
+            metadata.into(),
+        ]
+    };
+    const SET: &str = "title = coalesce($3, title), category = coalesce($4, category), tags = coalesce($5, tags),
+                       metadata = coalesce($6, metadata)";
+    const DIFFERS: &str =
+        "(coalesce($3, title) IS DISTINCT FROM title OR coalesce($4, category) IS DISTINCT FROM category
+                            OR coalesce($5, tags) IS DISTINCT FROM tags OR coalesce($6, metadata) <> metadata)";
+    as_owner(|| {
+        let changed = execute(
+            &format!(
+                "UPDATE rag.documents SET {SET}, own_title = own_title AND coalesce($3 = title, true), raw_hash = NULL
+                 WHERE collection = $1 AND document_id = $2 AND {DIFFERS}"
+            ),
+            &given(change.metadata.clone().map(json)),
+        )?;
+        if changed > 0 {
+            execute(
+                &format!("UPDATE rag.chunks SET {SET} WHERE collection = $1 AND document_id = $2"),
+                &given(of_chunks),
+            )?;
+        }
+        Ok(())
+    })
+}
+
+/// The metadata that chunks carry.
+pub fn listed(metadata: &Map<String, Value>, whitelist: Option<&[String]>) -> Map<String, Value> {
+    let is_listed = |key: &String| whitelist.is_none_or(|keys| keys.contains(key));
+    metadata.iter().filter(|(key, _)| is_listed(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The collection that a document is in.

@@ -102,6 +102,7 @@ const KINDS: [(&str, &str); 4] =
 
 /// Compares what is stored of a source with what its runs have indexed. The caller holds the source's lock.
 pub fn look(source: &Source) -> Result<Findings, Error> {
+    // the collection is a parameter, so that its partition alone is planned for;
     // where a run has failed, or was of another definition, since documents were last counted, only the manifest knows their number
     let found = reading_much(|| {
         execute_returning(
@@ -113,12 +114,12 @@ pub fn look(source: &Source) -> Result<Findings, Error> {
                     (SELECT pg_catalog.jsonb_object_agg(k.kind, pg_catalog.jsonb_build_object('count', k.count, 'named', k.named))
                      FROM (SELECT n.kind, pg_catalog.count(*), pg_catalog.jsonb_agg(n.entry ORDER BY n.place) FILTER (WHERE n.place <= $2) AS named
                            FROM (SELECT d.kind, d.entry, pg_catalog.row_number() OVER (PARTITION BY d.kind ORDER BY d.uri COLLATE \"C\") AS place
-                                 FROM rag.drifted_documents(s.collection, s.name) d) n
+                                 FROM rag.drifted_documents($3, s.name) d) n
                            GROUP BY n.kind) k
                      WHERE s.last_indexed IS NOT NULL)
              FROM rag.source s LEFT JOIN rag.run r ON r.run_id = s.last_run_id
              WHERE s.name = $1",
-            &[source.name.as_str().into(), NAMED.into()],
+            &[source.name.as_str().into(), NAMED.into(), source.collection.as_str().into()],
             |row| Ok((row.get::<i64>(1)?, row.required::<i64>(2)?, row.get::<pgrx::JsonB>(3)?)),
         )
     })?;
@@ -140,6 +141,11 @@ pub fn look(source: &Source) -> Result<Findings, Error> {
 }
 
 impl Findings {
+    /// Whether documents are stored otherwise than they were indexed, whatever their number.
+    fn has_documents(&self) -> bool {
+        KINDS.iter().any(|(kind, _)| self.detail["counts"][*kind].as_i64().unwrap_or(0) > 0)
+    }
+
     /// In one sentence, with the first documents.
     fn message(&self) -> String {
         let counts = &self.detail["counts"];
@@ -238,12 +244,7 @@ pub fn fail(source: &Source, error: &Error) -> Result<(), Error> {
 pub fn forget_drifted(source: &Source) -> Result<(), Error> {
     let (collection, name) = (source.collection.as_str(), source.name.as_str());
     as_owner(|| {
-        let found = query(
-            "SELECT rag.has_condition(conditions, 'AutoIndexerDriftDetected') FROM rag.source WHERE name = $1",
-            &[name.into()],
-            |row| row.required::<bool>(1),
-        )?;
-        if found.first() != Some(&true) {
+        if !was_found(source)? {
             return Ok(());
         }
         let drifted: Vec<(pgrx::Uuid, bool)> = reading_much(|| {
@@ -277,10 +278,31 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
     })
 }
 
-/// Notes that a run has indexed again what had drifted.
-pub fn repaired(source: &Source, run_id: i64) -> Result<(), Error> {
-    let message = format!("run {run_id} indexed again what had drifted");
-    let changes = Changes::at(source.generation).set(Type::DriftDetected, Some(false), "Reindexed", message);
+/// Whether drift was found that has not been repaired, as far as the source's status says.
+pub fn was_found(source: &Source) -> Result<bool, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT rag.has_condition(conditions, 'AutoIndexerDriftDetected') FROM rag.source WHERE name = $1 AND uid = $2",
+            &[source.name.as_str().into(), source.uid.into()],
+            |row| row.required::<bool>(1),
+        )
+    })?;
+    Ok(found.first() == Some(&true))
+}
+
+/// Writes down what the run that ends has left of the drift which was found before it: what counts are the documents that had
+/// drifted, not others that could not be indexed. A run that has completed counts its documents itself; after one that has not, their
+/// number must be right, too.
+pub fn looked_again(source: &Source, run_id: i64, completed: bool, findings: &Findings) -> Result<(), Error> {
+    let changes = Changes::at(source.generation);
+    let has_drifted = if completed { findings.has_documents() } else { findings.drifted };
+    let changes = match has_drifted {
+        false => {
+            let message = format!("run {run_id} indexed again what had drifted");
+            changes.set(Type::DriftDetected, Some(false), "Reindexed", message)
+        }
+        true => changes.set(Type::DriftDetected, Some(true), "DriftDetected", findings.message()),
+    };
     as_owner(|| {
         execute(
             "UPDATE rag.source SET conditions = rag.merge_conditions(conditions, $2)

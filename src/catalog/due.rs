@@ -26,6 +26,8 @@ pub struct Due {
 pub struct Queued {
     pub run_id: i64,
     pub source: String,
+    /// The OID of the role that owns the source; 0 where there is none.
+    pub owner: u32,
 }
 
 /// No dump is being restored.
@@ -65,6 +67,32 @@ pub fn due(source: Option<&str>) -> Result<Vec<Due>, Error> {
     })
 }
 
+/// Sources whose triggers have noted changes of their tables that no run has handled. Without `retry` those are left out whose last
+/// run has failed: it is tried again at another time, or with the next change.
+pub fn changed(retry: bool) -> Result<Vec<String>, Error> {
+    as_owner(|| {
+        query(
+            &format!(
+                "SELECT name FROM rag.source s
+                 WHERE NOT suspend AND kind = 'table' AND (spec ->> 'sync') = 'trigger' AND retry_at IS NULL
+                   AND EXISTS (SELECT FROM rag.table_changes c WHERE c.source = s.name)
+                   AND NOT EXISTS (SELECT FROM rag.run r WHERE r.source = s.name AND r.phase IN ('Pending', 'Running'))
+                   AND ($1 OR NOT EXISTS (SELECT FROM rag.run r WHERE r.run_id = s.last_run_id AND r.phase = 'Failed'))
+                   AND s.last_run_id IS NOT NULL AND {RESTORED}
+                 ORDER BY name"
+            ),
+            &[retry.into()],
+            |row| row.required(1),
+        )
+    })
+}
+
+/// Whether a source is due because it was made or altered, and no run of it is queued or under way.
+pub fn has_new() -> Result<bool, Error> {
+    let due = due(None)?;
+    Ok(due.iter().any(|due| due.run && due.schedule.is_none()))
+}
+
 /// Writes down when a source is due next.
 pub fn set_next_run(name: &str, next: Option<TimestampWithTimeZone>) -> Result<(), Error> {
     as_owner(|| execute("UPDATE rag.source SET next_run = $2 WHERE name = $1", &[name.into(), next.into()]))?;
@@ -77,11 +105,15 @@ pub fn queued() -> Result<Vec<Queued>, Error> {
     as_owner(|| {
         query(
             &format!(
-                "SELECT run_id, source FROM rag.run r JOIN rag.source s ON s.name = r.source
+                "SELECT run_id, source, s.owner_id
+                 FROM rag.run r JOIN rag.source s ON s.name = r.source
                  WHERE phase = 'Pending' AND (NOT s.suspend OR r.trigger = 'manual') AND {RESTORED} ORDER BY queued_at, run_id"
             ),
             &[],
-            |row| Ok(Queued { run_id: row.required(1)?, source: row.required(2)? }),
+            |row| {
+                let owner: pgrx::pg_sys::Oid = row.required(3)?;
+                Ok(Queued { run_id: row.required(1)?, source: row.required(2)?, owner: owner.to_u32() })
+            },
         )
     })
 }

@@ -1,10 +1,10 @@
-//! The index on the embeddings of a collection, which its partition has once that pays.
+//! The indexes of a collection's partition that it has once they pay: on the embeddings, and on what filters ask for.
 
 use std::ffi::CString;
 
 use pgrx::{PgRelation, pg_sys};
 
-use super::{as_owner, collections::Collection, execute, query};
+use super::{as_owner, collections::Collection, execute, fresh, query};
 use crate::error::Error;
 
 /// Chunks from which on a collection is indexed: below, reading all of them takes about a millisecond.
@@ -41,50 +41,77 @@ pub fn exists(collection: &Collection) -> bool {
     }
 }
 
-/// Makes the index if the collection has none, its retriever wants one, and it has enough chunks for that to pay. It is
-/// built from all that is there, which is several times faster than to keep one up from the first chunk.
+/// Makes the indexes that the collection has not and that pay now that it has so many chunks: on the embeddings if its
+/// retriever wants that, and on what filters ask for. They are built from all that is there, which is several times
+/// faster than to keep them up from the first chunk.
 ///
 /// # Errors
 /// A statement fails.
 pub fn make_if_it_pays(collection: &Collection, writers: Writers) -> Result<(), Error> {
     as_owner(|| {
-        let Some(operators) = wanted(collection)? else { return Ok(()) };
-        // Two that come to this at once must not both make one.
-        if !lock(collection, writers)? || exists(collection) {
+        if missing(collection)?.is_empty() {
             return Ok(());
         }
-        execute(&format!("CREATE INDEX ON {} USING rag_hnsw (embedding {operators})", collection.partition()), &[])?;
+        // Two that come to this at once must not both make one.
+        if !lock(collection, writers)? {
+            return Ok(());
+        }
+        let missing = fresh(|| missing(collection))?;
+        for index in &missing {
+            execute(&format!("CREATE INDEX ON {} {index}", collection.partition()), &[])?;
+        }
+        if !missing.is_empty() {
+            // without statistics the planner takes a filter, and the collection itself, for a few rows, and sorts them
+            execute(&format!("ANALYZE {}", collection.partition()), &[])?;
+        }
         Ok(())
     })
 }
 
-/// The operator class of the index that the collection should have and has not.
-fn wanted(collection: &Collection) -> Result<Option<String>, Error> {
-    let found: Vec<String> = query(
-        "SELECT pg_catalog.format('%I.%I', n.nspname, o.opcname)
+/// What filters ask for by equality or containment, and the index that answers it. Rows without a value are not in it:
+/// no such condition is true of them.
+const FILTERED: [(&str, &str); 4] = [
+    ("knowledge_id", "(knowledge_id) WHERE knowledge_id IS NOT NULL"),
+    ("category", "(category) WHERE category IS NOT NULL"),
+    ("tags", "USING gin (tags) WHERE tags IS NOT NULL"),
+    ("metadata", "USING gin (metadata jsonb_path_ops)"),
+];
+
+/// Returns what follows `CREATE INDEX ON ...` for each index that the collection should have and has not.
+fn missing(collection: &Collection) -> Result<Vec<String>, Error> {
+    let found = query(
+        "SELECT (SELECT pg_catalog.format('USING rag_hnsw (embedding %I.%I)', n.nspname, o.opcname)
+                 FROM pg_catalog.pg_am AS a
+                 JOIN pg_catalog.pg_opclass AS o ON o.opcmethod = a.oid AND o.opcname = 'vector_cosine_ops'
+                 JOIN pg_catalog.pg_namespace AS n ON n.oid = o.opcnamespace
+                 WHERE a.amname = 'rag_hnsw' AND coalesce(r.spec #>> '{storageConfig,type}', 'hnsw') = 'hnsw'),
+                ARRAY(SELECT a.attname::pg_catalog.text
+                      FROM pg_catalog.pg_index AS i
+                      JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+                      WHERE i.indrelid = p.oid AND i.indisvalid)
          FROM rag.collections AS c
          JOIN rag.retrievers AS r ON r.name = c.retriever
-         JOIN pg_catalog.pg_am AS a ON a.amname = 'rag_hnsw'
-         JOIN pg_catalog.pg_opclass AS o ON o.opcmethod = a.oid AND o.opcname = 'vector_cosine_ops'
-         JOIN pg_catalog.pg_namespace AS n ON n.oid = o.opcnamespace
-         WHERE c.name = $1 AND coalesce(r.spec #>> '{storageConfig,type}', 'hnsw') = 'hnsw'
-             AND pg_catalog.pg_relation_size(pg_catalog.to_regclass($2)) >= $3",
+         JOIN pg_catalog.pg_class AS p ON p.oid = pg_catalog.to_regclass($2)
+         WHERE c.name = $1 AND pg_catalog.pg_relation_size(p.oid) >= $3",
         &[collection.name.as_str().into(), collection.partition().into(), SMALL.into()],
-        |row| row.required(1),
+        |row| Ok((row.get::<String>(1)?, row.required::<Vec<String>>(2)?)),
     )?;
-    let Some(operators) = found.into_iter().next() else { return Ok(None) };
-    if exists(collection) {
-        return Ok(None);
+    let Some((of_embeddings, indexed)) = found.into_iter().next() else { return Ok(vec![]) };
+    let mut missing: Vec<String> = of_embeddings.filter(|_| !exists(collection)).into_iter().collect();
+    let unindexed = FILTERED.iter().filter(|(column, _)| !indexed.iter().any(|indexed| indexed == column));
+    missing.extend(unindexed.map(|(_, index)| (*index).to_string()));
+    if missing.is_empty() {
+        return Ok(missing);
     }
     let enough = query(
         &format!("SELECT 1 FROM {} OFFSET $1 LIMIT 1", collection.partition()),
         &[(INDEXED_FROM - 1).into()],
         |_| Ok(()),
     )?;
-    Ok((!enough.is_empty()).then_some(operators))
+    Ok(if enough.is_empty() { vec![] } else { missing })
 }
 
-/// Takes a lock on the partition that keeps out writers and others that would make the index; whether it could.
+/// Takes a lock on the partition that keeps out writers and others that would make the indexes. Returns false if it could not.
 #[allow(unsafe_code)] // there is no statement that tries without raising an error
 fn lock(collection: &Collection, writers: Writers) -> Result<bool, Error> {
     let found = query("SELECT pg_catalog.to_regclass($1)::oid", &[collection.partition().into()], |row| {

@@ -2,11 +2,11 @@
 
 use rag_protocol::identity::DocumentId;
 
-use super::{as_owner, execute, query};
+use super::{Row, as_owner, execute, execute_returning, query, roles::Owner};
 use crate::error::Error;
 
 /// What a user says of an item.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     pub id: i64,
     pub title: Option<String>,
@@ -16,16 +16,16 @@ pub struct Item {
     pub category: Option<String>,
     /// With commas between them.
     pub tags: Option<String>,
+    /// Who gave the uri.
+    pub owner: Owner,
 }
 
-/// Writes down an item; one that is new is pending, one that is known keeps its status.
-pub fn register(collection: &str, item: &Item) -> Result<(), Error> {
-    as_owner(|| {
+/// Registers an item as pending, unless there is one of its number; whether it did.
+pub fn create(collection: &str, item: &Item) -> Result<bool, Error> {
+    let made = as_owner(|| {
         execute(
-            "INSERT INTO rag.knowledge (collection, knowledge_id, title, uri, document_type, category, tags)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)
-             ON CONFLICT (collection, knowledge_id) DO UPDATE SET title = excluded.title, uri = excluded.uri,
-                 document_type = excluded.document_type, category = excluded.category, tags = excluded.tags",
+            "INSERT INTO rag.knowledge (collection, knowledge_id, title, uri, document_type, category, tags, owner, owner_id)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
             &[
                 collection.into(),
                 item.id.into(),
@@ -34,31 +34,73 @@ pub fn register(collection: &str, item: &Item) -> Result<(), Error> {
                 item.kind.as_str().into(),
                 item.category.as_deref().into(),
                 item.tags.as_deref().into(),
+                item.owner.name.as_str().into(),
+                item.owner.id.into(),
+            ],
+        )
+    })?;
+    Ok(made > 0)
+}
+
+/// An item, which nobody else can change until the transaction ends.
+pub fn lock(collection: &str, id: i64) -> Result<Option<Item>, Error> {
+    let found = as_owner(|| {
+        execute_returning(
+            "SELECT knowledge_id, title, uri, document_type, category, tags, owner_id, owner FROM rag.knowledge
+             WHERE collection = $1 AND knowledge_id = $2 FOR UPDATE",
+            &[collection.into(), id.into()],
+            |row| read(&row),
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+fn read(row: &Row<'_, '_>) -> Result<Item, Error> {
+    Ok(Item {
+        id: row.required(1)?,
+        title: row.get(2)?,
+        uri: row.required(3)?,
+        kind: row.required(4)?,
+        category: row.get(5)?,
+        tags: row.get(6)?,
+        owner: Owner::stored(row.required(7)?, row.required(8)?),
+    })
+}
+
+/// The numbers of the items of a collection, of those that have a status or of all.
+pub fn numbers(collection: &str, status: Option<&str>) -> Result<Vec<i64>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT knowledge_id FROM rag.knowledge WHERE collection = $1 AND ($2 IS NULL OR status = $2) ORDER BY 1",
+            &[collection.into(), status.into()],
+            |row| row.required(1),
+        )
+    })
+}
+
+/// Writes down what is said of an item now. `is_other`: what was indexed of it is something else.
+pub fn change(collection: &str, item: &Item, is_other: bool) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.knowledge SET title = $3, uri = $4, document_type = $5, category = $6, tags = $7, owner = $8,
+                 owner_id = $9, status = CASE WHEN $10 THEN 'pending' ELSE status END,
+                 error = CASE WHEN $10 THEN NULL ELSE error END
+             WHERE collection = $1 AND knowledge_id = $2",
+            &[
+                collection.into(),
+                item.id.into(),
+                item.title.as_deref().into(),
+                item.uri.as_str().into(),
+                item.kind.as_str().into(),
+                item.category.as_deref().into(),
+                item.tags.as_deref().into(),
+                item.owner.name.as_str().into(),
+                item.owner.id.into(),
+                is_other.into(),
             ],
         )
     })?;
     Ok(())
-}
-
-/// The items of a collection that have a status, by their numbers.
-pub fn with_status(collection: &str, status: &str) -> Result<Vec<Item>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT knowledge_id, title, uri, document_type, category, tags FROM rag.knowledge
-             WHERE collection = $1 AND status = $2 ORDER BY knowledge_id",
-            &[collection.into(), status.into()],
-            |row| {
-                Ok(Item {
-                    id: row.required(1)?,
-                    title: row.get(2)?,
-                    uri: row.required(3)?,
-                    kind: row.required(4)?,
-                    category: row.get(5)?,
-                    tags: row.get(6)?,
-                })
-            },
-        )
-    })
 }
 
 /// Notes that an item is indexed.
@@ -83,6 +125,19 @@ pub fn fail(collection: &str, id: i64, error: &str) -> Result<(), Error> {
         )
     })?;
     Ok(())
+}
+
+/// Notes that nothing of an item is indexed any more; whether there is such an item.
+pub fn forget_indexed(collection: &str, id: i64) -> Result<bool, Error> {
+    let changed = as_owner(|| {
+        execute(
+            "UPDATE rag.knowledge SET status = 'pending', error = NULL, content_hash = NULL, fetched_at = NULL,
+                 indexed_at = NULL
+             WHERE collection = $1 AND knowledge_id = $2",
+            &[collection.into(), id.into()],
+        )
+    })?;
+    Ok(changed > 0)
 }
 
 /// The documents that carry an item's number, with their uris.

@@ -4,16 +4,21 @@
 //! the extension's owner ([`as_owner`]). Who may call those functions is checked before, in [`crate::api`].
 #![allow(unsafe_code)] // user ids, the GUC stack and the system caches
 
+pub mod access;
 pub mod chunks;
+pub mod collection_status;
 pub mod collections;
 pub mod conditions;
+pub mod damage;
 pub mod documents;
 pub mod drift;
 pub mod due;
 pub mod embedding_index;
 pub mod knowledge;
+pub mod labels;
 pub mod locks;
 pub mod name;
+pub mod notes;
 pub mod retrievers;
 pub mod roles;
 pub mod runs;
@@ -21,15 +26,21 @@ pub mod secrets;
 pub mod sources;
 pub mod table;
 
-use std::{cell::RefCell, collections::HashMap, ffi::CStr, rc::Rc};
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+    ffi::CStr,
+    rc::Rc,
+};
 
 use pgrx::{
     IntoDatum, PgOid, PgSqlErrorCode, Spi,
     datum::DatumWithOid,
     pg_sys,
-    spi::{OwnedPreparedStatement, SpiClient, SpiHeapTupleData, SpiTupleTable},
+    spi::{OwnedPreparedStatement, SpiHeapTupleData, SpiTupleTable},
 };
 
+use self::collections::Collection;
 use crate::error::Error;
 
 /// Runs `f` with the rights of the extension's owner and a pinned search_path.
@@ -115,6 +126,16 @@ fn schema() -> pg_sys::Oid {
     unsafe { pg_sys::get_namespace_oid(c"rag".as_ptr(), false) }
 }
 
+/// The role that owns the extension, where the present database has it.
+pub fn extension_owner() -> Option<pg_sys::Oid> {
+    let found = pinned(|| {
+        query("SELECT extowner FROM pg_catalog.pg_extension WHERE extname = 'rag'", &[], |row| {
+            row.required::<pg_sys::Oid>(1)
+        })
+    });
+    found.ok()?.into_iter().next()
+}
+
 /// The extension's owner: CREATE EXTENSION made the schema as that role.
 fn owner() -> pg_sys::Oid {
     // SAFETY: the tuple is read before it is released.
@@ -143,6 +164,12 @@ pub fn database_setting(name: &str) -> Result<Option<String>, Error> {
         )
     })?;
     Ok(found.into_iter().next())
+}
+
+/// The OIDs of the cluster's databases.
+pub fn databases() -> Result<HashSet<u32>, Error> {
+    let found = pinned(|| query("SELECT oid FROM pg_catalog.pg_database", &[], |row| row.required::<pg_sys::Oid>(1)))?;
+    Ok(found.into_iter().map(pg_sys::Oid::to_u32).collect())
 }
 
 /// Runs one statement that writes; the number of rows it touched.
@@ -178,8 +205,20 @@ fn execute_prepared<T>(
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     Spi::connect_mut(|client| {
-        let prepared = prepared(client, statement, args)?;
+        let prepared = prepared(statement, args, |types| Ok(client.prepare_mut(statement, types)?.keep()))?;
         read_rows(client.update(&*prepared, None, args)?, read)
+    })
+}
+
+/// [`query`] for a statement that one session runs often: it is parsed once, and planned once or a few times.
+fn query_prepared<T>(
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+    read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    Spi::connect(|client| {
+        let prepared = prepared(statement, args, |types| Ok(client.prepare(statement, types)?.keep()))?;
+        read_rows(client.select(&*prepared, None, args)?, read)
     })
 }
 
@@ -187,9 +226,9 @@ fn execute_prepared<T>(
 type Prepared = (Vec<pg_sys::Oid>, Rc<OwnedPreparedStatement>);
 
 fn prepared(
-    client: &SpiClient<'_>,
     statement: &str,
     args: &[DatumWithOid<'_>],
+    prepare: impl FnOnce(&[PgOid]) -> Result<OwnedPreparedStatement, Error>,
 ) -> Result<Rc<OwnedPreparedStatement>, Error> {
     thread_local! {
         static KEPT: RefCell<HashMap<String, Prepared>> = RefCell::default();
@@ -202,7 +241,7 @@ fn prepared(
         return Ok(prepared);
     }
     let oids: Vec<PgOid> = types.iter().map(|oid| PgOid::from(*oid)).collect();
-    let prepared = Rc::new(client.prepare_mut(statement, &oids)?.keep());
+    let prepared = Rc::new(prepare(&oids)?);
     KEPT.with_borrow_mut(|kept| kept.insert(statement.to_string(), (types, Rc::clone(&prepared))));
     Ok(prepared)
 }
@@ -233,7 +272,7 @@ impl Row<'_, '_> {
 pub fn filter_argument(param: rag_filter::Param) -> DatumWithOid<'static> {
     use rag_filter::Param;
     match param {
-        Param::Text(text) | Param::Timestamp(text) => text.into(),
+        Param::Text(text) | Param::Timestamp(text) | Param::Uuid(text) => text.into(),
         Param::Json(value) => pgrx::JsonB(value).into(),
         Param::BigInt(n) => n.into(),
         Param::TextArray(texts) => texts.into(),
@@ -248,6 +287,19 @@ pub fn query_as_caller<T>(
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     pinned(|| query(statement, args, read))
+}
+
+/// Runs a statement that reads chunks of one collection. It finds what the caller may see.
+pub fn query_chunks<T>(
+    collection: &Collection,
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+    read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    match access::sees_every_row(collection) {
+        true => as_owner(|| query(statement, args, read)),
+        false => query_as_caller(statement, args, read),
+    }
 }
 
 /// Runs `f` under a snapshot that sees what others have committed by now, though the command, or the

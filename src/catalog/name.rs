@@ -1,31 +1,89 @@
-//! Names of collections and sources.
+//! Names of collections, sources, retrievers and secrets.
 
 use std::fmt;
 
-use rag_protocol::name::{self, HINT, MAX_LENGTH, PATTERN};
+use pgrx::PgSqlErrorCode;
+use rag_protocol::name::{Form, NotQualified, QualifiedName};
+use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 
-/// Lower-case letters, digits and inner hyphens, 1 to 56 of them: see [`rag_protocol::name`].
+/// The name of a collection, or the qualified name of a source, retriever or secret, in its
+/// canonical form: see [`rag_protocol::name`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
+/// Longest [`Name::short`]: with a prefix of 7 bytes it fits an identifier.
+const MAX_SHORT: usize = 56;
+/// Characters of the name, and of its hash, in a [`Name::short`] that is not the name itself.
+const SHORT_START: usize = 32;
+const SHORT_HASH: usize = 16;
+
 impl Name {
     /// # Errors
-    /// `text` is no name; `what` says of what.
-    pub fn parse(what: &str, text: &str) -> Result<Self, Error> {
-        if name::check(text).is_ok() {
-            return Ok(Self(text.to_string()));
+    /// `text` is not the name of a collection.
+    pub fn collection(text: &str) -> Result<Self, Error> {
+        match Form::Collection.check(text) {
+            Ok(()) => Ok(Self(text.to_string())),
+            Err(_) => Err(invalid("collection", text, Form::Collection)),
         }
-        let shown: String = text.chars().take(80).collect();
-        Err(Error::new(pgrx::PgSqlErrorCode::ERRCODE_INVALID_NAME, format!("invalid name of a {what}: \"{shown}\""))
-            .detail(format!("A name matches {PATTERN} and has at most {MAX_LENGTH} characters."))
-            .hint(HINT))
+    }
+
+    /// # Errors
+    /// `text` is not the name of a source.
+    pub fn source(text: &str) -> Result<Self, Error> {
+        Self::qualified("source", text)
+    }
+
+    /// # Errors
+    /// `text` is not the name of a secret.
+    pub fn secret(text: &str) -> Result<Self, Error> {
+        Self::qualified("secret", text)
+    }
+
+    fn qualified(what: &str, text: &str) -> Result<Self, Error> {
+        match QualifiedName::parse(text) {
+            Ok(name) => Ok(Self(name.to_string())),
+            Err(NotQualified { part: Form::Namespace, .. }) => {
+                let namespace = text.split('/').next().unwrap_or(text);
+                Err(invalid_text(&format!("namespace of a {what}"), namespace, Form::Namespace))
+            }
+            Err(NotQualified { part, .. }) => Err(invalid(what, text, part)),
+        }
     }
 
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// A text of at most 56 bytes that stands for this name alone, and can be part of an
+    /// identifier or the name of a file: the name where it is short and has no `/`, or else its
+    /// beginning and a hash behind a `~`, which no name contains.
+    pub fn short(&self) -> String {
+        if self.0.len() <= MAX_SHORT && !self.0.contains('/') {
+            return self.0.clone();
+        }
+        let start: String = self.0.replace('/', ".").chars().take(SHORT_START).collect();
+        let hash = hex::encode(Sha256::digest(&self.0));
+        format!("{start}~{}", &hash[..SHORT_HASH])
+    }
+}
+
+/// A name as users may write it, `default/docs`, in its canonical form, `docs`.
+pub fn canonical(text: &str) -> &str {
+    text.strip_prefix("default/").unwrap_or(text)
+}
+
+fn invalid(what: &str, text: &str, form: Form) -> Error {
+    invalid_text(&format!("name of a {what}"), text, form)
+}
+
+fn invalid_text(what: &str, text: &str, form: Form) -> Error {
+    let shown: String = text.chars().take(80).collect();
+    let (pattern, most) = (form.pattern(), form.max_length());
+    Error::new(PgSqlErrorCode::ERRCODE_INVALID_NAME, format!("invalid {what}: \"{shown}\""))
+        .detail(format!("It must match {pattern} and have at most {most} characters."))
+        .hint(form.hint())
 }
 
 impl fmt::Display for Name {

@@ -2,7 +2,9 @@
 
 use pgrx::{JsonB, PgSqlErrorCode};
 
-use super::{as_owner, execute, execute_returning, query};
+use rag_manifest::Notes;
+
+use super::{access, as_owner, execute, execute_returning, notes, query, roles};
 use crate::error::Error;
 
 /// The one that is there from the beginning, and stays.
@@ -12,6 +14,7 @@ const BUILTIN: &str = "default";
 pub struct Retriever {
     pub name: String,
     pub spec: serde_json::Value,
+    pub notes: Notes,
     /// As manifests write times.
     pub created_at: String,
     /// Collections that have it.
@@ -28,7 +31,8 @@ pub fn find(name: &str) -> Result<Option<Retriever>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT name, spec, pg_catalog.to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),
-                    ARRAY(SELECT c.name FROM rag.collections c WHERE c.retriever = r.name ORDER BY 1)
+                    ARRAY(SELECT c.name FROM rag.collections c WHERE c.retriever = r.name ORDER BY 1),
+                    display_name, labels, annotations
              FROM rag.retrievers r WHERE name = $1",
             &[name.into()],
             |row| {
@@ -37,6 +41,7 @@ pub fn find(name: &str) -> Result<Option<Retriever>, Error> {
                     spec: row.required::<JsonB>(2)?.0,
                     created_at: row.required(3)?,
                     collections: row.required(4)?,
+                    notes: notes::read(&row, 5)?,
                 })
             },
         )
@@ -52,20 +57,28 @@ pub enum Put {
     Unchanged,
 }
 
-/// Makes a retriever, or gives it other settings.
-pub fn put(name: &str, spec: &serde_json::Value) -> Result<Put, Error> {
-    let spec = || JsonB(spec.clone());
+/// Creates a retriever, or gives it other settings and notes.
+pub fn put(name: &str, spec: &serde_json::Value, notes: &Notes) -> Result<Put, Error> {
+    let parameters = || {
+        let mut parameters = vec![name.into(), JsonB(spec.clone()).into()];
+        parameters.extend(notes::parameters(notes));
+        parameters
+    };
     as_owner(|| {
-        let made = execute(
-            "INSERT INTO rag.retrievers (name, spec) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-            &[name.into(), spec().into()],
+        let created = execute(
+            "INSERT INTO rag.retrievers (name, spec, display_name, labels, annotations)
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+            &parameters(),
         )?;
-        if made > 0 {
+        if created > 0 {
             return Ok(Put::Created);
         }
         let changed = execute(
-            "UPDATE rag.retrievers SET spec = $2, updated_at = now() WHERE name = $1 AND spec <> $2",
-            &[name.into(), spec().into()],
+            "UPDATE rag.retrievers
+             SET spec = $2, display_name = $3, labels = $4, annotations = $5, updated_at = now()
+             WHERE name = $1
+               AND (spec, display_name, labels, annotations) IS DISTINCT FROM ($2, $3, $4, $5)",
+            &parameters(),
         )?;
         Ok(if changed > 0 { Put::Changed } else { Put::Unchanged })
     })
@@ -82,6 +95,7 @@ pub fn drop(name: &str) -> Result<bool, Error> {
             format!("cannot drop retriever \"{name}\" because {why}"),
         )
     };
+    let role = roles::current();
     as_owner(|| {
         // after whoever is giving it to a collection
         let found =
@@ -98,8 +112,11 @@ pub fn drop(name: &str) -> Result<bool, Error> {
             |row| row.required(1),
         )?;
         if !users.is_empty() {
+            // those that the caller may not know of are not named
+            let known = access::readable_among(role, users)?;
+            let named = if known.is_empty() { "some of other owners".into() } else { known.join(", ") };
             return Err(refuse("collections have it")
-                .detail(format!("Collections: {}.", users.join(", ")))
+                .detail(format!("Collections: {named}."))
                 .hint("Drop them first: rag_drop_collection."));
         }
         execute("DELETE FROM rag.retrievers WHERE name = $1", &[name.into()])?;

@@ -17,23 +17,65 @@ pub fn current() -> pg_sys::Oid {
 
 /// Its name.
 pub fn current_name() -> Result<String, Error> {
-    // SAFETY: the name of an existing role, copied.
-    let name = unsafe { std::ffi::CStr::from_ptr(pg_sys::GetUserNameFromId(current(), false)) };
-    Ok(name.to_string_lossy().into_owned())
+    name_of(current()).ok_or_else(|| Error::undefined("the present role was dropped"))
 }
 
-/// The role that owns something.
-///
-/// # Errors
-/// It was dropped or renamed.
-pub fn owner(name: &str) -> Result<pg_sys::Oid, Error> {
-    let role = std::ffi::CString::new(name).unwrap_or_default();
-    // SAFETY: a system-cache look-up.
-    match unsafe { pg_sys::get_role_oid(role.as_ptr(), true) } {
-        pg_sys::InvalidOid => Err(Error::undefined(format!("role \"{name}\", which owns the source, does not exist"))
-            .hint("Drop the source and create it again as another role; its documents can stay.")),
-        role => Ok(role),
+/// The role that owns something. Its OID decides who has rights on it; the name is for people, and for
+/// dumps, which know roles by their names alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// `InvalidOid` where a dump named a role that there was not.
+    pub id: pg_sys::Oid,
+    /// The present name, or, where there is no such role any more, the last one that is known.
+    pub name: String,
+}
+
+impl Owner {
+    /// The present role.
+    pub fn current() -> Result<Self, Error> {
+        Ok(Self { id: current(), name: current_name()? })
     }
+
+    /// The owner that a row names by its columns `owner_id` and `owner`.
+    pub fn stored(id: pg_sys::Oid, name: String) -> Self {
+        Self { id, name: name_of(id).unwrap_or(name) }
+    }
+
+    /// The role, which exists.
+    ///
+    /// # Errors
+    /// The role was dropped, or a dump was restored where there was no role of this name.
+    pub fn role(&self) -> Result<pg_sys::Oid, Error> {
+        if name_of(self.id).is_some() {
+            return Ok(self.id);
+        }
+        Err(Error::undefined(format!("role \"{}\", which owns the source, does not exist", self.name)).hint(
+            "A later role of the same name has no rights on it. A superuser can name another owner: \
+             rag_alter_source(name, owner => ...).",
+        ))
+    }
+
+    /// Whether this is the role that has the name now.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.id != pg_sys::InvalidOid && by_name(name) == Some(self.id)
+    }
+}
+
+/// The name of a role, if there is one of this OID.
+pub fn name_of(role: pg_sys::Oid) -> Option<String> {
+    // SAFETY: the name of an existing role, copied; NULL where there is none.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, true);
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+    }
+}
+
+/// The role that has a name.
+pub fn by_name(name: &str) -> Option<pg_sys::Oid> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: a system-cache look-up.
+    let role = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
+    (role != pg_sys::InvalidOid).then_some(role)
 }
 
 /// Whether the present role is a member of `rag_admin`.
@@ -51,17 +93,6 @@ pub fn require_admin(to_do: &str) -> Result<(), Error> {
 }
 
 /// # Errors
-/// The present role is neither a member of `rag_admin` nor of `owner`. Without an owner, as of something that is not there, others
-/// are told the same.
-pub fn require_owner_or_admin(owner: Option<&str>, to_do: &str) -> Result<(), Error> {
-    if is_admin() || owner.is_some_and(|owner| may_act_for(current(), owner)) {
-        return Ok(());
-    }
-    Err(Error::permission_denied(format!("permission denied to {to_do}"))
-        .hint("Only members of the role that owns it, and of rag_admin, may."))
-}
-
-/// # Errors
 /// `role` may not read files of the server's.
 pub fn require_server_files(role: pg_sys::Oid) -> Result<(), Error> {
     if has_privileges_of(role, READ_SERVER_FILES) {
@@ -71,29 +102,25 @@ pub fn require_server_files(role: pg_sys::Oid) -> Result<(), Error> {
         .hint("Only superusers and members of pg_read_server_files may."))
 }
 
-/// The role that is to own something that the present role makes.
+/// The role that is to own something (`of` says what) that the present role makes or gives away.
 ///
 /// # Errors
 /// There is no such role, or the present one may not act for it.
-pub fn future_owner(name: &str) -> Result<pg_sys::Oid, Error> {
-    let role = std::ffi::CString::new(name).unwrap_or_default();
-    // SAFETY: a system-cache look-up.
-    let role = unsafe { pg_sys::get_role_oid(role.as_ptr(), true) };
-    if role == pg_sys::InvalidOid {
+pub fn future_owner(name: &str, of: &str) -> Result<Owner, Error> {
+    let Some(role) = by_name(name) else {
         return Err(Error::undefined(format!("role \"{name}\" does not exist")));
+    };
+    if may_act_for(current(), role) {
+        return Ok(Owner { id: role, name: name.to_string() });
     }
-    if may_act_for(current(), name) {
-        return Ok(role);
-    }
-    Err(Error::permission_denied(format!("permission denied to make role \"{name}\" the owner of a source"))
+    Err(Error::permission_denied(format!("permission denied to make role \"{name}\" the owner of a {of}"))
         .hint("Only members of that role, and superusers, may."))
 }
 
 /// # Errors
 /// `role` is not a superuser.
 pub fn require_superuser(role: pg_sys::Oid, to_do: &str) -> Result<(), Error> {
-    // SAFETY: a system-cache look-up.
-    if unsafe { pg_sys::superuser_arg(role) } {
+    if is_superuser(role) {
         return Ok(());
     }
     Err(Error::permission_denied(format!("permission denied to {to_do}")).hint("Only superusers may."))
@@ -108,16 +135,26 @@ pub fn has_privileges_of(role: pg_sys::Oid, other: &CStr) -> bool {
     }
 }
 
-/// Whether there is a role of this name and it is a superuser.
-pub fn is_superuser(name: &str) -> bool {
-    let Ok(name) = std::ffi::CString::new(name) else { return false };
-    // SAFETY: system-cache look-ups; no role has the invalid OID.
-    unsafe { pg_sys::superuser_arg(pg_sys::get_role_oid(name.as_ptr(), true)) }
+/// Whether there is a role of this OID and it is a superuser.
+pub fn is_superuser(role: pg_sys::Oid) -> bool {
+    // SAFETY: a system-cache look-up; no role has the invalid OID.
+    unsafe { pg_sys::superuser_arg(role) }
 }
 
-/// Whether `role` is a superuser, or may act for the role that has the name `other`.
-pub fn may_act_for(role: pg_sys::Oid, other: &str) -> bool {
+/// Whether `role` is a superuser, or has the privileges of `other`. Nobody else has those of a role that
+/// does not exist.
+pub fn may_act_for(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
     // SAFETY: a system-cache look-up.
-    let is_superuser = unsafe { pg_sys::superuser_arg(role) };
-    is_superuser || std::ffi::CString::new(other).is_ok_and(|other| has_privileges_of(role, &other))
+    is_superuser(role) || name_of(other).is_some() && unsafe { pg_sys::has_privs_of_role(role, other) }
+}
+
+/// Whether `role` can SET ROLE to `other`.
+pub fn may_become(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
+    // SAFETY: system-cache look-ups.
+    unsafe {
+        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        return pg_sys::is_member_of_role(role, other);
+        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        return pg_sys::member_can_set_role(role, other);
+    }
 }

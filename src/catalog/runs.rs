@@ -10,17 +10,18 @@
 use std::time::Duration;
 
 use pgrx::{PgSqlErrorCode as Code, datum::TimestampWithTimeZone};
-use rag_protocol::ingest::Failure;
+use rag_protocol::ingest::{Failure, Warning};
 use serde_json::json;
 
 use super::{
     as_owner,
     conditions::{Changes, Type},
+    drift::Findings,
     execute, execute_returning, fresh, query,
     sources::{self, Source},
     sqlstate,
 };
-use crate::{error::Error, schedule, settings};
+use crate::{at_commit::at_commit, error::Error, schedule, settings};
 
 /// Why a run is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub enum Trigger {
     Drift,
     /// The source is new.
     Create,
+    /// Its table was changed.
+    Change,
 }
 
 impl Trigger {
@@ -45,6 +48,7 @@ impl Trigger {
             Self::Retry => "retry",
             Self::Drift => "drift",
             Self::Create => "create",
+            Self::Change => "change",
         }
     }
 }
@@ -58,11 +62,26 @@ pub struct Counts {
     pub deleted: i64,
     pub unchanged: i64,
     pub failed: i64,
+    /// Documents among the added and updated ones that lost something on the way.
+    pub with_warnings: i64,
     pub skipped: i64,
     pub chunks_written: i64,
     pub chunks_embedded: i64,
     pub chunks_reused: i64,
     pub bytes_fetched: i64,
+}
+
+/// Where the time of a run has gone, in seconds. Stages go on at the same time, so that their sum is not the run's duration.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Times {
+    /// Listing and reading the source.
+    pub fetch: f64,
+    /// Extracting and splitting, summed over the engine's threads.
+    pub extract: f64,
+    /// Waiting for embeddings.
+    pub embed: f64,
+    /// Writing and deleting.
+    pub store: f64,
 }
 
 impl Counts {
@@ -78,6 +97,8 @@ pub struct Status {
     pub phase: String,
     pub counts: Counts,
     pub error: Option<Error>,
+    /// What is remarkable about a run that completed.
+    pub note: Option<String>,
     /// Queued by the present transaction: nobody else can see it, let alone begin it.
     pub uncommitted: bool,
 }
@@ -144,10 +165,10 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
             return Ok(None);
         };
         execute(
-            "UPDATE rag.source SET last_run_id = $2, retry_at = NULL,
-                 attempt = CASE WHEN $3 THEN attempt ELSE 0 END, throttled = CASE WHEN $3 THEN throttled ELSE 0 END
+            "UPDATE rag.source SET retry_at = NULL,
+                 attempt = CASE WHEN $2 THEN attempt ELSE 0 END, throttled = CASE WHEN $2 THEN throttled ELSE 0 END
              WHERE name = $1",
-            &[source.into(), run_id.into(), (trigger == Trigger::Retry).into()],
+            &[source.into(), (trigger == Trigger::Retry).into()],
         )?;
         Ok(Some(run_id))
     })
@@ -192,16 +213,32 @@ pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source
             format!("run {run_id} is under way"),
         );
         execute(
-            "UPDATE rag.source SET last_run_id = $2, retry_at = NULL,
-                 attempt = CASE WHEN $4 THEN 0 ELSE attempt END, throttled = CASE WHEN $4 THEN 0 ELSE throttled END,
+            "UPDATE rag.source SET retry_at = NULL,
+                 attempt = CASE WHEN $3 THEN 0 ELSE attempt END, throttled = CASE WHEN $3 THEN 0 ELSE throttled END,
                  next_run = CASE WHEN schedule IS NOT NULL THEN next_run END,
-                 conditions = rag.merge_conditions(conditions, $3)
+                 conditions = rag.merge_conditions(conditions, $2)
              WHERE name = $1",
-            &[name.into(), run_id.into(), conditions.to_json().into(), is_new.into()],
+            &[name.into(), conditions.to_json().into(), is_new.into()],
         )?;
         Ok(true)
     })
     .map(|begun: bool| begun.then_some(source))
+}
+
+/// The message of a run that is stopped because its source is about to be dropped.
+pub const STOPPED: &str = "the run was stopped because the source was about to be dropped";
+
+/// Whether the last run of a source was stopped because the source is about to be dropped.
+pub fn was_stopped(source: &str) -> Result<bool, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT coalesce(r.error ->> 'message' = $2, false)
+             FROM rag.source s JOIN rag.run r ON r.run_id = s.last_run_id WHERE s.name = $1",
+            &[source.into(), STOPPED.into()],
+            |row| row.required::<bool>(1),
+        )
+    })?;
+    Ok(found.first() == Some(&true))
 }
 
 /// Ends a queued run of a source whose definition cannot be read.
@@ -210,18 +247,22 @@ pub fn refuse(run_id: i64, source: &str, error: &Error) -> Result<(), Error> {
         return Ok(());
     }
     as_owner(|| {
-        let refused = execute(
-            "UPDATE rag.run SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(), error = $3, waiting = NULL
-             WHERE run_id = $1 AND source = $2 AND phase = 'Pending'",
+        let refused = execute_returning(
+            &format!(
+                "UPDATE rag.run SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(), error = $3, waiting = NULL
+                 WHERE run_id = $1 AND source = $2 AND phase = 'Pending' RETURNING {LOGGED}"
+            ),
             &[run_id.into(), source.into(), describe(error).into()],
+            |row| row.required::<String>(1),
         )?;
-        if refused == 0 {
-            return Ok(());
-        }
+        let Some(did) = refused.first() else { return Ok(()) };
         execute(
-            "UPDATE rag.source SET error_run_count = error_run_count + 1, retry_at = NULL, attempt = 0, throttled = 0 WHERE name = $1",
-            &[source.into()],
+            "UPDATE rag.source SET last_run_id = $2, error_run_count = error_run_count + 1, retry_at = NULL, attempt = 0,
+                 throttled = 0
+             WHERE name = $1",
+            &[source.into(), run_id.into()],
         )?;
+        log_at_commit(run_id, source, "failed", did, Some(error));
         prune(source)
     })
 }
@@ -247,12 +288,41 @@ pub fn abandon(source: &Source) -> Result<bool, Error> {
             generation: *generation,
             source,
             outcome: Err(&error),
-            cancelled: false,
+            cause: Cause::Lost,
             commit: None,
+            complete: false,
+            note: None,
             failed: 0,
+            with_warnings: 0,
+            drift: None,
         })?;
     }
     Ok(!lost.is_empty())
+}
+
+/// Queues a run again that was under way and gave its slot to another one. What it has stored stays.
+///
+/// # Errors
+/// Someone has the source's row locked, for one.
+pub fn put_back(run_id: i64, source: &Source) -> Result<(), Error> {
+    let name = source.name.as_str();
+    if !sources::lock_at_once(name)? {
+        return Ok(());
+    }
+    as_owner(|| {
+        let put_back = execute(
+            "UPDATE rag.run SET phase = 'Pending', queued_at = pg_catalog.clock_timestamp(), started_at = NULL,
+                 current_uri = NULL, waiting = 'it gave its slot to a run of another database or owner'
+             WHERE run_id = $1 AND phase = 'Running'",
+            &[run_id.into()],
+        )?;
+        if put_back == 0 {
+            return Ok(());
+        }
+        let message = format!("run {run_id} gave its slot to a run of another database or owner and is queued again");
+        let changes = Changes::at(source.generation).set(Type::Indexing, Some(false), "GaveWay", message);
+        sources::set_conditions(name, &changes)
+    })
 }
 
 fn describe(error: &Error) -> pgrx::JsonB {
@@ -270,13 +340,20 @@ fn describe(error: &Error) -> pgrx::JsonB {
 }
 
 /// Writes down how far a run is.
-pub fn progress(run_id: i64, stage: &str, counts: &Counts, current_uri: Option<&str>) -> Result<(), Error> {
+pub fn progress(
+    run_id: i64,
+    stage: &str,
+    counts: &Counts,
+    times: &Times,
+    current_uri: Option<&str>,
+) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "UPDATE rag.run SET updated_at = pg_catalog.clock_timestamp(), stage = $2, current_uri = $3, documents_total = $4,
                  documents_added = $5, documents_updated = $6, documents_deleted = $7, documents_unchanged = $8,
                  documents_failed = $9, files_skipped = $10, chunks_written = $11, chunks_embedded = $12, chunks_reused = $13,
-                 bytes_fetched = $14
+                 bytes_fetched = $14, documents_with_warnings = $15, fetch_seconds = $16, extract_seconds = $17,
+                 embed_seconds = $18, store_seconds = $19
              WHERE run_id = $1",
             &[
                 run_id.into(),
@@ -293,6 +370,11 @@ pub fn progress(run_id: i64, stage: &str, counts: &Counts, current_uri: Option<&
                 counts.chunks_embedded.into(),
                 counts.chunks_reused.into(),
                 counts.bytes_fetched.into(),
+                counts.with_warnings.into(),
+                times.fetch.into(),
+                times.extract.into(),
+                times.embed.into(),
+                times.store.into(),
             ],
         )
     })?;
@@ -306,11 +388,41 @@ pub struct Ended<'a> {
     pub generation: i64,
     pub source: &'a Source,
     pub outcome: Result<(), &'a Error>,
-    /// Someone asked for its end: it is not tried again.
-    pub cancelled: bool,
+    pub cause: Cause,
     pub commit: Option<&'a str>,
+    /// All of the source was listed.
+    pub complete: bool,
+    /// What is remarkable about a run that completed.
+    pub note: Option<&'a str>,
     /// Documents that could not be indexed.
     pub failed: i64,
+    /// Documents that lost something on the way.
+    pub with_warnings: i64,
+    /// What still differs from what was indexed, where drift had been found before the run.
+    pub drift: Option<&'a Findings>,
+}
+
+/// What ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It went as far as it could.
+    Itself,
+    /// Someone cancelled it: it is not tried again.
+    Cancelled,
+    /// Its process ended before it did.
+    Lost,
+}
+
+impl Cause {
+    /// How a run has ended, as the log says it.
+    fn outcome(self, completed: bool) -> &'static str {
+        match self {
+            Self::Itself if completed => "completed",
+            Self::Itself => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 /// The part of a source's row that decides what follows a run.
@@ -346,20 +458,55 @@ pub fn finish(run: Ended<'_>) -> Result<(), Error> {
         }
         let phase = if run.outcome.is_ok() { "Completed" } else { "Failed" };
         // after the source, whose row the trigger that announces this looks at
-        execute(
-            "UPDATE rag.run SET phase = $2, finished_at = pg_catalog.clock_timestamp(), updated_at = pg_catalog.clock_timestamp(),
-                 current_uri = NULL, waiting = NULL, commit = $3, error = $4 WHERE run_id = $1",
-            &[run.run_id.into(), phase.into(), run.commit.into(), run.outcome.err().map(describe).into()],
+        let ended = execute_returning(
+            &format!(
+                "UPDATE rag.run SET phase = $2, finished_at = pg_catalog.clock_timestamp(),
+                     updated_at = pg_catalog.clock_timestamp(), current_uri = NULL, waiting = NULL, commit = $3, error = $4,
+                     note = $5
+                 WHERE run_id = $1 RETURNING {LOGGED}"
+            ),
+            &[
+                run.run_id.into(),
+                phase.into(),
+                run.commit.into(),
+                run.outcome.err().map(describe).into(),
+                run.note.into(),
+            ],
+            |row| row.required::<String>(1),
         )?;
+        if let Some(did) = ended.first() {
+            let outcome = run.cause.outcome(run.outcome.is_ok());
+            log_at_commit(run.run_id, run.source.name.as_str(), outcome, did, run.outcome.err());
+        }
         prune(run.source.name.as_str())
     })
+}
+
+/// What the log says of a run's row.
+const LOGGED: &str = "pg_catalog.format(
+    'trigger=%s attempt=%s added=%s updated=%s deleted=%s unchanged=%s failed=%s warnings=%s skipped=%s '
+    'chunks_written=%s chunks_embedded=%s bytes_fetched=%s seconds=%s',
+    trigger, attempt, documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed,
+    documents_with_warnings, files_skipped, chunks_written, chunks_embedded, bytes_fetched,
+    coalesce(pg_catalog.round(extract(epoch FROM finished_at - started_at)::pg_catalog.numeric, 3), 0))";
+
+/// Writes a line into the server's log, once the transaction that ends the run has committed: also of runs that nobody waits for.
+fn log_at_commit(run_id: i64, source: &str, outcome: &str, did: &str, error: Option<&Error>) {
+    let state = error.map_or_else(|| "00000".into(), |error| sqlstate(error.code));
+    let mut line = format!("rag: source={source} run={run_id} outcome={outcome} sqlstate={state} {did}");
+    if let Some(error) = error {
+        let why = [Some(error.message.as_str()), error.detail.as_deref()].into_iter().flatten().collect::<Vec<_>>();
+        // on one line
+        line.push_str(&format!(" error={:?}", why.join(": ")));
+    }
+    at_commit(move || pgrx::log!("{line}"));
 }
 
 fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
     let name = run.source.name.as_str();
     let completed = run.outcome.is_ok();
     let again = match run.outcome {
-        Err(error) if !run.cancelled => {
+        Err(error) if run.cause != Cause::Cancelled => {
             schedule::try_again(error, present.max_retries, present.attempt, present.throttled)
         }
         _ => None,
@@ -370,9 +517,16 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
         "UPDATE rag.source SET
              successful_run_count = successful_run_count + CASE WHEN $2 THEN 1 ELSE 0 END,
              error_run_count = error_run_count + CASE WHEN $2 THEN 0 ELSE 1 END,
-             attempt = $3, throttled = $4, retry_at = $5
+             attempt = $3, throttled = $4, retry_at = $5, last_run_id = $6
          WHERE name = $1",
-        &[name.into(), completed.into(), (attempt as i32).into(), (throttled as i32).into(), retry_at.into()],
+        &[
+            name.into(),
+            completed.into(),
+            (attempt as i32).into(),
+            (throttled as i32).into(),
+            retry_at.into(),
+            run.run_id.into(),
+        ],
     )?;
     if present.generation != run.generation {
         // the present definition has been carried out by nobody: where it has no schedule that comes to it, it is due
@@ -398,12 +552,12 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
             name.into(),
             run.generation.into(),
             completed.into(),
-            (run.failed == 0).into(),
+            run.complete.into(),
             run.commit.into(),
             outcome_conditions(run, again.as_ref()).to_json().into(),
         ],
     )?;
-    if completed && run.failed == 0 { super::drift::repaired(run.source, run.run_id) } else { Ok(()) }
+    run.drift.map_or(Ok(()), |findings| super::drift::looked_again(run.source, run.run_id, completed, findings))
 }
 
 fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Changes {
@@ -413,7 +567,7 @@ fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Chang
             let changes = changes
                 .set(Type::ResourceReady, Some(true), "Ready", "the last run found what the definition names")
                 .set(Type::Indexing, Some(false), "RunCompleted", format!("run {} completed", run.run_id))
-                .set(Type::Completed, Some(true), "RunCompleted", format!("run {} completed", run.run_id));
+                .set(Type::Completed, Some(true), "RunCompleted", completed(run));
             match run.failed {
                 0 => changes.set(Type::Error, Some(false), "NoError", ""),
                 n => {
@@ -423,7 +577,7 @@ fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Chang
             }
         }
         Err(error) => {
-            let reason = reason(error, run.cancelled);
+            let reason = reason(error, run.cause);
             let follows = match again {
                 Some(again) => format!("; it is tried again {}", again.after()),
                 None => String::new(),
@@ -441,10 +595,20 @@ fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Chang
     }
 }
 
+/// Returns the message of a run that completed.
+fn completed(run: &Ended<'_>) -> String {
+    let note = run.note.map_or_else(String::new, |note| format!("; {note}"));
+    let warnings = match run.with_warnings {
+        0 => String::new(),
+        n => format!("; {n} documents were indexed with warnings, see rag.run_errors"),
+    };
+    format!("run {} completed{note}{warnings}", run.run_id)
+}
+
 /// Why a run failed, in one word.
-fn reason(error: &Error, cancelled: bool) -> &'static str {
+fn reason(error: &Error, cause: Cause) -> &'static str {
     match error.code {
-        _ if cancelled => "Cancelled",
+        _ if cause == Cause::Cancelled => "Cancelled",
         _ if error.retry_after.is_some() => "Throttled",
         Code::ERRCODE_QUERY_CANCELED => "Timeout",
         Code::ERRCODE_ADMIN_SHUTDOWN => "Interrupted",
@@ -453,9 +617,10 @@ fn reason(error: &Error, cancelled: bool) -> &'static str {
     }
 }
 
-/// Whether the trouble is with what the definition names: a role, a secret, a table, rights.
+/// Whether the trouble is with what the definition names: a role, a secret, a table, rights; or a folder, repository or
+/// server that is gone.
 fn concerns_definition(error: &Error) -> bool {
-    sqlstate(error.code).starts_with("42")
+    error.source_gone || sqlstate(error.code).starts_with("42")
 }
 
 /// Deletes the oldest of a source's ended runs, so that as many stay as the settings say; the last one always does. Those that someone
@@ -505,13 +670,24 @@ pub fn add_error(run_id: i64, source: &str, failure: &Failure) -> Result<(), Err
     Ok(())
 }
 
+/// Notes what was lost of a document that was indexed.
+pub fn add_warning(run_id: i64, source: &str, uri: &str, warning: &Warning) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "INSERT INTO rag.run_error (run_id, source, uri, stage, severity, message) VALUES ($1, $2, $3, $4, 'warning', $5)",
+            &[run_id.into(), source.into(), uri.into(), warning.stage.name().into(), warning.message.as_str().into()],
+        )
+    })?;
+    Ok(())
+}
+
 /// How a run stands; `None` before its process has begun it. Call it under a fresh snapshot.
 pub fn status(run_id: i64) -> Result<Option<Status>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT phase, documents_total, documents_added, documents_updated, documents_deleted, documents_unchanged,
                     documents_failed, files_skipped, chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error, source,
-                    xmin
+                    xmin, documents_with_warnings, note
              FROM rag.run WHERE run_id = $1",
             &[run_id.into()],
             |row| {
@@ -529,7 +705,9 @@ pub fn status(run_id: i64) -> Result<Option<Status>, Error> {
                         chunks_embedded: row.required(10)?,
                         chunks_reused: row.required(11)?,
                         bytes_fetched: row.required(12)?,
+                        with_warnings: row.required(16)?,
                     },
+                    note: row.get(17)?,
                     error: row.get::<pgrx::JsonB>(13)?.map(|json| read_error(&json.0)),
                     source: row.required(14)?,
                     uncommitted: sources::is_current_transaction(row.required(15)?),
@@ -552,5 +730,6 @@ fn read_error(json: &serde_json::Value) -> Error {
         hint: text("hint"),
         retry_after: (json["throttled"] == true)
             .then(|| Duration::from_secs(json["retry_after_seconds"].as_u64().unwrap_or(0))),
+        source_gone: false,
     }
 }

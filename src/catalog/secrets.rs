@@ -1,6 +1,6 @@
 //! `rag.secret` and `rag.secret_value`: secrets, encrypted or as references.
 
-use super::{as_owner, execute, execute_returning, name::Name, query};
+use super::{as_owner, execute, execute_returning, name::Name, query, roles::Owner};
 use crate::error::Error;
 
 /// What is stored in the place of a value.
@@ -29,27 +29,26 @@ pub fn missing(name: &str) -> Error {
 }
 
 /// Owner of a secret, which nobody else can drop until the transaction ends.
-pub fn lock(name: &str) -> Result<Option<String>, Error> {
-    owner_by("SELECT owner FROM rag.secret WHERE name = $1 FOR KEY SHARE", name)
+pub fn lock(name: &str) -> Result<Option<Owner>, Error> {
+    owner_by("SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR KEY SHARE", name)
 }
 
 /// Owner of a secret.
-pub fn owner(name: &str) -> Result<Option<String>, Error> {
-    let found = as_owner(|| {
-        query("SELECT owner FROM rag.secret WHERE name = $1", &[name.into()], |row| row.required::<String>(1))
-    })?;
+pub fn owner(name: &str) -> Result<Option<Owner>, Error> {
+    let found =
+        as_owner(|| query("SELECT owner_id, owner FROM rag.secret WHERE name = $1", &[name.into()], read_owner))?;
     Ok(found.into_iter().next())
 }
 
 /// Owner of a secret, which nobody else can change or drop until the transaction ends; `owner` if it is new.
-pub fn make_and_lock(name: &Name, owner: &str) -> Result<String, Error> {
+pub fn make_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.secret (name, owner) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-            &[name.as_str().into(), owner.into()],
+            "INSERT INTO rag.secret (name, owner, owner_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            &[name.as_str().into(), owner.name.as_str().into(), owner.id.into()],
         )
     })?;
-    owner_by("SELECT owner FROM rag.secret WHERE name = $1 FOR UPDATE", name.as_str())?.ok_or_else(|| {
+    owner_by("SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR UPDATE", name.as_str())?.ok_or_else(|| {
         Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
             format!("secret \"{name}\" was dropped by another session meanwhile"),
@@ -58,13 +57,17 @@ pub fn make_and_lock(name: &Name, owner: &str) -> Result<String, Error> {
 }
 
 /// Owner of a secret, which nobody else can change or drop until the transaction ends.
-pub fn lock_to_drop(name: &str) -> Result<Option<String>, Error> {
-    owner_by("SELECT owner FROM rag.secret WHERE name = $1 FOR UPDATE", name)
+pub fn lock_to_drop(name: &str) -> Result<Option<Owner>, Error> {
+    owner_by("SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR UPDATE", name)
 }
 
-fn owner_by(statement: &str, name: &str) -> Result<Option<String>, Error> {
-    let found = as_owner(|| execute_returning(statement, &[name.into()], |row| row.required::<String>(1)))?;
+fn owner_by(statement: &str, name: &str) -> Result<Option<Owner>, Error> {
+    let found = as_owner(|| execute_returning(statement, &[name.into()], read_owner))?;
     Ok(found.into_iter().next())
+}
+
+fn read_owner(row: super::Row<'_, '_>) -> Result<Owner, Error> {
+    Ok(Owner::stored(row.required(1)?, row.required(2)?))
 }
 
 /// Stores a value in the place of the one that the key had.

@@ -4,9 +4,14 @@ use std::{cell::RefCell, time::Duration};
 
 use pgrx::{datum::TimestampWithTimeZone, pg_sys};
 pub use rag_protocol::definition::DriftPolicy;
-use rag_protocol::spec::SourceSpec;
+use rag_protocol::{labels::Labels, spec::SourceSpec};
 
-use super::{Row, as_owner, conditions::Changes, execute, execute_returning, name::Name, query, query_as_caller};
+use rag_manifest::Notes;
+
+use super::{
+    Row, as_owner, collections::Collection, conditions::Changes, execute, execute_returning, name::Name, notes, query,
+    query_as_caller, roles::Owner, table::identity::Identity,
+};
 use crate::{error::Error, secrets::Named};
 
 #[derive(Debug, Clone)]
@@ -15,9 +20,13 @@ pub struct Source {
     pub uid: pgrx::Uuid,
     pub name: Name,
     pub spec: SourceSpec,
+    /// What the spec says of all documents.
+    pub document_labels: Labels,
     pub collection: String,
     /// Whose rights its runs have.
-    pub owner: String,
+    pub owner: Owner,
+    /// The relation that one of kind `table` was made for.
+    pub relation: Option<Identity>,
     /// Name of the secret that its server is shown.
     pub credentials: Option<String>,
     /// Key of that secret whose value is shown as a token; `None`: its token, or username and password.
@@ -49,7 +58,8 @@ impl Source {
         let found = as_owner(|| {
             query(
                 "SELECT name, kind, spec, collection, owner, extract(epoch FROM timeout)::pg_catalog.float8,
-                        generation, xmin, credentials, credentials_key, suspend, drift_policy, uid
+                        generation, xmin, credentials, credentials_key, suspend, drift_policy, uid, owner_id,
+                        relation_id, relation_owner_id
                  FROM rag.source WHERE name = $1",
                 &[name.into()],
                 |row| Self::read(&row),
@@ -64,7 +74,7 @@ impl Source {
     }
 
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
-        let name = Name::parse("source", &row.required::<String>(1)?)?;
+        let name = Name::source(&row.required::<String>(1)?)?;
         let kind: String = row.required(2)?;
         let spec: pgrx::JsonB = row.required(3)?;
         let policy: String = row.required(12)?;
@@ -72,9 +82,11 @@ impl Source {
         Ok(Self {
             spec: SourceSpec::parse(&kind, &spec.0)
                 .map_err(|problems| Error::invalid_spec(&format!("source \"{name}\""), &problems))?,
+            document_labels: Labels::of_spec(&spec.0),
             name,
             collection: row.required(4)?,
-            owner: row.required(5)?,
+            owner: Owner::stored(row.required(14)?, row.required(5)?),
+            relation: Identity::stored(row.get(15)?, row.get(16)?),
             timeout: Duration::from_secs_f64(row.required::<f64>(6)?.max(0.0)),
             generation: row.required(7)?,
             uncommitted,
@@ -123,7 +135,8 @@ pub struct NewSource<'a> {
     pub kind: &'a str,
     pub spec: pgrx::JsonB,
     pub collection: &'a str,
-    pub owner: &'a str,
+    pub owner: &'a Owner,
+    pub relation: Option<Identity>,
     pub credentials: Option<&'a str>,
     pub credentials_key: Option<&'a str>,
     pub schedule: Option<&'a str>,
@@ -141,16 +154,17 @@ pub fn create(new: NewSource<'_>) -> Result<bool, Error> {
     let made = as_owner(|| {
         execute(
             "INSERT INTO rag.source (name, kind, spec, collection, owner, credentials, credentials_key, schedule, max_retries,
-                                     timeout, suspend, drift_policy, next_run, booted_at, conditions)
+                                     timeout, suspend, drift_policy, next_run, booted_at, conditions, owner_id,
+                                     relation_id, relation_owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
-                     pg_catalog.pg_postmaster_start_time(), rag.merge_conditions('[]', $14))
+                     pg_catalog.pg_postmaster_start_time(), rag.merge_conditions('[]', $14), $15, $16, $17)
              ON CONFLICT DO NOTHING",
             &[
                 new.name.as_str().into(),
                 new.kind.into(),
                 new.spec.into(),
                 new.collection.into(),
-                new.owner.into(),
+                new.owner.name.as_str().into(),
                 new.credentials.into(),
                 new.credentials_key.into(),
                 new.schedule.into(),
@@ -160,6 +174,9 @@ pub fn create(new: NewSource<'_>) -> Result<bool, Error> {
                 new.drift_policy.name().into(),
                 new.next_run.into(),
                 new.conditions.to_json().into(),
+                new.owner.id.into(),
+                new.relation.map(|relation| relation.relation).into(),
+                new.relation.map(|relation| relation.owner).into(),
             ],
         )
     })?;
@@ -171,16 +188,37 @@ pub fn taken(name: &Name) -> Error {
     Error::duplicate(format!("source \"{name}\" already exists"))
 }
 
-/// The role that owns a source, if there is such a source.
-pub fn owner(name: &str) -> Result<Option<String>, Error> {
-    let found =
-        as_owner(|| query("SELECT owner FROM rag.source WHERE name = $1", &[name.into()], |row| row.required(1)))?;
+/// The source that a [short name](Name::short) stands for. One that is a name as a whole is not
+/// looked up.
+pub fn by_short_name(short: &str) -> Result<Option<Name>, Error> {
+    let Some((_, hash)) = short.rsplit_once('~') else { return Name::source(short).map(Some) };
+    let found = as_owner(|| {
+        query(
+            "SELECT name FROM rag.source
+             WHERE pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(name, 'UTF8')), 'hex')
+                   LIKE $1 || '%'",
+            &[hash.into()],
+            |row| row.required::<String>(1),
+        )
+    })?;
+    let names = found.iter().map(|name| Name::source(name));
+    let names: Vec<Name> = names.collect::<Result<_, _>>()?;
+    Ok(names.into_iter().find(|name| name.short() == short))
+}
+
+/// The role that owns a source and the collection that it fills, if there is such a source.
+pub fn owner_and_collection(name: &str) -> Result<Option<(Owner, String)>, Error> {
+    let found = as_owner(|| {
+        query("SELECT owner_id, owner, collection FROM rag.source WHERE name = $1", &[name.into()], |row| {
+            Ok((Owner::stored(row.required(1)?, row.required(2)?), row.required(3)?))
+        })
+    })?;
     Ok(found.into_iter().next())
 }
 
 /// Whether there is a source of this name.
 pub fn has_name(name: &Name) -> Result<bool, Error> {
-    Ok(owner(name.as_str())?.is_some())
+    Ok(owner_and_collection(name.as_str())?.is_some())
 }
 
 /// A source as its row has it, whether or not its spec can be read.
@@ -190,7 +228,8 @@ pub struct Stored {
     pub kind: String,
     pub spec: serde_json::Value,
     pub collection: String,
-    pub owner: String,
+    pub owner: Owner,
+    pub relation: Option<Identity>,
     credentials: Option<String>,
     credentials_key: Option<String>,
     pub schedule: Option<String>,
@@ -210,6 +249,11 @@ impl Stored {
         SourceSpec::parse(&self.kind, &self.spec).ok()
     }
 
+    /// Whether another spec of the same kind means the same.
+    pub fn means(&self, spec: &SourceSpec, labels: &Labels) -> bool {
+        self.parsed().as_ref() == Some(spec) && Labels::of_spec(&self.spec) == *labels
+    }
+
     /// The secret that its server is shown.
     pub fn named(&self) -> Option<Named> {
         Some(Named { secret: self.credentials.clone()?, key: self.credentials_key.clone() })
@@ -222,16 +266,18 @@ pub fn lock(name: &str) -> Result<Option<Stored>, Error> {
         execute_returning(
             "SELECT name, kind, spec, collection, owner, credentials, credentials_key, schedule, max_retries,
                     (extract(epoch FROM timeout) * 1000000)::pg_catalog.int8, suspend, drift_policy, generation, next_run,
-                    last_run_id IS NOT NULL
-             FROM rag.source WHERE name = $1 FOR NO KEY UPDATE",
+                    last_run_id IS NOT NULL OR EXISTS (SELECT FROM rag.run r WHERE r.source = s.name), owner_id,
+                    relation_id, relation_owner_id
+             FROM rag.source s WHERE name = $1 FOR NO KEY UPDATE",
             &[name.into()],
             |row| {
                 Ok(Stored {
-                    name: Name::parse("source", &row.required::<String>(1)?)?,
+                    name: Name::source(&row.required::<String>(1)?)?,
                     kind: row.required(2)?,
                     spec: row.required::<pgrx::JsonB>(3)?.0,
                     collection: row.required(4)?,
-                    owner: row.required(5)?,
+                    owner: Owner::stored(row.required(16)?, row.required(5)?),
+                    relation: Identity::stored(row.get(17)?, row.get(18)?),
                     credentials: row.get(6)?,
                     credentials_key: row.get(7)?,
                     schedule: row.get(8)?,
@@ -269,7 +315,8 @@ pub struct Altered<'a> {
     pub kind: &'a str,
     pub spec: pgrx::JsonB,
     pub collection: &'a str,
-    pub owner: &'a str,
+    pub owner: &'a Owner,
+    pub relation: Option<Identity>,
     pub credentials: Option<&'a str>,
     pub credentials_key: Option<&'a str>,
     pub schedule: Option<&'a str>,
@@ -289,7 +336,8 @@ pub fn alter(new: Altered<'_>) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "UPDATE rag.source SET
-                 kind = $2, spec = $3, collection = $4, owner = $5, credentials = $6, credentials_key = $7, schedule = $8,
+                 kind = $2, spec = $3, collection = $4, owner = $5, owner_id = $16, relation_id = $17,
+                 relation_owner_id = $18, credentials = $6, credentials_key = $7, schedule = $8,
                  max_retries = $9, timeout = coalesce($10, timeout), suspend = $11, drift_policy = $12, next_run = $13,
                  booted_at = CASE WHEN $14 THEN pg_catalog.pg_postmaster_start_time() ELSE booted_at END,
                  retry_at = CASE WHEN $9 > 0 THEN retry_at END,
@@ -300,7 +348,7 @@ pub fn alter(new: Altered<'_>) -> Result<(), Error> {
                 new.kind.into(),
                 new.spec.into(),
                 new.collection.into(),
-                new.owner.into(),
+                new.owner.name.as_str().into(),
                 new.credentials.into(),
                 new.credentials_key.into(),
                 new.schedule.into(),
@@ -311,6 +359,9 @@ pub fn alter(new: Altered<'_>) -> Result<(), Error> {
                 new.next_run.into(),
                 new.reboots_anew.into(),
                 new.conditions.to_json().into(),
+                new.owner.id.into(),
+                new.relation.map(|relation| relation.relation).into(),
+                new.relation.map(|relation| relation.owner).into(),
             ],
         )
     })?;
@@ -337,9 +388,10 @@ pub fn resume(
 ) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET suspend = false, conditions = rag.merge_conditions(conditions, $4),
+            "UPDATE rag.source AS s SET suspend = false, conditions = rag.merge_conditions(conditions, $4),
                  next_run = CASE WHEN $2 THEN $3
-                                 WHEN next_run IS NOT NULL OR last_run_id IS NULL THEN pg_catalog.now() END
+                                 WHEN next_run IS NOT NULL OR last_run_id IS NULL
+                                      AND NOT EXISTS (SELECT FROM rag.run r WHERE r.source = s.name) THEN pg_catalog.now() END
              WHERE name = $1",
             &[name.as_str().into(), has_schedule.into(), next_run.into(), changes.to_json().into()],
         )
@@ -347,17 +399,36 @@ pub fn resume(
     Ok(())
 }
 
-/// Deletes a source with its runs; its documents are the caller's business.
-pub fn drop(name: &Name) -> Result<(), Error> {
+/// Notifies rag_events that a source is about to be dropped.
+pub fn announce_going(name: &str) -> Result<(), Error> {
     as_owner(|| {
-        for statement in [
-            "DELETE FROM rag.run_error WHERE source = $1",
-            "DELETE FROM rag.run WHERE source = $1",
-            "DELETE FROM rag.source WHERE name = $1",
-        ] {
-            execute(statement, &[name.as_str().into()])?;
-        }
-        Ok(())
+        query(
+            "SELECT rag.announce(pg_catalog.jsonb_build_object('source', $1::pg_catalog.text, 'phase', 'Terminating'))::pg_catalog.text",
+            &[name.into()],
+            |_| Ok(()),
+        )
+    })?;
+    Ok(())
+}
+
+/// Deletes a source with its runs, and gives its uid; its documents are the caller's business.
+pub fn drop(name: &Name) -> Result<Option<pgrx::Uuid>, Error> {
+    as_owner(|| {
+        execute("DELETE FROM rag.run_error WHERE source = $1", &[name.as_str().into()])?;
+        execute("DELETE FROM rag.run WHERE source = $1", &[name.as_str().into()])?;
+        let deleted = execute_returning(
+            "DELETE FROM rag.source WHERE name = $1 RETURNING uid",
+            &[name.as_str().into()],
+            |row| row.required(1),
+        )?;
+        Ok(deleted.into_iter().next())
+    })
+}
+
+/// Those of some sources of the present database, by uid, that are there.
+pub fn present(uids: &[pgrx::Uuid]) -> Result<Vec<pgrx::Uuid>, Error> {
+    as_owner(|| {
+        query("SELECT uid FROM rag.source WHERE uid = ANY ($1)", &[uids.to_vec().into()], |row| row.required(1))
     })
 }
 
@@ -373,6 +444,20 @@ pub fn exists(source: &Source) -> Result<bool, Error> {
         )
     })?;
     Ok(!found.is_empty())
+}
+
+/// Stores what a manifest's metadata note on a source. Returns true if anything is different.
+pub fn put_notes(name: &str, notes: &Notes) -> Result<bool, Error> {
+    let mut parameters = vec![name.into()];
+    parameters.extend(notes::parameters(notes));
+    let changed = as_owner(|| {
+        execute(
+            "UPDATE rag.source SET display_name = $2, labels = $3, annotations = $4
+             WHERE name = $1 AND (display_name, labels, annotations) IS DISTINCT FROM ($2, $3, $4)",
+            &parameters,
+        )
+    })?;
+    Ok(changed > 0)
 }
 
 /// Writes down changes of the conditions.
@@ -439,6 +524,7 @@ pub struct Visible {
     pub drift_policy: String,
     pub generation: i64,
     pub created_at: String,
+    pub notes: Notes,
     /// In the names of a manifest.
     pub status: serde_json::Value,
 }
@@ -448,7 +534,7 @@ pub fn visible(name: &str) -> Result<Option<Visible>, Error> {
     const TIME: &str = "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'";
     let found = query_as_caller(
         &format!(
-            "SELECT s.name, s.uid::text, s.kind, s.spec, s.collection, c.retriever, s.credentials, s.schedule, s.max_retries,
+            "SELECT s.name, s.uid::text, s.kind, s.spec, s.collection, s.credentials, s.schedule, s.max_retries,
                     (extract(epoch FROM s.timeout) * 1000000)::int8, s.suspend, s.drift_policy, s.generation,
                     to_char(s.created_at AT TIME ZONE 'UTC', {TIME}),
                     jsonb_strip_nulls(jsonb_build_object(
@@ -460,10 +546,12 @@ pub fn visible(name: &str) -> Result<Option<Visible>, Error> {
                         'documentsProcessed', s.documents_processed,
                         'nextScheduledRun', to_char(s.next_scheduled_run AT TIME ZONE 'UTC', {TIME}),
                         'observedGeneration', s.observed_generation,
+                        'currentRunID', s.current_run_id,
                         'lastRunID', s.last_run_id,
                         'lastRunDurationSeconds', s.last_run_duration_seconds,
-                        'errors', to_jsonb(s.errors))) || jsonb_build_object('conditions', s.conditions)
-             FROM rag.sources s JOIN rag.collections c ON c.name = s.collection WHERE s.name = $1"
+                        'errors', to_jsonb(s.errors))) || jsonb_build_object('conditions', s.conditions),
+                    s.display_name, s.labels, s.annotations
+             FROM rag.sources s WHERE s.name = $1"
         ),
         &[name.into()],
         |row| {
@@ -473,18 +561,22 @@ pub fn visible(name: &str) -> Result<Option<Visible>, Error> {
                 kind: row.required(3)?,
                 spec: row.required::<pgrx::JsonB>(4)?.0,
                 collection: row.required(5)?,
-                retriever: row.required(6)?,
-                credentials: row.get(7)?,
-                schedule: row.get(8)?,
-                max_retries: row.required(9)?,
-                timeout_microseconds: row.required(10)?,
-                suspend: row.required(11)?,
-                drift_policy: row.required(12)?,
-                generation: row.required(13)?,
-                created_at: row.required(14)?,
-                status: row.required::<pgrx::JsonB>(15)?.0,
+                retriever: String::new(),
+                credentials: row.get(6)?,
+                schedule: row.get(7)?,
+                max_retries: row.required(8)?,
+                timeout_microseconds: row.required(9)?,
+                suspend: row.required(10)?,
+                drift_policy: row.required(11)?,
+                generation: row.required(12)?,
+                created_at: row.required(13)?,
+                status: row.required::<pgrx::JsonB>(14)?.0,
+                notes: notes::read(&row, 15)?,
             })
         },
     )?;
-    Ok(found.into_iter().next())
+    let Some(mut source) = found.into_iter().next() else { return Ok(None) };
+    // a source's owner sees it even where the owner may not read the collection any more
+    source.retriever = Collection::get(&source.collection)?.retriever;
+    Ok(Some(source))
 }

@@ -3,6 +3,7 @@
 use pgrx::{datum::Interval, pg_sys};
 use rag_protocol::{
     definition::{MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT},
+    labels::Labels,
     spec::SourceSpec,
 };
 use rag_schedule::Schedule;
@@ -10,19 +11,30 @@ use serde_json::{Map, Value};
 
 use super::{
     faults::{CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_NAME, Faults},
+    presence,
     table::NewTable,
 };
 use crate::{
-    catalog::{collections::Collection, name::Name, roles, sources, sources::DriftPolicy, subtransaction},
+    catalog::{
+        access::{self, Privilege},
+        collections::Collection,
+        name::Name,
+        roles::{self, Owner},
+        sources,
+        sources::DriftPolicy,
+        subtransaction,
+    },
     error::Error,
     schedule,
     secrets::{self, Named},
+    settings,
     workers::runner::rights,
 };
 
 /// What a source reads, checked.
 pub struct Reading {
     pub spec: SourceSpec,
+    pub labels: Labels,
     /// As it is stored.
     pub json: Value,
     pub table: Option<NewTable>,
@@ -37,15 +49,17 @@ pub fn required<T>(field: &str, value: Option<T>, faults: &mut Faults) -> Option
 }
 
 pub fn new_name(text: &str, faults: &mut Faults) -> Option<Name> {
-    let name = faults.note("name", Name::parse("source", text))?;
+    let name = faults.note("name", Name::source(text))?;
     if faults.note("name", sources::has_name(&name))? {
         faults.add("name", sources::taken(&name));
     }
     Some(name)
 }
 
-pub fn collection(name: &str, faults: &mut Faults) {
-    faults.note("collection", Collection::get(name));
+/// The collection that a source is to fill, with the rights of its owner.
+pub fn collection(name: &str, owner: pg_sys::Oid, faults: &mut Faults) {
+    let found = Collection::get(name).and_then(|collection| access::require(owner, &collection, Privilege::Write));
+    faults.note("collection", found);
 }
 
 /// What is read, and whether `owner` may; network sources are made by members of rag_admin only.
@@ -61,18 +75,24 @@ pub fn reading(
         self::credentials(named, parsed.as_ref(), owner, faults);
     }
     let parsed = parsed?;
-    faults.note(&format!("spec.{}", rights::place(&parsed)), rights::check(&parsed, owner));
+    let may_read = faults.note(&format!("spec.{}", rights::place(&parsed)), rights::check(&parsed, owner));
+    if may_read.is_some() {
+        presence::look(&parsed, faults);
+    }
     if parsed.takes_credentials() {
         faults.note("kind", roles::require_admin("let a source ask servers of the network"));
     }
+    let labels = Labels::of_spec(spec);
     let SourceSpec::Table(given) = parsed else {
-        return Some(Reading { spec: parsed, json: spec.clone(), table: None });
+        return Some(Reading { spec: parsed, labels, json: spec.clone(), table: None });
     };
     // Postgres raises what is wrong with a table
     let mut key = "relation";
     let table = subtransaction(|| NewTable::of(given, owner, &mut key));
     let table = faults.note(&format!("spec.{}", spelled(spec, key)), table)?;
-    Some(Reading { spec: SourceSpec::Table(table.spec.clone()), json: table.spec.to_json(), table: Some(table) })
+    let mut json = table.spec.to_json();
+    labels.write(&mut json);
+    Some(Reading { spec: SourceSpec::Table(table.spec.clone()), labels, json, table: Some(table) })
 }
 
 fn credentials(named: &Named, spec: Option<&SourceSpec>, owner: pg_sys::Oid, faults: &mut Faults) {
@@ -116,6 +136,12 @@ pub fn timeout(time: Interval, faults: &mut Faults) {
     } else if time.as_micros() > most {
         let error = format!("timeout must be at most {} days", MAX_TIMEOUT.as_secs() / (24 * 60 * 60));
         faults.add("timeout", Error::invalid_parameter(error));
+    } else if time.as_micros() > settings::max_timeout().as_micros().cast_signed()
+        && !roles::is_superuser(roles::current())
+    {
+        let most = settings::max_timeout().as_secs();
+        let error = Error::invalid_parameter(format!("timeout must be at most {most} seconds (rag.max_timeout)"));
+        faults.add("timeout", error.hint("Only superusers may set a longer one, or raise rag.max_timeout."));
     }
 }
 
@@ -128,9 +154,10 @@ pub fn drift_policy(name: &str, faults: &mut Faults) -> Option<DriftPolicy> {
 }
 
 /// The role that is to own the source, `None`: the caller.
-pub fn owner(name: Option<&str>, faults: &mut Faults) -> Option<pg_sys::Oid> {
-    match name {
-        Some(name) => faults.note("owner", roles::future_owner(name)),
-        None => Some(roles::current()),
-    }
+pub fn owner(name: Option<&str>, faults: &mut Faults) -> Option<Owner> {
+    let owner = match name {
+        Some(name) => roles::future_owner(name, "source"),
+        None => Owner::current(),
+    };
+    faults.note("owner", owner)
 }

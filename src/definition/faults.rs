@@ -19,15 +19,19 @@ struct Fault {
 
 /// Things that are wrong, in the order in which they were found.
 #[derive(Debug, Clone, Default)]
-pub struct Faults(Vec<Fault>);
+pub struct Faults {
+    list: Vec<Fault>,
+    /// They do not keep a definition from being taken: a folder that is not there yet, say.
+    warnings: Vec<Problem>,
+}
 
 impl Faults {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     /// The value, or else a note of what is wrong with `field`.
@@ -41,15 +45,16 @@ impl Faults {
             None => error.message.clone(),
         };
         let problem = Problem { field: field.into(), problem: text, hint: error.hint.clone() };
-        self.0.push(Fault { problem, error: Some(error) });
+        self.list.push(Fault { problem, error: Some(error) });
     }
 
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
-        self.0.extend(problems.into_iter().map(|problem| Fault { problem, error: None }));
+        self.list.extend(problems.into_iter().map(|problem| Fault { problem, error: None }));
     }
 
     pub fn append(&mut self, other: Self) {
-        self.0.extend(other.0);
+        self.list.extend(other.list);
+        self.warnings.extend(other.warnings);
     }
 
     /// The same with other fields, as of a manifest. What is raised names them too.
@@ -60,13 +65,13 @@ impl Faults {
             let error = fault.error.map(|error| Error { message: format!("{field}: {}", error.message), ..error });
             Fault { problem: Problem { field, ..fault.problem }, error }
         };
-        Self(self.0.into_iter().map(renamed).collect())
+        Self { list: self.list.into_iter().map(renamed).collect(), warnings: self.warnings }
     }
 
     /// The same with fields that are arguments of a call.
     #[must_use]
     pub fn in_arguments(mut self) -> Self {
-        for field in self.0.iter_mut().map(|fault| &mut fault.problem.field) {
+        for field in self.list.iter_mut().map(|fault| &mut fault.problem.field) {
             if matches!(field.as_str(), CREDENTIALS_NAME | CREDENTIALS_KEY) {
                 *field = CREDENTIALS.into();
             }
@@ -77,21 +82,35 @@ impl Faults {
     /// What is left where nothing is said of `field`.
     #[must_use]
     pub fn without(mut self, field: &str) -> Self {
-        self.0.retain(|fault| fault.problem.field != field);
+        self.list.retain(|fault| fault.problem.field != field);
         self
     }
 
     pub fn has(&self, field: &str) -> bool {
-        self.0.iter().any(|fault| fault.problem.field == field)
+        self.list.iter().any(|fault| fault.problem.field == field)
+    }
+
+    /// Notes a warning.
+    pub fn warn(&mut self, problem: Problem) {
+        self.warnings.push(problem);
+    }
+
+    pub fn warning_count(&self) -> usize {
+        self.warnings.len()
+    }
+
+    /// Returns the warnings and forgets them.
+    pub fn take_warnings(&mut self) -> Vec<Problem> {
+        std::mem::take(&mut self.warnings)
     }
 
     pub fn into_problems(self) -> Vec<Problem> {
-        self.0.into_iter().map(|fault| fault.problem).collect()
+        self.list.into_iter().map(|fault| fault.problem).collect()
     }
 
     /// The error that names them all, with their SQLSTATE if they have the same one; `message` where they are several, or the only one has none of its own.
     pub fn to_error(&self, message: impl Into<String>) -> Error {
-        match self.0.as_slice() {
+        match self.list.as_slice() {
             [Fault { error: Some(error), .. }] => error.clone(),
             faults => {
                 let codes: Option<Vec<_>> = faults.iter().map(|fault| Some(fault.error.as_ref()?.code)).collect();

@@ -11,22 +11,30 @@
 
 mod check;
 mod faults;
+mod presence;
 mod table;
 mod timing;
 
 use std::time::Duration;
 
 use pgrx::{
+    PgSqlErrorCode,
     datum::{Interval, TimestampWithTimeZone},
-    pg_sys,
+    pg_sys::panic::ErrorReport,
+    prelude::PgLogLevel,
 };
-use rag_protocol::spec::SourceSpec;
+use rag_protocol::{
+    labels::Labels,
+    name::{self, DEFAULT_NAMESPACE},
+    spec::{Problem, SourceSpec},
+};
 use rag_schedule::Schedule;
 use serde_json::Value;
 
 use self::{
     check::{Reading, required},
-    timing::{conditions_of_new, next_time, scheduled, warn_of_idle_schedule},
+    table::NewTable,
+    timing::{conditions_of_new, follows_table, next_time, ready, scheduled, warn_of_idle},
 };
 pub use self::{
     faults::Faults,
@@ -34,15 +42,17 @@ pub use self::{
 };
 use crate::{
     catalog::{
-        conditions::{Changes, Type},
-        roles,
+        access,
+        conditions::Changes,
+        name::{Name, canonical},
+        roles::{self, Owner},
         sources::{self, Altered, DriftPolicy, NewSource, Source, Stored},
-        table::changes,
+        table::{changes, identity::Identity},
     },
     error::Error,
     schedule,
     secrets::{self, Named},
-    workers::hooks,
+    workers::{hooks, shared},
 };
 
 /// Most time of a run where nothing is said.
@@ -52,6 +62,10 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 pub fn interval(time: Duration) -> Interval {
     Interval::from_seconds(time.as_secs_f64())
 }
+
+/// By what a source is synced, for [`warn_of_idle`].
+const BY_SCHEDULE: &str = "by its schedule";
+const BY_TRIGGER: &str = "when its table changes";
 
 /// What is said of a source. `None` is no value where it is made, and no change where it is altered.
 #[derive(Default)]
@@ -82,7 +96,7 @@ struct Checked<'a> {
     timeout: Interval,
     suspend: bool,
     drift_policy: DriftPolicy,
-    owner: pg_sys::Oid,
+    owner: Owner,
 }
 
 impl<'a> Checked<'a> {
@@ -90,16 +104,19 @@ impl<'a> Checked<'a> {
     fn new(given: &Given<'a>, faults: &mut Faults) -> Option<Self> {
         let kind = required("kind", given.kind, faults);
         let spec = required("spec", given.spec, faults);
-        let credentials = given.credentials.map(Named::parse);
+        let namespace = given.name.map_or(DEFAULT_NAMESPACE, |name| name::split(name).0);
+        let credentials = given.credentials.map(|text| Named::parse(text, namespace));
         let owner = check::owner(given.owner, faults);
         let reading = match (kind, spec) {
             (Some(kind), Some(spec)) => {
-                check::reading(kind, spec, credentials.as_ref(), owner.unwrap_or_else(roles::current), faults)
+                let role = owner.as_ref().map_or_else(roles::current, |owner| owner.id);
+                check::reading(kind, spec, credentials.as_ref(), role, faults)
             }
             _ => None,
         };
         let collection = required("collection", given.collection, faults);
-        collection.into_iter().for_each(|name| check::collection(name, faults));
+        let filler = owner.as_ref().map_or_else(roles::current, |owner| owner.id);
+        collection.into_iter().for_each(|name| check::collection(name, filler, faults));
         let schedule = given.schedule.map(|text| check::schedule(text, faults));
         let max_retries = required("max_retries", given.max_retries, faults);
         max_retries.into_iter().for_each(|number| check::max_retries(number, faults));
@@ -139,24 +156,23 @@ pub fn validate(given: &Given<'_>, faults: &mut Faults) {
 pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
     let before = faults.len();
     let name = required("name", given.name, faults).and_then(|name| check::new_name(name, faults));
-    if let Some(text) = given.credentials {
-        secrets::hold(&Named::parse(text).secret)?;
+    if let (Some(text), Some(name)) = (given.credentials, &name) {
+        secrets::hold(&Named::parse(text, name::split(name.as_str()).0).secret)?;
     }
     let checked = Checked::new(given, faults);
     let (Some(name), Some(new)) = (name, checked) else { return Ok(()) };
     if faults.len() > before {
         return Ok(());
     }
-    let owner = match given.owner {
-        Some(owner) => owner.to_string(),
-        None => roles::current_name()?,
-    };
+    let missing = faults.take_warnings();
+    let follows = follows_table(Some(&new.reading.spec));
     let is_made = sources::create(NewSource {
         name: &name,
         kind: new.kind,
         spec: pgrx::JsonB(new.reading.json),
         collection: new.collection,
-        owner: &owner,
+        owner: &new.owner,
+        relation: new.reading.table.as_ref().map(NewTable::identity),
         credentials: new.credentials.as_ref().map(|named| named.secret.as_str()),
         credentials_key: new.credentials.as_ref().and_then(|named| named.key.as_deref()),
         schedule: given.schedule,
@@ -165,7 +181,7 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
         suspend: new.suspend,
         drift_policy: new.drift_policy,
         next_run: schedule::next_run(new.schedule.as_ref(), false)?,
-        conditions: conditions_of_new(given.schedule, new.suspend),
+        conditions: conditions_of_new(given.schedule, new.suspend, follows, missing.first()),
     })?;
     if !is_made {
         faults.add("name", sources::taken(&name));
@@ -173,25 +189,44 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
     }
     if let Some(table) = &new.reading.table {
         table.tell();
-        table.prepare(&name, new.owner)?;
+        table.prepare(&name)?;
     }
+    tell(&name, &missing);
     if given.schedule.is_some() {
-        warn_of_idle_schedule(&name);
+        warn_of_idle(&name, BY_SCHEDULE);
+    } else if follows && !shared::is_present() {
+        warn_of_idle(&name, BY_TRIGGER);
+    }
+    if given.schedule.is_none() && !new.suspend {
+        hooks::start_new_at_commit();
     }
     hooks::wake_scheduler_at_commit();
     Ok(())
+}
+
+/// Tells the caller what is remarkable about a definition that was taken.
+fn tell(source: &Name, remarkable: &[Problem]) {
+    for problem in remarkable {
+        let message = format!("source \"{source}\": {}", problem.problem);
+        let report = ErrorReport::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message, "rag");
+        match &problem.hint {
+            Some(hint) => report.set_hint(hint).report(PgLogLevel::NOTICE),
+            None => report.report(PgLogLevel::NOTICE),
+        }
+    }
 }
 
 /// The row of a source that the caller may do something to, as it is once nobody else changes it. Who may not neither waits for it
 /// nor is in the way of others.
 ///
 /// # Errors
-/// The caller may not: neither a member of rag_admin nor of the source's owner. Those are told the same where there is no such source.
+/// The caller may not manage the source: [`access::require_source_manager`].
 pub fn lock(name: &str, to_do: &str) -> Result<Option<Stored>, Error> {
     // first, or strangers could lock it
-    roles::require_owner_or_admin(sources::owner(name)?.as_deref(), to_do)?;
+    let found = sources::owner_and_collection(name)?;
+    access::require_source_manager(found.as_ref().map(|(owner, collection)| (owner, collection.as_str())), to_do)?;
     let stored = sources::lock(name)?;
-    roles::require_owner_or_admin(stored.as_ref().map(|stored| stored.owner.as_str()), to_do)?;
+    access::require_source_manager(stored.as_ref().map(|stored| (&stored.owner, stored.collection.as_str())), to_do)?;
     Ok(stored)
 }
 
@@ -202,15 +237,17 @@ pub fn lock(name: &str, to_do: &str) -> Result<Option<Stored>, Error> {
 pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
     let before = faults.len();
     let Some(name) = required("name", given.name, faults) else { return Ok(false) };
+    let name = canonical(name);
     let stored = lock(name, "alter a source")?.ok_or_else(|| Source::missing(name))?;
 
     let source = Substance::of(given, &stored);
-    let owner = match source.difference(&stored) {
+    let owner = match source.difference(&stored)? {
         None => None,
         Some(field) => source.check_definer(field, given, &stored, faults)?,
     };
-    let reading =
-        owner.and_then(|owner| check::reading(source.kind, source.spec, source.credentials.as_ref(), owner, faults));
+    let reading = owner
+        .as_ref()
+        .and_then(|owner| check::reading(source.kind, source.spec, source.credentials.as_ref(), owner.id, faults));
     let schedule = match given.schedule {
         Some("") => None,
         Some(text) => Some(text),
@@ -235,13 +272,18 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         return Ok(false);
     }
 
-    let reads_other = reading.as_ref().is_some_and(|reading| Some(&reading.spec) != stored.parsed().as_ref());
+    let relation = match &reading {
+        Some(reading) => reading.table.as_ref().map(NewTable::identity),
+        None => stored.relation,
+    };
+    let reads_other = relation != stored.relation
+        || reading.as_ref().is_some_and(|reading| !stored.means(&reading.spec, &reading.labels));
     let has_other_substance = reads_other
         || source.collection != stored.collection
         || source.credentials != stored.named()
         || reading.is_some() && stored.parsed().is_none();
     let has_changed = has_other_substance
-        || source.owner != stored.owner
+        || !source.has_same_owner(&stored)
         || has_schedule_changed
         || suspend != stored.suspend
         || given.max_retries.is_some_and(|number| number != stored.max_retries)
@@ -258,9 +300,14 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         }
     }
 
-    let mut conditions = scheduled(Changes::at(stored.generation + 1), schedule, suspend);
+    let missing = faults.take_warnings();
+    let follows = match &reading {
+        Some(reading) => follows_table(Some(&reading.spec)),
+        None => follows_table(stored.parsed().as_ref()),
+    };
+    let mut conditions = scheduled(Changes::at(stored.generation + 1), schedule, suspend, follows);
     if owner.is_some() {
-        conditions = conditions.set(Type::ResourceReady, Some(true), "Ready", "what the definition names is there");
+        conditions = ready(conditions, missing.first());
     }
     let json = reading.as_ref().filter(|_| reads_other).map_or(&stored.spec, |reading| &reading.json);
     sources::alter(Altered {
@@ -268,7 +315,8 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         kind: source.kind,
         spec: pgrx::JsonB(json.clone()),
         collection: source.collection,
-        owner: source.owner,
+        owner: owner.as_ref().unwrap_or(&stored.owner),
+        relation,
         credentials: source.credentials.as_ref().map(|named| named.secret.as_str()),
         credentials_key: source.credentials.as_ref().and_then(|named| named.key.as_deref()),
         schedule,
@@ -281,24 +329,29 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         conditions,
     })?;
     if reads_other {
-        follow_table(&stored, reading.as_ref(), owner.unwrap_or_else(roles::current))?;
+        follow_table(&stored, reading.as_ref())?;
+        tell(&stored.name, &missing);
     }
     if has_schedule_changed && schedule.is_some() {
-        warn_of_idle_schedule(&stored.name);
+        warn_of_idle(&stored.name, BY_SCHEDULE);
+    } else if reads_other && follows && schedule.is_none() && !shared::is_present() {
+        warn_of_idle(&stored.name, BY_TRIGGER);
+    }
+    if schedule.is_none() && !suspend {
+        hooks::start_new_at_commit();
     }
     hooks::wake_scheduler_at_commit();
     Ok(true)
 }
 
 /// Takes the triggers of what was read away, and installs those of what is read now.
-fn follow_table(stored: &Stored, reading: Option<&Reading>, owner: pg_sys::Oid) -> Result<(), Error> {
-    match reading.and_then(|reading| reading.table.as_ref()) {
-        Some(table) => {
-            table.tell();
-            table.prepare(&stored.name, owner)
-        }
-        None => changes::forget(&stored.name),
+fn follow_table(stored: &Stored, reading: Option<&Reading>) -> Result<(), Error> {
+    changes::forget(&stored.name, stored.relation.map(|relation| relation.relation))?;
+    if let Some(table) = reading.and_then(|reading| reading.table.as_ref()) {
+        table.tell();
+        table.prepare(&stored.name)?;
     }
+    Ok(())
 }
 
 /// What a source reads, where to, with which rights and secret: for members of its owner to say.
@@ -307,7 +360,10 @@ struct Substance<'a> {
     spec: &'a Value,
     collection: &'a str,
     credentials: Option<Named>,
-    owner: &'a str,
+    /// `None`: the one it has.
+    owner: Option<&'a str>,
+    /// The spec is said, not kept.
+    says_spec: bool,
 }
 
 impl<'a> Substance<'a> {
@@ -319,26 +375,37 @@ impl<'a> Substance<'a> {
             credentials: match given.credentials {
                 None => stored.named(),
                 Some("") => None,
-                Some(text) => Some(Named::parse(text)),
+                Some(text) => Some(Named::parse(text, name::split(stored.name.as_str()).0)),
             },
-            owner: given.owner.unwrap_or(&stored.owner),
+            owner: given.owner,
+            says_spec: given.spec.is_some(),
         }
     }
 
     /// The first field that is not the stored one, as far as can be told without looking at what is read: what is left out of the
     /// spec of a table is picked from its columns.
-    fn difference(&self, stored: &Stored) -> Option<&'static str> {
+    /// A spec that is said again accepts the relation that its name means now.
+    fn difference(&self, stored: &Stored) -> Result<Option<&'static str>, Error> {
         let parsed = SourceSpec::parse(self.kind, self.spec).ok();
-        let reads_same =
-            self.kind == stored.kind && *self.spec == stored.spec || parsed.is_some() && parsed == stored.parsed();
+        let mut reads_same = self.kind == stored.kind && *self.spec == stored.spec
+            || parsed.as_ref().is_some_and(|parsed| stored.means(parsed, &Labels::of_spec(self.spec)));
+        if let (true, true, Some(SourceSpec::Table(table))) = (reads_same, self.says_spec, &parsed) {
+            let now = Identity::named(&table.relation)?;
+            reads_same = now.is_none() || now == stored.relation;
+        }
         let fields = [
             ("kind", reads_same || self.kind == stored.kind),
             ("spec", reads_same),
             ("collection", self.collection == stored.collection),
             ("credentials", self.credentials == stored.named()),
-            ("owner", self.owner == stored.owner),
+            ("owner", self.has_same_owner(stored)),
         ];
-        fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field)
+        Ok(fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field))
+    }
+
+    /// Whether the owner stays. A role of the same name that was made later is another one.
+    fn has_same_owner(&self, stored: &Stored) -> bool {
+        self.owner.is_none_or(|name| stored.owner.is_named(name))
     }
 
     /// Asks whether the caller may say this, of which `field` is another one, before anything is looked at with the owner's rights;
@@ -349,31 +416,31 @@ impl<'a> Substance<'a> {
         given: &Given<'_>,
         stored: &Stored,
         faults: &mut Faults,
-    ) -> Result<Option<pg_sys::Oid>, Error> {
-        if !roles::may_act_for(roles::current(), &stored.owner) {
+    ) -> Result<Option<Owner>, Error> {
+        if !roles::may_act_for(roles::current(), stored.owner.id) {
             let denied = Error::permission_denied(format!(
                 "permission denied to alter what source \"{}\" reads",
                 stored.name
             ))
-            .detail(format!("It runs with the rights of role \"{}\".", stored.owner))
+            .detail(format!("It runs with the rights of role \"{}\".", stored.owner.name))
             .hint(
                 "Only members of that role, and superusers, may alter kind, spec, collection, credentials and owner.",
             );
             faults.add(field, denied);
             return Ok(None);
         }
-        if self.collection != stored.collection
-            && faults.note("collection", roles::require_admin("fill another collection")).is_some()
-        {
-            check::collection(self.collection, faults);
-        }
         if let (Some(_), Some(named)) = (given.credentials, &self.credentials) {
             secrets::hold(&named.secret)?;
         }
-        Ok(match self.owner == stored.owner {
-            true => faults.note("owner", roles::owner(self.owner)),
-            false => Some(check::owner(Some(self.owner), faults).unwrap_or_else(roles::current)),
-        })
+        let owner = match self.has_same_owner(stored) {
+            true => faults.note("owner", stored.owner.role()).map(|_| stored.owner.clone()),
+            // where there are faults it is not used
+            false => Some(check::owner(self.owner, faults).unwrap_or(Owner::current()?)),
+        };
+        if let Some(owner) = &owner {
+            check::collection(self.collection, owner.id, faults);
+        }
+        Ok(owner)
     }
 }
 

@@ -5,10 +5,13 @@ use rag_protocol::spec::{TableSpec, TableSync};
 
 use crate::{
     catalog::{
-        as_source_owner,
         name::Name,
-        roles,
-        table::{changes, relation::Relation, rows::Rows},
+        table::{
+            changes,
+            identity::Identity,
+            relation::{self, Relation},
+            rows::Rows,
+        },
     },
     error::Error,
     workers::runner,
@@ -31,21 +34,22 @@ impl NewTable {
     pub fn of(given: TableSpec, owner: pg_sys::Oid, key: &mut &'static str) -> Result<Self, Error> {
         *key = "relation";
         // the caller's search_path says which is meant, the owner's rights which columns can be picked
-        let relation = Relation::find(&given.relation)?;
-        let relation = match owner == roles::current() {
-            true => relation,
-            false => as_source_owner(owner, || Relation::find(&relation.quoted()))?,
-        };
+        let relation = Relation::get(relation::resolve(&given.relation)?, &given.relation, owner)?;
         let spec = relation.complete(given.clone(), key)?;
         *key = "filter";
-        let rows = Rows::new(&relation, &spec, owner)?;
+        let rows = Rows::plan(&relation, &spec)?;
         *key = "relation";
+        let rows = rows.for_owner(&relation, owner)?;
         rows.check()?;
         if spec.sync == TableSync::Trigger {
             *key = "sync";
-            as_source_owner(owner, || changes::check_may_create_triggers(&relation))?;
+            changes::check_may_create_triggers(&relation, owner)?;
         }
         Ok(Self { relation, spec, given, rows })
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.relation.identity()
     }
 
     /// Says what was picked.
@@ -67,15 +71,16 @@ impl NewTable {
         }
     }
 
-    /// Installs the triggers, where changes are to be noted by such, in the place of those of an earlier definition.
-    pub fn prepare(&self, source: &Name, owner: pg_sys::Oid) -> Result<(), Error> {
+    /// Installs the triggers, where changes are to be noted by such, in the place of any that are there for
+    /// a source of this name.
+    pub fn prepare(&self, source: &Name) -> Result<(), Error> {
         // a run of a dropped source of this name may have left something
-        changes::forget(source)?;
+        changes::forget(source, Some(self.relation.oid))?;
         match self.spec.sync {
             TableSync::Scan => Ok(()),
             TableSync::Trigger => {
                 let arguments = runner::table::arguments(source.as_str(), &self.spec, &self.rows)?;
-                as_source_owner(owner, || changes::create_triggers(source, &self.relation, &arguments))
+                changes::create_triggers(source, &self.relation, &arguments)
             }
         }
     }

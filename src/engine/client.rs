@@ -8,14 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use pgrx::pg_sys;
 use rag_protocol::{
-    embed::{Answer, ModelInfo, ModelRef, Priority, Reply, Request, Task},
+    EngineError, ErrorKind as Kind,
+    embed::{
+        Answer, MAX_DOCUMENT, MAX_TEXT, ModelInfo, ModelRef, Party, Priority, REQUEST_BYTES, REQUEST_TEXTS, Reply,
+        Request, Task, too_large,
+    },
     frame::{self, FrameBuffer},
     ingest::{Content, DocumentType, Splitting},
 };
 
 use super::{
-    process, socket,
+    folders, process, socket,
     wait::{Until, sleep, wait},
 };
 use crate::{error::Error, settings, workers::supervisor};
@@ -27,11 +32,28 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Embeddings {
     pub model: ModelInfo,
     pub vectors: Vec<Vec<f32>>,
+    /// Tokens of each text; of a long one at least so many. Only the first `model.max_tokens` are embedded.
+    pub tokens: Vec<usize>,
 }
 
-/// A request that was sent and whose reply was not taken yet.
+/// A document that the engine is to extract and split.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unprepared<'a> {
+    pub bytes: &'a [u8],
+    /// `None`: it is told by the name and the first bytes.
+    pub document_type: Option<DocumentType>,
+    /// Of a file, its name, path or address. `None`: the bytes are a text in UTF-8.
+    pub name: Option<&'a str>,
+    /// Takes the place of the one in the document.
+    pub title: Option<&'a str>,
+}
+
+/// Requests that were sent one after another, as the parts of one, and whose replies were not taken yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ticket(u64);
+pub struct Ticket {
+    first: u64,
+    last: u64,
+}
 
 pub struct Client {
     stream: UnixStream,
@@ -39,6 +61,10 @@ pub struct Client {
     /// Replies that overtook the one that is waited for.
     early: HashMap<u64, (Answer, Vec<u8>)>,
     next_id: u64,
+    /// The model that was asked for last and that the engine can reach.
+    reached: Option<ModelRef>,
+    /// For whom the engine was told that requests are.
+    party: Option<Party>,
 }
 
 thread_local! {
@@ -73,7 +99,14 @@ impl Client {
             match UnixStream::connect(socket()) {
                 Ok(stream) => {
                     stream.set_nonblocking(true).map_err(|e| lost(&e))?;
-                    return Ok(Self { stream, received: FrameBuffer::default(), early: HashMap::new(), next_id: 1 });
+                    return Ok(Self {
+                        stream,
+                        received: FrameBuffer::default(),
+                        early: HashMap::new(),
+                        next_id: 1,
+                        reached: None,
+                        party: None,
+                    });
                 }
                 Err(e) if Instant::now() > deadline => {
                     return Err(Error::engine_unavailable("rag-engine did not start in time")
@@ -96,11 +129,49 @@ impl Client {
     /// # Errors
     /// As [`with_client`].
     pub fn describe(&mut self, model: &ModelRef) -> Result<ModelInfo, Error> {
+        match self.ask_for(model)? {
+            Ok(info) => Ok(info),
+            Err(error) if error.kind != Kind::OutOfReach => Err(error.into()),
+            Err(error) => {
+                // the server may read it, and can let the engine read it
+                folders::note(&model.dir)?;
+                self.replace_engine(model)?;
+                self.ask_for(model)?.map_err(|again| match again.kind {
+                    Kind::OutOfReach => Error::from(error),
+                    _ => again.into(),
+                })
+            }
+        }
+    }
+
+    /// What the engine says of a model.
+    fn ask_for(&mut self, model: &ModelRef) -> Result<Result<ModelInfo, EngineError>, Error> {
         let ticket = self.send(model, Task::Describe, &[])?;
-        match self.receive(ticket)? {
-            (Answer::Model { model }, _) => Ok(model),
+        match self.answer(ticket.last)? {
+            (Answer::Model { model: info }, _) => {
+                self.reached = Some(model.clone());
+                Ok(Ok(info))
+            }
+            (Answer::Error { error }, _) => Ok(Err(error)),
             _ => Err(unexpected()),
         }
+    }
+
+    /// Has the engine's process end, for another one that can reach the folder of a model, and connects to that.
+    /// What others have asked of the present one is lost to them.
+    fn replace_engine(&mut self, model: &ModelRef) -> Result<(), Error> {
+        self.send(model, Task::Leave, &[])?;
+        while self.take_in().is_ok() {
+            wait(&[(self.stream.as_raw_fd(), Until::Readable)], None);
+        }
+        // until then the one that leaves may be found again
+        *self = Self::connect()?;
+        Ok(())
+    }
+
+    /// Makes sure that the engine can reach a model.
+    fn reach(&mut self, model: &ModelRef) -> Result<(), Error> {
+        if self.reached.as_ref() == Some(model) { Ok(()) } else { self.describe(model).map(drop) }
     }
 
     /// # Errors
@@ -120,7 +191,18 @@ impl Client {
         priority: Priority,
         texts: Vec<String>,
     ) -> Result<Ticket, Error> {
-        self.send(model, Task::Embed { priority, texts }, &[])
+        if let Some(text) = texts.iter().find(|text| text.len() > MAX_TEXT) {
+            return Err(Error::limit("a text is too long to be embedded")
+                .detail(format!("It has {} bytes; the limit is {MAX_TEXT}.", text.len()))
+                .hint("Split it: a model reads no more than its first part."));
+        }
+        self.reach(model)?;
+        let first = self.next_id;
+        let mut last = first;
+        for texts in parts(texts) {
+            last = self.send(model, Task::Embed { priority, texts }, &[])?.last;
+        }
+        Ok(Ticket { first, last })
     }
 
     /// Waits for the vectors of an embedding request.
@@ -128,28 +210,44 @@ impl Client {
     /// # Errors
     /// As [`with_client`].
     pub fn finish_embedding(&mut self, ticket: Ticket) -> Result<Embeddings, Error> {
-        let (Answer::Embeddings { model, tokens }, payload) = self.receive(ticket)? else { return Err(unexpected()) };
-        let floats: Vec<f32> = payload.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
-        if model.dimensions == 0 || floats.len() != tokens.len() * model.dimensions {
-            return Err(unexpected());
+        let mut embeddings: Option<Embeddings> = None;
+        for id in ticket.first..=ticket.last {
+            let (Answer::Embeddings { model, tokens }, payload) = self.receive(id)? else { return Err(unexpected()) };
+            let floats: Vec<f32> =
+                payload.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+            if model.dimensions == 0 || floats.len() != tokens.len() * model.dimensions {
+                return Err(unexpected());
+            }
+            let vectors = floats.chunks_exact(model.dimensions).map(<[f32]>::to_vec);
+            match &mut embeddings {
+                None => embeddings = Some(Embeddings { vectors: vectors.collect(), model, tokens }),
+                Some(all) if all.model == model => {
+                    all.vectors.extend(vectors);
+                    all.tokens.extend(tokens);
+                }
+                Some(_) => {
+                    return Err(Error::new(
+                        pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                        "the model was replaced while texts were being embedded",
+                    )
+                    .hint("Repeat the command."));
+                }
+            }
         }
-        let vectors = floats.chunks_exact(model.dimensions).map(<[f32]>::to_vec).collect();
-        Ok(Embeddings { model, vectors })
+        embeddings.ok_or_else(unexpected)
     }
 
-    /// Extracts and splits one document; its content and text. `title` takes the place of the one in the document.
+    /// Extracts and splits one document; its content and text.
     ///
     /// # Errors
     /// As [`with_client`]; a document that cannot be read is an error of the engine's.
     pub fn prepare(
         &mut self,
         model: &ModelRef,
-        document_type: DocumentType,
         splitting: Splitting,
-        title: Option<&str>,
-        bytes: &[u8],
+        document: &Unprepared<'_>,
     ) -> Result<(ModelInfo, Content, String), Error> {
-        let ticket = self.start_preparing(model, document_type, splitting, title, bytes)?;
+        let ticket = self.start_preparing(model, splitting, document)?;
         self.finish_preparing(ticket)
     }
 
@@ -160,19 +258,30 @@ impl Client {
     pub fn start_preparing(
         &mut self,
         model: &ModelRef,
-        document_type: DocumentType,
         splitting: Splitting,
-        title: Option<&str>,
-        bytes: &[u8],
+        document: &Unprepared<'_>,
     ) -> Result<Ticket, Error> {
-        let (document_type, title) = (document_type.name().to_string(), title.map(String::from));
-        self.send(model, Task::Prepare { document_type, splitting, title }, bytes)
+        if document.bytes.len() > MAX_DOCUMENT {
+            // as the engine would answer, without sending it
+            let id = self.next_id;
+            self.next_id += 1;
+            self.early.insert(id, (Answer::Error { error: too_large(document.bytes.len()) }, vec![]));
+            return Ok(Ticket { first: id, last: id });
+        }
+        let task = Task::Prepare {
+            document_type: document.document_type.map(|it| it.name().to_string()),
+            name: document.name.map(String::from),
+            splitting,
+            title: document.title.map(String::from),
+        };
+        self.reach(model)?;
+        self.send(model, task, document.bytes)
     }
 
     /// # Errors
     /// As [`Client::prepare`].
     pub fn finish_preparing(&mut self, ticket: Ticket) -> Result<(ModelInfo, Content, String), Error> {
-        match self.receive(ticket)? {
+        match self.receive(ticket.last)? {
             (Answer::Content { model, content }, text) => {
                 Ok((model, content, String::from_utf8(text).map_err(|_| unexpected())?))
             }
@@ -183,7 +292,14 @@ impl Client {
     fn send(&mut self, model: &ModelRef, task: Task, payload: &[u8]) -> Result<Ticket, Error> {
         let id = self.next_id;
         self.next_id += 1;
-        let message = frame::encode(&Request { id, model: model.clone(), task }, payload)?;
+        let request = |id, task| Request { id, model: model.clone(), task };
+        let party = present_party();
+        let mut message = vec![];
+        if self.party != Some(party) {
+            message = frame::encode(&request(0, Task::Introduce { party }), &[])?;
+            self.party = Some(party);
+        }
+        message.extend(frame::encode(&request(id, task), payload)?);
         let mut rest = message.as_slice();
         while !rest.is_empty() {
             match self.stream.write(rest) {
@@ -197,16 +313,20 @@ impl Client {
                 Err(e) => return Err(lost(&e)),
             }
         }
-        Ok(Ticket(id))
+        Ok(Ticket { first: id, last: id })
     }
 
-    fn receive(&mut self, ticket: Ticket) -> Result<(Answer, Vec<u8>), Error> {
+    fn receive(&mut self, id: u64) -> Result<(Answer, Vec<u8>), Error> {
+        match self.answer(id)? {
+            (Answer::Error { error }, _) => Err(error.into()),
+            answered => Ok(answered),
+        }
+    }
+
+    fn answer(&mut self, id: u64) -> Result<(Answer, Vec<u8>), Error> {
         loop {
-            if let Some((answer, payload)) = self.early.remove(&ticket.0) {
-                return match answer {
-                    Answer::Error { error } => Err(error.into()),
-                    answer => Ok((answer, payload)),
-                };
+            if let Some(answered) = self.early.remove(&id) {
+                return Ok(answered);
             }
             if let Some(frame) = self.received.next()? {
                 let reply: Reply = frame.header()?;
@@ -233,6 +353,31 @@ impl Client {
             Err(e) => Err(lost(&e)),
         }
     }
+}
+
+/// Texts in requests of a size that the engine can serve in turn with others'.
+fn parts(texts: Vec<String>) -> Vec<Vec<String>> {
+    let mut parts: Vec<Vec<String>> = vec![];
+    let mut bytes = 0;
+    for text in texts {
+        bytes += text.len();
+        match parts.last_mut() {
+            Some(part) if part.len() < REQUEST_TEXTS && bytes <= REQUEST_BYTES => part.push(text),
+            _ => {
+                bytes = text.len();
+                parts.push(vec![text]);
+            }
+        }
+    }
+    parts
+}
+
+/// For whom the session asks: whoever has logged in, whatever role a function runs as.
+#[allow(unsafe_code)]
+fn present_party() -> Party {
+    // SAFETY: reads variables of the session.
+    let (database, role) = unsafe { (pg_sys::MyDatabaseId, pg_sys::GetSessionUserId()) };
+    Party { database: database.to_u32(), role: role.to_u32() }
 }
 
 fn lost(error: &std::io::Error) -> Error {

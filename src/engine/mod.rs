@@ -1,9 +1,12 @@
 //! Talking to `rag-engine`, the program that loads models and reads untrusted files outside of Postgres.
 //!
-//! [`install`] says where its parts are; [`process`] starts it with pipes; [`client`] is a connection to the one that
-//! serves embeddings; [`wait`] is how each of them waits: always interruptible.
+//! [`install`] says where its parts are and [`folders`] where models are; [`process`] starts it with
+//! pipes; [`client`] is a connection to the one that serves embeddings; [`clones`] sees to clones that
+//! nobody uses any more; [`wait`] is how each of them waits: always interruptible.
 
 pub mod client;
+pub mod clones;
+pub mod folders;
 pub mod install;
 pub mod process;
 pub mod wait;

@@ -18,6 +18,9 @@ use pgrx::{pg_guard, pg_sys};
 
 use crate::{error::Error, settings};
 
+/// Exit code of a process that was asked by a client to make room for another one.
+pub const LEFT: i32 = 8;
+
 /// The children of this process that are not waited for yet. The server's processes may end without unwinding, through
 /// proc_exit; [`kill_children`] then does what [`EngineProcess`]'s drop would have done.
 static CHILDREN: [AtomicI32; 4] = [const { AtomicI32::new(0) }; 4];
@@ -43,6 +46,8 @@ impl EngineProcess {
         let mut command = Command::new(&path);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env_clear().envs(std::env::vars_os().filter(|(name, _)| kept_variable(name)));
+        // ONNX Runtime reads it while its library is being loaded, before any of its functions can be called
+        command.env("ORT_DISABLE_TELEMETRY", "1");
         // SAFETY: only a system call, which is safe between fork and exec.
         unsafe { command.pre_exec(close_inherited_descriptors) };
         let mut child = command.spawn().map_err(|e| not_executable(&path, &e))?;
@@ -192,12 +197,10 @@ fn nonblocking(result: std::io::Result<usize>) -> std::io::Result<Option<usize>>
     }
 }
 
-/// The server's environment may hold passwords (PGPASSWORD) and debugging switches; the engine gets what it needs.
+/// Whether the engine gets a variable of the server's environment, which may hold passwords (PGPASSWORD) and debugging
+/// switches. HOME and TMPDIR are left out: the engine has nothing to read or write there.
 fn kept_variable(name: &std::ffi::OsStr) -> bool {
-    matches!(
-        name.to_str(),
-        Some("PATH" | "HOME" | "LANG" | "LC_ALL" | "LC_CTYPE" | "TZ" | "TMPDIR" | "SSL_CERT_FILE" | "SSL_CERT_DIR")
-    )
+    matches!(name.to_str(), Some("PATH" | "LANG" | "LC_ALL" | "LC_CTYPE" | "TZ" | "SSL_CERT_FILE" | "SSL_CERT_DIR"))
 }
 
 /// Marks every descriptor but the three standard ones to be closed by exec: the child must not keep the server's files,

@@ -1,13 +1,14 @@
 //! How a search is answered: the request is checked ([`Request::new`]), the query embedded, and [`vector`] finds the
 //! nearest chunks, with the caller's rights, so that grants and row-level security decide what can be found.
 
+mod diagnosis;
 mod vector;
 
 use rag_filter::Filter;
-use rag_protocol::embed::Priority;
+use rag_protocol::embed::{ModelInfo, Priority};
 
 use crate::{
-    catalog::collections::Collection,
+    catalog::{access, collections::Collection},
     engine::client::with_client,
     error::Error,
     settings,
@@ -79,12 +80,17 @@ impl Request {
                     .detail("It has no direction, and so no cosine similarity to anything."));
             }
             (Some(vector), _) => Query::Embedding(vector.as_slice().to_vec()),
+            (None, Some(text)) if text.trim().is_empty() => {
+                return Err(Error::invalid_parameter("the query must not be empty"));
+            }
             (None, Some(text)) => Query::Text(text.to_string()),
             (None, None) => {
                 return Err(Error::null_not_allowed("rag_search needs a query or a query_embedding"));
             }
         };
-        Ok(Self { collection: Collection::get(collection)?, query, top_k, threshold, filter })
+        let collection = Collection::get(collection)?;
+        access::require_read(&collection)?;
+        Ok(Self { collection, query, top_k, threshold, filter })
     }
 }
 
@@ -112,6 +118,10 @@ pub fn search(request: Request, operators: &str) -> Result<Vec<Hit>, Error> {
             let text = vec![text.clone()];
             let mut answer = with_client(|client| client.embed(&model, Priority::Query, text))?;
             request.collection.check_model(&answer.model)?;
+            if answer.tokens.iter().any(|tokens| *tokens > answer.model.max_tokens) {
+                let ModelInfo { name, max_tokens, .. } = &answer.model;
+                pgrx::notice!("the query is cut: model \"{name}\" reads its first {max_tokens} tokens");
+            }
             answer.vectors.pop().ok_or_else(|| Error::internal("the query has no embedding"))?
         }
     };
@@ -123,5 +133,9 @@ pub fn search(request: Request, operators: &str) -> Result<Vec<Hit>, Error> {
         ))
         .hint(format!("Collection \"{}\" is embedded with {}.", request.collection.name, stored.name)));
     }
-    vector::nearest(&request, OwnedVector::new(embedding)?, operators)
+    let hits = vector::nearest(&request, OwnedVector::new(embedding)?, operators)?;
+    if hits.is_empty() {
+        diagnosis::explain(&request)?;
+    }
+    Ok(hits)
 }

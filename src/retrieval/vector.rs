@@ -6,7 +6,7 @@ use pgrx::datum::DatumWithOid;
 
 use super::{Hit, Request};
 use crate::{
-    catalog::{Row, embedding_index, filter_argument, query_as_caller, with_settings},
+    catalog::{Row, damage, embedding_index, filter_argument, query_chunks, with_settings},
     error::Error,
     types::vector::OwnedVector,
 };
@@ -50,11 +50,13 @@ pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Re
         request.threshold.unwrap_or(0.0).into(),
     ];
     args.extend(filter.params.into_iter().map(filter_argument));
-    let mut rank = 0;
-    with_settings(COMPLETE, || {
-        query_as_caller(&statement, &args, |row| {
-            rank += 1;
-            hit(rank, &row)
+    damage::searching(&request.collection, || {
+        let mut rank = 0;
+        with_settings(COMPLETE, || {
+            query_chunks(&request.collection, &statement, &args, |row| {
+                rank += 1;
+                hit(rank, &row)
+            })
         })
     })
 }

@@ -14,7 +14,7 @@ mod discretion;
 mod keys;
 
 use pgrx::{PgSqlErrorCode as Code, pg_sys};
-use rag_protocol::{ingest::Credentials, spec::SourceSpec};
+use rag_protocol::{ingest::Credentials, name::qualify, spec::SourceSpec};
 use rag_secret::{
     InvalidValue, MAX_VALUE_BYTES, Reference, Value,
     sealed::{self, OpenError, Place},
@@ -27,7 +27,7 @@ pub use self::{
 use crate::{
     catalog::{
         name::Name,
-        roles,
+        roles::{self, Owner},
         secrets::{self, Entry, Stored},
         sources::Source,
     },
@@ -47,8 +47,7 @@ const PASSWORD: &str = "password";
 pub fn create(name: &Name, key: &str, value: Vec<u8>) -> Result<(), Error> {
     let value = Value::new(value).map_err(|e| invalid_value(&e))?;
     let reference = reference(&value)?;
-    let current = roles::current_name()?;
-    let owner = secrets::make_and_lock(name, &current)?;
+    let owner = secrets::make_and_lock(name, &Owner::current()?)?;
     check_owner(name.as_str(), &owner, roles::current(), "replace")?;
     let stored = match reference {
         Some(_) => {
@@ -92,12 +91,12 @@ fn reference(value: &Value) -> Result<Option<Reference>, Error> {
 
 /// # Errors
 /// The owner of a secret may not, or may no longer, refer to what only the server can read.
-fn check_referrer(name: &str, owner: &str) -> Result<(), Error> {
-    if roles::is_superuser(owner) {
+fn check_referrer(name: &str, owner: &Owner) -> Result<(), Error> {
+    if roles::is_superuser(owner.id) {
         return Ok(());
     }
     Err(Error::permission_denied(format!("secret \"{name}\" may not refer to a variable or file of the server"))
-        .detail(format!("It belongs to role \"{owner}\", which is not a superuser."))
+        .detail(format!("It belongs to role \"{}\", which is not a superuser.", owner.name))
         .hint("Drop it and create it as a superuser."))
 }
 
@@ -139,21 +138,23 @@ fn in_use(what: &str, users: &[String]) -> Error {
         .hint("Drop or alter the sources first, or replace the value with rag_create_secret.")
 }
 
-/// What a source names for its server: a secret, or one of its values.
+/// What a source names for its server: a secret of its namespace, or one of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
+    /// Its qualified name.
     pub secret: String,
     /// `None`: its token, or else its password.
     pub key: Option<String>,
 }
 
 impl Named {
-    /// Reads `secret` or `secret/key`.
-    pub fn parse(text: &str) -> Self {
-        match text.split_once('/') {
-            Some((secret, key)) => Self { secret: secret.into(), key: Some(key.into()) },
-            None => Self { secret: text.into(), key: None },
-        }
+    /// Reads `secret` or `secret/key`, where the secret is one of the source's namespace.
+    pub fn parse(text: &str, namespace: &str) -> Self {
+        let (secret, key) = match text.split_once('/') {
+            Some((secret, key)) => (secret, Some(key.into())),
+            None => (text, None),
+        };
+        Self { secret: qualify(namespace, secret), key }
     }
 }
 
@@ -168,8 +169,8 @@ pub fn hold(name: &str) -> Result<(), Error> {
     secrets::lock(name).map(|_| ())
 }
 
-fn check_owner(name: &str, owner: &str, role: pg_sys::Oid, to_do: &str) -> Result<(), Error> {
-    if roles::may_act_for(role, owner) {
+fn check_owner(name: &str, owner: &Owner, role: pg_sys::Oid, to_do: &str) -> Result<(), Error> {
+    if roles::may_act_for(role, owner.id) {
         return Ok(());
     }
     Err(Error::permission_denied(format!("permission denied to {to_do} secret \"{name}\""))
@@ -180,7 +181,10 @@ fn check_owner(name: &str, owner: &str, role: pg_sys::Oid, to_do: &str) -> Resul
 /// The source has nothing to show a secret to.
 pub fn check_need(spec: &SourceSpec) -> Result<(), Error> {
     if spec.takes_credentials() {
-        return Ok(());
+        return spec.check_credentials().map_err(|problem| {
+            let error = Error::invalid_parameter(problem.problem);
+            problem.hint.into_iter().fold(error, Error::hint)
+        });
     }
     Err(Error::invalid_parameter(format!("this source of kind \"{}\" takes no credentials", spec.kind()))
         .detail("It connects to no server that could ask for them."))
@@ -252,7 +256,7 @@ pub fn credentials(source: &Source) -> Result<Option<Credentials>, Error> {
     let Some(name) = source.credentials.as_deref() else { return Ok(None) };
     let entries = transaction(|| {
         let owner = secrets::owner(name)?.ok_or_else(|| secrets::missing(name))?;
-        check_owner(name, &owner, roles::owner(&source.owner)?, "use")?;
+        check_owner(name, &owner, source.owner.role()?, "use")?;
         let entries = secrets::entries(name)?;
         if entries.iter().any(|entry| matches!(entry.stored, Stored::Reference(_))) {
             check_referrer(name, &owner)?;

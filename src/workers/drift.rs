@@ -9,8 +9,9 @@ use std::{
 };
 
 use super::{
-    lock::{self, Lock},
+    lock::Lock,
     runner::{self, DynamicBackgroundWorker, Task},
+    slots::{self, Claim},
     transaction::transaction,
 };
 use crate::{
@@ -23,22 +24,30 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// The same where there is no slot for it.
+const NO_SLOT: Duration = Duration::from_secs(10);
+
 #[derive(Default)]
 pub struct Checks {
-    running: Option<(String, DynamicBackgroundWorker)>,
+    running: Option<(String, DynamicBackgroundWorker, Claim)>,
     /// Sources whose check could not begin: not before this time again.
     resting: HashMap<String, (Instant, Duration)>,
 }
 
 impl Checks {
+    /// Whether a check was started that has not ended, for all that is known.
+    pub fn are_running(&self) -> bool {
+        self.running.is_some()
+    }
+
     /// Starts a check that is due; when to look again, where nobody wakes the scheduler before.
     pub fn look(&mut self) -> Result<Option<Duration>, Error> {
         let ended = match self.running.take() {
-            Some((source, worker)) if !runner::has_ended(&worker) => {
-                self.running = Some((source, worker));
+            Some((source, worker, claim)) if !runner::has_ended(&worker) => {
+                self.running = Some((source, worker, claim));
                 return Ok(None);
             }
-            ended => ended.map(|(source, _)| source),
+            ended => ended.map(|(source, ..)| source),
         };
         let Some(interval) = settings::drift_check_interval() else { return Ok(None) };
         let due = transaction(|| drift::due(interval))?;
@@ -55,14 +64,18 @@ impl Checks {
                 sooner(rest);
                 continue;
             }
-            if lock::free_slots() == 0 || !Lock::next_slot().is_free() {
-                // the run that gives one back wakes the scheduler; one of another kind may not
-                sooner(FIRST_PAUSE);
-                break;
+            let name = Name::source(&source)?;
+            if transaction(|| Ok(!Lock::source_at_work(&name).is_free()))? {
+                // its end wakes the scheduler
+                continue;
             }
-            match runner::start(&Name::parse("source", &source)?, Task::Check) {
+            let Some(claim) = slots::claim_spare(0) else {
+                sooner(NO_SLOT);
+                break;
+            };
+            match runner::start(&name, Task::Check, Some(&claim)) {
                 Ok(worker) => {
-                    self.running = Some((source, worker));
+                    self.running = Some((source, worker, claim));
                     return Ok(None);
                 }
                 Err(error) => {

@@ -13,7 +13,8 @@ use std::{
 
 use pgrx::{PgList, is_a, pg_guard, pg_sys};
 
-use super::{lock::database, shared};
+use super::{lock::database, scheduler, shared};
+use crate::{engine::clones, settings};
 
 thread_local! {
     static NEWS: Cell<News> = const { Cell::new(News::NONE) };
@@ -28,12 +29,23 @@ struct News {
     databases: bool,
     /// A source of this database was made, changed or asked for.
     sources: bool,
+    /// A source was made that is due at once, and nobody looks after it but a worker that this session starts.
+    new_sources: bool,
+    /// Triggers have noted changes of tables that sources read.
+    changes: bool,
     /// A database is kept empty for this session.
     evictions: bool,
 }
 
 impl News {
-    const NONE: Self = Self { extensions: false, databases: false, sources: false, evictions: false };
+    const NONE: Self = Self {
+        extensions: false,
+        databases: false,
+        sources: false,
+        new_sources: false,
+        changes: false,
+        evictions: false,
+    };
 }
 
 fn note(change: impl FnOnce(&mut News)) {
@@ -47,11 +59,53 @@ fn note(change: impl FnOnce(&mut News)) {
     });
 }
 
-/// The scheduler of this database looks at its sources once the present transaction has committed.
+thread_local! {
+    /// Whether this process is a worker whose changes of sources are nobody's news.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has nobody told of what this process changes: a scheduler knows, and the end of a runner is news itself.
+pub fn tell_nobody() {
+    IS_WORKER.set(true);
+}
+
+/// A scheduler looks at the sources of this database once the present transaction has committed.
 pub fn wake_scheduler_at_commit() {
-    if shared::is_present() {
+    if shared::is_present() && !IS_WORKER.get() {
         note(|news| news.sources = true);
     }
+}
+
+/// Has sources that are due because they were made or altered synced once the present transaction has committed, where
+/// no launcher would do that.
+pub fn start_new_at_commit() {
+    if !shared::is_present() && settings::scheduler() && !IS_WORKER.get() {
+        note(|news| news.new_sources = true);
+    }
+}
+
+/// Has the changes of tables that triggers have noted synced soon after the present transaction has committed.
+pub fn sync_changes_at_commit() {
+    if shared::is_present() {
+        note(|news| news.changes = true);
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pg_finfo_rag_source_changed() -> &'static pg_sys::Pg_finfo_record {
+    const V1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
+    &V1
+}
+
+/// The trigger of `rag.source` that tells the scheduler of every change, whoever makes it: a dump that is restored, say.
+///
+/// # Safety
+/// Called by Postgres.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn rag_source_changed(_call: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    wake_scheduler_at_commit();
+    pg_sys::Datum::null()
 }
 
 #[pg_guard]
@@ -77,6 +131,15 @@ unsafe extern "C-unwind" fn at_end(event: pg_sys::XactEvent::Type, _argument: *m
     }
     if news.extensions || news.sources {
         shared::wake_scheduler();
+    }
+    if news.changes {
+        shared::note_changes();
+    }
+    if news.new_sources && !scheduler::start_once() {
+        pgrx::warning!(
+            "new sources are not synced for now: all background workers of the server are in use (max_worker_processes); \
+             call rag_sync"
+        );
     }
 }
 
@@ -110,17 +173,26 @@ unsafe extern "C-unwind" fn object_access(
         if let Some(previous) = PREVIOUS_OBJECT_ACCESS {
             previous(access, class, object, part, argument);
         }
-        after_access(access, class);
+        after_access(access, class, object);
     }
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn after_access(access: pg_sys::ObjectAccessType::Type, class: pg_sys::Oid) {
+unsafe extern "C-unwind" fn after_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+) {
     use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_CREATE};
     if matches!(access, OAT_POST_CREATE | OAT_DROP) {
         match class {
             pg_sys::ExtensionRelationId => note(|news| news.extensions = true),
-            pg_sys::DatabaseRelationId => note(|news| news.databases = true),
+            pg_sys::DatabaseRelationId => {
+                note(|news| news.databases = true);
+                if access == OAT_DROP {
+                    clones::forget_database_at_commit(object.to_u32());
+                }
+            }
             _ => {}
         }
     }
@@ -230,12 +302,6 @@ unsafe extern "C-unwind" fn before(command: *mut pg_sys::Node) {
             if let Some(template) = option((*command.cast::<pg_sys::CreatedbStmt>()).options, c"template") {
                 empty(template);
             }
-        } else if is_a(command, pg_sys::NodeTag::T_CopyStmt) {
-            let copy = command.cast::<pg_sys::CopyStmt>();
-            // how a dump brings sources
-            if (*copy).is_from && is_source_table((*copy).relation) {
-                wake_scheduler_at_commit();
-            }
         } else if is_a(command, pg_sys::NodeTag::T_DropStmt) {
             if drops_extension(command.cast()) {
                 note(|news| news.evictions = true);
@@ -262,18 +328,8 @@ unsafe fn option(options: *mut pg_sys::List, name: &CStr) -> Option<*mut c_char>
     }
 }
 
-unsafe fn is_source_table(relation: *mut pg_sys::RangeVar) -> bool {
-    // SAFETY: a relation's name, as the grammar makes it.
-    unsafe {
-        !relation.is_null()
-            && !(*relation).schemaname.is_null()
-            && CStr::from_ptr((*relation).schemaname) == c"rag"
-            && CStr::from_ptr((*relation).relname) == c"source"
-    }
-}
-
 /// Whether a command drops this extension, which the session may do.
-unsafe fn drops_extension(drop: *mut pg_sys::DropStmt) -> bool {
+pub unsafe fn drops_extension(drop: *mut pg_sys::DropStmt) -> bool {
     #[cfg(any(feature = "pg13", feature = "pg14"))]
     // SAFETY: a name in a list of names.
     let text = |name: *mut pg_sys::Value| unsafe { CStr::from_ptr((*name).val.str_) };

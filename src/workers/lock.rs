@@ -6,7 +6,9 @@
 //! | source going | session in rag_drop_source | nothing may begin with the source |
 //! | database | scheduler | this database has its scheduler |
 //! | slot 0, 1, ... | runner | one of the runs that `rag.max_running_syncs` allows in the whole cluster |
-//! | next slot | session in rag_sync | the next slot that is free is not for a scheduler: people wait for it |
+//! | next slot | session in rag_sync | the next slot that is free is for this session |
+//!
+//! The last two are for servers without `shared_preload_libraries = 'rag'`; with it, [`slots`](super::slots) are in shared memory.
 //!
 //! They are session locks of the lock method that advisory locks have: those of the other one are left behind when a process ends.
 //! `rag.source_locks()` shows the first two, `pg_locks` all of them.

@@ -1,14 +1,21 @@
-//! The worker that syncs the sources of one database when they are due.
+//! The worker that has the sources of one database synced when they are due.
 //!
 //! ```text
-//!  due by schedule, creation or retry ──▶ queued (a row Pending in rag.run) ──▶ runner, where a slot is free
-//!  rag_sync(wait => false), drift     ──────────────▲
+//!  due by schedule, creation, retry or change ──▶ queued (a row Pending in rag.run) ──▶ runner, where a slot is free
+//!  rag_sync(wait => false), drift             ──────────────▲
 //! ```
 //!
-//! All that it knows is in tables, so it can be ended and started again at any time: what was queued stays queued, a run whose
-//! process is gone is ended as failed, a time that was missed is caught up with once. It sleeps until the next source is due, and
-//! is woken when a source changes ([`hooks`](super::hooks)), a runner ends, or the settings are read anew. Each source is dealt with in a transaction of
-//! its own: one that cannot be read does not stop the others.
+//! The launcher starts it when a source is due or there is news, and it leaves when nothing is near: when the next source
+//! is due is then in shared memory. It stays for a moment after work ([`LINGER`]) and where the next source is due soon
+//! ([`NEAR`]), unless others wait for the worker that it is. Whether runs are under way does not matter: their ends are
+//! news.
+//!
+//! All that it knows is in tables, so it can be ended and started again at any time: what was queued stays queued, a run
+//! whose process is gone is ended as failed, a time that was missed is caught up with once. Each source is dealt with in a
+//! transaction of its own: one that cannot be read does not stop the others.
+//!
+//! Without `shared_preload_libraries = 'rag'` a session that makes a source starts one for its first run ([`start_once`]),
+//! which keeps no schedules and leaves when nothing is queued.
 #![allow(unsafe_code)] // the entry point that the postmaster calls
 
 use std::{
@@ -26,9 +33,12 @@ use pgrx::{
 
 use super::{
     drift::Checks,
-    lock::{self, Lock},
+    hooks,
+    lock::{self, Lock, database},
     runner::{self, Task},
-    shared, supervisor,
+    shared::{self, Told},
+    slots::{self, Claim},
+    supervisor,
     transaction::transaction,
 };
 use crate::{
@@ -41,19 +51,27 @@ use crate::{
         sources::{self, Source},
     },
     definition,
-    engine::wait::wait,
+    engine::wait::{sleep, wait},
     error::Error,
     schedule, settings,
 };
 
-/// Longest sleep: the clock may be set, and what a dump of INSERT commands brings comes without a word.
+/// Longest sleep of one that stays.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
+/// It stays where something is due within this time: another start would cost more.
+const NEAR: Duration = Duration::from_secs(5);
+/// It stays for so long after there was something to do.
+const LINGER: Duration = Duration::from_secs(2);
+/// Longest sleep of one that has no shared memory, through which it could be told anything.
+const ALONE: Duration = Duration::from_secs(1);
 /// Until a queued run that found no room is tried again; whoever makes room wakes the scheduler before that.
 const NO_SLOT: Duration = Duration::from_secs(1);
 /// The same where it is the server that has no room for another worker.
 const NO_WORKER: Duration = Duration::from_secs(3);
 /// The same where its process ended before the run had begun; doubled each time up to [`LONGEST_PAUSE`].
 const NOT_BEGUN: Duration = Duration::from_millis(100);
+/// Between two looks at whether a runner that was started has begun its run.
+const BEGINNING: Duration = Duration::from_millis(200);
 /// After something went wrong; doubled each time up to the second figure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -65,8 +83,16 @@ const LOCKED: Duration = Duration::from_secs(1);
 /// # Errors
 /// The server has no room for another background worker.
 pub fn start(database: u32) -> Result<DynamicBackgroundWorker, Error> {
-    // SAFETY: reads a variable of the process.
-    let pid = unsafe { pg_sys::MyProcPid };
+    builder(database).set_notify_pid(shared::my_pid()).load_dynamic().map_err(|_| supervisor::no_worker())
+}
+
+/// Starts one in the present database that begins what is due because it was made or altered, where nobody keeps schedules;
+/// whether there was room for it. Called at the end of a transaction: it raises nothing.
+pub fn start_once() -> bool {
+    builder(database().to_u32()).load_dynamic().is_ok()
+}
+
+fn builder(database: u32) -> BackgroundWorkerBuilder {
     BackgroundWorkerBuilder::new("rag scheduler")
         .set_type("rag scheduler")
         .set_library("rag")
@@ -75,9 +101,6 @@ pub fn start(database: u32) -> Result<DynamicBackgroundWorker, Error> {
         .enable_spi_access()
         .set_start_time(BgWorkerStartTime::RecoveryFinished)
         .set_restart_time(None)
-        .set_notify_pid(pid)
-        .load_dynamic()
-        .map_err(|_| supervisor::no_worker())
 }
 
 #[pg_guard]
@@ -87,15 +110,37 @@ pub extern "C-unwind" fn rag_scheduler_main(_argument: pg_sys::Datum) {
     super::end_on_sigterm();
     let Ok(database) = BackgroundWorker::get_extra().parse::<u32>() else { return };
     BackgroundWorker::connect_worker_to_spi_by_oid(Some(pg_sys::Oid::from(database)), None);
-    let has_extension = has_extension();
-    // first: the launcher looks for the entry once it has heard
-    if has_extension && !shared::enter(shared::Kind::Scheduler) {
+    hooks::tell_nobody();
+    // first: what comes after is news
+    let told = shared::begin_look();
+    if !has_extension() {
+        shared::give_verdict(false);
         return;
     }
-    shared::give_verdict(has_extension);
-    if has_extension && Lock::scheduler().take() {
-        do_not_wait_for_commits();
-        Scheduler::default().work();
+    if !take_lock() {
+        // what this one was told is for the other one
+        shared::wake_scheduler();
+        return;
+    }
+    if !shared::enter(shared::Kind::Scheduler) {
+        return;
+    }
+    shared::give_verdict(true);
+    do_not_wait_for_commits();
+    Scheduler::new(told).work();
+}
+
+/// Makes sure that the database has one scheduler. Without shared memory another one may be about to leave, and not have seen
+/// what this one was started for.
+fn take_lock() -> bool {
+    loop {
+        if Lock::scheduler().take() {
+            return true;
+        }
+        if shared::is_present() || !transaction(due::has_new).unwrap_or(false) {
+            return false;
+        }
+        sleep(NOT_BEGUN);
     }
 }
 
@@ -130,10 +175,11 @@ struct Queue {
     rest: Option<Duration>,
 }
 
-#[derive(Default)]
 struct Scheduler {
-    /// Runners that were started, by their runs.
+    /// Runners that were started and have not begun their runs.
     started: HashMap<i64, DynamicBackgroundWorker>,
+    /// Their slots, as long as the runners have not adopted them.
+    claims: HashMap<i64, Claim>,
     checks: Checks,
     /// Runs whose process ended before they had begun: not before this time again.
     resting: HashMap<i64, (Instant, Duration)>,
@@ -149,28 +195,78 @@ struct Scheduler {
     may_reschedule: bool,
     /// The server's time zone, when that was looked at.
     zone: Option<String>,
+    /// What it was told when it began.
+    told: Option<Told>,
+    /// When there was something to do last.
+    active: Option<Instant>,
 }
 
 impl Scheduler {
-    /// Works until the extension is gone or the scheduler is switched off.
+    fn new(told: Told) -> Self {
+        Self {
+            started: HashMap::new(),
+            claims: HashMap::new(),
+            checks: Checks::default(),
+            resting: HashMap::new(),
+            no_worker: None,
+            complained: false,
+            trouble: None,
+            has_booted: false,
+            may_reschedule: true,
+            zone: None,
+            told: Some(told),
+            active: None,
+        }
+    }
+
+    /// Works until nothing is near, the extension is gone or the scheduler is switched off.
     fn work(&mut self) {
-        self.begin();
-        while settings::scheduler() && has_extension() {
-            let sleep = self.look().unwrap_or_else(|error| self.pause_after(&error));
+        loop {
+            if !has_extension() {
+                shared::give_verdict(false);
+                return;
+            }
+            if !settings::scheduler() {
+                slots::set_waiting(&[]);
+                if shared::leave_until(shared::NEVER) {
+                    return;
+                }
+                shared::begin_look();
+                continue;
+            }
+            let next = self.look().unwrap_or_else(|error| Some(self.pause_after(&error)));
+            if self.may_leave(next) {
+                let due = next.map_or(shared::NEVER, |next| shared::after(shared::now(), next));
+                if shared::leave_until(due) {
+                    return;
+                }
+                continue;
+            }
+            let lingering = self.active.map(|active| LINGER.saturating_sub(active.elapsed()));
+            let alone = (!shared::is_present()).then_some(ALONE);
+            let sleep = [next, lingering.filter(|rest| !rest.is_zero()), alone];
+            let sleep = sleep.into_iter().flatten().min().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
             self.show(sleep);
             wait(&[], Some(sleep));
             if BackgroundWorker::sighup_received() {
                 // SAFETY: the reaction to SIGHUP of every worker.
                 unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
-                self.begin();
+                self.may_reschedule = true;
             }
         }
     }
 
-    /// Does what follows from the settings.
-    fn begin(&mut self) {
-        self.may_reschedule = true;
-        self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
+    /// Whether nothing is near, so that the worker is better left to others until `next`.
+    fn may_leave(&self, next: Option<Duration>) -> bool {
+        if !self.started.is_empty() {
+            return false;
+        }
+        if shared::is_crowded() {
+            return true;
+        }
+        !self.checks.are_running()
+            && next.is_none_or(|next| next >= NEAR)
+            && self.active.is_none_or(|active| active.elapsed() >= LINGER)
     }
 
     /// Has sources be synced by their schedules that could not be kept before, and may be now; whether some have their rows locked.
@@ -205,16 +301,29 @@ impl Scheduler {
     }
 
     /// Starts what is due; how long there is nothing to do then.
-    fn look(&mut self) -> Result<Duration, Error> {
+    fn look(&mut self) -> Result<Option<Duration>, Error> {
+        let told = self.told.take().unwrap_or_else(shared::begin_look);
+        if told.settings {
+            self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
+        }
+        if told.news {
+            self.active = Some(Instant::now());
+        }
         let mut is_locked = self.reap()?;
-        self.has_booted = self.has_booted || transaction(due::boot)?;
-        is_locked |= !self.has_booted;
-        is_locked |= self.reschedule()?;
+        if shared::is_present() {
+            self.has_booted = self.has_booted || transaction(due::boot)?;
+            is_locked |= !self.has_booted;
+            is_locked |= self.reschedule()?;
+        }
         let mut trouble = None;
         let was_restoring = transaction(due::is_restoring)?;
         // what becomes due while this goes on is looked at again
         let began = schedule::now();
         for due in transaction(|| due::due(None))? {
+            if !shared::is_present() && due.schedule.is_some() {
+                continue;
+            }
+            self.active = Some(Instant::now());
             match transaction(|| queue(&due.name)) {
                 Ok(()) => {}
                 Err(error) if runner::is_locked(&error) => is_locked = true,
@@ -229,15 +338,20 @@ impl Scheduler {
                 Err(error) => trouble = Some(error),
             }
             // the first ones do not wait until all are queued
-            if lock::free_slots() > 0 {
+            if !slots::are_taken() {
                 self.start_queued()?;
             }
         }
+        let changes = self.queue_changed(&told)?;
         let queue = self.start_queued()?;
-        let check = if queue.wants_room { None } else { self.checks.look()? };
-        // a little longer than until the time itself, so that it has come
-        let next = transaction(|| due::until_next(began, was_restoring))?
-            .map(|next| next.saturating_add(Duration::from_millis(1)));
+        let may_check = shared::is_present() && !queue.wants_room;
+        let check = if may_check { self.checks.look()? } else { None };
+        // a little longer than until the time itself, so that it has come; without shared memory nobody keeps schedules
+        let next = match shared::is_present() {
+            true => transaction(|| due::until_next(began, was_restoring))?,
+            false => None,
+        };
+        let next = next.map(|next| next.saturating_add(Duration::from_millis(1)));
         // whoever has a source's row locked may give it back without a word
         let locked = is_locked.then_some(LOCKED);
         let trouble = match trouble {
@@ -247,12 +361,27 @@ impl Scheduler {
                 None
             }
         };
-        Ok([queue.rest, check, next, locked, trouble]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(LONGEST_SLEEP)
-            .min(LONGEST_SLEEP))
+        Ok([queue.rest, changes, check, next, locked, trouble].into_iter().flatten().min())
+    }
+
+    /// Queues runs of the sources whose tables were changed, once it is time; how long until then.
+    fn queue_changed(&mut self, told: &Told) -> Result<Option<Duration>, Error> {
+        let now = shared::now();
+        if told.changes != shared::NEVER && told.changes > now {
+            return Ok(Some(Duration::from_micros((told.changes - now).unsigned_abs()) + Duration::from_millis(1)));
+        }
+        let mut rest = None;
+        for source in transaction(|| due::changed(told.changes != shared::NEVER))? {
+            self.active = Some(Instant::now());
+            match transaction(|| queue_changed(&source)) {
+                Err(error) if runner::is_locked(&error) => {
+                    shared::set_changes(now);
+                    rest = Some(LOCKED);
+                }
+                queued => self.tolerate(&format!("source \"{source}\" could not be queued"), queued),
+            }
+        }
+        Ok(rest)
     }
 
     /// Ends the runs that have lost their process; whether there are some whose source's row someone has locked.
@@ -260,7 +389,7 @@ impl Scheduler {
         let mut is_locked = false;
         for source in transaction(due::running)? {
             let result = transaction(|| {
-                let name = Name::parse("source", &source)?;
+                let name = Name::source(&source)?;
                 let lock = Lock::source_at_work(&name);
                 if !lock.take_for_transaction() {
                     // whoever is about to drop the source may yet leave it, without a word
@@ -288,11 +417,12 @@ impl Scheduler {
         let wants_room = |rest| Ok(Queue { wants_room: true, rest: Some(rest) });
         let ended: Vec<i64> =
             self.started.extract_if(|_, worker| runner::has_ended(worker)).map(|(run_id, _)| run_id).collect();
+        self.claims.retain(|run_id, _| self.started.contains_key(run_id));
         let mut queued = transaction(due::queued)?;
         self.resting.retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
         for run in queued.iter().filter(|run| ended.contains(&run.run_id)) {
             // where there is no room now, another one was quicker to take it; no need to rest for that
-            if lock::free_slots() == 0 {
+            if !shared::is_present() && lock::free_slots() == 0 {
                 continue;
             }
             let pause = self.resting.get(&run.run_id).map_or(NOT_BEGUN, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
@@ -305,28 +435,24 @@ impl Scheduler {
         if !ended.is_empty() {
             self.no_worker = None;
         }
-        let all = queued.len();
+        // those that have begun are others' business
+        self.started.retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
+        self.claims.retain(|run_id, _| self.started.contains_key(run_id));
         queued.retain(|run| !self.started.contains_key(&run.run_id));
         if queued.is_empty() {
-            return Ok(Queue { wants_room: false, rest: None });
+            slots::set_waiting(&[]);
+            let beginning = (!self.started.is_empty()).then_some(BEGINNING);
+            return Ok(Queue { wants_room: false, rest: beginning });
         }
-        // those that were started and have not begun yet will
-        let beginning = all - queued.len();
         if let Some(rest) = self.no_worker.map(time_until).filter(|rest| !rest.is_zero()) {
             return wants_room(rest);
         }
-        // and the one that is free next may be a session's
-        let kept = usize::from(!Lock::next_slot().is_free());
-        let mut free = lock::free_slots().saturating_sub(beginning + kept);
-        let mut sooner: Option<Duration> = None;
+        let (mut denied, mut waiting): (Vec<u32>, Vec<Queued>) = (vec![], vec![]);
+        let mut sooner: Option<Duration> = (!self.started.is_empty()).then_some(BEGINNING);
         for run in &queued {
-            if free == 0 {
-                let why = format!(
-                    "as many runs are under way as rag.max_running_syncs allows ({})",
-                    settings::max_running_syncs()
-                );
-                self.say_why(&queued, &why)?;
-                return wants_room(NO_SLOT);
+            if denied.contains(&run.owner) {
+                waiting.push(run.clone());
+                continue;
             }
             let rest = match self.resting.get(&run.run_id) {
                 Some((until, _)) => time_until(*until),
@@ -338,23 +464,45 @@ impl Scheduler {
                 sooner = Some(sooner.map_or(rest, |sooner| sooner.min(rest)));
                 continue;
             }
-            match runner::start(&Name::parse("source", &run.source)?, Task::Run(run.run_id)) {
+            let name = Name::source(&run.source)?;
+            let Some(claim) = slots::claim(run.owner, false, self.started.len()) else {
+                denied.push(run.owner);
+                waiting.push(run.clone());
+                continue;
+            };
+            let started = match slots::may_schedule() {
+                true => runner::start(&name, Task::Run(run.run_id), Some(&claim)),
+                false => Err(supervisor::no_worker()),
+            };
+            match started {
                 Ok(worker) => {
                     self.started.insert(run.run_id, worker);
-                    free -= 1;
+                    self.claims.insert(run.run_id, claim);
+                    sooner = Some(sooner.map_or(BEGINNING, |sooner| sooner.min(BEGINNING)));
                 }
                 Err(error) => {
+                    drop(claim);
+                    shared::set_no_room();
                     self.no_worker = Some(Instant::now() + NO_WORKER);
-                    if !std::mem::replace(&mut self.complained, true) {
+                    if !std::mem::replace(&mut self.complained, true) && shared::complain() {
                         pgrx::warning!("rag: runs wait: {error}. {}", error.hint.as_deref().unwrap_or_default());
                     }
                     self.say_why(&queued, &format!("{error}: max_worker_processes"))?;
+                    slots::set_waiting(&[]);
                     return wants_room(NO_WORKER);
                 }
             }
         }
         self.complained = false;
-        Ok(Queue { wants_room: false, rest: sooner })
+        slots::set_waiting(&denied);
+        if waiting.is_empty() {
+            return Ok(Queue { wants_room: false, rest: sooner });
+        }
+        let most = settings::max_running_syncs();
+        self.say_why(&waiting, &format!("as many runs are under way as rag.max_running_syncs allows ({most})"))?;
+        // who gets a slot is told, if there is a way
+        let rest = (!shared::is_present()).then_some(NO_SLOT);
+        Ok(Queue { wants_room: true, rest: [sooner, rest].into_iter().flatten().min() })
     }
 
     /// Says of those of `queued` that were not started why that is so.
@@ -390,7 +538,7 @@ fn is_about_schedule(error: &Error) -> bool {
 
 /// Whether a process is at work on a source.
 fn is_at_work(source: &str) -> Result<bool, Error> {
-    let source = Name::parse("source", source)?;
+    let source = Name::source(source)?;
     transaction(|| Ok(!Lock::source_at_work(&source).is_free()))
 }
 
@@ -415,6 +563,14 @@ fn queue(name: &str) -> Result<(), Error> {
         runs::queue(&due.name, trigger)?;
     } else if due.retry {
         runs::queue(&due.name, Trigger::Retry)?;
+    }
+    Ok(())
+}
+
+/// Queues the run of a source whose table was changed.
+fn queue_changed(name: &str) -> Result<(), Error> {
+    if sources::lock_at_once(name)? {
+        runs::queue(name, Trigger::Change)?;
     }
     Ok(())
 }

@@ -126,7 +126,7 @@ pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
         let started = Instant::now();
         match supervise() {
             Ok(End::Stopped) => break,
-            Ok(End::Reconfigured) => continue,
+            Ok(End::Reconfigured | End::Left) => continue,
             Ok(End::Died(how)) => pgrx::log!("rag: rag-engine {how}; it will be started again"),
             Err(e) => pgrx::warning!("rag: {e}: {}", e.detail.as_deref().unwrap_or_default()),
         }
@@ -188,10 +188,13 @@ enum End {
     Stopped,
     /// The settings that the engine was started with have changed.
     Reconfigured,
+    /// A client needs one that can reach another folder of models.
+    Left,
     Died(String),
 }
 
-/// The engine's command line under the present settings.
+/// The engine's command line under the present settings, but for the folders of models. An engine that lacks one of those is
+/// asked to leave by the first session that needs it, so that no session loses its engine for nothing.
 #[derive(PartialEq, Eq)]
 struct Arguments(Vec<std::ffi::OsString>);
 
@@ -201,6 +204,8 @@ impl Arguments {
         args.extend(["--socket".into(), engine::socket().into_os_string()]);
         args.extend(["--onnxruntime".into(), settings::onnxruntime_path().into_os_string()]);
         args.extend(["--threads".into(), settings::engine_threads().to_string().into()]);
+        args.extend(["--memory-limit".into(), settings::engine_memory_limit().to_string().into()]);
+        args.extend(["--sandbox".into(), settings::sandbox().into()]);
         Self(args)
     }
 }
@@ -208,7 +213,9 @@ impl Arguments {
 /// Runs one engine until it or the worker ends.
 fn supervise() -> Result<End, Error> {
     let (arguments, path) = (Arguments::present(), settings::engine_path());
-    let args: Vec<&OsStr> = arguments.0.iter().map(AsRef::as_ref).collect();
+    let folders = engine::folders::known();
+    let folders = folders.iter().flat_map(|folder| [OsStr::new("--model-dir"), folder.as_os_str()]);
+    let args: Vec<&OsStr> = arguments.0.iter().map(AsRef::as_ref).chain(folders).collect();
     let mut engine = EngineProcess::spawn(&args)?;
     pgrx::debug1!("rag: started rag-engine, process {}", engine.id());
     loop {
@@ -226,7 +233,10 @@ fn supervise() -> Result<End, Error> {
         }
         // the engine writes nothing to standard output: readable means that it has ended
         if matches!(engine.read(&mut [0; 64]), Ok(Some(0)) | Err(_)) {
-            return Ok(End::Died(engine.kill().map_or_else(|| "ended".into(), process::describe)));
+            return Ok(match engine.kill() {
+                Some(status) if status.code() == Some(process::LEFT) => End::Left,
+                status => End::Died(status.map_or_else(|| "ended".into(), process::describe)),
+            });
         }
     }
 }

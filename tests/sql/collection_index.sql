@@ -2,7 +2,7 @@
 \pset format unaligned
 SELECT rag_create_collection('big');
 SELECT success, chunks_indexed FROM rag_add_document('How to rotate the signing keys.', 'note:keys', collection => 'big');
-SELECT has_index, index_type FROM rag_collection_status('big');
+SELECT has_vector_index, index_type FROM rag_collection_status('big');
 
 -- as many as a sync of some hundred pages would bring
 SELECT setseed(0.5);
@@ -10,11 +10,11 @@ INSERT INTO rag.rag_kb_big
 SELECT c.collection, c.source, 'made:' || i, c.title, gen_random_uuid(), i, c.document_type, CASE WHEN i % 1000 = 0 THEN 'rare' ELSE 'usual' END, c.tags,
        gen_random_uuid(), 0, 0, 'made ' || i, jsonb_build_object('number', i), array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag.vector, gen_random_uuid(), now(), now(), 1, 1
 FROM rag.rag_kb_big AS c, generate_series(1, 3500) AS i;
-SELECT has_index FROM rag_collection_status('big');
+SELECT has_vector_index FROM rag_collection_status('big');
 
 SELECT success FROM rag_add_document('Backups are taken every night.', 'note:backups', collection => 'big');
-SELECT has_index, index_type, index_bytes > 1000000 AS has_size FROM rag_collection_status('big');
-SELECT indexdef FROM pg_indexes WHERE tablename = 'rag_kb_big' AND indexdef LIKE '%rag_hnsw%';
+SELECT has_vector_index, index_type, index_bytes > 1000000 AS has_size FROM rag_collection_status('big');
+SELECT indexdef FROM pg_indexes WHERE tablename = 'rag_kb_big' ORDER BY indexname COLLATE "C";
 SELECT * FROM rag_index_check('rag.rag_kb_big_embedding_idx');
 SELECT success FROM rag_add_document('Laptops are encrypted.', 'note:laptops', collection => 'big');
 SELECT count(*) FROM pg_indexes WHERE tablename = 'rag_kb_big' AND indexdef LIKE '%rag_hnsw%';
@@ -30,6 +30,21 @@ BEGIN
 END $$;
 SELECT plan_of($$SELECT chunk_id, embedding <=> rag_embed('keys') AS distance FROM rag.chunks
     WHERE collection = 'big' ORDER BY 2 FETCH FIRST 5 ROWS WITH TIES$$);
+
+-- and those for filters, where few rows match
+UPDATE rag.rag_kb_big SET tags = ARRAY['even'], metadata = metadata || '{"kind": "rare"}' WHERE knowledge_id % 500 = 0;
+ANALYZE rag.rag_kb_big;
+CREATE FUNCTION filter_plan(condition text) RETURNS SETOF text LANGUAGE sql AS $$
+    SELECT plan_of(format('SELECT chunk_id, embedding <=> %L AS distance FROM rag.chunks c
+        WHERE c.collection = ''big'' AND (%s) ORDER BY 2, 1 LIMIT 5', (SELECT embedding FROM rag.chunks WHERE uri = 'note:keys'), condition))
+$$;
+SELECT filter_plan($$c.category = 'rare'::text$$);
+SELECT filter_plan($$c.knowledge_id = 7::bigint$$);
+SELECT filter_plan($$c.knowledge_id = ANY ('{7,8}'::bigint[])$$);
+SELECT filter_plan($$c.tags @> '{even}'::text[]$$);
+SELECT filter_plan($$c.tags && '{even,odd}'::text[]$$);
+SELECT filter_plan($$c.metadata @> '{"kind": "rare"}'::jsonb$$);
+DROP FUNCTION filter_plan;
 
 -- what was inserted after the index was built is found, and ties are in order
 SELECT rank, uri FROM rag_search('rotating keys', 'big', top_k => 1);
@@ -66,7 +81,7 @@ INSERT INTO rag.retrievers (name, spec) VALUES ('exact', '{"storageConfig": {"ty
 UPDATE rag.collections SET retriever = 'exact' WHERE name = 'big';
 DROP INDEX rag.rag_kb_big_embedding_idx;
 SELECT success FROM rag_add_document('Printers are on the second floor.', 'note:printers', collection => 'big');
-SELECT has_index, index_type FROM rag_collection_status('big');
+SELECT has_vector_index, index_type FROM rag_collection_status('big');
 
 SELECT rag_drop_collection('big');
 DELETE FROM rag.retrievers WHERE name = 'exact';

@@ -27,6 +27,73 @@ FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE d.collection = 
 -- the same uri in another collection is another document
 SELECT document_id FROM rag_add_document('Tea.', 'kitchen/tea');
 
+-- the same again writes nothing, and says so
+SELECT document_id, xmin FROM rag.chunks WHERE collection = 'notes' AND uri = 'kitchen/tea' \gset
+SELECT success, chunks_indexed, content_hash IS NOT NULL AS hashed, action FROM rag_add_document(E'# Tea\n\nBlack tea is brewed with boiling water for four minutes.', 'kitchen/tea', collection => 'notes');
+SELECT count(*) AS same_row FROM rag.chunks WHERE document_id = :'document_id' AND xmin = :xmin;
+-- other metadata with the same text are written; the text is not embedded again
+SELECT embedding_key FROM rag.chunks WHERE document_id = :'document_id' \gset
+SELECT action FROM rag_add_document(E'# Tea\n\nBlack tea is brewed with boiling water for four minutes.', 'kitchen/tea', metadata => '{"minutes": 4}', collection => 'notes');
+SELECT embedding_key = :'embedding_key' AS same_embedding, metadata FROM rag.chunks WHERE document_id = :'document_id';
+-- what somebody has removed of it is written again
+DELETE FROM rag.chunks WHERE document_id = :'document_id';
+SELECT action FROM rag_add_document(E'# Tea\n\nBlack tea is brewed with boiling water for four minutes.', 'kitchen/tea', metadata => '{"minutes": 4}', collection => 'notes');
+SELECT action FROM rag_add_document(E'# Tea\n\nBlack tea is brewed with boiling water for four minutes.', 'kitchen/tea', collection => 'notes');
+
+-- title, category, tags and metadata change without the text
+SELECT content_hash, embedding_key FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE document_id = :'document_id' \gset
+SELECT rag_update_document(:'document_id', title => 'Black tea', category => 'drinks', tags => ARRAY['hot ', 'hot']);
+SELECT rag_update_document(:'document_id', metadata => '{"minutes": 5}');
+SELECT d.title, d.own_title, d.category, d.tags, d.metadata, d.content_hash = :'content_hash' AS same_text, c.embedding_key = :'embedding_key' AS same_embedding,
+       (c.title, c.category, c.tags, c.metadata) = (d.title, d.category, d.tags, d.metadata) AS in_chunks
+FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE document_id = :'document_id';
+SELECT xmin FROM rag.documents WHERE document_id = :'document_id' \gset
+SELECT rag_update_document(:'document_id', title => 'Black tea'), rag_update_document(:'document_id'), rag_update_document('00000000-0000-0000-0000-000000000000', title => 'x') AS nothing;
+SELECT count(*) AS same_row FROM rag.documents WHERE document_id = :'document_id' AND xmin = :xmin;
+SELECT rag_update_document(:'document_id', title => ' '); :sqlstate
+SELECT rag_update_document(:'document_id', metadata => '[]'); :sqlstate
+SELECT rag_update_document(NULL); :sqlstate
+-- and are set back by the same text added again
+SELECT action FROM rag_add_document(E'# Tea\n\nBlack tea is brewed with boiling water for four minutes.', 'kitchen/tea', collection => 'notes');
+SELECT title, own_title, category, tags, metadata FROM rag.documents WHERE document_id = :'document_id';
+
+-- several at once: each is an answer of its own
+SELECT uri, success, chunks_indexed, content_hash IS NOT NULL AS hashed, error, action FROM rag_add_documents('[
+    {"uri": "kitchen/tea", "content": "# Tea\n\nBlack tea is brewed with boiling water for four minutes."},
+    {"uri": "kitchen/bread", "content": "Bread is baked in the morning.", "document_type": "text", "title": "Bread", "category": "food", "tags": ["warm", "warm"], "knowledge_id": 9, "metadata": {"grams": 500}},
+    {"uri": "kitchen/nothing", "content": " "},
+    {"uri": "kitchen/page", "content": "<h1>Page</h1><p>Text.</p>", "document_type": "html", "title": null}]', 'notes');
+SELECT uri, title, document_type, category, tags, knowledge_id, metadata, status FROM rag.documents WHERE collection = 'notes' AND uri IN ('kitchen/bread', 'kitchen/nothing', 'kitchen/page') ORDER BY uri;
+SELECT count(*) FROM rag_add_documents('[]', 'notes');
+-- what is wrong is said with its place, before anything is written
+SELECT rag_add_documents('{}'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a", "content": "x"}, 7]'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a", "content": "x", "titel": "y"}]'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a"}]'); :sqlstate
+SELECT rag_add_documents('[{"uri": " ", "content": "x"}]'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a", "content": 7}]'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a", "content": "x", "tags": "y"}]'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a", "content": "x", "document_type": "odt"}]'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a", "content": "x", "knowledge_id": 1.5}]'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a", "content": "x", "metadata": []}]'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a", "content": "x"}, {"uri": "b", "content": "x"}, {"uri": "a", "content": "y"}]'); :sqlstate
+SELECT rag_add_documents((SELECT jsonb_agg(jsonb_build_object('uri', n, 'content', 'x')) FROM generate_series(1, 10001) n)); :sqlstate
+SELECT rag_add_documents(NULL); :sqlstate
+SELECT count(*) FROM rag.documents WHERE collection = 'default' AND uri IN ('a', 'b');
+SELECT rag_remove_document(document_id) FROM rag.documents WHERE collection = 'notes' AND uri IN ('kitchen/bread', 'kitchen/nothing', 'kitchen/page');
+
+-- the bytes of a file: what it is is told by its name and its first bytes
+\set files '''kitchen/kettle.md'', ''kitchen/pan'', ''kitchen/fry.py'', ''kitchen/pan.png'', ''kitchen/oven'', ''kitchen/table'''
+SELECT action, error FROM rag_add_document(convert_to(E'# Kettle\n\nW\u00e4rmt Wasser.', 'LATIN1'), 'kitchen/kettle.md', collection => 'notes');
+SELECT action, error FROM rag_add_document('<!doctype html><title>Pan</title><p>Heats <b>oil</b>.</p>'::bytea, 'kitchen/pan', collection => 'notes');
+SELECT action, error FROM rag_add_document('def fry(egg):\012    return egg\012'::bytea, 'kitchen/fry.py', collection => 'notes');
+SELECT action, error FROM rag_add_document('\x89504e470d0a1a0a'::bytea, 'kitchen/pan.png', collection => 'notes');
+SELECT action, error IS NOT NULL AS error FROM rag_add_document('%PDF-1.4 nothing'::bytea, 'kitchen/oven', collection => 'notes');
+SELECT action, error FROM rag_add_document('a,b\0121,2\012'::bytea, 'kitchen/table', document_type => 'csv', collection => 'notes');
+SELECT action FROM rag_add_document('a,b\0121,2\012'::bytea, 'kitchen/table', document_type => 'csv', collection => 'notes');
+SELECT uri, title, own_title, document_type, metadata, content, status FROM rag.documents WHERE collection = 'notes' AND uri IN (:files) ORDER BY uri COLLATE "C";
+SELECT count(rag_remove_document(document_id)) FROM rag.documents WHERE collection = 'notes' AND uri IN (:files);
+
 -- front matter gives the title and metadata; what the caller says goes before
 SELECT success FROM rag_add_document(E'---\ntitle: Water\nkind: still\nlitres: 2\n---\nDrink it.', 'kitchen/water', metadata => '{"kind": "sparkling"}', collection => 'notes');
 SELECT title, metadata, content FROM rag.documents WHERE uri = 'kitchen/water';
@@ -50,6 +117,12 @@ SELECT status, error FROM rag.documents WHERE uri = 'kitchen/tea' AND collection
 -- only the metadata that the collection's whitelist names goes into chunks
 SELECT rag_create_collection('strict', metadata_whitelist => ARRAY['year', 'author']);
 SELECT success FROM rag_add_document('Text.', 'a', metadata => '{"year": 2026, "secret": true}', collection => 'strict');
+SELECT rag_create_collection('lenient', metadata_whitelist => '{}');
+SELECT success FROM rag_add_document('Text.', 'a', metadata => '{"year": 2026, "secret": true}', collection => 'lenient');
+SELECT metadata FROM rag.chunks WHERE collection = 'lenient';
+SELECT rag_create_collection('faulty', metadata_whitelist => ARRAY['', 'a']); :sqlstate
+SELECT rag_create_collection('faulty', metadata_whitelist => ARRAY['a', 'b', 'a']); :sqlstate
+SELECT rag_drop_collection('lenient');
 SELECT d.metadata AS of_document, c.metadata AS of_chunk FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE d.collection = 'strict';
 
 -- wrong arguments

@@ -238,7 +238,7 @@ RESET ROLE;
 DROP ROLE drift_reader;
 DROP ROLE drift_nobody;
 
--- documents that are kept stay known, and are taken over by a source of the same name; those that go are forgotten
+-- documents that are kept are no source's, until one of the same name brings them again; those that go are forgotten
 SELECT rag_drop_source('files');
 SELECT count(*) FROM rag.manifest WHERE source = 'files';
 SELECT rag_create_source('files', 'folder', jsonb_build_object('path', :'folder'), 'larder');

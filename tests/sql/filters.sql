@@ -20,6 +20,24 @@ CREATE FUNCTION pg_temp.found(key text, operator text, value jsonb) RETURNS text
 -- none
 SELECT pg_temp.found(NULL) AS of_null, pg_temp.found('{}') = pg_temp.found(NULL) AS of_empty, pg_temp.found('null') = pg_temp.found(NULL) AS of_json_null;
 
+-- a single condition needs no group
+SELECT pg_temp.found('{"key": "year", "operator": "gte", "value": 1900}') AS one, pg_temp.found('{"name": ["category"], "comparison_operator": "IS", "value": "drama"}') AS dify;
+
+-- more keys: of chunks, of documents, and of where they come from
+SELECT pg_temp.found('{"knowledge_ids": [1, 3, 7]}') AS knowledge_ids, pg_temp.found('{"knowledge_id": ["2"]}') AS one_of,
+       pg_temp.found('{"category": ["drama", "novel"]}') AS categories, pg_temp.found('{"chunk_index": 0}') = pg_temp.found('{}') AS chunk_index,
+       pg_temp.found('{"chunk_index": 1}') AS second, pg_temp.found('{"source_file": "emma"}') AS source_file, pg_temp.found('{"key": "page", "operator": "empty"}') = pg_temp.found('{}') AS page;
+SELECT pg_temp.found(jsonb_build_object('document_id', document_id)) AS document_id, pg_temp.found(jsonb_build_object('doc_ref', document_id)) AS doc_ref
+FROM rag.documents WHERE collection = 'library' AND uri = 'emma';
+SELECT pg_temp.found(jsonb_build_object('chunk_id', array_agg(chunk_id))) AS chunk_ids FROM rag.chunks WHERE collection = 'library' AND uri IN ('emma', 'faust');
+SELECT success FROM rag_add_document(E'# Guide\n\nRead this.\n\n## Install\n\nRun it.', 'handbook/guide.md', metadata => '{"document_id": "own", "priority": 4}', collection => 'library');
+SELECT pg_temp.found('{"heading": "Guide"}') AS heading, pg_temp.found('{"key": "heading", "operator": "text_match", "value": "GUI"}') AS part_of_heading,
+       pg_temp.found('{"source_file": "guide.md"}') AS source_file, pg_temp.found('{"metadata.document_id": "own"}') AS metadata;
+
+-- a number compares with a text that is one
+SELECT pg_temp.found('{"priority": "4"}') AS text, pg_temp.found('{"year": 1999}') AS number, pg_temp.found('year', '>', '1950') AS greater,
+       pg_temp.found('year', 'lt', '"1900"') AS less_than_text;
+
 -- containment: all members must hold
 SELECT pg_temp.found('{"category": "novel"}') AS category, pg_temp.found('{"category": "novel", "year": 1815}') AS both,
        pg_temp.found('{"tags": "classic"}') AS tag, pg_temp.found('{"tags": ["english", "modern"]}') AS tags, pg_temp.found('{"place": {"city": "Dublin"}}') AS nested,
@@ -37,6 +55,10 @@ SELECT operator, key, value, pg_temp.found(key, operator, value) FROM (VALUES
     ('is', 'lent', 'true'), ('is not', 'lent', 'true'), ('=', 'year', '1808'), ('≠', 'year', '1808'), ('>', 'year', '1815'), ('≥', 'year', '1815'),
     ('<', 'year', '1815'), ('≤', 'year', '1815'), ('not in', 'year', '[1808]')) AS v (operator, key, value);
 
+SELECT operator, key, value, pg_temp.found(key, operator, value) FROM (VALUES
+    ('==', 'year', '1808'::jsonb), ('!=', 'year', '1808'), ('>=', 'year', '1815'), ('<=', 'year', '1815'), ('EQ', 'author', '"Joyce"'), ('Not In', 'year', '[1808]'),
+    ('text_match', 'author', '"JOY"'), ('text_match', 'rooms', '"a"'), ('contains', 'author', '"oyc"')) AS v (operator, key, value);
+
 -- columns
 SELECT operator, key, value, pg_temp.found(key, operator, value) FROM (VALUES
     ('eq', 'category', '"novel"'::jsonb), ('ne', 'category', '"novel"'), ('eq', 'category', 'null'), ('empty', 'category', 'null'), ('not empty', 'category', 'null'),
@@ -46,7 +68,8 @@ SELECT operator, key, value, pg_temp.found(key, operator, value) FROM (VALUES
     ('eq', 'knowledge_id', '2'), ('eq', 'knowledge_id', '"2"'), ('lt', 'knowledge_id', '2'), ('nin', 'knowledge_id', '[1, 2]'), ('empty', 'knowledge_id', 'null'),
     ('start with', 'uri', '"e"'), ('contains', 'uri', '"%"'), ('contains', 'uri', '"_"'), ('eq', 'document_type', '"text"'), ('eq', 'title', '"Emma"'),
     ('empty', 'source', 'null'), ('after', 'indexed_at', '"2001-01-01"'), ('before', 'fetched_at', '"2001-01-01T00:00:00Z"'),
-    ('eq', 'metadata.author', '"Joyce"')) AS v (operator, key, value);
+    ('eq', 'metadata.author', '"Joyce"'), ('text_match', 'title', '"EMM"'), ('text_match', 'tags', '"CLASS"'),
+    ('eq', 'category', '["novel", "drama"]'), ('ne', 'knowledge_id', '[1, 2]')) AS v (operator, key, value);
 
 -- groups nest; Dify's names mean the same
 SELECT pg_temp.found('{"operator": "or", "conditions": [
@@ -81,4 +104,26 @@ SELECT * FROM rag_search('text', 'library', filter => '{"conditions": [{"key": "
 SELECT * FROM rag_search('text', 'library', filter => '{"conditions": [{"key": "category", "operator": "before", "value": "2026-01-01"}]}'); :sqlstate
 SELECT * FROM rag_search('text', 'library', filter => '{"category": 7}'); :sqlstate
 
-SELECT rag_drop_collection('library');
+SELECT * FROM rag_search('text', 'library', filter => '{"key": "priority", "operator": "bigger", "value": 4}'); :sqlstate
+SELECT * FROM rag_search('text', 'library', filter => '{"priority": {"$gt": 3}}'); :sqlstate
+SELECT * FROM rag_search('text', 'library', filter => '{"$or": [{"priority": 3}]}'); :sqlstate
+SELECT * FROM rag_search('text', 'library', filter => '{"document_type": "website"}'); :sqlstate
+SELECT * FROM rag_search('text', 'library', filter => '{"document_id": "own"}'); :sqlstate
+SELECT * FROM rag_search('text', 'library', filter => '{"page": "iv"}'); :sqlstate
+
+-- where nothing is found, a value of another type than all that are stored is an error
+SELECT * FROM rag_search('text', 'library', filter => '{"priority": true}'); :sqlstate
+SELECT * FROM rag_search('text', 'library', filter => '{"rooms": "A"}'); :sqlstate
+SELECT * FROM rag_search('text', 'library', filter => '{"priority": {"gt": 3}}'); :sqlstate
+SELECT * FROM rag_search('text', 'library', filter => '{"conditions": [{"key": "year", "operator": "gt", "value": 1}, {"key": "lent", "operator": "gt", "value": 3}]}'); :sqlstate
+-- where something is found, or a least score may be why nothing is, it is not
+SELECT pg_temp.found('{"operator": "or", "conditions": [{"key": "priority", "operator": "eq", "value": true}, {"key": "author", "operator": "eq", "value": "Joyce"}]}');
+SELECT count(*) FROM rag_search('text', 'library', filter => '{"priority": true}', score_threshold => 1);
+-- a key that no document has is told, with those that may be meant
+SELECT count(*) FROM rag_search('text', 'library', filter => '{"priorty": 4}');
+SELECT count(*) FROM rag_search('text', 'library', filter => '{"conditions": [{"key": "categry", "operator": "eq", "value": "novel"}, {"key": "xyz", "operator": "not empty"}]}');
+SELECT count(*) > 0 AS without_key FROM rag_search('text', 'library', filter => '{"conditions": [{"key": "xyz", "operator": "empty"}]}');
+SELECT rag_create_collection('desert');
+SELECT count(*) FROM rag_search('text', 'desert', filter => '{"priorty": 4}');
+
+SELECT rag_drop_collection('library'), rag_drop_collection('desert');

@@ -8,7 +8,7 @@
 \set documents 'SELECT knowledge_id, right(uri, -length(''file://'' || :''handbook'')) AS path, title, category, tags, source, status FROM rag.documents WHERE knowledge_id IS NOT NULL ORDER BY 1, uri COLLATE "C"'
 
 -- one file
-SELECT success, document_id IS NOT NULL AS has_id, chunks_indexed, content_hash, error FROM rag_index_knowledge(1, 'How to back up', :'one', 'markdown', 'ops', 'backup, disaster,,');
+SELECT success, knowledge_id, document_id IS NOT NULL AS has_id, chunks_indexed, content_hash, error FROM rag_index_knowledge(1, 'How to back up', :'one', 'markdown', 'ops', 'backup, disaster,,backup');
 :items;
 :documents;
 SELECT k.content_hash = d.content_hash AS same_hash, d.content_hash = encode(sha256(convert_to(d.content, 'UTF8')), 'hex') AS is_of_text
@@ -29,28 +29,64 @@ SELECT knowledge_id FROM rag.documents WHERE uri = :'one' ORDER BY 1;
 SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = :'one' AND knowledge_id IS NULL;
 
 -- an item that moves leaves nothing behind
-SELECT success, chunks_indexed FROM rag_index_knowledge(2, 'Backups', :'one');
+SELECT success, chunks_indexed FROM rag_index_knowledge(2, 'Backups', :'one', 'markdown');
 :documents;
 
--- failures: status and error change, and nothing else
-SELECT * FROM rag_index_knowledge(1, 'How to back up', '/nonexistent/backups.md', 'markdown', 'ops', 'backup');
+-- an item that is registered is indexed by its number; what is not said of it stays
+SELECT success, knowledge_id, chunks_indexed, error FROM rag_index_knowledge(1);
+:items;
+SELECT success FROM rag_index_knowledge(1, category => 'operations');
+:items;
+:documents;
+
+-- a failure changes status and error, and nothing else
+SELECT * FROM rag_index_knowledge(1, 'Another title', '/nonexistent/backups.md', 'markdown', 'other', 'other');
+SELECT uri = :'one' AS same_uri FROM rag.knowledge WHERE knowledge_id = 1;
 SELECT * FROM rag_index_knowledge(4, 'Nothing', '/nonexistent', 'folder');
 :items;
 :documents;
 \set empty :files '/empty.md'
 SELECT success, chunks_indexed, error FROM rag_index_knowledge(5, 'Empty', :'empty');
 -- another try
-SELECT success, error FROM rag_index_knowledge(1, 'How to back up', :'one');
+SELECT success, error FROM rag_index_knowledge(1);
 SELECT status, error FROM rag.knowledge WHERE knowledge_id = 1;
 
--- several at once
-SELECT * FROM rag_index_knowledge(6, 'Later', :'one', defer => true);
-SELECT knowledge_id, status FROM rag.knowledge ORDER BY 1;
-SELECT knowledge_id, success, chunks_indexed, error FROM rag_index_all();
-SELECT knowledge_id, success, chunks_indexed, error FROM rag_index_all('pending');
-SELECT knowledge_id, success, error FROM rag_index_all('error');
+-- registered, changed, indexed, taken out of the index and kept
+SELECT rag_create_knowledge(6, 'Later', :'one', tags => 'a,b');
+SELECT rag_create_knowledge(6, 'Again', :'one'); :sqlstate
+SELECT rag_alter_knowledge(6, tags => 'b , c,b', category => 'drafts');
+SELECT title, uri = :'one' AS same_uri, category, tags, status, owner = current_user AS own FROM rag.knowledge WHERE knowledge_id = 6;
+SELECT success, knowledge_id FROM rag_index_knowledge(6);
+-- title, category and tags go into the documents at once, another uri when it is indexed next
+SELECT rag_alter_knowledge(6, 'Sooner', category => 'final');
+SELECT d.title, d.category, d.tags, (c.title, c.category, c.tags) = (d.title, d.category, d.tags) AS in_chunks
+FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE d.knowledge_id = 6 LIMIT 1;
+SELECT rag_alter_knowledge(6, uri => :'handbook' || '/deploy.md');
+SELECT k.status, d.uri = :'one' AS as_before FROM rag.knowledge k JOIN rag.documents d USING (knowledge_id) WHERE knowledge_id = 6;
+SELECT success FROM rag_index_knowledge(6);
+SELECT title, right(uri, 9) AS uri FROM rag.documents WHERE knowledge_id = 6;
+-- a document of an item is not changed by itself
+\set VERBOSITY sqlstate
+SELECT rag_update_document(document_id, title => 'x') FROM rag.documents WHERE knowledge_id = 6;
+\set VERBOSITY default
+SELECT rag_unindex_knowledge(6), rag_unindex_knowledge(6);
 :items;
-SELECT count(*) FROM rag_index_all('pending');
+SELECT count(*) FROM rag.documents WHERE knowledge_id = 6;
+
+-- all at once: a transaction for each, whose failure is an answer
+\set show 'SELECT :''summary''::jsonb - ''results'' AS summary, jsonb_path_query_array(:''summary''::jsonb, ''$.results[*].knowledge_id'') AS ids, jsonb_path_query_array(:''summary''::jsonb, ''$.results[*].success'') AS success'
+CALL rag_index_all() \gset
+:show;
+SELECT key FROM jsonb_each(:'summary'::jsonb -> 'results' -> 0);
+:items;
+CALL rag_index_all('error') \gset
+:show;
+CALL rag_index_all(status => 'pending') \gset
+:show;
+CALL rag_index_all(collection => 'nowhere'); :sqlstate
+BEGIN;
+CALL rag_index_all(); :sqlstate
+ROLLBACK;
 
 -- a rollback leaves nothing
 BEGIN;
@@ -59,23 +95,57 @@ ROLLBACK;
 SELECT count(*) FROM rag.knowledge WHERE knowledge_id = 7;
 
 -- wrong arguments
+SELECT rag_index_knowledge(8); :sqlstate
+SELECT rag_alter_knowledge(8, 'Title'); :sqlstate
 SELECT rag_index_knowledge(8, NULL, 'relative/path.md'); :sqlstate
+SELECT rag_create_knowledge(8, NULL, 'relative/path.md'); :sqlstate
+SELECT rag_alter_knowledge(1, uri => 'relative/path.md'); :sqlstate
 SELECT rag_index_knowledge(8, NULL, :'one', 'docx'); :sqlstate
+SELECT rag_index_knowledge(8, NULL, :'one', category => repeat('x', 201)); :sqlstate
 SELECT rag_index_knowledge(8, NULL, :'one', collection => 'nowhere'); :sqlstate
-SELECT rag_index_all('done'); :sqlstate
+CALL rag_index_all('done'); :sqlstate
 SELECT rag_remove_knowledge(1, 'nowhere'); :sqlstate
 \set VERBOSITY sqlstate
 SELECT rag_index_knowledge(NULL, NULL, :'one');
-SELECT rag_index_knowledge(8, NULL, NULL);
+SELECT rag_create_knowledge(8, NULL, NULL);
 \set VERBOSITY default
 
--- files of the server are read by those who may
+-- Files of the server are read by those who may. An item is fetched only where its owner may read it, and who calls, too: nobody gets
+-- another to read for him.
 CREATE ROLE regress_rag_curator IN ROLE rag_admin;
+CREATE ROLE regress_rag_librarian IN ROLE rag_admin, pg_read_server_files;
+SELECT setting || '/postgresql.auto.conf' AS secret FROM pg_settings WHERE name = 'data_directory' \gset
 SET ROLE regress_rag_curator;
 SELECT rag_index_knowledge(8, NULL, :'one'); :sqlstate
-SELECT success, error FROM rag_index_all() LIMIT 1;
+SELECT rag_create_knowledge(8, NULL, :'secret'); :sqlstate
+SELECT rag_alter_knowledge(1, uri => :'secret'); :sqlstate
+SELECT rag_alter_knowledge(2, document_type => 'folder'); :sqlstate
+SELECT rag_index_knowledge(1); :sqlstate
+SELECT rag_create_knowledge(8, 'Web', 'http://127.0.0.1:1/a.md');
 RESET ROLE;
-DROP ROLE regress_rag_curator;
+-- as an earlier version would have left it, or by one whose right was taken away since
+UPDATE rag.knowledge SET uri = :'secret' WHERE knowledge_id = 8;
+SELECT rag_index_knowledge(8); :sqlstate
+CALL rag_index_all('pending') \gset
+SELECT :'summary'::jsonb -> 'results' -> 0 -> 'error' AS error;
+SELECT count(*) FROM rag.documents WHERE knowledge_id = 8;
+-- who gives the uri becomes the owner
+SELECT owner FROM rag.knowledge WHERE knowledge_id = 8;
+SET ROLE regress_rag_librarian;
+SELECT rag_alter_knowledge(8, uri => :'one');
+SELECT success FROM rag_index_knowledge(8);
+RESET ROLE;
+SELECT owner FROM rag.knowledge WHERE knowledge_id = 8;
+SELECT success FROM rag_index_knowledge(8);
+SELECT owner FROM rag.knowledge WHERE knowledge_id = 8;
+REVOKE pg_read_server_files FROM regress_rag_librarian;
+SELECT rag_index_knowledge(8); :sqlstate
+DROP ROLE regress_rag_librarian;
+SELECT rag_index_knowledge(8); :sqlstate
+CREATE ROLE regress_rag_librarian SUPERUSER;
+SELECT rag_index_knowledge(8); :sqlstate
+SELECT rag_remove_knowledge(8);
+DROP ROLE regress_rag_curator, regress_rag_librarian;
 
 -- with the collection its items go
 SELECT rag_create_collection('shelf');

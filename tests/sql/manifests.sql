@@ -200,11 +200,11 @@ INSERT INTO rag.chunks SELECT c.collection, c.source, c.uri, c.title, c.document
     c.chunk_index, c.start_index, c.content, c.metadata, c.embedding, c.embedding_key, c.fetched_at, c.indexed_at, c.start_line, c.end_line, c.page, c.heading_path
 FROM (SELECT * FROM rag.chunks WHERE collection = 'books' LIMIT 1) c, generate_series(1, 4000);
 SELECT success FROM rag_add_document('One more.', 'one', collection => 'books');
-SELECT has_index FROM rag_collection_status('books');
+SELECT has_vector_index FROM rag_collection_status('books');
 -- without a type it is indexed, as by the retriever named default
 SELECT * FROM rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "exact"}, "spec": {}}');
 SELECT success FROM rag_add_document('Another one.', 'two', collection => 'books');
-SELECT has_index FROM rag_collection_status('books');
+SELECT has_vector_index FROM rag_collection_status('books');
 
 -- what is wrong is named by its path, all of it, and nothing is applied -------------------------------------------------
 
@@ -275,7 +275,7 @@ SELECT rag_delete('Retriever', 'nowhere');
 SELECT rag_delete('AutoIndexer', 'nowhere');
 SELECT rag_delete('Pod', 'nowhere'); :sqlstate
 SELECT rag_delete('autoindexer', 'handbook'), rag_delete('AutoIndexer', 'handbook');
-SELECT count(*) > 0 AS kept FROM rag.documents WHERE source = 'handbook';
+SELECT count(*) > 0 AS kept FROM rag.documents WHERE former_source = 'handbook' AND source IS NULL;
 SELECT rag_delete('AutoIndexer', name) FROM rag.sources;
 SELECT rag_drop_collection(name) FROM rag.collections WHERE name <> 'default';
 SELECT rag_delete('Retriever', 'exact'), rag_delete('RETRIEVER', 'my-ragengine');

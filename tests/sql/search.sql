@@ -34,9 +34,11 @@ SELECT title, round(score::numeric, 3) AS score FROM rag_search(NULL, 'zoo', top
 -- one's own SQL
 SELECT title FROM rag.chunks WHERE collection = 'zoo' ORDER BY embedding <=> rag_embed('ice') LIMIT 1;
 
--- odd queries are queries
-SELECT count(*) FROM rag_search('', 'zoo');
-SELECT count(*) FROM rag_search(E' \n ', 'zoo');
+-- an empty query is none; one that is too long for the model is cut, and a notice says so
+SELECT count(*) FROM rag_search('', 'zoo'); :sqlstate
+SELECT count(*) FROM rag_search(E' \n ', 'zoo'); :sqlstate
+-- a number in the place of the collection
+SELECT count(*) FROM rag_search('lion', 5); :sqlstate
 SELECT count(*) FROM rag_search(repeat('lion ', 10000), 'zoo');
 SELECT count(*) FROM rag_search('''; DROP TABLE rag.chunks; --', 'zoo');
 SELECT count(*) FROM rag_search('🦁 獅子', 'zoo');
@@ -93,6 +95,24 @@ CREATE TEMP TABLE int8 AS SELECT rag_embed('hello') AS embedding;
 SET rag.model_precision = fp32;
 SELECT (rag_embed('hello') <=> embedding) BETWEEN 1e-5 AND 0.05 AS nearly FROM int8;
 RESET rag.model_precision;
+
+-- rag_embed of the same text for every row costs little, of another text for each row much
+CREATE TABLE vectors AS SELECT i AS id, 'text ' || i AS body, rag_embed('a table') AS v FROM generate_series(1, 500) i;
+ANALYZE vectors;
+CREATE FUNCTION cost_of(statement text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+    EXECUTE 'EXPLAIN (FORMAT json) ' || statement INTO plan;
+    RETURN plan -> 0 -> 'Plan' ->> 'Total Cost';
+END $$;
+SELECT cost_of($$SELECT id FROM vectors ORDER BY v <=> rag_embed('x') LIMIT 10$$) < 1000 AS constant,
+    cost_of($$SELECT id FROM vectors ORDER BY v <=> rag_embed('x', 'all-MiniLM-L6-v2') LIMIT 10$$) < 1000 AS with_a_model,
+    cost_of($$SELECT id FROM vectors ORDER BY v <=> rag_embed(body) LIMIT 10$$) > 100000 AS of_the_row,
+    cost_of($$SELECT id FROM vectors ORDER BY v <=> rag_embed(random()::text) LIMIT 10$$) > 100000 AS volatile;
+-- with another model in the same statement it is another embedding
+SELECT set_config('rag.model_dir', CASE id WHEN 2 THEN '/nonexistent' ELSE '' END, true) IS NULL, rag_embed('x') IS NULL FROM vectors WHERE id < 3; :sqlstate
+DROP TABLE vectors;
+DROP FUNCTION cost_of;
 
 -- another model folder: what is wrong with it is said
 \set VERBOSITY terse

@@ -30,6 +30,22 @@ SELECT rag_create_source('docs', 'git', '{"repositoryURL": "git@example.org:a.gi
 SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://me:secret@example.org/a.git"}'); :sqlstate
 SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://example.org/a.git", "branch": "--upload-pack=x", "commit": "HEAD"}'); :sqlstate
 
+SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://[::bad/x", "paths": ["docs/", "[z-a]", "{a"]}'); :sqlstate
+SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://example.org:99999/x"}'); :sqlstate
+-- git's rules for the names of branches
+SELECT branch, (SELECT problem FROM rag_validate_source('git', jsonb_build_object('repositoryURL', 'https://example.org/a', 'branch', branch)))
+FROM unnest('{main,release/2.1,main/,a//b,main.lock,"a@{b",@,.a,a..b,a b,-a,HEAD,/a,a.}'::text[]) AS branch;
+-- repositories at any port and address
+SELECT url, (SELECT problem FROM rag_validate_source('git', jsonb_build_object('repositoryURL', url)))
+FROM unnest('{https://example.org:8443/a.git,"https://[2606:4700::1111]:443/a.git",https://example.org/,https://example.org/a#b,https://exa$mple.org/a,https://e\\a/b}'::text[]) AS url;
+-- a run would refuse to show a secret to several servers
+SELECT rag_create_secret('token', 'value');
+SELECT rag_create_source('docs', 'static', '{"endpoints": ["https://a.example/1", "https://b.example/2"]}', credentials => 'token'); :sqlstate
+SELECT count(*) FROM rag_validate_source('static', '{"endpoints": ["https://a.example/1", "https://a.example/2"]}', credentials => 'token');
+SELECT rag_drop_secret('token');
+-- patterns of websites
+SELECT field, problem FROM rag_validate_source('website', '{"url": "https://example.org", "include": ["[z-a]"], "exclude": ["a["]}');
+
 -- kinds
 SELECT rag_create_source('docs', 'ftp', '{}'); :sqlstate
 SELECT rag_create_source('docs', 'table', '{"relation": "t"}'); :sqlstate
@@ -107,7 +123,7 @@ SELECT name, phase, error, replace(array_to_string(errors, '; '), :'handbook', '
 SELECT rag_drop_source('nowhere'); :sqlstate
 SELECT rag_drop_source('nowhere', if_exists => true);
 SELECT rag_drop_source('again');
-SELECT count(*) > 0 AS kept FROM rag.documents WHERE source = 'again';
+SELECT count(*) > 0 AS kept FROM rag.documents WHERE former_source = 'again' AND source IS NULL;
 SELECT rag_drop_source('one', keep_documents => false), rag_drop_source('handbook', keep_documents => false);
 SELECT count(*) FROM rag.documents WHERE source IN ('one', 'handbook');
 SELECT count(*) FROM rag.chunks WHERE source IN ('one', 'handbook');

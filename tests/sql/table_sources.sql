@@ -279,6 +279,7 @@ SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts_id_seq"}'); :
 SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "contentColumns": ["text"]}'); :sqlstate
 SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "filter": {"nope": 1}}'); :sqlstate
 SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "filter": {"conditions": [{"key": "author", "operator": "like", "value": "a%"}]}}'); :sqlstate
+SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "filter": {"key": "author", "operator": "like", "value": "a%"}}'); :sqlstate
 SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "filter": "author = ''ada''"}'); :sqlstate
 SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "sync": "maybe", "where": "true"}'); :sqlstate
 CREATE TABLE blog.keyless (body text);

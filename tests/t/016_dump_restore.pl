@@ -17,7 +17,7 @@ $node->safe_psql('postgres', q{SELECT rag_create_collection('second', chunk_size
 		metadata => '{"k": ["v"]}', collection => 'second');
 	SELECT rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "another"}, "spec": {"description": "x"}}');
 	SELECT rag_create_collection('third', retriever => 'another');
-	SELECT rag_index_knowledge(8, 'Nothing', '/nonexistent/file', defer => true);
+	SELECT rag_create_knowledge(8, 'Nothing', '/nonexistent/file');
 	UPDATE rag.collections SET description = 'changed' WHERE name = 'default'});
 
 my @tables = qw(retrievers collections source run run_error documents chunks manifest knowledge);

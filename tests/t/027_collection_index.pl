@@ -10,7 +10,7 @@ my $folder = temp_folder();
 write_file("$folder/note-$_.txt", 'Backups are taken every night.') for 1 .. 2990;
 create_folder_source($node, 'notes', $folder);
 
-my $status = 'SELECT chunk_count, has_index FROM rag_collection_status(\'default\')';
+my $status = 'SELECT chunk_count, has_vector_index FROM rag_collection_status(\'default\')';
 my $check = q{SELECT count(*) FROM rag_index_check('rag.rag_kb_default_embedding_idx')};
 my $vectors = q{SELECT vectors FROM rag_index_info('rag.rag_kb_default_embedding_idx')};
 

@@ -4,26 +4,12 @@ use warnings;
 
 use RagCluster;
 use RagTest ();
-use RagWorkers ();
+use RagWorkers qw(await_kept worker);
 use Test::More;
 
 my $node = RagTest::new_node('schedulers', scheduler => 1);
 $node->append_conf('postgresql.conf', "max_worker_processes = 20\nrag.retry_delay = 50ms");
 $node->start;
-
-my $workers = q{SELECT string_agg(backend_type || ' ' || coalesce(datname, '-'), ', ' ORDER BY backend_type, datname)
-	FROM pg_stat_activity WHERE backend_type LIKE 'rag %' AND backend_type <> 'rag runner'};
-my $resting = 'rag launcher -';
-
-sub await_workers
-{
-	my ($expected, $name) = @_;
-	my $seen = '';
-	my $came = RagTest::wait_until(sub { ($seen = ask($node, $workers)) eq $expected });
-	return ok($came, $name) || diag("workers: $seen");
-}
-
-sub scheduler_of { return ask($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'rag scheduler' AND datname = '$_[0]'") }
 
 sub run_in { return $node->safe_psql(@_) }
 
@@ -44,33 +30,30 @@ sub await_run
 my $folder = write_documents(temp_folder(), 3, 1);
 
 subtest 'databases come and go' => sub {
-	await_workers($resting, 'a cluster without the extension has a launcher and nothing else');
+	await_kept($node, '', 'a cluster without the extension has a launcher and nothing else');
 	run_in('postgres', 'CREATE EXTENSION rag');
-	await_workers("$resting, rag scheduler postgres", 'CREATE EXTENSION is noticed');
+	await_kept($node, 'postgres', 'CREATE EXTENSION is noticed');
 	run_in('postgres', 'CREATE DATABASE first');
 	run_in('first', 'CREATE EXTENSION rag');
-	await_workers("$resting, rag scheduler first, rag scheduler postgres", 'in another database too');
+	await_kept($node, 'first postgres', 'in another database too');
 
 	run_in('postgres', 'CREATE DATABASE copy TEMPLATE first');
-	await_workers("$resting, rag scheduler copy, rag scheduler first, rag scheduler postgres", 'a copy of a database is noticed');
+	await_kept($node, 'copy first postgres', 'a copy of a database is noticed');
 	run_in('postgres', 'ALTER DATABASE copy RENAME TO renamed');
-	await_workers("$resting, rag scheduler first, rag scheduler postgres, rag scheduler renamed", 'a database can be renamed');
+	await_kept($node, 'first postgres renamed', 'a database can be renamed');
 	run_in('renamed', 'DROP EXTENSION rag');
-	await_workers("$resting, rag scheduler first, rag scheduler postgres", 'DROP EXTENSION is noticed');
+	await_kept($node, 'first postgres', 'DROP EXTENSION is noticed');
 	run_in('renamed', 'BEGIN; CREATE EXTENSION rag; ROLLBACK');
 	run_in('renamed', 'CREATE EXTENSION rag');
-	await_workers("$resting, rag scheduler first, rag scheduler postgres, rag scheduler renamed", 'so is creating it again');
+	await_kept($node, 'first postgres renamed', 'so is creating it again');
 	run_in('postgres', 'DROP DATABASE renamed');
-	await_workers("$resting, rag scheduler first, rag scheduler postgres", 'a database can be dropped');
+	await_kept($node, 'first postgres', 'a database can be dropped');
 	run_in('postgres', "SET allow_in_place_tablespaces = on; CREATE TABLESPACE elsewhere LOCATION ''");
-	my $before = scheduler_of('first');
 	run_in('postgres', 'ALTER DATABASE first SET TABLESPACE elsewhere');
 	is(run_in('postgres', "SELECT spcname FROM pg_database d JOIN pg_tablespace t ON t.oid = d.dattablespace WHERE datname = 'first'"), 'elsewhere', 'or moved');
-	await_workers("$resting, rag scheduler first, rag scheduler postgres", 'and has its scheduler afterwards');
-	isnt(my $after = scheduler_of('first'), $before, 'which is another one');
+	await_kept($node, 'first postgres', 'and is looked after afterwards');
 	run_in('postgres', 'CREATE ROLE stranger LOGIN');
 	error_like(run_sql($node, 'DROP DATABASE first', user => 'stranger'), '42501', 'must be owner of database first', undef, 'who does not own a database does not drop it');
-	is(scheduler_of('first'), $after, 'and its scheduler stays');
 };
 
 subtest 'a new source is synced, without and with a schedule' => sub {
@@ -123,21 +106,25 @@ subtest 'retries' => sub {
 subtest 'workers that are ended come back' => sub {
 	for my $kind ('rag scheduler', 'rag launcher')
 	{
-		my $pid = run_in('postgres', "SELECT min(pid) FROM pg_stat_activity WHERE backend_type = '$kind'");
+		my $pid = worker($node, $kind =~ s/^rag //r, $kind eq 'rag scheduler' ? 'postgres' : undef);
 		run_in('postgres', "SELECT pg_terminate_backend($pid)");
 		ok(RagTest::wait_until(sub { !is_running($pid) }), "the $kind ends");
-		await_workers("$resting, rag scheduler first, rag scheduler postgres", "and there is another $kind");
+		await_kept($node, 'first postgres', "and the databases are looked after without the $kind");
 	}
+	create_source('postgres', 'afterwards', $folder, '');
+	await_run('postgres', 'afterwards', "phase = 'Completed'", 'sources are synced afterwards');
 };
 
 subtest 'rag.scheduler' => sub {
 	configure($node, 'rag.scheduler', 'off');
-	await_workers($resting, 'off ends the schedulers');
+	is(run_in('postgres', 'SELECT rag.why_idle()'), 'rag.scheduler is off', 'off is the reason that is given');
+	await_kept($node, '', 'off ends the schedulers');
 	create_source('postgres', 'by-hand', $folder, '');
 	is(run_in('postgres', "SELECT rag_sync('by-hand') > 0"), 't', 'rag_sync works without');
 	configure($node, 'rag.scheduler', 'on');
-	await_workers("$resting, rag scheduler first, rag scheduler postgres", 'on brings them back');
+	await_kept($node, 'first postgres', 'on brings them back');
 };
 
 $node->stop;
+is(RagWorkers::log_lines($node, 'FATAL:  (?!terminating connection)'), 0, 'no worker that was asked to end is in the log as a failure');
 done_testing();

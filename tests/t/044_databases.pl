@@ -18,7 +18,6 @@ CONF
 my $folder = write_documents(temp_folder(), 30, 8);
 my $between = RagHold::files_between_pages($folder);
 my $small = write_documents(temp_folder(), 2, 1, 'small');
-my $resting = 'rag launcher -, rag scheduler postgres';
 
 sub run_in { return $node->safe_psql(@_) }
 
@@ -89,7 +88,7 @@ for my $how ('DROP DATABASE gone', 'DROP DATABASE gone WITH (FORCE)')
 		is($result->{rc}, 0, 'a database is dropped while it is at work') or diag($result->{err});
 		await('the engine of its run ends', sub { !is_running($engine) });
 		RagHold::release('first');
-		await_workers($node, $resting, 'no worker of it is left');
+		await_kept($node, 'postgres', 'no worker of it is left');
 		is_deeply([ engines($node, 'ingest') ], [], 'nor an engine');
 		is_deeply([ glob $node->data_dir . '/pg_rag/work/*' ], [], 'nor a folder of its run');
 	};
@@ -104,7 +103,7 @@ subtest 'DROP DATABASE while texts are being embedded' => sub {
 	await_asleep(worker($node, 'runner', 'gone'), 1.5);
 	is(run_sql($node, 'DROP DATABASE gone')->{rc}, 0, 'it is dropped');
 	thaw($embed);
-	await_workers($node, $resting, 'no worker of it is left');
+	await_kept($node, 'postgres', 'no worker of it is left');
 };
 
 subtest 'ALTER DATABASE RENAME' => sub {
@@ -116,7 +115,7 @@ subtest 'ALTER DATABASE RENAME' => sub {
 	is_synced('after', 'renamed');
 	is(run_in('after', "SELECT errors -> 0 ->> 'sqlstate' FROM rag.runs ORDER BY run_id LIMIT 1"), '57P01', 'the run that was ended says so');
 	is(stored($node, 'default', 'after'), $clean, 'and what it left was done');
-	await_workers($node, "rag launcher -, rag scheduler after, rag scheduler postgres", 'there is a scheduler');
+	await_kept($node, 'after postgres', 'there is a scheduler');
 };
 
 subtest 'CREATE DATABASE with a template that is at work' => sub {
@@ -131,24 +130,24 @@ subtest 'CREATE DATABASE with a template that is at work' => sub {
 		is(stored($node, 'default', $database), $clean, "$database: all is there");
 		is(run_in($database, "SELECT count(*) FROM rag.documents WHERE collection = 'more'"), '32', "$database: and all that was under way");
 	}
-	await_workers($node, "rag launcher -, rag scheduler after, rag scheduler copy, rag scheduler postgres", 'both have a scheduler');
+	await_kept($node, 'after copy postgres', 'both have a scheduler');
 	my $again = run_sql($node, join ';', map { "DROP DATABASE copy;\nCREATE DATABASE copy TEMPLATE after" } 1 .. 4);
 	is($again->{rc}, 0, 'and again and again') or diag($again->{err});
-	await_workers($node, "rag launcher -, rag scheduler after, rag scheduler copy, rag scheduler postgres", 'they have a scheduler soon after');
+	await_kept($node, 'after copy postgres', 'they have a scheduler soon after');
 	run_in('postgres', 'DROP DATABASE copy');
 };
 
 subtest 'who has no rights evicts nobody' => sub {
 	run_in('after', 'DELETE FROM rag.chunks; DELETE FROM rag.documents');
 	my $engine = frozen_run(sub { run_in('after', "SELECT rag_sync('docs', wait => false)") });
-	my @before = map { worker($node, $_, 'after') } qw(scheduler runner);
+	my $before = worker($node, 'runner', 'after');
 	run_in('postgres', 'CREATE ROLE plain LOGIN CREATEDB');
 	for my $command ('DROP DATABASE after', 'ALTER DATABASE after RENAME TO other', 'CREATE DATABASE other TEMPLATE after', 'ALTER DATABASE after SET TABLESPACE pg_default')
 	{
 		error_like(run_sql($node, $command, user => 'plain'), '42501', 'must be owner|permission denied', undef, "$command is refused");
 	}
 	error_like(run_sql($node, 'DROP EXTENSION rag', user => 'plain', database => 'after'), '42501', 'must be owner', undef, 'so is DROP EXTENSION');
-	is_deeply([ map { worker($node, $_, 'after') } qw(scheduler runner) ], \@before, 'its workers are where they were');
+	is(worker($node, 'runner', 'after'), $before, 'its worker is where it was');
 	go_on($engine);
 	is_synced('after', 'afterwards');
 };
@@ -171,26 +170,26 @@ subtest 'DROP EXTENSION' => sub {
 		run_in('after', 'DROP EXTENSION rag CASCADE');
 		run_in('after', 'CREATE EXTENSION rag');
 	}
-	await_workers($node, "rag launcher -, rag scheduler after, rag scheduler postgres", 'there is a scheduler soon after many of them');
+	await_kept($node, 'after postgres', 'there is a scheduler soon after many of them');
 	run_in('after', 'DROP EXTENSION rag CASCADE');
-	await_workers($node, $resting, 'and none without the extension');
+	await_kept($node, 'postgres', 'and none without the extension');
 	run_in('after', 'BEGIN; CREATE EXTENSION rag; ROLLBACK');
 	run_in('after', "BEGIN; CREATE EXTENSION rag; PREPARE TRANSACTION 'extension'");
 	run_in('after', "COMMIT PREPARED 'extension'");
-	await_workers($node, "rag launcher -, rag scheduler after, rag scheduler postgres", 'COMMIT PREPARED is noticed');
+	await_kept($node, 'after postgres', 'COMMIT PREPARED is noticed');
 };
 
 subtest 'databases that take no connections, and templates' => sub {
 	run_in('postgres', 'ALTER DATABASE after ALLOW_CONNECTIONS false');
-	await_workers($node, $resting, 'no scheduler stays where no connections are allowed');
+	await_kept($node, 'postgres', 'nobody stays where no connections are allowed');
 	run_in('postgres', 'ALTER DATABASE after ALLOW_CONNECTIONS true');
-	await_workers($node, "rag launcher -, rag scheduler after, rag scheduler postgres", 'it comes back with them');
+	await_kept($node, 'after postgres', 'it comes back with them');
 	run_in('postgres', 'ALTER DATABASE after IS_TEMPLATE true');
-	await_workers($node, $resting, 'nor in a template');
+	await_kept($node, 'postgres', 'nor in a template');
 	run_in('postgres', 'ALTER DATABASE after IS_TEMPLATE false; DROP DATABASE after');
 	run_in('template1', 'CREATE EXTENSION rag');
 	run_in('postgres', 'CREATE DATABASE born');
-	await_workers($node, "rag launcher -, rag scheduler born, rag scheduler postgres", 'a copy of a template that has the extension has a scheduler');
+	await_kept($node, 'born postgres', 'a copy of a template that has the extension has a scheduler');
 	create_source('born', 'docs', $small);
 	is_synced('born', 'there');
 	run_in('template1', 'DROP EXTENSION rag');
@@ -249,19 +248,18 @@ subtest 'max_worker_processes exhausted' => sub {
 	await_true($narrow, 'postgres', "count(*) = 2 FROM rag.runs WHERE phase = 'Pending' AND waiting ~ 'all slots are in use'", 'runs say why they wait');
 	$narrow->safe_psql('postgres', 'CREATE DATABASE second');
 	$narrow->safe_psql('second', "CREATE EXTENSION rag; SELECT rag_create_source('docs', 'folder', '{\"path\": \"$small\"}')");
-	my ($runs, $databases) = ('WARNING:  rag: runs wait', 'WARNING:  rag: sources of a database are not synced');
-	await('both have complained', sub { log_lines($narrow, $runs) && log_lines($narrow, $databases) });
+	my $complaint = 'WARNING:  rag: (?:runs wait|sources of a database are not synced)';
+	await('the log says so', sub { log_lines($narrow, $complaint) });
+	await_true($narrow, 'second', "rag.why_idle() ~ 'max_worker_processes'", 'the other database says why nothing happens');
 
-	# three rounds of the scheduler's and the launcher's next looks
-	my @pids = (worker($narrow, 'launcher'), worker($narrow, 'scheduler'));
-	my @before = map { cpu_ticks($_) } @pids;
-	my ($lines, @complaints) = map { log_lines($narrow, $_) } '', $runs, $databases;
+	# some rounds of the next looks
+	my $launcher = worker($narrow, 'launcher');
+	my ($ticks, $lines, $complaints) = (cpu_ticks($launcher), log_lines($narrow, ''), log_lines($narrow, $complaint));
 	select undef, undef, undef, 0.1 for 1 .. 40;
-	is(log_lines($narrow, $runs), $complaints[0], 'the scheduler does not complain again');
-	is(log_lines($narrow, $databases), $complaints[1], 'nor does the launcher');
-	is_deeply([ worker($narrow, 'launcher'), worker($narrow, 'scheduler') ], \@pids, 'they are the same still');
+	cmp_ok(log_lines($narrow, $complaint) - $complaints, '<=', 1, 'nobody complains again and again');
+	is(worker($narrow, 'launcher'), $launcher, 'the launcher is the same still');
 	cmp_ok(log_lines($narrow, '') - $lines, '<', 20, 'the log does not fill');
-	cmp_ok(cpu_ticks($pids[$_]) - $before[$_], '<', 20, 'nothing spins') for 0, 1;
+	cmp_ok(cpu_ticks($launcher) - $ticks, '<', 20, 'nothing spins');
 
 	RagHold::release('first');
 	thaw(@engines);

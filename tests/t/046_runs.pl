@@ -92,7 +92,7 @@ sub retry_in_bounds
 
 # What a source and its runs say, for the comparison with later.
 sub definition { return ask($node, "SELECT kind, spec, collection, schedule, suspend, max_retries, generation, uid FROM rag.sources WHERE name = '$_[0]'") }
-sub documents { return ask($node, "SELECT coalesce(string_agg(collection || ' ' || regexp_replace(uri, '.*/', ''), ', ' ORDER BY collection, uri), '') FROM rag.documents WHERE source = '$_[0]'") }
+sub documents { return ask($node, "SELECT coalesce(string_agg(collection || ' ' || regexp_replace(uri, '.*/', ''), ', ' ORDER BY collection, uri), '') FROM rag.documents WHERE coalesce(source, former_source) = '$_[0]'") }
 
 subtest 'retries' => sub {
 	create_folder('failing', $missing);
@@ -515,7 +515,7 @@ subtest 'conditions' => sub {
 	$age->();
 	rename $path, "$path.away";
 	run_sql($node, "SELECT rag_sync('conditioned')");
-	is($changed->(), 'AutoIndexerIndexing=False AutoIndexerCompleted=False AutoIndexerError=True', 'and changes with it');
+	is($changed->(), 'ResourceReady=False AutoIndexerIndexing=False AutoIndexerCompleted=False AutoIndexerError=True', 'and changes with it');
 	$age->();
 	run_sql($node, "SELECT rag_sync('conditioned')");
 	is($changed->(), 'AutoIndexerIndexing=False', 'another failure is no change');
@@ -558,7 +558,7 @@ subtest 'rag_events' => sub {
 	$node->safe_psql('postgres', "SELECT rag_alter_source('heard', max_retries => 0)");
 	$hears->('Running manual 1, Retrying manual 1, Failed', 'or will not be tried again after all');
 	$node->safe_psql('postgres', "BEGIN; SELECT rag_suspend('heard'); ROLLBACK; SELECT rag_drop_source('heard')");
-	comes('Terminating', $hear, 'Terminating', 'it is dropped; what is rolled back is not heard');
+	comes('Deleted', $hear, 'Terminating, Deleted', 'it is dropped; what is rolled back is not heard');
 	is_deeply([ sort keys %{ $events[0] } ], [qw(at phase source)], 'an event of a source');
 	RagHold::answer('heard');
 	@events = ();

@@ -11,6 +11,7 @@ my $each = 100;
 RagHold::origin();
 my $node = rag_node('many', scheduler => 1, conf => <<'CONF');
 rag.max_running_syncs = 2
+rag.fair_wait = '1h'
 rag.allowed_private_hosts = '127.0.0.1'
 max_worker_processes = 30
 CONF

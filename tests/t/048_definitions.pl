@@ -62,7 +62,7 @@ subtest 'a run that outlives its definition' => sub {
 	freeze($embed);
 	sql(qq{SELECT rag_alter_source('docs', spec => '{"path": "$first"}')});
 	await_row('docs', 'phase', 'Running', 'a run is under way');
-	my $old = sql(q{SELECT last_run_id FROM rag.sources WHERE name = 'docs'});
+	my $old = sql(q{SELECT current_run_id FROM rag.sources WHERE name = 'docs'});
 	sql(qq{SELECT rag_alter_source('docs', spec => '{"path": "$second"}')});
 	sql(q{SELECT rag_suspend('docs')});
 	is(sql(q{SELECT phase, suspend, observed_generation, generation FROM rag.sources WHERE name = 'docs'}), 'Running|t|2|6', 'nor altering it nor suspending it ends the run');

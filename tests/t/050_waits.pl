@@ -54,7 +54,7 @@ subtest 'a queued run that a session has locked' => sub {
 	my $waits = q{(SELECT waiting FROM rag.runs r WHERE r.source = name)};
 	create_folder('cancelled');
 	source_is('cancelled', $waits, 'as many runs are under way as rag.max_running_syncs allows (2)', 'another run waits');
-	my $run = sql(q{SELECT last_run_id FROM rag.sources WHERE name = 'cancelled'});
+	my $run = sql(q{SELECT current_run_id FROM rag.sources WHERE name = 'cancelled'});
 	$session->query("BEGIN; SELECT rag_cancel_run($run)");
 	# the reason is another one now, which cannot be said of that run
 	configure($node, 'rag.max_running_syncs', '1');
@@ -85,7 +85,7 @@ subtest 'a session that locks the row of a run that is under way' => sub {
 	RagHold::hold('sharing');
 	create_held('sharing');
 	source_is('sharing', 'phase', 'Running', 'a run is under way');
-	my $run = sql(q{SELECT last_run_id FROM rag.sources WHERE name = 'sharing'});
+	my $run = sql(q{SELECT current_run_id FROM rag.sources WHERE name = 'sharing'});
 	$session->query('SELECT pg_advisory_lock(1)');
 	# changes nothing; then the run stores a document, for which it shares the lock, and row and run do not say any more who has it
 	my $waiting = start_sql($node, "BEGIN; SELECT rag_alter_source('sharing', max_retries => 3); SELECT pg_advisory_xact_lock(1); SELECT rag_wait($run)");
@@ -209,8 +209,8 @@ subtest 'resume and drop go by what is so once the source is theirs' => sub {
 	sql(q{CREATE ROLE editor IN ROLE rag_reader; CREATE ROLE other IN ROLE rag_reader});
 	create_folder('given');
 	source_is('given', 'phase', 'Completed', 'a source is synced');
-	sql(q{UPDATE rag.source SET owner = 'editor' WHERE name = 'given'});
-	$session->query(q{BEGIN; UPDATE rag.source SET owner = 'other' WHERE name = 'given'});
+	sql(q{UPDATE rag.source SET owner = 'editor', owner_id = 'editor'::regrole WHERE name = 'given'});
+	$session->query(q{BEGIN; UPDATE rag.source SET owner = 'other', owner_id = 'other'::regrole WHERE name = 'given'});
 	my $former = start_sql($node, q{SET ROLE editor; SELECT rag_drop_source('given')});
 	$former->await_locked;
 	$session->query('COMMIT');

@@ -26,11 +26,11 @@ our $PATIENCE = $PostgreSQL::Test::Utils::timeout_default || 180;
 
 # -- clusters ---------------------------------------------------------------------------------------------------------
 
-# A running node whose database "postgres" has the extension. Options: preload => 0, scheduler => 1, conf => 'lines'.
+# A running node whose database "postgres" has the extension. Options: preload => 0, scheduler => 1, conf => 'lines', initdb => [...].
 sub rag_node
 {
 	my ($name, %option) = @_;
-	my $node = RagTest::new_node($name, preload => $option{preload} // 1, scheduler => $option{scheduler});
+	my $node = RagTest::new_node($name, preload => $option{preload} // 1, scheduler => $option{scheduler}, initdb => $option{initdb});
 	$node->append_conf('postgresql.conf', $option{conf}) if defined $option{conf};
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION rag');

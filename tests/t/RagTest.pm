@@ -9,13 +9,13 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(new_node engine_pids handbook create_handbook wait_until);
 
-# A cluster of its own, not started yet; preload => 0 leaves shared_preload_libraries empty, scheduler => 1 lets sources be synced
+# A cluster of its own, not started yet; initdb => [...] are further options of initdb, preload => 0 leaves shared_preload_libraries empty, scheduler => 1 lets sources be synced
 # by themselves, which most tests would rather do.
 sub new_node
 {
 	my ($name, %option) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
-	$node->init(extra => [ '--encoding=UTF8', '--no-locale' ]);
+	$node->init(extra => [ '--encoding=UTF8', '--no-locale', @{ $option{initdb} // [] } ]);
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'rag'")
 	  unless exists $option{preload} && !$option{preload};
 	$node->append_conf('postgresql.conf', "rag.scheduler = off")

@@ -8,7 +8,7 @@ use Exporter 'import';
 use RagCluster;
 use Test::More;
 
-our @EXPORT = qw(workers worker runner put_to_rest await_workers await_true await_value status_of log_lines cpu_ticks server_processes never_two_at_once runs_are_sound all_ended);
+our @EXPORT = qw(workers worker runner put_to_rest await_workers await_kept await_true await_value status_of log_lines cpu_ticks server_processes never_two_at_once runs_are_sound all_ended);
 
 # The extension's workers but the supervisor, as "rag scheduler postgres, ...". A runner's or a starting worker's name is among them.
 sub workers
@@ -18,13 +18,18 @@ sub workers
 		FROM pg_stat_activity WHERE backend_type LIKE 'rag %' AND backend_type <> 'rag engine supervisor'});
 }
 
-# Process id of the one worker of a kind ("scheduler"), waited for.
+# Process id of the one worker of a kind ("scheduler"), waited for. Schedulers stay for a moment only: one is made to look.
 sub worker
 {
 	my ($node, $kind, $database) = @_;
+	my $look = $kind eq 'scheduler' && session($node, $database // 'postgres');
 	my $query = "SELECT min(pid) FROM pg_stat_activity WHERE backend_type = 'rag $kind'"
 	  . (defined $database ? " AND datname = '$database'" : '');
-	return await("there is a $kind", sub { ask($node, $query) });
+	return await("there is a $kind", sub {
+		my $pid = ask($node, $query);
+		$look->query('UPDATE rag.source SET name = name WHERE false') if $look && !$pid;
+		return $pid;
+	});
 }
 
 # The process that carries out a run of a source.
@@ -39,6 +44,16 @@ sub await_workers
 	my ($node, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return await_value(sub { workers($node) }, $expected, $name, $node);
+}
+
+# Waits until the sources of these databases ("first postgres") are synced by themselves, and no worker but the launcher is left.
+sub await_kept
+{
+	my ($node, $databases, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $all = join ' ', sort split / /, $databases;
+	my $kept = sub { join ' ', sort grep { run_sql($node, 'SELECT rag.has_scheduler()', database => $_)->{out} eq 't' } split / /, $databases };
+	return await_value(sub { workers($node) . ": " . $kept->() }, "rag launcher -: $all", $name);
 }
 
 # Polls until what is asked for is as expected, and says what it was last where it never is; with a node, also what its sources

@@ -41,7 +41,7 @@ pub fn extract(file: &str, name: &str) -> Extracted {
         metadata.insert("language".into(), language.into());
     }
     let title: Title = title::from_name(name);
-    Extracted { text: file.to_owned(), title, metadata, structure: Structure::Code(boundaries) }
+    Extracted { metadata, ..Extracted::new(file.to_owned(), title, Structure::Code(boundaries)) }
 }
 
 /// In order; none where the file is not parsed.

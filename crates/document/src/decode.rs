@@ -22,7 +22,7 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use rag_protocol::ingest::Stage;
 
-use crate::Problem;
+use crate::{Nature, Problem};
 
 /// A file's text, and how it was read.
 #[derive(Debug, PartialEq)]
@@ -200,8 +200,9 @@ fn refuse_binary(text: &str, is_guess: bool) -> Result<(), Problem> {
     if controls <= most.max(2) && replaced * 10 <= text.len() {
         return Ok(());
     }
-    Err(Problem::new(Stage::Decode, "the file is binary: it is not text in any known encoding")
-        .hint("Exclude the file; or, if it is text, convert it to UTF-8."))
+    let problem = Problem::new(Stage::Decode, "the file is binary: it is not text in any known encoding")
+        .hint("Exclude the file; or, if it is text, convert it to UTF-8.");
+    Err(Problem { nature: Nature::Binary, ..problem })
 }
 
 /// The charset in a media type: `text/html; charset=windows-1251`.

@@ -7,7 +7,7 @@
 //! | `docProps/core.xml` | the title |
 //!
 //! Headings, list items and tables become Markdown. Deleted text (`w:del`), field codes, comments, headers, footers and
-//! footnotes are left out. Of alternatives (`mc:AlternateContent`) the fallback is left out.
+//! footnotes are left out, and so is hidden text (`w:vanish`), which is counted. Of alternatives (`mc:AlternateContent`) the fallback is left out.
 //!
 //! A few kilobytes can unpack to gigabytes, so each file is unpacked up to [`MAX_XML`] bytes and no further. No entity is
 //! expanded but the five that XML has.
@@ -23,7 +23,6 @@ use quick_xml::{
     events::{BytesStart, Event},
 };
 use rag_protocol::ingest::{Stage, Title};
-use serde_json::Map;
 use zip::{ZipArchive, result::ZipError};
 
 use crate::{Extracted, Problem, decode, markdown, title};
@@ -34,9 +33,6 @@ const MAX_XML: u64 = 128 << 20;
 const HIDDEN: [&str; 4] = ["del", "instrText", "delText", "Fallback"];
 
 pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
-    if bytes.is_empty() {
-        return Err(Problem::no_content());
-    }
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| malformed(&e))?;
     let document = read(&mut archive, "word/document.xml")?.ok_or_else(|| malformed(&"it has no word/document.xml"))?;
     // A document without styles or properties is a document all the same.
@@ -45,10 +41,16 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
         None => HashMap::new(),
     };
     let declared = read(&mut archive, "docProps/core.xml")?.and_then(|core| property(&core, "title"));
-    let text = body(&document, &levels).map_err(|e| malformed(&e))?;
+    let Body { text, hidden_runs } = body(&document, &levels).map_err(|e| malformed(&e))?;
     let structure = markdown::structure(&text);
     let title: Option<Title> = declared.as_deref().and_then(title::own).or_else(|| markdown::heading(&structure));
-    Ok(Extracted { text, title: title.unwrap_or_else(|| title::from_name(name)), metadata: Map::new(), structure })
+    let mut extracted = Extracted::new(text, title.unwrap_or_else(|| title::from_name(name)), structure);
+    if hidden_runs > 0 {
+        let texts =
+            if hidden_runs == 1 { "1 hidden text was".into() } else { format!("{hidden_runs} hidden texts were") };
+        extracted.warn(Stage::Extract, format!("{texts} left out"));
+    }
+    Ok(extracted)
 }
 
 fn malformed(why: &dyn std::fmt::Display) -> Problem {
@@ -152,8 +154,17 @@ struct Paragraph {
 }
 
 /// The body as Markdown.
-fn body(document: &str, levels: &HashMap<String, usize>) -> Result<String, quick_xml::Error> {
+struct Body {
+    text: String,
+    /// Texts that are formatted as hidden, and left out.
+    hidden_runs: usize,
+}
+
+fn body(document: &str, levels: &HashMap<String, usize>) -> Result<Body, quick_xml::Error> {
     let mut text = String::new();
+    // The run that is open is formatted as hidden.
+    let mut vanished = false;
+    let mut hidden_runs = 0;
     let mut paragraph = Paragraph::default();
     // Rows of the tables that are open, the innermost last; a cell is the text of its paragraphs.
     let mut tables: Vec<Vec<Vec<String>>> = vec![];
@@ -173,6 +184,11 @@ fn body(document: &str, levels: &HashMap<String, usize>) -> Result<String, quick
                     "pStyle" => paragraph.level = attribute(element, "val").and_then(|id| levels.get(&id).copied()),
                     "numPr" => paragraph.list = paragraph.list.or(Some(0)),
                     "ilvl" => paragraph.list = attribute(element, "val").and_then(|level| level.parse().ok()),
+                    "r" => vanished = false,
+                    "vanish" => {
+                        vanished = !matches!(attribute(element, "val").as_deref(), Some("0" | "false" | "off"));
+                    }
+                    "t" if vanished => hidden_runs += usize::from(is_open),
                     "t" => in_text = is_open,
                     "tab" if !paragraph.text.is_empty() => paragraph.text.push('\t'),
                     "br" | "cr" => paragraph.text.push('\n'),
@@ -218,7 +234,7 @@ fn body(document: &str, levels: &HashMap<String, usize>) -> Result<String, quick
                 }
                 _ => {}
             },
-            Event::Eof => return Ok(text),
+            Event::Eof => return Ok(Body { text, hidden_runs }),
             _ => {}
         }
     }
@@ -299,6 +315,20 @@ mod tests {
             ("word/styles.xml", styles.as_bytes()),
             ("docProps/core.xml", core.as_bytes()),
         ])
+    }
+
+    #[test]
+    fn text_that_is_formatted_as_hidden_is_left_out_and_counted() {
+        let run = |properties: &str, text: &str| format!("<w:r><w:rPr>{properties}</w:rPr><w:t>{text}</w:t></w:r>");
+        let body = format!(
+            "<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>{}{}{}</w:p>",
+            run("", "Shown."),
+            run("<w:vanish/>", "Secret orders."),
+            run("<w:vanish w:val=\"0\"/>", " The end."),
+        );
+        let extracted = extract(&document(&body), "a.docx").unwrap();
+        assert_eq!(extracted.text, "Shown. The end.");
+        assert_eq!(extracted.warnings[0].message, "1 hidden text was left out");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! HTML to Markdown, which keeps headings, lists, tables and code as structure that people and models can read.
 //!
+//! What a browser does not show is left out, and counted (see [`hidden`]).
 //! Of a page, what is the same on every other page of its site is left out (see [`boilerplate`]).
 //!
 //! `htmd` does the conversion, with three changes: `head`, scripts, styles and templates are left out; pictures whose
@@ -10,6 +11,7 @@
 //! plain text instead: a stack overflow would take the process with it.
 
 mod boilerplate;
+mod hidden;
 mod table;
 
 use std::{
@@ -20,7 +22,6 @@ use std::{
 use htmd::{Element, HtmlToMarkdown, Node, element_handler::Handlers};
 use markup5ever_rcdom::NodeData;
 use rag_protocol::ingest::{Stage, Title};
-use serde_json::Map;
 
 use crate::{Extracted, Problem, markdown, title};
 
@@ -55,12 +56,19 @@ fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
         .add_handler(vec!["table"], table::to_markdown)
         .build();
     let root = converter.html_to_tree(file)?;
+    let hidden = hidden::remove(&root);
     let (title, depth) = survey(&root);
     let content = boilerplate::content(&root);
     let text = if depth > MAX_DEPTH { plain_text(&content) } else { converter.tree_to_markdown(&content) };
     let text = text.trim().to_owned();
     let structure = markdown::structure(&text);
-    Ok(Extracted { text, title: title.unwrap_or_else(|| title::from_name(name)), metadata: Map::new(), structure })
+    let mut extracted = Extracted::new(text, title.unwrap_or_else(|| title::from_name(name)), structure);
+    if hidden > 0 {
+        let elements = if hidden == 1 { "1 hidden element".into() } else { format!("{hidden} hidden elements") };
+        let was = if hidden == 1 { "was" } else { "were" };
+        extracted.warn(Stage::Extract, format!("{elements} with text {was} left out"));
+    }
+    Ok(extracted)
 }
 
 /// The page's title and the depth of its deepest element.

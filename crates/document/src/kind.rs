@@ -88,6 +88,12 @@ pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Op
     }
 }
 
+/// Whether the name of a file, or the media type it was served with, says what type it is. One that is not told so is
+/// taken for text unless its first bytes say otherwise.
+pub fn is_told(name: &str, media_type: Option<&str>) -> bool {
+    [by_name(name), media_type.map_or(Told::Nothing, by_media_type)].iter().any(|told| *told != Told::Nothing)
+}
+
 const PDF: &[u8] = b"%PDF-";
 
 fn by_name(name: &str) -> Told {

@@ -23,9 +23,9 @@
 //! Where a document does not say what it is called, its title is its file's name without the extension, and
 //! [`Title::own`] is false: such a title is shown but not embedded.
 //!
-//! A text holds no NUL characters (PostgreSQL cannot store them) and is never blank. What cannot be read is a
-//! [`Problem`], never a panic and never a silently shortened text. What had to be guessed or mended on the way is told
-//! in the metadata:
+//! A text holds no NUL characters (PostgreSQL cannot store them) and none that nobody sees (see the module `invisible`),
+//! and is never blank. What cannot be read is a [`Problem`], never a panic and never a silently shortened text. What was
+//! lost, guessed or mended on the way is among [`Extracted::warnings`], and told in the metadata:
 //!
 //! | key | what |
 //! |---|---|
@@ -40,6 +40,7 @@ mod decode;
 mod docx;
 mod front_matter;
 mod html;
+mod invisible;
 mod kind;
 mod language;
 mod markdown;
@@ -47,13 +48,20 @@ mod pdf;
 mod records;
 mod split;
 mod title;
+mod words;
 
-use rag_protocol::ingest::{Content, DocumentType, Splitting, Stage, Title};
+use rag_protocol::ingest::{Content, DocumentType, Splitting, Stage, Title, Warning};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-pub use crate::{code::Boundary, kind::document_type, markdown::Heading, split::split, title::own as own_title};
+pub use crate::{
+    code::Boundary,
+    kind::{document_type, is_told},
+    markdown::Heading,
+    split::split,
+    title::own as own_title,
+};
 
 /// Counts a model's tokens, special tokens included; the engine implements it with the model's own tokenizer.
 pub trait TokenCounter {
@@ -85,6 +93,20 @@ pub struct Extracted {
     /// Front matter, and what the extractor has to say.
     pub metadata: Map<String, Value>,
     pub structure: Structure,
+    /// What was lost on the way, or may have been misread.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+}
+
+impl Extracted {
+    /// A document of which nothing more is known.
+    pub fn new(text: String, title: Title, structure: Structure) -> Self {
+        Self { text, title, metadata: Map::new(), structure, warnings: vec![] }
+    }
+
+    fn warn(&mut self, stage: Stage, message: String) {
+        self.warnings.push(Warning { stage, message });
+    }
 }
 
 /// What a text is made of, as far as it matters where it is cut.
@@ -122,11 +144,26 @@ pub struct Problem {
     /// One sentence, lower case, no final stop.
     pub message: String,
     pub hint: Option<String>,
+    #[serde(default)]
+    pub nature: Nature,
+}
+
+/// What a problem says of the file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nature {
+    /// It is a document that cannot be read.
+    #[default]
+    Unreadable,
+    /// It is no document: there is nothing in it but white space.
+    Empty,
+    /// It is not text. Whether it should be, its name says.
+    Binary,
 }
 
 impl Problem {
-    fn new(stage: Stage, message: impl Into<String>) -> Self {
-        Self { stage, message: message.into(), hint: None }
+    pub fn new(stage: Stage, message: impl Into<String>) -> Self {
+        Self { stage, message: message.into(), hint: None, nature: Nature::default() }
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -135,7 +172,12 @@ impl Problem {
     }
 
     fn no_content() -> Self {
-        Self::new(Stage::Extract, "no content to index").hint("It is empty, or all white space.")
+        Self::new(Stage::Extract, "no content to index").hint("There is no text in it, or none that is shown.")
+    }
+
+    fn empty() -> Self {
+        let problem = Self { nature: Nature::Empty, ..Self::no_content() };
+        problem.hint("It is empty, or all white space.")
     }
 }
 
@@ -154,6 +196,9 @@ pub fn extract(
     name: &str,
     media_type: Option<&str>,
 ) -> Result<Extracted, Problem> {
+    if bytes.trim_ascii().is_empty() {
+        return Err(Problem::empty());
+    }
     let mut extracted = match document_type {
         DocumentType::Pdf => pdf::extract(bytes, name)?,
         DocumentType::Docx => docx::extract(bytes, name)?,
@@ -161,16 +206,67 @@ pub fn extract(
     };
     // Formats with escapes have other ways to write NUL than the byte.
     if let Some(text) = decode::without_nul(&extracted.text) {
-        warn(&mut extracted.metadata, [decode::nul_warning(extracted.text.len() - text.len())]);
-        extracted.text = text;
-        if let Structure::Sections { .. } = extracted.structure {
-            extracted.structure = markdown::structure(&extracted.text);
-        }
+        extracted.warn(Stage::Decode, decode::nul_warning(extracted.text.len() - text.len()));
+        extracted.replace(text);
     }
+    if let Some((text, count)) = invisible::removed(&extracted.text) {
+        extracted.invisible(count);
+        extracted.replace(text);
+    }
+    extracted.clean_names();
     if extracted.text.trim().is_empty() {
-        return Err(Problem::no_content());
+        // of Markdown there may be front matter and nothing to read
+        return Err(if document_type == DocumentType::Markdown { Problem::empty() } else { Problem::no_content() });
+    }
+    if let Some(warning) = words::warning(&extracted.text, document_type) {
+        extracted.warn(Stage::Extract, warning);
+    }
+    // a document's own key of that name gives way
+    if !extracted.warnings.is_empty() {
+        let messages: Vec<Value> = extracted.warnings.iter().map(|warning| warning.message.clone().into()).collect();
+        extracted.metadata.insert("warnings".into(), messages.into());
     }
     Ok(extracted)
+}
+
+impl Extracted {
+    /// Puts in a text from which characters were removed.
+    fn replace(&mut self, text: String) {
+        self.text = text;
+        if let Structure::Sections { .. } = self.structure {
+            self.structure = markdown::structure(&self.text);
+        }
+    }
+
+    fn invisible(&mut self, count: usize) {
+        let characters =
+            if count == 1 { "1 invisible character was".into() } else { format!("{count} invisible characters were") };
+        self.warn(Stage::Extract, format!("{characters} removed (tags, bidirectional or zero-width controls)"));
+    }
+
+    /// Removes what nobody sees from the title and the metadata, too.
+    fn clean_names(&mut self) {
+        if let Some((title, _)) = invisible::removed(&self.title.text) {
+            self.title = title::own(&title).map_or_else(
+                || Title { text: "untitled".into(), own: false },
+                |cleaned| Title { own: self.title.own, ..cleaned },
+            );
+        }
+        self.metadata.values_mut().for_each(clean_value);
+    }
+}
+
+fn clean_value(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some((cleaned, _)) = invisible::removed(text) {
+                *text = cleaned;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(clean_value),
+        Value::Object(values) => values.values_mut().for_each(clean_value),
+        _ => {}
+    }
 }
 
 /// The types that are text themselves.
@@ -186,6 +282,14 @@ fn extract_text(
         _ => served_as,
     };
     let decode::Decoded { text, encoding, warnings } = decode::text(bytes, declared.as_deref())?;
+    if text.trim().is_empty() {
+        return Err(Problem::empty());
+    }
+    // before the text is parsed: what a parser finds has its place in the text
+    let (text, invisible) = match invisible::removed(&text) {
+        Some((cleaned, count)) => (cleaned.into(), count),
+        None => (text, 0),
+    };
     let mut extracted = match document_type {
         DocumentType::Markdown => markdown::extract(&text, name),
         DocumentType::Html => html::extract(&text, name)?,
@@ -194,29 +298,17 @@ fn extract_text(
         DocumentType::Tsv => records::csv::extract(&text, name, Some(b'\t')),
         DocumentType::Json => records::json::extract(&text, name),
         DocumentType::Jsonl => records::json::extract_lines(&text, name),
-        DocumentType::Text | DocumentType::Pdf | DocumentType::Docx => Extracted {
-            text: text.into_owned(),
-            title: title::from_name(name),
-            metadata: Map::new(),
-            structure: Structure::Prose,
-        },
+        DocumentType::Text | DocumentType::Pdf | DocumentType::Docx => {
+            Extracted::new(text.into_owned(), title::from_name(name), Structure::Prose)
+        }
     };
     extracted.metadata.insert("encoding".into(), encoding.into());
-    warn(&mut extracted.metadata, warnings);
+    let warnings = warnings.into_iter().map(|message| Warning { stage: Stage::Decode, message });
+    extracted.warnings.splice(0..0, warnings);
+    if invisible > 0 {
+        extracted.invisible(invisible);
+    }
     Ok(extracted)
-}
-
-/// Adds to the warnings of a document.
-fn warn(metadata: &mut Map<String, Value>, warnings: impl IntoIterator<Item = String>) {
-    let mut warnings = warnings.into_iter().map(Value::String).peekable();
-    if warnings.peek().is_none() {
-        return;
-    }
-    match metadata.get_mut("warnings") {
-        Some(Value::Array(present)) => present.extend(warnings),
-        // A document's own key of that name gives way.
-        _ => drop(metadata.insert("warnings".into(), warnings.collect())),
-    }
 }
 
 /// Hashes and splits what was extracted: what the protocol calls the content of a document. The text stays where it is.
@@ -237,5 +329,6 @@ pub fn content(
         metadata: extracted.metadata.clone(),
         content_hash,
         chunks,
+        warnings: extracted.warnings.clone(),
     })
 }

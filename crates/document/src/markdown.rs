@@ -1,7 +1,7 @@
 //! Markdown: the front matter goes into the metadata, the rest is the text as written.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use rag_protocol::ingest::Title;
+use rag_protocol::ingest::{Stage, Title};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -30,7 +30,12 @@ pub fn extract(file: &str, name: &str) -> Extracted {
     let text = body.trim_start_matches(['\r', '\n']).to_owned();
     let structure = structure(&text);
     let title = declared.or_else(|| heading(&structure)).unwrap_or_else(|| title::from_name(name));
-    Extracted { text, title, metadata, structure }
+    let mut extracted = Extracted { metadata, ..Extracted::new(text, title, structure) };
+    if let (true, Some(Value::String(why))) = (body == file, extracted.metadata.get("front_matter_error")) {
+        let warning = format!("the front matter was left in the text: {why}");
+        extracted.warn(Stage::Extract, warning);
+    }
+    extracted
 }
 
 /// The first heading of level 1, else the first heading.

@@ -22,7 +22,6 @@ use pdf_extract::{
     decode_text_string, output_doc_page,
 };
 use rag_protocol::ingest::{Stage, Title};
-use serde_json::{Map, Value};
 
 use crate::{Extracted, Problem, Structure, title};
 
@@ -34,9 +33,6 @@ const PAGE_BREAK: &str = "\n\u{C}\n";
 const MAGIC: &[u8] = b"%PDF-";
 
 pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
-    if bytes.is_empty() {
-        return Err(Problem::no_content());
-    }
     if !bytes.iter().take(1024).collect::<Vec<_>>().windows(MAGIC.len()).any(|w| w.iter().copied().eq(MAGIC)) {
         return Err(malformed("it does not begin as one"));
     }
@@ -53,19 +49,32 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
         let (text, whole) = page(&document, number);
         texts.push(text);
         if !whole {
-            unreadable.push(Value::from(number));
+            unreadable.push(number);
         }
     }
     let text = texts.iter().map(|text| text.trim()).collect::<Vec<_>>().join(PAGE_BREAK);
     if text.trim().is_empty() {
         return Err(if unreadable.is_empty() { scanned(pages.len()) } else { malformed("its pages cannot be read") });
     }
-    let mut metadata = Map::new();
-    if !unreadable.is_empty() {
-        metadata.insert("unreadable_pages".into(), Value::Array(unreadable));
-    }
     let title = info_title(&document).unwrap_or_else(|| title::from_name(name));
-    Ok(Extracted { text, title, metadata, structure: Structure::Pages })
+    let mut extracted = Extracted::new(text, title, Structure::Pages);
+    if !unreadable.is_empty() {
+        extracted.warn(Stage::Extract, unreadable_pages(&unreadable, pages.len()));
+        extracted.metadata.insert("unreadable_pages".into(), unreadable.into());
+    }
+    Ok(extracted)
+}
+
+/// Names the pages, the first ten of them.
+fn unreadable_pages(unreadable: &[u32], all: usize) -> String {
+    const NAMED: usize = 10;
+    let named: Vec<String> = unreadable.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = match unreadable.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let pages = if unreadable.len() == 1 { "page" } else { "pages" };
+    format!("{pages} {}{more} of {all} could not be read, or not completely", named.join(", "))
 }
 
 fn scanned(pages: usize) -> Problem {

@@ -19,9 +19,9 @@
 pub mod csv;
 pub mod json;
 
-use serde_json::Map;
+use rag_protocol::ingest::Stage;
 
-use crate::{Extracted, Structure, title, warn};
+use crate::{Extracted, Structure, title};
 
 /// How many times as long as the file the text may be.
 const MAX_GROWTH: usize = 16;
@@ -31,13 +31,13 @@ const MAX_TEXT: usize = 128 << 20;
 const MAX_NAME: usize = 200;
 
 fn records(text: String, name: &str) -> Extracted {
-    Extracted { text, title: title::from_name(name), metadata: Map::new(), structure: Structure::Records }
+    Extracted::new(text, title::from_name(name), Structure::Records)
 }
 
 /// The file as it is written, and why.
 fn as_written(file: &str, name: &str, why: String) -> Extracted {
     let mut extracted = Extracted { structure: Structure::Code(vec![]), ..records(file.to_owned(), name) };
-    warn(&mut extracted.metadata, [why]);
+    extracted.warn(Stage::Extract, why);
     extracted
 }
 

@@ -5,7 +5,6 @@
 use proptest::prelude::*;
 use rag_document::{Extracted, Problem, Structure, TokenCounter, extract};
 use rag_protocol::ingest::{Chunk, DocumentType, Splitting, Stage, Title, Unit, embedded_text};
-use serde_json::Map;
 
 /// A third of the characters, and two special tokens.
 struct Thirds {
@@ -61,7 +60,7 @@ fn split_as(
     splitting: &Splitting,
     tokens: &dyn TokenCounter,
 ) -> Result<Vec<Chunk>, Problem> {
-    let extracted = Extracted { text: text.into(), title: title.clone(), metadata: Map::new(), structure };
+    let extracted = Extracted::new(text.into(), title.clone(), structure);
     rag_document::split(&extracted, splitting, tokens)
 }
 
@@ -170,15 +169,11 @@ proptest! {
     ) {
         let mut extracted = match document_type {
             // Their bytes are not text.
-            DocumentType::Pdf => Extracted {
-                text: text.replace('\0', ""),
-                title: nameless(),
-                metadata: Map::new(),
-                structure: Structure::Pages,
-            },
-            DocumentType::Docx => Extracted {
-                structure: Structure::of_markdown(&text), text, title: nameless(), metadata: Map::new(),
-            },
+            DocumentType::Pdf => Extracted::new(text.replace('\0', ""), nameless(), Structure::Pages),
+            DocumentType::Docx => {
+                let structure = Structure::of_markdown(&text);
+                Extracted::new(text, nameless(), structure)
+            }
             _ => match extract(text.as_bytes(), document_type, "a.py", Some("text/plain; charset=utf-8")) {
                 Ok(extracted) => extracted,
                 Err(_) => return Ok(()), // blank, or more control characters than text has
@@ -338,7 +333,7 @@ fn tokens_bound_a_chunk_together_with_its_title() {
     let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
     let tokens = Thirds { limit: 256 };
     let chunks = split(&text, &title, &splitting, &tokens).unwrap();
-    let extracted = Extracted { text, title, metadata: Map::new(), structure: Structure::Prose };
+    let extracted = Extracted::new(text, title, Structure::Prose);
     check(&extracted, &splitting, &tokens, &chunks);
     let longest = chunks.iter().map(|c| c.byte_len).max().unwrap();
     assert!((400..=560).contains(&longest), "the room that the title leaves is used: {longest}");
@@ -357,7 +352,8 @@ fn only_the_documents_own_title_takes_room() {
 fn a_limit_without_room_for_a_character_is_a_problem() {
     let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
     let title = Title { text: "t".repeat(100), own: true };
-    let Problem { stage, message, hint } = split("some text", &title, &splitting, &Thirds { limit: 30 }).unwrap_err();
+    let Problem { stage, message, hint, .. } =
+        split("some text", &title, &splitting, &Thirds { limit: 30 }).unwrap_err();
     assert_eq!(stage, Stage::Split);
     assert_eq!(message, "the title and a single character take 37 tokens, and the model sees at most 30");
     assert!(hint.unwrap().contains("shorter title"));
@@ -434,7 +430,7 @@ fn golden_boundaries() {
     assert_eq!(places, GOLDEN);
     assert_eq!(
         Splitting { chunk_size: 80, chunk_overlap: 20, unit: Unit::Characters }.fingerprint("m"),
-        "recursive v2 80/20 m"
+        "recursive v3 80/20 m"
     );
 }
 

@@ -5,12 +5,13 @@
 //!
 //! | limit | value |
 //! |---|---|
-//! | address space | 1 GiB |
+//! | address space | 1 GiB; for a session's large document 16 times its size more |
 //! | processor time | 30 s a document |
 //! | wall-clock time | 60 s a document |
 //!
 //! The child reads messages from its standard input (what the document is, and its bytes) and answers each with one on
-//! its standard output (what was extracted, or the problem), until standard input ends.
+//! its standard output (what was extracted, or the problem), until standard input ends. A session's large document is split
+//! in such a child, too ([`split`]): it can be ended at any time, and gives back all of its memory.
 //!
 //! Starting a process takes longer than reading a page. So a run keeps its children ([`Extractors`]) for one document after
 //! another. One that died is replaced; one that is replaced in any case after [`DOCUMENTS`] documents, or once
@@ -19,6 +20,7 @@
 use std::{
     collections::HashMap,
     io::{self, Write},
+    mem,
     os::unix::process::ExitStatusExt,
     process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio},
     sync::{
@@ -32,11 +34,15 @@ use std::{
 use rag_document::{Extracted, Problem};
 use rag_protocol::{
     frame::{self, Frame},
-    ingest::{DocumentType, Stage},
+    ingest::{Content, DocumentType, Splitting, Stage},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::process::{self, Limit};
+use crate::{
+    embed::tokens::ModelTokenizer,
+    process::{self, Limit},
+    sandbox::{self, Mode, Reach},
+};
 
 const MEMORY: u64 = 1 << 30;
 const CPU_SECONDS: u64 = 30;
@@ -48,24 +54,36 @@ const DOCUMENTS: usize = 500;
 /// A document of so many bytes is the last of its child.
 const LARGE: usize = 4 << 20;
 
-/// What the child is told besides the bytes.
+/// What the child is to do with the bytes.
 #[derive(Debug, Serialize, Deserialize)]
-struct Order {
-    document_type: DocumentType,
-    name: String,
-    media_type: Option<String>,
+#[serde(rename_all = "snake_case")]
+enum Order {
+    Extract {
+        document_type: DocumentType,
+        name: String,
+        media_type: Option<String>,
+    },
+    /// The bytes are `text_bytes` of text, which `extracted` is without, and the model's `tokenizer.json`.
+    Split {
+        document_type: DocumentType,
+        extracted: Extracted,
+        text_bytes: usize,
+        splitting: Splitting,
+        max_tokens: usize,
+    },
 }
 
-/// What the child answers.
+/// What the child answers. The bytes are the text of what was extracted.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
     Extracted(Extracted),
+    Content(Content),
     Problem(Problem),
 }
 
 fn problem(message: impl Into<String>, hint: Option<String>) -> Problem {
-    Problem { stage: Stage::Extract, message: message.into(), hint }
+    Problem { hint, ..Problem::new(Stage::Extract, message) }
 }
 
 /// Whether a type has a parser that should not run in the process which many documents or people depend on.
@@ -96,10 +114,10 @@ impl Extractors {
         let kept = idle().remove(&thread::current().id());
         let mut extractor = match kept {
             Some(extractor) => extractor,
-            None => Extractor::start()?,
+            None => Extractor::start(MEMORY)?,
         };
         let order = order(bytes, document_type, name, media_type)?;
-        let outcome = extractor.ask(order, &|| false)?;
+        let outcome = extractor.ask(order, &|| false)?.and_then(extracted);
         extractor.documents += 1;
         if extractor.documents < DOCUMENTS && bytes.len() < LARGE {
             idle().insert(thread::current().id(), extractor);
@@ -120,12 +138,49 @@ pub fn isolated(
     abandoned: &dyn Fn() -> bool,
 ) -> Result<Extracted, Problem> {
     let order = order(bytes, document_type, name, media_type)?;
-    Extractor::start()?.ask(order, abandoned)?
+    Extractor::start(memory_for(bytes.len()))?.ask(order, abandoned)?.and_then(extracted)
+}
+
+/// Splits in a child of its own, as [`rag_document::content`] does; gives up early as [`isolated`] does.
+///
+/// # Errors
+/// What splitting says, or that the child crashed or reached a limit.
+pub fn split(
+    extracted: &mut Extracted,
+    document_type: DocumentType,
+    splitting: Splitting,
+    tokens: &ModelTokenizer,
+    abandoned: &dyn Fn() -> bool,
+) -> Result<Content, Problem> {
+    let (json, max_tokens) = tokens.recipe();
+    let text = mem::take(&mut extracted.text);
+    let order =
+        Order::Split { document_type, extracted: extracted.clone(), text_bytes: text.len(), splitting, max_tokens };
+    let order = encode(&order, &[text.as_bytes(), &json].concat());
+    let memory = memory_for(text.len());
+    extracted.text = text;
+    match Extractor::start(memory)?.ask(order?, abandoned)?? {
+        (Outcome::Content(content), _) => Ok(content),
+        _ => Err(unable(&"it answered another question")),
+    }
+}
+
+/// The child's address space for a document of so many bytes.
+fn memory_for(bytes: usize) -> u64 {
+    MEMORY + 16 * bytes as u64
 }
 
 fn order(bytes: &[u8], document_type: DocumentType, name: &str, media_type: Option<&str>) -> Result<Vec<u8>, Problem> {
-    let order = Order { document_type, name: name.into(), media_type: media_type.map(str::to_owned) };
-    frame::encode(&order, bytes).map_err(|e| problem(format!("the document is too large to be extracted: {e}"), None))
+    encode(&Order::Extract { document_type, name: name.into(), media_type: media_type.map(str::to_owned) }, bytes)
+}
+
+fn encode(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Problem> {
+    frame::encode(order, bytes).map_err(|e| problem(format!("the document is too large to be extracted: {e}"), None))
+}
+
+fn extracted((outcome, text): (Outcome, Vec<u8>)) -> Result<Extracted, Problem> {
+    let Outcome::Extracted(extracted) = outcome else { return Err(unable(&"it answered another question")) };
+    String::from_utf8(text).map(|text| Extracted { text, ..extracted }).map_err(|e| unable(&e))
 }
 
 fn unable(e: &dyn std::fmt::Display) -> Problem {
@@ -143,10 +198,12 @@ struct Extractor {
 }
 
 impl Extractor {
-    fn start() -> Result<Self, Problem> {
+    fn start(memory: u64) -> Result<Self, Problem> {
         // The file this process was started from, even where an upgrade has replaced or removed it since.
         let mut child = Command::new("/proc/self/exe")
             .arg("extract")
+            .args(["--memory-limit", &(memory >> 20).to_string()])
+            .args(sandbox::option())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -168,7 +225,11 @@ impl Extractor {
     }
 
     /// What became of one document; an error where that was the end of the child.
-    fn ask(&mut self, order: Vec<u8>, abandoned: &dyn Fn() -> bool) -> Result<Result<Extracted, Problem>, Problem> {
+    fn ask(
+        &mut self,
+        order: Vec<u8>,
+        abandoned: &dyn Fn() -> bool,
+    ) -> Result<Result<(Outcome, Vec<u8>), Problem>, Problem> {
         let answer = thread::scope(|scope| {
             let (child, from) = (&mut self.child, &self.from);
             let to = &mut self.to;
@@ -199,14 +260,8 @@ impl Extractor {
             answer
         });
         match answer?.map(|message: Frame| (message.header::<Outcome>(), message.payload)) {
-            Some((Ok(Outcome::Extracted(mut extracted)), text)) => match String::from_utf8(text) {
-                Ok(text) => {
-                    extracted.text = text;
-                    Ok(Ok(extracted))
-                }
-                Err(e) => Err(unable(&e)),
-            },
             Some((Ok(Outcome::Problem(problem)), _)) => Ok(Err(problem)),
+            Some((Ok(outcome), text)) => Ok(Ok((outcome, text))),
             Some((Err(_), _)) | None => {
                 let _ = self.to.take();
                 Err(self.child.wait().map_or_else(|e| unable(&e), post_mortem))
@@ -241,8 +296,8 @@ fn post_mortem(status: ExitStatus) -> Problem {
 }
 
 /// The child's side: `rag-engine extract`.
-pub fn child() -> ExitCode {
-    match serve() {
+pub fn child(memory: u64, sandbox: Mode) -> ExitCode {
+    match serve(memory, sandbox) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("extract: {e}");
@@ -251,21 +306,34 @@ pub fn child() -> ExitCode {
     }
 }
 
-fn serve() -> Result<(), Box<dyn std::error::Error>> {
-    process::limit(Limit::AddressSpace(MEMORY))?;
+fn serve(memory: u64, sandbox: Mode) -> Result<(), Box<dyn std::error::Error>> {
+    process::limit(Limit::AddressSpace(memory))?;
     process::limit(Limit::FileSize(0))?;
     process::limit(Limit::OpenFiles(32))?;
     process::limit(process::NO_CORE_DUMP)?;
     let mut output = process::take_stdout()?;
+    Reach::nothing().enter(sandbox)?;
     let mut input = io::stdin().lock();
     while let Some(message) = frame::read(&mut input)? {
         process::limit_cpu_from_now(CPU_SECONDS)?;
-        let Order { document_type, name, media_type } = message.header()?;
-        match rag_document::extract(&message.payload, document_type, &name, media_type.as_deref()) {
-            Ok(mut extracted) => {
-                let text = std::mem::take(&mut extracted.text);
-                frame::write(&mut output, &Outcome::Extracted(extracted), text.as_bytes())?;
+        let done = match message.header()? {
+            Order::Extract { document_type, name, media_type } => {
+                rag_document::extract(&message.payload, document_type, &name, media_type.as_deref()).map(|extracted| {
+                    let text = extracted.text;
+                    (Outcome::Extracted(Extracted { text: String::new(), ..extracted }), text)
+                })
             }
+            Order::Split { document_type, extracted, text_bytes, splitting, max_tokens } => {
+                let (text, json) = message.payload.split_at_checked(text_bytes).ok_or("a text is missing")?;
+                let tokens = ModelTokenizer::again(json, max_tokens)?;
+                let extracted = Extracted { text: str::from_utf8(text)?.into(), ..extracted };
+                drop(message);
+                rag_document::content(&extracted, document_type, &splitting, &tokens)
+                    .map(|content| (Outcome::Content(content), String::new()))
+            }
+        };
+        match done {
+            Ok((outcome, text)) => frame::write(&mut output, &outcome, text.as_bytes())?,
             Err(problem) => frame::write(&mut output, &Outcome::Problem(problem), &[])?,
         }
     }

@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
     os::fd::{AsFd, AsRawFd},
     process, ptr,
@@ -21,6 +21,9 @@ use std::{
 pub const ORPHANED: i32 = 6;
 /// Exit code of a process that ran out of wall-clock time.
 pub const OUT_OF_TIME: i32 = 7;
+
+/// Exit code of a process that a client asked to make room for another one.
+pub const LEFT: i32 = 8;
 
 /// A limit that the kernel enforces on this process and the children it starts afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +44,23 @@ pub enum Limit {
 /// a limit of 1, not for one of 0, starts no program that takes dumps in the place of a file (fs/coredump.c).
 pub const NO_CORE_DUMP: Limit = Limit::CoreSize(1);
 
-/// Undoes what Postgres left behind and asks the kernel to kill this process when its parent dies. Call it first.
+/// Undoes what Postgres left behind, volunteers to be killed first where the machine runs out of memory, and asks the
+/// kernel to kill this process when its parent dies. Call it first.
 pub fn begin() -> io::Result<()> {
     unblock_signals()?;
+    no_telemetry();
+    if let Err(e) = fs::write("/proc/self/oom_score_adj", "1000") {
+        tracing::debug!("could not raise oom_score_adj: {e}");
+    }
     // SAFETY: prctl with these arguments reads no memory.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })
+}
+
+/// Keeps ONNX Runtime from contacting its makers. It reads the variable while its library is being loaded: a call of one
+/// of its functions comes too late.
+fn no_telemetry() {
+    // SAFETY: the process has one thread.
+    unsafe { std::env::set_var("ORT_DISABLE_TELEMETRY", "1") };
 }
 
 /// Unblocks all signals, and makes SIGCHLD mean what waiting for children needs.
@@ -114,6 +129,13 @@ pub fn share_heaps() {
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 2) };
 }
 
+/// Has the allocator take large blocks from the kernel and give them back at once, where it would learn to keep them.
+pub fn give_back_large_blocks() {
+    const LARGE: libc::c_int = 1 << 20;
+    // SAFETY: sets a parameter of the allocator, before threads exist.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+}
+
 /// Ends the process when its standard input does. Nothing else may read standard input afterwards.
 pub fn watch_stdin() -> io::Result<()> {
     let watch = || {
@@ -164,6 +186,16 @@ pub fn hung_up(descriptor: &impl AsRawFd) -> bool {
 pub fn user_id() -> u32 {
     // SAFETY: geteuid cannot fail and reads no memory.
     unsafe { libc::geteuid() }
+}
+
+/// Ends the process at once. Libraries clean up nothing, while other threads use them. `listener` is closed to clients
+/// before any of their connections is: who sees the end of one does not find the same process again.
+pub fn leave(listener: &impl AsRawFd) -> ! {
+    // SAFETY: an open descriptor; the second call does not return, and runs no code of this process.
+    unsafe {
+        libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR);
+        libc::_exit(LEFT)
+    }
 }
 
 /// Gives what was standard output, and makes the standard output of libraries that print go to standard error.

@@ -53,6 +53,7 @@ fn int8_stays_close_to_fp32() {
     let exact = Embeddings::of(&engine, &model(&dir, Precision::Fp32), &texts);
     let quick = Embeddings::of(&engine, &model(&dir, Precision::Int8), &texts);
     assert_ne!(exact.model.fingerprint, quick.model.fingerprint);
+    assert_eq!(exact.model.identity, quick.model.identity);
     for ((a, b), text) in exact.vectors.iter().zip(&quick.vectors).zip(&texts) {
         assert!((dot(b, b) - 1.0).abs() < 1e-5);
         assert!(dot(a, b) >= 0.98, "{} for {text}", dot(a, b));
@@ -95,7 +96,7 @@ fn describing_a_model_tells_its_fingerprint() {
     let (answer, _) = engine.ask(&reference, Task::Describe).unwrap();
     let Answer::Model { model: described } = answer else { panic!("{answer:?}") };
     assert_eq!(described.name, dir.file_name().unwrap().to_str().unwrap());
-    assert_eq!(described.fingerprint.len(), 64);
+    assert_eq!((described.fingerprint.len(), described.identity.len()), (64, 64));
     let none: [&str; 0] = [];
     let (answer, payload) = engine.ask(&reference, embed(Priority::Bulk, &none)).unwrap();
     assert_eq!(Embeddings::from(answer, &payload).model, described);

@@ -51,7 +51,7 @@ impl Folder {
             splitting: Splitting { chunk_size: 100, chunk_overlap: 10, unit: Unit::Characters },
             model_dir: path.join("model"),
             work_dir: path.join("work"),
-            clones: Clones { dir: path.join("clones"), max_bytes: 1 << 30 },
+            clones: Clones { dir: path.join("clones"), max_bytes: 1 << 30, max_clone_bytes: 1 << 30, user: None },
             credentials: None,
             network: Network::default(),
             limits: Limits {

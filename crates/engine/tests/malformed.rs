@@ -67,7 +67,7 @@ fn a_request_that_is_none_is_answered_by_its_id() {
 #[test]
 fn a_huge_message_is_refused_by_its_prefix() {
     let Some(mut setup) = setup() else { return };
-    assert_eq!(setup.provoke(&[0xff; 4]), [(0, ErrorKind::InvalidRequest)]);
+    assert_eq!(setup.provoke(&[0xff; 4]), [(0, ErrorKind::LimitExceeded)]);
 }
 
 #[test]

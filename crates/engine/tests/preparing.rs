@@ -11,11 +11,13 @@ use rag_protocol::{
 };
 
 fn prepare(document_type: &str, bytes: &[u8]) -> Option<Result<(Content, String), EngineError>> {
-    prepare_as(None, document_type, bytes)
+    prepare_as(None, None, document_type, bytes)
 }
 
+/// Without a type it is told by name and bytes.
 fn prepare_as(
     title: Option<&str>,
+    name: Option<&str>,
     document_type: &str,
     bytes: &[u8],
 ) -> Option<Result<(Content, String), EngineError>> {
@@ -23,7 +25,8 @@ fn prepare_as(
     let dir = tempfile::tempdir().unwrap();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let task = Task::Prepare {
-        document_type: document_type.into(),
+        document_type: (!document_type.is_empty()).then(|| document_type.into()),
+        name: name.map(String::from),
         splitting: Splitting { chunk_size: 200, chunk_overlap: 20, unit: Unit::Characters },
         title: title.map(String::from),
     };
@@ -58,7 +61,8 @@ fn a_document_without_a_title_is_untitled() {
 
 #[test]
 fn a_given_title_goes_before_the_documents_own_and_takes_room() {
-    let Some(prepared) = prepare_as(Some(" red\ngreen "), "markdown", b"# Colours\n\nblue blue blue blue blue blue")
+    let Some(prepared) =
+        prepare_as(Some(" red\ngreen "), None, "markdown", b"# Colours\n\nblue blue blue blue blue blue")
     else {
         return;
     };
@@ -67,7 +71,7 @@ fn a_given_title_goes_before_the_documents_own_and_takes_room() {
     let longest =
         content.chunks.iter().map(|c| text[c.byte_start..c.byte_start + c.byte_len].split_whitespace().count());
     assert!(longest.max().unwrap() <= 4, "the model takes 8 tokens: two special ones, two of the title");
-    let blank = prepare_as(Some(" "), "markdown", b"# Colours\n\nred").unwrap().unwrap();
+    let blank = prepare_as(Some(" "), None, "markdown", b"# Colours\n\nred").unwrap().unwrap();
     assert_eq!(blank.0.title.text, "Colours");
 }
 
@@ -95,4 +99,17 @@ fn an_unknown_type_is_an_error_that_names_the_known_ones() {
     let error = prepared.unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
     assert_eq!(error.hint.unwrap(), "Types: markdown, text, html, pdf, code, csv, tsv, json, jsonl, docx.");
+}
+
+#[test]
+fn the_type_of_a_file_is_told_by_its_name() {
+    let Some(prepared) = prepare_as(None, Some("https://example.org/red/colours.md?raw"), "", b"red green") else {
+        return;
+    };
+    let (content, _) = prepared.unwrap();
+    assert_eq!(content.document_type, DocumentType::Markdown);
+    assert_eq!((content.title.text.as_str(), content.title.own), ("colours", false));
+    assert_eq!(content.metadata["encoding"], "UTF-8");
+    let error = prepare_as(None, Some("red.png"), "", b"\x89PNG").unwrap().unwrap_err();
+    assert_eq!(error.message, "this kind of file is not a document");
 }

@@ -37,7 +37,7 @@ fn job(folder: &TempDir, kind: &str, spec: &Value, username: Option<&str>, secre
         splitting: Splitting { chunk_size: 100, chunk_overlap: 10, unit: Unit::Characters },
         model_dir: path.join("model"),
         work_dir: path.join("work"),
-        clones: Clones { dir: path.join("clones"), max_bytes: 1 << 30 },
+        clones: Clones { dir: path.join("clones"), max_bytes: 1 << 30, max_clone_bytes: 1 << 30, user: None },
         credentials: Some(Credentials { username: username.map(Into::into), secret: secret.into() }),
         network: Network { allowed_private_hosts: vec!["127.0.0.1".into()], proxy: None },
         limits: Limits {

@@ -1,6 +1,6 @@
 //! The filter as a tree of typed tests: what [`parse`](crate::parse) makes of the JSON, and SQL is made of.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::operator::Comparison;
 
@@ -17,8 +17,8 @@ pub(crate) enum Node {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Test {
-    /// `metadata` contains this object.
-    Contains(Map<String, Value>),
+    /// `metadata` contains one of these objects.
+    Contains(Vec<Map<String, Value>>),
     Metadata {
         key: String,
         test: MetadataTest,
@@ -27,8 +27,21 @@ pub(crate) enum Test {
         column: &'static str,
         test: TextTest,
     },
-    Tags(TagsTest),
-    KnowledgeId(ScalarTest<i64>),
+    /// The whole uri, or its last part.
+    SourceFile(TextTest),
+    /// A column of several texts.
+    Texts {
+        column: &'static str,
+        test: TagsTest,
+    },
+    Integer {
+        column: &'static str,
+        test: ScalarTest<i64>,
+    },
+    Uuid {
+        column: &'static str,
+        test: ScalarTest<Uuid>,
+    },
     Time {
         column: &'static str,
         test: ScalarTest<Timestamp>,
@@ -40,11 +53,16 @@ pub(crate) enum Test {
 pub(crate) enum MetadataTest {
     Equals(Value),
     In(Vec<Value>),
-    CompareNumber(Comparison, serde_json::Number),
+    /// With numbers, and texts that are numbers.
+    CompareNumber(Comparison, Number),
     CompareText(Comparison, String),
+    /// With a text that is a number: as numbers where the row's value is one, too, else as texts.
+    CompareEither(Comparison, Number, String),
     CompareTime(Comparison, Timestamp),
     /// A string that contains this one, or an array with this element.
     Contains(Value),
+    /// A string with this part, or an array with such an element, in any case of letters.
+    Matches(String),
     StartsWith(String),
     EndsWith(String),
     Present,
@@ -54,6 +72,8 @@ pub(crate) enum MetadataTest {
 pub(crate) enum TextTest {
     Scalar(ScalarTest<String>),
     Contains(String),
+    /// This part, in any case of letters.
+    Matches(String),
     StartsWith(String),
     EndsWith(String),
 }
@@ -73,9 +93,15 @@ pub(crate) enum TagsTest {
     AllOf(Vec<String>),
     Exactly(Vec<String>),
     AnyOf(Vec<String>),
+    /// One of them has this part, in any case of letters.
+    Matches(String),
     Present,
 }
 
 /// ISO 8601 text that PostgreSQL is known to accept as a `timestamptz`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Timestamp(pub(crate) String);
+
+/// A UUID in the form `8-4-4-4-12`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Uuid(pub(crate) String);

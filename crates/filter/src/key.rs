@@ -7,32 +7,55 @@ use crate::value;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
     Text(&'static str),
-    Tags,
-    KnowledgeId,
+    /// A text column whose values are known.
+    DocumentType,
+    /// The whole uri, or its last part.
+    SourceFile,
+    /// A column of several texts.
+    Texts(&'static str),
+    Integer(&'static str),
+    Uuid(&'static str),
     Time(&'static str),
     /// A top-level key of `metadata`; dots in it have no meaning.
     Metadata(String),
 }
 
+/// The names of columns, and what they are.
+const COLUMNS: [(&str, Key); 17] = [
+    ("category", Key::Text("category")),
+    ("document_type", Key::DocumentType),
+    ("title", Key::Text("title")),
+    ("uri", Key::Text("uri")),
+    ("source", Key::Text("source")),
+    ("source_file", Key::SourceFile),
+    ("tags", Key::Texts("tags")),
+    ("heading", Key::Texts("heading_path")),
+    ("knowledge_id", Key::Integer("knowledge_id")),
+    ("knowledge_ids", Key::Integer("knowledge_id")),
+    ("chunk_index", Key::Integer("chunk_index")),
+    ("page", Key::Integer("page")),
+    ("document_id", Key::Uuid("document_id")),
+    ("doc_ref", Key::Uuid("document_id")),
+    ("chunk_id", Key::Uuid("chunk_id")),
+    ("indexed_at", Key::Time("indexed_at")),
+    ("fetched_at", Key::Time("fetched_at")),
+];
+
 impl Key {
     /// Columns come first; `metadata.` before a name means the metadata key of that name.
     pub(crate) fn parse(name: &str, path: &str) -> Result<Key> {
         value::check_text(name, path)?;
-        let key = match name {
-            "category" => Key::Text("category"),
-            "document_type" => Key::Text("document_type"),
-            "title" => Key::Text("title"),
-            "uri" => Key::Text("uri"),
-            "source" => Key::Text("source"),
-            "tags" => Key::Tags,
-            "knowledge_id" => Key::KnowledgeId,
-            "indexed_at" => Key::Time("indexed_at"),
-            "fetched_at" => Key::Time("fetched_at"),
-            _ => Key::Metadata(name.strip_prefix("metadata.").unwrap_or(name).to_owned()),
-        };
-        if key == Key::Metadata(String::new()) {
-            return Err(FilterError::new(path, "the key is empty", "Name a metadata key or a column."));
+        if let Some((_, key)) = COLUMNS.iter().find(|(column, _)| *column == name) {
+            return Ok(key.clone());
         }
-        Ok(key)
+        match name.strip_prefix("metadata.").unwrap_or(name) {
+            "" => Err(FilterError::new(path, "the key is empty", "Name a metadata key or a column.")),
+            name => Ok(Key::Metadata(name.to_owned())),
+        }
     }
+}
+
+/// The keys that are columns.
+pub fn columns() -> impl Iterator<Item = &'static str> {
+    COLUMNS.iter().map(|(name, _)| *name)
 }

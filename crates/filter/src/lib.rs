@@ -7,14 +7,13 @@
 //! ```
 //! let filter = serde_json::json!({"operator": "or", "conditions": [
 //!     {"key": "category", "operator": "eq", "value": "tech"},
-//!     {"key": "year", "operator": "gte", "value": 2020}]});
+//!     {"key": "draft", "operator": "eq", "value": true}]});
 //! let sql = rag_filter::parse(&filter)?.to_sql(2);
 //! assert_eq!(
 //!     sql.text,
-//!     "((c.category = $2::pg_catalog.text) OR (pg_catalog.jsonb_typeof(c.metadata -> $3::pg_catalog.text) = 'number' \
-//!      AND (c.metadata -> $3::pg_catalog.text) >= $4::pg_catalog.jsonb))"
+//!     "((c.category = $2::pg_catalog.text) OR (c.metadata @> $3::pg_catalog.jsonb))"
 //! );
-//! assert_eq!(sql.params.len(), 3);
+//! assert_eq!(sql.params.len(), 2);
 //! # Ok::<(), rag_filter::FilterError>(())
 //! ```
 //!
@@ -24,25 +23,28 @@
 //! # Forms
 //!
 //! * **None**: `null` or `{}`. Every row passes.
-//! * **Containment**: `{"category": "tech", "year": 2020}`, any object without a member `conditions`. All members must
-//!   hold: columns are equal, `tags` has all the given tags, and `metadata` contains the rest as `@>` has it (nested
-//!   objects and arrays by their parts).
-//! * **Conditions**: `{"operator": "and", "conditions": [...]}`, any object with a member `conditions`. Each is
-//!   `{"key": ..., "operator": ..., "value": ...}` or again a group. `operator` is `and` (also when left out or null)
-//!   or `or`.
+//! * **Containment**: `{"category": "tech", "year": 2020}`, any object of neither of the other forms. All members must
+//!   hold: columns are equal (or one of an array), `tags` and `heading` have all the given texts, and `metadata` contains
+//!   the rest as `@>` has it (nested objects and arrays by their parts).
+//! * **Condition**: `{"key": ..., "operator": ..., "value": ...}`, any object with a key and an operator.
+//! * **Conditions**: `{"operator": "and", "conditions": [...]}`, any object with a member `conditions`. Each is a
+//!   condition or again a group. `operator` is `and` (also when left out or null) or `or`, in any case of letters.
 //!
 //! Dify's names are accepted for the same things: `logical_operator` of a group, `name` (a string, or an array of one)
-//! and `comparison_operator` of a condition. Everything else is an error: unknown members and operators, no conditions,
-//! values of the wrong type, groups or values nested deeper than [`MAX_DEPTH`], more than [`MAX_CONDITIONS`]
-//! conditions.
+//! and `comparison_operator` of a condition. Everything else is an error: unknown members and operators, operators of
+//! other languages (`{"priority": {"$gt": 3}}`), no conditions, values of the wrong type, groups or values nested deeper
+//! than [`MAX_DEPTH`], more than [`MAX_CONDITIONS`] conditions.
 //!
 //! # Keys
 //!
 //! | key | is | values |
 //! |---|---|---|
-//! | `category`, `document_type`, `title`, `uri`, `source` | a text column | string |
-//! | `tags` | the `text[]` column | string, array of strings |
-//! | `knowledge_id` | the `bigint` column | integer, also as a string of digits |
+//! | `category`, `title`, `uri`, `source` | a text column | string |
+//! | `document_type` | a text column | one of the types that there are |
+//! | `source_file` | the uri, or its last part: what follows the last `/` or `#` | string |
+//! | `tags`, `heading` | a `text[]` column: `tags`, `heading_path` | string, array of strings |
+//! | `knowledge_id` or `knowledge_ids`, `chunk_index`, `page` | an integer column | integer, also as a string of digits |
+//! | `document_id` or `doc_ref`, `chunk_id` | a `uuid` column | a UUID in a string |
 //! | `indexed_at`, `fetched_at` | a `timestamptz` column | ISO 8601 string |
 //! | `metadata.x` | the metadata key `x`, even if there is a column `x` | any JSON |
 //! | any other `x` | the metadata key `x` | any JSON |
@@ -51,26 +53,32 @@
 //!
 //! # Operators
 //!
-//! | operator | Dify's | metadata | text column | `tags` | `knowledge_id` | timestamp column |
-//! |---|---|---|---|---|---|---|
-//! | `eq` | `is`, `=` | the same JSON | equal | a string: has that tag; an array: has these and no others | equal | same instant |
-//! | `in` | `in` | the same JSON as one of the array | one of the array | has one of the array | one of the array | one of the array |
-//! | `gt` `gte` `lt` `lte` | `>` `≥` `<` `≤` | numbers by value, strings by code point; never across types | by code point | – | by value | by time |
-//! | `contains` | `contains` | a string with this part, or an array with this element | has this part | has this tag, or all of these | – | – |
-//! | `start with`, `end with` | the same | a string that does | does | – | – | – |
-//! | `before`, `after` | the same | a string that is a time and earlier, later; for a number as `lt`, `gt` | – | – | – | earlier, later |
-//! | `not empty` | the same | there, and not null, `""`, `[]` or `{}` | neither NULL nor `''` | at least one tag | not NULL | not NULL |
+//! Names are the same in any case of letters. An integer column has the operators of a timestamp column but `before` and
+//! `after`, a `uuid` column `eq`, `in` and `not empty` with their opposites.
 //!
-//! * **Opposites**: `ne` (`is not`, `≠`), `nin` (`not in`), `not contains` and `empty` match exactly the rows that
+//! | operator | also | metadata | text column | `tags`, `heading` | integer, timestamp and `uuid` columns |
+//! |---|---|---|---|---|---|
+//! | `eq` | `is` `=` `==` | the same JSON | equal, or one of an array | a string: has that one; an array: has these and no others | equal, or one of an array |
+//! | `in` | | the same JSON as one of the array | one of the array | has one of the array | one of the array |
+//! | `gt` `gte` `lt` `lte` | `>` `≥` `>=` `<` `≤` `<=` | numbers by value, strings by code point | by code point | – | by value or time |
+//! | `contains` | | a string with this part, or an array with this element | has this part | has this one, or all of these | – |
+//! | `text_match` | | a string with this part, or an array with such an element, in any case of letters | has this part, in any case | one has this part, in any case | – |
+//! | `start with`, `end with` | | a string that does | does | – | – |
+//! | `before`, `after` | | a string that is a time and earlier, later; for a number as `lt`, `gt` | – | – | earlier, later (timestamps) |
+//! | `not empty` | | there, and not null, `""`, `[]` or `{}` | neither NULL nor `''` | at least one | not NULL |
+//!
+//! * **Opposites**: `ne` (`is not`, `≠`, `!=`), `nin` (`not in`), `not contains` and `empty` match exactly the rows that
 //!   `eq`, `in`, `contains` and `not empty` do not. So they match rows without the key, with a value of another type,
 //!   and with a NULL column.
-//! * **Types**: `eq 2020` does not match `"2020"`, nor `eq false` `0`; 2020 and 2020.0 are the same number. A row whose
-//!   value has another type than the filter's is not equal, not less and not greater.
+//! * **Types** of metadata: a number and a text that is one (`4`, `-0.50`; not `007` or `1e5`) compare as numbers, so `eq 2020` and
+//!   `eq "2020"` match both 2020 and `"2020"`; `eq` sees texts in the form `2020` or `2020.0` only. Otherwise a row whose
+//!   value has another type than the filter's is not equal, not less and not greater: `eq false` does not match `0`.
 //! * **null**: `eq null` matches JSON null in metadata (not a missing key) and NULL in a column.
 //! * **Arrays and objects** in metadata are equal as a whole, arrays in order; use `contains` for elements. `eq []` of
 //!   `tags` matches rows with an empty array, not NULL; `empty` matches both.
 //! * **Text** is compared with case and without patterns: `%` and `_` mean themselves. Order by code point is the same
-//!   on every server and puts ISO 8601 dates of one format and zone in order of time.
+//!   on every server and puts ISO 8601 dates of one format and zone in order of time. `text_match` knows the letters that
+//!   the database's locale knows.
 //! * **Times** are dates or dates with a time and perhaps a zone, `2024-05-31T10:30:00.5+02:00`; the session's
 //!   `TimeZone` holds where none is given. Metadata that is not such a text is neither before nor after anything. A
 //!   filter's own times are checked when it is parsed.
@@ -81,24 +89,28 @@
 //!
 //! # Indexes
 //!
-//! Containment and `eq` of a metadata string, number, boolean or null become `c.metadata @> ...`, which a GIN index on
-//! `metadata` answers. `eq` and `in` of columns suit a btree, as does the order of numbers and times (that of text only
+//! Containment and `eq` of a metadata string, number, boolean or null become `c.metadata @> ...`, or two of them with OR
+//! between them for a number, which a GIN index on `metadata` answers. `eq` and `in` of columns suit a btree, as does the order of numbers and times (that of text only
 //! a btree with collation "C"); `eq`, `in` and `contains` of `tags` suit a GIN index. Opposites and the other tests
 //! read each row.
 
 mod condition;
 mod error;
 mod key;
+mod number;
 mod operand;
 mod operator;
 mod parse;
 mod sql;
 mod timestamp;
+mod usage;
 mod value;
 
 pub use error::FilterError;
-pub use parse::parse;
+pub use key::columns;
+pub use parse::{is_condition, parse};
 pub use sql::{Param, Sql};
+pub use usage::Usage;
 
 /// How deep groups, and a value's arrays and objects, may nest.
 pub const MAX_DEPTH: usize = 32;
@@ -110,12 +122,18 @@ pub const MAX_CONDITIONS: usize = 1000;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     root: condition::Node,
+    usages: Vec<Usage>,
 }
 
 impl Filter {
     /// Whether every row passes.
     pub fn is_unrestricted(&self) -> bool {
         self.root == condition::Node::All(Vec::new())
+    }
+
+    /// The metadata keys that a row must have to pass, or to pass one part of the filter.
+    pub fn usages(&self) -> &[Usage] {
+        &self.usages
     }
 
     /// The condition for a WHERE clause, its placeholders numbered from `first_param` on; `true` for an empty filter.

@@ -6,7 +6,7 @@ use crate::condition::{MetadataTest, ScalarTest, TagsTest, Test, TextTest};
 use crate::error::{FilterError, Result};
 use crate::key::Key;
 use crate::operator::Operator;
-use crate::value;
+use crate::{number, value};
 
 /// The test that `operator` with `given` means for `key`. `name` is what the user called the operator, `path` is the
 /// value's.
@@ -17,17 +17,34 @@ pub(crate) fn of(key: Key, operator: Operator, name: &str, given: &Value, path: 
     };
     match key {
         Key::Metadata(key) => metadata(key, operator, given, path),
-        Key::Tags => match tags(operator, given, path)? {
-            Some(test) => Ok(Test::Tags(test)),
-            None => unfit("tags", "eq, ne, in, nin, contains, not contains, empty, not empty"),
+        Key::Texts(column) => match texts(operator, given, path)? {
+            Some(test) => Ok(Test::Texts { column, test }),
+            None => {
+                let what = if column == "tags" { "tags" } else { "heading" };
+                unfit(what, "eq, ne, in, nin, contains, not contains, text_match, empty, not empty")
+            }
         },
-        Key::Text(column) => match text(operator, given, path)? {
+        Key::Text(column) => match text(operator, given, path, value::text)? {
             Some(test) => Ok(Test::Text { column, test }),
             None => unfit("a text column", "all but before and after"),
         },
-        Key::KnowledgeId => match scalar(operator, given, path, value::integer)? {
-            Some(test) if !matches!(operator, Operator::Time(_)) => Ok(Test::KnowledgeId(test)),
-            _ => unfit("knowledge_id", "eq, ne, in, nin, gt, gte, lt, lte, empty, not empty"),
+        Key::DocumentType => match text(operator, given, path, value::document_type)? {
+            Some(test) => Ok(Test::Text { column: "document_type", test }),
+            None => unfit("a text column", "all but before and after"),
+        },
+        Key::SourceFile => match text(operator, given, path, value::text)? {
+            Some(test) => Ok(Test::SourceFile(test)),
+            None => unfit("a text column", "all but before and after"),
+        },
+        Key::Integer(column) => match scalar(operator, given, path, value::integer)? {
+            Some(test) if !matches!(operator, Operator::Time(_)) => Ok(Test::Integer { column, test }),
+            _ => unfit(column, "eq, ne, in, nin, gt, gte, lt, lte, empty, not empty"),
+        },
+        Key::Uuid(column) => match scalar(operator, given, path, value::uuid)? {
+            Some(test) if !matches!(operator, Operator::Time(_) | Operator::Compare(_)) => {
+                Ok(Test::Uuid { column, test })
+            }
+            _ => unfit(column, "eq, ne, in, nin, empty, not empty"),
         },
         Key::Time(column) => match scalar(operator, given, path, value::timestamp)? {
             Some(test) => Ok(Test::Time { column, test }),
@@ -41,12 +58,21 @@ fn metadata(key: String, operator: Operator, given: &Value, path: &str) -> Resul
         Operator::Equals => match value::json(given, path)? {
             composite @ (Value::Array(_) | Value::Object(_)) => MetadataTest::Equals(composite),
             // For scalars, equal and contained are the same, and an index on metadata answers only the latter.
-            scalar => return Ok(Test::Contains([(key, scalar)].into_iter().collect())),
+            scalar => return Ok(has_one_of(&key, value::alternatives(scalar))),
         },
-        Operator::In => MetadataTest::In(value::list(given, path, value::json)?),
+        Operator::In => {
+            let values = value::list(given, path, value::json)?;
+            MetadataTest::In(values.into_iter().flat_map(value::alternatives).collect())
+        }
         Operator::Compare(comparison) => match given {
             Value::Number(number) => MetadataTest::CompareNumber(comparison, number.clone()),
-            Value::String(_) => MetadataTest::CompareText(comparison, value::text(given, path)?),
+            Value::String(_) => {
+                let text = value::text(given, path)?;
+                match number::parse(&text) {
+                    Some(number) => MetadataTest::CompareEither(comparison, number, text),
+                    None => MetadataTest::CompareText(comparison, text),
+                }
+            }
             _ => return Err(value::wrong_type(given, "a number or a string", path)),
         },
         Operator::Time(comparison) => match given {
@@ -59,6 +85,7 @@ fn metadata(key: String, operator: Operator, given: &Value, path: &str) -> Resul
             }
             scalar => MetadataTest::Contains(scalar),
         },
+        Operator::Matches => MetadataTest::Matches(value::text(given, path)?),
         Operator::StartsWith => MetadataTest::StartsWith(value::text(given, path)?),
         Operator::EndsWith => MetadataTest::EndsWith(value::text(given, path)?),
         Operator::Present => MetadataTest::Present,
@@ -66,7 +93,12 @@ fn metadata(key: String, operator: Operator, given: &Value, path: &str) -> Resul
     Ok(Test::Metadata { key, test })
 }
 
-fn tags(operator: Operator, given: &Value, path: &str) -> Result<Option<TagsTest>> {
+/// A metadata key has one of these values, which are no arrays and no objects.
+pub(crate) fn has_one_of(key: &str, values: Vec<Value>) -> Test {
+    Test::Contains(values.into_iter().map(|value| [(key.to_owned(), value)].into_iter().collect()).collect())
+}
+
+fn texts(operator: Operator, given: &Value, path: &str) -> Result<Option<TagsTest>> {
     Ok(Some(match operator {
         Operator::Equals => match given {
             Value::Null => TagsTest::IsNull,
@@ -75,22 +107,31 @@ fn tags(operator: Operator, given: &Value, path: &str) -> Result<Option<TagsTest
         },
         Operator::In => TagsTest::AnyOf(value::list(given, path, value::text)?),
         Operator::Contains => TagsTest::AllOf(value::texts(given, path)?),
+        Operator::Matches => TagsTest::Matches(value::text(given, path)?),
         Operator::Present => TagsTest::Present,
         Operator::Compare(_) | Operator::Time(_) | Operator::StartsWith | Operator::EndsWith => return Ok(None),
     }))
 }
 
-fn text(operator: Operator, given: &Value, path: &str) -> Result<Option<TextTest>> {
+/// The tests of a text column; `whole` reads a value that is compared as a whole.
+fn text(
+    operator: Operator,
+    given: &Value,
+    path: &str,
+    whole: impl Fn(&Value, &str) -> Result<String>,
+) -> Result<Option<TextTest>> {
     Ok(match operator {
         Operator::Contains => Some(TextTest::Contains(value::text(given, path)?)),
+        Operator::Matches => Some(TextTest::Matches(value::text(given, path)?)),
         Operator::StartsWith => Some(TextTest::StartsWith(value::text(given, path)?)),
         Operator::EndsWith => Some(TextTest::EndsWith(value::text(given, path)?)),
         Operator::Time(_) => None,
-        _ => scalar(operator, given, path, value::text)?.map(TextTest::Scalar),
+        Operator::Compare(_) => scalar(operator, given, path, value::text)?.map(TextTest::Scalar),
+        _ => scalar(operator, given, path, whole)?.map(TextTest::Scalar),
     })
 }
 
-/// The tests that any ordered column has.
+/// The tests that any ordered column has. A column that has one value is equal to an array where it is one of it.
 fn scalar<T>(
     operator: Operator,
     given: &Value,
@@ -99,12 +140,13 @@ fn scalar<T>(
 ) -> Result<Option<ScalarTest<T>>> {
     Ok(Some(match operator {
         Operator::Equals if given.is_null() => ScalarTest::IsNull,
+        Operator::Equals if given.is_array() => ScalarTest::In(value::list(given, path, read)?),
         Operator::Equals => ScalarTest::Equals(read(given, path)?),
         Operator::In => ScalarTest::In(value::list(given, path, read)?),
         Operator::Compare(comparison) | Operator::Time(comparison) => {
             ScalarTest::Compare(comparison, read(given, path)?)
         }
         Operator::Present => ScalarTest::Present,
-        Operator::Contains | Operator::StartsWith | Operator::EndsWith => return Ok(None),
+        Operator::Contains | Operator::Matches | Operator::StartsWith | Operator::EndsWith => return Ok(None),
     }))
 }

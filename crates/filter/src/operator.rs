@@ -11,6 +11,8 @@ pub(crate) enum Operator {
     /// `before` and `after`: `<` and `>`, of times.
     Time(Comparison),
     Contains,
+    /// `text_match`: contains, in any case of letters.
+    Matches,
     StartsWith,
     EndsWith,
     Present,
@@ -36,7 +38,7 @@ impl Comparison {
 }
 
 /// Every name, its meaning, and whether it asks for the opposite.
-const NAMES: [(&str, Operator, bool); 25] = {
+const NAMES: [(&str, Operator, bool); 30] = {
     use Comparison::*;
     use Operator::*;
     [
@@ -57,21 +59,26 @@ const NAMES: [(&str, Operator, bool); 25] = {
         ("empty", Present, true),
         ("not empty", Present, false),
         ("=", Equals, false),
+        ("==", Equals, false),
         ("≠", Equals, true),
+        ("!=", Equals, true),
         (">", Compare(Greater), false),
         ("<", Compare(Less), false),
         ("≥", Compare(GreaterOrEqual), false),
+        (">=", Compare(GreaterOrEqual), false),
         ("≤", Compare(LessOrEqual), false),
+        ("<=", Compare(LessOrEqual), false),
         ("before", Time(Less), false),
         ("after", Time(Greater), false),
         ("not in", In, true),
+        ("text_match", Matches, false),
     ]
 };
 
 impl Operator {
-    /// The operator of that name, and whether it is negated.
+    /// The operator of that name in any case of letters, and whether it is negated.
     pub(crate) fn parse(name: &str, path: &str) -> Result<(Operator, bool)> {
-        match NAMES.iter().find(|(known, ..)| *known == name) {
+        match NAMES.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)) {
             Some(&(_, operator, negated)) => Ok((operator, negated)),
             None => Err(FilterError::new(path, format!("there is no operator {name:?}"), Self::hint())),
         }

@@ -1,4 +1,6 @@
-//! JSON to tree: the two forms, groups, and the members of a condition.
+//! JSON to tree: the forms, groups, and the members of a condition.
+
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
@@ -6,6 +8,7 @@ use crate::condition::{Node, TagsTest, Test};
 use crate::error::{FilterError, Result, member};
 use crate::key::Key;
 use crate::operator::Operator;
+use crate::usage::Usage;
 use crate::{Filter, MAX_CONDITIONS, MAX_DEPTH, operand, value};
 
 const FORMS: &str = "Write {\"key\": value, ...} or {\"operator\": \"and\", \"conditions\": [{\"key\": ..., \
@@ -13,45 +16,68 @@ const FORMS: &str = "Write {\"key\": value, ...} or {\"operator\": \"and\", \"co
 
 /// Reads a filter. JSON `null` and `{}` restrict nothing.
 pub fn parse(filter: &Value) -> Result<Filter> {
+    let mut reader = Reader::default();
     let root = match filter {
         Value::Null => Node::All(Vec::new()),
-        Value::Object(members) if members.contains_key("conditions") => Groups::default().group(members, "", 1)?,
-        Value::Object(members) => containment(members)?,
+        Value::Object(members) if members.contains_key("conditions") => reader.group(members, "", 1)?,
+        Value::Object(members) if is_condition(members) => reader.condition(members, "")?,
+        Value::Object(members) => reader.containment(members)?,
         _ => return Err(FilterError { hint: FORMS.to_owned(), ..value::wrong_type(filter, "an object", "") }),
     };
-    Ok(Filter { root })
+    Ok(Filter { root, usages: reader.usages })
 }
 
-/// `{"category": "tech", "year": 2020}`: columns one by one, metadata keys together.
-fn containment(members: &Map<String, Value>) -> Result<Node> {
-    let mut nodes = Vec::new();
-    let mut metadata = Map::new();
-    for (name, given) in members {
-        let node = match Key::parse(name, name)? {
-            Key::Metadata(key) => {
-                if metadata.insert(key, value::json(given, name)?).is_some() {
-                    return Err(FilterError::new(name, "the metadata key is given twice", "Write it once."));
-                }
-                continue;
-            }
-            Key::Tags if !given.is_null() => Test::Tags(TagsTest::AllOf(value::texts(given, name)?)),
-            column => operand::of(column, Operator::Equals, "eq", given, name)?,
-        };
-        nodes.push(Node::Holds(node));
-    }
-    if !metadata.is_empty() {
-        nodes.push(Node::Holds(Test::Contains(metadata)));
-    }
-    Ok(Node::All(nodes))
+/// Returns true if an object is one condition rather than metadata keys and their values.
+pub fn is_condition(members: &Map<String, Value>) -> bool {
+    let has = |names: [&str; 2]| names.into_iter().any(|name| members.contains_key(name));
+    has(["key", "name"]) && has(["operator", "comparison_operator"])
 }
 
-/// Groups of conditions, counting the conditions on the way.
+/// Reads a filter, counting the conditions and noting what it asks of metadata on the way.
 #[derive(Default)]
-struct Groups {
+struct Reader {
     conditions: usize,
+    usages: Vec<Usage>,
 }
 
-impl Groups {
+impl Reader {
+    /// `{"category": "tech", "year": 2020}`: columns one by one, metadata keys together where they have one form.
+    fn containment(&mut self, members: &Map<String, Value>) -> Result<Node> {
+        value::check_operators(members, "", "")?;
+        let mut nodes = Vec::new();
+        let mut together = Map::new();
+        let mut seen = HashSet::new();
+        for (name, given) in members {
+            let test = match Key::parse(name, name)? {
+                Key::Metadata(key) => {
+                    let given = value::json(given, name)?;
+                    if let Value::Object(members) = &given {
+                        value::check_operators(members, &key, name)?;
+                    }
+                    if !seen.insert(key.clone()) {
+                        return Err(FilterError::new(name, "the metadata key is given twice", "Write it once."));
+                    }
+                    self.usages.push(Usage::of_equal(name, &key, [&given]));
+                    let forms = value::alternatives(given);
+                    if let [only] = forms.as_slice() {
+                        together.insert(key, only.clone());
+                        continue;
+                    }
+                    operand::has_one_of(&key, forms)
+                }
+                Key::Texts(column) if !given.is_null() => {
+                    Test::Texts { column, test: TagsTest::AllOf(value::texts(given, name)?) }
+                }
+                column => operand::of(column, Operator::Equals, "eq", given, name)?,
+            };
+            nodes.push(Node::Holds(test));
+        }
+        if !together.is_empty() {
+            nodes.push(Node::Holds(Test::Contains(vec![together])));
+        }
+        Ok(Node::All(nodes))
+    }
+
     fn group(&mut self, members: &Map<String, Value>, path: &str, depth: usize) -> Result<Node> {
         if depth > MAX_DEPTH {
             let message = format!("groups are nested deeper than {MAX_DEPTH} levels");
@@ -61,8 +87,8 @@ impl Groups {
         let join = match either(members, "operator", "logical_operator", path)? {
             None | Some((_, Value::Null)) => Node::All,
             Some((name, given)) => match given.as_str() {
-                Some("and") => Node::All,
-                Some("or") => Node::Any,
+                Some(and) if and.eq_ignore_ascii_case("and") => Node::All,
+                Some(or) if or.eq_ignore_ascii_case("or") => Node::Any,
                 _ => {
                     let message = format!("there is no logical operator {given}");
                     return Err(FilterError::new(&member(path, name), message, "Logical operators: and, or."));
@@ -128,6 +154,11 @@ impl Groups {
                 ));
             }
         };
+        if let Key::Metadata(key) = &key
+            && !negated
+        {
+            self.usages.push(Usage::of_condition(&key_path, &value_path, key, operator, given));
+        }
         let test = operand::of(key, operator, name, given, &value_path)?;
         Ok(if negated { Node::Not(test) } else { Node::Holds(test) })
     }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::condition::{MetadataTest, Node, ScalarTest, TagsTest, Test, TextTest, Timestamp};
+use crate::condition::{MetadataTest, Node, ScalarTest, TagsTest, Test, TextTest, Timestamp, Uuid};
 use crate::operator::Comparison;
-use crate::timestamp;
+use crate::{number, timestamp};
 
 /// A condition for a WHERE clause, and the parameters its placeholders name.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,10 +15,11 @@ pub struct Sql {
     pub params: Vec<Param>,
 }
 
-/// A parameter, to be bound as the type given here. The SQL casts each placeholder to that type, and a [`Timestamp`]
-/// from `text` on.
+/// A parameter, to be bound as the type given here. The SQL casts each placeholder to that type, and a [`Timestamp`] and
+/// a [`Uuid`] from `text` on.
 ///
 /// [`Timestamp`]: Param::Timestamp
+/// [`Uuid`]: Param::Uuid
 #[derive(Debug, Clone, PartialEq)]
 pub enum Param {
     /// `text`
@@ -33,6 +34,8 @@ pub enum Param {
     BigIntArray(Vec<i64>),
     /// `text`: an ISO 8601 timestamp that the cast to `timestamptz` accepts.
     Timestamp(String),
+    /// `text`: one that the cast to `uuid` accepts.
+    Uuid(String),
 }
 
 /// Writes the tree, numbering placeholders from `first_param`.
@@ -57,6 +60,7 @@ impl Writer {
             Param::TextArray(_) => "pg_catalog.text[]",
             Param::BigIntArray(_) => "pg_catalog.int8[]",
             Param::Timestamp(_) => "pg_catalog.text::pg_catalog.timestamptz",
+            Param::Uuid(_) => "pg_catalog.text::pg_catalog.uuid",
         };
         let number = self.first_param + self.params.len();
         self.params.push(param);
@@ -92,6 +96,15 @@ impl Writer {
         format!("{}::pg_catalog.timestamptz[]", self.bind(Param::TextArray(times)))
     }
 
+    fn uuid(&mut self, id: &Uuid) -> String {
+        self.bind(Param::Uuid(id.0.clone()))
+    }
+
+    fn uuids(&mut self, ids: &[Uuid]) -> String {
+        let ids = ids.iter().map(|id| id.0.clone()).collect();
+        format!("{}::pg_catalog.uuid[]", self.bind(Param::TextArray(ids)))
+    }
+
     fn node(&mut self, node: &Node) -> String {
         match node {
             Node::All(nodes) => self.joined(nodes, " AND ", "true"),
@@ -111,11 +124,18 @@ impl Writer {
 
     fn test(&mut self, test: &Test) -> String {
         match test {
-            Test::Contains(object) => format!("c.metadata @> {}", self.json(object.clone())),
+            Test::Contains(objects) => {
+                let contained = objects.iter().map(|object| format!("c.metadata @> {}", self.json(object.clone())));
+                contained.collect::<Vec<_>>().join(" OR ")
+            }
             Test::Metadata { key, test } => self.metadata(key, test),
-            Test::Text { column, test } => self.text_column(column, test),
-            Test::Tags(test) => self.tags(test),
-            Test::KnowledgeId(test) => self.scalar("c.knowledge_id", test, Self::id, Self::ids),
+            Test::Text { column, test } => self.text_column(&format!("c.{column}"), test),
+            Test::SourceFile(test) => {
+                format!("{} OR {}", self.text_column("c.uri", test), self.text_column(FILE_NAME, test))
+            }
+            Test::Texts { column, test } => self.texts_column(&format!("c.{column}"), test),
+            Test::Integer { column, test } => self.scalar(&format!("c.{column}"), test, Self::id, Self::ids),
+            Test::Uuid { column, test } => self.scalar(&format!("c.{column}"), test, Self::uuid, Self::uuids),
             Test::Time { column, test } => self.scalar(&format!("c.{column}"), test, Self::time, Self::times),
         }
     }
@@ -124,22 +144,36 @@ impl Writer {
         let key = self.text(key);
         let value = format!("(c.metadata -> {key})");
         let text = format!("(c.metadata ->> {key})");
-        let is_string = format!("pg_catalog.jsonb_typeof{value} = 'string'");
+        let type_of = format!("pg_catalog.jsonb_typeof{value}");
+        let is_string = format!("{type_of} = 'string'");
+        // CASE, unlike AND, promises that the cast is only tried on what passed the test before it.
+        let is_numeric = format!("{is_string} AND {text} COLLATE pg_catalog.\"C\" ~ '{}'", number::PATTERN);
+        let number = format!(
+            "(CASE WHEN {type_of} = 'number' THEN {value} \
+             WHEN {is_numeric} THEN pg_catalog.to_jsonb({text}::pg_catalog.numeric) END)"
+        );
         match test {
             MetadataTest::Equals(given) => format!("{value} = {}", self.json(given.clone())),
             MetadataTest::In(given) => {
                 let given = self.json(given.clone());
                 format!("{value} = ANY (ARRAY(SELECT pg_catalog.jsonb_array_elements({given})))")
             }
-            MetadataTest::CompareNumber(comparison, number) => {
-                let number = self.json(number.clone());
-                format!("pg_catalog.jsonb_typeof{value} = 'number' AND {value} {} {number}", comparison.sql())
+            MetadataTest::CompareNumber(comparison, given) => {
+                let given = self.json(given.clone());
+                format!("{number} {} {given}", comparison.sql())
+            }
+            MetadataTest::CompareEither(comparison, as_number, as_text) => {
+                let (as_number, as_text) = (self.json(as_number.clone()), self.text(as_text));
+                format!(
+                    "CASE WHEN {type_of} = 'number' OR {is_numeric} THEN {number} {} {as_number} ELSE {is_string} AND {} END",
+                    comparison.sql(),
+                    in_text_order(&text, *comparison, &as_text)
+                )
             }
             MetadataTest::CompareText(comparison, given) => {
                 let given = self.text(given);
                 format!("{is_string} AND {}", in_text_order(&text, *comparison, &given))
             }
-            // CASE, unlike AND, promises that the cast is only tried on what passed the test before it.
             MetadataTest::CompareTime(comparison, given) => format!(
                 "CASE WHEN {is_string} AND {text} COLLATE pg_catalog.\"C\" ~ '{}' \
                  THEN {text}::pg_catalog.timestamptz {} {} ELSE false END",
@@ -150,11 +184,23 @@ impl Writer {
             MetadataTest::Contains(given) => {
                 let in_string = given.as_str().map(|part| contains(&text, &self.text(part)));
                 let element = self.json(given.clone());
-                let in_array = format!("pg_catalog.jsonb_typeof{value} = 'array' AND {value} @> {element}");
+                let in_array = format!("{type_of} = 'array' AND {value} @> {element}");
                 match in_string {
                     Some(in_string) => format!("{is_string} AND {in_string} OR {in_array}"),
                     None => in_array,
                 }
+            }
+            MetadataTest::Matches(given) => {
+                let given = self.text(given);
+                let elements = format!(
+                    "SELECT e.element #>> '{{}}' FROM pg_catalog.jsonb_array_elements({value}) AS e (element) \
+                     WHERE pg_catalog.jsonb_typeof(e.element) = 'string'"
+                );
+                format!(
+                    "CASE {type_of} WHEN 'string' THEN {} WHEN 'array' THEN {} ELSE false END",
+                    matches(&text, &given),
+                    any_matches(&elements, &given)
+                )
             }
             MetadataTest::StartsWith(given) => format!("{is_string} AND {}", starts_with(&text, &self.text(given))),
             MetadataTest::EndsWith(given) => format!("{is_string} AND {}", ends_with(&text, &self.text(given))),
@@ -165,29 +211,30 @@ impl Writer {
     }
 
     fn text_column(&mut self, column: &str, test: &TextTest) -> String {
-        let column = format!("c.{column}");
         match test {
-            TextTest::Contains(given) => contains(&column, &self.text(given)),
-            TextTest::StartsWith(given) => starts_with(&column, &self.text(given)),
-            TextTest::EndsWith(given) => ends_with(&column, &self.text(given)),
+            TextTest::Contains(given) => contains(column, &self.text(given)),
+            TextTest::Matches(given) => matches(column, &self.text(given)),
+            TextTest::StartsWith(given) => starts_with(column, &self.text(given)),
+            TextTest::EndsWith(given) => ends_with(column, &self.text(given)),
             TextTest::Scalar(ScalarTest::Compare(comparison, given)) => {
-                in_text_order(&column, *comparison, &self.text(given))
+                in_text_order(column, *comparison, &self.text(given))
             }
             TextTest::Scalar(ScalarTest::Present) => format!("{column} <> ''"),
-            TextTest::Scalar(test) => self.scalar(&column, test, |writer, given| writer.text(given), Self::texts),
+            TextTest::Scalar(test) => self.scalar(column, test, |writer, given| writer.text(given), Self::texts),
         }
     }
 
-    fn tags(&mut self, test: &TagsTest) -> String {
+    fn texts_column(&mut self, column: &str, test: &TagsTest) -> String {
         match test {
-            TagsTest::IsNull => "c.tags IS NULL".to_owned(),
-            TagsTest::AllOf(tags) => format!("c.tags @> {}", self.texts(tags)),
+            TagsTest::IsNull => format!("{column} IS NULL"),
+            TagsTest::AllOf(tags) => format!("{column} @> {}", self.texts(tags)),
             TagsTest::Exactly(tags) => {
                 let tags = self.texts(tags);
-                format!("c.tags @> {tags} AND c.tags <@ {tags}")
+                format!("{column} @> {tags} AND {column} <@ {tags}")
             }
-            TagsTest::AnyOf(tags) => format!("c.tags && {}", self.texts(tags)),
-            TagsTest::Present => "pg_catalog.cardinality(c.tags) > 0".to_owned(),
+            TagsTest::AnyOf(tags) => format!("{column} && {}", self.texts(tags)),
+            TagsTest::Matches(given) => any_matches(&format!("SELECT pg_catalog.unnest({column})"), &self.text(given)),
+            TagsTest::Present => format!("pg_catalog.cardinality({column}) > 0"),
         }
     }
 
@@ -214,6 +261,17 @@ impl Writer {
 /// Text is ordered by code point: the same on every server, and chronological for ISO 8601.
 fn in_text_order(text: &str, comparison: Comparison, given: &str) -> String {
     format!("{text} {} {given} COLLATE pg_catalog.\"C\"", comparison.sql())
+}
+
+/// The last part of the uri.
+const FILE_NAME: &str = "pg_catalog.regexp_replace(c.uri, '^.*[/#]', '')";
+
+fn matches(text: &str, given: &str) -> String {
+    contains(&format!("pg_catalog.lower({text})"), &format!("pg_catalog.lower({given})"))
+}
+
+fn any_matches(elements: &str, given: &str) -> String {
+    format!("EXISTS (SELECT FROM ({elements}) AS t (element) WHERE {})", matches("t.element", given))
 }
 
 /// Functions, not LIKE: no character of the given text means anything else.

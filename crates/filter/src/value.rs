@@ -1,10 +1,12 @@
 //! The value of a condition, read as what its key needs.
 
-use serde_json::Value;
+use rag_protocol::ingest::DocumentType;
+use serde_json::{Map, Value};
 
-use crate::condition::Timestamp;
-use crate::error::{FilterError, Result};
-use crate::{MAX_DEPTH, timestamp};
+use crate::condition::{Timestamp, Uuid};
+use crate::error::{FilterError, Result, member};
+use crate::operator::Operator;
+use crate::{MAX_DEPTH, number, timestamp};
 
 /// The largest whole number up to which an `f64` stands for one integer only.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
@@ -46,6 +48,55 @@ pub(crate) fn text(value: &Value, path: &str) -> Result<String> {
     let text = value.as_str().ok_or_else(|| wrong_type(value, "a string", path))?;
     check_text(text, path)?;
     Ok(text.to_owned())
+}
+
+/// The values that mean the same as one: a number is also that number as a text, and the reverse.
+pub(crate) fn alternatives(value: Value) -> Vec<Value> {
+    let others: Vec<Value> = match &value {
+        Value::Number(given) => number::texts(given).into_iter().map(Value::String).collect(),
+        Value::String(text) => number::parse(text).into_iter().map(Value::Number).collect(),
+        _ => vec![],
+    };
+    std::iter::once(value).chain(others).collect()
+}
+
+/// Refuses what other languages write in the place of a value: `{"$gt": 3}`.
+pub(crate) fn check_operators(members: &Map<String, Value>, key: &str, path: &str) -> Result<()> {
+    let Some((name, given)) = members.iter().find(|(name, _)| name.starts_with('$')) else { return Ok(()) };
+    let bare = &name[1..];
+    let hint = if ["and", "or"].contains(&bare) {
+        format!("Write {{\"operator\": {bare:?}, \"conditions\": [...]}}.")
+    } else if Operator::parse(bare, path).is_ok() && !key.is_empty() {
+        let condition = serde_json::json!({"conditions": [{"key": key, "operator": bare, "value": given}]});
+        format!("Write {condition}.")
+    } else {
+        Operator::hint()
+    };
+    let message = format!("{name:?} is not an operator, and a value of metadata is compared as it is");
+    Err(FilterError::new(&member(path, name), message, hint))
+}
+
+pub(crate) fn uuid(value: &Value, path: &str) -> Result<Uuid> {
+    let text = value.as_str().ok_or_else(|| wrong_type(value, "a UUID in a string", path))?;
+    let parts = text.split('-');
+    let is_hex = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+    if !is_hex || !parts.map(str::len).eq([8, 4, 4, 4, 12]) {
+        let hint = "Write it as rag_search and rag.documents show it. A metadata key of this name is \
+                    written with \"metadata.\" before it.";
+        return Err(FilterError::new(path, format!("{value} is not a UUID"), hint));
+    }
+    Ok(Uuid(text.to_owned()))
+}
+
+/// The name of a type of documents.
+pub(crate) fn document_type(value: &Value, path: &str) -> Result<String> {
+    let name = text(value, path)?;
+    if DocumentType::parse(&name).is_some() {
+        return Ok(name);
+    }
+    let names = DocumentType::ALL.map(DocumentType::name).join(", ");
+    let hint = format!("Types: {names}. What a knowledge item was registered as is in rag.knowledge.");
+    Err(FilterError::new(path, format!("there is no document_type {name:?}"), hint))
 }
 
 /// An integer, or its decimal digits in a string.

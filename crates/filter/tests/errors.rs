@@ -39,7 +39,7 @@ fn every_mistake_is_named_with_its_place() {
             "expected a condition or a group, which are objects, found a number",
         ),
         (json!({"operator": "xor", "conditions": [condition]}), "operator", "there is no logical operator \"xor\""),
-        (json!({"operator": "AND", "conditions": [condition]}), "operator", "there is no logical operator \"AND\""),
+        (json!({"operator": "nor", "conditions": [condition]}), "operator", "there is no logical operator \"nor\""),
         (
             json!({"logical_operator": 1, "conditions": [condition]}),
             "logical_operator",
@@ -66,9 +66,9 @@ fn every_mistake_is_named_with_its_place() {
             "there is no operator \"like\"",
         ),
         (
-            json!({"conditions": [{"name": ["a"], "comparison_operator": "IS", "value": 1}]}),
+            json!({"conditions": [{"name": ["a"], "comparison_operator": "IZ", "value": 1}]}),
             "conditions[0].comparison_operator",
-            "there is no operator \"IS\"",
+            "there is no operator \"IZ\"",
         ),
         (
             json!({"conditions": [{"key": "a", "operator": 3, "value": 1}]}),
@@ -150,6 +150,32 @@ fn every_mistake_is_named_with_its_place() {
             "conditions[0].value",
             "the operator \"contains\" does not apply to knowledge_id",
         ),
+        (one("document_id", "eq", json!("7")), "conditions[0].value", "\"7\" is not a UUID"),
+        (one("document_id", "eq", json!(7)), "conditions[0].value", "expected a UUID in a string, found a number"),
+        (
+            one("chunk_id", "gt", json!("6d1c23f1-0000-0000-0000-0000000000b0")),
+            "conditions[0].value",
+            "the operator \"gt\" does not apply to chunk_id",
+        ),
+        (one("page", "eq", json!("iv")), "conditions[0].value", "\"iv\" is not a 64-bit integer"),
+        (one("heading", "gt", json!("a")), "conditions[0].value", "the operator \"gt\" does not apply to heading"),
+        (
+            one("document_type", "in", json!(["pdf", "website"])),
+            "conditions[0].value[1]",
+            "there is no document_type \"website\"",
+        ),
+        (one("a", "text_match", json!(1)), "conditions[0].value", "expected a string, found a number"),
+        // A condition by itself.
+        (json!({"key": "a", "operator": "bigger", "value": 4}), "operator", "there is no operator \"bigger\""),
+        (json!({"key": "a", "operator": "gte"}), "filter", "the condition has no value"),
+        (json!({"key": "a", "operator": "eq", "value": 1, "b": 2}), "b", "a condition has no member \"b\""),
+        // Operators of other languages.
+        (
+            json!({"priority": {"$gt": 3}}),
+            "priority.$gt",
+            "\"$gt\" is not an operator, and a value of metadata is compared as it is",
+        ),
+        (json!({"$or": [{"a": 1}]}), "$or", "\"$or\" is not an operator, and a value of metadata is compared as it is"),
         (
             one("knowledge_id", "after", json!(1)),
             "conditions[0].value",
@@ -165,7 +191,8 @@ fn every_mistake_is_named_with_its_place() {
             "the operator \"start with\" does not apply to a timestamp column",
         ),
         // Containment.
-        (json!({"category": ["a"]}), "category", "expected a string, found an array"),
+        (json!({"category": ["a", 1]}), "category[1]", "expected a string, found a number"),
+        (json!({"document_type": "website"}), "document_type", "there is no document_type \"website\""),
         (json!({"tags": [1]}), "tags[0]", "expected a string, found a number"),
         (json!({"knowledge_id": true}), "knowledge_id", "expected an integer, found a boolean"),
         (json!({"indexed_at": "x"}), "indexed_at", "\"x\" is not a timestamp"),
@@ -181,8 +208,22 @@ fn every_mistake_is_named_with_its_place() {
 #[test]
 fn an_unknown_operator_is_answered_with_the_known_ones() {
     let error = parse(&one("a", "~", json!(1))).expect_err("unknown operator");
-    for name in ["eq", "nin", "lte", "not contains", "start with", "is not", "not empty", "≠", "≤", "before", "not in"]
-    {
+    for name in [
+        "text_match",
+        "==",
+        "<=",
+        "eq",
+        "nin",
+        "lte",
+        "not contains",
+        "start with",
+        "is not",
+        "not empty",
+        "≠",
+        "≤",
+        "before",
+        "not in",
+    ] {
         assert!(error.hint.contains(name), "{name} is missing in {:?}", error.hint);
     }
 }
@@ -190,7 +231,10 @@ fn an_unknown_operator_is_answered_with_the_known_ones() {
 #[test]
 fn an_unfit_operator_is_answered_with_those_that_fit() {
     let error = parse(&one("tags", "gt", json!("a"))).expect_err("unfit operator");
-    assert_eq!(error.hint, "Operators for tags: eq, ne, in, nin, contains, not contains, empty, not empty.");
+    assert_eq!(
+        error.hint,
+        "Operators for tags: eq, ne, in, nin, contains, not contains, text_match, empty, not empty."
+    );
 }
 
 #[test]
@@ -218,4 +262,38 @@ fn conditions_are_counted_over_all_groups() {
     assert!(parse(&json!({"conditions": [group(MAX_CONDITIONS / 2), group(MAX_CONDITIONS / 2)]})).is_ok());
     let (path, message) = error_of(&json!({"conditions": [group(MAX_CONDITIONS), condition]}));
     assert_eq!((path.as_str(), message.as_str()), ("conditions[1]", "there are more than 1000 conditions"));
+}
+
+#[test]
+fn an_operator_of_another_language_is_answered_with_the_condition_that_is_meant() {
+    let error = parse(&json!({"priority": {"$gt": 3}})).expect_err("no operator");
+    assert_eq!(error.hint, r#"Write {"conditions":[{"key":"priority","operator":"gt","value":3}]}."#);
+    // as a condition it is a value like others
+    assert!(parse(&one("schema", "eq", json!({"$ref": "#/a"}))).is_ok());
+}
+
+#[test]
+fn a_filter_tells_what_it_asks_of_metadata() {
+    let filter = json!({"operator": "or", "conditions": [
+        {"key": "priority", "operator": "gt", "value": 3},
+        {"key": "metadata.title", "operator": "contains", "value": "x"},
+        {"key": "category", "operator": "eq", "value": "x"},
+        {"conditions": [{"key": "draft", "operator": "in", "value": [true, null]}]},
+        {"key": "owner", "operator": "ne", "value": "x"}]});
+    let asked: Vec<_> = parse(&filter)
+        .expect("a filter")
+        .usages()
+        .iter()
+        .map(|usage| (usage.value_path.clone(), usage.key.clone(), usage.types.join(" ")))
+        .collect();
+    let expected = [
+        ("conditions[0].value", "priority", "number string"),
+        ("conditions[1].value", "title", "string array"),
+        ("conditions[3].conditions[0].value", "draft", "boolean null"),
+    ];
+    assert_eq!(asked, expected.map(|(path, key, types)| (path.to_owned(), key.to_owned(), types.to_owned())));
+    let types = |filter| parse(&filter).expect("a filter").usages()[0].types.clone();
+    assert_eq!(types(json!({"priority": true})), ["boolean"]);
+    assert_eq!(types(json!({"priority": "4"})), ["number", "string"]);
+    assert_eq!(types(json!({"priority": "high"})), ["string"]);
 }

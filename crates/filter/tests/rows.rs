@@ -18,19 +18,23 @@ SET TimeZone = 'UTC';
 SET client_min_messages = warning;
 CREATE TABLE pg_temp.chunks (
     id int, metadata jsonb, category text, tags text[], knowledge_id bigint, document_type text, title text, uri text,
-    source text, indexed_at timestamptz, fetched_at timestamptz);
+    source text, indexed_at timestamptz, fetched_at timestamptz, document_id uuid, chunk_id uuid, chunk_index int,
+    page int, heading_path text[]);
 INSERT INTO pg_temp.chunks VALUES
 (1, '{"year": 2020, "lang": "en", "topics": ["a", "b"], "author": {"name": "Ann", "age": 7}, "date": "2024-05-31",
       "draft": false, "note": null, "category": "hidden", "a.b": 1}',
-    'tech', '{a,b}', 1, 'markdown', 'The 50%_off Guide', 'https://h/a.md', 'handbook', '2024-05-31 10:00+00', '2024-01-01'),
+    'tech', '{a,b}', 1, 'markdown', 'The 50%_off Guide', 'https://h/a.md', 'handbook', '2024-05-31 10:00+00', '2024-01-01',
+    '6d1c23f1-0000-0000-0000-00000000000a', '6d1c23f1-0000-0000-0000-0000000000a0', 0, 7, '{Guide,Install}'),
 (2, '{"year": "2020", "lang": "EN", "topics": "ab", "author": "Ann", "date": "soon", "draft": true, "note": ""}',
-    'news', '{b}', 9223372036854775807, 'html', 'Zebra', 'https://h/b.html', 'website', '2024-06-01 00:00+00', NULL),
-(3, '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-(4, NULL, '', '{}', -5, '', '', '', '', '2020-01-01', '2020-01-01'),
-(5, '{"year": 2021.5, "lang": "50%_\\o''x", "topics": [], "date": "2023-02-29", "draft": "false", "note": {}}',
-    'Tech', '{a,b,c}', 42, 'pdf', 'élan', 'x', 'handbook', '2024-05-31 12:00+02', 'infinity'),
-(6, '{"year": 2020.0, "date": "2024-05-31T23:30:00-02:00", "topics": ["ab", 3], "draft": 0}',
-    'tech', '{b,a,a}', 42, 'markdown', 'the guide', 'y', 'handbook', '2024-05-31 10:00:00.5+00', NULL);
+    'news', '{b}', 9223372036854775807, 'html', 'Zebra', 'https://h/b.html', 'website', '2024-06-01 00:00+00', NULL,
+    '6d1c23f1-0000-0000-0000-00000000000a', '6d1c23f1-0000-0000-0000-0000000000a1', 1, 8, '{Guide}'),
+(3, '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+(4, NULL, '', '{}', -5, '', '', '', '', '2020-01-01', '2020-01-01', NULL, NULL, 0, NULL, '{}'),
+(5, '{"year": 2021.5, "lang": "50%_\\o''x", "topics": [], "date": "2023-02-29", "draft": "false", "note": {}, "level": 9}',
+    'Tech', '{a,b,c}', 42, 'pdf', 'élan', 'x', 'handbook', '2024-05-31 12:00+02', 'infinity', NULL, NULL, 3, 8, NULL),
+(6, '{"year": 2020.0, "date": "2024-05-31T23:30:00-02:00", "topics": ["ab", 3], "draft": 0, "level": "10"}',
+    'tech', '{b,a,a}', 42, 'markdown', 'the guide', 'repo.git#docs/y', 'handbook', '2024-05-31 10:00:00.5+00', NULL,
+    '6d1c23f1-0000-0000-0000-00000000000b', '6d1c23f1-0000-0000-0000-0000000000b0', 0, NULL, NULL);
 "#;
 
 /// A condition of one key.
@@ -47,7 +51,25 @@ fn cases() -> Vec<(Value, &'static str)> {
         // Containment.
         (json!({"category": "tech"}), "1 6"),
         (json!({"category": "tech", "year": 2020}), "1 6"),
-        (json!({"year": "2020"}), "2"),
+        (json!({"year": "2020"}), "1 2 6"),
+        (json!({"year": 2020, "lang": "EN"}), "2"),
+        (json!({"knowledge_ids": [1, 42]}), "1 5 6"),
+        (json!({"knowledge_id": []}), ""),
+        (json!({"category": ["tech", "Tech"]}), "1 5 6"),
+        (json!({"document_id": "6D1C23F1-0000-0000-0000-00000000000A"}), "1 2"),
+        (json!({"doc_ref": "6d1c23f1-0000-0000-0000-00000000000b"}), "6"),
+        (json!({"chunk_id": ["6d1c23f1-0000-0000-0000-0000000000a1", "6d1c23f1-0000-0000-0000-0000000000b0"]}), "2 6"),
+        (json!({"chunk_index": 0, "page": 7}), "1"),
+        (json!({"page": "8"}), "2 5"),
+        (json!({"heading": "Guide"}), "1 2"),
+        (json!({"heading": ["Install", "Guide"]}), "1"),
+        (json!({"source_file": "a.md"}), "1"),
+        (json!({"source_file": "https://h/a.md"}), "1"),
+        (json!({"source_file": ["y", "x"]}), "5 6"),
+        // One condition by itself.
+        (json!({"key": "year", "operator": "GTE", "value": "2021"}), "5"),
+        (json!({"name": ["category"], "comparison_operator": "Is Not", "value": "tech"}), "2 3 4 5"),
+        (json!({"key": "year", "value": 1}), ""),
         (json!({"category": null}), "3"),
         (json!({"tags": ["a", "b"]}), "1 5 6"),
         (json!({"tags": "b"}), "1 2 5 6"),
@@ -58,12 +80,14 @@ fn cases() -> Vec<(Value, &'static str)> {
         (json!({"note": null}), "1"),
         (json!({"knowledge_id": "42", "indexed_at": "2024-05-31T10:00:00Z"}), "5"),
         (json!({"a.b": 1}), "1"),
-        // Equality in metadata: same type, missing keys count as different.
-        (one("year", "eq", json!(2020)), "1 6"),
-        (one("year", "=", json!(2020.0)), "1 6"),
-        (one("year", "is", json!("2020")), "2"),
-        (one("year", "ne", json!(2020)), "2 3 4 5"),
-        (one("year", "≠", json!("2020")), "1 3 4 5 6"),
+        // Equality in metadata: numbers and numeric texts by value, missing keys count as different.
+        (one("year", "eq", json!(2020)), "1 2 6"),
+        (one("year", "==", json!(2020.0)), "1 2 6"),
+        (one("year", "is", json!("2020")), "1 2 6"),
+        (one("year", "ne", json!(2020)), "3 4 5"),
+        (one("year", "≠", json!("2020")), "3 4 5"),
+        (one("year", "!=", json!("2021.5")), "1 2 3 4 6"),
+        (one("year", "eq", json!("02020")), ""),
         (one("lang", "is not", json!("en")), "2 3 4 5 6"),
         (one("draft", "eq", json!(false)), "1"),
         (one("draft", "ne", json!(false)), "2 3 4 5 6"),
@@ -79,21 +103,27 @@ fn cases() -> Vec<(Value, &'static str)> {
         (one("metadata.category", "eq", json!("hidden")), "1"),
         (one("metadata.category", "eq", json!("tech")), ""),
         // Lists.
-        (one("year", "in", json!([2020, "2020"])), "1 2 6"),
+        (one("year", "in", json!([2020])), "1 2 6"),
+        (one("year", "IN", json!(["2021.5", "x"])), "5"),
         (one("year", "in", json!([])), ""),
         (one("year", "nin", json!([])), "1 2 3 4 5 6"),
-        (one("year", "nin", json!([2020])), "2 3 4 5"),
-        (one("year", "not in", json!([2020, 2021.5])), "2 3 4"),
+        (one("year", "nin", json!([2020])), "3 4 5"),
+        (one("year", "not in", json!([2020, 2021.5])), "3 4"),
         (one("topics", "in", json!([["a", "b"], "ab"])), "1 2"),
         (one("note", "in", json!([null])), "1"),
         // Order in metadata.
         (one("year", "gt", json!(2020)), "5"),
-        (one("year", "gte", json!(2020)), "1 5 6"),
-        (one("year", "≥", json!(2020)), "1 5 6"),
-        (one("year", "lt", json!(2021)), "1 6"),
-        (one("year", "≤", json!(2020)), "1 6"),
-        (one("year", "lte", json!("2020")), "2"),
-        (one("year", ">", json!("2")), "2"),
+        (one("year", "gte", json!(2020)), "1 2 5 6"),
+        (one("year", "≥", json!(2020)), "1 2 5 6"),
+        (one("year", ">=", json!(2020.5)), "5"),
+        (one("year", "lt", json!(2021)), "1 2 6"),
+        (one("year", "≤", json!(2020)), "1 2 6"),
+        (one("year", "<=", json!(2019)), ""),
+        (one("year", "lte", json!("2020")), "1 2 6"),
+        (one("year", ">", json!("2")), "1 2 5 6"),
+        (one("level", ">", json!(9.5)), "6"),
+        (one("level", "lt", json!("10")), "5"),
+        (one("date", "lt", json!("2024")), "5"),
         (one("lang", "<", json!("a")), "2 5"),
         (one("date", "gte", json!("2024-01-01")), "1 2 6"),
         (one("date", "before", json!("2024-06-01T00:00:00Z")), "1"),
@@ -101,6 +131,9 @@ fn cases() -> Vec<(Value, &'static str)> {
         (one("date", "after", json!("2000-01-01")), "1 6"),
         (one("year", "after", json!(2020)), "5"),
         // Text in metadata.
+        (one("lang", "text_match", json!("En")), "1 2"),
+        (one("topics", "TEXT_MATCH", json!("AB")), "2 6"),
+        (one("topics", "text_match", json!("3")), ""),
         (one("lang", "contains", json!("%_\\o'")), "5"),
         (one("lang", "contains", json!("n")), "1"),
         (one("lang", "not contains", json!("n")), "2 3 4 5 6"),
@@ -135,7 +168,22 @@ fn cases() -> Vec<(Value, &'static str)> {
         (one("uri", "end with", json!(".md")), "1"),
         (one("document_type", "empty", null.clone()), "3 4"),
         (one("source", "not empty", null.clone()), "1 2 5 6"),
+        (one("category", "eq", json!(["news", "Tech"])), "2 5"),
+        (one("category", "ne", json!(["news", "Tech"])), "1 3 4 6"),
+        (one("title", "text_match", json!("GUIDE")), "1 6"),
+        (one("document_type", "in", json!(["pdf", "html"])), "2 5"),
+        (one("source_file", "end with", json!(".md")), "1"),
+        (one("source_file", "ne", json!("y")), "1 2 3 4 5"),
+        // Identities and places.
+        (one("document_id", "ne", json!("6d1c23f1-0000-0000-0000-00000000000a")), "3 4 5 6"),
+        (one("chunk_id", "in", json!(["6d1c23f1-0000-0000-0000-0000000000b0"])), "6"),
+        (one("document_id", "empty", null.clone()), "3 4 5"),
+        (one("chunk_index", "gt", json!(0)), "2 5"),
+        (one("page", "nin", json!([8])), "1 3 4 6"),
+        (one("heading", "text_match", json!("stall")), "1"),
+        (one("heading", "empty", null.clone()), "3 4 5 6"),
         // Tags.
+        (one("tags", "text_match", json!("C")), "5"),
         (one("tags", "eq", json!("a")), "1 5 6"),
         (one("tags", "ne", json!("a")), "2 3 4"),
         (one("tags", "eq", json!(["b", "a"])), "1 6"),
@@ -169,7 +217,7 @@ fn cases() -> Vec<(Value, &'static str)> {
         (one("fetched_at", "not empty", null.clone()), "1 4 5"),
         // Groups.
         (
-            json!({"operator": "or", "conditions": [
+            json!({"operator": "OR", "conditions": [
                 {"key": "category", "operator": "eq", "value": "news"},
                 {"operator": "and", "conditions": [
                     {"key": "year", "operator": "gte", "value": 2020},
@@ -254,7 +302,7 @@ fn query(i: usize, sql: &Sql) -> String {
         .params
         .iter()
         .map(|param| match param {
-            Param::Text(_) | Param::Timestamp(_) => "text",
+            Param::Text(_) | Param::Timestamp(_) | Param::Uuid(_) => "text",
             Param::Json(_) => "jsonb",
             Param::BigInt(_) => "bigint",
             Param::TextArray(_) => "text[]",
@@ -276,7 +324,7 @@ fn query(i: usize, sql: &Sql) -> String {
 fn literal(param: &Param) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
     match param {
-        Param::Text(text) | Param::Timestamp(text) => quoted(text),
+        Param::Text(text) | Param::Timestamp(text) | Param::Uuid(text) => quoted(text),
         Param::Json(value) => quoted(&value.to_string()),
         Param::BigInt(number) => format!("'{number}'"),
         Param::TextArray(texts) => {

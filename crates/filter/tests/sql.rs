@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rag_filter::{Param, parse};
 use serde_json::{Map, Value, json};
 
-const OPERATORS: [&str; 25] = [
+const OPERATORS: [&str; 30] = [
     "eq",
     "ne",
     "in",
@@ -32,9 +32,28 @@ const OPERATORS: [&str; 25] = [
     "before",
     "after",
     "not in",
+    "==",
+    "!=",
+    ">=",
+    "<=",
+    "text_match",
 ];
-const COLUMNS: [&str; 9] =
-    ["category", "document_type", "title", "uri", "source", "tags", "knowledge_id", "indexed_at", "fetched_at"];
+const COLUMNS: [&str; 14] = [
+    "category",
+    "document_type",
+    "title",
+    "uri",
+    "source",
+    "source_file",
+    "tags",
+    "heading",
+    "knowledge_id",
+    "page",
+    "document_id",
+    "chunk_id",
+    "indexed_at",
+    "fetched_at",
+];
 const MEMBERS: [&str; 9] =
     ["key", "name", "operator", "comparison_operator", "logical_operator", "value", "conditions", "and", "or"];
 /// Stands in every key and string that the tests make up.
@@ -52,9 +71,16 @@ fn an_empty_filter_is_true() {
 
 #[test]
 fn containment_puts_metadata_keys_into_one_parameter() {
-    let sql = parse(&json!({"category": "tech", "year": 2020, "metadata.category": "x"})).unwrap().to_sql(4);
+    let sql = parse(&json!({"category": "tech", "draft": true, "metadata.category": "x"})).unwrap().to_sql(4);
     assert_eq!(sql.text, "((c.category = $4::pg_catalog.text) AND (c.metadata @> $5::pg_catalog.jsonb))");
-    assert_eq!(sql.params, [Param::Text("tech".into()), Param::Json(json!({"year": 2020, "category": "x"}))]);
+    assert_eq!(sql.params, [Param::Text("tech".into()), Param::Json(json!({"draft": true, "category": "x"}))]);
+}
+
+#[test]
+fn a_number_is_contained_as_a_number_or_as_a_text() {
+    let sql = parse(&json!({"year": 2020})).unwrap().to_sql(1);
+    assert_eq!(sql.text, "(c.metadata @> $1::pg_catalog.jsonb OR c.metadata @> $2::pg_catalog.jsonb)");
+    assert_eq!(sql.params, [Param::Json(json!({"year": 2020})), Param::Json(json!({"year": "2020"}))]);
 }
 
 #[test]
@@ -79,7 +105,8 @@ fn dify_names_mean_the_same() {
     let own = json!({"operator": "or", "conditions": [{"key": "year", "operator": "gte", "value": 1}]});
     let dify = json!({"logical_operator": "or", "conditions": [
         {"name": ["year"], "comparison_operator": "≥", "value": 1}]});
-    assert_eq!(parse(&own), parse(&dify));
+    let statement = |filter| parse(filter).unwrap().to_sql(1);
+    assert_eq!(statement(&own), statement(&dify));
 }
 
 /// Any JSON, with names that mean something more often than chance would have it.
@@ -156,6 +183,7 @@ fn good_filter() -> impl Strategy<Value = Value> {
     let containment = prop::collection::vec((marked(), plausible_value()), 0..4)
         .prop_map(|members| Value::Object(members.into_iter().collect()));
     prop_oneof![group.prop_map(|inner| json!({"conditions": [inner]})), containment]
+        .prop_filter("accepted", |filter| parse(filter).is_ok())
 }
 
 /// The numbers of the placeholders, in the order of their first use.

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use rag_protocol::{
     definition::{DriftPolicy, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT},
+    name::{Form, qualify, split},
     spec::{Problem, SourceSpec, keys_of},
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
+    Metadata,
     duration::duration_text,
     object::{Object, did_you_mean, shown, type_of},
 };
@@ -17,8 +19,9 @@ use crate::{
 /// is not looked into: that is for whoever has the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutoIndexer {
-    pub name: String,
-    /// `ragEngineRef.name`.
+    pub metadata: Metadata,
+    /// `ragEngineRef`: its name, or `namespace/name`. Where no namespace is given, it is the
+    /// manifest's own.
     pub retriever: String,
     /// `indexName`.
     pub collection: String,
@@ -36,7 +39,7 @@ pub struct AutoIndexer {
     pub timeout: Option<Duration>,
 }
 
-/// One value of a secret.
+/// One value of a secret in the namespace of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretRef {
     pub name: String,
@@ -65,11 +68,10 @@ const DEFAULT_RETRIES: u32 = 3;
 
 impl AutoIndexer {
     /// `None`: there are problems.
-    pub(crate) fn read(document: &Object<'_>, name: Option<String>) -> Option<Self> {
+    pub(crate) fn read(document: &Object<'_>, metadata: Option<Metadata>) -> Option<Self> {
         let spec = document.required_object("spec", &SPEC)?;
-        let retriever =
-            spec.required_object("ragEngineRef", &["name", "namespace"]).and_then(|it| it.required_text("name"));
-        let collection = spec.name("indexName");
+        let retriever = retriever(&spec, metadata.as_ref());
+        let collection = spec.name("indexName", Form::Collection);
         let data = data_source(&spec);
         let credentials = credentials(&spec);
         let schedule = spec.text("schedule").map(ToOwned::to_owned);
@@ -79,8 +81,8 @@ impl AutoIndexer {
         let timeout = timeout(&spec);
         let (kind, source) = data?;
         Some(Self {
-            name: name?,
-            retriever: retriever?.to_owned(),
+            metadata: metadata?,
+            retriever: retriever?,
             collection: collection?,
             kind,
             spec: source,
@@ -98,8 +100,9 @@ impl AutoIndexer {
         let mut source = Map::new();
         source.insert("type".into(), type_of_kind(self.kind).into());
         source.insert(self.kind.into(), self.spec.clone());
+        let (namespace, retriever) = split(&self.retriever);
         let mut spec = json!({
-            "ragEngineRef": {"name": self.retriever},
+            "ragEngineRef": {"name": retriever, "namespace": namespace},
             "indexName": self.collection,
             "dataSource": source,
         });
@@ -118,10 +121,20 @@ impl AutoIndexer {
         json!({
             "apiVersion": "kaito.ai/v1alpha1",
             "kind": "AutoIndexer",
-            "metadata": {"name": self.name},
+            "metadata": self.metadata.to_json(),
             "spec": spec,
         })
     }
+}
+
+fn retriever(spec: &Object<'_>, metadata: Option<&Metadata>) -> Option<String> {
+    let reference = spec.required_object("ragEngineRef", &["name", "namespace"])?;
+    let name = reference.name("name", Form::Subdomain);
+    let namespace = match reference.get("namespace") {
+        Some(_) => reference.name("namespace", Form::Namespace)?,
+        None => metadata?.namespace().to_owned(),
+    };
+    Some(qualify(&namespace, &name?))
 }
 
 fn type_of_kind(kind: &str) -> &'static str {
@@ -191,9 +204,8 @@ fn in_manifest(problem: Problem, kind: &str) -> Problem {
     if problem.problem.starts_with(UNKNOWN) {
         let known: Vec<_> = keys_of(kind).split(", ").collect();
         hint = Some(did_you_mean(path.trim_start_matches('.'), &known, "Fields"));
-    } else if hint.is_none()
-        && let Some(read_as) =
-            problem.problem.strip_prefix(NO_TEXT).filter(|it| matches!(*it, "a number" | "a boolean"))
+    } else if let Some(read_as) =
+        problem.problem.strip_prefix(NO_TEXT).filter(|it| matches!(*it, "a number" | "a boolean"))
     {
         hint = Some(format!("Put it in quotes: without them it is read as {read_as}."));
     }
@@ -206,8 +218,8 @@ fn credentials(spec: &Object<'_>) -> Option<SecretRef> {
         credentials.word("type", &["SecretRef"], "a type of credentials");
     }
     let secret = credentials.required_object("secretRef", &["name", "key"])?;
-    let (name, key) = (secret.required_text("name"), secret.required_text("key"));
-    Some(SecretRef { name: name?.to_owned(), key: key?.to_owned() })
+    let (name, key) = (secret.name("name", Form::Subdomain), secret.name("key", Form::SecretKey));
+    Some(SecretRef { name: name?, key: key? })
 }
 
 fn max_retries(spec: &Object<'_>) -> Option<u32> {

@@ -13,6 +13,7 @@
 
 mod autoindexer;
 mod duration;
+mod metadata;
 mod object;
 mod retriever;
 mod text;
@@ -25,6 +26,7 @@ use serde_json::{Map, Value};
 
 pub use self::{
     autoindexer::{AutoIndexer, SecretRef},
+    metadata::{Metadata, Notes},
     retriever::Retriever,
 };
 use self::{
@@ -63,25 +65,6 @@ const KINDS: [Kind; 2] = [
     Kind { name: "Retriever", groups: ["agent.wecode.io/", "rag/"], version: "agent.wecode.io/v1" },
 ];
 const DOCUMENT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
-/// Most of it is what Kubernetes adds; all but the name is ignored.
-const METADATA: [&str; 16] = [
-    "name",
-    "namespace",
-    "labels",
-    "annotations",
-    "displayName",
-    "generateName",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "managedFields",
-    "selfLink",
-    "finalizers",
-    "ownerReferences",
-];
 
 impl Manifest {
     pub fn kind(&self) -> &'static str {
@@ -91,10 +74,11 @@ impl Manifest {
         }
     }
 
+    /// `name`, or `namespace/name` in another namespace than `default`.
     pub fn name(&self) -> &str {
         match self {
-            Self::AutoIndexer(source) => &source.name,
-            Self::Retriever(retriever) => &retriever.name,
+            Self::AutoIndexer(source) => &source.metadata.name,
+            Self::Retriever(retriever) => &retriever.metadata.name,
         }
     }
 
@@ -223,11 +207,10 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
     if document.has("kind", Some("Kinds: AutoIndexer, Retriever.")) {
         document.text("kind");
     }
-    document.has("metadata", Some("Write metadata: {name: ...}."));
-    let name = document.object("metadata", &METADATA).and_then(|metadata| metadata.name("name"));
+    let metadata = Metadata::read(&document);
     match known?.name {
-        "AutoIndexer" => AutoIndexer::read(&document, name).map(Manifest::AutoIndexer),
-        _ => Retriever::read(&document, name).map(Manifest::Retriever),
+        "AutoIndexer" => AutoIndexer::read(&document, metadata).map(Manifest::AutoIndexer),
+        _ => Retriever::read(&document, metadata).map(Manifest::Retriever),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use rag_protocol::{
-    name::{self, NotAName},
+    name::{Form, NotAName},
     spec::Problem,
 };
 use serde_json::{Map, Value};
@@ -85,16 +85,18 @@ impl<'a> Object<'a> {
         if self.has(key, None) { self.text(key) } else { None }
     }
 
-    /// A required [name] of a collection, source or retriever.
-    pub fn name(&self, key: &str) -> Option<String> {
+    /// A required name.
+    pub fn name(&self, key: &str, form: Form) -> Option<String> {
         let text = self.required_text(key)?;
-        match name::check(text) {
+        match form.check(text) {
             Ok(()) => return Some(text.to_owned()),
             Err(NotAName::Form) => {
-                self.problem(key, format!("\"{}\" is not a name", shown(text)), Some(name::HINT.into()));
+                let problem = format!("\"{}\" is not a name", shown(text));
+                self.problem(key, problem, Some(form.hint().into()));
             }
             Err(NotAName::TooLong) => {
-                let problem = format!("must have at most {} characters, not {}", name::MAX_LENGTH, text.len());
+                let most = form.max_length();
+                let problem = format!("must have at most {most} characters, not {}", text.len());
                 self.problem(key, problem, None);
             }
         }

@@ -2,12 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::object::{Object, did_you_mean, shown, type_of};
+use crate::{
+    Metadata,
+    object::{Object, did_you_mean, shown, type_of},
+};
 
 /// Settings of storage and search, as the proposal of the Retriever describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retriever {
-    pub name: String,
+    pub metadata: Metadata,
     /// Known keys only, none of them `null`; what was left out is left out.
     pub spec: Value,
 }
@@ -24,16 +27,16 @@ const PREFIX: &str = "rag";
 
 impl Retriever {
     /// `None`: there are problems.
-    pub(crate) fn read(document: &Object<'_>, name: Option<String>) -> Option<Self> {
+    pub(crate) fn read(document: &Object<'_>, metadata: Option<Metadata>) -> Option<Self> {
         check(&document.required_object("spec", &SPEC)?);
-        Some(Self { name: name?, spec: without_nulls(document.get("spec")?) })
+        Some(Self { metadata: metadata?, spec: without_nulls(document.get("spec")?) })
     }
 
     pub fn to_json(&self) -> Value {
         json!({
             "apiVersion": "agent.wecode.io/v1",
             "kind": "Retriever",
-            "metadata": {"name": self.name},
+            "metadata": self.metadata.to_json(),
             "spec": self.spec,
         })
     }

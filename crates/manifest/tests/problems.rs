@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
 use rag_manifest::parse;
+use rag_protocol::name::Form;
 use serde_json::{Value, json};
 
 /// Each problem as `field: problem`, with its hint behind a bar.
@@ -43,12 +44,14 @@ fn with(mut manifest: Value, changes: &[(&str, Value)]) -> String {
 
 #[test]
 fn every_wrong_field_is_named() {
-    const NAME: &str = "Use lower-case letters, digits and hyphens, with a letter or digit at both ends.";
+    const NAME: &str = Form::Collection.hint();
+    const SUBDOMAIN: &str = Form::Subdomain.hint();
+    const NAMESPACE: &str = Form::Namespace.hint();
     const DURATION: &str = "Write a duration such as 1h30m, or a number of seconds.";
     const TYPES: &str = "Known: Git, Static, Folder, Website, Table, Markdown.";
     const NUMBER: &str = "Put it in quotes: without them it is read as a number.";
-    const GIT: &str = "Fields: repositoryURL, branch, commit, paths, excludePaths.";
-    let long = "x".repeat(57);
+    const GIT: &str = "Fields: repositoryURL, branch, commit, paths, excludePaths, category, tags.";
+    let long = "x".repeat(254);
     assert_eq!(
         problems(&source().to_string().replace("AutoIndexer", "Autoindexr")),
         ["kind: \"Autoindexr\" is not a kind of manifest | Did you mean \"AutoIndexer\"? Kinds: AutoIndexer, \
@@ -88,11 +91,16 @@ fn every_wrong_field_is_named() {
         ),
         ("/metadata", Value::Null, "metadata: is missing | Write metadata: {name: ...}.".into()),
         ("/metadata/name", Value::Null, "metadata.name: is missing".into()),
-        ("/metadata/name", json!("A"), format!("metadata.name: \"A\" is not a name | {NAME}")),
-        ("/metadata/name", json!("a-"), format!("metadata.name: \"a-\" is not a name | {NAME}")),
+        ("/metadata/name", json!("A"), format!("metadata.name: \"A\" is not a name | {SUBDOMAIN}")),
+        ("/metadata/name", json!("a-"), format!("metadata.name: \"a-\" is not a name | {SUBDOMAIN}")),
+        ("/metadata/name", json!("b/a"), format!("metadata.name: \"b/a\" is not a name | {SUBDOMAIN}")),
+        ("/metadata/namespace", json!("b.c"), format!("metadata.namespace: \"b.c\" is not a name | {NAMESPACE}")),
+        ("/metadata/labels", json!("b"), "metadata.labels: must be a mapping, not a text".into()),
+        ("/metadata/labels", json!({"b": 1}), format!("metadata.labels.b: must be a text, not a number | {NUMBER}")),
+        ("/metadata/annotations", json!({"b": {}}), "metadata.annotations.b: must be a text, not a mapping".into()),
         ("/metadata/name", json!(""), "metadata.name: must not be empty".into()),
         ("/metadata/name", json!(7), format!("metadata.name: must be a text, not a number | {NUMBER}")),
-        ("/metadata/name", json!(long), "metadata.name: must have at most 56 characters, not 57".into()),
+        ("/metadata/name", json!(long), "metadata.name: must have at most 253 characters, not 254".into()),
         (
             "/spec/shedule",
             json!("@daily"),
@@ -108,7 +116,7 @@ fn every_wrong_field_is_named() {
         ),
         ("/spec/ragEngineRef/name", Value::Null, "spec.ragEngineRef.name: is missing".into()),
         ("/spec/indexName", Value::Null, "spec.indexName: is missing".into()),
-        ("/spec/indexName", json!("a_b"), format!("spec.indexName: \"a_b\" is not a name | {NAME}")),
+        ("/spec/indexName", json!("a_"), format!("spec.indexName: \"a_\" is not a name | {NAME}")),
         (
             "/spec/indexName",
             json!(true),
@@ -135,7 +143,7 @@ fn every_wrong_field_is_named() {
             "/spec/dataSource/git",
             Value::Null,
             "spec.dataSource.git: is missing | The type is Git. Fields: repositoryURL, branch, commit, paths, \
-             excludePaths."
+             excludePaths, category, tags."
                 .into(),
         ),
         ("/spec/dataSource/git", json!(["a"]), "spec.dataSource.git: must be a mapping, not a list".into()),
@@ -248,7 +256,7 @@ fn exactly_one_data_source() {
     assert_eq!(
         problems(&with(source(), &[("/spec/dataSource", other)])),
         [
-            "spec.dataSource.static: is missing | The type is Static. Fields: endpoints.",
+            "spec.dataSource.static: is missing | The type is Static. Fields: endpoints, category, tags.",
             "spec.dataSource.git: is a second data source: the type is Static | Leave it out, or write type: Git."
         ]
     );

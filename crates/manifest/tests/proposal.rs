@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rag_manifest::{AutoIndexer, Manifest, Retriever, SecretRef, parse};
+use rag_manifest::{AutoIndexer, Manifest, Metadata, Notes, Retriever, SecretRef, parse};
 use rag_protocol::definition::DriftPolicy;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn retriever(text: &str) -> Retriever {
 
 fn static_source() -> AutoIndexer {
     AutoIndexer {
-        name: "static-files-indexer".into(),
+        metadata: named("static-files-indexer"),
         retriever: "my-ragengine".into(),
         collection: "my-static-index".into(),
         kind: "static",
@@ -46,7 +46,7 @@ fn static_source() -> AutoIndexer {
 
 fn git_source() -> AutoIndexer {
     AutoIndexer {
-        name: "github-indexer".into(),
+        metadata: named("github-indexer"),
         collection: "my-git-index".into(),
         kind: "git",
         spec: json!({
@@ -74,7 +74,7 @@ fn the_examples_are_sources() {
     assert_eq!(
         source(SINGLE_COMMIT),
         AutoIndexer {
-            name: "github-single-commit-indexer".into(),
+            metadata: named("github-single-commit-indexer"),
             spec: json!({
                 "repositoryURL": "https://github.com/org/repo.git",
                 "branch": "main",
@@ -106,6 +106,11 @@ fn documents_keep_their_order() {
     );
 }
 
+/// A name in the namespace `default`, and nothing else.
+fn named(name: &str) -> Metadata {
+    Metadata { name: name.into(), notes: Notes::default() }
+}
+
 const RETRIEVER_HERE: &str = r#"{
 	"apiVersion": "agent.wecode.io/v1",
 	"kind": "Retriever",
@@ -134,9 +139,12 @@ fn a_retriever_keeps_what_was_given_and_no_more() {
         "embedding": {"model": "a-model"},
         "description": "in this database"
     });
-    assert_eq!(retriever(RETRIEVER_HERE), Retriever { name: "here".into(), spec: expected });
+    let here = named("here");
+    let notes = Notes { display_name: Some("Here".into()), ..here.notes };
+    let metadata = Metadata { notes, ..here };
+    assert_eq!(retriever(RETRIEVER_HERE), Retriever { metadata, spec: expected });
     let empty = "apiVersion: rag/v1\nkind: Retriever\nmetadata: {name: a}\nspec: {}\n";
-    assert_eq!(retriever(empty), Retriever { name: "a".into(), spec: json!({}) });
+    assert_eq!(retriever(empty), Retriever { metadata: named("a"), spec: json!({}) });
 }
 
 #[test]
@@ -153,7 +161,7 @@ fn the_built_in_retriever_passes() {
     let (_, insert) = catalog.split_once("INSERT INTO rag.retrievers (name, spec) VALUES ('default', '").unwrap();
     let (spec, _) = insert.split_once("')").unwrap();
     let spec: Value = serde_json::from_str(spec).unwrap();
-    let default = Retriever { name: "default".into(), spec };
+    let default = Retriever { metadata: named("default"), spec };
     assert_eq!(retriever(&default.to_json().to_string()), default);
 }
 
@@ -161,14 +169,33 @@ fn the_built_in_retriever_passes() {
 fn what_kubernetes_and_rag_get_add_is_ignored() {
     let mut manifest = static_source().to_json();
     manifest["metadata"] = json!({
-        "name": "static-files-indexer", "namespace": "team-a", "uid": "6e1d", "resourceVersion": "81", "generation": 4,
-        "creationTimestamp": "2025-09-05T10:00:00Z", "labels": {"app.kubernetes.io/name": "x"},
-        "annotations": {"a/b": "c"},
+        "name": "static-files-indexer", "namespace": "default", "uid": "6e1d", "resourceVersion": "81", "generation": 4,
+        "creationTimestamp": "2025-09-05T10:00:00Z",
         "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:dataSource": {"f:git": {"f:paths": {}}}}}}],
         "finalizers": [], "ownerReferences": []
     });
     manifest["status"] = json!({"phase": "Running", "conditions": [{"type": "ResourceReady"}], "errors": null});
     assert_eq!(source(&manifest.to_string()), static_source());
+}
+
+#[test]
+fn a_name_has_a_namespace_and_notes() {
+    let mut manifest = static_source().to_json();
+    manifest["metadata"] = json!({
+        "name": "docs.v2", "namespace": "team-a", "displayName": "The docs",
+        "labels": {"app.kubernetes.io/name": "x", "gone": null}, "annotations": {"a/b": "c"}
+    });
+    let read = source(&manifest.to_string());
+    assert_eq!(read.metadata.name, "team-a/docs.v2");
+    let without_namespace = read.retriever.clone();
+    assert_eq!(without_namespace, "my-ragengine", "the manifest that was written names the namespace");
+    manifest["spec"]["ragEngineRef"] = json!({"name": "r"});
+    assert_eq!(source(&manifest.to_string()).retriever, "team-a/r");
+    manifest["metadata"]["labels"].as_object_mut().unwrap().remove("gone");
+    assert_eq!(read.to_json()["metadata"], manifest["metadata"]);
+
+    let two = format!("{}\n---\n{}", read.to_json(), static_source().to_json());
+    assert_eq!(parse(&two).unwrap().len(), 2);
 }
 
 #[test]
@@ -247,9 +274,9 @@ fn defaults_are_written_out() {
         json!({
             "apiVersion": "kaito.ai/v1alpha1",
             "kind": "AutoIndexer",
-            "metadata": {"name": "static-files-indexer"},
+            "metadata": {"name": "static-files-indexer", "namespace": "default"},
             "spec": {
-                "ragEngineRef": {"name": "my-ragengine"},
+                "ragEngineRef": {"name": "my-ragengine", "namespace": "default"},
                 "indexName": "my-static-index",
                 "dataSource": {
                     "type": "Static",

@@ -5,12 +5,33 @@
 use std::time::Duration;
 
 use proptest::{collection::vec, option, prelude::*};
-use rag_manifest::{AutoIndexer, Manifest, Retriever, SecretRef, parse};
+use rag_manifest::{AutoIndexer, Manifest, Metadata, Notes, Retriever, SecretRef, parse};
 use rag_protocol::definition::DriftPolicy;
 use serde_json::{Value, json};
 
 fn name() -> impl Strategy<Value = String> {
     "[a-z0-9]([a-z0-9-]{0,54}[a-z0-9])?"
+}
+
+/// `name` or `namespace/name`.
+fn qualified() -> impl Strategy<Value = String> {
+    "([a-z]{1,9}(-[0-9])?/)?[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?(\\.[a-z]{1,9})?"
+        .prop_filter("default is not written", |name| !name.starts_with("default/"))
+}
+
+fn texts() -> impl Strategy<Value = serde_json::Map<String, Value>> {
+    vec((text(), text().prop_map(Value::from)), 0..3).prop_map(|texts| texts.into_iter().collect())
+}
+
+prop_compose! {
+    fn metadata()(
+        name in qualified(),
+        display_name in option::of(text()),
+        labels in texts(),
+        annotations in texts(),
+    ) -> Metadata {
+        Metadata { name, notes: Notes { display_name, labels, annotations } }
+    }
 }
 
 /// Texts that YAML could take for something else, and any other.
@@ -38,9 +59,15 @@ fn filter() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Patterns of a .gitignore file.
+fn pattern() -> impl Strategy<Value = String> {
+    "(/?[a-z0-9_ -]{1,9}/?|\\*\\.[a-z]{1,3}|[a-z]{1,5}/\\*\\*|true|null|~|1e3)"
+        .prop_filter("a pattern is not blank", |text| !text.trim().is_empty())
+}
+
 fn data_source() -> impl Strategy<Value = (&'static str, Value)> {
     prop_oneof![
-        (option::of("[a-z]{1,9}"), option::of("[0-9a-f]{7,40}"), vec(text(), 0..4)).prop_map(
+        (option::of("[a-z]{1,9}"), option::of("[0-9a-f]{7,40}"), vec(pattern(), 0..4)).prop_map(
             |(branch, commit, paths)| {
                 let url = "https://example.org/a.git";
                 ("git", json!({"repositoryURL": url, "branch": branch, "commit": commit, "paths": paths}))
@@ -50,7 +77,7 @@ fn data_source() -> impl Strategy<Value = (&'static str, Value)> {
             let endpoints: Vec<_> = (0..n).map(|i| format!("https://example.org/{i}?a=b#c: d")).collect();
             ("static", json!({ "endpoints": endpoints }))
         }),
-        vec(text(), 0..4).prop_map(|paths| ("folder", json!({"path": "/srv/docs", "excludePaths": paths}))),
+        vec(pattern(), 0..4).prop_map(|paths| ("folder", json!({"path": "/srv/docs", "excludePaths": paths}))),
         (0..100, any::<bool>())
             .prop_map(|(depth, all)| ("website", json!({"url": "https://a.example/", "depth": depth, "sitemap": all}))),
         (text(), filter()).prop_map(|(relation, filter)| ("table", json!({"relation": relation, "filter": filter}))),
@@ -60,9 +87,9 @@ fn data_source() -> impl Strategy<Value = (&'static str, Value)> {
 
 prop_compose! {
     fn source()(
-        (name, retriever, collection) in (name(), text(), name()),
+        (metadata, retriever, collection) in (metadata(), qualified(), name()),
         (kind, spec) in data_source(),
-        credentials in option::of((text(), text())),
+        credentials in option::of((name(), "[-._a-zA-Z0-9]{1,9}")),
         schedule in option::of(text()),
         max_retries in 0..=100_u32,
         suspend in any::<bool>(),
@@ -70,7 +97,7 @@ prop_compose! {
         timeout in option::of(1_000_000..2_073_600_000_000_u64),
     ) -> AutoIndexer {
         AutoIndexer {
-            name, retriever, collection, kind, spec,
+            metadata, retriever, collection, kind, spec,
             credentials: credentials.map(|(name, key)| SecretRef { name, key }),
             schedule, max_retries, suspend, drift_policy,
             timeout: timeout.map(Duration::from_micros),
@@ -80,7 +107,7 @@ prop_compose! {
 
 prop_compose! {
     fn retriever()(
-        name in name(),
+        metadata in metadata(),
         storage in option::of(prop_oneof![Just("hnsw"), Just("flat")]),
         weight in option::of(0.0..=1.0_f64),
         model in option::of(text()),
@@ -99,7 +126,7 @@ prop_compose! {
         if let Some(description) = description {
             spec["description"] = description.into();
         }
-        Retriever { name, spec }
+        Retriever { metadata, spec }
     }
 }
 

@@ -15,13 +15,15 @@
 //! * [`safetensors`]: reads and validates weights;
 //! * [`bert`]: the encoder as a graph, in 32-bit floats or 8-bit integers ([`quantize`]);
 //! * [`onnx`] over [`protobuf`]: the file format;
-//! * [`convert`](mod@convert): from folder to folder, atomically.
+//! * [`convert`](mod@convert): from folder to folder, atomically;
+//! * [`identity`]: the weights of a graph as a hash, the same for each precision.
 //!
 //! Errors are [`rag_protocol::EngineError`]s: they reach a user of Postgres through `rag-engine`, and a user of the
 //! shell through the program `rag-model`.
 
 pub mod bert;
 pub mod convert;
+pub mod identity;
 pub mod onnx;
 pub mod protobuf;
 pub mod quantize;

@@ -8,6 +8,8 @@ use crate::protobuf::Message;
 const IR_VERSION: i64 = 8;
 const OPSET: i64 = 17;
 const MICROSOFT: &str = "com.microsoft";
+/// What the files say wrote them.
+pub(crate) const PRODUCER: &str = "rag-model";
 
 /// Type of a tensor's elements; the numbers are those of `TensorProto.DataType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +119,7 @@ impl Graph {
         let opset = |domain: &str, version: i64| Message::default().string(1, domain).int(2, version);
         Message::default()
             .int(1, IR_VERSION)
-            .string(2, "rag-model")
+            .string(2, PRODUCER)
             .message(7, &graph)
             .message(8, &opset("", OPSET))
             .message(8, &opset(MICROSOFT, 1))

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    EngineError,
+    EngineError, ErrorKind,
     ingest::{Content, Splitting},
 };
 
@@ -51,6 +51,9 @@ pub struct ModelInfo {
     pub max_tokens: usize,
     /// BLAKE3 hex over graph, tokenizer and pooling: equal fingerprints give equal vectors.
     pub fingerprint: String,
+    /// BLAKE3 hex over weights, tokenizer and pooling, the same for each precision: vectors of models of one identity can
+    /// be compared.
+    pub identity: String,
 }
 
 /// Who goes first. Queries are answered between two slices of bulk work.
@@ -62,6 +65,30 @@ pub enum Priority {
     /// A sync, or a document being added.
     Bulk,
 }
+
+/// For whom a client asks. The engine serves parties in turn, however many clients each has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Party {
+    /// OIDs.
+    pub database: u32,
+    pub role: u32,
+}
+
+/// The longest text that is embedded, in bytes: hundreds of times what any supported model sees.
+pub const MAX_TEXT: usize = 4 << 20;
+/// The largest document that is prepared, in bytes.
+pub const MAX_DOCUMENT: usize = 64 << 20;
+
+/// The error for a document of more than [`MAX_DOCUMENT`] bytes.
+pub fn too_large(bytes: usize) -> EngineError {
+    EngineError::new(ErrorKind::LimitExceeded, "the document is too large")
+        .detail(format!("It has {bytes} bytes; the limit is {MAX_DOCUMENT}."))
+}
+
+/// Texts of one request, as clients of the server send them: many small requests can be cancelled, and served in turn.
+pub const REQUEST_TEXTS: usize = 128;
+/// Bytes of their texts. A text that is longer is one of its own.
+pub const REQUEST_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
@@ -77,12 +104,20 @@ pub struct Request {
 pub enum Task {
     /// Embed each text; answered by [`Answer::Embeddings`].
     Embed { priority: Priority, texts: Vec<String> },
+    /// Say for whom the requests are that follow. Not answered.
+    Introduce { party: Party },
+    /// End, so that a new process is started, with the folders of models that the server knows by then: this one was
+    /// started without the one of the request. Not answered.
+    Leave,
     /// Load the model and tell what it is; answered by [`Answer::Model`].
     Describe,
     /// Extract and split one document; its bytes are the payload. Answered by [`Answer::Content`].
     Prepare {
-        /// One of the words of [`crate::ingest::DocumentType`].
-        document_type: String,
+        /// One of the words of [`crate::ingest::DocumentType`]; `None`: it is told by the name and the first bytes.
+        document_type: Option<String>,
+        /// Of a file, its name, path or address. `None`: the bytes are a text in UTF-8.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
         splitting: Splitting,
         /// Its title, in the place of the one that it gives itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]

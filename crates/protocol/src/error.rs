@@ -10,6 +10,8 @@ pub enum ErrorKind {
     FileNotFound,
     /// The operating system refused access (42501 insufficient_privilege).
     PermissionDenied,
+    /// The sandbox of the engine's process refuses a model's folder, or the operating system does (42501).
+    OutOfReach,
     /// A path names the wrong kind of thing, such as a file where a folder is meant (42809 wrong_object_type).
     WrongFileType,
     /// A model's folder is incomplete, damaged or contradicts itself (F0000 config_file_error).

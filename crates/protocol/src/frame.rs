@@ -64,7 +64,15 @@ pub fn write<T: Serialize>(to: &mut impl Write, header: &T, payload: &[u8]) -> R
 
 /// Reads one message, blocking; `None` at a clean end of the stream.
 pub fn read(from: &mut impl Read) -> Result<Option<Frame>, FrameError> {
-    let mut buffer = FrameBuffer::default();
+    match read_length(from)? {
+        Some(length) => read_rest(from, length).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Reads how many bytes of the next message follow, blocking; `None` at a clean end of the stream. Until
+/// [`read_rest`] the message takes no memory of this side.
+pub fn read_length(from: &mut impl Read) -> Result<Option<usize>, FrameError> {
     let mut prefix = [0; 4];
     let mut have = 0;
     while have < prefix.len() {
@@ -76,13 +84,24 @@ pub fn read(from: &mut impl Read) -> Result<Option<Frame>, FrameError> {
             Err(e) => return Err(e.into()),
         }
     }
-    let total = check_total(prefix)?;
-    buffer.push(&prefix);
-    let copied = from.take(total as u64).read_to_end(&mut buffer.bytes)?;
-    if copied < total {
-        return Err(FrameError::Truncated);
-    }
-    buffer.next()
+    check_total(prefix).map(Some)
+}
+
+/// Reads a message of `length` bytes, blocking.
+pub fn read_rest(from: &mut impl Read, length: usize) -> Result<Frame, FrameError> {
+    let mut take = |length: usize| -> Result<Vec<u8>, FrameError> {
+        let mut bytes = vec![];
+        let copied = from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
+        if copied < length { Err(FrameError::Truncated) } else { Ok(bytes) }
+    };
+    let Some(rest) = length.checked_sub(4) else {
+        return Err(FrameError::Malformed { total: length, json: usize::MAX });
+    };
+    let json = take(4)?.first_chunk::<4>().map_or(usize::MAX, |bytes| u32::from_le_bytes(*bytes) as usize);
+    let Some(payload) = rest.checked_sub(json) else {
+        return Err(FrameError::Malformed { total: length, json });
+    };
+    Ok(Frame { json: take(json)?, payload: take(payload)? })
 }
 
 fn check_total(prefix: [u8; 4]) -> Result<usize, FrameError> {

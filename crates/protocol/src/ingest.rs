@@ -46,6 +46,11 @@ pub struct Clones {
     pub dir: PathBuf,
     /// Bytes that all clones may take together; those used longest ago are removed first.
     pub max_bytes: u64,
+    /// Most bytes of one clone. A fetch that needs more ends with an error.
+    pub max_clone_bytes: u64,
+    /// The source that uses the job's clone, as `rag_clones::User` writes it; `None`: nobody is to find the clone again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
 }
 
 /// The user of a token that is shown to a git server: what GitHub asks for, and as good as any for GitLab, Gitea, Forgejo
@@ -136,7 +141,7 @@ impl Splitting {
             Unit::Characters => "",
             Unit::Tokens => " tokens",
         };
-        format!("recursive v2 {}/{}{unit} {model_fingerprint}", self.chunk_size, self.chunk_overlap)
+        format!("recursive v3 {}/{}{unit} {model_fingerprint}", self.chunk_size, self.chunk_overlap)
     }
 }
 
@@ -149,10 +154,14 @@ pub enum Event {
     Document(Box<Document>),
     /// A known document is the same as before; `validator` is given where it is another than the known one.
     Unchanged { uri: String, validator: Option<String> },
-    /// The source no longer has a document. Only a feed that does not report everything says so.
+    /// The source no longer has a document. A feed that does not report everything says so, and one
+    /// that found a listed file to be no document: it is empty, or binary.
     Removed { uri: String },
     /// One document could not be had; what is stored of it stays as it is.
     Failed(Failure),
+    /// Where the time has gone, just before [`Event::Finished`]: milliseconds of listing and reading the source, and those of
+    /// extracting and splitting, summed over threads.
+    Worked { fetch_ms: u64, extract_ms: u64 },
     /// All was reported. `complete` is false where a part of the source could not be listed, so that a document that
     /// was not reported is not known to be gone. `skipped` counts files that are no documents (images, archives).
     Finished { complete: bool, bytes_fetched: u64, skipped: u64 },
@@ -184,6 +193,17 @@ pub struct Content {
     /// SHA-256 hex of the text.
     pub content_hash: String,
     pub chunks: Vec<Chunk>,
+    /// What was lost on the way from the bytes to the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+}
+
+/// Something that was lost or may have been misread in a document that was indexed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    pub stage: Stage,
+    /// One sentence, lower case, no final stop.
+    pub message: String,
 }
 
 /// What a document is called, and whether it says so itself.

@@ -1,6 +1,7 @@
 //! A source's `spec`: parsed once, at the edge, into a type that cannot be wrong; every problem is named at once.
 
 mod fields;
+pub mod pattern;
 #[cfg(test)]
 mod tests;
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use url::Url;
 
 use self::fields::Fields;
 use crate::ingest::DocumentType;
@@ -199,7 +201,8 @@ const MAX_DELAY_SECONDS: f64 = 60.0;
 const DELAY_MS: u64 = 200;
 
 impl SourceSpec {
-    /// Parses what a user gave as `kind` and `spec`.
+    /// Parses what a user gave as `kind` and `spec`. `category` and `tags`, which every kind has, are checked here and read
+    /// by [`Labels::of_spec`](crate::labels::Labels::of_spec).
     ///
     /// # Errors
     /// Every problem found, in the order of the fields; never empty.
@@ -234,7 +237,8 @@ impl SourceSpec {
                 let url = fields.required("url").and_then(|url| fields.web("url", &url).map(|_| url));
                 let depth = fields.integer("depth", DEPTH);
                 let max_pages = fields.integer("maxPages", PAGES);
-                let filter = PathFilter { paths: fields.strings("include"), exclude_paths: fields.strings("exclude") };
+                let filter =
+                    PathFilter { paths: fields.patterns("include"), exclude_paths: fields.patterns("exclude") };
                 let sitemap = fields.boolean("sitemap", true);
                 let delay_ms = fields.delay();
                 let same_site = fields.same_site();
@@ -248,6 +252,7 @@ impl SourceSpec {
                 return Err(vec![problem.hint(format!("Kinds: {}.", KINDS.join(", ")))]);
             }
         };
+        fields.labels();
         fields.report_extra_keys(kind);
         match parsed {
             Some(spec) if fields.problems.is_empty() => Ok(spec),
@@ -279,6 +284,38 @@ impl SourceSpec {
             Self::Folder(_) | Self::Table(_) => false,
         }
     }
+
+    /// Credentials are shown to one server. Checks that the source asks no more than one.
+    ///
+    /// # Errors
+    /// The endpoints are on several servers.
+    pub fn check_credentials(&self) -> Result<(), Problem> {
+        match self {
+            Self::Static(list) => server_of(&list.endpoints).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The one server that endpoints are on, as the first URL of it; `None` where all are files.
+///
+/// # Errors
+/// They are on several servers, told apart by scheme, host and port.
+pub fn server_of(endpoints: &[Endpoint]) -> Result<Option<Url>, Problem> {
+    let mut server: Option<Url> = None;
+    for endpoint in endpoints {
+        let Endpoint::Web(url) = endpoint else { continue };
+        let url = Url::parse(url).map_err(|_| Problem::new("spec.endpoints", "an endpoint is not a URL"))?;
+        match &server {
+            Some(first) if first.origin() != url.origin() => {
+                let problem = "credentials go to one server, and the endpoints are on several";
+                return Err(Problem::new("credentials", problem).hint("Make a source for each server."));
+            }
+            Some(_) => {}
+            None => server = Some(url),
+        }
+    }
+    Ok(server)
 }
 
 impl Problem {
@@ -302,13 +339,13 @@ impl std::fmt::Display for Problem {
 /// The keys of a kind's spec, with commas between them.
 pub fn keys_of(kind: &str) -> &'static str {
     match kind {
-        "folder" => "path, paths, excludePaths",
-        "git" => "repositoryURL, branch, commit, paths, excludePaths",
-        "markdown" => "uri",
-        "static" => "endpoints",
-        "website" => "url, depth, maxPages, include, exclude, sitemap, delay, sameSite",
+        "folder" => "path, paths, excludePaths, category, tags",
+        "git" => "repositoryURL, branch, commit, paths, excludePaths, category, tags",
+        "markdown" => "uri, category, tags",
+        "static" => "endpoints, category, tags",
+        "website" => "url, depth, maxPages, include, exclude, sitemap, delay, sameSite, category, tags",
         "table" => {
-            "relation, idColumns, contentColumns, titleColumn, metadataColumns, filter, sync, documentType (or id_columns, ...)"
+            "relation, idColumns, contentColumns, titleColumn, metadataColumns, filter, sync, documentType, category, tags (or id_columns, ...)"
         }
         _ => "depend on the kind",
     }

@@ -2,7 +2,7 @@
 //!
 //! [`Schedule::parse`] reads a text once and says what is wrong with it and where; [`Schedule::next`] finds the first
 //! time after a given one; [`zone`] looks a time zone up; [`duration()`] reads what `@every` takes, also for others;
-//! [`backoff::delay`] spaces retries. The clock is always a parameter, and nothing here knows Postgres.
+//! [`backoff::delay`] spaces retries; [`fair`] shares places for runs. The clock is always a parameter, and nothing here knows Postgres.
 //!
 //! ```
 //! use rag_schedule::{Schedule, Timestamp, zone};
@@ -59,6 +59,7 @@ pub mod backoff;
 mod calendar;
 mod duration;
 mod error;
+pub mod fair;
 mod field;
 mod next;
 mod parse;

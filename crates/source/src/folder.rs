@@ -1,8 +1,8 @@
 //! A folder of the server, with everything below it.
 //!
-//! Hidden directories (`.git`, `.venv`) are not entered unless a pattern of `paths` names them. A symbolic link to a
-//! file inside the folder is read as that file; links to directories, out of the folder or to nothing are skipped, as
-//! are devices, pipes and sockets.
+//! Hidden directories and files (`.git`, `.venv`) are left out unless a pattern of `paths` names them. A symbolic link
+//! to a file inside the folder is read as that file; links to directories, out of the folder or to nothing are skipped,
+//! as are devices, pipes and sockets, and files of keys and passwords, also where a link leads to them.
 
 use std::{
     os::unix::ffi::OsStrExt,
@@ -18,7 +18,7 @@ use rustix::fs::FileType;
 
 use crate::{
     Fetched, Item, Listing, Locator, Source, fetch_failure,
-    filter::Filter,
+    filter::{Filter, Verdict},
     root::{Entry, Root, Version, hint, unreadable},
 };
 
@@ -45,14 +45,19 @@ impl Folder {
         };
         for Entry { name, kind } in entries {
             let path = directory.join(&name);
-            match kind {
-                FileType::Directory if self.filter.shows(&name) && self.filter.enters(&path) => pending.push(path),
-                FileType::Directory => {}
-                _ if !self.filter.selects(&path) => {}
-                FileType::RegularFile => self.list_file(path.clone(), path, listing),
-                FileType::Symlink => match self.root.resolve(&path) {
-                    Some(target) => self.list_file(path, target, listing),
-                    None => listing.skipped += 1,
+            if kind == FileType::Directory {
+                if self.filter.enters(&path) {
+                    pending.push(path);
+                }
+                continue;
+            }
+            match (self.filter.wants(&path), kind) {
+                (Verdict::Unwanted, _) => {}
+                (Verdict::Secret, _) => listing.skipped += 1,
+                (Verdict::Wanted, FileType::RegularFile) => self.list_file(path.clone(), path, listing),
+                (Verdict::Wanted, FileType::Symlink) => match self.root.resolve(&path) {
+                    Some(target) if !self.filter.is_withheld(&target) => self.list_file(path, target, listing),
+                    _ => listing.skipped += 1,
                 },
                 _ => listing.skipped += 1,
             }
@@ -90,6 +95,10 @@ impl Source for Folder {
     fn fetch(&mut self, item: &Item, _known: Option<&Known>) -> Result<Fetched, Failure> {
         let path = Path::new(std::ffi::OsStr::from_bytes(bytes(item)));
         let target = self.root.resolve(path).unwrap_or_else(|| path.into());
+        // the link may be another one by now
+        if target != path && self.filter.is_withheld(&target) {
+            return Ok(Fetched::Skipped);
+        }
         self.root.read(&target, &item.uri, self.most).map(Fetched::Content)
     }
 }

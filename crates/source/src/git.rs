@@ -47,7 +47,9 @@ use rag_protocol::{
 use serde_json::{Map, Value};
 
 use crate::{
-    Content, Fetched, Item, Listing, Locator, Source, fetch_failure, filter::Filter, item_failure, root, too_large,
+    Content, Fetched, Item, Listing, Locator, Source, fetch_failure,
+    filter::{Filter, Verdict},
+    item_failure, root, too_large,
 };
 
 /// What is percent-encoded of a path behind the `#` of a uri.
@@ -142,11 +144,15 @@ impl Git {
         let objects = self.repository.odb()?;
         for entry in tree {
             let path = directory.join(OsStr::from_bytes(entry.name_bytes()));
-            match entry.kind() {
-                Some(ObjectType::Tree) if self.filter.enters(&path) => pending.push((path, entry.id())),
-                Some(ObjectType::Tree) => {}
-                _ if !self.filter.selects(&path) => {}
-                Some(ObjectType::Blob) if !is_link(entry.filemode()) => {
+            if entry.kind() == Some(ObjectType::Tree) {
+                if self.filter.enters(&path) {
+                    pending.push((path, entry.id()));
+                }
+                continue;
+            }
+            match (self.filter.wants(&path), entry.kind()) {
+                (Verdict::Unwanted, _) => {}
+                (Verdict::Wanted, Some(ObjectType::Blob)) if !is_link(entry.filemode()) => {
                     let (uri, blob) = (self.uri(&path), entry.id());
                     let validator = blob.to_string();
                     // finding the size takes as long as all the rest, and nobody asks for that of a known version

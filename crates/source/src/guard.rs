@@ -12,6 +12,9 @@
 //! not resolved, and judged by the check; [`url::Url`] has brought all spellings (decimal, octal, hexadecimal, short) into
 //! one form.
 //!
+//! The addresses of this machine itself, and those of its IPv6 networks, are no public ones either (see
+//! [`machine`](crate::machine)). A connection that was made is judged once more by both its ends before the answer is read.
+//!
 //! The exceptions of `rag.allowed_private_hosts`:
 //!
 //! | entry | lets be connected to |
@@ -24,6 +27,9 @@
 //!
 //! Behind a proxy it is the proxy that resolves names: then addresses in URLs and names of this machine are judged, and
 //! what other names lead to is for the proxy to decide.
+
+#[cfg(test)]
+mod tests;
 
 use std::{
     io,
@@ -38,6 +44,8 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::oneshot;
 use url::{Host, Url};
 
+use crate::machine::{Machine, OWN};
+
 /// Why something must not be connected to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -49,8 +57,9 @@ pub enum Refusal {
     NoHost,
     #[error("{address} is {kind} and may not be connected to")]
     Address { address: IpAddr, kind: &'static str },
-    #[error("\"{host}\" resolves to {address}, which is {kind} and may not be connected to")]
-    Resolved { host: String, address: IpAddr, kind: &'static str },
+    /// Neither the address nor what it is are told: names of the server's network are nobody's to look up.
+    #[error("\"{host}\" resolves to an address that is not public and may not be connected to")]
+    Resolved { host: String },
     #[error("\"{0}\" is a name of this machine and may not be connected to")]
     ThisMachine(String),
 }
@@ -95,12 +104,17 @@ const ANY_PORT: u16 = 0;
 pub struct Guard {
     exceptions: Vec<Exception>,
     proxy: Option<Authority>,
+    machine: Machine,
 }
 
 impl Guard {
     /// # Errors
     /// `InvalidRequest` where an entry of `rag.allowed_private_hosts` or the proxy cannot be understood.
     pub fn new(network: &Network) -> Result<Self, EngineError> {
+        Self::on(Machine::default(), network)
+    }
+
+    fn on(machine: Machine, network: &Network) -> Result<Self, EngineError> {
         let exceptions = network.allowed_private_hosts.iter().map(|entry| {
             Exception::parse(entry).ok_or_else(|| {
                 let message = format!("rag.allowed_private_hosts: \"{entry}\" is not a host, address or network");
@@ -115,7 +129,7 @@ impl Guard {
                     .hint("Write http://host:port.")
             })
         });
-        Ok(Self { exceptions: exceptions.collect::<Result<_, _>>()?, proxy: proxy.transpose()? })
+        Ok(Self { exceptions: exceptions.collect::<Result<_, _>>()?, proxy: proxy.transpose()?, machine })
     }
 
     /// What can be said of a URL before its host is resolved.
@@ -143,6 +157,20 @@ impl Guard {
             }
             Host::Domain(_) => Ok(()),
         }
+    }
+
+    /// What can be said of a connection that was made for a URL. Behind a proxy it is the proxy's.
+    ///
+    /// # Errors
+    /// It leads to where none may.
+    pub fn check_connection(&self, url: &Url, local: IpAddr, peer: IpAddr) -> Result<(), Refusal> {
+        let Some(port) = url.port_or_known_default() else { return Err(Refusal::NoHost) };
+        let is_allowed = matches!(url.host(), Some(Host::Domain(name)) if self.allows_name(name, port));
+        if self.proxy.is_some() || is_allowed || self.allows_address(peer, port) {
+            return Ok(());
+        }
+        let judged = if local == peer { Err(OWN) } else { self.judge(peer, port) };
+        judged.map_err(|kind| Refusal::Address { address: peer, kind })
     }
 
     /// Whether an exception names the host of a URL itself.
@@ -179,8 +207,8 @@ impl Guard {
         for address in addresses {
             match self.judge(address.ip(), port) {
                 Ok(()) => admitted.push(*address),
-                Err(kind) => {
-                    refusal.get_or_insert(Refusal::Resolved { host: host.into(), address: address.ip(), kind });
+                Err(_) => {
+                    refusal.get_or_insert(Refusal::Resolved { host: host.into() });
                 }
             }
         }
@@ -206,7 +234,7 @@ impl Guard {
     }
 
     fn judge(&self, address: IpAddr, port: u16) -> Result<(), &'static str> {
-        match special(address) {
+        match special(address).or_else(|| self.machine.relation(reached(address))) {
             Some(_) if self.allows_address(address, port) => Ok(()),
             Some(kind) => Err(kind),
             None => Ok(()),
@@ -332,15 +360,21 @@ const GLOBAL_UNICAST: Ipv6Net = v6(0x2000, 0, 3);
 /// NAT64: the last four bytes are the IPv4 address that is connected to.
 const NAT64: Ipv6Net = v6(0x64, 0xff9b, 96);
 
-/// What kind of address it is, unless it is an ordinary public one.
-fn special(address: IpAddr) -> Option<&'static str> {
-    // ::ffff:127.0.0.1 is 127.0.0.1
+/// The address that is reached by way of another: ::ffff:127.0.0.1 is 127.0.0.1, and so is 64:ff9b::127.0.0.1.
+fn reached(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V4(v4) => SPECIAL_V4.iter().find(|(net, _)| net.contains(&v4)).map(|(_, kind)| *kind),
         IpAddr::V6(v6) if NAT64.contains(&v6) => {
             let [.., a, b, c, d] = v6.octets();
-            special(Ipv4Addr::new(a, b, c, d).into())
+            Ipv4Addr::new(a, b, c, d).into()
         }
+        address => address,
+    }
+}
+
+/// What kind of address it is, unless it is an ordinary public one.
+fn special(address: IpAddr) -> Option<&'static str> {
+    match reached(address) {
+        IpAddr::V4(v4) => SPECIAL_V4.iter().find(|(net, _)| net.contains(&v4)).map(|(_, kind)| *kind),
         IpAddr::V6(v6) if v6.is_loopback() => Some("a loopback address"),
         IpAddr::V6(v6) if v6.is_unspecified() => Some("an unspecified address"),
         IpAddr::V6(v6) => {
@@ -393,189 +427,5 @@ where
             let addresses = answered.await.map_err(|_| Unresolved::Unknown("the resolver broke off".into()))??;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{
-        io::{Read, Write},
-        net::TcpListener,
-        sync::atomic::{AtomicUsize, Ordering},
-    };
-
-    use reqwest::blocking;
-
-    use super::*;
-
-    /// Says who it is, once a connection.
-    fn serve(listener: TcpListener, who: &'static str, connections: Arc<AtomicUsize>) {
-        std::thread::spawn(move || {
-            for mut connection in listener.incoming().flatten() {
-                connections.fetch_add(1, Ordering::SeqCst);
-                let _ = connection.read(&mut [0; 1000]);
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", who.len());
-                let _ = connection.write_all((head + who).as_bytes());
-            }
-        });
-    }
-
-    #[test]
-    fn a_name_that_changes_its_address_leads_nowhere_else() {
-        let allowed = TcpListener::bind("127.0.0.2:0").unwrap();
-        let port = allowed.local_addr().unwrap().port();
-        let forbidden = TcpListener::bind(("127.0.0.1", port)).unwrap();
-        let answers = [allowed.local_addr().unwrap(), forbidden.local_addr().unwrap()];
-        let (at_allowed, at_forbidden) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        serve(allowed, "allowed", Arc::clone(&at_allowed));
-        serve(forbidden, "forbidden", Arc::clone(&at_forbidden));
-
-        // stands in for a name server that answers with another address each time, which no test can have for itself
-        let asked = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&asked);
-        let lookup = move |_: &str| Ok(vec![answers[counter.fetch_add(1, Ordering::SeqCst).min(1)]]);
-        let resolver = GuardedResolver { guard: Arc::new(guard(&["127.0.0.2"])), port, lookup };
-        let client = blocking::Client::builder().no_proxy().tls_backend_preconfigured(crate::http::tls().unwrap());
-        let client = client.dns_resolver(Arc::new(resolver)).build().unwrap();
-        let url = format!("http://rebinding.example:{port}/");
-        assert_eq!(client.get(&url).send().unwrap().text().unwrap(), "allowed");
-        assert_eq!(asked.load(Ordering::SeqCst), 1, "what was checked is what was connected to");
-        assert!(client.get(&url).send().is_err());
-        assert_eq!((at_allowed.load(Ordering::SeqCst), at_forbidden.load(Ordering::SeqCst)), (1, 0));
-    }
-
-    fn guard(allowed: &[&str]) -> Guard {
-        let allowed_private_hosts = allowed.iter().map(ToString::to_string).collect();
-        Guard::new(&Network { allowed_private_hosts, proxy: None }).unwrap()
-    }
-
-    fn kind(address: &str) -> Option<&'static str> {
-        special(address.parse().unwrap())
-    }
-
-    #[test]
-    fn special_addresses_are_known_for_what_they_are() {
-        for (address, expected) in [
-            ("0.0.0.0", "an unspecified address"),
-            ("0.1.2.3", "an unspecified address"),
-            ("10.255.0.1", "a private address"),
-            ("100.64.0.1", "a shared address of carriers"),
-            ("100.100.100.200", "a shared address of carriers"),
-            ("127.0.0.1", "a loopback address"),
-            ("127.255.255.254", "a loopback address"),
-            ("168.63.129.16", "the address of a cloud's metadata service"),
-            ("169.254.169.254", "a link-local address"),
-            ("172.16.0.1", "a private address"),
-            ("172.31.255.255", "a private address"),
-            ("192.0.0.192", "a reserved address"),
-            ("192.0.2.1", "an address for documentation"),
-            ("192.168.1.1", "a private address"),
-            ("198.19.255.255", "an address for benchmarks"),
-            ("224.0.0.1", "a multicast address"),
-            ("240.0.0.1", "a reserved address"),
-            ("255.255.255.255", "the broadcast address"),
-            ("::", "an unspecified address"),
-            ("::1", "a loopback address"),
-            ("::127.0.0.1", "a reserved address"),
-            ("::ffff:127.0.0.1", "a loopback address"),
-            ("::ffff:169.254.169.254", "a link-local address"),
-            ("64:ff9b::10.0.0.1", "a private address"),
-            ("64:ff9b:1::8.8.8.8", "a reserved address"),
-            ("100::1", "a reserved address"),
-            ("2001::1", "a reserved address"),
-            ("2001:db8::1", "an address for documentation"),
-            ("2002:7f00:1::", "a reserved address"),
-            ("3fff::1", "an address for documentation"),
-            ("fc00::1", "a private address"),
-            ("fd00:ec2::254", "a private address"),
-            ("fe80::1", "a link-local address"),
-            ("fec0::1", "a private address"),
-            ("ff02::1", "a multicast address"),
-        ] {
-            assert_eq!(kind(address), Some(expected), "{address}");
-        }
-        for address in ["1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::1.1.1.1", "::ffff:1.1.1.1"]
-        {
-            assert_eq!(kind(address), None, "{address}");
-        }
-    }
-
-    #[test]
-    fn an_exception_means_a_host_and_maybe_a_port() {
-        let guard = guard(&[
-            "wiki.local",
-            "*.corp.example:8080",
-            "10.1.2.3",
-            "[fd00::7]:443",
-            "192.168.0.0/16",
-            "Bücher.example",
-        ]);
-        let allows = |url: &str| guard.is_exception(&Url::parse(url).unwrap());
-        for url in [
-            "http://wiki.local/",
-            "https://WIKI.local./a",
-            "http://a.b.corp.example:8080/",
-            "http://10.1.2.3:99/",
-            "http://0xa010203/",
-            "http://[::ffff:10.1.2.3]/",
-            "https://[fd00::7]/",
-            "http://192.168.7.1/",
-            "http://xn--bcher-kva.example/",
-        ] {
-            assert!(allows(url), "{url}");
-        }
-        for url in [
-            "http://xwiki.local/",
-            "http://a.wiki.local/",
-            "http://corp.example:8080/",
-            "http://a.corp.example/",
-            "http://xcorp.example:8080/",
-            "http://10.1.2.4/",
-            "http://[fd00::7]/",
-            "http://192.169.0.1/",
-        ] {
-            assert!(!allows(url), "{url}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_exception_is_refused() {
-        for entry in [
-            "",
-            "a b",
-            "http://wiki.local",
-            "10.0.0.0/33",
-            "wiki.local:0",
-            "wiki.local:x",
-            "*",
-            "*.*.a",
-            "[::1",
-            "*.10.0.0.1",
-        ] {
-            let network = Network { allowed_private_hosts: vec![entry.into()], proxy: None };
-            let error = Guard::new(&network).unwrap_err();
-            assert_eq!(
-                error.message,
-                format!("rag.allowed_private_hosts: \"{entry}\" is not a host, address or network")
-            );
-        }
-        for proxy in ["", "proxy", "socks5://proxy:1080", "http://"] {
-            assert!(
-                Guard::new(&Network { allowed_private_hosts: vec![], proxy: Some(proxy.into()) }).is_err(),
-                "{proxy}"
-            );
-        }
-    }
-
-    #[test]
-    fn of_several_addresses_only_those_that_pass_are_handed_on() {
-        let addresses = ["127.0.0.1:80", "1.1.1.1:80", "[::ffff:10.0.0.1]:80"].map(|a| a.parse().unwrap());
-        assert_eq!(guard(&[]).admit("a.example", 80, &addresses).unwrap(), [addresses[1]]);
-        assert_eq!(guard(&["10.0.0.0/8:80"]).admit("a.example", 80, &addresses).unwrap(), addresses[1..]);
-        assert_eq!(guard(&["a.example"]).admit("a.example", 80, &addresses).unwrap(), addresses);
-        assert_eq!(
-            guard(&["a.example:81"]).admit("a.example", 80, &addresses[..1]).unwrap_err().to_string(),
-            "\"a.example\" resolves to 127.0.0.1, which is a loopback address and may not be connected to"
-        );
     }
 }

@@ -33,6 +33,7 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use flate2::read::MultiGzDecoder;
 use hyper::Uri;
+use hyper_util::client::legacy::connect::HttpInfo;
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Credentials, Network},
@@ -493,6 +494,9 @@ impl Client {
             built = built.timeout(left);
         }
         let mut response = built.send().map_err(failed)?;
+        if let Some(connection) = response.extensions().get::<HttpInfo>() {
+            self.guard.check_connection(url, connection.local_addr().ip(), connection.remote_addr().ip())?;
+        }
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let body = Body::new(host, encoding(&headers)?, until, response);
         Ok(Response { status, headers, url: url.clone(), body })

@@ -29,6 +29,7 @@ mod folder;
 mod git;
 pub mod guard;
 pub mod http;
+mod machine;
 mod markdown;
 mod root;
 mod static_files;

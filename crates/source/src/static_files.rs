@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Failure, Job, Known},
-    spec::Endpoint,
+    spec::{Endpoint, Problem, server_of},
 };
 use reqwest::StatusCode;
 use serde_json::{Map, Value};
@@ -35,24 +35,15 @@ pub struct StaticFiles {
 
 impl StaticFiles {
     pub fn open(endpoints: &[Endpoint], job: &Job) -> Result<Self, EngineError> {
-        let urls = endpoints.iter().filter_map(|endpoint| match endpoint {
-            Endpoint::Web(url) => Some(parse(url)),
-            Endpoint::File(_) => None,
-        });
-        let urls: Vec<Url> = urls.collect::<Result<_, _>>()?;
-        let credentials = match (&job.credentials, urls.first()) {
-            (Some(credentials), Some(first)) => {
-                if urls.iter().any(|url| url.origin() != first.origin()) {
-                    return Err(EngineError::new(
-                        ErrorKind::InvalidRequest,
-                        "credentials go to one server, and the endpoints are on several",
-                    )
-                    .hint("Make a source for each server."));
-                }
-                Some((credentials, first))
-            }
-            _ => None,
+        let invalid = |problem: Problem| {
+            let error = EngineError::new(ErrorKind::InvalidRequest, problem.problem);
+            problem.hint.into_iter().fold(error, EngineError::hint)
         };
+        let server = match &job.credentials {
+            Some(_) => server_of(endpoints).map_err(invalid)?,
+            None => None,
+        };
+        let credentials = job.credentials.as_ref().zip(server.as_ref());
         let client = Client::new(&job.network, credentials)?;
         Ok(Self { client, endpoints: endpoints.to_vec(), most: job.limits.max_file_bytes })
     }

@@ -98,14 +98,25 @@ fn paths_select_and_exclude_paths_win() {
 }
 
 #[test]
-fn hidden_directories_are_entered_only_when_named() {
-    let folder = folder_with(&[".git/config", ".github/a.md", "docs/.private/b.md", "docs/.c.md"]);
-    assert_eq!(names(&list(folder.path(), &[], &[])), ["docs/.c.md"]);
-    assert_eq!(names(&list(folder.path(), &["*.md"], &[])), ["docs/.c.md"]);
+fn hidden_files_and_directories_are_listed_only_when_named() {
+    let folder = folder_with(&[".git/config", ".github/a.md", "docs/.private/b.md", "docs/.c.md", "d.md"]);
+    assert_eq!(names(&list(folder.path(), &[], &[])), ["d.md"]);
+    assert_eq!(names(&list(folder.path(), &["*.md"], &[])), ["d.md"]);
+    assert_eq!(names(&list(folder.path(), &["docs/.*"], &[])), ["docs/.c.md", "docs/.private/b.md"]);
     assert_eq!(
         names(&list(folder.path(), &[".github/", "docs/.private/*.md"], &[])),
         [".github/a.md", "docs/.private/b.md"]
     );
+}
+
+#[test]
+fn keys_are_listed_only_when_named_also_where_a_link_leads_to_them() {
+    let folder = folder_with(&["keys/server.pem", ".env", "a.md"]);
+    symlink("keys/server.pem", folder.path().join("link.md")).unwrap();
+    let listing = list(folder.path(), &[], &[]);
+    assert_eq!((names(&listing), listing.skipped), (vec!["a.md"], 2));
+    assert_eq!(names(&list(folder.path(), &[".env", "link.md"], &[])), [".env"]);
+    assert_eq!(names(&list(folder.path(), &["/keys/server.pem"], &[])), ["keys/server.pem"]);
 }
 
 #[test]

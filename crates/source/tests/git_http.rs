@@ -548,3 +548,24 @@ fn repositories_with_longer_ids_are_refused_by_name() {
         assert!(error.hint.unwrap().contains("SHA-256"));
     }
 }
+
+#[test]
+fn a_clone_is_bounded_and_an_outgrown_one_is_made_anew() {
+    let served = Served::with_files();
+    let limited = |bytes: u64| {
+        let mut job = served.job(served.spec());
+        job.clones.max_clone_bytes = bytes;
+        rag_source::open(&job).map(drop)
+    };
+    let error = limited(50_000).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::LimitExceeded);
+    assert!(error.message.ends_with("would be larger than rag.max_clone_size"), "{error}");
+    assert_eq!(error.detail.as_deref(), Some("The limit is 50000 bytes."));
+    limited(300_000).unwrap();
+    // each version of the file adds as much; the last alone fits
+    for version in 0..4 {
+        served.made.write("large.md", &noise(600_000)[100_000 * (version + 1)..][..100_000]);
+        served.made.commit();
+        limited(300_000).unwrap();
+    }
+}

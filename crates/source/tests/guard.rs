@@ -141,10 +141,10 @@ fn special_addresses_are_refused_by_their_kind() {
 }
 
 #[test]
-fn the_error_names_host_and_address_and_the_setting() {
+fn the_error_names_the_host_and_the_setting_but_no_address() {
     let error = get(&client(&[]), "http://localhost/").unwrap_err();
     let message = error.to_string();
-    assert!(message.starts_with("\"localhost\" resolves to ") && message.contains("a loopback address"), "{message}");
+    assert_eq!(message, "\"localhost\" resolves to an address that is not public and may not be connected to");
     assert!(error.hint().unwrap().contains("rag.allowed_private_hosts"));
     assert!(!error.is_transient());
 }
@@ -384,4 +384,41 @@ fn the_proxy_of_the_environment_is_not_used() {
     }
     assert!(command.args(this).env(URL, server.url("/")).output().unwrap().status.success());
     assert_eq!((server.targets().len(), trap.targets().len()), (1, 0));
+}
+
+/// In a network namespace of its own the machine has a public address, and one that only a route makes local.
+#[test]
+fn public_addresses_of_the_machine_itself_are_refused() {
+    const INSIDE: &str = "RAG_TEST_NAMESPACE";
+    if std::env::var(INSIDE).is_ok() {
+        for host in ["93.184.216.34", "198.41.0.4"] {
+            let listener = TcpListener::bind((host, 0)).unwrap();
+            let url = format!("http://{}/", listener.local_addr().unwrap());
+            std::thread::spawn(move || {
+                for mut connection in listener.incoming().flatten() {
+                    let _ = connection.read(&mut [0; 1000]);
+                    let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                }
+            });
+            let refused = refusal(&client(&[]), &url);
+            assert!(refused.contains("is an address of the database server itself"), "{refused}");
+            assert_eq!(get(&client(&[host]), &url).unwrap().status, 200, "an exception names it");
+        }
+        return;
+    }
+    let this = ["--exact", "public_addresses_of_the_machine_itself_are_refused", "--nocapture"];
+    let addresses =
+        "ip link set lo up && ip addr add 93.184.216.34/32 dev lo && ip route add local 198.41.0.0/24 dev lo";
+    let inside = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--net", "sh", "-c", script, "sh"]).arg(std::env::current_exe().unwrap());
+        command.args(this).env(INSIDE, "1");
+        command.output()
+    };
+    if !inside(addresses).is_ok_and(|tried| tried.status.success()) {
+        eprintln!("there are no network namespaces here: not tested");
+        return;
+    }
+    let output = inside(&format!("{addresses} && exec \"$@\"")).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgSqlErrorCode, pg_sys};
 
 use super::{
+    identity::Identity,
     relation::Relation,
     rows::Key,
     trigger::{self, Arguments},
@@ -14,7 +15,7 @@ use crate::{
     error::Error,
 };
 
-/// The events with their triggers' names before the source's: a name has at most 63 bytes, a source's 56.
+/// The events with their triggers' names before the source's: an identifier has at most 63 bytes, a source's short name 56.
 const TRIGGERS: [(&str, &str, &str); 4] = [
     ("rag_i_", "INSERT", "REFERENCING NEW TABLE AS rag_new"),
     ("rag_u_", "UPDATE", "REFERENCING OLD TABLE AS rag_old NEW TABLE AS rag_new"),
@@ -26,10 +27,13 @@ const TRIGGERS: [(&str, &str, &str); 4] = [
 const MAX_PENDING: i64 = 16 << 20;
 
 /// # Errors
-/// The present role may not create triggers on the table.
-pub fn check_may_create_triggers(relation: &Relation) -> Result<(), Error> {
-    let may =
-        query("SELECT pg_catalog.has_table_privilege($1, 'TRIGGER')", &[relation.oid.into()], |row| row.required(1))?;
+/// `owner` may not create triggers on the table.
+pub fn check_may_create_triggers(relation: &Relation, owner: pg_sys::Oid) -> Result<(), Error> {
+    let may = pinned(|| {
+        query("SELECT has_table_privilege($1, $2::oid, 'TRIGGER')", &[owner.into(), relation.oid.into()], |row| {
+            row.required(1)
+        })
+    })?;
     if may.first() == Some(&true) {
         return Ok(());
     }
@@ -37,15 +41,16 @@ pub fn check_may_create_triggers(relation: &Relation) -> Result<(), Error> {
         .hint("Become the table's owner, have TRIGGER on it granted, or use \"sync\": \"scan\"."))
 }
 
-/// Creates the triggers, with the rights of the present role.
+/// Creates the triggers. Nobody else may execute their function, so they are made as the extension's
+/// owner; [`check_may_create_triggers`] comes first.
 ///
 /// # Errors
-/// It may not create triggers on the table.
+/// The name of the relation has come to mean another one meanwhile.
 pub fn create_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -> Result<(), Error> {
-    check_may_create_triggers(relation)?;
-    pinned(|| {
+    relation.identity().hold()?;
+    as_owner(|| {
         for (prefix, event, tables) in TRIGGERS {
-            let name = pgrx::spi::quote_identifier(format!("{prefix}{source}"));
+            let name = pgrx::spi::quote_identifier(format!("{prefix}{}", source.short()));
             let statement = format!(
                 "CREATE TRIGGER {name} AFTER {event} ON {} {tables} FOR EACH STATEMENT EXECUTE FUNCTION rag.table_changed({})",
                 relation.quoted(),
@@ -53,14 +58,18 @@ pub fn create_triggers(source: &Name, relation: &Relation, arguments: &Arguments
             );
             execute(&statement, &[])?;
         }
-        Ok(())
-    })
+        Ok::<_, Error>(())
+    })?;
+    if triggers(source, relation.oid)?.len() == TRIGGERS.len() {
+        return Ok(());
+    }
+    Err(Error::in_use(format!("relation {} was renamed by another session meanwhile", relation.quoted())))
 }
 
 /// Whether the relation has all triggers of the source, and they see every change: what logical replication applies
 /// fires none of them.
 pub fn has_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -> Result<bool, Error> {
-    let names: Vec<String> = TRIGGERS.iter().map(|(prefix, ..)| format!("{prefix}{source}")).collect();
+    let names = trigger_names(source);
     let found: Vec<i64> = pinned(|| {
         query(
             "SELECT count(*) FROM pg_trigger
@@ -74,31 +83,37 @@ pub fn has_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -
     Ok(found.first() == Some(&(TRIGGERS.len() as i64)))
 }
 
-/// The relation that has triggers of the source, as it is called now.
-pub fn triggered_relation(source: &Name) -> Result<Option<String>, Error> {
-    Ok(triggers(source)?.into_iter().next().map(|(relation, _)| relation))
+fn trigger_names(source: &Name) -> Vec<String> {
+    let short = source.short();
+    TRIGGERS.iter().map(|(prefix, ..)| format!("{prefix}{short}")).collect()
 }
 
-/// The source's triggers: relation and name of each, as statements have them.
-fn triggers(source: &Name) -> Result<Vec<(String, String)>, Error> {
-    let names: Vec<String> = TRIGGERS.iter().map(|(prefix, ..)| format!("{prefix}{source}")).collect();
+/// The triggers on a relation that were made for a source, whatever they are called now. Those on other
+/// relations may be called the same; they are none of its own.
+fn triggers(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, Error> {
+    let argument = [source.as_str().as_bytes(), b"\0"].concat();
     pinned(|| {
         query(
-            "SELECT tgrelid::regclass::text, quote_ident(tgname) FROM pg_trigger
-             WHERE tgfoid = 'rag.table_changed()'::regprocedure AND tgname = ANY ($1::name[])",
-            &[names.into()],
-            |row| Ok((row.required(1)?, row.required(2)?)),
+            "SELECT oid FROM pg_trigger
+             WHERE tgrelid = $1 AND tgfoid = 'rag.table_changed()'::regprocedure AND NOT tgisinternal
+               AND substr(tgargs, 1, length($2)) = $2 ORDER BY oid",
+            &[relation.into(), argument.into()],
+            |row| row.required(1),
         )
     })
 }
 
-/// Removes all that a source has on tables and in the queue.
-pub fn forget(source: &Name) -> Result<(), Error> {
-    // who may drop the source may not own the table
+/// Removes what a source has on the relation that it reads and in the queue.
+#[allow(unsafe_code)]
+pub fn forget(source: &Name, relation: Option<pg_sys::Oid>) -> Result<(), Error> {
+    let triggers = relation.map_or(Ok(vec![]), |relation| triggers(source, relation))?;
+    for oid in triggers {
+        let trigger = pg_sys::ObjectAddress { classId: pg_sys::TriggerRelationId, objectId: oid, objectSubId: 0 };
+        // who may drop the source may not own the table, and the table may be renamed at any time
+        // SAFETY: DROP TRIGGER once its name is resolved and its rights are checked.
+        unsafe { pg_sys::performDeletion(&raw const trigger, pg_sys::DropBehavior::DROP_RESTRICT, 0) };
+    }
     as_owner(|| {
-        for (relation, trigger) in triggers(source)? {
-            execute(&format!("DROP TRIGGER {trigger} ON {relation}"), &[])?;
-        }
         execute("DELETE FROM rag.table_changes WHERE source = $1", &[source.as_str().into()])?;
         execute("DELETE FROM rag.table_state WHERE source = $1", &[source.as_str().into()])?;
         Ok(())
@@ -187,7 +202,7 @@ pub fn set_incomplete(source: &Name) -> Result<(), Error> {
 }
 
 /// The error for a relation or column that is gone, with what can be done; any other error as it is.
-pub fn missing(source: &Name, relation: &str, error: Error) -> Error {
+pub fn missing(stored: Option<Identity>, relation: &str, error: Error) -> Error {
     match error.code {
         PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => {}
         PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN => {
@@ -197,9 +212,9 @@ pub fn missing(source: &Name, relation: &str, error: Error) -> Error {
         }
         _ => return error,
     }
-    let hint = match triggered_relation(source) {
-        Ok(Some(now)) => {
-            format!("The table with the source's triggers is called {now} now: name it back, or make the source anew.")
+    let hint = match stored.map(|stored| stored.present_name()) {
+        Some(Ok(Some(now))) => {
+            format!("The relation that it was made for is called {now} now: name it back, or alter the source.")
         }
         _ => "Documents that were stored stay. Bring the table back, or drop the source.".into(),
     };

@@ -47,6 +47,9 @@ fn rename(filter: &Value, columns: &mut Vec<String>, depth: usize) -> Value {
     if members.contains_key("conditions") {
         return filter.clone();
     }
+    if rag_filter::is_condition(members) {
+        return rename_condition(filter, columns, depth);
+    }
     members.iter().map(|(key, value)| (column(key), value.clone())).collect::<Map<_, _>>().into()
 }
 

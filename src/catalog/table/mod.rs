@@ -6,11 +6,14 @@
 //! a run ──▶ rows: pages of (key, hash), then the text of those that differ
 //! ```
 //!
-//! [`rows`] reads with the rights of the source's owner and nothing more: grants and row-level security of that role
-//! decide what becomes a document, and functions behind a view cannot act for anybody else.
+//! [`reader`] says with whose rights rows are read: functions behind a view act for nobody but their
+//! authors, and what the source's owner may not see is no document. [`identity`] keeps each statement to
+//! the relation that the source was made for.
 
 pub mod changes;
 pub mod filter;
+pub mod identity;
+pub mod reader;
 pub mod relation;
 pub mod rows;
 pub mod trigger;

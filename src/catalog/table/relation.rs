@@ -3,8 +3,9 @@
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_protocol::spec::{TableSpec, TableSync};
 
+use super::identity::Identity;
 use crate::{
-    catalog::{pinned, query, roles},
+    catalog::{pinned, query},
     error::Error,
 };
 
@@ -35,11 +36,14 @@ const LEAST_TEXT: i32 = 255;
 #[derive(Debug, Clone)]
 pub struct Relation {
     pub oid: pg_sys::Oid,
+    pub owner: pg_sys::Oid,
     pub schema: String,
     pub name: String,
     kind: Kind,
     /// It is a part of another table, or has parts of its own: a statement on one writes to another.
     has_relatives: bool,
+    /// A view that asks for rights of whoever reads it (security_invoker).
+    pub asks_as_caller: bool,
     pub columns: Vec<Column>,
     /// Sets of columns that identify a row, the primary key first, in the order of their indexes.
     unique: Vec<UniqueKey>,
@@ -57,12 +61,15 @@ enum Kind {
 #[derive(Debug, Clone)]
 pub struct Column {
     pub name: String,
-    /// As it is written in a cast.
+    /// Its type, or that of its domain, as it is written in a cast.
     pub type_name: String,
+    /// The type is one that Postgres brings. Others may have casts to and from text and JSON that are
+    /// anybody's functions.
+    pub is_builtin: bool,
     is_text: bool,
     /// Most characters, where there is a limit.
     limit: Option<i32>,
-    /// Whether the role that asks may read it.
+    /// Whether the source's owner may read it.
     readable: bool,
 }
 
@@ -75,35 +82,88 @@ struct UniqueKey {
     comparable: bool,
 }
 
+impl Column {
+    /// The text that a value of the column is shown as. A cast could be a function of the type's owner;
+    /// the type's output function is not.
+    pub fn to_text(&self, value: &str) -> String {
+        match self.is_builtin {
+            true => format!("{value}::text"),
+            false => format!("CASE WHEN num_nulls({value}) = 0 THEN format('%s', {value}) END"),
+        }
+    }
+
+    /// A value of the column as something that becomes JSON without a cast that could be a function of
+    /// the type's owner.
+    pub fn to_json(&self, value: &str) -> String {
+        if self.is_builtin { value.to_string() } else { self.to_text(value) }
+    }
+
+    /// A value of the column's type, which has this text; the type's input function reads the literal.
+    pub fn literal(&self, text: &str) -> String {
+        format!("{}::{}", pgrx::spi::quote_literal(text), self.type_name)
+    }
+}
+
+/// The relation that a name means under the present search_path, to the present role.
+///
+/// Nothing but the name is looked up by that path: an operator or function on it could be anybody's.
+///
+/// # Errors
+/// There is none.
+#[allow(unsafe_code)]
+pub fn resolve(name: &str) -> Result<pg_sys::Oid, Error> {
+    let text = std::ffi::CString::new(name).unwrap_or_default();
+    // SAFETY: what to_regclass() does with a text.
+    let oid = unsafe {
+        let names = pg_sys::textToQualifiedNameList(pg_sys::cstring_to_text(text.as_ptr()));
+        pg_sys::RangeVarGetRelidExtended(
+            pg_sys::makeRangeVarFromNameList(names),
+            pg_sys::NoLock as i32,
+            pg_sys::RVROption::RVR_MISSING_OK,
+            None,
+            std::ptr::null_mut(),
+        )
+    };
+    if oid == pg_sys::InvalidOid {
+        return Err(missing(name));
+    }
+    Ok(oid)
+}
+
+fn missing(name: &str) -> Error {
+    Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+}
+
 impl Relation {
-    /// The relation that a name means under the present search_path.
+    /// The relation with an OID, which errors call by `name`, for a source of the role `owner`.
     ///
     /// # Errors
     /// There is none, or it has no rows that could be documents.
-    pub fn find(name: &str) -> Result<Self, Error> {
-        let found = query(
-            "SELECT c.oid, n.nspname::pg_catalog.text, c.relname::pg_catalog.text, c.relkind::pg_catalog.text,
-                    c.relpersistence::pg_catalog.text,
-                    c.relispartition OR EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid OR i.inhrelid = c.oid)
-             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-             WHERE c.oid = pg_catalog.to_regclass($1)",
-            &[name.into()],
-            |row| {
-                Ok((
-                    row.required::<pg_sys::Oid>(1)?,
-                    row.required::<String>(2)?,
-                    row.required::<String>(3)?,
-                    row.required::<String>(4)?,
-                    row.required::<String>(5)?,
-                    row.required::<bool>(6)?,
-                ))
-            },
-        )?;
-        let Some((oid, schema, relation, kind, persistence, has_relatives)) = found.into_iter().next() else {
-            return Err(Error::new(
-                PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
-                format!("relation \"{name}\" does not exist"),
-            ));
+    pub fn get(oid: pg_sys::Oid, name: &str, owner: pg_sys::Oid) -> Result<Self, Error> {
+        let found = pinned(|| {
+            query(
+                "SELECT c.relowner, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text,
+                        c.relispartition
+                            OR EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid OR i.inhrelid = c.oid),
+                        EXISTS (SELECT FROM pg_options_to_table(c.reloptions)
+                                WHERE option_name = 'security_invoker' AND option_value::boolean)
+                 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1",
+                &[oid.into()],
+                |row| {
+                    Ok((
+                        (row.required::<pg_sys::Oid>(1)?, row.required::<String>(2)?, row.required::<String>(3)?),
+                        row.required::<String>(4)?,
+                        row.required::<String>(5)?,
+                        row.required::<bool>(6)?,
+                        row.required::<bool>(7)?,
+                    ))
+                },
+            )
+        })?;
+        let Some(((relation_owner, schema, relation), kind, persistence, has_relatives, asks_as_caller)) =
+            found.into_iter().next()
+        else {
+            return Err(missing(name));
         };
         let kind = match kind.as_str() {
             "r" => Kind::Table,
@@ -124,13 +184,36 @@ impl Relation {
                 format!("\"{name}\" is a temporary table, which no other session can read"),
             ));
         }
-        let (columns, unique) = (columns(oid)?, unique_keys(oid)?);
-        Ok(Self { oid, schema, name: relation, kind, has_relatives, columns, unique })
+        Ok(Self {
+            oid,
+            owner: relation_owner,
+            schema,
+            name: relation,
+            kind,
+            has_relatives,
+            asks_as_caller,
+            columns: columns(oid, owner)?,
+            unique: unique_keys(oid)?,
+        })
     }
 
     /// Its name as it is written in a statement.
     pub fn quoted(&self) -> String {
         pgrx::spi::quote_qualified_identifier(&self.schema, &self.name)
+    }
+
+    pub fn identity(&self) -> Identity {
+        Identity { relation: self.oid, owner: self.owner }
+    }
+
+    /// What messages call such a relation.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind {
+            Kind::Table | Kind::PartitionedTable => "table",
+            Kind::MaterializedView => "materialized view",
+            Kind::ForeignTable => "foreign table",
+            Kind::View => "view",
+        }
     }
 
     /// # Errors
@@ -276,23 +359,30 @@ impl Relation {
     }
 }
 
-fn columns(relation: pg_sys::Oid) -> Result<Vec<Column>, Error> {
+fn columns(relation: pg_sys::Oid, owner: pg_sys::Oid) -> Result<Vec<Column>, Error> {
     // with a pinned search_path the names of types are qualified where they must be
     pinned(|| {
         query(
-            "SELECT a.attname::text, format_type(a.atttypid, -1), t.typcategory = 'S',
-                    CASE WHEN a.atttypmod > 4 AND t.typcategory = 'S' THEN a.atttypmod - 4 END,
+            "SELECT a.attname::text, format_type(b.oid, -1), b.oid < 16384, b.typcategory = 'S',
+                    CASE WHEN a.atttypmod > 4 AND b.typcategory = 'S' THEN a.atttypmod - 4 END,
                     has_column_privilege($2, a.attrelid, a.attnum, 'SELECT')
-             FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+             FROM pg_attribute a CROSS JOIN LATERAL (
+                 WITH RECURSIVE base AS (
+                     SELECT oid, typtype, typbasetype, typcategory FROM pg_type WHERE oid = a.atttypid
+                     UNION ALL
+                     SELECT t.oid, t.typtype, t.typbasetype, t.typcategory
+                     FROM base JOIN pg_type t ON t.oid = base.typbasetype WHERE base.typtype = 'd')
+                 SELECT oid, typcategory FROM base WHERE typtype <> 'd') AS b
              WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-            &[relation.into(), roles::current().into()],
+            &[relation.into(), owner.into()],
             |row| {
                 Ok(Column {
                     name: row.required(1)?,
                     type_name: row.required(2)?,
-                    is_text: row.required(3)?,
-                    limit: row.get(4)?,
-                    readable: row.required(5)?,
+                    is_builtin: row.required(3)?,
+                    is_text: row.required(4)?,
+                    limit: row.get(5)?,
+                    readable: row.required(6)?,
                 })
             },
         )

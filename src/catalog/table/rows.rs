@@ -1,4 +1,4 @@
-//! The statements that read rows, with the rights of the source's owner.
+//! The statements that read rows, with the rights that [`super::reader`] gives.
 //!
 //! A row's hash covers all that its document is made of, and how: SHA-256 of the row of its columns as text, after a
 //! word that stands for the definition. Settings that change how values are written are pinned, so that the same row
@@ -12,6 +12,8 @@ use serde_json::{Map, Value};
 
 use super::{
     filter::RowFilter,
+    identity::{self, Identity},
+    reader,
     relation::{Column, Relation},
 };
 use crate::{
@@ -20,7 +22,7 @@ use crate::{
 };
 
 /// Stands for the way in which documents are made of rows; another word makes all of them anew.
-const VERSION: &str = "rows v1";
+const VERSION: &str = "rows v2";
 
 /// The text forms of the values of a row's id columns.
 pub type Key = Vec<String>;
@@ -44,14 +46,20 @@ pub struct Row {
     /// Of each content column.
     pub texts: Vec<Option<String>>,
     pub metadata: Map<String, Value>,
+    /// Its id columns with their values.
+    pub row_key: Value,
 }
 
 /// Keys that were looked up, as they are written now, each with the row that has it and passes the filter.
 pub type Found<T> = Vec<(Key, Option<T>)>;
 
 pub struct Rows {
-    owner: pg_sys::Oid,
+    relation: Identity,
+    /// With whose rights they are read.
+    reader: pg_sys::Oid,
     ids: Vec<Column>,
+    /// All columns that are read.
+    columns: BTreeSet<String>,
     /// What stands for the definition in every hash.
     definition: String,
     filter: Option<RowFilter>,
@@ -61,30 +69,47 @@ pub struct Rows {
 /// Pieces of the statements.
 struct Parts {
     relation: String,
-    /// All columns that are read: there may be others that the owner may not read.
+    /// The columns that are selected.
     columns: String,
     hash: String,
     bytes: String,
     title: String,
     texts: Vec<String>,
     metadata: String,
+    row_key: String,
+    /// Of the columns that the filter looks at.
+    filtered: String,
+}
+
+/// What a spec says of a relation, before it is known with whose rights it is read.
+pub struct Unauthorized(Rows);
+
+impl Unauthorized {
+    /// For a source of this role.
+    ///
+    /// # Errors
+    /// It may not read the columns, or nobody may read them for it.
+    pub fn for_owner(self, relation: &Relation, owner: pg_sys::Oid) -> Result<Rows, Error> {
+        let Self(rows) = self;
+        let columns = rows.columns.iter().cloned().collect();
+        Ok(Rows { reader: reader::of(relation, columns, owner)?, ..rows })
+    }
 }
 
 impl Rows {
     /// # Errors
     /// A column does not exist, or the filter is not well-formed.
-    pub fn new(relation: &Relation, spec: &TableSpec, owner: pg_sys::Oid) -> Result<Self, Error> {
-        let column = |name: &String| Ok(format!("r.{}", quote_identifier(relation.column(name)?.name.as_str())));
+    pub fn plan(relation: &Relation, spec: &TableSpec) -> Result<Unauthorized, Error> {
+        let column = |name: &String| relation.column(name);
         let ids: Vec<Column> =
             spec.id_columns.iter().map(|id| relation.column(id).cloned()).collect::<Result<_, _>>()?;
         let title = spec.title_column.as_ref().map(column).transpose()?;
-        let contents: Vec<String> = spec.content_columns.iter().map(column).collect::<Result<_, Error>>()?;
-        let metadata: Vec<String> = spec.metadata_columns.iter().map(column).collect::<Result<_, Error>>()?;
+        let contents: Vec<&Column> = spec.content_columns.iter().map(column).collect::<Result<_, _>>()?;
+        let metadata: Vec<&Column> = spec.metadata_columns.iter().map(column).collect::<Result<_, _>>()?;
         let filter = spec.filter.as_ref().map(RowFilter::parse).transpose()?;
-        for name in filter.iter().flat_map(|filter| &filter.columns) {
-            relation.column(name)?;
-        }
-        let all: Vec<&str> = title.iter().chain(&contents).chain(&metadata).map(String::as_str).collect();
+        let filtered: Vec<&Column> =
+            filter.iter().flat_map(|filter| &filter.columns).map(column).collect::<Result<_, _>>()?;
+        let hashed: Vec<&Column> = title.into_iter().chain(contents.clone()).chain(metadata.clone()).collect();
         let definition = format!(
             "{VERSION} {}",
             serde_json::json!([
@@ -94,23 +119,36 @@ impl Rows {
                 spec.metadata_columns
             ])
         );
-        let id_columns = ids.iter().map(|id| format!("r.{}", quote_identifier(&id.name)));
-        let columns: BTreeSet<String> = id_columns.chain(all.iter().map(ToString::to_string)).collect();
+        let selected: BTreeSet<String> = ids.iter().chain(hashed.iter().copied()).map(reference).collect();
+        let columns: BTreeSet<String> =
+            ids.iter().chain(hashed.iter().copied()).chain(filtered.iter().copied()).map(|c| c.name.clone()).collect();
+        let text = |column: &Column| column.to_text(&reference(column));
+        let values: Vec<String> = hashed.iter().copied().map(reference).collect();
         let parts = Parts {
             relation: relation.quoted(),
-            columns: columns.into_iter().collect::<Vec<_>>().join(", "),
+            columns: selected.into_iter().collect::<Vec<_>>().join(", "),
             // the definition is the first parameter of every statement
-            hash: format!("encode(sha256(convert_to(ROW($1::text, {})::text, 'UTF8')), 'hex')", all.join(", ")),
+            hash: format!("encode(sha256(convert_to(ROW($1::text, {})::text, 'UTF8')), 'hex')", values.join(", ")),
             bytes: contents
                 .iter()
-                .map(|c| format!("coalesce(octet_length({c}::text), 0)::bigint"))
+                .map(|c| format!("coalesce(octet_length({}), 0)::bigint", text(c)))
                 .collect::<Vec<_>>()
                 .join(" + "),
-            title: title.map_or_else(|| "NULL::text".into(), |title| format!("{title}::text")),
-            texts: contents.iter().map(|c| format!("{c}::text")).collect(),
-            metadata: object(spec.metadata_columns.iter().zip(&metadata)),
+            title: title.map_or_else(|| "NULL::text".into(), text),
+            texts: contents.iter().map(|c| text(c)).collect(),
+            metadata: object(metadata),
+            row_key: object(&ids),
+            filtered: object(filtered),
         };
-        Ok(Self { owner, ids, definition, filter, parts })
+        Ok(Unauthorized(Self {
+            relation: relation.identity(),
+            reader: pg_sys::InvalidOid,
+            ids,
+            columns,
+            definition,
+            filter,
+            parts,
+        }))
     }
 
     /// Tries the statements on no row, so that what is wrong with a definition shows when it is made.
@@ -143,7 +181,7 @@ impl Rows {
     pub fn count(&self) -> Result<u64, Error> {
         let (from, condition, args) = self.from(1);
         let statement = format!("SELECT count(*) FROM {from} WHERE {condition}");
-        let found = self.as_reader(|| catalog::query(&statement, &args, |row| row.required::<i64>(1)))?;
+        let found = self.as_reader(&statement, || catalog::query(&statement, &args, |row| row.required::<i64>(1)))?;
         Ok(found.first().copied().unwrap_or(0).unsigned_abs())
     }
 
@@ -152,35 +190,39 @@ impl Rows {
         let (from, mut condition, mut args) = self.arguments();
         let ids = self.id_columns();
         if let Some(key) = after {
-            let placeholders: Vec<String> = self
-                .ids
-                .iter()
-                .zip(key)
-                .map(|(id, value)| {
-                    args.push(value.as_str().into());
-                    format!("${}::text::{}", args.len(), id.type_name)
-                })
-                .collect();
-            condition = format!("{condition} AND ROW({}) > ROW({})", ids.join(", "), placeholders.join(", "));
+            let mut values = vec![];
+            for (id, text) in self.ids.iter().zip(key) {
+                if id.is_builtin {
+                    args.push(text.as_str().into());
+                    values.push(format!("${}::text::{}", args.len(), id.type_name));
+                } else {
+                    values.push(id.literal(text));
+                }
+            }
+            condition = format!("{condition} AND ROW({}) > ROW({})", ids.join(", "), values.join(", "));
         }
         let statement = format!(
             "SELECT {}, {}, {} FROM {from} WHERE {condition} ORDER BY {} LIMIT {most}",
-            texts(&ids),
+            self.id_texts(&ids),
             self.parts.hash,
             self.parts.bytes,
             ids.join(", ")
         );
-        self.as_reader(|| catalog::query(&statement, &args, |row| self.listed(&row)))
+        self.as_reader(&statement, || catalog::query(&statement, &args, |row| self.listed(&row)))
     }
 
     /// All rows, in no order; `each` is given them as they come.
     pub fn all(&self, mut each: impl FnMut(Listed)) -> Result<(), Error> {
         let (from, condition, args) = self.arguments();
         let ids = self.id_columns();
-        let statement =
-            format!("SELECT {}, {}, {} FROM {from} WHERE {condition}", texts(&ids), self.parts.hash, self.parts.bytes);
+        let statement = format!(
+            "SELECT {}, {}, {} FROM {from} WHERE {condition}",
+            self.id_texts(&ids),
+            self.parts.hash,
+            self.parts.bytes
+        );
         const AT_ONCE: std::ffi::c_long = 1000;
-        self.as_reader(|| {
+        self.as_reader(&statement, || {
             Spi::connect(|client| {
                 let mut cursor = client.try_open_cursor(statement.as_str(), &args)?;
                 loop {
@@ -208,15 +250,16 @@ impl Rows {
 
     /// Reads the rows that have certain keys.
     pub fn fetch(&self, keys: &[Key]) -> Result<Found<Row>, Error> {
-        let Parts { hash, title, metadata, texts, .. } = &self.parts;
-        let columns = format!("{hash}, {title}, {metadata}, {}", texts.join(", "));
+        let Parts { hash, title, metadata, row_key, texts, .. } = &self.parts;
+        let columns = format!("{hash}, {title}, {metadata}, {row_key}, {}", texts.join(", "));
         self.find(keys, &columns, |row, next, key| {
             let metadata = match row.get::<pgrx::JsonB>(next + 2)?.map(|json| json.0) {
                 Some(Value::Object(map)) => map,
                 _ => Map::new(),
             };
-            let texts = (0..self.parts.texts.len()).map(|i| row.get(next + 3 + i)).collect::<Result<_, _>>()?;
-            Ok(Row { key, hash: row.required(next)?, title: row.get(next + 1)?, texts, metadata })
+            let texts = (0..self.parts.texts.len()).map(|i| row.get(next + 4 + i)).collect::<Result<_, _>>()?;
+            let row_key = row.required::<pgrx::JsonB>(next + 3)?.0;
+            Ok(Row { key, hash: row.required(next)?, title: row.get(next + 1)?, texts, metadata, row_key })
         })
     }
 
@@ -228,30 +271,20 @@ impl Rows {
         read: impl Fn(&ResultRow<'_, '_>, usize, Key) -> Result<T, Error>,
     ) -> Result<Found<T>, Error> {
         let (from, condition, mut args) = self.arguments();
-        let (mut casts, mut arrays, mut names, mut joins) = (vec![], vec![], vec![], vec![]);
-        for (i, id) in self.ids.iter().enumerate() {
-            let values: Vec<&str> = keys.iter().map(|key| key[i].as_str()).collect();
-            args.push(values.into());
-            arrays.push(format!("unnest(${}::text[])", args.len()));
-            names.push(format!("a{i}"));
-            casts.push(format!("u.a{i}::{} AS k{i}", id.type_name));
-            joins.push(format!("r.{} = k.k{i}", quote_identifier(&id.name)));
-        }
-        let asked: Vec<String> = (0..self.ids.len()).map(|i| format!("k.k{i}")).collect();
+        let asked = self.asked(keys, &mut args);
+        let joins: Vec<String> =
+            self.ids.iter().enumerate().map(|(i, id)| format!("{} = k.k{i}", reference(id))).collect();
+        let names: Vec<String> = (0..self.ids.len()).map(|i| format!("k.k{i}")).collect();
         let statement = format!(
             "SELECT {}, {}, {columns}
-             FROM (SELECT {} FROM ROWS FROM ({}) AS u ({})) AS k
-             LEFT JOIN (SELECT {} FROM {from} WHERE {condition}) AS r ON {}",
-            texts(&asked),
-            texts(&self.id_columns()),
-            casts.join(", "),
-            arrays.join(", "),
-            names.join(", "),
+             FROM ({asked}) AS k LEFT JOIN (SELECT {} FROM {from} WHERE {condition}) AS r ON {}",
+            self.id_texts(&names),
+            self.id_texts(&self.id_columns()),
             self.parts.columns,
             joins.join(" AND "),
         );
         let n = self.ids.len();
-        self.as_reader(|| {
+        self.as_reader(&statement, || {
             catalog::query(&statement, &args, |row| {
                 let asked = key(&row, 1, n)?.ok_or_else(|| Error::internal("a key became NULL"))?;
                 let found = key(&row, n + 1, n)?.map(|own| read(&row, 2 * n + 1, own)).transpose()?;
@@ -260,13 +293,44 @@ impl Rows {
         })
     }
 
-    fn id_columns(&self) -> Vec<String> {
-        self.ids.iter().map(|id| format!("r.{}", quote_identifier(&id.name))).collect()
+    /// A query for keys in columns `k0`, `k1`, ...
+    fn asked<'a>(&self, keys: &'a [Key], args: &mut Vec<DatumWithOid<'a>>) -> String {
+        let columns = |of: &dyn Fn(usize, &Column) -> String| -> String {
+            self.ids.iter().enumerate().map(|(i, id)| of(i, id)).collect::<Vec<_>>().join(", ")
+        };
+        if self.ids.iter().all(|id| id.is_builtin) {
+            let first = args.len() + 1;
+            for i in 0..self.ids.len() {
+                args.push(keys.iter().map(|key| key[i].as_str()).collect::<Vec<_>>().into());
+            }
+            return format!(
+                "SELECT {} FROM ROWS FROM ({}) AS u ({})",
+                columns(&|i, id| format!("u.a{i}::{} AS k{i}", id.type_name)),
+                columns(&|i, _| format!("unnest(${}::text[])", first + i)),
+                columns(&|i, _| format!("a{i}")),
+            );
+        }
+        if keys.is_empty() {
+            return format!("SELECT {} WHERE false", columns(&|i, id| format!("NULL::{} AS k{i}", id.type_name)));
+        }
+        let rows: Vec<String> = keys.iter().map(|key| format!("({})", columns(&|i, id| id.literal(&key[i])))).collect();
+        format!("SELECT * FROM (VALUES {}) AS v ({})", rows.join(", "), columns(&|i, _| format!("k{i}")))
     }
 
-    /// The settings under which keys and hashes are made, and the rights of the source's owner.
-    fn as_reader<R>(&self, f: impl FnOnce() -> R) -> R {
-        as_table_owner(self.owner, || {
+    fn id_columns(&self) -> Vec<String> {
+        self.ids.iter().map(reference).collect()
+    }
+
+    /// Values of the id columns as texts.
+    fn id_texts(&self, values: &[String]) -> String {
+        self.ids.iter().zip(values).map(|(id, value)| id.to_text(value)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The settings under which keys and hashes are made, the rights of the reader, and the relation that
+    /// the statement may read.
+    fn as_reader<R>(&self, statement: &str, f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        self.relation.hold()?;
+        as_table_owner(self.reader, || {
             with_settings(
                 &[
                     (c"datestyle", c"ISO, YMD"),
@@ -277,7 +341,7 @@ impl Rows {
                     // a policy that hides rows hides them from the source; it is not an error
                     (c"row_security", c"on"),
                 ],
-                f,
+                || identity::only(self.relation.relation, statement, f),
             )
         })
     }
@@ -293,13 +357,9 @@ impl Rows {
     fn from(&self, first_param: usize) -> (String, String, Vec<DatumWithOid<'_>>) {
         let relation = &self.parts.relation;
         let Some(filter) = &self.filter else { return (format!("{relation} AS r"), "true".into(), vec![]) };
-        let columns: Vec<String> = filter.columns.iter().map(|name| format!("r.{}", quote_identifier(name))).collect();
         let sql = filter.filter.to_sql(first_param);
         (
-            format!(
-                "{relation} AS r CROSS JOIN LATERAL (SELECT {} AS metadata) AS c",
-                object(filter.columns.iter().zip(&columns))
-            ),
+            format!("{relation} AS r CROSS JOIN LATERAL (SELECT {} AS metadata) AS c", self.parts.filtered),
             format!("({})", sql.text),
             sql.params.into_iter().map(catalog::filter_argument).collect(),
         )
@@ -315,15 +375,18 @@ impl Rows {
     }
 }
 
-/// A JSON object of columns by their names.
-fn object<'a>(columns: impl Iterator<Item = (&'a String, &'a String)>) -> String {
-    let members: Vec<String> =
-        columns.map(|(name, column)| format!("{}, {column}", pgrx::spi::quote_literal(name))).collect();
-    format!("jsonb_build_object({})", members.join(", "))
+/// A column of the relation in a statement.
+fn reference(column: &Column) -> String {
+    format!("r.{}", quote_identifier(&column.name))
 }
 
-fn texts(columns: &[String]) -> String {
-    columns.iter().map(|column| format!("{column}::text")).collect::<Vec<_>>().join(", ")
+/// A JSON object of columns by their names.
+fn object<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
+    let members: Vec<String> = columns
+        .into_iter()
+        .map(|column| format!("{}, {}", pgrx::spi::quote_literal(&column.name), column.to_json(&reference(column))))
+        .collect();
+    format!("jsonb_build_object({})", members.join(", "))
 }
 
 fn key(row: &ResultRow<'_, '_>, first: usize, count: usize) -> Result<Option<Key>, Error> {

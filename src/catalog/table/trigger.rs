@@ -1,5 +1,8 @@
 //! The trigger that notes which rows a statement has changed: `rag.table_changed(source, n, id columns..., columns...)`.
 //!
+//! Only the extension makes such triggers. One that somebody made by hand, with another shape, is an error;
+//! one on a relation that the source does not read notes nothing and says so.
+//!
 //! It runs in the writer's transaction, so it must be cheap and must never fail it:
 //!
 //! * An UPDATE that sets none of the columns that a document is made of is told by its SET alone.
@@ -20,11 +23,12 @@ use std::{
     ptr::null_mut,
 };
 
-use pgrx::{PgSqlErrorCode, PgTupleDesc, pg_guard, pg_sys};
+use pgrx::{FromDatum, PgSqlErrorCode, PgTupleDesc, pg_guard, pg_sys};
 
 use crate::{
     catalog::{subtransaction, with_settings},
     error::Error,
+    workers::hooks,
 };
 
 /// In the place of a length.
@@ -60,34 +64,125 @@ pub unsafe extern "C-unwind" fn rag_table_changed(call: pg_sys::FunctionCallInfo
             )
             .raise();
         }
-        note(&*context.cast::<pg_sys::TriggerData>());
+        let data = &*context.cast::<pg_sys::TriggerData>();
+        match Call::read(data) {
+            Ok(call) => note(data, &call),
+            Err(error) => error.raise(),
+        }
     }
     pg_sys::Datum::null()
 }
 
-fn note(data: &pg_sys::TriggerData) {
-    // SAFETY: Postgres gives the trigger with its arguments, which are C strings.
-    let arguments: Vec<&CStr> = unsafe {
-        let trigger = &*data.tg_trigger;
-        (0..usize::try_from(trigger.tgnargs).unwrap_or(0)).map(|i| CStr::from_ptr(*trigger.tgargs.add(i))).collect()
-    };
-    let Some((source, columns)) = arguments.split_first() else {
-        pgrx::warning!("rag: a trigger that should note changes does not say for which source");
-        return;
-    };
+/// What a trigger of the extension's is called with.
+struct Call<'a> {
+    source: &'a CStr,
+    /// The relation's id columns.
+    ids: Vec<&'a CStr>,
+    /// Other columns that a document is made of.
+    columns: Vec<&'a CStr>,
+}
+
+impl<'a> Call<'a> {
+    /// # Errors
+    /// The trigger has another shape than those that the extension makes.
+    fn read(data: &'a pg_sys::TriggerData) -> Result<Self, Error> {
+        const WHEN: u32 = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
+        let has_tables = match data.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+            pg_sys::TRIGGER_EVENT_INSERT => !data.tg_newtable.is_null(),
+            pg_sys::TRIGGER_EVENT_UPDATE => !data.tg_oldtable.is_null() && !data.tg_newtable.is_null(),
+            pg_sys::TRIGGER_EVENT_DELETE => !data.tg_oldtable.is_null(),
+            _ => true,
+        };
+        // SAFETY: Postgres gives the trigger with its arguments, which are C strings.
+        let arguments: Vec<&CStr> = unsafe {
+            let trigger = &*data.tg_trigger;
+            let count = usize::try_from(trigger.tgnargs).unwrap_or(0);
+            (0..count).map(|i| CStr::from_ptr(*trigger.tgargs.add(i))).collect()
+        };
+        if data.tg_event & WHEN == pg_sys::TRIGGER_EVENT_AFTER
+            && has_tables
+            && let [source, count, columns @ ..] = arguments.as_slice()
+            && let Some(count) = count.to_str().ok().and_then(|count| count.parse::<usize>().ok())
+            && let Some((ids, columns)) = columns.split_at_checked(count)
+            && !ids.is_empty()
+        {
+            return Ok(Self { source, ids: ids.to_vec(), columns: columns.to_vec() });
+        }
+        Err(Error::new(
+            PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+            "rag.table_changed() was called by a trigger that the extension did not create",
+        )
+        .hint("Drop the trigger: rag_create_source() makes those that a source needs."))
+    }
+}
+
+fn note(data: &pg_sys::TriggerData, call: &Call<'_>) {
+    // SAFETY: the relation stays open while the trigger runs.
+    let relation = unsafe { (*data.tg_relation).rd_id };
+    let source = call.source.to_string_lossy();
     let noted = subtransaction(|| {
-        let keys = changed_keys(data, columns)?;
+        if !reads(call.source, relation)? {
+            pgrx::warning!("rag: a change is not noted for source \"{source}\", which does not read the table");
+            return Ok(());
+        }
+        let keys = changed_keys(data, call)?;
         if keys.as_ref().is_some_and(Vec::is_empty) {
             return Ok(()); // nothing that a document is made of
         }
-        insert(source, keys.as_deref())
+        insert(call.source, keys.as_deref())?;
+        hooks::sync_changes_at_commit();
+        Ok(())
     });
     let Err(error) = noted else { return };
-    if let Err(worse) = subtransaction(|| insert(source, None)) {
-        pgrx::warning!(
-            "rag: source \"{}\" may miss a change until its next full scan: {error}; {worse}",
-            source.to_string_lossy()
+    let everything = subtransaction(|| match reads(call.source, relation)? {
+        true => {
+            insert(call.source, None)?;
+            hooks::sync_changes_at_commit();
+            Ok(())
+        }
+        false => Ok(()),
+    });
+    if let Err(worse) = everything {
+        pgrx::warning!("rag: source \"{source}\" may miss a change until its next full scan: {error}; {worse}");
+    }
+}
+
+/// Whether the source reads the relation, by its row as it is now.
+fn reads(source: &CStr, relation: pg_sys::Oid) -> Result<bool, Error> {
+    // SAFETY: an index scan on a table of the extension's own, closed before its result is used.
+    unsafe {
+        let table = pg_sys::table_open(find(c"source")?, pg_sys::AccessShareLock as i32);
+        let column = pg_sys::get_attnum((*table).rd_id, c"relation_id".as_ptr());
+        let mut key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyEntryInitialize(
+            &raw mut key,
+            0,
+            1,
+            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+            pg_sys::InvalidOid,
+            pg_sys::DEFAULT_COLLATION_OID,
+            pg_sys::F_TEXTEQ.into(),
+            pg_sys::Datum::from(pg_sys::cstring_to_text(source.as_ptr())),
         );
+        // without a snapshot the scan takes one of its own, which sees what is committed now
+        let scan = pg_sys::systable_beginscan(table, find(c"source_pkey")?, true, null_mut(), 1, &raw mut key);
+        let tuple = pg_sys::systable_getnext(scan);
+        let reads = std::num::NonZeroUsize::new(column.unsigned_abs().into())
+            .filter(|_| !tuple.is_null())
+            .and_then(|column| pgrx::htup::heap_getattr_raw(tuple, column, (*table).rd_att))
+            .is_some_and(|value| pg_sys::Oid::from_datum(value, false) == Some(relation));
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(table, pg_sys::AccessShareLock as i32);
+        Ok(reads)
+    }
+}
+
+/// A relation of schema `rag`.
+fn find(name: &CStr) -> Result<pg_sys::Oid, Error> {
+    // SAFETY: a system-cache look-up.
+    match unsafe { pg_sys::get_relname_relid(name.as_ptr(), crate::catalog::schema()) } {
+        pg_sys::InvalidOid => Err(Error::internal(format!("rag.{} has vanished", name.to_string_lossy()))),
+        oid => Ok(oid),
     }
 }
 
@@ -105,7 +200,7 @@ struct Attribute {
 ///
 /// # Errors
 /// The arguments do not fit the table: a column was dropped or renamed.
-fn changed_keys(data: &pg_sys::TriggerData, arguments: &[&CStr]) -> Result<Option<Vec<u8>>, Error> {
+fn changed_keys(data: &pg_sys::TriggerData, call: &Call<'_>) -> Result<Option<Vec<u8>>, Error> {
     let event = data.tg_event & pg_sys::TRIGGER_EVENT_OPMASK;
     if event == pg_sys::TRIGGER_EVENT_TRUNCATE {
         return Ok(None);
@@ -129,12 +224,8 @@ fn changed_keys(data: &pg_sys::TriggerData, arguments: &[&CStr]) -> Result<Optio
             })
             .ok_or_else(|| Error::undefined(format!("there is no column \"{}\"", name.to_string_lossy())))
     };
-    let count = arguments.first().and_then(|n| n.to_str().ok()?.parse::<usize>().ok());
-    let (ids, columns) = count
-        .and_then(|n| arguments[1..].split_at_checked(n))
-        .ok_or_else(|| Error::internal("the arguments of the trigger are not those that rag gave it"))?;
-    let ids: Vec<Attribute> = ids.iter().map(attribute).collect::<Result<_, _>>()?;
-    let columns: Vec<Attribute> = columns.iter().map(attribute).collect::<Result<_, _>>()?;
+    let ids: Vec<Attribute> = call.ids.iter().map(attribute).collect::<Result<_, _>>()?;
+    let columns: Vec<Attribute> = call.columns.iter().map(attribute).collect::<Result<_, _>>()?;
 
     let mut old_table = data.tg_oldtable;
     if event == pg_sys::TRIGGER_EVENT_UPDATE && !ids.iter().any(|id| may_change(data, id)) {
@@ -348,11 +439,6 @@ impl<'a> Keys<'a> {
 fn insert(source: &CStr, keys: Option<&[u8]>) -> Result<(), Error> {
     // SAFETY: a tuple of the table's own columns, all of which exist as long as the extension's version is this one.
     unsafe {
-        let schema = crate::catalog::schema();
-        let find = |name: &CStr| match pg_sys::get_relname_relid(name.as_ptr(), schema) {
-            pg_sys::InvalidOid => Err(Error::internal(format!("rag.{} has vanished", name.to_string_lossy()))),
-            oid => Ok(oid),
-        };
         let id = nextval_internal(find(c"table_change_id")?, false);
         let table = pg_sys::table_open(find(c"table_changes")?, pg_sys::RowExclusiveLock as i32);
         let mut values = [

@@ -16,7 +16,10 @@ use rag_ann::{
 use rag_pages::{PAGE_BYTES, ReadPages};
 
 use super::{NAME, cache, damaged, name_of, opclass, options::Options, vacuum::MANY_TOMBSTONES};
-use crate::{catalog::as_table_owner, error::Error};
+use crate::{
+    catalog::{access, as_table_owner},
+    error::Error,
+};
 
 /// Problems that are reported; there are more of the same kind.
 const MAX_PROBLEMS: usize = 1000;
@@ -29,7 +32,7 @@ pub struct OpenIndex {
 
 impl OpenIndex {
     /// # Errors
-    /// It is no index of this access method, or the caller may not read its table.
+    /// It is no index of this access method, or the caller may not read every row of its table.
     pub fn open(id: pg_sys::Oid) -> Result<Self, Error> {
         let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
         // SAFETY: raises an ERROR where there is no such relation; the relations are closed by `drop`. The table comes
@@ -39,9 +42,10 @@ impl OpenIndex {
             if table_id == pg_sys::InvalidOid {
                 return Err(wrong_kind(id));
             }
-            let allowed = pg_sys::pg_class_aclcheck(table_id, pg_sys::GetUserId(), pg_sys::ACL_SELECT as _);
-            if allowed != pg_sys::AclResult::ACLCHECK_OK {
-                return Err(Error::permission_denied(format!("permission denied for table {}", name(table_id))));
+            if !access::sees_every_row_of(table_id)? {
+                return Err(Error::permission_denied(format!("permission denied for index \"{}\"", name(id)))
+                    .detail("What is told of an index is about all rows of its table.")
+                    .hint("Only roles that may read every row of the table may ask."));
             }
             let table = pg_sys::relation_open(table_id, lock);
             let index = pg_sys::relation_open(id, lock);

@@ -22,7 +22,7 @@ use super::pipeline::Feed;
 use crate::{
     catalog::{collections::Collection, documents, sources::Source},
     engine::{
-        self,
+        self, clones,
         process::{self, EngineProcess},
         wait::{Until, wait},
     },
@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// `rag-engine ingest` at work.
 pub struct Ingest {
+    /// What the process works on, as it is added to each line of its log: `source=docs run=7`.
+    label: String,
     process: EngineProcess,
     events: FrameBuffer,
     /// The job. It may hold a secret.
@@ -92,20 +94,26 @@ impl Ingest {
         collection: &Collection,
         model_ref: &ModelRef,
         model: &ModelInfo,
+        run_id: i64,
     ) -> Result<Self, Error> {
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let known =
             transaction(|| documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking))?;
         let credentials = secrets::credentials(source)?;
-        let (spec, name) = (source.spec.clone(), source.name.as_str());
-        Self::begin(spec, credentials, known, collection.splitting, model_ref, name, source.timeout)
+        let (spec, name) = (source.spec.clone(), source.name.short());
+        let label = format!("source={} run={run_id}", source.name);
+        let user = clones::user(source).to_string();
+        Self::begin(label, spec, credentials, known, collection.splitting, model_ref, &name, source.timeout, Some(user))
     }
 
-    /// Starts the engine on a job; `name` is that of its folder.
+    /// Starts the engine on a job; `name` is that of its folder, `label` is added to each line of its log, and
+    /// `user_of_clone` is the source that keeps a clone.
     ///
     /// # Errors
     /// As [`Ingest::start`].
+    #[allow(clippy::too_many_arguments)] // a job's
     pub fn begin(
+        label: String,
         spec: SourceSpec,
         credentials: Option<Credentials>,
         known: HashMap<String, Known>,
@@ -113,6 +121,7 @@ impl Ingest {
         model_ref: &ModelRef,
         name: &str,
         timeout: Duration,
+        user_of_clone: Option<String>,
     ) -> Result<Self, Error> {
         let work_dir = work_dir(name);
         remove_at_exit(&work_dir);
@@ -129,8 +138,10 @@ impl Ingest {
             model_dir: model_ref.dir.clone(),
             work_dir: work_dir.clone(),
             clones: Clones {
-                dir: Path::new(engine::RUNTIME_DIR).join("clones"),
+                dir: clones::dir(),
                 max_bytes: settings::clone_cache_bytes(),
+                max_clone_bytes: settings::max_clone_bytes(),
+                user: user_of_clone,
             },
             credentials,
             network: settings::network(),
@@ -147,8 +158,8 @@ impl Ingest {
             credentials.secret.zeroize();
         }
         let job = encoded?;
-        let process = EngineProcess::spawn(&["ingest".as_ref()])?;
-        Ok(Self { process, events: FrameBuffer::default(), job, sent: 0, work_dir })
+        let process = EngineProcess::spawn(&["ingest".as_ref(), "--sandbox".as_ref(), settings::sandbox().as_ref()])?;
+        Ok(Self { label, process, events: FrameBuffer::default(), job, sent: 0, work_dir })
     }
 
     fn wait(&mut self) {
@@ -162,7 +173,7 @@ impl Ingest {
 
     fn forward_log(&mut self) {
         for line in self.process.log_lines() {
-            pgrx::log!("rag-engine: {line}");
+            pgrx::log!("rag-engine: {line} {}", self.label);
         }
     }
 

@@ -9,13 +9,17 @@
 #![allow(unsafe_code)] // the entry point that the postmaster calls, signals, timeouts
 
 pub mod ingest;
+mod labels;
 pub mod pipeline;
 mod report;
 pub mod rights;
 pub mod session;
 pub mod table;
 
-use std::time::{Duration, Instant};
+use std::{
+    ffi::CString,
+    time::{Duration, Instant},
+};
 
 use pgrx::{
     bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime},
@@ -23,8 +27,11 @@ use pgrx::{
 };
 
 use super::{
-    lock::{self, Lock, database},
-    shared, supervisor,
+    hooks,
+    lock::{Lock, database},
+    shared,
+    slots::{self, Claim, Taken},
+    supervisor,
     transaction::transaction,
 };
 use crate::{
@@ -32,11 +39,12 @@ use crate::{
         self, drift,
         name::Name,
         roles,
-        runs::{self, Ended},
+        runs::{self, Cause, Ended},
         sources::{self, Source},
     },
     engine::wait::sleep,
     error::Error,
+    settings,
 };
 
 pub use self::report::activity;
@@ -78,18 +86,20 @@ impl Task {
     }
 }
 
-/// Starts a runner for `source` in the present database.
+/// Starts a runner for `source` in the present database, which adopts the slot that was claimed for it. Only one that ends
+/// runs without a process needs none.
 ///
 /// # Errors
 /// The server has no room for another background worker.
-pub fn start(source: &Name, task: Task) -> Result<DynamicBackgroundWorker, Error> {
+pub fn start(source: &Name, task: Task, claim: Option<&Claim>) -> Result<DynamicBackgroundWorker, Error> {
     // SAFETY: reads a variable of the session.
     let pid = unsafe { pg_sys::MyProcPid };
+    let source = source.short();
     BackgroundWorkerBuilder::new(&format!("rag runner: {source}"))
         .set_type("rag runner")
         .set_library("rag")
         .set_function("rag_runner_main")
-        .set_extra(&format!("{} {} {source}", database().to_u32(), task.encode()))
+        .set_extra(&format!("{} {} {} {source}", database().to_u32(), task.encode(), claim.map_or(0, Claim::ticket)))
         .enable_spi_access()
         .set_start_time(BgWorkerStartTime::RecoveryFinished)
         .set_restart_time(None)
@@ -113,10 +123,13 @@ fn source_gone(source: &Name) -> Error {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn rag_runner_main(_argument: pg_sys::Datum) {
     let extra = BackgroundWorker::get_extra();
-    let mut words = extra.splitn(3, ' ');
-    let (Some(database), Some(task), Some(name)) =
-        (words.next().and_then(|w| w.parse::<u32>().ok()), words.next().and_then(Task::decode), words.next())
-    else {
+    let mut words = extra.splitn(4, ' ');
+    let (Some(database), Some(task), Some(ticket), Some(name)) = (
+        words.next().and_then(|w| w.parse::<u32>().ok()),
+        words.next().and_then(Task::decode),
+        words.next().and_then(|w| w.parse::<u64>().ok()),
+        words.next(),
+    ) else {
         pgrx::warning!("rag: a runner was started without a run");
         return;
     };
@@ -126,7 +139,14 @@ pub extern "C-unwind" fn rag_runner_main(_argument: pg_sys::Datum) {
     if !shared::enter(shared::Kind::Runner) {
         return;
     }
-    if let Err(error) = carry_out(task, name) {
+    hooks::tell_nobody();
+    limit_waits();
+    let carried_out = match transaction(|| sources::by_short_name(name)) {
+        Ok(None) => return,
+        Ok(Some(name)) => carry_out(task, ticket, &name),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = carried_out {
         pgrx::log!("rag: {task:?} of source \"{name}\" could not be carried out: {error}");
     }
 }
@@ -145,23 +165,42 @@ fn limit_time(timeout: Duration) {
     unsafe { enable_timeout_after(STATEMENT_TIMEOUT, milliseconds) };
 }
 
+/// Has statements give up that wait for a lock for longer than `rag.lock_timeout`: whoever holds it must not hold up the slot.
+fn limit_waits() {
+    let timeout = CString::new(settings::lock_timeout().as_millis().to_string()).unwrap_or_default();
+    // SAFETY: a setting that everyone may change.
+    unsafe {
+        pg_sys::SetConfigOption(
+            c"lock_timeout".as_ptr(),
+            timeout.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_OVERRIDE,
+        );
+    }
+}
+
 /// From here on nothing cancels the process, so that how the run ended can be written down.
+///
+/// The signal is ignored, not held off: a regular expression, as in a CHECK of the source's row, ends with an error as soon as a
+/// cancel is pending, held off or not.
 fn write_down_undisturbed() {
-    // SAFETY: ends what limit_time began, and holds off cancels as Postgres does it for a few statements of its own.
+    // SAFETY: ends what limit_time began; the process does nothing else after what it writes down now.
     unsafe {
         disable_timeout(STATEMENT_TIMEOUT, false);
-        pg_sys::QueryCancelHoldoffCount = 1;
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        // of a cancel that came before
+        (&raw mut pg_sys::QueryCancelPending).write_volatile(0);
     }
 }
 
 /// Takes a slot and the source's lock. `None`: the source is at work or going, was dropped, or there is no room for a run; whoever
 /// started the runner sees that nothing has begun.
-fn take(name: &Name, task: Task) -> Result<Option<(Source, Option<Lock>)>, Error> {
+fn take(name: &Name, task: Task, ticket: u64) -> Result<Option<(Source, Option<Taken>)>, Error> {
     transaction(|| {
         // the slot first: nobody is told that the source is at work where there is no room for it
         let slot = match task {
             Task::Reap => None,
-            _ => match lock::take_slot() {
+            _ => match slots::adopt(ticket) {
                 None => return Ok(None),
                 slot => slot,
             },
@@ -175,16 +214,23 @@ fn take(name: &Name, task: Task) -> Result<Option<(Source, Option<Lock>)>, Error
 
 /// From here on the process has the rights of the source's owner, where a statement does not say whose it has.
 fn become_owner(source: &Source) {
-    if let Ok(owner) = roles::owner(&source.owner) {
+    if let Ok(owner) = source.owner.role() {
         // SAFETY: the process authenticated as a superuser; an existing role.
         unsafe { pg_sys::SetSessionAuthorization(owner, pg_sys::superuser_arg(owner)) };
     }
 }
 
+/// Most time of a run: the source's timeout, and where its owner is no superuser `rag.max_timeout`.
+fn most_time(source: &Source) -> Result<Duration, Error> {
+    transaction(|| match roles::is_superuser(source.owner.id) {
+        true => Ok(source.timeout),
+        false => Ok(source.timeout.min(settings::max_timeout())),
+    })
+}
+
 /// The whole of it. An error here is one that could not be written into the run's row.
-fn carry_out(task: Task, name: &str) -> Result<(), Error> {
-    let name = Name::parse("source", name)?;
-    let (source, slot) = match take(&name, task) {
+fn carry_out(task: Task, ticket: u64, name: &Name) -> Result<(), Error> {
+    let (source, slot) = match take(name, task, ticket) {
         Ok(Some(taken)) => taken,
         Ok(None) => return Ok(()),
         Err(error) => {
@@ -239,7 +285,7 @@ fn check(source: &Source) -> Result<(), Error> {
         become_owner(source);
         Ok(())
     })?;
-    limit_time(source.timeout);
+    limit_time(most_time(source)?);
     let name = source.name.as_str();
     let outcome = transaction(|| {
         let findings = drift::look(source)?;
@@ -251,7 +297,7 @@ fn check(source: &Source) -> Result<(), Error> {
     });
     write_down_undisturbed();
     let error = match outcome {
-        Err(error) if !is_locked(&error) => error,
+        Err(error) if !is_locked(&error) && !slots::gives_way() => error,
         Err(error) => {
             pgrx::debug1!("rag: what the check of source \"{name}\" found is not written down: {error}");
             return Ok(());
@@ -268,7 +314,7 @@ fn check(source: &Source) -> Result<(), Error> {
     }
 }
 
-fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Lock>) -> Result<(), Error> {
+fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Taken>) -> Result<(), Error> {
     report::activity(&format!("rag: syncing {}", source.name));
     let source = match when_unlocked(PATIENCE, || runs::start(run_id, source, is_new)) {
         Ok(Some(source)) => source,
@@ -281,8 +327,8 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Lock>) -> Result
     };
     let source = &source;
 
-    let started = Instant::now();
-    limit_time(source.timeout);
+    let (started, timeout) = (Instant::now(), most_time(source)?);
+    limit_time(timeout);
     let mut report = report::Report::new(run_id, source);
     let outcome = catalog::catch(|| {
         transaction(|| {
@@ -293,26 +339,46 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Lock>) -> Result
     });
     // SAFETY: allowed in any state: an ERROR may have come inside or outside of a transaction.
     unsafe { pg_sys::AbortCurrentTransaction() };
+    let drift = look_again(source, &outcome);
     write_down_undisturbed();
 
     let interrupted = matches!(&outcome, Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED);
-    let timed_out = interrupted && started.elapsed() >= source.timeout;
+    let timed_out = interrupted && started.elapsed() >= timeout;
+    if interrupted && !timed_out && slots::gives_way() {
+        return write_down(slot, &source.name, || {
+            report.write()?;
+            runs::put_back(run_id, source)
+        });
+    }
     let is_going = interrupted && transaction(|| Ok(!Lock::source_going(&source.name).is_free())).unwrap_or(false);
     let outcome = outcome.map_err(|error| match interrupted {
         true if timed_out => Error {
-            message: format!("the run took longer than the source's timeout of {} s", source.timeout.as_secs()),
+            message: match timeout < source.timeout {
+                true => format!("the run took longer than rag.max_timeout allows, {} s", timeout.as_secs()),
+                false => format!("the run took longer than the source's timeout of {} s", timeout.as_secs()),
+            },
             ..error
         }
         .hint("Documents that it had stored stay. Raise the source's timeout, or sync again for the rest."),
         // should it not be dropped in the end, the run is tried again
-        true if is_going => Error {
-            code: pgrx::PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN,
-            message: "the run was stopped because the source was about to be dropped".into(),
-            ..error
-        },
+        true if is_going => {
+            Error { code: pgrx::PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN, message: runs::STOPPED.into(), ..error }
+        }
         true => Error { message: "the run was cancelled".into(), ..error },
+        false if is_locked(&error) => Error {
+            message: format!(
+                "the run waited for a lock for longer than rag.lock_timeout, {} ms",
+                settings::lock_timeout().as_millis()
+            ),
+            ..error
+        }
+        .hint("Another session has a table or row locked: end its transaction, or raise rag.lock_timeout."),
         false => error,
     });
+    if is_going {
+        // in a transaction of its own, before the run's end is heard of
+        transaction(|| sources::announce_going(source.name.as_str()))?;
+    }
     write_down(slot, &source.name, || {
         report.write()?;
         runs::finish(Ended {
@@ -320,30 +386,46 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Lock>) -> Result
             generation: source.generation,
             source,
             outcome: outcome.as_ref().map(drop),
-            cancelled: interrupted && !timed_out && !is_going,
+            cause: if interrupted && !timed_out && !is_going { Cause::Cancelled } else { Cause::Itself },
             commit: report.commit.as_deref(),
+            complete: report.complete,
+            note: report.note.as_deref(),
             failed: report.counts.failed,
+            with_warnings: report.counts.with_warnings,
+            drift: drift.as_ref(),
         })
+    })
+}
+
+/// Looks at what had drifted before the run once more, where drift had been found, within the run's time. What cannot be looked at now
+/// is for the next check.
+fn look_again(source: &Source, outcome: &Result<(), Error>) -> Option<drift::Findings> {
+    if matches!(outcome, Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED) {
+        return None;
+    }
+    transaction(|| match drift::was_found(source)? {
+        true => drift::look(source).map(Some),
+        false => Ok(None),
+    })
+    .unwrap_or_else(|error| {
+        pgrx::debug1!("rag: what drifted of source \"{}\" was not looked at again: {error}", source.name);
+        None
     })
 }
 
 /// Writes down how a run ended. As long as someone has the source's row locked that has to wait; a session that waits for this
 /// process to leave, to drop the source, is given way: the run's row is put right without it.
-fn write_down(slot: Option<Lock>, source: &Name, f: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+fn write_down(slot: Option<Taken>, source: &Name, f: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
     let (began, mut slot) = (Instant::now(), slot);
     loop {
-        write_down_undisturbed();
         match transaction(&f) {
             Err(error) if is_locked(&error) && transaction(|| Ok(Lock::source_going(source).is_free()))? => {}
             result => return result,
         }
-        // an error lets cancels in again
-        write_down_undisturbed();
         if began.elapsed() >= PATIENCE
             && let Some(slot) = slot.take()
         {
             slot.give_back();
-            shared::wake_schedulers();
         }
         sleep(if slot.is_some() { LOOK } else { PATIENCE });
     }

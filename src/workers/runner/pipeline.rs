@@ -10,6 +10,7 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     rc::Rc,
+    time::{Duration, Instant},
 };
 
 use rag_protocol::{
@@ -20,17 +21,21 @@ use rag_protocol::{
     spec::SourceSpec,
 };
 
-use super::{ingest::Ingest, report::Report, table::Table};
+use super::{ingest::Ingest, labels, report::Report, table::Table};
 use crate::{
     catalog::{
+        access::{self, Privilege},
         chunks,
         collections::Collection,
-        documents, drift,
+        damage, documents, drift,
         embedding_index::{self, Writers},
-        roles, sources,
+        sources,
         sources::Source,
     },
-    engine::client::{Client, Ticket},
+    engine::{
+        client::{Client, Ticket},
+        clones,
+    },
     error::Error,
     indexing::{Attributes, PreparedDocument},
     settings,
@@ -93,6 +98,8 @@ struct Pipeline<'a> {
     /// it asked the longest time.
     unfetched: i64,
     first_unfetched: Option<Failure>,
+    /// Something was fetched, or said to be gone.
+    has_removed: bool,
 }
 
 /// Syncs `source`: everything it has is indexed, and what it no longer has is removed.
@@ -101,17 +108,24 @@ struct Pipeline<'a> {
 /// The source cannot be read, the model cannot be had, the engine died, the time is up, or the run was cancelled. What
 /// was stored until then stays.
 pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
-    transaction(|| super::rights::check(&source.spec, roles::owner(&source.owner)?))?;
+    transaction(|| {
+        let owner = source.owner.role()?;
+        super::rights::check(&source.spec, owner)?;
+        access::require(owner, &Collection::get(&source.collection)?, Privilege::Write)
+    })?;
+    clones::tidy(source)?;
     transaction(|| drift::forget_drifted(source))?;
     let model_ref = settings::model(None)?;
     let mut client = Client::connect()?;
     let model = client.describe(&model_ref)?;
     let collection = transaction(|| Collection::get(&source.collection))?;
     collection.check_model(&model)?;
+    transaction(|| damage::repair_known(&collection))?;
+    labels::follow(source, report)?;
 
     let mut feed: Box<dyn Feed> = match &source.spec {
         SourceSpec::Table(spec) => Box::new(Table::start(source, spec, &collection, &model_ref, &model)?),
-        _ => Box::new(Ingest::start(source, &collection, &model_ref, &model)?),
+        _ => Box::new(Ingest::start(source, &collection, &model_ref, &model, report.run_id())?),
     };
     let mut pipeline = Pipeline {
         source,
@@ -127,11 +141,14 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
         removed: vec![],
         unfetched: 0,
         first_unfetched: None,
+        has_removed: false,
     };
     let complete = pipeline.run(feed.as_mut())?;
     if complete {
         pipeline.remove_vanished()?;
+        pipeline.report.note = pipeline.nothing_found();
     }
+    pipeline.report.complete = complete;
     feed.done()?;
     let collection = &pipeline.collection;
     transaction(|| embedding_index::make_if_it_pays(collection, Writers::WaitFor))
@@ -144,7 +161,10 @@ impl Pipeline<'_> {
         let mut chunks = 0;
         loop {
             self.report.tick()?;
-            let Some((event, payload)) = feed.next_event()? else {
+            let began = Instant::now();
+            let next = feed.next_event();
+            self.report.times.fetch += began.elapsed().as_secs_f64();
+            let Some((event, payload)) = next? else {
                 // a source may be slow: what has come is not kept from those who search
                 self.submit(std::mem::take(&mut documents))?;
                 chunks = 0;
@@ -172,7 +192,7 @@ impl Pipeline<'_> {
                         validator: document.validator,
                         text,
                         content: document.content,
-                        attributes: Attributes::default(),
+                        attributes: Attributes { knowledge_id: None, labels: self.source.document_labels.clone() },
                     });
                     if chunks >= BATCH_CHUNKS {
                         self.submit(std::mem::take(&mut documents))?;
@@ -188,6 +208,7 @@ impl Pipeline<'_> {
                     }
                 }
                 Event::Removed { uri } => {
+                    self.has_removed = true;
                     self.removed.push(self.id(&uri));
                     self.remove(REMOVED)?;
                 }
@@ -199,6 +220,11 @@ impl Pipeline<'_> {
                         self.keep_unfetched(failure);
                     }
                 }
+                Event::Worked { fetch_ms, extract_ms } => {
+                    // in the place of the time that the run has waited for both
+                    let seconds = |ms| Duration::from_millis(ms).as_secs_f64();
+                    (self.report.times.fetch, self.report.times.extract) = (seconds(fetch_ms), seconds(extract_ms));
+                }
                 Event::Finished { complete, bytes_fetched, skipped } => {
                     self.submit(documents)?;
                     self.store_all()?;
@@ -208,8 +234,21 @@ impl Pipeline<'_> {
                     self.report.counts.skipped = i64::try_from(skipped).unwrap_or(i64::MAX);
                     return self.check_fetched().map(|()| complete);
                 }
-                Event::Fatal { error } => return Err(error.into()),
+                Event::Fatal { error } => return Err(Error::of_source(error)),
             }
+        }
+    }
+
+    /// Runs `f` in a transaction. Where it meets a damaged index of the collection, rebuilds that and runs it again.
+    fn healing<R>(&self, mut f: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
+        match transaction(&mut f) {
+            Err(error) if damage::is_corruption(&error) => {
+                match transaction(|| damage::repair(&self.collection, &error, Writers::WaitFor))? {
+                    true => transaction(f),
+                    false => Err(error),
+                }
+            }
+            result => result,
         }
     }
 
@@ -237,7 +276,7 @@ impl Pipeline<'_> {
                 }
             }
         }
-        let stored = transaction(|| chunks::stored_embeddings(&order))?;
+        let stored = self.healing(|| chunks::stored_embeddings(&self.collection, &order))?;
         let reused: HashMap<_, _> = stored.into_iter().map(|(key, vector)| (key, Rc::new(vector))).collect();
         let under_way: HashSet<EmbeddingKey> = self.in_flight.iter().flat_map(|b| b.keys.iter().copied()).collect();
         let keys: Vec<EmbeddingKey> =
@@ -268,7 +307,10 @@ impl Pipeline<'_> {
         let mut embeddings = batch.reused;
         let mut fresh = HashMap::new();
         if let Some(ticket) = batch.ticket {
-            let answer = self.client.finish_embedding(ticket)?;
+            let began = Instant::now();
+            let answer = self.client.finish_embedding(ticket);
+            self.report.times.embed += began.elapsed().as_secs_f64();
+            let answer = answer?;
             if answer.model.fingerprint != self.model.fingerprint {
                 return Err(Error::new(
                     pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -305,16 +347,21 @@ impl Pipeline<'_> {
         let keys: Vec<EmbeddingKey> = document.texts(&self.model)?.into_iter().map(|(key, _)| key).collect();
         let vectors: HashMap<EmbeddingKey, Vec<f32>> =
             keys.iter().filter_map(|key| Some((*key, embeddings.get(key)?.to_vec()))).collect();
-        let written = transaction(|| {
+        let began = Instant::now();
+        let written = self.healing(|| {
             if !sources::exists(self.source)? {
                 return Err(super::source_gone(&self.source.name));
             }
-            document.store(&self.collection, &self.model, &vectors)
+            let stored = document.store(&self.collection, &self.model, &vectors)?;
+            self.report.warn(&document.uri, &document.content.warnings)?;
+            Ok(stored)
         });
+        self.report.times.store += began.elapsed().as_secs_f64();
         match written {
             Ok(stored) => {
                 let counts = &mut self.report.counts;
                 *(if stored.added { &mut counts.added } else { &mut counts.updated }) += 1;
+                counts.with_warnings += i64::from(!document.content.warnings.is_empty());
                 let old = keys.iter().filter(|key| !had.insert(**key)).count();
                 counts.chunks_written += stored.chunks as i64;
                 counts.chunks_reused += old as i64;
@@ -342,7 +389,7 @@ impl Pipeline<'_> {
     fn check_fetched(&self) -> Result<(), Error> {
         let counts = &self.report.counts;
         let Some(first) = &self.first_unfetched else { return Ok(()) };
-        if counts.done() > self.unfetched || counts.deleted > 0 {
+        if counts.done() > self.unfetched || self.has_removed {
             return Ok(());
         }
         let more = match self.unfetched - 1 {
@@ -355,7 +402,26 @@ impl Pipeline<'_> {
         }
         let error =
             EngineError::new(ErrorKind::SourceUnavailable, "nothing of the source could be fetched").detail(detail);
-        Err(first.hint.iter().fold(error, |error, hint| error.hint(hint)).into())
+        Err(Error::of_source(first.hint.iter().fold(error, |error, hint| error.hint(hint))))
+    }
+
+    /// Returns a note if the run found no document at all. A table without rows is nothing remarkable.
+    fn nothing_found(&self) -> Option<String> {
+        let counts = &self.report.counts;
+        let (filter, names) = match &self.source.spec {
+            SourceSpec::Folder(folder) => (&folder.filter, "\"paths\" and \"excludePaths\""),
+            SourceSpec::Git(git) => (&git.filter, "\"paths\" and \"excludePaths\""),
+            SourceSpec::Website(website) => (&website.filter, "\"include\" and \"exclude\""),
+            SourceSpec::Markdown(_) | SourceSpec::Static(_) | SourceSpec::Table(_) => return None,
+        };
+        if counts.done() > 0 {
+            return None;
+        }
+        Some(match counts.skipped {
+            0 if filter.paths.is_empty() && filter.exclude_paths.is_empty() => "the source has no files".into(),
+            0 => format!("no file matches the patterns of {names}"),
+            n => format!("no documents were found; {n} files were skipped"),
+        })
     }
 
     /// Writes down the collected validators once there are so many.
@@ -410,16 +476,20 @@ impl Pipeline<'_> {
             return Ok(());
         }
         let removed = std::mem::take(&mut self.removed);
-        self.delete(&removed)
+        // a document of the same uri may be one that a dropped source has left
+        let own = transaction(|| documents::owned(&removed, self.source.name.as_str()))?;
+        self.delete(&own)
     }
 
     fn delete(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
-        let deleted = transaction(|| {
+        let began = Instant::now();
+        let deleted = self.healing(|| {
             if !sources::exists(self.source)? {
                 return Err(super::source_gone(&self.source.name));
             }
             documents::delete_for_good(self.collection.name.as_str(), ids)
         })?;
+        self.report.times.store += began.elapsed().as_secs_f64();
         self.report.counts.deleted += deleted as i64;
         Ok(())
     }

@@ -22,6 +22,7 @@ use crate::{
     workers::{
         lock::{self, Lock},
         shared,
+        slots::{self, Claim},
     },
 };
 
@@ -179,14 +180,17 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
     let (mut teller, mut deadlocks, mut wanted, mut tries) = (Teller::new(tell), Deadlocks::new(), wanted, 0);
     loop {
         let run_id = wanted.id();
-        if !has_begun(run_id)? && wait_for_slot(run_id)? {
-            let worker = CancelOnDrop::of(start(source, wanted.task())?);
+        if !has_begun(run_id)?
+            && let Some(claim) = wait_for_slot(source, run_id)?
+            && let Some(worker) = wait_for_worker(source, wanted, &claim)?
+        {
+            let worker = CancelOnDrop::of(worker);
             // until the runner has the slot that is for it
             while !worker.has_ended() && !has_begun(run_id)? {
                 sleep(SHORT_LOOK);
                 deadlocks.look(worker.pid())?;
             }
-            Lock::next_slot().give_back_in_transaction();
+            drop(claim);
             while !worker.has_ended() {
                 // the postmaster sets this session's latch when the runner starts or ends
                 sleep(Duration::from_millis(500));
@@ -251,9 +255,16 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
 pub fn begin(source: &Name, wanted: Wanted) -> Result<i64, Error> {
     let (run_id, mut deadlocks) = (wanted.id(), Deadlocks::new());
     for tries in 1..=TRIES_TO_BEGIN {
-        let worker = start(source, wanted.task())?;
+        let Some(claim) = slots::claim(0, true, 0) else {
+            slots::withdraw();
+            return Err(no_slot());
+        };
+        let worker = start(source, wanted.task(), Some(&claim))?;
         // nothing that others do can be seen then
         if snapshot_is_fixed() {
+            while !claim.is_adopted() && !has_ended(&worker) {
+                sleep(SHORT_LOOK);
+            }
             return Ok(run_id);
         }
         loop {
@@ -269,9 +280,6 @@ pub fn begin(source: &Name, wanted: Wanted) -> Result<i64, Error> {
         }
         if !Lock::source_at_work(source).is_free() {
             return Err(at_work(source, look(|| runs::active(source.as_str()))?.map(|run| run.run_id)));
-        }
-        if lock::free_slots() == 0 {
-            return Err(no_slot());
         }
         // what was in the way may just have gone: the last slot was taken
         sleep(SHORT_LOOK * tries);
@@ -335,7 +343,7 @@ pub fn wait_for(
             return Ok(Some(status));
         }
         if status.phase == "Running" {
-            let source = Name::parse("source", &status.source)?;
+            let source = Name::source(&status.source)?;
             if deadlocks.are_due() {
                 let process = look(|| sources::process_at_work(&source))?;
                 deadlocks.look(process)?;
@@ -359,17 +367,45 @@ pub fn wait_for(
     }
 }
 
-/// Waits until a slot is free, and has it kept for this transaction ([`Lock::next_slot`]). False: the run `run_id` was begun by the
-/// scheduler meanwhile, or has ended.
-fn wait_for_slot(run_id: i64) -> Result<bool, Error> {
-    let (began, mut told, mut is_next) = (Instant::now(), false, false);
-    loop {
-        is_next = is_next || Lock::next_slot().take_for_transaction();
-        let is_free = lock::free_slots() > 0;
-        if is_next && is_free {
-            return Ok(true);
+/// A slot for the run of a session; without shared memory also the lock that makes it the next one's.
+struct Turn {
+    claim: Claim,
+    has_lock: bool,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.has_lock {
+            Lock::next_slot().give_back_in_transaction();
         }
-        if !told && (!is_free || began.elapsed() >= LOOK) {
+    }
+}
+
+/// Withdraws the session from those who wait, however the wait ends.
+struct Waiting;
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        slots::withdraw();
+    }
+}
+
+/// Waits until it is this session's turn to have a slot. `None`: the run `run_id` was begun by the scheduler meanwhile, or has
+/// ended.
+fn wait_for_slot(source: &Name, run_id: i64) -> Result<Option<Turn>, Error> {
+    let owner = look(|| sources::owner_and_collection(source.as_str()))?;
+    let owner = owner.map_or(0, |(owner, _)| owner.id.to_u32());
+    let (began, mut told, _waiting) = (Instant::now(), false, Waiting);
+    // dropped, and so given back, where the wait ends in another way
+    let mut has_lock = false;
+    loop {
+        has_lock = has_lock || !shared::is_present() && Lock::next_slot().take_for_transaction();
+        if (has_lock || shared::is_present())
+            && let Some(claim) = slots::claim(owner, true, 0)
+        {
+            return Ok(Some(Turn { claim, has_lock }));
+        }
+        if !told && (slots::are_taken() || began.elapsed() >= LOOK) {
             told = true;
             pgrx::notice!(
                 "waiting: as many runs are under way as rag.max_running_syncs allows ({})",
@@ -378,10 +414,33 @@ fn wait_for_slot(run_id: i64) -> Result<bool, Error> {
         }
         sleep(if told { LOOK } else { SHORT_LOOK });
         if has_begun(run_id)? {
-            if is_next {
+            if has_lock {
                 Lock::next_slot().give_back_in_transaction();
             }
-            return Ok(false);
+            return Ok(None);
+        }
+    }
+}
+
+/// Starts the runner of a session, and waits for a worker first where the server has none. `None`: the run was begun by the
+/// scheduler meanwhile, or has ended.
+fn wait_for_worker(source: &Name, wanted: Wanted, turn: &Turn) -> Result<Option<DynamicBackgroundWorker>, Error> {
+    let mut told = false;
+    loop {
+        let may_start = slots::may_take_worker(&turn.claim);
+        if may_start && let Ok(worker) = start(source, wanted.task(), Some(&turn.claim)) {
+            if told {
+                slots::want_worker(&turn.claim, false);
+            }
+            return Ok(Some(worker));
+        }
+        slots::want_worker(&turn.claim, true);
+        if !std::mem::replace(&mut told, true) {
+            pgrx::notice!("waiting: all background workers of the server are in use (max_worker_processes)");
+        }
+        sleep(LOOK);
+        if has_begun(wanted.id())? {
+            return Ok(None);
         }
     }
 }
@@ -415,7 +474,7 @@ pub fn at_work(source: &Name, run_id: Option<i64>) -> Error {
 /// Has the rows of runs that lost their process put right, unless someone has the source's row locked: by another process, because
 /// what this session does is undone by the error that it will raise.
 fn reap(source: &Name) -> Result<(), Error> {
-    let (reaper, mut deadlocks) = (start(source, Task::Reap)?, Deadlocks::new());
+    let (reaper, mut deadlocks) = (start(source, Task::Reap, None)?, Deadlocks::new());
     while !has_ended(&reaper) {
         sleep(Duration::from_millis(100));
         deadlocks.look(reaper.pid().ok())?;

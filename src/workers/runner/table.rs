@@ -31,16 +31,17 @@ use super::pipeline::Feed;
 use crate::{
     catalog::{
         collections::Collection,
-        documents, pinned, roles,
+        documents,
         sources::{self, Source},
         table::{
             changes::{self, Pending},
+            identity::{self, Identity},
             relation::Relation,
             rows::{Key, Listed, Row, Rows},
             trigger::Arguments,
         },
     },
-    engine::client::{Client, Ticket},
+    engine::client::{Client, Ticket, Unprepared},
     error::Error,
     settings,
     workers::transaction::transaction,
@@ -59,6 +60,9 @@ const DEPTH_BYTES: usize = 8 << 20;
 /// What stands for itself in the parts of a uri.
 const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 const KEY: &AsciiSet = &NAME.remove(b'.');
+
+/// The metadata key under which a document has the key of its row.
+const ROW_KEY: &str = "row_key";
 
 pub struct Table<'a> {
     source: &'a Source,
@@ -88,6 +92,10 @@ pub struct Table<'a> {
     ready: VecDeque<(Event, Vec<u8>)>,
     bytes_fetched: u64,
     skipped: u64,
+    /// Time spent on reading rows, and on waiting for the engine to extract and split them.
+    fetching: Duration,
+    extracting: Duration,
+    is_timed: bool,
 }
 
 /// What is left to be looked at.
@@ -110,6 +118,7 @@ struct Preparing {
     hash: String,
     bytes: usize,
     metadata: Map<String, Value>,
+    row_key: Value,
 }
 
 impl<'a> Table<'a> {
@@ -126,10 +135,10 @@ impl<'a> Table<'a> {
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let collection_name = collection.name.as_str();
         transaction(|| {
-            let relation = pinned(|| Relation::find(&spec.relation))
-                .map_err(|error| changes::missing(&source.name, &spec.relation, error))?;
-            let rows = Rows::new(&relation, spec, roles::owner(&source.owner)?)
-                .map_err(|error| changes::missing(&source.name, &spec.relation, error))?;
+            let relation = present(source, spec)?;
+            let rows = Rows::plan(&relation, spec)
+                .map_err(|error| changes::missing(source.relation, &spec.relation, error))?
+                .for_owner(&relation, source.owner.role()?)?;
             // also where nothing has changed: rights may have been taken away
             rows.check()?;
             let definition = definition(&relation, spec, &rows, &chunking);
@@ -188,6 +197,9 @@ impl<'a> Table<'a> {
                 ready: VecDeque::new(),
                 bytes_fetched: 0,
                 skipped: 0,
+                fetching: Duration::ZERO,
+                extracting: Duration::ZERO,
+                is_timed: false,
             };
             let documents;
             (feed.work, documents) = match known {
@@ -250,6 +262,14 @@ impl<'a> Table<'a> {
             )));
         }
         Ok(listed)
+    }
+
+    /// [`Table::look_further`], timed.
+    fn look_on(&mut self) -> Result<bool, Error> {
+        let began = Instant::now();
+        let is_more = self.look_further();
+        self.fetching += began.elapsed();
+        is_more
     }
 
     /// Looks at some more rows: unchanged ones are reported, the others are wanted. False where there are no more.
@@ -343,7 +363,9 @@ impl<'a> Table<'a> {
                 break;
             }
         }
+        let began = Instant::now();
         let found = transaction(|| self.rows.fetch(&keys))?;
+        self.fetching += began.elapsed();
         for (asked, row) in found {
             match row {
                 Some(row) => self.fetched.push_back(row),
@@ -367,13 +389,13 @@ impl<'a> Table<'a> {
             return Ok(());
         };
         let title = row.title.as_deref().filter(|title| !title.trim().is_empty());
-        let ticket = self.client.start_preparing(
-            &self.model,
-            self.spec.document_type,
-            self.splitting,
+        let document = Unprepared {
+            bytes: text.as_bytes(),
+            document_type: Some(self.spec.document_type),
             title,
-            text.as_bytes(),
-        )?;
+            ..Default::default()
+        };
+        let ticket = self.client.start_preparing(&self.model, self.splitting, &document)?;
         let bytes = text.len();
         self.preparing_bytes += bytes;
         self.bytes_fetched += bytes as u64;
@@ -384,6 +406,7 @@ impl<'a> Table<'a> {
             hash: row.hash,
             bytes,
             metadata: row.metadata,
+            row_key: row.row_key,
         });
         Ok(())
     }
@@ -392,12 +415,16 @@ impl<'a> Table<'a> {
     fn take_prepared(&mut self) -> Result<(), Error> {
         let Some(document) = self.preparing.pop_front() else { return Ok(()) };
         self.preparing_bytes -= document.bytes;
-        match self.client.finish_preparing(document.ticket) {
+        let began = Instant::now();
+        let prepared = self.client.finish_preparing(document.ticket);
+        self.extracting += began.elapsed();
+        match prepared {
             Ok((_, mut content, text)) => {
                 if !content.title.own {
                     content.title.text = format!("{} {}", self.name, document.key.join(" "));
                 }
                 content.metadata.extend(document.metadata);
+                content.metadata.insert(ROW_KEY.into(), document.row_key);
                 let document = Document {
                     uri: document.uri,
                     raw_hash: document.hash,
@@ -430,9 +457,14 @@ impl Feed for Table<'_> {
                 self.prepare(row)?;
             } else if !self.wanted.is_empty() {
                 self.fetch()?;
-            } else if self.look_further()? {
+            } else if self.look_on()? {
             } else if !self.preparing.is_empty() {
                 self.take_prepared()?;
+            } else if !self.is_timed {
+                self.is_timed = true;
+                let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+                let (fetch_ms, extract_ms) = (ms(self.fetching), ms(self.extracting));
+                return Ok(Some((Event::Worked { fetch_ms, extract_ms }, vec![])));
             } else {
                 let complete = matches!(self.work, Work::Done { complete: true });
                 let (bytes_fetched, skipped) = (self.bytes_fetched, self.skipped);
@@ -458,6 +490,21 @@ impl Feed for Table<'_> {
             Ok(())
         })
     }
+}
+
+/// The relation that the source was made for.
+///
+/// # Errors
+/// There is no relation of its name, or it is another one, or another role's.
+fn present(source: &Source, spec: &TableSpec) -> Result<Relation, Error> {
+    let name = &spec.relation;
+    let owner = source.owner.role()?;
+    let Some(now) = Identity::named(name)? else {
+        let error = Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, "it does not exist");
+        return Err(changes::missing(source.relation, name, error));
+    };
+    identity::check(&source.name, name, source.relation, now)?;
+    Relation::get(now.relation, name, owner)
 }
 
 /// The arguments that the source's triggers have.

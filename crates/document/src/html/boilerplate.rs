@@ -226,7 +226,7 @@ fn role(node: &Node) -> Option<String> {
     attribute(node, "role").map(|role| role.trim().to_lowercase())
 }
 
-fn attribute(node: &Node, name: &str) -> Option<String> {
+pub fn attribute(node: &Node, name: &str) -> Option<String> {
     let NodeData::Element { attrs, .. } = &node.data else { return None };
     attrs.borrow().iter().find(|attribute| &*attribute.name.local == name).map(|a| a.value.to_string())
 }

@@ -152,7 +152,7 @@ mod tests {
         let file = format!("{}\n{}", vec!["n".repeat(300); 1].join(","), "x\n".repeat(100_000));
         let extracted = super::extract(&file, "a.csv", None);
         assert_eq!(extracted.text, file);
-        assert!(extracted.metadata["warnings"][0].as_str().unwrap().contains("too long"));
+        assert!(extracted.warnings[0].message.contains("too long"));
         let extracted = super::extract("only,a,header\n", "a.csv", None);
         assert_eq!(extracted.text, "only,a,header\n");
     }

@@ -9,10 +9,11 @@
 
 use std::fmt;
 
+use rag_protocol::ingest::Stage;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::{TooLong, Writer, as_written, field_name, records};
-use crate::{Extracted, warn};
+use crate::Extracted;
 
 pub fn extract(file: &str, name: &str) -> Extracted {
     let mut writer = Writer::new(file);
@@ -48,7 +49,7 @@ pub fn extract_lines(file: &str, name: &str) -> Extracted {
     let mut extracted = records(writer.text, name);
     if bad > 0 {
         let lines = if bad == 1 { "1 line is".into() } else { format!("{bad} lines are") };
-        warn(&mut extracted.metadata, [format!("{lines} no JSON and kept as written; {first}")]);
+        extracted.warn(Stage::Extract, format!("{lines} no JSON and kept as written; {first}"));
     }
     extracted
 }
@@ -237,7 +238,7 @@ mod tests {
         for file in ["{\"a\": 1", "{'a': 1}", "[1] [2]", &format!("{}{}", "[".repeat(1000), "]".repeat(1000))] {
             let extracted = super::extract(file, "a.json");
             assert_eq!(extracted.text, file);
-            assert!(extracted.metadata["warnings"][0].as_str().unwrap().contains("cannot be read as JSON"));
+            assert!(extracted.warnings[0].message.contains("cannot be read as JSON"));
         }
     }
 
@@ -248,15 +249,15 @@ mod tests {
             format!("{}[{}]{}", format!("{{\"{key}\":").repeat(20), "{\"a\":1},".repeat(50_000) + "1", "}".repeat(20));
         let extracted = super::extract(&nested, "a.json");
         assert!(extracted.text.len() <= 16 * nested.len() + (64 << 10));
-        assert!(extracted.metadata["warnings"][0].as_str().unwrap().contains("too long"));
+        assert!(extracted.warnings[0].message.contains("too long"));
     }
 
     #[test]
     fn lines_are_records_and_a_bad_one_stays_as_it_is() {
-        let Extracted { text, metadata, .. } =
+        let Extracted { text, warnings, .. } =
             super::extract_lines("{\"a\": 1, \"b\": [{\"c\": 2}]}\n\n{broken\n{\"a\": 2}\n", "a.jsonl");
         assert_eq!(text, "a: 1\nb[0].c: 2\n\n{broken\n\na: 2");
-        let warning = metadata["warnings"][0].as_str().unwrap();
+        let warning = &warnings[0].message;
         assert!(warning.starts_with("1 line is no JSON and kept as written; line 3: "), "{warning}");
     }
 }

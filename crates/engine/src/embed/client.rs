@@ -2,17 +2,19 @@
 //! replies.
 
 use std::{
+    cell::Cell,
     io::BufReader,
+    mem,
     net::Shutdown,
     os::unix::net::UnixStream,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc},
+    sync::{Arc, atomic::Ordering, mpsc},
     thread,
 };
 
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{Answer, ModelRef, Priority, Request, Task},
+    embed::{Answer, MAX_DOCUMENT, ModelRef, Party, Priority, Request, Task},
     frame::{self, FrameError},
 };
 use serde::Deserialize;
@@ -28,6 +30,9 @@ use super::{
 };
 use crate::process;
 
+/// The largest message, in bytes: a document with what is said of it, or the longest text as JSON may write it.
+const MAX_MESSAGE: usize = MAX_DOCUMENT + (1 << 20);
+
 /// Serves a connection in threads of its own.
 pub fn start(engine: Arc<Engine>, id: ClientId, stream: UnixStream) -> std::io::Result<()> {
     let (sender, receiver) = mpsc::channel();
@@ -39,7 +44,11 @@ pub fn start(engine: Arc<Engine>, id: ClientId, stream: UnixStream) -> std::io::
     })?;
     thread::Builder::new()
         .name(format!("read {}", id.0))
-        .spawn(move || Client { engine, id, stream, replies: Replies::new(sender) }.serve())
+        .spawn(move || {
+            // until it says who it is, it is a party of its own
+            let party = Cell::new(Party { database: 0, role: id.0 as u32 });
+            Client { engine, id, stream, replies: Replies::new(sender), party }.serve();
+        })
         .map(drop)
 }
 
@@ -48,6 +57,8 @@ struct Client {
     id: ClientId,
     stream: UnixStream,
     replies: Replies,
+    /// For whom its requests are.
+    party: Cell<Party>,
 }
 
 impl Client {
@@ -58,9 +69,12 @@ impl Client {
             Ok(()) | Err(FrameError::Io(_) | FrameError::Truncated) => {}
             Err(error) => {
                 tracing::warn!(client = self.id.0, "closing a connection: {error}");
-                let error = EngineError::new(ErrorKind::InvalidRequest, "the engine does not understand a message")
-                    .detail(error.to_string())
-                    .hint("The library and the engine may be of different versions.");
+                let error = match error {
+                    FrameError::TooLarge(_) => EngineError::new(ErrorKind::LimitExceeded, error.to_string()),
+                    _ => EngineError::new(ErrorKind::InvalidRequest, "the engine does not understand a message")
+                        .detail(error.to_string())
+                        .hint("The library and the engine may be of different versions."),
+                };
                 self.replies.refuse(0, error);
             }
         }
@@ -71,9 +85,23 @@ impl Client {
 
     fn read_requests(&self) -> Result<(), FrameError> {
         let mut reader = BufReader::new(&self.stream);
-        while let Some(message) = frame::read(&mut reader)? {
+        while self.replies.wait(&|| self.is_abandoned())
+            && let Some(length) = frame::read_length(&mut reader)?
+        {
+            if length > MAX_MESSAGE {
+                return Err(FrameError::TooLarge(length));
+            }
+            let admission = &self.engine.admission;
+            let Some(_room) = admission.admit(self.party.get(), length, &|| self.is_abandoned()) else {
+                return Ok(());
+            };
+            let mut message = frame::read_rest(&mut reader, length)?;
             match message.header::<Request>() {
-                Ok(request) => self.handle(request, &message.payload),
+                Ok(request) => {
+                    let payload = mem::take(&mut message.payload);
+                    drop(message);
+                    self.handle(request, &payload);
+                }
                 Err(error) => {
                     // A reply to the request, if it has a name at all; then the connection ends.
                     #[derive(Deserialize)]
@@ -93,7 +121,14 @@ impl Client {
         Ok(())
     }
 
+    fn is_abandoned(&self) -> bool {
+        process::hung_up(&self.stream)
+    }
+
     fn handle(&self, request: Request, payload: &[u8]) {
+        if let Task::Introduce { party } = request.task {
+            return self.party.set(party);
+        }
         let texts = if let Task::Embed { texts, .. } = &request.task { texts.len() } else { 0 };
         let ticket = match self.replies.admit(request.id, texts) {
             Ok(ticket) => ticket,
@@ -109,7 +144,8 @@ impl Client {
                 if task.is_finished() {
                     task.finish(); // no texts, no vectors
                 } else {
-                    self.engine.scheduler.submit(Turn { client: self.id, priority, task });
+                    let turn = Turn { party: self.party.get(), client: self.id, priority, task };
+                    self.engine.scheduler.submit(turn);
                 }
             }
             Ok(Done::Nobody) => {}
@@ -118,14 +154,24 @@ impl Client {
     }
 
     fn perform(&self, reference: &ModelRef, task: Task, payload: &[u8]) -> Result<Done, EngineError> {
+        if let Some(refusal) = &self.engine.refusal {
+            return Err(refusal.clone());
+        }
+        if task == Task::Leave {
+            tracing::info!(model = %reference.dir.display(), "leaving for a process that may read another folder");
+            self.engine.is_leaving.store(true, Ordering::SeqCst);
+            process::leave(&self.engine.listener);
+        }
         let model = self.engine.models.get(reference)?;
         match task {
+            Task::Leave | Task::Introduce { .. } => Ok(Done::Nobody),
             Task::Describe => Ok(Done::answer(Answer::Model { model: model.info.clone() }, vec![])),
-            Task::Prepare { document_type, splitting, title } => {
-                let abandoned = || process::hung_up(&self.stream);
+            Task::Prepare { document_type, name, splitting, title } => {
+                let abandoned = || self.is_abandoned();
                 let (content, text) = prepare::prepare(
                     payload,
-                    &document_type,
+                    document_type.as_deref(),
+                    name.as_deref(),
                     title.as_deref(),
                     &splitting,
                     &model.tokenizer,
@@ -134,19 +180,12 @@ impl Client {
                 Ok(Done::answer(Answer::Content { model: model.info.clone(), content }, text.into_bytes()))
             }
             Task::Embed { priority, texts } => {
-                let vectors = texts.len().saturating_mul(model.info.dimensions).saturating_mul(size_of::<f32>());
-                if vectors > frame::MAX_FRAME / 2 {
-                    return Err(EngineError::new(ErrorKind::LimitExceeded, "too many texts in one request").detail(
-                        format!("Their vectors take {vectors} bytes; the limit is {}.", frame::MAX_FRAME / 2),
-                    ));
-                }
                 let mut tokens = Vec::with_capacity(texts.len());
-                for (i, text) in texts.iter().enumerate() {
-                    // Thousands of texts take a while, and nobody may be waiting any more.
-                    if i % 64 == 63 && process::hung_up(&self.stream) {
-                        return Ok(Done::Nobody);
+                for text in &texts {
+                    match model.tokenizer.tokenize(text, &|| self.is_abandoned())? {
+                        Some(text) => tokens.push(text),
+                        None => return Ok(Done::Nobody),
                     }
-                    tokens.push(model.tokenize(text)?);
                 }
                 Ok(Done::Tokenized(priority, model, tokens))
             }

@@ -68,7 +68,7 @@ pub fn serve(scheduler: &Scheduler<EmbedTask>) -> ! {
             Ok(Ok(())) if turn.task.is_finished() => turn.task.finish(),
             Ok(Ok(())) => scheduler.give_back(turn),
             Ok(Err(error)) => {
-                tracing::warn!(detail = error.detail.as_deref().unwrap_or(""), "{error}");
+                tracing::warn!(detail = error.detail.as_deref(), "{error}");
                 turn.task.ticket.fail(error);
             }
             Err(panic) => turn.task.ticket.fail(internal(&panic)),

@@ -9,11 +9,13 @@
 //! * [`server`]: the socket;
 //! * [`client`]: a connection, with [`replies`] on their way back and [`prepare`] for documents;
 //! * [`models`]: what is loaded, each a [`model`] over the [`runtime`], with its [`tokens`] and [`pooling`];
-//! * [`scheduler`]: whose turn it is; [`inference`]: the thread that takes turns.
+//! * [`admission`]: how much is worked on at a time;
+//! * [`scheduler`]: whose turn it is, by [`rounds`]; [`inference`]: the thread that takes turns.
 //!
 //! The inference thread never waits for a client, and no client's mistake is another's: a malformed message ends its own
 //! connection, a panic is a reply.
 
+mod admission;
 mod client;
 mod inference;
 mod model;
@@ -21,43 +23,101 @@ mod models;
 mod pooling;
 mod prepare;
 mod replies;
+mod rounds;
 mod runtime;
 mod scheduler;
 mod server;
 pub mod tokens;
 
 use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
+    os::unix::net::UnixListener,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
     thread,
 };
 
 use rag_protocol::{EngineError, ErrorKind};
 
-use self::{inference::EmbedTask, models::Models, runtime::Runtime, scheduler::Scheduler};
+use crate::{
+    process::{self, Limit},
+    sandbox::{Mode, Reach},
+};
+
+use self::{admission::Admission, inference::EmbedTask, models::Models, runtime::Runtime, scheduler::Scheduler};
 
 /// What all connections share.
 #[derive(Debug)]
 pub struct Engine {
     models: Models,
     scheduler: Scheduler<EmbedTask>,
+    admission: Admission,
+    listener: UnixListener,
+    /// Set before nobody is listened to any more.
+    is_leaving: AtomicBool,
+    /// What every request is answered with, where the process cannot work as it was told to.
+    refusal: Option<EngineError>,
+}
+
+/// How the process is to work.
+#[derive(Debug)]
+pub struct Options {
+    pub socket: PathBuf,
+    /// ONNX Runtime's library.
+    pub onnxruntime: PathBuf,
+    /// Threads that work on one slice of texts.
+    pub threads: usize,
+    /// Models that are kept in memory.
+    pub max_models: usize,
+    /// Folders that models are read from.
+    pub models: Vec<PathBuf>,
+    /// Bytes of address space.
+    pub memory: Option<u64>,
+    /// Whether the process ends with its standard input.
+    pub watch_stdin: bool,
+    pub sandbox: Mode,
 }
 
 /// Serves until the process is killed.
 ///
 /// # Errors
 /// Only where it cannot start: the socket cannot be opened.
-pub fn run(socket: &Path, library: PathBuf, threads: usize, max_models: usize) -> Result<(), EngineError> {
+pub fn run(options: Options) -> Result<(), EngineError> {
+    let Options { socket, onnxruntime, threads, max_models, models, memory, watch_stdin, sandbox } = options;
+    let internal = |what: &str, e: std::io::Error| EngineError::new(ErrorKind::Internal, what).detail(e.to_string());
+    if let Some(bytes) = memory {
+        process::limit(Limit::AddressSpace(bytes)).map_err(|e| internal("could not limit the memory", e))?;
+    }
+    process::give_back_large_blocks();
+    let listener = server::listen(&socket)?;
+    // after the last file that is made, and before the first thread
+    let refusal = match Reach::of_embed(&onnxruntime, &models).enter(sandbox) {
+        Ok(missing) => {
+            // once for all processes: they have the same kernel
+            missing.iter().for_each(|missing| tracing::warn!("{missing}"));
+            None
+        }
+        // the server waits for a process that listens: who asks is told
+        Err(error) => {
+            tracing::error!(detail = error.detail.as_deref(), "{error}");
+            Some(error)
+        }
+    };
+    if watch_stdin {
+        process::watch_stdin().map_err(|e| internal("could not watch the parent", e))?;
+    }
     let engine = Arc::new(Engine {
-        models: Models::new(Runtime::new(library, threads), max_models),
+        models: Models::new(Runtime::new(onnxruntime, threads), max_models),
         scheduler: Scheduler::default(),
+        admission: Admission::default(),
+        listener,
+        is_leaving: AtomicBool::new(false),
+        refusal,
     });
-    let listener = server::listen(socket)?;
     let served = Arc::clone(&engine);
     thread::Builder::new()
         .name("inference".into())
         .spawn(move || inference::serve(&served.scheduler))
-        .map_err(|e| EngineError::new(ErrorKind::Internal, "could not start a thread").detail(e.to_string()))?;
+        .map_err(|e| internal("could not start a thread", e))?;
     tracing::info!(socket = %socket.display(), threads, "ready");
-    server::accept(&listener, &engine)
+    server::accept(&engine)
 }

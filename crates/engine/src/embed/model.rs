@@ -18,12 +18,7 @@ use rag_protocol::{
     embed::{ModelInfo, ModelRef, Precision},
 };
 
-use super::{
-    pooling,
-    runtime::Runtime,
-    scheduler::SLICE,
-    tokens::{ModelTokenizer, Tokens},
-};
+use super::{pooling, runtime::Runtime, scheduler::SLICE, tokens::ModelTokenizer};
 
 /// A model that passed all checks, and one run.
 #[derive(Debug)]
@@ -72,7 +67,13 @@ impl Model {
         let has_segments = check_inputs(&graph, &session)?;
         let output = find_output(&graph, &session, &settings)?;
         let name = dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let info = ModelInfo { name, dimensions: settings.hidden_size, max_tokens: settings.max_tokens, fingerprint };
+        let info = ModelInfo {
+            name,
+            dimensions: settings.hidden_size,
+            max_tokens: settings.max_tokens,
+            identity: identity(&graph, &fingerprint, &tokenizer_json, &settings)?,
+            fingerprint,
+        };
         let batch = match reference.precision {
             Precision::Fp32 => SLICE,
             // 8-bit graphs scale activations by the largest of a whole run: a text's vector would depend on those beside
@@ -86,17 +87,11 @@ impl Model {
 
     /// A graph can load and still be of another model than the tokenizer: the first run tells.
     fn try_out(&self, graph: &Path) -> Result<(), EngineError> {
-        let tokens = self.tokenizer.tokenize("a text to try the model with")?;
-        self.run(&[tokens.ids]).map(drop).map_err(|e| {
+        let tokens = self.tokenizer.tokenize("a text to try the model with", &|| false)?;
+        self.run(&[tokens.map(|tokens| tokens.ids).unwrap_or_default()]).map(drop).map_err(|e| {
             invalid(graph, e.detail.unwrap_or(e.message))
                 .hint("The graph, tokenizer.json and config.json may be of different models.")
         })
-    }
-
-    /// # Errors
-    /// `LimitExceeded` for a text that is too long even to be counted.
-    pub fn tokenize(&self, text: &str) -> Result<Tokens, EngineError> {
-        self.tokenizer.tokenize(text)
     }
 
     /// Embeds a few texts; gives one vector of length 1 for each, one after another.
@@ -291,6 +286,23 @@ fn fingerprint(graph: &Path, tokenizer_json: &[u8], settings: &Settings) -> Resu
     hasher.update(tokenizer_json);
     hasher.update(&(tokenizer_json.len() as u64).to_le_bytes());
     hasher.update(format!("{} {}", settings.pooling.name(), settings.max_tokens).as_bytes());
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// BLAKE3 hex of what makes a model, whatever its precision and token limit: the weights, the tokenizer and the pooling.
+/// Where the weights cannot be told apart from the graph, a graph is a model of its own.
+fn identity(
+    graph: &Path,
+    fingerprint: &str,
+    tokenizer_json: &[u8],
+    settings: &Settings,
+) -> Result<String, EngineError> {
+    let Some(weights) = rag_model::identity::weights(graph)? else { return Ok(fingerprint.to_string()) };
+    let mut hasher = blake3::Hasher::new_derive_key("rag 2026 model identity v1");
+    hasher.update(weights.as_bytes());
+    hasher.update(&(tokenizer_json.len() as u64).to_le_bytes());
+    hasher.update(tokenizer_json);
+    hasher.update(settings.pooling.name().as_bytes());
     Ok(hasher.finalize().to_hex().to_string())
 }
 

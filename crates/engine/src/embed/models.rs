@@ -10,12 +10,13 @@ use std::{
     time::Instant,
 };
 
-use rag_protocol::{EngineError, embed::ModelRef};
+use rag_protocol::{EngineError, ErrorKind, embed::ModelRef};
 
 use super::{
     model::{Model, Stamp},
     runtime::Runtime,
 };
+use crate::sandbox;
 
 #[derive(Debug)]
 pub struct Models {
@@ -68,7 +69,9 @@ impl Models {
             Ok(model) => Arc::new(model),
             Err(error) => {
                 self.forget(reference, &slot);
-                return Err(error);
+                // what the sandbox refuses looks like this, too
+                let is_refused = error.kind == ErrorKind::PermissionDenied && sandbox::is_entered();
+                return Err(if is_refused { out_of_reach(error) } else { error });
             }
         };
         tracing::info!(
@@ -114,4 +117,9 @@ impl Models {
     fn lock(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn out_of_reach(error: EngineError) -> EngineError {
+    EngineError { kind: ErrorKind::OutOfReach, ..error }
+        .hint("The process reads models from the folders that it was started with (--model-dir). Repeat the command.")
 }

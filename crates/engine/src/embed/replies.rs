@@ -1,15 +1,17 @@
 //! Replies on their way to a client, and how many may be owed to one at a time.
 //!
 //! A client that does not read must not hold up anybody else: replies are queued and a thread of the client's own
-//! writes them. What may be queued is bounded, because requests are: each holds a [`Ticket`] until its reply is written.
+//! writes them. What may be queued is bounded, because requests are: each holds a [`Ticket`] until its reply is written,
+//! and the client's next one is not taken up before there is room for it.
 
 use std::{
     any::Any,
     io::Write,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Condvar, Mutex, PoisonError,
         mpsc::{Receiver, Sender},
     },
+    time::Duration,
 };
 
 use rag_protocol::{
@@ -18,10 +20,12 @@ use rag_protocol::{
     frame,
 };
 
-/// Requests of one client that may be unanswered.
+/// Requests of one client that may be unanswered before the next one is taken up.
 pub const MAX_REQUESTS: usize = 64;
-/// Texts in the unanswered requests of one client.
-pub const MAX_TEXTS: usize = 100_000;
+/// Texts in the unanswered requests of one client, of which each takes some kilobytes until it is answered.
+pub const MAX_TEXTS: usize = 4096;
+/// How often one that waits looks whether its client has gone.
+const TICK: Duration = Duration::from_millis(100);
 
 /// An encoded reply. Its ticket is handed in when it is written.
 #[derive(Debug)]
@@ -34,7 +38,14 @@ pub struct Outgoing {
 #[derive(Debug, Clone)]
 pub struct Replies {
     queue: Sender<Outgoing>,
-    owed: Arc<Mutex<Owed>>,
+    owed: Arc<Debt>,
+}
+
+/// What a client is owed, and who waits for it to become less.
+#[derive(Debug, Default)]
+struct Debt {
+    owed: Mutex<Owed>,
+    less: Condvar,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -48,23 +59,31 @@ impl Replies {
         Self { queue, owed: Arc::default() }
     }
 
-    /// Admits a request.
+    /// Waits until the client has little enough unanswered for another request; false where it has gone meanwhile.
+    pub fn wait(&self, abandoned: &dyn Fn() -> bool) -> bool {
+        let mut owed = self.owed.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        while owed.requests >= MAX_REQUESTS || owed.texts >= MAX_TEXTS {
+            owed = self.owed.less.wait_timeout(owed, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            if abandoned() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes up a request.
     ///
     /// # Errors
-    /// `LimitExceeded` where the client has too much unanswered already.
+    /// `LimitExceeded` where it has too many texts.
     pub fn admit(&self, id: u64, texts: usize) -> Result<Ticket, EngineError> {
-        let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = Owed { requests: owed.requests + 1, texts: owed.texts + texts };
-        if next.requests > MAX_REQUESTS || next.texts > MAX_TEXTS {
-            return Err(EngineError::new(ErrorKind::LimitExceeded, "too much is asked at once on one connection")
-                .detail(format!(
-                    "{} requests with {} texts would be unanswered; the limits are {MAX_REQUESTS} and {MAX_TEXTS}.",
-                    next.requests, next.texts
-                )));
+        if texts > MAX_TEXTS {
+            return Err(EngineError::new(ErrorKind::LimitExceeded, "too many texts in one request")
+                .detail(format!("It has {texts} texts; the limit is {MAX_TEXTS}."))
+                .hint("Ask for fewer at a time."));
         }
-        *owed = next;
-        let claim = Claim { owed: Arc::clone(&self.owed), texts };
-        Ok(Ticket { id, replies: self.clone(), claim })
+        let mut owed = self.owed.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        *owed = Owed { requests: owed.requests + 1, texts: owed.texts + texts };
+        Ok(Ticket { id, replies: self.clone(), claim: Claim { debt: Arc::clone(&self.owed), texts } })
     }
 
     /// Sends an error for a request that was not admitted.
@@ -106,15 +125,16 @@ impl Ticket {
 /// What one request takes of its client's limits, until dropped.
 #[derive(Debug)]
 struct Claim {
-    owed: Arc<Mutex<Owed>>,
+    debt: Arc<Debt>,
     texts: usize,
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owed = self.debt.owed.lock().unwrap_or_else(PoisonError::into_inner);
         owed.requests -= 1;
         owed.texts -= self.texts;
+        self.debt.less.notify_all();
     }
 }
 
@@ -148,20 +168,20 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let replies = Replies::new(sender);
         let mut tickets: Vec<_> = (0..MAX_REQUESTS as u64).map(|id| replies.admit(id, 1).unwrap()).collect();
-        assert_eq!(replies.admit(64, 1).unwrap_err().kind, ErrorKind::LimitExceeded);
+        assert!(!replies.wait(&|| true));
         tickets.pop().unwrap().fail(EngineError::new(ErrorKind::Internal, "x"));
-        assert!(replies.admit(64, 1).is_err(), "the reply is not written yet");
+        assert!(!replies.wait(&|| true), "the reply is not written yet");
         drop(receiver.recv().unwrap());
-        assert!(replies.admit(64, 1).is_ok());
+        assert!(replies.wait(&|| true));
     }
 
     #[test]
     fn texts_are_limited_across_requests() {
         let replies = Replies::new(mpsc::channel().0);
         let first = replies.admit(1, MAX_TEXTS).unwrap();
-        assert!(replies.admit(2, 1).is_err());
+        assert!(!replies.wait(&|| true));
         drop(first);
-        assert!(replies.admit(2, MAX_TEXTS + 1).is_err());
-        assert!(replies.admit(2, 1).is_ok());
+        assert!(replies.wait(&|| true));
+        assert_eq!(replies.admit(2, MAX_TEXTS + 1).unwrap_err().kind, ErrorKind::LimitExceeded);
     }
 }

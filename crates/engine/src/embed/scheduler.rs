@@ -1,19 +1,25 @@
 //! Whose turn it is.
 //!
 //! The inference thread takes the task whose turn it is, works on one slice of it (at most [`SLICE`] texts) and gives
-//! the rest back. Queries go before bulk work; within each of the two, clients take turns, and one client's tasks are
-//! done in the order they came. So a search waits for one slice, not for somebody's thousand documents, and what a
-//! client left behind when it hung up costs at most the slice that was under way.
+//! the rest back. Queries go before bulk work, but for one slice of that after [`QUERIES`] queries. Within each of the two,
+//! parties (a database and a role) take turns, within a party its clients, and one client's tasks are done in the order
+//! they came. So a search waits for a slice or two, not for somebody's thousand documents or for another's thousand
+//! searches, and what a client left behind when it hung up costs at most the slice that was under way.
 
 use std::{
     collections::{HashSet, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use rag_protocol::embed::Priority;
+use rag_protocol::embed::{Party, Priority};
+
+use super::rounds::{Rounds, Waiting};
 
 /// Texts that are embedded at once. Larger batches are no faster on a processor, and a search waits for one.
 pub const SLICE: usize = 8;
+
+/// Slices of queries in a row while bulk work waits.
+pub const QUERIES: u32 = 8;
 
 /// Names one connection for as long as the engine runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,6 +28,7 @@ pub struct ClientId(pub u64);
 /// A task and whose it is.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Turn<T> {
+    pub party: Party,
     pub client: ClientId,
     pub priority: Priority,
     pub task: T,
@@ -83,11 +90,16 @@ struct Queue<T> {
     connected: HashSet<ClientId>,
     queries: Lane<T>,
     bulk: Lane<T>,
+    /// Slices of queries since bulk work had one.
+    queries_in_a_row: u32,
 }
+
+/// The tasks of one priority.
+type Lane<T> = Rounds<Party, Rounds<ClientId, VecDeque<T>>>;
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { connected: HashSet::new(), queries: Lane::default(), bulk: Lane::default() }
+        Self { connected: HashSet::new(), queries: Lane::default(), bulk: Lane::default(), queries_in_a_row: 0 }
     }
 }
 
@@ -101,62 +113,40 @@ impl<T> Queue<T> {
 
     fn submit(&mut self, turn: Turn<T>) {
         if self.connected.contains(&turn.client) {
-            self.lane(turn.priority).tasks_of(turn.client).push_back(turn.task);
+            self.lane(turn.priority).of(turn.party).of(turn.client).push_back(turn.task);
         }
     }
 
     fn give_back(&mut self, turn: Turn<T>) {
         if self.connected.contains(&turn.client) {
-            self.lane(turn.priority).tasks_of(turn.client).push_front(turn.task);
+            self.lane(turn.priority).of(turn.party).of(turn.client).push_front(turn.task);
         }
     }
 
     fn take(&mut self) -> Option<Turn<T>> {
-        [Priority::Query, Priority::Bulk]
-            .into_iter()
-            .find_map(|priority| self.lane(priority).take().map(|(client, task)| Turn { client, priority, task }))
+        let order = match self.queries_in_a_row < QUERIES {
+            true => [Priority::Query, Priority::Bulk],
+            false => [Priority::Bulk, Priority::Query],
+        };
+        let turn = order.into_iter().find_map(|priority| {
+            self.lane(priority).take().map(|(party, (client, task))| Turn { party, client, priority, task })
+        });
+        match turn.as_ref().map(|turn| turn.priority) {
+            Some(Priority::Query) => self.queries_in_a_row += 1,
+            Some(Priority::Bulk) | None => self.queries_in_a_row = 0,
+        }
+        turn
     }
 
     fn leave(&mut self, client: ClientId) -> usize {
         self.connected.remove(&client);
-        [&mut self.queries, &mut self.bulk].map(|lane| lane.leave(client)).iter().sum()
-    }
-}
-
-/// The tasks of one priority: a queue for each client that has any, in the order of their turns.
-#[derive(Debug)]
-struct Lane<T> {
-    turns: VecDeque<(ClientId, VecDeque<T>)>,
-}
-
-impl<T> Default for Lane<T> {
-    fn default() -> Self {
-        Self { turns: VecDeque::new() }
-    }
-}
-
-impl<T> Lane<T> {
-    fn tasks_of(&mut self, client: ClientId) -> &mut VecDeque<T> {
-        let at = self.turns.iter().position(|(other, _)| *other == client).unwrap_or_else(|| {
-            self.turns.push_back((client, VecDeque::new()));
-            self.turns.len() - 1
-        });
-        &mut self.turns[at].1
-    }
-
-    fn take(&mut self) -> Option<(ClientId, T)> {
-        let (client, mut tasks) = self.turns.pop_front()?;
-        let task = tasks.pop_front();
-        // The rest waits at the end, where the task itself goes if it is given back.
-        if !tasks.is_empty() {
-            self.turns.push_back((client, tasks));
+        let mut dropped = 0;
+        for lane in [&mut self.queries, &mut self.bulk] {
+            let left = lane.all().filter_map(|clients| clients.remove(client));
+            dropped += left.map(|tasks| tasks.len()).sum::<usize>();
+            lane.tidy();
         }
-        task.map(|task| (client, task))
-    }
-
-    fn leave(&mut self, client: ClientId) -> usize {
-        let at = self.turns.iter().position(|(other, _)| *other == client);
-        at.and_then(|at| self.turns.remove(at)).map_or(0, |(_, tasks)| tasks.len())
+        dropped
     }
 }
 
@@ -171,7 +161,12 @@ mod tests {
     }
 
     fn submit(queue: &mut Queue<(u64, u32)>, client: u64, priority: Priority, slices: u32) {
-        queue.submit(Turn { client: ClientId(client), priority, task: (client, slices) });
+        submit_for(queue, client as u32, client, priority, slices);
+    }
+
+    fn submit_for(queue: &mut Queue<(u64, u32)>, role: u32, client: u64, priority: Priority, slices: u32) {
+        let party = Party { database: 1, role };
+        queue.submit(Turn { party, client: ClientId(client), priority, task: (client, slices) });
     }
 
     /// Takes turns as the inference thread does until nothing is left; gives whose they were.
@@ -224,6 +219,32 @@ mod tests {
             }
         });
         assert_eq!(served, [0, 0, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_party_is_served_once_a_round_however_many_clients_it_has() {
+        for priority in [Priority::Query, Priority::Bulk] {
+            let mut queue = queue(4);
+            for client in 0..3 {
+                submit_for(&mut queue, 7, client, priority, 2);
+            }
+            submit_for(&mut queue, 8, 3, priority, 3);
+            assert_eq!(run(&mut queue, |_, _| {}), [0, 3, 1, 3, 2, 3, 0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn bulk_work_goes_on_however_many_queries_there_are() {
+        let mut queue = queue(2);
+        submit(&mut queue, 0, Priority::Bulk, 2);
+        submit(&mut queue, 1, Priority::Query, 1);
+        let served = run(&mut queue, |queue, done| {
+            if done < 3 * QUERIES as usize {
+                submit(queue, 1, Priority::Query, 1);
+            }
+        });
+        let turns: Vec<usize> = (0..served.len()).filter(|at| served[*at] == 0).collect();
+        assert_eq!(turns, [QUERIES as usize, 2 * QUERIES as usize + 1]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
 };
@@ -18,6 +18,8 @@ use rag_protocol::{EngineError, ErrorKind};
 use super::{Engine, client, scheduler::ClientId};
 use crate::process;
 
+/// After a client that could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Mode bits: only the owner.
 const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
@@ -83,17 +85,19 @@ fn make_private(folder: &Path) -> Result<(), EngineError> {
 }
 
 /// Accepts clients for as long as the process lives.
-pub fn accept(listener: &UnixListener, engine: &Arc<Engine>) -> ! {
+pub fn accept(engine: &Arc<Engine>) -> ! {
     let mut clients = 0;
     loop {
-        let started = listener.accept().and_then(|(stream, _): (UnixStream, _)| {
+        let started = engine.listener.accept().and_then(|(stream, _): (UnixStream, _)| {
             clients += 1;
             client::start(Arc::clone(engine), ClientId(clients), stream)
         });
-        if let Err(e) = started {
+        if let Err(e) = started
+            && !engine.is_leaving.load(Ordering::SeqCst)
+        {
             // Out of descriptors or threads, as a rule: waiting lets clients leave.
             tracing::warn!("could not accept a client: {e}");
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(PAUSE);
         }
     }
 }

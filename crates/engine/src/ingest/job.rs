@@ -1,6 +1,6 @@
 //! One job: read, and done from its listing to its last event.
 
-use std::io;
+use std::{io, time::Instant};
 
 use rag_model::settings::Settings;
 use rag_protocol::{
@@ -69,8 +69,10 @@ fn understand(
 pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
     let settings = Settings::read(&job.model_dir)?;
     let tokenizer = ModelTokenizer::read(&job.model_dir, &settings)?;
+    let began = Instant::now();
     let mut source = rag_source::open(job)?;
     let listing = source.list()?;
+    let listed = began.elapsed();
 
     let documents = (listing.items.len() + listing.failures.len()) as u64;
     output.emit(&Event::Started { documents, commit: listing.commit }, "");
@@ -80,6 +82,9 @@ pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
     let extractors = Extractors::default();
     let reader = Reader { known: &job.known, splitting: job.splitting, tokens: &tokenizer, extractors };
     let done = pipeline::run(source.as_mut(), &listing.items, &reader, output)?;
+    let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let (fetch_ms, extract_ms) = (milliseconds(listed + done.fetching), milliseconds(done.extracting));
+    output.emit(&Event::Worked { fetch_ms, extract_ms }, "");
     output.emit(
         &Event::Finished {
             complete: listing.complete,

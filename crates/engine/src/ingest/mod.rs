@@ -20,20 +20,26 @@ mod limits;
 mod output;
 mod pipeline;
 
-use std::process::ExitCode;
+use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, process::ExitCode};
 
-use rag_protocol::{EngineError, ErrorKind, ingest::Event};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Event, Job},
+};
 
 pub use self::output::Form;
 use self::output::Output;
-use crate::process;
+use crate::{
+    process,
+    sandbox::{Mode, Reach},
+};
 
 /// Exit codes beside 0, those of [`process`] and clap's 2.
 pub const BAD_JOB: u8 = 3;
 pub const FATAL: u8 = 4;
 
 /// Runs the job on standard input.
-pub fn run(form: Form) -> ExitCode {
+pub fn run(form: Form, sandbox: Mode) -> ExitCode {
     let output = match process::take_stdout() {
         Ok(file) => Output::new(file, form),
         Err(e) => {
@@ -49,6 +55,9 @@ pub fn run(form: Form) -> ExitCode {
         Ok(job) => job,
         Err(error) => return fatal(&output, error, BAD_JOB),
     };
+    if let Err(error) = enter(&job, sandbox) {
+        return fatal(&output, error, FATAL);
+    }
     if form == Form::Frames
         && let Err(e) = process::watch_stdin()
     {
@@ -63,8 +72,30 @@ pub fn run(form: Form) -> ExitCode {
     }
 }
 
+/// Enters the sandbox of a job.
+fn enter(job: &Job, sandbox: Mode) -> Result<(), EngineError> {
+    // it can be reached only if it is there
+    let make = |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    make(&job.clones.dir)
+        .and_then(|()| make(&job.work_dir))
+        .map_err(|e| internal("could not make the folders of the run", &e))?;
+    for missing in Reach::of_ingest(job).enter(sandbox)? {
+        // `embed` warns of it
+        tracing::debug!("{missing}");
+    }
+    Ok(())
+}
+
+/// What a run of the job on standard input can reach.
+///
+/// # Errors
+/// `InvalidRequest`.
+pub fn reach_of_job() -> Result<Reach, EngineError> {
+    job::read(Form::Pretty).map(|job| Reach::of_ingest(&job))
+}
+
 fn fatal(output: &Output, error: EngineError, code: u8) -> ExitCode {
-    tracing::error!(detail = error.detail.as_deref().unwrap_or(""), "{error}");
+    tracing::error!(detail = error.detail.as_deref(), "{error}");
     output.emit(&Event::Fatal { error }, "");
     ExitCode::from(code)
 }

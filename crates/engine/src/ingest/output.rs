@@ -102,6 +102,9 @@ fn describe(event: &Event, text: &str) -> String {
             let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
             format!("failed {} in stage {}: {}{hint}", failure.uri, failure.stage.name(), failure.message)
         }
+        Event::Worked { fetch_ms, extract_ms } => {
+            format!("worked: {fetch_ms} ms of reading, {extract_ms} ms of extracting and splitting")
+        }
         Event::Finished { complete, bytes_fetched, skipped } => {
             let what = if *complete { "all of the source" } else { "a part of the source" };
             format!("finished: {what}, {bytes_fetched} bytes fetched, {skipped} files skipped")

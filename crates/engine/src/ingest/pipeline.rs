@@ -9,6 +9,7 @@ use std::{
         mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use rag_document::TokenCounter;
@@ -35,6 +36,10 @@ const BYTES: u64 = 64 << 20;
 pub struct Done {
     pub bytes_fetched: u64,
     pub skipped: u64,
+    /// Time spent on reading from the source.
+    pub fetching: Duration,
+    /// Time spent on extracting and splitting, summed over the threads.
+    pub extracting: Duration,
 }
 
 /// A fetched item, and where its outcome is waited for.
@@ -66,13 +71,16 @@ pub fn run<T: TokenCounter + Sync>(
     let (to_reporter, expected) = sync_channel::<Expected>(DEPTH);
     let fetched = Mutex::new(fetched);
     let budget = Budget::default();
+    let extracting = Mutex::new(Duration::ZERO);
     let failed =
         |e: std::io::Error| EngineError::new(ErrorKind::Internal, "could not start a thread").detail(e.to_string());
     thread::scope(|scope| {
         for _ in 0..READERS {
             let read = || {
                 while let Some(next) = receive(&fetched) {
+                    let began = Instant::now();
                     let outcome = reader.read(next.item, &next.content);
+                    *extracting.lock().unwrap_or_else(PoisonError::into_inner) += began.elapsed();
                     drop(next.content);
                     budget.put_back(next.unlisted);
                     let _ = next.outcome.send(outcome);
@@ -83,12 +91,14 @@ pub fn run<T: TokenCounter + Sync>(
         let reported = &budget;
         let report = move || report(&expected, reported, output);
         let reporter = thread::Builder::new().name("reporter".into()).spawn_scoped(scope, report).map_err(failed)?;
-        let bytes_fetched = fetch_all(source, items, reader, &budget, to_readers, &to_reporter);
+        let (bytes_fetched, fetching) = fetch_all(source, items, reader, &budget, to_readers, &to_reporter);
         drop(to_reporter);
         let skipped = reporter
             .join()
             .map_err(|_| EngineError::new(ErrorKind::Internal, "the thread that reports documents failed"))?;
-        Ok(Done { bytes_fetched, skipped })
+        // the readers have answered for every document that was reported
+        let extracting = *extracting.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Done { bytes_fetched, skipped, fetching, extracting })
     })
 }
 
@@ -103,8 +113,8 @@ fn fetch_all<'a, T: TokenCounter>(
     budget: &Budget,
     to_readers: SyncSender<Waiting<'a>>,
     to_reporter: &SyncSender<Expected<'a>>,
-) -> u64 {
-    let mut bytes_fetched = 0;
+) -> (u64, Duration) {
+    let (mut bytes_fetched, mut fetching) = (0, Duration::ZERO);
     let by_name = !source.gives_media_types();
     for item in items {
         budget.take(item.size);
@@ -120,7 +130,10 @@ fn fetch_all<'a, T: TokenCounter>(
             let _ = outcome.send(reader.unchanged(item, None));
             continue;
         }
-        match source.fetch(item, known) {
+        let began = Instant::now();
+        let fetched = source.fetch(item, known);
+        fetching += began.elapsed();
+        match fetched {
             Ok(Fetched::Content(content)) => {
                 let size = content.bytes.len() as u64;
                 // what was listed is taken already, and waiting for more while holding it could last forever
@@ -133,14 +146,14 @@ fn fetch_all<'a, T: TokenCounter>(
                 let _ = outcome.send(reader.unchanged(item, validator));
             }
             Ok(Fetched::Skipped) => {
-                let _ = outcome.send(Outcome::Skipped);
+                let _ = outcome.send(Outcome::NoDocument);
             }
             Err(failure) => {
                 let _ = outcome.send(Outcome::Report(Event::Failed(failure), String::new()));
             }
         }
     }
-    bytes_fetched
+    (bytes_fetched, fetching)
 }
 
 /// Writes events in the order of the listing; gives the number of items that were no documents.
@@ -150,6 +163,10 @@ fn report(expected: &Receiver<Expected<'_>>, budget: &Budget, output: &Output) -
         match next.outcome.recv() {
             Ok(Outcome::Report(event, text)) => output.emit(&event, &text),
             Ok(Outcome::Skipped) => skipped += 1,
+            Ok(Outcome::NoDocument) => {
+                skipped += 1;
+                output.emit(&Event::Removed { uri: next.item.uri.clone() }, "");
+            }
             // A reader never drops an item unanswered. If one did, silence would mean that the document is gone.
             Err(_) => {
                 let lost = "the document was lost on the way";

@@ -80,6 +80,10 @@ impl Engine {
             .arg(library)
             .arg("--socket")
             .arg(&socket)
+            // models of the tests, and the default one
+            .arg("--model-dir")
+            .arg(env::temp_dir())
+            .args(env::var_os("RAG_MODEL_DIR").into_iter().flat_map(|dir| ["--model-dir".into(), dir]))
             .args(options)
             .stdin(Stdio::piped())
             .stderr(fs::File::options().create(true).append(true).open(&log).unwrap())

@@ -6,13 +6,16 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use url::Url;
+use url::{Host, Url};
 
 use super::{
     DELAY_MS, Endpoint, MAX_COLUMNS, MAX_DELAY_SECONDS, MAX_ENDPOINTS, MAX_METADATA_COLUMNS, PathFilter, Problem,
-    Repository, SameSite, TableSpec, TableSync, keys_of,
+    Repository, SameSite, TableSpec, TableSync, keys_of, pattern,
 };
-use crate::ingest::DocumentType;
+use crate::{
+    ingest::DocumentType,
+    labels::{Labels, MAX_CHARS},
+};
 
 /// Takes the fields out of an object one by one and remembers what was wrong and what was never asked for.
 pub(super) struct Fields<'a> {
@@ -44,7 +47,7 @@ impl Fields<'_> {
             Some(Value::String(s)) => Some(s.clone()),
             Some(other) => {
                 let problem = format!("must be a text, not {}", type_of(other));
-                self.problem(key, problem);
+                self.problem(key, problem).hint = as_text(other);
                 None
             }
         }
@@ -66,7 +69,8 @@ impl Fields<'_> {
             Some(Value::Array(items)) => items,
             Some(other) => {
                 let problem = format!("must be an array of texts, not {}", type_of(other));
-                self.problem(key, problem);
+                let text = if other.is_string() { Some(other.to_string()) } else { text_of(other) };
+                self.problem(key, problem).hint = text.map(|text| format!("Write [{text}]."));
                 return vec![];
             }
         };
@@ -79,15 +83,41 @@ impl Fields<'_> {
                 }
                 other => {
                     let problem = format!("must be a text, not {}", type_of(other));
-                    self.problem(format!("{key}[{i}]"), problem);
+                    self.problem(format!("{key}[{i}]"), problem).hint = as_text(other);
                 }
             }
         }
         strings
     }
 
+    /// Checks category and tags of all documents.
+    pub(super) fn labels(&mut self) {
+        let (category, tags) = (self.string("category"), self.strings("tags"));
+        if let Err(field) = Labels::new(category.as_deref(), Some(&tags)) {
+            self.problem(field, format!("must not have more than {MAX_CHARS} characters"));
+        }
+    }
+
     pub(super) fn filter(&mut self) -> PathFilter {
-        PathFilter { paths: self.strings("paths"), exclude_paths: self.strings("excludePaths") }
+        PathFilter { paths: self.patterns("paths"), exclude_paths: self.patterns("excludePaths") }
+    }
+
+    /// Texts that are patterns of paths. All that are none are named.
+    pub(super) fn patterns(&mut self, key: &'static str) -> Vec<String> {
+        let patterns = self.strings(key);
+        let mut is_each_right = true;
+        for (i, pattern) in patterns.iter().enumerate() {
+            if let Err(bad) = pattern::compile(std::slice::from_ref(pattern)) {
+                is_each_right = false;
+                let reason = bad.reason.replace('\0', "\u{FFFD}");
+                self.problem(format!("{key}[{i}]"), format!("\"{pattern}\" is not a pattern: {reason}")).hint =
+                    Some(pattern::HINT.into());
+            }
+        }
+        if is_each_right && let Err(bad) = pattern::compile(&patterns) {
+            self.problem(key, format!("the patterns together are too much: {}", bad.reason));
+        }
+        patterns
     }
 
     pub(super) fn integer(&mut self, key: &'static str, (least, most, default): (u64, u64, u64)) -> u32 {
@@ -97,7 +127,8 @@ impl Fields<'_> {
             Some(value) => value.as_u64().filter(|value| (least..=most).contains(value)),
         };
         if value.is_none() {
-            self.problem(key, format!("must be an integer from {least} to {most}"));
+            let problem = format!("must be an integer from {least} to {most}");
+            self.problem(key, problem).hint = Some(format!("Write a number without quotes, such as {default}."));
         }
         value.and_then(|value| u32::try_from(value).ok()).unwrap_or_default()
     }
@@ -109,7 +140,7 @@ impl Fields<'_> {
             Some(Value::Bool(value)) => *value,
             Some(other) => {
                 let problem = format!("must be a boolean, not {}", type_of(other));
-                self.problem(key, problem);
+                self.problem(key, problem).hint = Some("Write true or false, without quotes.".into());
                 default
             }
         }
@@ -219,6 +250,8 @@ impl Fields<'_> {
         };
         if !matches!(url.scheme(), "http" | "https") {
             self.problem(field, "must start with https:// or http://").hint = Some(HINT.into());
+        } else if !has_sendable_host(&url) {
+            self.problem(field, "is not a URL").hint = Some(HINT.into());
         } else if !url.username().is_empty() || url.password().is_some() {
             self.problem(field, "must not contain credentials").hint =
                 Some("Make a secret and name it in the source's credentials.".into());
@@ -244,14 +277,26 @@ impl Fields<'_> {
             self.problem(KEY, "must start with https://").hint = Some(hint);
             return None;
         };
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        if authority.contains('@') {
+        // a URL parser would drop some of these, and take others for slashes
+        let has_stray = |text: &str| text.chars().any(|c| c.is_whitespace() || c.is_control() || c == '\\');
+        let url = match Url::parse(&text) {
+            Ok(url) if !has_stray(&text) => url,
+            Ok(_) => {
+                self.problem(KEY, "is not the URL of a repository").hint = Some(HINT.into());
+                return None;
+            }
+            Err(error) => {
+                self.problem(KEY, format!("is not the URL of a repository: {error}")).hint = Some(HINT.into());
+                return None;
+            }
+        };
+        if !url.username().is_empty()
+            || url.password().is_some()
+            || rest.split('/').next().is_some_and(|a| a.contains('@'))
+        {
             self.problem(KEY, "must not contain credentials").hint =
                 Some("Make a secret and name it in the source's credentials.".into());
-        } else if authority.is_empty()
-            || path.is_empty()
-            || text.chars().any(|c| c.is_whitespace() || c.is_control() || "?#\\".contains(c))
-        {
+        } else if url.path() == "/" || url.query().is_some() || url.fragment().is_some() || !has_sendable_host(&url) {
             self.problem(KEY, "is not the URL of a repository").hint = Some(HINT.into());
         } else {
             return Some(Repository::Https(text));
@@ -334,11 +379,10 @@ impl Fields<'_> {
 
     pub(super) fn check_git_names(&mut self, branch: Option<&str>, commit: Option<&str>) {
         if let Some(branch) = branch
-            && (branch.starts_with('-')
-                || branch.contains("..")
-                || branch.chars().any(|c| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c)))
+            && !is_branch_name(branch)
         {
-            self.problem("branch", "is not the name of a branch");
+            self.problem("branch", "is not the name of a branch").hint =
+                Some("Write the branch's name alone, as \"git branch\" shows it: \"main\", \"release/2.1\".".into());
         }
         if let Some(commit) = commit
             && !((7..=64).contains(&commit.len()) && commit.bytes().all(|b| b.is_ascii_hexdigit()))
@@ -356,6 +400,22 @@ impl Fields<'_> {
     }
 }
 
+/// Whether git would create a branch of this name (git-check-ref-format(1), `--branch`).
+fn is_branch_name(branch: &str) -> bool {
+    let reference = format!("refs/heads/{branch}");
+    !branch.starts_with('-') && gix_validate::reference::branch_name(reference.as_str().into()).is_ok()
+}
+
+/// Whether the HTTP client would send a request to the URL's host. The parser of URLs lets some
+/// characters pass that no name has.
+fn has_sendable_host(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)),
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) => true,
+        None => false,
+    }
+}
+
 /// What is probably meant by the address of a repository over ssh: `git@host:path`, `ssh://git@host:22/path`.
 fn over_https(address: &str) -> Option<String> {
     let (authority, path) = match address.strip_prefix("ssh://") {
@@ -364,6 +424,15 @@ fn over_https(address: &str) -> Option<String> {
     };
     let host = authority.rsplit('@').next()?.split(':').next()?;
     (!host.is_empty() && !path.is_empty()).then(|| format!("https://{host}/{path}"))
+}
+
+/// A number or boolean as the text that was probably meant, in quotes.
+fn text_of(value: &Value) -> Option<String> {
+    matches!(value, Value::Number(_) | Value::Bool(_)).then(|| format!("\"{value}\""))
+}
+
+fn as_text(value: &Value) -> Option<String> {
+    text_of(value).map(|text| format!("Write {text}."))
 }
 
 fn type_of(value: &Value) -> &'static str {

@@ -114,6 +114,72 @@ fn columns_are_as_many_as_a_table_can_have() {
 }
 
 #[test]
+fn patterns_and_urls_are_those_that_a_run_takes() {
+    let git = |url: &str| SourceSpec::parse("git", &json!({ "repositoryURL": url }));
+    for url in [
+        "https://example.org:8443/a.git",
+        "https://[2606:4700::1111]/a.git",
+        "http://wiki.local/a",
+        "https://bücher.example/a",
+    ] {
+        assert!(git(url).is_ok(), "{url}");
+    }
+    for url in [
+        "https://[::bad/x",
+        "https://h:99999/x",
+        "https://example.org",
+        "https://a b/x",
+        "https://h\\x/y",
+        "https://h!/x",
+        "https:///x?y",
+    ] {
+        assert!(git(url).unwrap_err()[0].problem.starts_with("is not the URL of a repository"), "{url}");
+    }
+    let problems = problems("folder", json!({"path": "/srv", "paths": ["*.md", "[z-a]"], "excludePaths": ["{a"]}));
+    assert!(problems[0].starts_with("spec.paths[1]: \"[z-a]\" is not a pattern: "), "{problems:?}");
+    assert!(problems[1].starts_with("spec.excludePaths[0]: \"{a\" is not a pattern: "), "{problems:?}");
+}
+
+#[test]
+fn names_of_branches_follow_the_rules_of_git() {
+    let parse =
+        |branch: &str| SourceSpec::parse("git", &json!({"repositoryURL": "https://example.org/a", "branch": branch}));
+    for branch in ["main", "release/2.1", "größe", "a@b", "head"] {
+        assert!(parse(branch).is_ok(), "{branch}");
+    }
+    for branch in [
+        "main/",
+        "a//b",
+        "main.lock",
+        "a@{b",
+        "HEAD",
+        "-a",
+        "a..b",
+        "a b",
+        ".a",
+        "a/.b",
+        "a.",
+        "a~1",
+        "a^",
+        "a:b",
+        "a?",
+    ] {
+        assert!(parse(branch).is_err(), "{branch}");
+    }
+}
+
+#[test]
+fn credentials_are_for_one_server() {
+    let check = |endpoints: &[&str]| {
+        SourceSpec::parse("static", &json!({ "endpoints": endpoints })).unwrap().check_credentials()
+    };
+    assert!(check(&["https://a.example/1", "https://A.example:443/2", "/srv/a.md"]).is_ok());
+    for other in ["https://b.example/2", "http://a.example/2", "https://a.example:8443/2"] {
+        assert_eq!(check(&["https://a.example/1", other]).unwrap_err().hint.unwrap(), "Make a source for each server.");
+    }
+}
+
+#[test]
 fn all_problems_are_named_at_once() {
     assert_eq!(
         problems("folder", json!({"paths": ["*.md", 3], "excludePaths": "x", "pth": "/srv", "colour": 1})),
@@ -215,4 +281,31 @@ proptest! {
             prop_assert!(!problems.is_empty());
         }
     }
+}
+
+#[test]
+fn every_kind_takes_category_and_tags() {
+    for (kind, mut spec) in [
+        ("folder", json!({"path": "/srv"})),
+        ("git", json!({"repositoryURL": "https://example.org/a.git"})),
+        ("markdown", json!({"uri": "/srv/a.md"})),
+        ("static", json!({"endpoints": ["/srv/a.md"]})),
+        ("website", json!({"url": "https://example.org"})),
+        ("table", json!({"relation": "t"})),
+    ] {
+        spec["category"] = "ops".into();
+        spec["tags"] = json!(["a", " a ", "b"]);
+        assert!(SourceSpec::parse(kind, &spec).is_ok(), "{kind}");
+        assert!(keys_of(kind).contains("category, tags"), "{kind}");
+        let labels = crate::labels::Labels::of_spec(&spec);
+        assert_eq!(labels.category.as_deref(), Some("ops"));
+        assert_eq!(labels.tags, Some(vec!["a".to_owned(), "b".to_owned()]));
+    }
+    let wrong = json!({"path": "/srv", "category": 7, "tags": ["x".repeat(201), ""]});
+    let expected = [
+        "spec.category: must be a text, not a number",
+        "spec.tags[1]: must not be empty",
+        "spec.tags: must not have more than 200 characters",
+    ];
+    assert_eq!(problems("folder", wrong), expected);
 }

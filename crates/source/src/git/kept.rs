@@ -1,11 +1,6 @@
 //! Where a clone lives: in a folder that is kept between runs, or in the job's own.
 //!
-//! ```text
-//! clones/                     mode 0700, shared by the jobs of all databases
-//!   3f1c…9a/                  one for each URL and branch (or pinned commit); flock()ed by the job that uses it
-//!     repository.git/         bare and shallow
-//!     state                   the clone is whole: bytes it had when it was fetched anew; its mtime is the last use
-//! ```
+//! `rag_clones` says how the folders look and who uses them: here a job takes one for its source, and gives it back.
 //!
 //! `state` goes before anything is fetched and comes back when all of it is there, so that a job that is killed in
 //! the middle leaves a folder without it, and the next job begins anew. The kernel gives up the lock of a process
@@ -17,21 +12,19 @@
 //! kept at all, the clone is made in the job's own folder.
 
 use std::{
-    fs::{self, DirBuilder, File, TryLockError},
+    fs::{self, File},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant, SystemTime},
 };
 
+use rag_clones::{KEY_DIGITS, User, folders, lock, make, remove, state};
 use rag_protocol::{EngineError, ErrorKind, ingest::Clones};
 
 /// Longest wait for a clone that another job uses: enough for a run with few changes.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
-/// Hexadecimal digits of a folder's name.
-const KEY_DIGITS: usize = 32;
 /// Fetches add packs and never remove what is no longer wanted. A clone is made anew when it has more packs than this,
 const MOST_PACKS: usize = 50;
 /// or more than twice the bytes it had at first, and so many more.
@@ -54,11 +47,20 @@ struct Kept {
 impl Place {
     /// The place of what `name` names: a kept one, or one in `work_dir`.
     pub fn take(clones: &Clones, name: &str, work_dir: &Path) -> Result<Self, EngineError> {
+        let user = clones.user.as_deref().and_then(User::parse);
+        // a source that names another repository than before leaves its former clone
+        let release_others = |own: Option<&Path>| {
+            if let Some(user) = &user {
+                rag_clones::release(&clones.dir, own, |other| other == user);
+            }
+        };
         if clones.max_bytes > 0
-            && let Some(place) = Self::take_kept(clones, name).map_err(|e| unusable(&clones.dir, &e))?
+            && let Some(place) = Self::take_kept(clones, name, user.as_ref()).map_err(|e| unusable(&clones.dir, &e))?
         {
+            release_others(Some(&place.folder));
             return Ok(place);
         }
+        release_others(None);
         shrink(clones, None);
         let folder = work_dir.join("clone");
         // of a job that was killed
@@ -67,7 +69,7 @@ impl Place {
         Ok(Self { folder, kept: None })
     }
 
-    fn take_kept(clones: &Clones, name: &str) -> io::Result<Option<Self>> {
+    fn take_kept(clones: &Clones, name: &str, user: Option<&User>) -> io::Result<Option<Self>> {
         let key = blake3::hash(name.as_bytes()).to_hex();
         let folder = clones.dir.join(&key[..KEY_DIGITS]);
         let started = Instant::now();
@@ -77,6 +79,9 @@ impl Place {
             if let Some(lock) = lock(&folder)? {
                 if let Ok(state) = File::options().write(true).open(state(&folder)) {
                     state.set_modified(SystemTime::now())?;
+                }
+                if let Some(user) = user {
+                    rag_clones::claim(&folder, user)?;
                 }
                 let kept = Kept { _lock: lock, clones: clones.clone() };
                 return Ok(Some(Self { folder, kept: Some(kept) }));
@@ -88,6 +93,11 @@ impl Place {
 
     pub fn repository(&self) -> PathBuf {
         self.folder.join("repository.git")
+    }
+
+    /// Bytes that the clone has now.
+    pub fn bytes(&self) -> u64 {
+        bytes_below(&self.folder)
     }
 
     /// Bytes of the clone when it was fetched anew; `None` where there is no whole clone.
@@ -146,38 +156,11 @@ impl Drop for Place {
     }
 }
 
-fn state(folder: &Path) -> PathBuf {
-    folder.join("state")
-}
-
-/// Makes a folder that only its owner can look into.
-fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-/// Locks a folder; `None` where another job has it, or has just removed it.
-fn lock(folder: &Path) -> io::Result<Option<File>> {
-    let file = match File::open(folder) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => return Ok(None),
-        Err(TryLockError::Error(e)) => return Err(e),
-        Ok(()) => {}
-    }
-    let is_there = fs::metadata(folder).is_ok_and(|now| file.metadata().is_ok_and(|locked| now.ino() == locked.ino()));
-    Ok(is_there.then_some(file))
-}
-
 /// Removes folders that nobody uses, those used longest ago first, until all fit. What cannot be removed is left.
 fn shrink(clones: &Clones, own: Option<&Path>) {
-    let Ok(entries) = fs::read_dir(&clones.dir) else { return };
-    let mut folders: Vec<(SystemTime, PathBuf, u64)> = entries
-        .flatten()
-        .filter(|entry| entry.file_name().len() == KEY_DIGITS)
-        .map(|entry| {
-            let path = entry.path();
+    let mut folders: Vec<(SystemTime, PathBuf, u64)> = folders(&clones.dir)
+        .into_iter()
+        .map(|path| {
             let used = fs::metadata(state(&path)).or_else(|_| fs::metadata(&path)).and_then(|m| m.modified());
             let bytes = bytes_below(&path);
             (used.unwrap_or(SystemTime::UNIX_EPOCH), path, bytes)
@@ -196,12 +179,6 @@ fn shrink(clones: &Clones, own: Option<&Path>) {
             total -= bytes;
         }
     }
-}
-
-/// Removes the folder of a clone, so that it is not taken for whole at any moment.
-fn remove(folder: &Path) -> bool {
-    let _ = fs::remove_file(state(folder));
-    fs::remove_dir_all(folder).is_ok()
 }
 
 /// Bytes of all files below a folder, as far as it can be read.

@@ -41,12 +41,16 @@ pub struct Clone {
     spec: GitSpec,
     session: Arc<Session>,
     place: Place,
+    /// Most bytes that the clone may have.
+    max_bytes: u64,
 }
 
 /// Why a clone could not be brought up to date.
 enum Trouble {
     /// The server, the network or the spec is to blame.
     Failed(EngineError),
+    /// The clone would be larger than the limit.
+    TooLarge(EngineError),
     /// Something is wrong with what is stored.
     Damaged(git2::Error),
 }
@@ -66,7 +70,7 @@ impl Clone {
             None => format!("{url}\nbranch {}", spec.branch),
         };
         let place = Place::take(&job.clones, &name, &job.work_dir)?;
-        Ok(Self { url: url.into(), spec: spec.clone(), session, place })
+        Ok(Self { url: url.into(), spec: spec.clone(), session, place, max_bytes: job.clones.max_clone_bytes })
     }
 
     /// The repository with the wanted commit in it, and that commit.
@@ -75,7 +79,8 @@ impl Clone {
             None => self.anew(),
             Some(fresh) => match self.try_update(fresh) {
                 Ok(Some(updated)) => Ok(updated),
-                Ok(None) | Err(Trouble::Damaged(_)) => self.anew(),
+                // with what former fetches have left it may be too large, and by itself not
+                Ok(None) | Err(Trouble::Damaged(_) | Trouble::TooLarge(_)) => self.anew(),
                 Err(Trouble::Failed(error)) => Err(error),
             },
         }
@@ -92,7 +97,7 @@ impl Clone {
         let fetched = self.connect(&repository).and_then(|mut remote| self.fetch(&repository, &mut remote));
         let fetched = fetched.and_then(|()| self.find(&repository));
         let commit = fetched.map_err(|trouble| match trouble {
-            Trouble::Failed(error) => error,
+            Trouble::Failed(error) | Trouble::TooLarge(error) => error,
             Trouble::Damaged(error) if matches!(error.class(), ErrorClass::Os | ErrorClass::Filesystem) => {
                 EngineError::new(ErrorKind::Io, format!("the clone of {} cannot be written", self.url))
                     .detail(error.message())
@@ -173,6 +178,7 @@ impl Clone {
                 Ok(()) if self.find(repository).is_ok() => return Ok(()),
                 // not the time to ask for more
                 Err(Trouble::Failed(error)) if error.kind == ErrorKind::Throttled => return Err(error.into()),
+                Err(Trouble::TooLarge(error)) => return Err(Trouble::TooLarge(error)),
                 _ => {}
             }
         }
@@ -183,10 +189,16 @@ impl Clone {
     /// Fetches with a history of `depth` commits; 0 means all.
     fn download(&self, remote: &mut Remote<'_>, refspecs: &[String], depth: i32) -> Result<(), Trouble> {
         self.check_room()?;
+        let left = self.max_bytes.saturating_sub(self.place.bytes());
+        let is_too_large = Cell::new(false);
         let full = Cell::new(None);
         let mut looked_at = 0;
         let mut callbacks = RemoteCallbacks::new();
         callbacks.transfer_progress(|progress| {
+            if progress.received_bytes() as u64 > left {
+                is_too_large.set(true);
+                return false;
+            }
             if progress.received_bytes() >= looked_at + STEP {
                 looked_at = progress.received_bytes();
                 full.set(self.check_room().err());
@@ -200,11 +212,21 @@ impl Clone {
         options.depth(depth).download_tags(AutotagOption::None).update_fetchhead(false).remote_callbacks(callbacks);
         let fetched = transport::within(&self.session, || remote.fetch(refspecs, Some(&mut options), None));
         drop(options);
+        if is_too_large.get() {
+            return Err(Trouble::TooLarge(self.too_large()));
+        }
         match (fetched, full.take()) {
             (_, Some(error)) => Err(Trouble::Failed(error)),
             (Err(error), None) => Err(self.trouble(error)),
             (Ok(()), None) => Ok(()),
         }
+    }
+
+    fn too_large(&self) -> EngineError {
+        let message = format!("the clone of {} would be larger than rag.max_clone_size", self.url);
+        EngineError::new(ErrorKind::LimitExceeded, message)
+            .detail(format!("The limit is {} bytes.", self.max_bytes))
+            .hint("Raise rag.max_clone_size if the database server has room for the repository.")
     }
 
     fn check_room(&self) -> Result<(), EngineError> {

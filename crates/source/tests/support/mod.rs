@@ -19,7 +19,7 @@ pub fn job(source: SourceSpec, work_dir: &Path) -> Job {
         splitting: Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters },
         model_dir: "unused".into(),
         work_dir: work_dir.into(),
-        clones: Clones { dir: work_dir.join("clones"), max_bytes: 1 << 30 },
+        clones: Clones { dir: work_dir.join("clones"), max_bytes: 1 << 30, max_clone_bytes: 1 << 30, user: None },
         credentials: None,
         network: Network::default(),
         limits: Limits {

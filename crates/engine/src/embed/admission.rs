@@ -1,0 +1,170 @@
+//! How many bytes of requests are worked on at a time, of all clients together.
+//!
+//! A request takes several times its own bytes of memory while it is read, understood, tokenized,
+//! extracted or split. So a large one is not read from its socket until there is room for it: what
+//! waits, waits in the client. Those that wait are admitted in the order of their parties' turns.
+//! Small requests, such as searches, do not wait for large ones.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use rag_protocol::embed::Party;
+
+use super::rounds::{Rounds, Waiting};
+
+/// Bytes that are admitted at a time. A request of more is admitted alone.
+pub const ROOM: usize = 32 << 20;
+/// A request of at most so many bytes is not counted.
+pub const SMALL: usize = 64 << 10;
+/// How often one that waits looks whether its client has gone.
+const TICK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub struct Admission {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: usize,
+    waiting: Rounds<Party, VecDeque<Waiter>>,
+    admitted: HashSet<u64>,
+    /// Names waiters.
+    count: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Waiter {
+    id: u64,
+    bytes: usize,
+}
+
+/// Room for one request, until dropped.
+#[derive(Debug)]
+pub struct Claim<'a> {
+    admission: &'a Admission,
+    bytes: usize,
+}
+
+impl Admission {
+    /// Waits until there is room for a request; `None` where its client has gone.
+    pub fn admit(&self, party: Party, bytes: usize, abandoned: &dyn Fn() -> bool) -> Option<Claim<'_>> {
+        if bytes <= SMALL {
+            return Some(Claim { admission: self, bytes: 0 });
+        }
+        let mut state = self.lock();
+        state.count += 1;
+        let waiter = Waiter { id: state.count, bytes };
+        state.waiting.of(party).push_back(waiter);
+        state.admit();
+        while !state.admitted.remove(&waiter.id) {
+            state = self.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            if !state.admitted.contains(&waiter.id) && abandoned() {
+                state.forget(waiter);
+                state.admit();
+                self.changed.notify_all();
+                return None;
+            }
+        }
+        Some(Claim { admission: self, bytes })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Admits as many as there is room for, in the order of their turns.
+    fn admit(&mut self) {
+        while let Some(waiter) = self.waiting.first().and_then(VecDeque::front)
+            && (self.taken == 0 || self.taken.saturating_add(waiter.bytes) <= ROOM)
+            && let Some((_, waiter)) = self.waiting.take()
+        {
+            self.taken += waiter.bytes;
+            self.admitted.insert(waiter.id);
+        }
+    }
+
+    fn forget(&mut self, waiter: Waiter) {
+        for queue in self.waiting.all() {
+            queue.retain(|other| *other != waiter);
+        }
+        self.waiting.tidy();
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            let mut state = self.admission.lock();
+            state.taken -= self.bytes;
+            state.admit();
+            self.admission.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(state: &mut State, role: u32, bytes: usize) -> u64 {
+        state.count += 1;
+        let waiter = Waiter { id: state.count, bytes };
+        state.waiting.of(Party { database: 1, role }).push_back(waiter);
+        state.admit();
+        waiter.id
+    }
+
+    /// Frees room; gives who is admitted then.
+    fn free(state: &mut State, bytes: usize) -> Vec<u64> {
+        state.taken -= bytes;
+        let before = state.admitted.clone();
+        state.admit();
+        let mut new: Vec<u64> = state.admitted.difference(&before).copied().collect();
+        new.sort_unstable();
+        new
+    }
+
+    #[test]
+    fn a_party_with_many_requests_waits_its_turn() {
+        let mut state = State::default();
+        waits(&mut state, 7, ROOM);
+        let (second, third) = (waits(&mut state, 7, ROOM), waits(&mut state, 7, ROOM));
+        let other = waits(&mut state, 8, ROOM);
+        assert_eq!(state.admitted.len(), 1);
+        assert_eq!(free(&mut state, ROOM), [second]);
+        assert_eq!(free(&mut state, ROOM), [other]);
+        assert_eq!(free(&mut state, ROOM), [third]);
+    }
+
+    #[test]
+    fn a_large_request_is_admitted_alone_and_small_ones_together() {
+        let mut state = State::default();
+        let half = ROOM / 2;
+        waits(&mut state, 1, half);
+        waits(&mut state, 2, half);
+        assert_eq!(state.admitted.len(), 2);
+        let huge = waits(&mut state, 3, ROOM * 2);
+        let after = waits(&mut state, 4, half);
+        assert!(free(&mut state, half).is_empty());
+        assert_eq!(free(&mut state, half), [huge]);
+        assert_eq!(free(&mut state, ROOM * 2), [after]);
+    }
+
+    #[test]
+    fn one_that_leaves_makes_room_for_the_next() {
+        let admission = Admission::default();
+        let claim = admission.admit(Party::default(), ROOM, &|| false).unwrap();
+        assert!(admission.admit(Party::default(), ROOM, &|| true).is_none(), "its client has gone");
+        assert!(admission.admit(Party::default(), SMALL, &|| true).is_some(), "a small one does not wait");
+        drop(claim);
+        assert!(admission.admit(Party::default(), ROOM, &|| false).is_some());
+        assert_eq!(admission.lock().taken, 0);
+    }
+}

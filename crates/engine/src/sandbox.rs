@@ -1,0 +1,282 @@
+//! What a process of the engine can reach. A parser that is broken into gets no further.
+//!
+//! | process | files that can be read | files that can be written | network |
+//! |---|---|---|---|
+//! | `embed` | folders of models, ONNX Runtime, system libraries | none | none |
+//! | `extract` | none | none | none |
+//! | `ingest` | what its source names, the model's folder, certificates, the resolver's settings, system libraries | its work folder, clones | IPv4 and IPv6 |
+//!
+//! `embed` opens its socket before it enters. `embed` and `ingest` may start their own program, which is how `extract`
+//! comes to be. None of them can connect to a Unix socket, such as the server's own.
+//!
+//! Two features of Linux do it: [`files`] is Landlock, [`calls`] is seccomp; both come with
+//! `no_new_privs`. Landlock restricts the calling thread and those that it starts: a process enters
+//! before it starts any.
+//!
+//! Paths are opened when the process enters. A folder that is put in the place of another one later
+//! is not reached.
+
+mod calls;
+mod check;
+mod files;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::Job,
+    spec::{Endpoint, Repository, SourceSpec},
+};
+
+pub use self::check::check;
+
+/// What `rag.sandbox` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mode {
+    /// As far as the kernel goes.
+    On,
+    /// A process that cannot have all of it does no work.
+    Required,
+    Off,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Required => "required",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// Calls that are allowed beside those that no process needs to be refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// Nothing but work on what is open already.
+    Alone,
+    /// Accepting connections, opening files, starting programs.
+    Local,
+    /// The same, and the internet.
+    Network,
+}
+
+/// What a process can reach once it has entered.
+#[derive(Debug)]
+pub struct Reach {
+    calls: Calls,
+    /// Files, and folders with all that is below them.
+    read: Vec<PathBuf>,
+    /// Folders whose names can be listed.
+    list: Vec<PathBuf>,
+    write: Vec<PathBuf>,
+    execute: Vec<PathBuf>,
+}
+
+/// The mode that this process has entered with.
+static MODE: OnceLock<Mode> = OnceLock::new();
+
+/// Whether files are out of reach for this process.
+pub fn is_entered() -> bool {
+    MODE.get().is_some_and(|mode| *mode != Mode::Off)
+}
+
+/// The option for a process that this one starts.
+pub fn option() -> [&'static str; 2] {
+    ["--sandbox", MODE.get().copied().unwrap_or(Mode::On).name()]
+}
+
+/// Settings of the resolver, and the folder that systemd-resolved keeps some of them in.
+const RESOLVER: [&str; 8] = [
+    "/etc/resolv.conf",
+    "/run/systemd/resolve",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/nsswitch.conf",
+    "/etc/gai.conf",
+    "/etc/services",
+    "/etc/protocols",
+];
+
+/// Certificates of authorities, never a folder that private keys may be in as well.
+const CERTIFICATES: [&str; 9] = [
+    "/etc/ssl/certs",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/ca-trust",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+    "/var/lib/ca-certificates",
+];
+
+/// What ONNX Runtime looks at to find processors and others of its kind.
+const HARDWARE: [&str; 4] = ["/proc/cpuinfo", "/sys/devices", "/sys/bus/pci", "/sys/class/drm"];
+
+/// What every process needs that opens files at all.
+const SYSTEM: [&str; 8] = [
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/usr/share/zoneinfo",
+    "/dev/urandom",
+];
+
+impl Reach {
+    /// Of `extract`: what it is handed.
+    pub fn nothing() -> Self {
+        Self { calls: Calls::Alone, read: vec![], list: vec![], write: vec![], execute: vec![] }
+    }
+
+    /// Of `embed`.
+    pub fn of_embed(onnxruntime: &Path, models: &[PathBuf]) -> Self {
+        let mut reach = Self::with_programs(Calls::Local);
+        reach.read.extend(HARDWARE.iter().map(PathBuf::from));
+        reach.read.extend(runtime(onnxruntime));
+        reach.read.extend(models.iter().flat_map(|folder| model(folder)));
+        reach
+    }
+
+    /// Of `ingest`, whose folders are there.
+    pub fn of_ingest(job: &Job) -> Self {
+        let mut reach = Self::with_programs(Calls::Network);
+        reach.read.extend(RESOLVER.iter().chain(&CERTIFICATES).map(PathBuf::from));
+        let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().filter_map(std::env::var_os);
+        reach.read.extend(named.flat_map(|paths| std::env::split_paths(&paths).collect::<Vec<_>>()));
+        reach.read.extend(model(&job.model_dir));
+        reach.write.extend([job.work_dir.clone(), job.clones.dir.clone()]);
+        match &job.source {
+            SourceSpec::Folder(spec) => reach.folder(&spec.path),
+            SourceSpec::Git(spec) => {
+                if let Repository::Local(path) = &spec.repository {
+                    reach.folder(path);
+                }
+            }
+            _ => {}
+        }
+        let mut file = |path: &Path| {
+            reach.read.push(path.into());
+            // a file is read by way of its folder
+            reach.list.extend(path.parent().map(PathBuf::from));
+        };
+        match &job.source {
+            SourceSpec::Markdown(spec) => {
+                if let Endpoint::File(path) = &spec.endpoint {
+                    file(path);
+                }
+            }
+            SourceSpec::Static(spec) => {
+                for endpoint in &spec.endpoints {
+                    if let Endpoint::File(path) = endpoint {
+                        file(path);
+                    }
+                }
+            }
+            _ => {}
+        }
+        reach.list.sort();
+        reach.list.dedup();
+        reach
+    }
+
+    /// Adds a folder with all that is below it, but for the data directory, which is the working
+    /// directory. Where it is below the folder, all is added that is beside it; its files can be
+    /// listed, not read.
+    fn folder(&mut self, folder: &Path) {
+        let (Ok(root), Ok(data)) = (folder.canonicalize(), Path::new(".").canonicalize()) else {
+            return self.read.push(folder.into());
+        };
+        let Ok(way) = data.strip_prefix(&root) else { return self.read.push(root) };
+        let mut above = root.clone();
+        for name in way {
+            let beside = fs::read_dir(&above).into_iter().flatten().flatten();
+            // what a link leads to is reached by its own path, if at all
+            let plain = beside.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+            self.read.extend(plain.filter(|entry| entry.file_name() != name).map(|entry| entry.path()));
+            above.push(name);
+        }
+        self.list.push(root);
+    }
+
+    /// With the system's libraries, and this program, to be started as `extract`.
+    fn with_programs(calls: Calls) -> Self {
+        let libraries = mapped();
+        let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+        read.extend(libraries.iter().filter_map(|library| library.parent()).map(PathBuf::from));
+        read.sort();
+        read.dedup();
+        // the dynamic linker is among the libraries
+        let mut execute = libraries;
+        execute.push("/proc/self/exe".into());
+        Self { calls, read, list: vec![], write: vec!["/dev/null".into()], execute }
+    }
+
+    /// Restricts this process, which has one thread, and those that it starts. Returns what the
+    /// kernel cannot do.
+    ///
+    /// # Errors
+    /// `Unsupported` where that is `required`.
+    pub fn enter(&self, mode: Mode) -> Result<Vec<String>, EngineError> {
+        let _ = MODE.set(mode);
+        if mode == Mode::Off {
+            return Ok(vec![]);
+        }
+        let missing: Vec<String> =
+            [files::restrict(self), calls::restrict(self.calls)].into_iter().filter_map(Result::err).collect();
+        if mode == Mode::Required && !missing.is_empty() {
+            return Err(EngineError::new(
+                ErrorKind::Unsupported,
+                "the sandbox that rag.sandbox = required asks for cannot be had",
+            )
+            .detail(missing.join(" "))
+            .hint("With rag.sandbox = on the processes of rag-engine do without what the kernel cannot do."));
+        }
+        Ok(missing)
+    }
+}
+
+/// Shared libraries that this process has mapped.
+fn mapped() -> Vec<PathBuf> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let mut libraries: Vec<PathBuf> = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| &line[at..]))
+        .filter(|path| path.rsplit('/').next().is_some_and(|name| name.contains(".so")))
+        .map(PathBuf::from)
+        .collect();
+    libraries.sort();
+    libraries.dedup();
+    libraries
+}
+
+/// ONNX Runtime's library and those that come with it.
+fn runtime(library: &Path) -> Vec<PathBuf> {
+    let mut files = vec![library.to_path_buf()];
+    let canonical = fs::canonicalize(library).unwrap_or_else(|_| library.into());
+    let beside = canonical.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+    files.extend(
+        beside
+            .map(|entry| entry.path())
+            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libonnxruntime"))),
+    );
+    files
+}
+
+/// A model's folder, and the files that symbolic links in it lead to, as in Hugging Face's cache.
+fn model(folder: &Path) -> Vec<PathBuf> {
+    let mut reached = vec![folder.to_path_buf()];
+    for folder in [folder.to_path_buf(), folder.join("1_Pooling")] {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        reached.extend(links.map(|entry| entry.path()).filter(|path| path.is_file()));
+    }
+    reached
+}

@@ -1,0 +1,53 @@
+//! What a filter asks of the metadata of rows, for those who look why it found none.
+
+use serde_json::Value;
+
+use crate::number;
+use crate::operator::Operator;
+
+/// A metadata key that rows must have, and the types that its value may be of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Usage {
+    /// The key's place in the filter.
+    pub key_path: String,
+    /// The value's.
+    pub value_path: String,
+    /// The key in `metadata`.
+    pub key: String,
+    /// As `jsonb_typeof` names them; none: any.
+    pub types: Vec<&'static str>,
+}
+
+impl Usage {
+    /// The value of a member of a containment filter, or those of a list.
+    pub(crate) fn of_equal<'a>(path: &str, key: &str, values: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut types = vec![];
+        for value in values {
+            match value {
+                Value::Null => types.push("null"),
+                Value::Bool(_) => types.push("boolean"),
+                Value::Array(_) => types.push("array"),
+                Value::Object(_) => types.push("object"),
+                Value::Number(_) => types.extend(["number", "string"]),
+                Value::String(text) if number::parse(text).is_some() => types.extend(["number", "string"]),
+                Value::String(_) => types.push("string"),
+            }
+        }
+        Self { key_path: path.to_owned(), value_path: path.to_owned(), key: key.to_owned(), types }
+    }
+
+    /// A condition that is no opposite: one that rows without the key do not meet.
+    pub(crate) fn of_condition(key_path: &str, value_path: &str, key: &str, operator: Operator, given: &Value) -> Self {
+        let equal = |values: &mut dyn Iterator<Item = &Value>| Self::of_equal(key_path, key, values).types;
+        let types = match operator {
+            Operator::Equals | Operator::Compare(_) => equal(&mut std::iter::once(given)),
+            Operator::In => equal(&mut given.as_array().into_iter().flatten()),
+            Operator::Time(_) if given.is_number() => vec!["number", "string"],
+            Operator::Contains if !given.is_string() => vec!["array"],
+            Operator::Contains | Operator::Matches => vec!["string", "array"],
+            Operator::Time(_) | Operator::StartsWith | Operator::EndsWith => vec!["string"],
+            Operator::Present => vec![],
+        };
+        Self { key_path: key_path.to_owned(), value_path: value_path.to_owned(), key: key.to_owned(), types }
+    }
+}

@@ -1,0 +1,10 @@
+-- What the planner is told of rag_embed (src/api/model.rs).
+
+CREATE FUNCTION rag.embed_support(internal) RETURNS internal
+    AS 'MODULE_PATHNAME', 'embed_support_wrapper' LANGUAGE c STRICT;
+COMMENT ON FUNCTION rag.embed_support(internal) IS 'tells the planner what a call of rag_embed costs';
+REVOKE ALL ON FUNCTION rag.embed_support(internal) FROM PUBLIC;
+
+ALTER FUNCTION @extschema@.rag_embed(text) SUPPORT rag.embed_support;
+ALTER FUNCTION @extschema@.rag_embed(text, text) SUPPORT rag.embed_support;
+ALTER FUNCTION @extschema@.rag_embed(text[], text) SUPPORT rag.embed_support;

@@ -1,0 +1,18 @@
+-- rag_search(query, 5): who gives a number in second place means top_k.
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE FUNCTION @extschema@.rag_search(query text, collection integer)
+RETURNS TABLE (rank integer, score double precision, content text, title text, uri text,
+    chunk_index integer, start_index integer, source text, document_id uuid, knowledge_id bigint,
+    chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
+    vector_rank integer, keyword_rank integer, citation text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+        MESSAGE = 'the second argument of rag_search is a collection, not the number ' || $2,
+        HINT = 'Write rag_search(query, top_k => ' || $2 || ').';
+END $$;
+
+-- where the functions that follow are made
+SET LOCAL search_path = @extschema@, pg_temp;

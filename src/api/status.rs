@@ -1,0 +1,18 @@
+//! What `rag_status()` (`sql/status.sql`) asks of the server.
+
+use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
+
+use crate::{settings, workers::shared};
+
+#[pg_extern(sql = false)]
+fn is_preloaded() -> bool {
+    shared::is_present()
+}
+
+/// The name as collections note it: that of the model's folder.
+#[pg_extern(sql = false)]
+fn present_model() -> Result<Option<String>, ErrorReport> {
+    let dir = settings::model(None)?.dir;
+    let dir = dir.canonicalize().unwrap_or(dir);
+    Ok(dir.file_name().map(|name| name.to_string_lossy().into_owned()))
+}

@@ -1,0 +1,101 @@
+//! Category and tags of documents that are stored: written without their text being indexed again.
+
+use rag_protocol::{identity::DocumentId, labels::Labels};
+use serde_json::{Map, Value, json};
+
+use super::{as_owner, documents::document_id, drift, execute, execute_returning, query, sources::Source, uuid};
+use crate::error::Error;
+
+/// Stands for how labels are made of what a source and a document say; another word gives all documents theirs again.
+const VERSION: &str = "labels v1";
+
+/// A document as far as its labels are concerned.
+pub struct Labelled {
+    pub id: DocumentId,
+    pub metadata: Map<String, Value>,
+    pub labels: Labels,
+}
+
+fn definition(labels: &Labels) -> pgrx::JsonB {
+    pgrx::JsonB(json!([VERSION, labels.category, labels.tags]))
+}
+
+/// Whether all documents of a source have the labels that its present definition gives them.
+pub fn are_current(source: &Source) -> Result<bool, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT document_labels IS NOT DISTINCT FROM $2 FROM rag.source WHERE name = $1",
+            &[source.name.as_str().into(), definition(&source.document_labels).into()],
+            |row| row.required(1),
+        )
+    })?;
+    Ok(found.first() == Some(&true))
+}
+
+/// Notes that they have.
+pub fn set_current(source: &Source) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.source SET document_labels = $3 WHERE name = $1 AND uid = $2",
+            &[source.name.as_str().into(), source.uid.into(), definition(&source.document_labels).into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// The next documents of a source after one of them, in the order of their ids.
+pub fn page(source: &Source, after: Option<DocumentId>, most: i64) -> Result<Vec<Labelled>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT document_id, metadata, category, tags FROM rag.documents
+             WHERE collection = $1 AND source = $2 AND ($3 IS NULL OR document_id > $3)
+             ORDER BY document_id LIMIT $4",
+            &[
+                source.collection.as_str().into(),
+                source.name.as_str().into(),
+                after.map(|id| uuid(id.0)).into(),
+                most.into(),
+            ],
+            |row| {
+                let metadata = match row.required::<pgrx::JsonB>(2)?.0 {
+                    Value::Object(metadata) => metadata,
+                    _ => Map::new(),
+                };
+                let labels = Labels { category: row.get(3)?, tags: row.get(4)? };
+                Ok(Labelled { id: document_id(&row)?, metadata, labels })
+            },
+        )
+    })
+}
+
+/// Gives a document of a source, and its chunks, other labels, unless it is stored otherwise than a run has left it: then
+/// it is indexed again as a whole.
+pub fn change(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Error> {
+    as_owner(|| {
+        let intact = execute_returning(
+            "SELECT true FROM rag.document_digests($1) d JOIN rag.manifest m ON m.document_id = d.document_id
+             WHERE d.document_id = $2 AND m.digest = d.digest",
+            &[collection.into(), uuid(id.0).into()],
+            |row| row.required::<bool>(1),
+        )?;
+        if intact.is_empty() {
+            return Ok(());
+        }
+        set(collection, id, labels)?;
+        drift::note(collection, id)
+    })
+}
+
+/// Writes the labels of a document and of its chunks. Runs as the extension's owner.
+pub fn set(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Error> {
+    let given = || -> [pgrx::datum::DatumWithOid<'_>; 4] {
+        [collection.into(), uuid(id.0).into(), labels.category.as_deref().into(), labels.tags.clone().into()]
+    };
+    for table in ["rag.documents", "rag.chunks"] {
+        execute(
+            &format!("UPDATE {table} SET category = $3, tags = $4 WHERE collection = $1 AND document_id = $2"),
+            &given(),
+        )?;
+    }
+    Ok(())
+}

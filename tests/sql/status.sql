@@ -1,0 +1,88 @@
+-- What rag_status() says, and conditions that clear as soon as what they are about is right again.
+\set sqlstate '\\echo SQLSTATE :SQLSTATE'
+\set drift 'SELECT c ->> ''status'' AS status, c ->> ''reason'' AS reason FROM rag.sources, jsonb_array_elements(conditions) AS c WHERE name = ''larder'' AND c ->> ''type'' = ''AutoIndexerDriftDetected'''
+SET client_min_messages = error;
+-- run ids are others each time, and other tests may have left something behind
+\set status 'SELECT severity, object, regexp_replace(problem, ''run \\d+'', ''run N'') AS problem, regexp_replace(remedy, ''run_id = \\d+'', ''run_id = N'') AS remedy FROM rag_status() WHERE object ~ ''larder'''
+
+-- all is well
+:status;
+
+-- a table that lacks a key in one row: that row fails, whatever becomes of others
+CREATE SCHEMA larder;
+CREATE TABLE larder.stock (id int, body text);
+INSERT INTO larder.stock VALUES (1, 'Bread is baked in the morning.'), (2, 'Rolls are baked at noon.'), (3, 'Cake is baked in the evening.'), (NULL, 'Tea has no key.');
+SELECT rag_create_collection('larder');
+SELECT rag_create_source('larder', 'table', '{"relation": "larder.stock", "contentColumns": "body", "idColumns": ["id"]}', 'larder', max_retries => 0);
+-- nobody syncs sources by themselves here
+SELECT * FROM rag_status() WHERE object = 'server';
+:status;
+SELECT rag_sync('larder') AS run \gset
+:status;
+
+-- drift that was repaired is over, although another document fails
+SELECT rag_remove_document(document_id) FROM rag.documents WHERE collection = 'larder' AND uri LIKE '%/2';
+SELECT drifted FROM rag_check_drift('larder');
+:drift;
+:status;
+SELECT rag_sync('larder') AS run \gset
+SELECT documents_added, documents_failed FROM rag.runs WHERE run_id = :run;
+:drift;
+SELECT drifted FROM rag_check_drift('larder');
+-- also where somebody has put right by hand what had drifted, and the run has nothing to do
+CREATE TABLE kept_document AS SELECT * FROM rag.documents WHERE collection = 'larder' AND uri LIKE '%/2';
+DELETE FROM rag.documents WHERE collection = 'larder' AND uri LIKE '%/2';
+SELECT drifted FROM rag_check_drift('larder');
+INSERT INTO rag.documents SELECT * FROM kept_document;
+:drift;
+SELECT rag_sync('larder') AS run \gset
+:drift;
+
+-- a row with its key: nothing is wrong with the source
+DELETE FROM larder.stock WHERE id IS NULL;
+SELECT rag_sync('larder') AS run \gset
+:status;
+
+-- a run that fails
+ALTER TABLE larder.stock RENAME TO gone;
+\set VERBOSITY terse
+SELECT rag_sync('larder'); :sqlstate
+\set VERBOSITY default
+SELECT severity, object, problem ~ '^its last run failed: .*larder.stock' AS problem, remedy <> '' AS remedy FROM rag_status() WHERE object = 'source larder';
+ALTER TABLE larder.gone RENAME TO stock;
+
+-- a source at rest, and one that was altered
+SELECT rag_suspend('larder');
+:status;
+SELECT rag_resume('larder');
+SELECT rag_sync('larder') AS run \gset
+UPDATE rag.source SET next_run = NULL WHERE name = 'larder';
+SELECT rag_alter_source('larder', spec => '{"relation": "larder.stock", "contentColumns": "body", "idColumns": ["id"], "metadataColumns": ["id"]}');
+UPDATE rag.source SET next_run = NULL WHERE name = 'larder';
+:status;
+UPDATE rag.source SET next_run = now() - interval '1 day' WHERE name = 'larder';
+SELECT severity, object, problem ~ '^it was due at .* and has not begun$' AS problem, remedy FROM rag_status() WHERE object = 'source larder';
+SELECT rag_sync('larder') AS run \gset
+
+-- a collection that was embedded with another model
+UPDATE rag.collections SET model = 'some-other-model' WHERE name = 'larder';
+SELECT severity, object, problem, remedy FROM rag_status() WHERE object = 'collection larder';
+UPDATE rag.collections c SET model = d.model FROM rag.collections d WHERE c.name = 'larder' AND d.model IS NOT NULL AND d.name <> 'larder';
+UPDATE rag.collections SET model = rag.present_model() WHERE name = 'larder';
+
+-- who sees what
+CREATE ROLE status_reader IN ROLE rag_reader;
+CREATE ROLE status_nobody;
+SELECT rag_suspend('larder');
+SET ROLE status_reader;
+SELECT severity, object FROM rag_status() WHERE object = 'source larder';
+SET ROLE status_nobody;
+SELECT * FROM rag_status(); :sqlstate
+RESET ROLE;
+SELECT rag_drop_source('larder', keep_documents => false);
+SELECT rag_drop_collection('larder');
+:status;
+DROP SCHEMA larder CASCADE;
+DROP TABLE kept_document;
+DROP ROLE status_reader;
+DROP ROLE status_nobody;

@@ -1,0 +1,159 @@
+# What is said of runs: the status of a source is that of its last run that has ended, beside the run that is queued or under way; each
+# run that ends writes one line into the log; and how a run ended is written down although it is cancelled over and over.
+use strict;
+use warnings;
+use JSON::PP qw(decode_json);
+use PostgreSQL::Test::Utils qw(slurp_file);
+use Test::More;
+use RagCluster;
+use RagHold ();
+use RagWorkers qw(runner status_of);
+
+RagHold::origin();
+my $node = rag_node('run_status', scheduler => 1, conf => <<'CONF');
+rag.retry_delay = '30min'
+rag.max_running_syncs = 1
+rag.allowed_private_hosts = '127.0.0.1'
+max_worker_processes = 20
+CONF
+
+sub sql { return $node->safe_psql('postgres', @_) }
+sub status { my ($name, $columns) = @_; return ask($node, "SELECT $columns FROM rag.sources WHERE name = '$name'") }
+sub held_spec { my ($name) = @_; return sprintf '{"endpoints": ["%s/%s/1.md", "%s/%s-broken/2.md"]}', RagHold::origin(), $name, RagHold::origin(), $name }
+sub create_held { my ($name, $more) = @_; return sql(sprintf q{SELECT rag_create_source('%s', 'static', '%s', %s)}, $name, held_spec($name), $more // 'max_retries => 0') }
+
+sub status_comes
+{
+	my ($source, $columns, $expected, $name) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $seen = '';
+	eval { await("$source is $expected", sub { ($seen = status($source, $columns)) eq $expected }) };
+	return is($seen, $expected, $name) || diag(status_of($node));
+}
+
+# Lines of the server's log about the ends of a source's runs.
+sub ends { my ($source) = @_; return grep { /LOG:.*rag: source=\Q$source\E run=/ } split /\n/, slurp_file($node->logfile) }
+sub end_of
+{
+	my ($source, $run) = @_;
+	my @lines = grep { / run=$run / } ends($source);
+	is(scalar @lines, 1, "run $run of $source has one line in the log");
+	return $lines[0] // '';
+}
+
+my $last = 'phase, error, documents_processed, last_run_duration_seconds IS NOT NULL AS d, array_length(errors, 1), last_run_id';
+
+subtest 'the last run that has ended, and the current one' => sub {
+	RagHold::answer('main-broken', '404 Not Found');
+	create_held('main');
+	status_comes('main', 'phase', 'Completed', 'a source is synced');
+	my $first = run_row($node, 'main', 'run_id');
+	is(status('main', "$last, current_run_id"), "Completed|t|2|t|1|$first|", 'with a document that failed');
+
+	RagHold::hold('busy');
+	create_held('busy');
+	status_comes('busy', 'phase', 'Running', 'the only slot is taken');
+	my $queued = sql(q{SELECT rag_sync('main', wait => false)});
+	is(status('main', "$last, current_run_id"), "Pending|t|2|t|1|$first|$queued", 'a run that is queued clears nothing');
+	my $status = decode_json(sql(q{SELECT rag_get('AutoIndexer', 'main')}))->{status};
+	is_deeply([ @$status{qw(phase lastRunID currentRunID documentsProcessed)}, scalar @{ $status->{errors} } ],
+		[ 'Pending', $first + 0, $queued + 0, 2, 1 ], 'nor does it in rag_get');
+
+	RagHold::hold('main');
+	RagHold::release('busy');
+	status_comes('main', 'phase', 'Running', 'it begins');
+	is(status('main', "$last, current_run_id, indexing"), "Running|t|2|t|1|$first|$queued|t", 'a run that is under way clears nothing');
+	RagHold::answer('main', '404 Not Found');
+	RagHold::release('main');
+	status_comes('main', "phase, current_run_id, last_run_id", "Failed||$queued", 'its end does');
+	like(status('main', 'errors[1]'), qr{^nothing of the source could be fetched: http://.*/main/1\.md: .*404.*, and 1 more}, 'the error comes with its DETAIL');
+	is(status('main', 'documents_processed'), '2', 'and what it did');
+};
+
+subtest 'a run that has lost its process' => sub {
+	RagHold::answer($_) for qw(main main-broken);
+	sql(q{SELECT rag_suspend('main'); SELECT rag_alter_source('main', max_retries => 3)});
+	RagHold::hold('main');
+	my $run = sql(q{SELECT rag_sync('main', wait => false)});
+	status_comes('main', 'phase', 'Running', 'a run is under way');
+	RagHold::await_asked('main');
+	kill 'TERM', runner($node, 'main');
+	status_comes('main', "phase, last_run_id, errors", "Suspended|$run|{\"the run's process ended before the run did\"}", 'has ended');
+	await('the scheduler has ended it', sub { run_row($node, 'main', "errors -> 0 ->> 'hint' IS NOT NULL") eq 't' });
+	RagHold::release('main');
+	sql(q{SELECT rag_resume('main')});
+	like(end_of('main', $run), qr/ outcome=lost sqlstate=57P01 trigger=manual attempt=1 .* seconds=\d+\.\d+ error="the run's process ended/, 'as lost');
+};
+
+subtest 'the log' => sub {
+	my $run = sync_ok($node, 'main');
+	like(end_of('main', $run), qr/ outcome=completed sqlstate=00000 trigger=manual attempt=1 added=1 updated=1 deleted=0 unchanged=0 failed=0 warnings=0 skipped=0 chunks_written=2 chunks_embedded=\d bytes_fetched=\d+ seconds=\d+\.\d+$/,
+		'a run that completed') or diag(join "\n", ends('main'));
+
+	sql(q{SELECT rag_alter_source('main', max_retries => 0)});
+	RagHold::answer($_, '503 Service Unavailable') for qw(main main-broken);
+	$run = sql(q{SELECT rag_sync('main', wait => false)});
+	is(sql("SELECT rag_wait($run)"), 'Failed', 'a run fails that nobody waits for');
+	like(end_of('main', $run), qr/ outcome=failed sqlstate=08\w{3} trigger=manual .* error="/, 'it is in the log, too');
+	RagHold::answer($_) for qw(main main-broken);
+
+	RagHold::hold('busy');
+	my $busy = sql(q{SELECT rag_sync('busy', wait => false)});
+	status_comes('busy', 'phase', 'Running', 'the only slot is taken');
+	$run = sql(q{SELECT rag_sync('main', wait => false)});
+	sql("BEGIN; SELECT rag_cancel_run($run); ROLLBACK");
+	is(scalar(grep { / run=$run / } ends('main')), 0, 'a run whose cancel is rolled back has not ended');
+	sql("BEGIN; SAVEPOINT a; SELECT rag_cancel_run($run); ROLLBACK TO a; COMMIT");
+	is(scalar(grep { / run=$run / } ends('main')), 0, 'nor has one whose cancel is rolled back to a savepoint');
+	sql("BEGIN; SAVEPOINT a; SELECT rag_cancel_run($run); RELEASE a; COMMIT");
+	like(end_of('main', $run), qr/ outcome=cancelled sqlstate=57014 .* seconds=0 error="the run was cancelled before it began"/, 'a run that was cancelled before it began');
+	RagHold::await_asked('busy');
+	sql("SELECT rag_cancel_run($busy)");
+	status_comes('busy', 'phase', 'Failed', 'a run is cancelled');
+	RagHold::release('busy');
+	like(end_of('busy', $busy), qr/ outcome=cancelled sqlstate=57014 .* error="the run was cancelled"/, 'which the log says');
+};
+
+subtest 'a run that is cancelled many times at once' => sub {
+	for my $try (1 .. 3)
+	{
+		RagHold::hold('busy');
+		my $syncing = start_sql($node, q{SELECT rag_sync('busy')});
+		RagHold::await_asked('busy');
+		my $runner = runner($node, 'busy');
+		my $run = status('busy', 'current_run_id');
+		# the session, which passes its cancel on, and the runner itself, until it has gone
+		kill 'INT', $syncing->backend, $runner;
+		while (is_running($runner)) { kill 'INT', $runner }
+		error_like($syncing->finish, '57014', 'cancel', undef, 'the session is cancelled');
+		RagHold::release('busy');
+		await('the run has ended', sub { status('busy', 'current_run_id') eq '' });
+		is(run_row($node, 'busy', "run_id, phase, errors -> 0 ->> 'sqlstate'"), "$run|Failed|57014", 'the run is cancelled, not lost');
+		like(end_of('busy', $run), qr/ outcome=cancelled sqlstate=57014 /, 'also in the log');
+	}
+};
+
+subtest 'where the time goes' => sub {
+	sync_ok($node, 'main');
+	is(run_row($node, 'main', q{duration = finished_at - started_at, extract(epoch FROM duration) >= fetch_seconds, fetch_seconds > 0,
+		extract_seconds >= 0, embed_seconds >= 0, store_seconds >= 0}), 't|t|t|t|t|t', 'of a source on the web');
+	sql(q{CREATE TABLE texts (id int PRIMARY KEY, body text); INSERT INTO texts SELECT n, 'Text number ' || n FROM generate_series(1, 50) n;
+		SELECT rag_create_collection('texts'); SELECT rag_create_source('texts', 'table', '{"relation": "public.texts", "contentColumns": ["body"]}', 'texts')});
+	status_comes('texts', 'phase', 'Completed', 'a table is synced');
+	is(run_row($node, 'texts', q{fetch_seconds > 0, embed_seconds > 0, store_seconds > 0, extract(epoch FROM duration) >= store_seconds}), 't|t|t|t', 'of a table');
+};
+
+subtest 'forged notifications' => sub {
+	my $before = sql(q{SELECT name, phase, last_run_id, current_run_id FROM rag.sources ORDER BY 1});
+	my $documents = sql('SELECT count(*) FROM rag.documents');
+	sql(qq{CREATE ROLE nobody LOGIN; SET ROLE nobody; NOTIFY rag_events, '{"source": "main", "phase": "$_"}'}) for 'Deleted';
+	sql(q{SET ROLE nobody; NOTIFY rag_events, '{"source": "main", "run_id": 1, "phase": "Failed"}'; NOTIFY rag_events, 'not JSON'});
+	sync_ok($node, 'texts');
+	sql(q{SELECT rag_check_drift('main')});
+	is(sql(q{SELECT name, phase, last_run_id, current_run_id FROM rag.sources WHERE name <> 'texts' ORDER BY 1}),
+		join("\n", grep { !/^texts/ } split /\n/, $before), 'change no source');
+	is(sql('SELECT count(*) FROM rag.documents'), $documents, 'and no document');
+};
+
+$node->stop;
+done_testing();

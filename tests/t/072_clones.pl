@@ -1,0 +1,89 @@
+# A clone of a repository is deleted with the last source that uses it, with its database, and with the extension; nothing else's is.
+use strict;
+use warnings;
+use Test::More;
+use RagCluster;
+use RagGit;
+
+my $node = rag_node('clones', conf => "rag.allowed_private_hosts = '127.0.0.1'");
+my $repository = git_repository();
+$repository->write('one.md', "# One\n\nThe first page.\n");
+$repository->commit;
+$repository->git('branch', 'other');
+my $url = git_server($repository);
+my $clones = $node->data_dir . '/pg_rag/clones';
+
+sub clones { return scalar(() = glob "$clones/*/state") }
+sub create
+{
+	my ($name, $database, $branch) = @_;
+	$branch //= 'main';
+	my $result = run_sql($node, qq{SELECT rag_create_source('$name', 'git', '{"repositoryURL": "$url", "branch": "$branch"}'); SELECT rag_sync('$name')},
+		database => $database // 'postgres');
+	return is($result->{rc}, 0, "$name of " . ($database // 'postgres') . ' is synced') || diag($result->{err});
+}
+sub run_in { my ($database, $sql) = @_; return $node->safe_psql($database, $sql) }
+sub drop_source { my ($name) = @_; return run_in('postgres', "SELECT rag_drop_source('$name', keep_documents => false)") }
+
+subtest 'sources' => sub {
+	create($_) for qw(a b);
+	create('c', 'postgres', 'other');
+	is(clones(), 2, 'two sources share a clone, another branch has its own');
+	drop_source('a');
+	is(clones(), 2, 'one that is still used stays');
+	run_in('postgres', q{BEGIN; SELECT rag_drop_source('b'); ROLLBACK; BEGIN; SAVEPOINT s; SELECT rag_drop_source('b'); ROLLBACK TO s; COMMIT});
+	is(clones(), 2, 'so does that of a source whose drop was rolled back');
+	drop_source('b');
+	is(clones(), 1, 'it goes with its last source');
+	sync_ok($node, 'c');
+	is(clones(), 1, 'that of the other source is left alone');
+	run_in('postgres', qq{SELECT rag_alter_source('c', spec => '{"repositoryURL": "$url", "branch": "main"}')});
+	sync_ok($node, 'c', 'which now reads another branch');
+	is(clones(), 1, 'and leaves its former clone');
+	my $folder = write_documents(temp_folder(), 1, 1);
+	run_in('postgres', qq{SELECT rag_alter_source('c', kind => 'folder', spec => '{"path": "$folder"}')});
+	sync_ok($node, 'c', 'and now a folder');
+	is(clones(), 0, 'and needs none');
+	drop_source('c');
+};
+
+subtest 'databases' => sub {
+	$node->safe_psql('postgres', "CREATE DATABASE $_") for qw(one two);
+	for my $database (qw(one two))
+	{
+		run_in($database, 'CREATE EXTENSION rag');
+		create('a', $database);
+	}
+	is(clones(), 1, 'two databases share a clone');
+	run_in('two', q{SELECT rag_drop_source('a', keep_documents => false)});
+	create('a', 'two', 'other');
+	is(clones(), 2, 'or have one each');
+	$node->safe_psql('postgres', 'DROP DATABASE one');
+	is(clones(), 1, 'that of a database that is dropped goes with it');
+	error_like(run_sql($node, 'DROP EXTENSION rag', database => 'two'), '2BP01', 'because collections contain documents', 'CASCADE', 'the extension is not dropped with documents');
+	is(clones(), 1, 'its clones stay');
+	run_in('two', 'BEGIN; DROP EXTENSION rag CASCADE; ROLLBACK');
+	is(clones(), 1, 'also when that is rolled back');
+	create('own');
+	run_in('two', 'DROP EXTENSION rag CASCADE');
+	is(clones(), 1, 'they go with the extension, those of other databases do not');
+	drop_source('own');
+	is(clones(), 0, 'none is left');
+};
+
+subtest 'what was not noticed' => sub {
+	create('a');
+	# as after a crash between a commit and what follows it
+	my ($folder) = glob "$clones/*";
+	write_file("$folder/users/4294967294-0b7a5c6e-6a55-4c37-9a53-0a1d3a7f0001", '');
+	my $database = $node->safe_psql('postgres', 'SELECT oid FROM pg_database WHERE datname = current_database()');
+	write_file("$folder/users/$database-0b7a5c6e-6a55-4c37-9a53-0a1d3a7f0002", '');
+	is(scalar(() = glob "$folder/users/*"), 3, 'a clone has users that are gone');
+	sync_ok($node, 'a');
+	is(scalar(() = glob "$folder/users/*"), 1, 'the next run sees to it');
+	drop_source('a');
+	is(clones(), 0, 'and the clone goes with its last source');
+};
+
+$node->stop;
+done_testing();
