@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     catalog::{
         collections::Collection,
-        documents,
+        damage, documents,
         embedding_index::{self, Writers},
         knowledge::{self, Item},
         roles::{self, Owner},
@@ -154,7 +154,7 @@ pub fn alter(collection: &Collection, id: i64, given: &Given<'_>) -> Result<(), 
     };
     for (document, uri) in knowledge::documents(name, id)? {
         if document_id(name, id, &uri) == document {
-            documents::change(name, document, &change, None)?;
+            damage::healing(collection, || documents::change(name, document, &change, None))?;
         }
     }
     Ok(())

@@ -35,7 +35,7 @@ pub(super) const RESTORED: &str = "NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c
     WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname LIKE 'rag\\_kb\\_%' AND c.relkind = 'r'
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
-    AND NOT EXISTS (SELECT FROM rag.run WHERE run_id > (SELECT last_value FROM rag.run_id))";
+    AND ((SELECT is_called FROM rag.run_id) OR NOT EXISTS (SELECT FROM rag.run))";
 
 /// Between two looks at whether the dump that is being restored is.
 const RESTORING: f64 = 1.0;

@@ -117,10 +117,21 @@ pub struct Active {
     pub trigger: String,
 }
 
-/// The next run's id. Ids are given out outside of transactions: a run that never starts leaves a gap.
+/// Returns the next run's id. Ids are given out outside of transactions: a run that never starts leaves a gap.
+///
+/// The sequence of a database that was copied (`CREATE DATABASE ... TEMPLATE`) may fall behind by up to 32 in a crash:
+/// PostgreSQL logs its values ahead of time, in the database that was copied. Ids that are taken are passed over.
 pub fn next_id() -> Result<i64, Error> {
-    let ids = as_owner(|| query("SELECT pg_catalog.nextval('rag.run_id')", &[], |row| row.required(1)))?;
-    ids.into_iter().next().ok_or_else(|| Error::internal("no id for a run"))
+    const NEXT: &str = "SELECT next, next > coalesce((SELECT pg_catalog.max(run_id) FROM rag.run), 0)
+                        FROM pg_catalog.nextval('rag.run_id') AS next";
+    loop {
+        let ids = as_owner(|| query(NEXT, &[], |row| Ok((row.required::<i64>(1)?, row.required::<bool>(2)?))))?;
+        match ids.first() {
+            Some((id, true)) => return Ok(*id),
+            Some(_) => {}
+            None => return Err(Error::internal("no id for a run")),
+        }
+    }
 }
 
 /// The run of a source that is queued or under way, or was when its process ended unseen.
@@ -142,14 +153,15 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     as_owner(|| {
         execute_returning("SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE", &[source.into()], |_| Ok(()))?;
         sources::note_locked(source);
+        let id = next_id()?;
         let queued = execute_returning(
             "INSERT INTO rag.run (run_id, source, collection, trigger, attempt, generation, phase)
-             SELECT pg_catalog.nextval('rag.run_id'), name, collection, $2,
+             SELECT $3, name, collection, $2,
                     CASE WHEN $2 = 'retry' THEN attempt + throttled + 1 ELSE 1 END, generation, 'Pending'
              FROM rag.source WHERE name = $1
              ON CONFLICT (source) WHERE phase IN ('Pending', 'Running') DO NOTHING
              RETURNING run_id",
-            &[source.into(), trigger.name().into()],
+            &[source.into(), trigger.name().into(), id.into()],
             |row| row.required::<i64>(1),
         )?;
         let Some(run_id) = queued.into_iter().next() else {

@@ -338,6 +338,7 @@ pub fn update(id: DocumentId, change: &Change) -> Result<bool, Error> {
             "Change the item: rag_alter_knowledge(knowledge_id, ...).",
         ));
     }
-    documents::change(&document.collection, id, change, collection.metadata_whitelist.as_deref())?;
+    let whitelist = collection.metadata_whitelist.as_deref();
+    damage::healing(&collection, || documents::change(&document.collection, id, change, whitelist))?;
     Ok(true)
 }

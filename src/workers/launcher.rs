@@ -190,6 +190,7 @@ impl Launcher {
             Err(error) => {
                 if let Some(error) = error
                     && !std::mem::replace(&mut self.complained, true)
+                    && shared::complain()
                 {
                     pgrx::warning!(
                         "rag: sources of a database are not synced for now: {error}. {}",

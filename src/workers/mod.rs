@@ -77,16 +77,17 @@ pub unsafe fn keep_end_quiet(error: &mut pg_sys::ErrorData) {
     use pgrx::PgSqlErrorCode::{
         ERRCODE_ADMIN_SHUTDOWN, ERRCODE_INVALID_CATALOG_NAME, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
     };
-    const ENDS: [i32; 3] = [
-        ERRCODE_ADMIN_SHUTDOWN as i32,
-        ERRCODE_INVALID_CATALOG_NAME as i32,
-        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32,
-    ];
+    // SAFETY: reads a variable of the process.
+    let is_connecting = unsafe { pg_sys::Mode == pg_sys::ProcessingMode::InitProcessing };
+    let code = error.sqlerrcode;
+    let is_end = code == ERRCODE_ADMIN_SHUTDOWN as i32
+        || is_connecting
+            && [ERRCODE_INVALID_CATALOG_NAME as i32, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32].contains(&code);
     // SAFETY: the worker's own entry, where the process is one, whose names end with 0.
     let is_ours = unsafe {
         pg_sys::MyBgworkerEntry.as_ref().is_some_and(|entry| CStr::from_ptr(entry.bgw_library_name.as_ptr()) == c"rag")
     };
-    if is_ours && error.elevel == PgLogLevel::FATAL as i32 && ENDS.contains(&error.sqlerrcode) {
+    if is_end && is_ours && error.elevel == PgLogLevel::FATAL as i32 {
         error.output_to_server = false;
     }
 }

@@ -124,7 +124,7 @@ pub struct Shared {
     absent: u32,
     /// Other databases wait for a scheduler, or a run for a worker: whoever has nothing to do leaves.
     crowded: bool,
-    /// When the log last said that there is no room for a runner.
+    /// When the log last said that the server has no room for a worker.
     complained: i64,
     /// Counts the times that the settings were read.
     settings: u32,
@@ -389,7 +389,8 @@ pub fn set_no_room() {
     }
 }
 
-/// Whether the log is to say again that there is no room for a runner: schedulers come and go meanwhile.
+/// Whether the log is to say again that the server has no room for a worker. Several processes meet the same lack, and
+/// schedulers come and go meanwhile.
 pub fn complain() -> bool {
     !is_present()
         || exclusively(|shared| {

@@ -89,6 +89,18 @@ forget_collection($node);
 sync_ok($node, 'docs');
 is(stored($node), $state, 'which is the state of a sync from nothing');
 
+# a run whose end no process can write down
+$node->safe_psql('postgres', <<'SQL');
+CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
+	RAISE 'could not extend file "base/1/2": No space left on device' USING ERRCODE = 'disk_full';
+END$$;
+CREATE TRIGGER no_space BEFORE UPDATE ON rag.run FOR EACH ROW WHEN (NEW.phase IN ('Completed', 'Failed')) EXECUTE FUNCTION no_space();
+SQL
+error_like(run_sql($node, q{SELECT rag_sync('docs')}), '53100', 'how the run of source "docs" ended cannot be written down: could not extend file',
+	'The run is under way no more', 'a sync whose end cannot be written down at all ends');
+$node->safe_psql('postgres', 'DROP TRIGGER no_space ON rag.run');
+sync_ok($node, 'docs', 'and the next one goes on');
+
 # a single document
 write_file($switch, '');
 my $words = "SELECT string_agg(repeat(md5(i::text), 4), ' ') FROM generate_series(1, 3000) i";

@@ -99,6 +99,12 @@ is($node->safe_psql('postgres', q{SELECT success FROM rag_add_document('Laptops 
 is($node->safe_psql('postgres', $status), 'ready', 'repairs the index');
 is($node->safe_psql('postgres', q{SELECT uri FROM rag_search('is my laptop encrypted?', 'big', top_k => 1)}), 'laptops', 'and is found');
 
+# -- what is said of a document is changed
+damage('rag.rag_kb_big_pkey', 0, 1);
+is($node->safe_psql('postgres', q{SELECT rag_update_document(document_id, title => 'Laptops') FROM rag.documents WHERE uri = 'laptops'}), 't', 'a document that is changed');
+is($node->safe_psql('postgres', $status), 'ready', 'repairs the index');
+is($node->safe_psql('postgres', q{SELECT title FROM rag.chunks WHERE uri = 'laptops'}), 'Laptops', 'and is changed');
+
 # -- damage that a sync meets first
 $expected = $node->safe_psql('postgres', $exact);
 damage('rag.rag_kb_big_embedding_idx');

@@ -8,7 +8,7 @@ use std::{
 
 use pgrx::{bgworkers::BackgroundWorkerStatus, pg_guard, pg_sys};
 
-use super::{DynamicBackgroundWorker, Task, has_ended, source_gone, start};
+use super::{DynamicBackgroundWorker, Task, has_ended, is_locked, source_gone, start};
 use crate::{
     catalog::{
         glance, locks,
@@ -42,6 +42,9 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 const TRIES: u32 = 30;
 /// The same where it does not wait for a slot: a fifth of a second in all.
 const TRIES_TO_BEGIN: u32 = 4;
+
+/// So many processes try to write down how a run ended before the session that waits for it says that none can.
+const REAPERS: u32 = 5;
 
 thread_local! {
     /// The runner that the session waits for.
@@ -328,14 +331,14 @@ fn has_begun(run_id: i64) -> Result<bool, Error> {
 /// Waits until a run has ended, or until `timeout` is up; how it stands then. `None` where there is no such run (any more).
 ///
 /// # Errors
-/// The run cannot be looked at.
+/// The run cannot be looked at, or has ended and nobody can write that down.
 pub fn wait_for(
     run_id: i64,
     timeout: Option<Duration>,
     tell: impl FnMut(&runs::Status),
 ) -> Result<Option<runs::Status>, Error> {
     let (mut teller, mut deadlocks, began) = (Teller::new(tell), Deadlocks::new(), Instant::now());
-    let mut pause = Duration::from_millis(10);
+    let (mut pause, mut reapers) = (Duration::from_millis(10), 0);
     loop {
         let Some(status) = look(|| runs::status(run_id))? else { return Ok(None) };
         let left = timeout.map(|timeout| timeout.saturating_sub(began.elapsed()));
@@ -353,11 +356,15 @@ pub fn wait_for(
                 let Some(mut status) = look(|| runs::status(run_id))? else { return Ok(None) };
                 if !status.has_ended() {
                     reap(&source)?;
+                    reapers += 1;
                     let Some(reaped) = look(|| runs::status(run_id))? else { return Ok(None) };
                     status = reaped;
                 }
                 if status.has_ended() {
                     return Ok(Some(status));
+                }
+                if reapers >= REAPERS {
+                    check_end_can_be_written(&source)?;
                 }
             }
         }
@@ -480,6 +487,23 @@ fn reap(source: &Name) -> Result<(), Error> {
         deadlocks.look(reaper.pid().ok())?;
     }
     Ok(())
+}
+
+/// # Errors
+/// What keeps processes from writing down that a run has ended, a full disk for one. That someone has a row locked passes.
+fn check_end_can_be_written(source: &Name) -> Result<(), Error> {
+    let tried = look(|| match (Lock::source_at_work(source).take_for_transaction(), Source::find(source.as_str())?) {
+        (true, Some(source)) => runs::abandon(&source).map(drop),
+        _ => Ok(()),
+    });
+    match tried {
+        Err(error) if !is_locked(&error) => Err(Error {
+            message: format!("how the run of source \"{source}\" ended cannot be written down: {}", error.message),
+            ..error
+        }
+        .hint("The run is under way no more, and the documents that it stored stay. Sync again once this is mended.")),
+        _ => Ok(()),
+    }
 }
 
 fn vanished() -> Error {
