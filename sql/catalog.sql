@@ -420,7 +420,7 @@ CREATE TABLE rag.chunks (
     start_index integer NOT NULL,
     content text NOT NULL,
     metadata jsonb NOT NULL DEFAULT '{}',
-    embedding rag.vector NOT NULL,
+    embedding rag_types.vector NOT NULL,
     embedding_key uuid NOT NULL,
     fetched_at timestamptz NOT NULL,
     indexed_at timestamptz NOT NULL,

@@ -20,14 +20,14 @@ COMMENT ON FUNCTION rag.hnsw_metric_l2() IS 'tells rag_hnsw that an operator cla
 COMMENT ON FUNCTION rag.hnsw_metric_inner_product() IS 'tells rag_hnsw that an operator class orders by negative inner product';
 COMMENT ON FUNCTION rag.hnsw_metric_cosine() IS 'tells rag_hnsw that an operator class orders by cosine distance';
 
-CREATE OPERATOR CLASS @extschema@.vector_l2_ops FOR TYPE rag.vector USING rag_hnsw AS
-    OPERATOR 1 @extschema@.<-> (rag.vector, rag.vector) FOR ORDER BY float_ops,
+CREATE OPERATOR CLASS @extschema@.vector_l2_ops FOR TYPE rag_types.vector USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<-> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
     FUNCTION 1 rag.hnsw_metric_l2();
-CREATE OPERATOR CLASS @extschema@.vector_ip_ops FOR TYPE rag.vector USING rag_hnsw AS
-    OPERATOR 1 @extschema@.<#> (rag.vector, rag.vector) FOR ORDER BY float_ops,
+CREATE OPERATOR CLASS @extschema@.vector_ip_ops FOR TYPE rag_types.vector USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<#> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
     FUNCTION 1 rag.hnsw_metric_inner_product();
-CREATE OPERATOR CLASS @extschema@.vector_cosine_ops FOR TYPE rag.vector USING rag_hnsw AS
-    OPERATOR 1 @extschema@.<=> (rag.vector, rag.vector) FOR ORDER BY float_ops,
+CREATE OPERATOR CLASS @extschema@.vector_cosine_ops FOR TYPE rag_types.vector USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<=> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
     FUNCTION 1 rag.hnsw_metric_cosine();
 COMMENT ON OPERATOR CLASS @extschema@.vector_l2_ops USING rag_hnsw IS 'ORDER BY a <-> b, Euclidean distance';
 COMMENT ON OPERATOR CLASS @extschema@.vector_ip_ops USING rag_hnsw IS 'ORDER BY a <#> b, negative inner product';
@@ -45,6 +45,9 @@ CREATE FUNCTION @extschema@.rag_index_info(index regclass)
 CREATE FUNCTION @extschema@.rag_index_recall(index regclass, queries integer DEFAULT 100, k integer DEFAULT 10)
     RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision, exact_milliseconds double precision)
     AS 'MODULE_PATHNAME', 'rag_index_recall_wrapper' LANGUAGE c STRICT;
+CREATE FUNCTION @extschema@.rag_index_recall(index regclass, queries text[], k integer DEFAULT 10, model text DEFAULT NULL)
+    RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision, exact_milliseconds double precision)
+    AS 'MODULE_PATHNAME', 'rag_index_recall_of_texts_wrapper' LANGUAGE c;
 
 -- where the functions that follow are made
 SET LOCAL search_path = @extschema@, pg_temp;

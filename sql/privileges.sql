@@ -53,7 +53,7 @@ BEGIN
             ('rag_index_check', true, 'verifies a rag_hnsw index, each row a problem'),
             ('rag_index_info', true, 'parameters, counts and size of a rag_hnsw index'),
             ('rag_index_recall', true, 'how many of the true nearest neighbours a rag_hnsw index finds, and how fast'),
-            ('rag_pgvector_casts', false, 'creates the casts between rag.vector and pgvector''s vector; false where pgvector is not installed')
+            ('rag_pgvector_casts', false, 'creates the casts between rag_types.vector and pgvector''s vector; false where pgvector is not installed')
         ) AS c (name, readers, comment)
         JOIN pg_catalog.pg_proc p ON p.proname = c.name AND p.pronamespace = '@extschema@'::regnamespace
         JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'

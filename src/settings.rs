@@ -37,6 +37,11 @@ pub enum IterativeScan {
     strict,
     relaxed,
     off,
+    /// As pgvector names them.
+    #[hidden = true]
+    strict_order,
+    #[hidden = true]
+    relaxed_order,
 }
 
 static MODEL_DIR: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
@@ -510,8 +515,13 @@ pub fn ef_search() -> usize {
     usize::try_from(EF_SEARCH.get()).unwrap_or(1)
 }
 
+/// Returns one of the first three.
 pub fn iterative_scan() -> IterativeScan {
-    ITERATIVE_SCAN.get()
+    match ITERATIVE_SCAN.get() {
+        IterativeScan::strict_order => IterativeScan::strict,
+        IterativeScan::relaxed_order => IterativeScan::relaxed,
+        other => other,
+    }
 }
 
 /// 0: no limit.

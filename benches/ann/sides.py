@@ -34,7 +34,7 @@ class Side:
 
 RAG = Side(
     name="rag",
-    type="rag.vector",
+    type="rag_types.vector",
     operator="OPERATOR(public.<=>)",
     method="rag_hnsw",
     options=os.environ.get("BENCH_HNSW_OPTIONS", "m = 16, ef_construction = 100"),

@@ -1,4 +1,4 @@
-"""Exact search over 100,000 vectors, rag.vector against pgvector's vector in one server; and the casts between the two."""
+"""Exact search over 100,000 vectors, rag_types.vector against pgvector's vector in one server; and the casts between the two."""
 
 import time
 
@@ -11,7 +11,7 @@ from support.results import median, note, row
 
 RUNS = 31
 WARM = 3
-TABLES = {"rag": ("rag_items", "rag.vector"), "pgvector": ("pgvector_items", "pgvector.vector")}
+TABLES = {"rag": ("rag_items", "rag_types.vector"), "pgvector": ("pgvector_items", "pgvector.vector")}
 
 
 def nearest(connection, which, vector):
@@ -68,16 +68,16 @@ def check_casts(extensions):
         connection.execute(f"CREATE EXTENSION {extension}")
     if extensions[-1] == "vector":
         assert connection.execute("SELECT rag_pgvector_casts()").fetchone()[0]
-    there = connection.execute("SELECT ('[1,2.5,-3]'::rag.vector::vector)::text").fetchone()[0]
-    back = connection.execute("SELECT ('[1,2.5,-3]'::vector::rag.vector)::text").fetchone()[0]
+    there = connection.execute("SELECT ('[1,2.5,-3]'::rag_types.vector::vector)::text").fetchone()[0]
+    back = connection.execute("SELECT ('[1,2.5,-3]'::vector::rag_types.vector)::text").fetchone()[0]
     assert there == back == "[1,2.5,-3]", (there, back)
-    connection.execute("CREATE TABLE kept (v rag.vector)")
+    connection.execute("CREATE TABLE kept (v rag_types.vector)")
     connection.execute("INSERT INTO kept SELECT '[1,2]'::vector")
     connection.execute("DROP EXTENSION vector CASCADE")
     assert connection.execute("SELECT v <-> '[1,3]' FROM kept").fetchone()[0] == 1
     connection.execute("CREATE EXTENSION vector")
     connection.execute("SELECT rag_pgvector_casts()")
-    connection.execute("SELECT '[1]'::vector::rag.vector")
+    connection.execute("SELECT '[1]'::vector::rag_types.vector")
     connection.execute("DROP EXTENSION rag CASCADE")
     connection.execute("SELECT '[1]'::vector")
     connection.close()

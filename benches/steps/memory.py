@@ -46,7 +46,7 @@ def main():
         connection.execute("SELECT 1")
     for i in range(SEARCHES):
         twin.execute(
-            "SELECT content, title, metadata FROM rag.chunks WHERE collection = 'notes' ORDER BY embedding <=> %s::rag.vector LIMIT 5", [vector]
+            "SELECT content, title, metadata FROM rag.chunks WHERE collection = 'notes' ORDER BY embedding <=> %s::rag_types.vector LIMIT 5", [vector]
         ).fetchall()
         found = searcher.execute("SELECT * FROM rag_search(%s, 'notes')", [f"where are boxes of part {i}"]).fetchall()
         assert len(found) == 5

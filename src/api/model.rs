@@ -12,16 +12,12 @@ use pgrx::{
 };
 use rag_protocol::embed::{ModelRef, Priority};
 
-use crate::{engine::client::with_client, error::Error, settings, types::vector::OwnedVector};
-
-fn embed(texts: Vec<String>, model: Option<&str>) -> Result<Vec<OwnedVector>, Error> {
-    if texts.is_empty() {
-        return Ok(vec![]);
-    }
-    let model = settings::model(model)?;
-    let answer = with_client(|client| client.embed(&model, Priority::Bulk, texts))?;
-    answer.vectors.into_iter().map(OwnedVector::new).collect()
-}
+use crate::{
+    engine::client::{embed, with_client},
+    error::Error,
+    settings,
+    types::vector::OwnedVector,
+};
 
 #[pg_extern(name = "rag_embed", stable, strict, parallel_restricted, cost = 100000)]
 fn rag_embed_default(text: &str, fcinfo: pg_sys::FunctionCallInfo) -> Result<OwnedVector, ErrorReport> {

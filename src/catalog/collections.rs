@@ -156,18 +156,10 @@ impl Collection {
     /// The CHECK keeps out a vector that has no distance to the others and would make every search fail.
     fn create_partition(&self, dimensions: usize) -> Result<(), Error> {
         let partition = self.partition();
-        let schemas: Vec<String> = query(
-            "SELECT pg_catalog.quote_ident(n.nspname)
-             FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-             WHERE e.extname = 'rag'",
-            &[],
-            |row| row.required(1),
-        )?;
-        let schema = schemas.first().ok_or_else(|| Error::internal("extension rag has vanished"))?;
         execute(
             &format!(
                 "CREATE TABLE {partition} (LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS, PRIMARY KEY (chunk_id),
-                     CONSTRAINT embedding_dimensions CHECK ({schema}.vector_dims(embedding) = {dimensions}))"
+                     CONSTRAINT embedding_dimensions CHECK (rag_functions.vector_dims(embedding) = {dimensions}))"
             ),
             &[],
         )?;

@@ -1,5 +1,6 @@
 //! `rag.knowledge`: items that are named by a number and fetched from a uri.
 
+use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::DocumentId;
 
 use super::{Row, as_owner, execute, execute_returning, query, roles::Owner};
@@ -20,23 +21,28 @@ pub struct Item {
     pub owner: Owner,
 }
 
+/// The values of an item's columns, $1 to $9 of what writes them.
+fn arguments<'a>(collection: &'a str, item: &'a Item) -> [DatumWithOid<'a>; 9] {
+    [
+        collection.into(),
+        item.id.into(),
+        item.title.as_deref().into(),
+        item.uri.as_str().into(),
+        item.kind.as_str().into(),
+        item.category.as_deref().into(),
+        item.tags.as_deref().into(),
+        item.owner.name.as_str().into(),
+        item.owner.id.into(),
+    ]
+}
+
 /// Registers an item as pending, unless there is one of its number; whether it did.
 pub fn create(collection: &str, item: &Item) -> Result<bool, Error> {
     let made = as_owner(|| {
         execute(
             "INSERT INTO rag.knowledge (collection, knowledge_id, title, uri, document_type, category, tags, owner, owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
-            &[
-                collection.into(),
-                item.id.into(),
-                item.title.as_deref().into(),
-                item.uri.as_str().into(),
-                item.kind.as_str().into(),
-                item.category.as_deref().into(),
-                item.tags.as_deref().into(),
-                item.owner.name.as_str().into(),
-                item.owner.id.into(),
-            ],
+            &arguments(collection, item),
         )
     })?;
     Ok(made > 0)
@@ -80,24 +86,15 @@ pub fn numbers(collection: &str, status: Option<&str>) -> Result<Vec<i64>, Error
 
 /// Writes down what is said of an item now. `is_other`: what was indexed of it is something else.
 pub fn change(collection: &str, item: &Item, is_other: bool) -> Result<(), Error> {
+    let mut arguments = Vec::from(arguments(collection, item));
+    arguments.push(is_other.into());
     as_owner(|| {
         execute(
             "UPDATE rag.knowledge SET title = $3, uri = $4, document_type = $5, category = $6, tags = $7, owner = $8,
                  owner_id = $9, status = CASE WHEN $10 THEN 'pending' ELSE status END,
                  error = CASE WHEN $10 THEN NULL ELSE error END
              WHERE collection = $1 AND knowledge_id = $2",
-            &[
-                collection.into(),
-                item.id.into(),
-                item.title.as_deref().into(),
-                item.uri.as_str().into(),
-                item.kind.as_str().into(),
-                item.category.as_deref().into(),
-                item.tags.as_deref().into(),
-                item.owner.name.as_str().into(),
-                item.owner.id.into(),
-                is_other.into(),
-            ],
+            &arguments,
         )
     })?;
     Ok(())

@@ -105,15 +105,15 @@ pub fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R
     }
 }
 
-/// The OID of a type in schema `rag`.
-pub fn type_oid(name: &CStr) -> pg_sys::Oid {
-    // SAFETY: a system-cache look-up by (name, namespace).
+/// Returns the OID of the type `rag_types.vector`; the functions that ask exist only where it does.
+pub fn vector_type() -> pg_sys::Oid {
+    // SAFETY: system-cache look-ups, that of the type by (name, namespace).
     unsafe {
         pg_sys::GetSysCacheOid(
             pg_sys::SysCacheIdentifier::TYPENAMENSP as i32,
             pg_sys::Anum_pg_type_oid as _,
-            name.as_ptr().into(),
-            schema().into(),
+            c"vector".as_ptr().into(),
+            pg_sys::get_namespace_oid(c"rag_types".as_ptr(), false).into(),
             pg_sys::Datum::null(),
             pg_sys::Datum::null(),
         )

@@ -23,7 +23,7 @@ use super::{
     folders, process, socket,
     wait::{Until, sleep, wait},
 };
-use crate::{error::Error, settings, workers::supervisor};
+use crate::{error::Error, settings, types::vector::OwnedVector, workers::supervisor};
 
 /// How long a starting engine may take until it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -70,6 +70,19 @@ pub struct Client {
 thread_local! {
     /// Taken out while in use: an error on the way drops it, which closes the socket and so cancels what was asked.
     static KEPT: RefCell<Option<Client>> = const { RefCell::new(None) };
+}
+
+/// Returns the embeddings of texts, by the present model or that of a name.
+///
+/// # Errors
+/// There is no such model, or the engine cannot embed the texts.
+pub fn embed(texts: Vec<String>, model: Option<&str>) -> Result<Vec<OwnedVector>, Error> {
+    if texts.is_empty() {
+        return Ok(vec![]);
+    }
+    let model = settings::model(model)?;
+    let answer = with_client(|client| client.embed(&model, Priority::Bulk, texts))?;
+    answer.vectors.into_iter().map(OwnedVector::new).collect()
 }
 
 /// Runs `ask` on the session's connection, which it opens, or replaces where the engine was restarted meanwhile.

@@ -1,6 +1,6 @@
 //! Search by cosine distance: exact, or by the index of the collection's partition, as the planner finds cheaper.
 
-use std::ffi::CStr;
+use std::ffi::CString;
 
 use pgrx::datum::DatumWithOid;
 
@@ -8,11 +8,16 @@ use super::{Hit, Request};
 use crate::{
     catalog::{Row, damage, embedding_index, filter_argument, query_chunks, with_settings},
     error::Error,
+    settings,
     types::vector::OwnedVector,
 };
 
 /// Parameters of the statement that come before the filter's.
 const OWN_PARAMETERS: usize = 4;
+
+/// The least `rag.ef_search` of a search: texts of questions lie farther from what answers them than rows from each
+/// other, and the embedding of the question takes longer than the search.
+const EF_SEARCH: usize = 200;
 
 /// How the best are cut where all are sorted. Those at the same distance are in the order of their ids.
 const BEST_BY_SORT: &str = "ORDER BY 2, 1 LIMIT $3";
@@ -52,7 +57,13 @@ pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Re
     args.extend(filter.params.into_iter().map(filter_argument));
     damage::searching(&request.collection, || {
         let mut rank = 0;
-        with_settings(COMPLETE, || {
+        let ef_search = CString::new(settings::ef_search().max(EF_SEARCH).to_string()).unwrap_or_default();
+        let complete = [
+            (c"rag.iterative_scan", c"strict"),
+            (c"rag.max_scan_tuples", c"0"),
+            (c"rag.ef_search", ef_search.as_c_str()),
+        ];
+        with_settings(&complete, || {
             query_chunks(&request.collection, &statement, &args, |row| {
                 rank += 1;
                 hit(rank, &row)
@@ -60,9 +71,6 @@ pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Re
         })
     })
 }
-
-/// Settings with which a scan of the index returns all there is, in order.
-const COMPLETE: &[(&CStr, &CStr)] = &[(c"rag.iterative_scan", c"strict"), (c"rag.max_scan_tuples", c"0")];
 
 fn hit(rank: i32, row: &Row<'_, '_>) -> Result<Hit, Error> {
     Ok(Hit {

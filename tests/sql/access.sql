@@ -218,8 +218,8 @@ RESET ROLE;
 
 -- indexes ---------------------------------------------------------------------------------------------------------------
 
-CREATE TABLE acl_items (id int, embedding rag.vector(2));
-INSERT INTO acl_items SELECT i, format('[%s,1]', i)::rag.vector FROM generate_series(1, 50) i;
+CREATE TABLE acl_items (id int, embedding rag_types.vector(2));
+INSERT INTO acl_items SELECT i, format('[%s,1]', i)::rag_types.vector FROM generate_series(1, 50) i;
 CREATE INDEX acl_items_embedding ON acl_items USING rag_hnsw (embedding vector_l2_ops);
 CREATE INDEX acl_chunks_embedding ON rag."rag_kb_acl-staff" USING rag_hnsw (embedding vector_cosine_ops);
 ALTER TABLE acl_items ENABLE ROW LEVEL SECURITY;

@@ -8,7 +8,7 @@ SELECT has_vector_index, index_type FROM rag_collection_status('big');
 SELECT setseed(0.5);
 INSERT INTO rag.rag_kb_big
 SELECT c.collection, c.source, 'made:' || i, c.title, gen_random_uuid(), i, c.document_type, CASE WHEN i % 1000 = 0 THEN 'rare' ELSE 'usual' END, c.tags,
-       gen_random_uuid(), 0, 0, 'made ' || i, jsonb_build_object('number', i), array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag.vector, gen_random_uuid(), now(), now(), 1, 1
+       gen_random_uuid(), 0, 0, 'made ' || i, jsonb_build_object('number', i), array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector, gen_random_uuid(), now(), now(), 1, 1
 FROM rag.rag_kb_big AS c, generate_series(1, 3500) AS i;
 SELECT has_vector_index FROM rag_collection_status('big');
 

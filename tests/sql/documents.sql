@@ -13,7 +13,7 @@ SELECT uri, title, document_type, category, tags, knowledge_id, metadata, source
 FROM rag.documents WHERE collection = 'notes' ORDER BY uri \gx
 
 SELECT rank, score BETWEEN 0.6 AND 0.7 AS similar, title, content, citation FROM rag_search('how long does tea take?', 'notes');
-SELECT vector_dims(embedding), round(vector_norm(embedding)::numeric, 3) AS norm FROM rag.chunks WHERE collection = 'notes';
+SELECT rag_functions.vector_dims(embedding), round(rag_functions.vector_norm(embedding)::numeric, 3) AS norm FROM rag.chunks WHERE collection = 'notes';
 
 -- the same uri again: replaced, not doubled; what was said of the old one is gone
 SELECT document_id, chunks_indexed FROM rag_add_document(E'# Roasting\n\nCoffee is roasted at 200 degrees. ' || repeat('Then it rests for a day. ', 20), 'kitchen/coffee',

@@ -4,8 +4,8 @@ SET enable_seqscan = off;
 SET client_min_messages = notice;
 
 -- Points on a grid, in no order: nearest neighbours are known.
-CREATE TABLE point (id int, category int, v rag.vector(3));
-INSERT INTO point SELECT x * 100 + y * 10 + z, x, ARRAY[x, y, z]::rag.vector
+CREATE TABLE point (id int, category int, v rag_types.vector(3));
+INSERT INTO point SELECT x * 100 + y * 10 + z, x, ARRAY[x, y, z]::rag_types.vector
 FROM generate_series(0, 9) x, generate_series(0, 9) y, generate_series(0, 9) z ORDER BY md5((x * 100 + y * 10 + z)::text);
 
 -- each distance has its operator class -----------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ SELECT count(*) < 1000 AS stopped FROM (SELECT id FROM point ORDER BY v <-> '[0,
 RESET rag.max_scan_tuples;
 RESET rag.ef_search;
 -- a query for each row of another table
-SELECT q.id, nearest.id AS nearest FROM (VALUES (1, '[0.2,0,0]'::rag.vector), (2, '[5,5,5.1]'), (3, NULL), (4, '[9,8.9,9]')) AS q (id, v)
+SELECT q.id, nearest.id AS nearest FROM (VALUES (1, '[0.2,0,0]'::rag_types.vector), (2, '[5,5,5.1]'), (3, NULL), (4, '[9,8.9,9]')) AS q (id, v)
 LEFT JOIN LATERAL (SELECT p.id FROM point p WHERE q.v IS NOT NULL ORDER BY p.v <-> q.v LIMIT 1) AS nearest ON true ORDER BY 1;
 -- a cursor goes on where it was
 BEGIN;
@@ -129,19 +129,26 @@ SELECT vectors, nodes, tombstones FROM rag_index_info('point_l2');
 SELECT * FROM rag_index_check('point_l2');
 SELECT id FROM point ORDER BY v <-> '[0,0,0]' LIMIT 1;
 SELECT count(*) FROM (SELECT id FROM point ORDER BY v <-> '[0,0,0]' OFFSET 0) AS found;
-INSERT INTO point SELECT x * 100 + y * 10 + z, x, ARRAY[x, y, z]::rag.vector FROM generate_series(0, 4) x, generate_series(0, 9) y, generate_series(0, 9) z;
+INSERT INTO point SELECT x * 100 + y * 10 + z, x, ARRAY[x, y, z]::rag_types.vector FROM generate_series(0, 4) x, generate_series(0, 9) y, generate_series(0, 9) z;
 SELECT id FROM point ORDER BY v <-> '[0,0,0.1]' LIMIT 2;
 SELECT * FROM rag_index_check('point_l2');
 SELECT bool_and(recall > 0.95) AS good, count(*) FROM rag_index_recall('point_l2', 20, 5);
+-- the embedding of a text has other dimensions
+SELECT * FROM rag_index_recall('point_l2', ARRAY['x']); :sqlstate
 
 -- indexes of a table without vectors, of one without dimensions ----------------------------------------------------------
 
-CREATE TABLE empty (id int, v rag.vector);
+CREATE TABLE empty (id int, v rag_types.vector);
 CREATE INDEX empty_v ON empty USING rag_hnsw (v vector_l2_ops);
 SELECT * FROM rag_index_check('empty_v');
 SELECT metric, dimensions, vectors FROM rag_index_info('empty_v');
 SELECT id FROM empty ORDER BY v <-> '[1,2]';
 SELECT * FROM rag_index_recall('empty_v');
+SELECT * FROM rag_index_recall('empty_v', ARRAY['how are keys rotated?']);
+SELECT * FROM rag_index_recall('empty_v', ARRAY['x', NULL]); :sqlstate
+SELECT * FROM rag_index_recall('empty_v', '{}'::text[]); :sqlstate
+SELECT * FROM rag_index_recall('empty_v', ARRAY['x'], 1001); :sqlstate
+SELECT * FROM rag_index_recall('empty_v', ARRAY['x'], model => 'not-there'); :sqlstate
 VACUUM empty;
 INSERT INTO empty VALUES (1, NULL);
 INSERT INTO empty VALUES (2, '[1,2]');
@@ -158,15 +165,15 @@ INSERT INTO empty VALUES (4, '[1,2]');
 CREATE INDEX ON empty USING rag_hnsw (v vector_l2_ops); :sqlstate
 -- as much as a vector may have
 TRUNCATE empty;
-INSERT INTO empty SELECT i, array_fill(i::real, ARRAY[16000])::rag.vector FROM generate_series(1, 20) i;
+INSERT INTO empty SELECT i, array_fill(i::real, ARRAY[16000])::rag_types.vector FROM generate_series(1, 20) i;
 CREATE INDEX empty_v ON empty USING rag_hnsw (v vector_l2_ops);
-SELECT id FROM empty ORDER BY v <-> array_fill(7.2::real, ARRAY[16000])::rag.vector LIMIT 2;
+SELECT id FROM empty ORDER BY v <-> array_fill(7.2::real, ARRAY[16000])::rag_types.vector LIMIT 2;
 SELECT vectors, slots_per_page, code_dimensions < 16000 AS projected, hint IS NOT NULL AS hint FROM rag_index_info('empty_v');
 SELECT * FROM rag_index_check('empty_v');
 
 -- many equal vectors -----------------------------------------------------------------------------------------------------
 
-CREATE TABLE same (id int, v rag.vector(2));
+CREATE TABLE same (id int, v rag_types.vector(2));
 INSERT INTO same SELECT i, '[1,1]' FROM generate_series(1, 3000) i;
 CREATE INDEX same_v ON same USING rag_hnsw (v vector_cosine_ops);
 INSERT INTO same SELECT i, '[1,1]' FROM generate_series(3001, 3500) i;
@@ -206,14 +213,14 @@ SELECT bool_and(recall > 0.9) AS good FROM rag_index_recall('point_partial', 10,
 
 CREATE TABLE embedded (id int, elements real[]);
 INSERT INTO embedded SELECT i, ARRAY[i, i % 7] FROM generate_series(1, 500) i;
-CREATE INDEX embedded_v ON embedded USING rag_hnsw ((elements::rag.vector(2)) vector_l2_ops);
-EXPLAIN (COSTS OFF) SELECT id FROM embedded ORDER BY elements::rag.vector(2) <-> '[100,2]' LIMIT 3;
-SELECT id FROM embedded ORDER BY elements::rag.vector(2) <-> '[100,2]' LIMIT 3;
+CREATE INDEX embedded_v ON embedded USING rag_hnsw ((elements::rag_types.vector(2)) vector_l2_ops);
+EXPLAIN (COSTS OFF) SELECT id FROM embedded ORDER BY elements::rag_types.vector(2) <-> '[100,2]' LIMIT 3;
+SELECT id FROM embedded ORDER BY elements::rag_types.vector(2) <-> '[100,2]' LIMIT 3;
 INSERT INTO embedded VALUES (1000, '{1,2,3}'); :sqlstate
 SELECT * FROM rag_index_check('embedded_v');
 SELECT bool_and(recall > 0.9) AS good FROM rag_index_recall('embedded_v', 10, 3);
 
-CREATE TABLE parted (id int, v rag.vector(3)) PARTITION BY RANGE (id);
+CREATE TABLE parted (id int, v rag_types.vector(3)) PARTITION BY RANGE (id);
 CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (500);
 CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (500) TO (10000);
 INSERT INTO parted SELECT id, v FROM point;
@@ -234,7 +241,7 @@ SELECT vectors FROM rag_index_info('point_concurrent');
 REINDEX TABLE CONCURRENTLY point;
 SELECT id FROM point ORDER BY v <-> '[4,5,6.2]' LIMIT 1;
 -- with less memory than the graph takes
-CREATE TABLE large AS SELECT i AS id, ARRAY[sin(i), cos(i * 3), sin(i * 7), cos(i * 11)]::rag.vector AS v FROM generate_series(1, 4000) i;
+CREATE TABLE large AS SELECT i AS id, ARRAY[sin(i), cos(i * 3), sin(i * 7), cos(i * 11)]::rag_types.vector AS v FROM generate_series(1, 4000) i;
 SET maintenance_work_mem = '1MB';
 \set VERBOSITY terse
 CREATE INDEX large_v ON large USING rag_hnsw (v vector_l2_ops);

@@ -14,7 +14,7 @@ CREATE ROLE regress_rag_files IN ROLE rag_admin, pg_read_server_files;
 -- what everybody may: use the vector type -----------------------------------------------------------------------------
 
 SET ROLE regress_rag_nobody;
-SELECT '[1,2]'::rag.vector <-> '[1,3]' AS distance, '[1]'::rag.vector + '[2]' AS sum;
+SELECT '[1,2]'::rag_types.vector <-> '[1,3]' AS distance, '[1]'::rag_types.vector + '[2]' AS sum;
 SELECT * FROM rag_search('pay', 'staff'); :sqlstate
 SELECT rag_embed('pay'); :sqlstate
 SELECT * FROM rag_split('pay'); :sqlstate
@@ -30,7 +30,7 @@ RESET ROLE;
 
 SET ROLE regress_rag_reader;
 SELECT uri FROM rag_search('when do I get my money?', 'staff', top_k => 1);
-SELECT vector_dims(rag_embed('pay')), (SELECT count(*) FROM rag_split('pay')) AS chunks, rag_stats('staff') ->> 'total_chunks' AS total;
+SELECT rag_functions.vector_dims(rag_embed('pay')), (SELECT count(*) FROM rag_split('pay')) AS chunks, rag_stats('staff') ->> 'total_chunks' AS total;
 SELECT document_count FROM rag_collection_status('staff');
 SELECT count(*) FROM rag.chunks WHERE collection = 'staff';
 SELECT count(*) >= 0 AS may_read FROM rag.documents, rag.collections, rag.retrievers, rag.run_errors, rag.sources, rag.runs, rag.progress;

@@ -59,7 +59,7 @@ SELECT * FROM rag_search(NULL, 'zoo'); :sqlstate
 SELECT * FROM rag_search(NULL, 'zoo', query_embedding => '[1,2,3]'); :sqlstate
 \set VERBOSITY sqlstate
 -- the null vector is similar to nothing
-SELECT rank, score, title FROM rag_search(NULL, 'zoo', query_embedding => (SELECT array_fill(0::real, ARRAY[384])::rag.vector));
+SELECT rank, score, title FROM rag_search(NULL, 'zoo', query_embedding => (SELECT array_fill(0::real, ARRAY[384])::rag_types.vector));
 SELECT * FROM rag_search('lion', NULL);
 SELECT * FROM rag_search('lion', 'zoo', top_k => NULL);
 SELECT * FROM rag_search('lion', 'zoo', mode => NULL);
@@ -72,7 +72,7 @@ RESET search_path;
 
 -- embeddings -----------------------------------------------------------------------------------------------------------
 
-SELECT vector_dims(rag_embed('hello')), round(vector_norm(rag_embed('hello'))::numeric, 3) AS norm;
+SELECT rag_functions.vector_dims(rag_embed('hello')), round(rag_functions.vector_norm(rag_embed('hello'))::numeric, 3) AS norm;
 SELECT (rag_embed('hello') <=> rag_embed('hi')) BETWEEN 0.15 AND 0.25 AS hello_hi, (rag_embed('hello') <=> rag_embed('a tax return')) > 0.7 AS hello_tax,
        (rag_embed('hello') <=> rag_embed('hello')) < 1e-6 AS hello_hello;
 -- one by one or together: the same, whatever else is in the batch

@@ -15,7 +15,7 @@ $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION rag');
 is(scalar(engine_pids($node)), 0, 'no engine runs before it is needed');
 
-is($node->safe_psql('postgres', q{SELECT vector_dims(rag_embed('hello'))}), '384', 'a text is embedded');
+is($node->safe_psql('postgres', q{SELECT rag_functions.vector_dims(rag_embed('hello'))}), '384', 'a text is embedded');
 is(scalar(engine_pids($node, 'embed')), 1, 'the engine runs');
 
 create_handbook($node);
@@ -70,13 +70,13 @@ is(scalar(engine_pids($node, 'embed')), 1, 'from one engine');
 
 # it belongs to the cluster, not to the session that started it
 await('no session is left', sub { $node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'}) eq '1' });
-is($node->safe_psql('postgres', q{SELECT vector_dims(rag_embed('hello'))}), '384', 'the engine still answers');
+is($node->safe_psql('postgres', q{SELECT rag_functions.vector_dims(rag_embed('hello'))}), '384', 'the engine still answers');
 
 # whoever finds the engine gone while its worker starts another needs no slot for a second one
 kill 'KILL', engine_pids($node, 'embed');
 # one that is being killed takes connections a few milliseconds longer, and then says that it ended
 my $next;
-await('the next engine answers', sub { $next = run_sql($node, q{SELECT vector_dims(rag_embed('hello'))}); $next->{err} !~ /ERROR:  08006/ });
+await('the next engine answers', sub { $next = run_sql($node, q{SELECT rag_functions.vector_dims(rag_embed('hello'))}); $next->{err} !~ /ERROR:  08006/ });
 is($next->{out}, '384', 'the next engine answers, too') or diag($next->{err});
 configure($node, 'max_worker_processes');
 $node->restart;

@@ -22,7 +22,7 @@ sub killed_during_a_query
 	kill 'KILL', $engine;
 	error_like($query->finish, '08006', 'rag-engine', 'repeat the command', 'a query whose engine is killed says so');
 	isnt(engine_pid($node, 'embed'), $engine, 'another engine is started');
-	is($node->safe_psql('postgres', "SELECT vector_dims(rag_embed('hello'))"), '384', 'the next query works');
+	is($node->safe_psql('postgres', "SELECT rag_functions.vector_dims(rag_embed('hello'))"), '384', 'the next query works');
 	same_cluster($witness, 'the engine is killed during a query');
 	return;
 }

@@ -73,7 +73,7 @@ my $long = start_sql($node, "SELECT rag_embed(array_agg(repeat('text number ' ||
 $long->await_waiting;
 ask($node, "SELECT pg_cancel_backend(" . $long->backend . ")");
 error_like($long->finish, '57014', 'user request', undef, 'a long rag_embed is cancelled in the middle');
-is($node->safe_psql('postgres', "SELECT vector_dims((rag_embed(ARRAY['hello']))[1])"), '384', 'and the next one does not wait for it');
+is($node->safe_psql('postgres', "SELECT rag_functions.vector_dims((rag_embed(ARRAY['hello']))[1])"), '384', 'and the next one does not wait for it');
 
 # a run that nobody waits for
 sub run_of_its_own

@@ -82,7 +82,7 @@ $node->safe_psql('elsewhere', 'CREATE SCHEMA "Tools & more"; CREATE EXTENSION ra
 create_folder_source_in('elsewhere', '"Tools & more".');
 is($node->safe_psql('elsewhere', q{SELECT uri FROM "Tools & more".rag_search('when is bread baked', top_k => 1)}), "file://$folder/bread.md",
 	'in another schema a search works');
-is($node->safe_psql('elsewhere', q{SELECT '[1,0]'::rag.vector OPERATOR("Tools & more".<=>) '[0,1]'::rag.vector}), '1', 'and so do operators');
+is($node->safe_psql('elsewhere', q{SELECT '[1,0]'::rag_types.vector OPERATOR("Tools & more".<=>) '[0,1]'::rag_types.vector}), '1', 'and so do operators');
 is($node->safe_psql('elsewhere', q{SELECT success FROM "Tools & more".rag_add_document('Rolls are baked at noon.', 'rolls')}), 't', 'and documents');
 {
 	my ($out, $err);

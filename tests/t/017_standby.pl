@@ -24,7 +24,7 @@ like($expected, qr/^1\|.*bread\.md/, 'the primary is searched');
 is($standby->safe_psql('postgres', $search), $expected, 'the standby gives the same answers');
 my $engine = engine_pid($standby, 'embed');
 isnt($engine, engine_pid($primary, 'embed'), 'from an engine of its own');
-is($standby->safe_psql('postgres', "SELECT vector_dims(rag_embed('hello'))"), '384', 'it embeds');
+is($standby->safe_psql('postgres', "SELECT rag_functions.vector_dims(rag_embed('hello'))"), '384', 'it embeds');
 is($standby->safe_psql('postgres', "SELECT count(*) FROM rag_split('A text.')"), '1', 'and splits');
 is($standby->safe_psql('postgres', "SELECT rag_stats() ->> 'total_chunks'"), $primary->safe_psql('postgres', "SELECT rag_stats() ->> 'total_chunks'"),
 	'and counts');

@@ -9,7 +9,7 @@ use Time::HiRes qw(usleep);
 
 my $node = hnsw_node('crash', conf => "wal_level = replica\nrestart_after_crash = on\n");
 my $size = 4000;
-$node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, v rag.vector);
+$node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, v rag_types.vector);
 	SELECT setseed(0.2); INSERT INTO t SELECT i, point(64) FROM generate_series(1, $size) i");
 
 # -- builds -----------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ cmp_ok($cut_off, '>=', 4, 'vacuum died in the middle');
 
 $node->append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0\n");
 $node->restart;
-$node->safe_psql('postgres', "BEGIN; CREATE TABLE new (id int, v rag.vector); CREATE INDEX new_v ON new USING rag_hnsw (v vector_l2_ops);
+$node->safe_psql('postgres', "BEGIN; CREATE TABLE new (id int, v rag_types.vector); CREATE INDEX new_v ON new USING rag_hnsw (v vector_l2_ops);
 	SELECT setseed(0.5); INSERT INTO new SELECT i, point(64) FROM generate_series(1, 500) i; COMMIT;
 	INSERT INTO new SELECT i, point(64) FROM generate_series(501, 600) i");
 crash($node);

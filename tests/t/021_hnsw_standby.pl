@@ -9,7 +9,7 @@ use RagHnsw;
 
 my $conf = "wal_level = replica\nmax_wal_senders = 5\nhot_standby = on\nmax_standby_streaming_delay = -1\n";
 my $primary = hnsw_node('primary', conf => $conf);
-$primary->safe_psql('postgres', 'CREATE TABLE t (id int PRIMARY KEY, kind int, v rag.vector)');
+$primary->safe_psql('postgres', 'CREATE TABLE t (id int PRIMARY KEY, kind int, v rag_types.vector)');
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);

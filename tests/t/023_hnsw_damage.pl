@@ -18,7 +18,7 @@ sub create_table
 {
 	my ($metric) = @_;
 	my $name = sprintf 'd%03d', scalar @tables;
-	$node->safe_psql('postgres', "CREATE TABLE $name (id int PRIMARY KEY, v rag.vector);
+	$node->safe_psql('postgres', "CREATE TABLE $name (id int PRIMARY KEY, v rag_types.vector);
 		SELECT setseed(0.2); INSERT INTO $name SELECT i, point(64) FROM generate_series(1, 700) i;
 		CREATE INDEX ${name}_v ON $name USING rag_hnsw (v vector_${metric}_ops) WITH (m = 4, ef_construction = 40);
 		INSERT INTO $name SELECT 10000 + i, (SELECT v FROM $name WHERE id = 5) FROM generate_series(1, 120) i;

@@ -24,7 +24,7 @@ for my $dimensions (sort { $a <=> $b } keys %size)
 		my $name = "$dimensions dimensions, $metric";
 		my ($table, $n) = ("t_${dimensions}_$metric", $size{$dimensions});
 		# half of the rows are built, half are inserted
-		$node->safe_psql('postgres', "CREATE TABLE $table (id int PRIMARY KEY, v rag.vector); CREATE SEQUENCE s_$table; SELECT setseed(0.2);
+		$node->safe_psql('postgres', "CREATE TABLE $table (id int PRIMARY KEY, v rag_types.vector); CREATE SEQUENCE s_$table; SELECT setseed(0.2);
 			INSERT INTO $table SELECT nextval('s_$table'), point($dimensions) FROM generate_series(1, $n / 2);
 			CREATE INDEX ON $table USING rag_hnsw (v vector_${metric}_ops);
 			INSERT INTO $table SELECT nextval('s_$table'), point($dimensions) FROM generate_series(1, $n / 2)");

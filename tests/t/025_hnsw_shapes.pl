@@ -14,7 +14,7 @@ sub sql { return $node->safe_psql('postgres', @_) }
 # -- vectors ----------------------------------------------------------------------------------------------------------
 
 # 10,000 equal vectors, half of them built and half inserted, among others
-sql("CREATE TABLE equal (id int PRIMARY KEY, v rag.vector); SELECT setseed(0.2);
+sql("CREATE TABLE equal (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.2);
 	INSERT INTO equal SELECT i, point(64) FROM generate_series(1, 500) i;
 	INSERT INTO equal SELECT 1000 + i, (SELECT v FROM equal WHERE id = 7) FROM generate_series(1, 5000) i;
 	CREATE INDEX equal_v ON equal USING rag_hnsw (v vector_cosine_ops);
@@ -39,7 +39,7 @@ for my $shape ([ 1, 'l2', 2000 ], [ 1, 'cosine', 500 ], [ 16000, 'l2', 60 ], [ 1
 {
 	my ($dimensions, $metric, $n) = @$shape;
 	my $table = "d_${dimensions}_$metric";
-	sql("CREATE TABLE $table (id int PRIMARY KEY, v rag.vector); SELECT setseed(0.3);
+	sql("CREATE TABLE $table (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.3);
 		INSERT INTO $table SELECT i, point($dimensions) FROM generate_series(1, $n) i;
 		CREATE INDEX ${table}_v ON $table USING rag_hnsw (v vector_${metric}_ops);
 		INSERT INTO $table SELECT i, point($dimensions) FROM generate_series($n + 1, $n + 20) i;
@@ -49,15 +49,15 @@ for my $shape ([ 1, 'l2', 2000 ], [ 1, 'cosine', 500 ], [ 16000, 'l2', 60 ], [ 1
 }
 
 # NULL and the zero vector, which has no direction, are not in the index
-sql("CREATE TABLE gaps (id int PRIMARY KEY, v rag.vector); SELECT setseed(0.4);
-	INSERT INTO gaps SELECT i, CASE i % 3 WHEN 0 THEN NULL WHEN 1 THEN array_fill(0, ARRAY[64])::rag.vector ELSE point(64) END FROM generate_series(1, 900) i;
+sql("CREATE TABLE gaps (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.4);
+	INSERT INTO gaps SELECT i, CASE i % 3 WHEN 0 THEN NULL WHEN 1 THEN array_fill(0, ARRAY[64])::rag_types.vector ELSE point(64) END FROM generate_series(1, 900) i;
 	CREATE INDEX gaps_v ON gaps USING rag_hnsw (v vector_cosine_ops);
 	INSERT INTO gaps SELECT 900 + id, v FROM gaps");
 is(sql("SELECT vectors, (SELECT count(*) FROM rag_index_check('gaps_v')) FROM rag_index_info('gaps_v')"), '600|0', 'NULLs and zero vectors are not indexed');
 
 # -- builds beyond maintenance_work_mem ---------------------------------------------------------------------------------
 
-sql("CREATE TABLE large (id int PRIMARY KEY, v rag.vector); SELECT setseed(0.5); INSERT INTO large SELECT i, point(3) FROM generate_series(1, 20000) i");
+sql("CREATE TABLE large (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.5); INSERT INTO large SELECT i, point(3) FROM generate_series(1, 20000) i");
 my $build = run_sql($node, "SET maintenance_work_mem = '1MB'; CREATE INDEX large_v ON large USING rag_hnsw (v vector_l2_ops) WITH (ef_construction = 40)");
 like($build->{err}, qr/NOTICE: .*maintenance_work_mem.*\nDETAIL: .*\nHINT:  Set maintenance_work_mem to \d+ MB\./, 'a build that does not fit says so');
 is($build->{rc}, 0, 'and works');
@@ -70,7 +70,7 @@ is_sound($node, 'large', 'and the index is sound');
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 # an unlogged table is empty after a crash, and works on
-sql("CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY, v rag.vector); SELECT setseed(0.6);
+sql("CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.6);
 	INSERT INTO unlogged SELECT i, point(64) FROM generate_series(1, 1000) i;
 	CREATE INDEX unlogged_v ON unlogged USING rag_hnsw (v vector_l2_ops)");
 is_sound($node, 'unlogged', 'unlogged');
@@ -86,17 +86,17 @@ sql('ALTER TABLE unlogged SET LOGGED');
 crash($node);
 is_sound($node, 'unlogged', 'and are there after a crash once the table is logged');
 
-is(sql("CREATE TEMP TABLE temporary (id int PRIMARY KEY, v rag.vector) ON COMMIT PRESERVE ROWS; SET temp_buffers = '800kB';
+is(sql("CREATE TEMP TABLE temporary (id int PRIMARY KEY, v rag_types.vector) ON COMMIT PRESERVE ROWS; SET temp_buffers = '800kB';
 	SELECT setseed(0.8); INSERT INTO temporary SELECT i, point(384) FROM generate_series(1, 500) i;
 	CREATE INDEX ON temporary USING rag_hnsw (v vector_l2_ops);
 	INSERT INTO temporary SELECT i, point(384) FROM generate_series(501, 800) i; DELETE FROM temporary WHERE id % 3 = 0;
 	VACUUM temporary; INSERT INTO temporary SELECT 1000 + i, point(384) FROM generate_series(1, 100) i;
 	SELECT 'fault:' || fault('temporary') || unindexed('temporary')") =~ s/^\n*//r, 'fault:', 'a temporary table larger than its buffers');
-is(sql("CREATE TEMP TABLE fleeting (id int PRIMARY KEY, v rag.vector) ON COMMIT DELETE ROWS; CREATE INDEX ON fleeting USING rag_hnsw (v vector_l2_ops);
+is(sql("CREATE TEMP TABLE fleeting (id int PRIMARY KEY, v rag_types.vector) ON COMMIT DELETE ROWS; CREATE INDEX ON fleeting USING rag_hnsw (v vector_l2_ops);
 	BEGIN; INSERT INTO fleeting SELECT i, point(3) FROM generate_series(1, 100) i; COMMIT;
 	BEGIN; INSERT INTO fleeting SELECT i, point(64) FROM generate_series(1, 100) i; SELECT fault('fleeting'); COMMIT"), '', 'one whose rows leave at commit');
 
-sql("CREATE TABLE parted (id int, v rag.vector, PRIMARY KEY (id)) PARTITION BY HASH (id);
+sql("CREATE TABLE parted (id int, v rag_types.vector, PRIMARY KEY (id)) PARTITION BY HASH (id);
 	CREATE TABLE parted_0 PARTITION OF parted FOR VALUES WITH (MODULUS 3, REMAINDER 0);
 	CREATE TABLE parted_1 PARTITION OF parted FOR VALUES WITH (MODULUS 3, REMAINDER 1); SELECT setseed(0.9);
 	CREATE INDEX parted_v ON parted USING rag_hnsw (v vector_cosine_ops);

@@ -7,7 +7,7 @@ use RagCluster;
 use RagHnsw;
 
 my $node = hnsw_node('cancel');
-$node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, v rag.vector); SELECT setseed(0.2); INSERT INTO t SELECT i, point(64) FROM generate_series(1, 10000) i");
+$node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.2); INSERT INTO t SELECT i, point(64) FROM generate_series(1, 10000) i");
 my $witness = witness($node);
 
 # -- builds: in each phase that takes long, with one thread and two -------------------------------------------------------

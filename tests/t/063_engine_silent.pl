@@ -55,7 +55,7 @@ sub confinement
 
 # while the model is being loaded, and after it
 my @sockets;
-my $loading = start_sql($node, "SELECT vector_dims(rag_embed('hello'))");
+my $loading = start_sql($node, "SELECT rag_functions.vector_dims(rag_embed('hello'))");
 push @sockets, internet_sockets($embed) while $loading->is_waiting;
 is($loading->finish->{out}, '384', 'the model is loaded');
 push @sockets, internet_sockets($embed);

@@ -68,12 +68,12 @@ is_deeply(allowed('ingest', [], $job, @secret, 'pg_rag/work/7-docs/page', $model
 
 my $elsewhere = temp_folder() . '/model';
 system('cp', '-R', dirname($model), $elsewhere) == 0 or die;
-my $here = "SET rag.model_dir = '$elsewhere'; SELECT vector_dims(rag_embed('hello'))";
+my $here = "SET rag.model_dir = '$elsewhere'; SELECT rag_functions.vector_dims(rag_embed('hello'))";
 is(run_sql($node, $here)->{out}, '384', 'a session names a folder that the engine was not started with');
 my $next = engine_pid($node, 'embed');
 isnt($next, $embed, 'for which it is started again');
 is(slurp_file("$data/pg_rag/model_folders"), "$elsewhere\n", 'with a folder that is noted');
-is(run_sql($node, $here)->{out} . $node->safe_psql('postgres', "SELECT vector_dims(rag_embed('hello'))"), '384384', 'both models can be had');
+is(run_sql($node, $here)->{out} . $node->safe_psql('postgres', "SELECT rag_functions.vector_dims(rag_embed('hello'))"), '384384', 'both models can be had');
 is(engine_pid($node, 'embed'), $next, 'from then on without another start');
 $node->restart;
 is(run_sql($node, $here)->{out}, '384', 'after a restart of the server, too');
@@ -103,7 +103,7 @@ for my $mode ([ 'required', 2 ], [ 'off', 0 ], [ 'on', 2 ])
 	my $before = engine_pid($node, 'embed');
 	configure($node, 'rag.sandbox', $mode->[0]);
 	my $pid = await("the engine runs with $mode->[0]", sub { my ($pid) = engines($node, 'embed'); $pid && $pid != $before && $pid });
-	is(await('an answer', sub { run_sql($node, "SELECT vector_dims(rag_embed('hello'))")->{out} }), '384', "rag.sandbox = $mode->[0]");
+	is(await('an answer', sub { run_sql($node, "SELECT rag_functions.vector_dims(rag_embed('hello'))")->{out} }), '384', "rag.sandbox = $mode->[0]");
 	like(slurp_file("/proc/$pid/status"), qr/^Seccomp:\s+$mode->[1]$/m, $mode->[1] ? 'confined' : 'not confined');
 }
 is(slurp_file($node->logfile) =~ s/.*WARN The kernel//rs =~ /^ does not/ ? 'lacks' : 'has', 'has', 'the kernel has all that is needed');

@@ -9,7 +9,7 @@ use RagCluster;
 
 my $node = rag_node('load');
 $node->safe_psql('postgres', 'CREATE ROLE busy LOGIN IN ROLE rag_reader; CREATE ROLE other LOGIN IN ROLE rag_reader');
-my $hello = "SELECT vector_dims(rag_embed('hello'))";
+my $hello = "SELECT rag_functions.vector_dims(rag_embed('hello'))";
 $node->safe_psql('postgres', $hello);
 my $embed = engine_pid($node, 'embed');
 my $witness = witness($node);
@@ -32,7 +32,7 @@ sub measure
 
 my $before = peak($embed);
 my @heavy = (
-	("SELECT vector_dims(rag_embed(repeat('a.', 2000000)))") x 4,
+	("SELECT rag_functions.vector_dims(rag_embed(repeat('a.', 2000000)))") x 4,
 	("SELECT array_length(rag_embed(ARRAY(SELECT repeat('ab cd', 100000) FROM generate_series(1, 60))), 1)") x 4,
 	("SELECT count(*) FROM rag_split(repeat('ab cd ', 2500000), 'text')") x 4);
 my @sessions = map { start_sql($node, $_, user => 'busy') } @heavy;
@@ -73,7 +73,7 @@ my $waiting = start_sql($node, "SELECT rag_embed(ARRAY(SELECT repeat('ab cd ', 8
 $waiting->await_waiting;
 ask($node, 'SELECT pg_cancel_backend(' . $waiting->backend . ')');
 error_like($waiting->finish, '57014', 'user request', undef, 'so are many');
-is($node->safe_psql('postgres', "SELECT vector_dims((rag_embed(ARRAY['hello']))[1])"), '384', 'the next one is served');
+is($node->safe_psql('postgres', "SELECT rag_functions.vector_dims((rag_embed(ARRAY['hello']))[1])"), '384', 'the next one is served');
 same_cluster($witness, 'readers with large texts');
 
 # a loop of queries does not hold up bulk work

@@ -12,14 +12,14 @@ for my $preload (1, 0)
 {
 	# beside the workers of the server's own: supervisor, launcher, and one; without preload the supervisor, and one
 	my $node = rag_node("workers_$preload", preload => $preload, conf => "rag.allowed_private_hosts = '127.0.0.1'\nrag.max_running_syncs = 4\nrag.scheduler = off");
-	$node->safe_psql('postgres', q{SELECT vector_dims(rag_embed('hello'))});
+	$node->safe_psql('postgres', q{SELECT rag_functions.vector_dims(rag_embed('hello'))});
 	for my $name (qw(first second third))
 	{
 		$node->safe_psql('postgres', sprintf q{SELECT rag_create_source('%s', 'static', '{"endpoints": ["%s"]}')}, "$name-$preload", RagHold::page("$name-$preload"));
 	}
 	$node->append_conf('postgresql.conf', 'max_worker_processes = ' . (3 + $preload));
 	$node->restart;
-	$node->safe_psql('postgres', q{SELECT vector_dims(rag_embed('hello'))});
+	$node->safe_psql('postgres', q{SELECT rag_functions.vector_dims(rag_embed('hello'))});
 
 	subtest $preload ? 'with preload' : 'without preload' => sub {
 		RagHold::hold("first-$preload");

@@ -18,7 +18,7 @@ $node->safe_psql('postgres', q{
 	SELECT setseed(0.5);
 	INSERT INTO rag.rag_kb_big
 	SELECT c.collection, NULL, 'made:' || i, c.title, gen_random_uuid(), i, c.document_type, 'made', c.tags, gen_random_uuid(), 0, 0, 'made ' || i,
-	       '{}', array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag.vector, gen_random_uuid(), now(), now(), 1, 1
+	       '{}', array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector, gen_random_uuid(), now(), now(), 1, 1
 	FROM rag.rag_kb_big AS c, generate_series(1, 3500) AS i});
 write_file("$folder/backups.txt", 'Backups are taken every night.');
 sync_ok($node, 'notes', 'a sync that makes the indexes');

@@ -23,12 +23,12 @@ our @EXPORT = qw(hnsw_node is_sound crash await_phase add_queries);
 my @dimensions = (1, 3, 64, 384, 1000);
 
 my $tools = <<'SQL';
-CREATE TABLE centre (dimensions int, id int, v rag.vector, PRIMARY KEY (dimensions, id));
-CREATE TABLE query (dimensions int, v rag.vector);
+CREATE TABLE centre (dimensions int, id int, v rag_types.vector, PRIMARY KEY (dimensions, id));
+CREATE TABLE query (dimensions int, v rag_types.vector);
 
-CREATE FUNCTION noise(dimensions int, width float8) RETURNS rag.vector LANGUAGE sql
-    AS 'SELECT array_agg((random() - 0.5) * width)::rag.vector FROM generate_series(1, dimensions)';
-CREATE FUNCTION point(dimensions int) RETURNS rag.vector LANGUAGE sql
+CREATE FUNCTION noise(dimensions int, width float8) RETURNS rag_types.vector LANGUAGE sql
+    AS 'SELECT array_agg((random() - 0.5) * width)::rag_types.vector FROM generate_series(1, dimensions)';
+CREATE FUNCTION point(dimensions int) RETURNS rag_types.vector LANGUAGE sql
     AS 'SELECT v + noise($1, 1) FROM centre c WHERE c.dimensions = $1 AND c.id = (SELECT floor(random() * 40)::int)';
 
 -- The rag_hnsw index of a table and its operator.
@@ -38,7 +38,7 @@ CREATE FUNCTION hnsw_index(relation regclass, OUT index regclass, OUT operator t
     WHERE i.indrelid = relation AND a.amname = 'rag_hnsw' AND i.indisvalid LIMIT 1
 $$;
 
-CREATE FUNCTION nearest(relation regclass, operator text, query rag.vector, k bigint) RETURNS int[] STABLE LANGUAGE plpgsql
+CREATE FUNCTION nearest(relation regclass, operator text, query rag_types.vector, k bigint) RETURNS int[] STABLE LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_sort = off SET rag.ef_search = 200
 AS $$
 DECLARE ids int[];
@@ -48,7 +48,7 @@ BEGIN
     RETURN coalesce(ids, '{}');
 END $$;
 
-CREATE FUNCTION exact(relation regclass, operator text, query rag.vector, k bigint) RETURNS int[] STABLE LANGUAGE plpgsql
+CREATE FUNCTION exact(relation regclass, operator text, query rag_types.vector, k bigint) RETURNS int[] STABLE LANGUAGE plpgsql
     SET enable_indexscan = off SET max_parallel_workers_per_gather = 0
 AS $$
 DECLARE ids int[];
@@ -61,14 +61,14 @@ END $$;
 -- The share of the k nearest that the index finds; rows that are as near as the last of them count, too.
 CREATE FUNCTION recall(relation regclass, operator text, k int) RETURNS float8 STABLE LANGUAGE plpgsql AS $$
 DECLARE
-    q rag.vector;
+    q rag_types.vector;
     found int[];
     best int[];
     good int;
     all_good int := 0;
     all_best int := 0;
 BEGIN
-    FOR q IN EXECUTE format('SELECT v FROM query WHERE dimensions = (SELECT vector_dims(v) FROM %s WHERE v IS NOT NULL LIMIT 1)', relation) LOOP
+    FOR q IN EXECUTE format('SELECT v FROM query WHERE dimensions = (SELECT rag_functions.vector_dims(v) FROM %s WHERE v IS NOT NULL LIMIT 1)', relation) LOOP
         found := nearest(relation, operator, q, k);
         best := exact(relation, operator, q, k);
         EXECUTE format('SELECT count(*) FROM %1$s WHERE id = ANY ($1) AND v OPERATOR(public.%2$s) $2 <=
@@ -107,7 +107,7 @@ DECLARE
     index regclass;
     operator text;
     problems text;
-    q rag.vector;
+    q rag_types.vector;
     found int[];
     there int[];
     share float8;
@@ -119,7 +119,7 @@ BEGIN
             RETURN 'rag_index_check: ' || problems;
         END IF;
     END IF;
-    EXECUTE format('SELECT v FROM query WHERE dimensions = (SELECT vector_dims(v) FROM %s WHERE v IS NOT NULL LIMIT 1) LIMIT 1', relation) INTO q;
+    EXECUTE format('SELECT v FROM query WHERE dimensions = (SELECT rag_functions.vector_dims(v) FROM %s WHERE v IS NOT NULL LIMIT 1) LIMIT 1', relation) INTO q;
     IF q IS NULL THEN
         RETURN 'there is no row, or no query';
     END IF;

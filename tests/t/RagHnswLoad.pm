@@ -32,7 +32,7 @@ sub test_under_load
 {
 	my ($seconds) = @_;
 	my $node = hnsw_node('load', conf => "deadlock_timeout = 100ms\n");
-	$node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, kind int, v rag.vector); CREATE SEQUENCE t_id;
+	$node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, kind int, v rag_types.vector); CREATE SEQUENCE t_id;
 		SELECT setseed(0.2); INSERT INTO t SELECT nextval('t_id'), i % 7, point(64) FROM generate_series(1, 2000) i;
 		CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops)");
 	my $witness = witness($node);

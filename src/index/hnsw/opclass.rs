@@ -72,8 +72,8 @@ pub unsafe extern "C-unwind" fn validate(class: pg_sys::Oid) -> bool {
 fn problems(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
     let statement = "
         WITH class AS (SELECT * FROM pg_catalog.pg_opclass WHERE oid = $1)
-        SELECT 'operator class \"' || opcname || '\" is not for the type rag.vector' FROM class
-        WHERE opcintype <> 'rag.vector'::pg_catalog.regtype
+        SELECT 'operator class \"' || opcname || '\" is not for the type rag_types.vector' FROM class
+        WHERE opcintype <> 'rag_types.vector'::pg_catalog.regtype
         UNION ALL
         SELECT 'operator class \"' || opcname || '\" lacks the ordering operator 1' FROM class
         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_amop WHERE amopfamily = opcfamily AND amoplefttype = opcintype

@@ -1,7 +1,8 @@
 //! `rag_index_recall`: how many of the true nearest neighbours the index finds, and how fast, for several values of
 //! `rag.ef_search`.
 //!
-//! Queries are vectors of random rows. The truth comes from one pass over the table that computes the distance of each row
+//! Queries are texts, or vectors of random rows. These find themselves and their like, and so are easier than questions
+//! in words. The truth comes from one pass over the table that computes the distance of each row
 //! to each query; what one exact query takes is measured with a few of them.
 
 use std::{ffi::CString, time::Instant};
@@ -16,7 +17,7 @@ use pgrx::{
 use rag_ann::code::Metric;
 
 use super::{functions::OpenIndex, is_indexable, opclass::exact_distance, rows::RowMemory};
-use crate::{catalog::with_settings, error::Error, settings, types::vector::OwnedVector};
+use crate::{catalog::with_settings, engine::client::embed, error::Error, settings, types::vector::OwnedVector};
 
 /// Values of `rag.ef_search` that are tried, beside the present one.
 const EF_SEARCH: [usize; 5] = [20, 40, 80, 160, 320];
@@ -36,6 +37,12 @@ struct Measured {
     exact_milliseconds: f64,
 }
 
+impl Measured {
+    fn row(self) -> (i32, f64, f64, f64) {
+        (self.ef_search as i32, self.recall, self.milliseconds, self.exact_milliseconds)
+    }
+}
+
 #[pg_extern(sql = false, strict, volatile, parallel_unsafe)]
 #[allow(clippy::type_complexity)] // the function's signature in SQL
 fn rag_index_recall(
@@ -52,10 +59,39 @@ fn rag_index_recall(
     check_range("queries", queries, MAX_QUERIES)?;
     check_range("k", k, MAX_K)?;
     let open = OpenIndex::open(index)?;
-    let measured = open.as_owner(|| measure(&open, i64::from(queries), k as usize))?;
-    Ok(TableIterator::new(
-        measured.into_iter().map(|m| (m.ef_search as i32, m.recall, m.milliseconds, m.exact_milliseconds)),
-    ))
+    let measured = open.as_owner(|| {
+        let (expression, condition) = open.expression()?;
+        let rows = format!("SELECT {expression} FROM ONLY {} WHERE {condition}", open.table_name());
+        let random = format!("{rows} ORDER BY pg_catalog.random() LIMIT $1");
+        measure(&open, &random_vectors(&random, i64::from(queries), open.metric())?, k as usize)
+    })?;
+    Ok(TableIterator::new(measured.into_iter().map(Measured::row)))
+}
+
+#[pg_extern(sql = false, volatile, parallel_unsafe)]
+#[allow(clippy::type_complexity)] // the function's signature in SQL
+fn rag_index_recall_of_texts(
+    index: Option<pg_sys::Oid>,
+    queries: Option<Vec<Option<String>>>,
+    k: Option<i32>,
+    model: Option<&str>,
+) -> Result<
+    TableIterator<
+        'static,
+        (name!(ef_search, i32), name!(recall, f64), name!(milliseconds, f64), name!(exact_milliseconds, f64)),
+    >,
+    ErrorReport,
+> {
+    let (Some(index), Some(queries), Some(k)) = (index, queries, k) else { return Ok(TableIterator::new(vec![])) };
+    let queries: Option<Vec<String>> = queries.into_iter().collect();
+    let queries = queries.ok_or_else(|| Error::null_not_allowed("queries must not contain nulls"))?;
+    check_range("the number of queries", queries.len() as i32, MAX_QUERIES)?;
+    check_range("k", k, MAX_K)?;
+    let open = OpenIndex::open(index)?;
+    let mut vectors: Vec<Vec<f32>> = embed(queries, model)?.into_iter().map(Vec::from).collect();
+    vectors.retain(|vector| is_indexable(open.metric(), vector));
+    let measured = open.as_owner(|| measure(&open, &vectors, k as usize))?;
+    Ok(TableIterator::new(measured.into_iter().map(Measured::row)))
 }
 
 fn check_range(name: &str, value: i32, max: i32) -> Result<(), Error> {
@@ -65,16 +101,18 @@ fn check_range(name: &str, value: i32, max: i32) -> Result<(), Error> {
     Err(Error::invalid_parameter(format!("{name} must be between 1 and {max}, not {value}")))
 }
 
-fn measure(open: &OpenIndex, queries: i64, k: usize) -> Result<Vec<Measured>, Error> {
+fn measure(open: &OpenIndex, vectors: &[Vec<f32>], k: usize) -> Result<Vec<Measured>, Error> {
     let (expression, condition) = open.expression()?;
     let (table, operator, metric) = (open.table_name(), open.operator()?, open.metric());
-    let rows = format!("SELECT {expression} FROM ONLY {table} WHERE {condition}");
-    let vectors = random_vectors(&format!("{rows} ORDER BY pg_catalog.random() LIMIT $1"), queries, metric)?;
     if vectors.is_empty() {
         return Ok(vec![]);
     }
-    let truth = nearest_distances(&rows, &vectors, k, metric)?;
+    let rows = format!("SELECT {expression} FROM ONLY {table} WHERE {condition}");
+    let truth = nearest_distances(&rows, vectors, k, metric)?;
     let possible: usize = truth.iter().map(Vec::len).sum();
+    if possible == 0 {
+        return Ok(vec![]);
+    }
 
     let distance = format!("({expression}) {operator} $1");
     let nearest = format!("SELECT {distance} FROM ONLY {table} WHERE {condition} ORDER BY {distance} LIMIT {k}");
@@ -102,9 +140,9 @@ fn measure(open: &OpenIndex, queries: i64, k: usize) -> Result<Vec<Measured>, Er
             (c"enable_bitmapscan", c"off"),
             (c"enable_sort", c"off"),
         ];
-        let (found, milliseconds) = with_settings(&indexed, || run(&nearest, &vectors))?;
+        let (found, milliseconds) = with_settings(&indexed, || run(&nearest, vectors))?;
         let right: usize = found.iter().zip(&truth).map(|(found, truth)| count_right(found, truth)).sum();
-        let recall = right as f64 / possible.max(1) as f64;
+        let recall = right as f64 / possible as f64;
         measured.push(Measured { ef_search, recall, milliseconds, exact_milliseconds });
     }
     Ok(measured)

@@ -28,7 +28,7 @@ impl RowMemory {
     /// Gives a vector to `f`, which must keep nothing that it allocates of Postgres.
     ///
     /// # Safety
-    /// A datum of type `rag.vector`, not NULL. The memory context that this was made in is still there.
+    /// A datum of type `rag_types.vector`, not NULL. The memory context that this was made in is still there.
     pub unsafe fn with_vector<R>(&self, datum: pg_sys::Datum, f: impl FnOnce(&[f32]) -> R) -> R {
         // SAFETY: the caller's promise; the vector is used before its memory is freed.
         unsafe {

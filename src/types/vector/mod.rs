@@ -1,4 +1,4 @@
-//! `rag.vector`: an array of f32 with a fixed number of dimensions.
+//! `rag_types.vector`: an array of f32 with a fixed number of dimensions.
 //!
 //! Text form, binary form and in-memory layout are those of pgvector's `vector`, so that its client libraries work and a
 //! cast between the two types copies nothing but bytes:
@@ -8,14 +8,17 @@
 //! ```
 //!
 //! This folder holds the functions that `sql/vector.sql` declares: [`io`] text, binary and typmod; [`cast`] arrays;
-//! [`distance`] the operators that order; [`arithmetic`] the others; [`aggregate`] sum and avg.
+//! [`distance`] the operators that order; [`arithmetic`] the others; [`bits`] signs; [`aggregate`] sum and avg; [`pgvector`]
+//! what concerns pgvector's type beside this one.
 #![allow(unsafe_code)] // the one place where a varlena becomes a slice of f32 and back
 
 mod aggregate;
 mod arithmetic;
+mod bits;
 mod cast;
 mod distance;
 mod io;
+mod pgvector;
 
 use std::{marker::PhantomData, ptr::NonNull};
 
@@ -54,7 +57,7 @@ pub struct Vector<'a> {
 
 impl<'a> Vector<'a> {
     /// # Safety
-    /// `datum` is a non-null datum of type `rag.vector` (or of pgvector's `vector`) that outlives `'a`.
+    /// `datum` is a non-null datum of type `rag_types.vector` (or of pgvector's `vector`) that outlives `'a`.
     pub unsafe fn from_raw(datum: pg_sys::Datum) -> Self {
         let varlena: *mut pg_sys::varlena = datum.cast_mut_ptr();
         // SAFETY: a varlena datum; the call to detoast, which crosses into C, is spared for the usual plain one.
@@ -133,7 +136,7 @@ impl IntoDatum for OwnedVector {
     }
 
     fn type_oid() -> pg_sys::Oid {
-        crate::catalog::type_oid(c"vector")
+        crate::catalog::vector_type()
     }
 }
 
@@ -200,9 +203,9 @@ macro_rules! maps_to_rag_vector {
         unsafe impl SqlTranslatable for $type {
             const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!($type);
             const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
-            const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("rag.vector"));
+            const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("rag_types.vector"));
             const RETURN_SQL: Result<ReturnsRef, ReturnsError> =
-                Ok(ReturnsRef::One(SqlMappingRef::literal("rag.vector")));
+                Ok(ReturnsRef::One(SqlMappingRef::literal("rag_types.vector")));
         }
     };
 }
