@@ -52,7 +52,7 @@ BEGIN
     PERFORM rag_sync('larder');
 EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RAISE NOTICE '%: % / HINT: %', SQLSTATE, SQLERRM, regexp_replace(hint, '\d+', 'N', 'g');
+    RAISE INFO '%: % / HINT: %', SQLSTATE, SQLERRM, regexp_replace(hint, '\d+', 'N', 'g');
 END $$;
 SELECT severity, object, problem ~ '^its last run failed: .*larder.stock' AS problem, remedy <> '' AS remedy FROM rag_status() WHERE object = 'source larder';
 ALTER TABLE larder.gone RENAME TO stock;

@@ -250,7 +250,7 @@ fn visible_rows(open: &OpenIndex) -> Result<i64, Error> {
 }
 
 /// The value that a statement gives; it only reads, so that it works on a standby, too.
-fn read_one<T: pgrx::FromDatum + pgrx::IntoDatum>(
+pub fn read_one<T: pgrx::FromDatum + pgrx::IntoDatum>(
     statement: &str,
     arguments: &[DatumWithOid<'_>],
 ) -> Result<Option<T>, Error> {

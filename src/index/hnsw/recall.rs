@@ -16,7 +16,12 @@ use pgrx::{
 };
 use rag_ann::code::Metric;
 
-use super::{functions::OpenIndex, is_indexable, opclass::exact_distance, rows::RowMemory};
+use super::{
+    functions::{OpenIndex, read_one},
+    is_indexable,
+    opclass::exact_distance,
+    rows::RowMemory,
+};
 use crate::{catalog::with_settings, engine::client::embed, error::Error, settings, types::vector::OwnedVector};
 
 /// Values of `rag.ef_search` that are tried, beside the present one.
@@ -111,6 +116,7 @@ fn measure(open: &OpenIndex, vectors: &[Vec<f32>], k: usize) -> Result<Vec<Measu
     let truth = nearest_distances(&rows, vectors, k, metric)?;
     let possible: usize = truth.iter().map(Vec::len).sum();
     if possible == 0 {
+        check_dimensions(&expression, &table, &condition, vectors[0].len())?;
         return Ok(vec![]);
     }
 
@@ -146,6 +152,20 @@ fn measure(open: &OpenIndex, vectors: &[Vec<f32>], k: usize) -> Result<Vec<Measu
         measured.push(Measured { ef_search, recall, milliseconds, exact_milliseconds });
     }
     Ok(measured)
+}
+
+/// # Errors
+/// The vectors of the table are of other dimensions than the queries.
+fn check_dimensions(expression: &str, table: &str, condition: &str, dimensions: usize) -> Result<(), Error> {
+    let statement =
+        format!("SELECT (SELECT rag_functions.vector_dims({expression}) FROM ONLY {table} WHERE {condition} LIMIT 1)");
+    match read_one::<i32>(&statement, &[])? {
+        Some(expected) if expected as usize != dimensions => Err(Error::data_exception(format!(
+            "expected {expected} dimensions, not {dimensions}"
+        ))
+        .hint("Queries must be embedded by the model that the vectors of the index are of: see the argument model.")),
+        _ => Ok(()),
+    }
 }
 
 /// How many of the found are as near as the farthest of the true nearest.
