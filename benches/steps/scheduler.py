@@ -153,8 +153,8 @@ def view():
     connection = fresh_database("view")
     configure("rag.scheduler", "off")
     connection.execute(
-        """INSERT INTO rag.source (name, kind, spec, collection, owner, schedule, conditions, last_run_id)
-           SELECT 'source-' || i, 'folder', '{"path": "/srv"}', 'default', 'postgres', '@daily',
+        """INSERT INTO rag.source (name, kind, spec, collection, owner, owner_id, schedule, conditions, last_run_id)
+           SELECT 'source-' || i, 'folder', '{"path": "/srv"}', 'default', 'postgres', 'postgres'::regrole, '@daily',
                   rag.merge_conditions('[]', jsonb_build_array(
                       jsonb_build_object('type', 'ResourceReady', 'status', 'True', 'reason', 'Ready', 'message', ''),
                       jsonb_build_object('type', 'AutoIndexerScheduled', 'status', 'True', 'reason', 'Scheduled', 'message', ''),

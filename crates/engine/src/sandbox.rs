@@ -234,7 +234,7 @@ impl Reach {
         if mode == Mode::Required && !missing.is_empty() {
             return Err(EngineError::new(
                 ErrorKind::Unsupported,
-                "the sandbox that rag.sandbox = required asks for cannot be had",
+                "the kernel does not offer the sandbox that rag.sandbox = required demands",
             )
             .detail(missing.join(" "))
             .hint("With rag.sandbox = on the processes of rag-engine do without what the kernel cannot do."));
