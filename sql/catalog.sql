@@ -436,10 +436,10 @@ COMMENT ON COLUMN rag.chunks.source IS 'source it came from, also where that was
 COMMENT ON COLUMN rag.chunks.chunk_id IS 'hash of document, text, chunking and position: the same on every machine';
 COMMENT ON COLUMN rag.chunks.chunk_index IS 'position in the document, from 0';
 COMMENT ON COLUMN rag.chunks.start_index IS 'first character in the document''s content, from 0: substr(content, start_index + 1, length)';
-COMMENT ON COLUMN rag.chunks.start_line IS 'line of the document''s content that the first character is on, from 1';
+COMMENT ON COLUMN rag.chunks.start_line IS 'line of the file that the first character is on, from 1; front matter counts';
 COMMENT ON COLUMN rag.chunks.end_line IS 'line that the last character is on';
 COMMENT ON COLUMN rag.chunks.page IS 'page that the first character is on, from 1; NULL where the document has no pages';
-COMMENT ON COLUMN rag.chunks.heading_path IS 'headings that the chunk is under, outermost first; NULL where there are none';
+COMMENT ON COLUMN rag.chunks.heading_path IS 'headings that the chunk is under, of source code the functions and types that it is in, outermost first; NULL where there are none';
 COMMENT ON COLUMN rag.chunks.embedding_key IS 'hash of model and embedded text: equal keys have equal embeddings';
 
 -- Locks on sources, which last as long as the process that has them (src/workers/lock.rs): one that a run, or a check for

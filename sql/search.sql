@@ -6,7 +6,8 @@ CREATE FUNCTION @extschema@.rag_search(query text, collection integer)
 RETURNS TABLE (rank integer, score double precision, content text, title text, uri text,
     chunk_index integer, start_index integer, source text, document_id uuid, knowledge_id bigint,
     chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
-    vector_rank integer, keyword_rank integer, citation text)
+    vector_rank integer, keyword_rank integer, citation text,
+    start_line integer, end_line integer, page integer, heading_path text[])
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',

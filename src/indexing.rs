@@ -113,9 +113,10 @@ pub fn embeddings<'a>(
 impl PreparedDocument {
     /// The text that the model is given for each chunk, with its key.
     pub fn texts(&self, model: &ModelInfo) -> Result<Vec<(EmbeddingKey, String)>, Error> {
-        self.chunk_texts()
-            .map(|chunk| {
-                let text = embedded_text(&self.content.title, chunk?);
+        let chunks = self.content.chunks.iter().zip(self.chunk_texts());
+        chunks
+            .map(|(chunk, text)| {
+                let text = embedded_text(&self.content.title, &chunk.context, text?);
                 Ok((EmbeddingKey::derive(&model.fingerprint, &text), text))
             })
             .collect()

@@ -102,7 +102,7 @@ impl Document {
 /// Where in a manifest the field of a definition is.
 fn path(manifest: &Manifest, field: &str) -> String {
     let Manifest::AutoIndexer(source) = manifest else { return "metadata.name".into() };
-    match field {
+    let path = match field {
         // no manifest names an owner
         "name" | "owner" => "metadata.name".into(),
         "kind" => "spec.dataSource.type".into(),
@@ -115,7 +115,8 @@ fn path(manifest: &Manifest, field: &str) -> String {
             (None, Some(part)) => format!("spec.credentials.secretRef.{part}"),
             (None, None) => format!("spec.{field}"),
         },
-    }
+    };
+    source.as_written(&path)
 }
 
 fn apply_retriever(retriever: &Retriever) -> Result<Action, Error> {
@@ -324,6 +325,7 @@ fn autoindexer(source: &Visible) -> Result<AutoIndexer, Error> {
         suspend: source.suspend,
         drift_policy: DriftPolicy::parse(&source.drift_policy).unwrap_or_default(),
         timeout: Some(Duration::from_micros(u64::try_from(source.timeout_microseconds).unwrap_or(0))),
+        renamed: vec![],
     })
 }
 

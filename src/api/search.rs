@@ -41,6 +41,10 @@ fn rag_search(
             name!(vector_rank, Option<i32>),
             name!(keyword_rank, Option<i32>),
             name!(citation, String),
+            name!(start_line, i32),
+            name!(end_line, i32),
+            name!(page, Option<i32>),
+            name!(heading_path, Option<Vec<String>>),
         ),
     >,
     ErrorReport,
@@ -69,18 +73,44 @@ fn rag_search(
             Some(hit.rank),
             None,
             citation,
+            hit.start_line,
+            hit.end_line,
+            hit.page,
+            hit.heading_path,
         )
     })))
 }
 
-/// `[1] Key rotation, p. 3 (file:///srv/docs/keys.pdf)`
+/// `[1] Key rotation, p. 3 (file:///srv/docs/keys.pdf)`; of a file of a repository
+/// `[1] Key rotation, docs/keys.md:12-30 (https://example.org/guide.git#docs/keys.md)`.
 fn citation(hit: &Hit) -> String {
-    let page = hit.page.map(|page| format!(", p. {page}")).unwrap_or_default();
+    let page = hit.page.map(|page| format!("p. {page}"));
+    let place = page.or_else(|| {
+        let path = path_in_repository(hit)?;
+        Some(format!("{}:{}-{}", escaped(path), hit.start_line, hit.end_line))
+    });
     let (rank, uri) = (hit.rank, enclosed(&hit.uri));
-    match &hit.title {
-        Some(title) => format!("[{rank}] {}{page} ({uri})", escaped(title)),
-        None => format!("[{rank}] {uri}{page}"),
+    // the name of a file is in its path
+    let title = hit.title.as_deref().filter(|title| path_in_repository(hit).is_none_or(|path| !is_named(path, title)));
+    match (title.map(escaped), place) {
+        (Some(title), Some(place)) => format!("[{rank}] {title}, {place} ({uri})"),
+        (Some(title), None) => format!("[{rank}] {title} ({uri})"),
+        (None, Some(place)) if hit.title.is_some() => format!("[{rank}] {place} ({uri})"),
+        (None, Some(place)) => format!("[{rank}] {uri}, {place}"),
+        (None, None) => format!("[{rank}] {uri}"),
     }
+}
+
+/// The path of a file that was fetched from a repository.
+fn path_in_repository(hit: &Hit) -> Option<&str> {
+    let text = |key| hit.metadata.0.get(key).and_then(serde_json::Value::as_str);
+    hit.source.as_ref().and(text("repository")).and(text("path"))
+}
+
+/// Whether a title is the name of the file, with or without the extension.
+fn is_named(path: &str, title: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    file == title || file.rsplit_once('.').is_some_and(|(stem, _)| stem == title)
 }
 
 /// A title in which brackets and parentheses are escaped, as in Markdown, and which is one line. A title cannot pass for

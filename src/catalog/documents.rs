@@ -2,7 +2,11 @@
 
 use std::collections::HashMap;
 
-use rag_protocol::{identity::DocumentId, ingest::Known, labels::Labels};
+use rag_protocol::{
+    identity::DocumentId,
+    ingest::{Known, LINK_TARGETS},
+    labels::Labels,
+};
 use serde_json::{Map, Value};
 
 use super::{Row, as_owner, chunks, drift, execute, execute_prepared, execute_returning, query, uuid};
@@ -350,9 +354,9 @@ pub fn change(collection: &str, id: DocumentId, change: &Change, whitelist: Opti
     })
 }
 
-/// The metadata that chunks carry.
+/// The metadata that chunks carry: what the list has; without a list, all but what a page links to.
 pub fn listed(metadata: &Map<String, Value>, whitelist: Option<&[String]>) -> Map<String, Value> {
-    let is_listed = |key: &String| whitelist.is_none_or(|keys| keys.contains(key));
+    let is_listed = |key: &String| whitelist.map_or(key != LINK_TARGETS, |keys| keys.contains(key));
     metadata.iter().filter(|(key, _)| is_listed(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 

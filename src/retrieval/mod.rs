@@ -49,8 +49,12 @@ pub struct Hit {
     pub knowledge_id: Option<i64>,
     pub chunk_id: pgrx::Uuid,
     pub metadata: pgrx::JsonB,
+    /// Lines of the document that it begins and ends on, from 1.
+    pub start_line: i32,
+    pub end_line: i32,
     /// Of a document that has pages, the one that the chunk begins on, from 1.
     pub page: Option<i32>,
+    pub heading_path: Option<Vec<String>>,
 }
 
 impl Request {

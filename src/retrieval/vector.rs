@@ -41,7 +41,7 @@ pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Re
              {best}),
          scored AS (SELECT chunk_id, greatest(1 - distance, 0) AS score FROM best)
          SELECT s.score, c.content, c.title, c.uri, c.chunk_index, c.start_index, c.source, c.document_id, c.knowledge_id,
-                c.chunk_id, c.metadata, c.page
+                c.chunk_id, c.metadata, c.start_line, c.end_line, c.page, c.heading_path
          FROM scored AS s JOIN rag.chunks AS c ON c.collection = $1 AND c.chunk_id = s.chunk_id
          WHERE s.score >= $4
          ORDER BY s.score DESC, c.chunk_id
@@ -86,6 +86,9 @@ fn hit(rank: i32, row: &Row<'_, '_>) -> Result<Hit, Error> {
         knowledge_id: row.get(9)?,
         chunk_id: row.required(10)?,
         metadata: row.required(11)?,
-        page: row.get(12)?,
+        start_line: row.required(12)?,
+        end_line: row.required(13)?,
+        page: row.get(14)?,
+        heading_path: row.get(15)?,
     })
 }

@@ -5,10 +5,11 @@
 //! 1. the byte order mark: UTF-8, UTF-16, UTF-32;
 //! 2. the charset that the file was declared to have, by the HTTP header, else by HTML's `<meta>`;
 //! 3. UTF-16 without a mark, which every other byte being zero gives away;
-//! 4. UTF-8;
-//! 5. what `chardetng` takes it for, if there are enough characters to judge by;
-//! 6. windows-1252, if each byte is a character there (ISO-8859-1 is a part of it);
-//! 7. UTF-8 with U+FFFD in place of what is not.
+//! 4. ISO-2022-JP, which is all ASCII bytes and which its escape sequences give away;
+//! 5. UTF-8;
+//! 6. what `chardetng` takes it for, if there are enough characters to judge by;
+//! 7. windows-1252, if each byte is a character there (ISO-8859-1 is a part of it);
+//! 8. UTF-8 with U+FFFD in place of what is not.
 //!
 //! Text that is UTF-8 but for a few bytes is damaged UTF-8 and goes straight to the last: read as windows-1252 all its
 //! other letters would be wrong. Charsets are those of the [Encoding Standard](https://encoding.spec.whatwg.org), under
@@ -19,7 +20,7 @@
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use rag_protocol::ingest::Stage;
 
 use crate::{Nature, Problem};
@@ -93,6 +94,11 @@ fn ladder<'a>(
     {
         return (text, encoding.name(), false);
     }
+    if has_japanese_escapes(rest)
+        && let Some(text) = strictly(ISO_2022_JP, rest)
+    {
+        return (text, ISO_2022_JP.name(), false);
+    }
     if let Ok(text) = std::str::from_utf8(rest) {
         return (Cow::Borrowed(text), UTF_8.name(), false);
     }
@@ -162,6 +168,15 @@ fn unmarked_utf16(bytes: &[u8]) -> Option<&'static Encoding> {
         (first, second) if first > most && second <= few => Some(UTF_16BE),
         _ => None,
     }
+}
+
+/// Whether there are escape sequences that lead to the two-byte characters of ISO-2022-JP and back to ASCII or JIS X 0201.
+fn has_japanese_escapes(bytes: &[u8]) -> bool {
+    const TO_JAPANESE: [&[u8]; 2] = [b"\x1B$B", b"\x1B$@"];
+    const TO_LATIN: [&[u8]; 2] = [b"\x1B(B", b"\x1B(J"];
+    let has = |sequences: [&[u8]; 2]| bytes.windows(3).any(|window| sequences.contains(&window));
+    // most files have no escape character at all
+    bytes.contains(&0x1B) && has(TO_JAPANESE) && has(TO_LATIN)
 }
 
 /// Whether nearly all bytes beyond ASCII are UTF-8, or nothing is wrong but that the end is missing.
@@ -290,6 +305,19 @@ mod tests {
         assert_eq!(decoded(b"d\xE9j\xE0 \x96 vu", None), ("déjà – vu".into(), "windows-1252", 0));
         assert_eq!(decoded(b"n\0a\0\xEF\0v\0e\0", None), ("naïve".into(), "UTF-16LE", 0));
         assert_eq!(decoded(b"\0n\0a\0\xEF\0v\0e", None), ("naïve".into(), "UTF-16BE", 0));
+    }
+
+    #[test]
+    fn iso_2022_jp_is_told_by_its_escape_sequences() {
+        let decoded = |bytes: &[u8]| decoded(bytes, None);
+        assert_eq!(decoded(b"\x1B$B%F%9%H\x1B(B\n"), ("テスト\n".into(), "ISO-2022-JP", 0));
+        let (mixed, ..) = encoding_rs::ISO_2022_JP.encode("Keys: 署名の鍵。\nrotated 毎晩\n");
+        assert_eq!(decoded(&mixed), ("Keys: 署名の鍵。\nrotated 毎晩\n".into(), "ISO-2022-JP", 0));
+        // colours of a terminal, UTF-8 with such a sequence in it, and one that leads nowhere
+        for text in ["\u{1B}[31mred\u{1B}[0m and more", "日本 \u{1B}$B%F\u{1B}(B", "\u{1B}$B is one, \u{1B}(B another"]
+        {
+            assert_eq!(decoded(text.as_bytes()).1, "UTF-8", "{text}");
+        }
     }
 
     #[test]

@@ -3,15 +3,17 @@
 //! What a browser does not show is left out, and counted (see [`hidden`]).
 //! Of a page, what is the same on every other page of its site is left out (see [`boilerplate`]).
 //!
-//! `htmd` does the conversion, with three changes: `head`, scripts, styles and templates are left out; pictures whose
-//! data are in the page itself keep only their description; tables are written here, since `htmd` drops the cells of
-//! rows that mix `<th>` and `<td>`.
+//! `htmd` does the conversion, with these changes: `head`, scripts, styles and templates are left out; of pictures only the
+//! description stays; of links the words stay and the targets become metadata (see [`links`]); code is kept as
+//! it was written (see [`code`]); tables are written here, since `htmd` drops the cells of rows that mix `<th>` and `<td>`.
 //!
 //! `htmd` recurses over the tree, so a page nested deeper than [`MAX_DEPTH`], which no person wrote, is reduced to its
 //! plain text instead: a stack overflow would take the process with it.
 
 mod boilerplate;
+mod code;
 mod hidden;
+mod links;
 mod table;
 
 use std::{
@@ -21,7 +23,7 @@ use std::{
 
 use htmd::{Element, HtmlToMarkdown, Node, element_handler::Handlers};
 use markup5ever_rcdom::NodeData;
-use rag_protocol::ingest::{Stage, Title};
+use rag_protocol::ingest::{LINK_TARGETS, Stage, Title};
 
 use crate::{Extracted, Problem, markdown, title};
 
@@ -46,23 +48,28 @@ pub fn extract(file: &str, name: &str) -> Result<Extracted, Problem> {
 fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
     let converter = HtmlToMarkdown::builder()
         .skip_tags(SILENT.to_vec())
-        .add_handler(vec!["img"], |handlers: &dyn Handlers, element: Element| {
-            let attribute = |name| element.attrs.iter().find(|a| &*a.name.local == name).map(|a| a.value.to_string());
-            match attribute("src") {
-                Some(src) if src.trim_start().starts_with("data:") => attribute("alt").map(Into::into),
-                _ => handlers.fallback(element),
-            }
+        .add_handler(vec!["img"], |_: &dyn Handlers, element: Element| {
+            boilerplate::attribute(element.node, "alt").map(Into::into)
         })
+        .add_handler(vec!["a"], |handlers: &dyn Handlers, element: Element| Some(handlers.walk_children(element.node)))
+        .add_handler(vec!["pre"], code::block)
+        .add_handler(vec!["code"], code::span)
+        .add_handler(vec!["b", "strong", "i", "em"], code::emphasis)
         .add_handler(vec!["table"], table::to_markdown)
         .build();
     let root = converter.html_to_tree(file)?;
     let hidden = hidden::remove(&root);
-    let (title, depth) = survey(&root);
+    links::remove_permalinks(&root);
+    let Survey { title, base, depth } = survey(&root);
     let content = boilerplate::content(&root);
     let text = if depth > MAX_DEPTH { plain_text(&content) } else { converter.tree_to_markdown(&content) };
     let text = text.trim().to_owned();
     let structure = markdown::structure(&text);
     let mut extracted = Extracted::new(text, title.unwrap_or_else(|| title::from_name(name)), structure);
+    let targets = links::targets(&content, base.as_deref(), name);
+    if !targets.is_empty() {
+        extracted.metadata.insert(LINK_TARGETS.into(), targets.into());
+    }
     if hidden > 0 {
         let elements = if hidden == 1 { "1 hidden element".into() } else { format!("{hidden} hidden elements") };
         let was = if hidden == 1 { "was" } else { "were" };
@@ -71,20 +78,29 @@ fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
     Ok(extracted)
 }
 
-/// The page's title and the depth of its deepest element.
-fn survey(root: &Rc<Node>) -> (Option<Title>, usize) {
-    let (mut title, mut heading, mut deepest) = (None, None, 0);
+/// What a page says of itself.
+struct Survey {
+    title: Option<Title>,
+    /// What its links are relative to, if it says so.
+    base: Option<String>,
+    /// Depth of its deepest element.
+    depth: usize,
+}
+
+fn survey(root: &Rc<Node>) -> Survey {
+    let (mut title, mut heading, mut base, mut deepest) = (None, None, None, 0);
     let mut stack = vec![(root.clone(), 0)];
     while let Some((node, depth)) = stack.pop() {
         deepest = deepest.max(depth);
         match html_tag(&node) {
             Some("title") if title.is_none() => title = title::own(&plain_text_below(&node)),
             Some("h1") if heading.is_none() => heading = title::own(&plain_text_below(&node)),
+            Some("base") if base.is_none() => base = boilerplate::attribute(&node, "href"),
             _ => {}
         }
         stack.extend(node.children.borrow().iter().rev().map(|child| (child.clone(), depth + 1)));
     }
-    (title.or(heading), deepest)
+    Survey { title: title.or(heading), base, depth: deepest }
 }
 
 /// The element's name; `None` for text, and for the elements of drawings, which have titles of their own.
@@ -132,10 +148,7 @@ mod tests {
     fn structure_becomes_markdown() {
         let html = "<h1>Keys</h1><p>Rotate <b>them</b> at <a href='/x'>night</a>.</p><ul><li>one<li>two</ul>\
                     <pre><code class='language-sh'>ls -l\n</code></pre>";
-        assert_eq!(
-            page(html).text,
-            "# Keys\n\nRotate **them** at [night](/x).\n\n*   one\n*   two\n\n```sh\nls -l\n```"
-        );
+        assert_eq!(page(html).text, "# Keys\n\nRotate **them** at night.\n\n*   one\n*   two\n\n```sh\nls -l\n```");
     }
 
     #[test]
@@ -155,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn pictures_inside_the_page_keep_their_description_only() {
-        let html = "<p>a <img src='data:image/png;base64,AAAA' alt='chart'> b <img src='c.png' alt='d'></p>";
-        assert_eq!(page(html).text, "a chart b ![d](c.png)");
+    fn pictures_keep_their_description_only() {
+        let html = "<p>a <img src='data:image/png;base64,AAAA' alt='chart'> b <img src='c.png' alt='d' title='e'></p>";
+        assert_eq!(page(html).text, "a chart b d");
     }
 
     #[test]

@@ -17,11 +17,12 @@
 //! | docx | converted to Markdown | its properties', else the first heading | headings |
 //! | PDF | pages, a form feed between them | the Info dictionary's, where it is one | paragraphs, sentences |
 //! | text | as written | – | paragraphs, sentences |
-//! | code | as written | – | functions, types, statements; else lines |
+//! | code | as written | its file's name with the extension | functions, types, statements; else lines |
 //! | CSV, TSV, JSON, JSONL | records as lines of `name: value`, an empty line between two | – | records |
 //!
 //! Where a document does not say what it is called, its title is its file's name without the extension, and
-//! [`Title::own`] is false: such a title is shown but not embedded.
+//! [`Title::own`] is false: such a title is shown but not embedded. Instead the model is told of each piece of source code in
+//! which file and in which functions and types it is (see [`rag_protocol::ingest::Chunk::context`]).
 //!
 //! A text holds no NUL characters (PostgreSQL cannot store them) and none that nobody sees (see the module `invisible`),
 //! and is never blank. What cannot be read is a [`Problem`], never a panic and never a silently shortened text. What was
@@ -32,6 +33,7 @@
 //! | `encoding` | the encoding the file was read in (all types but PDF and docx) |
 //! | `warnings` | sentences on what may have been lost or misread |
 //! | `language` | of code |
+//! | `link_targets` | of HTML: what its links lead to |
 //! | `front_matter_error` | why front matter was left in the text |
 //! | `unreadable_pages` | numbers of pages of a PDF that are missing |
 
@@ -56,7 +58,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 pub use crate::{
-    code::Boundary,
+    code::{Boundary, Symbol, Syntax},
     kind::{document_type, is_told},
     markdown::Heading,
     split::split,
@@ -93,6 +95,12 @@ pub struct Extracted {
     /// Front matter, and what the extractor has to say.
     pub metadata: Map<String, Value>,
     pub structure: Structure,
+    /// How many lines of the file are before the text: those of front matter, and empty ones.
+    #[serde(default)]
+    pub lines_before: u32,
+    /// Where in a project a file of source code is; the model is told so with each chunk.
+    #[serde(default)]
+    pub place: String,
     /// What was lost on the way, or may have been misread.
     #[serde(default)]
     pub warnings: Vec<Warning>,
@@ -101,7 +109,7 @@ pub struct Extracted {
 impl Extracted {
     /// A document of which nothing more is known.
     pub fn new(text: String, title: Title, structure: Structure) -> Self {
-        Self { text, title, metadata: Map::new(), structure, warnings: vec![] }
+        Self { text, title, metadata: Map::new(), structure, lines_before: 0, place: String::new(), warnings: vec![] }
     }
 
     fn warn(&mut self, stage: Stage, message: String) {
@@ -125,7 +133,7 @@ pub enum Structure {
         code: Vec<(usize, usize)>,
     },
     /// Source code; without boundaries it is cut at lines.
-    Code(Vec<Boundary>),
+    Code(Syntax),
     /// An empty line between two records.
     Records,
 }

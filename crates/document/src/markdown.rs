@@ -30,7 +30,9 @@ pub fn extract(file: &str, name: &str) -> Extracted {
     let text = body.trim_start_matches(['\r', '\n']).to_owned();
     let structure = structure(&text);
     let title = declared.or_else(|| heading(&structure)).unwrap_or_else(|| title::from_name(name));
-    let mut extracted = Extracted { metadata, ..Extracted::new(text, title, structure) };
+    let before = &file[..file.len() - text.len()];
+    let lines_before = u32::try_from(before.matches('\n').count()).unwrap_or(u32::MAX);
+    let mut extracted = Extracted { metadata, lines_before, ..Extracted::new(text, title, structure) };
     if let (true, Some(Value::String(why))) = (body == file, extracted.metadata.get("front_matter_error")) {
         let warning = format!("the front matter was left in the text: {why}");
         extracted.warn(Stage::Extract, warning);
@@ -106,6 +108,15 @@ mod tests {
         let extracted = extract("---\ntitle: T\n---\n\n\n  Text\n", "a.md");
         assert_eq!(extracted.text, "  Text\n");
         assert_eq!(extracted.metadata["title"], "T");
+    }
+
+    #[test]
+    fn lines_before_the_text_are_counted() {
+        for (file, lines) in
+            [("Text\n", 0), ("\n\nText\n", 2), ("\r\nText", 1), ("---\na: 1\n---\n\n# Text", 4), ("---\na\n---\n", 0)]
+        {
+            assert_eq!(extract(file, "a.md").lines_before, lines, "{file}");
+        }
     }
 
     #[test]

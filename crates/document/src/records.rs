@@ -21,7 +21,7 @@ pub mod json;
 
 use rag_protocol::ingest::Stage;
 
-use crate::{Extracted, Structure, title};
+use crate::{Extracted, Structure, Syntax, title};
 
 /// How many times as long as the file the text may be.
 const MAX_GROWTH: usize = 16;
@@ -36,7 +36,7 @@ fn records(text: String, name: &str) -> Extracted {
 
 /// The file as it is written, and why.
 fn as_written(file: &str, name: &str, why: String) -> Extracted {
-    let mut extracted = Extracted { structure: Structure::Code(vec![]), ..records(file.to_owned(), name) };
+    let mut extracted = Extracted { structure: Structure::Code(Syntax::default()), ..records(file.to_owned(), name) };
     extracted.warn(Stage::Extract, why);
     extracted
 }

@@ -1,7 +1,8 @@
 //! The recursive splitter: texts into chunks that a model sees whole.
 //!
 //! A chunk is a slice of the text without whitespace around it, at most `chunk_size` characters or tokens long, and short
-//! enough that the model's limit holds for what is embedded: the document's own title, a blank line, the chunk. All chunks
+//! enough that the model's limit holds for what is embedded: the document's own title, for source code where the chunk is from,
+//! a blank line, the chunk. All chunks
 //! together miss nothing of the text but whitespace, and each begins and ends after the one before it.
 //!
 //! **Where a chunk ends.** Of all places where it may, in the second half of the room there is, the one of the highest
@@ -56,19 +57,20 @@ pub fn split(extracted: &Extracted, splitting: &Splitting, tokens: &dyn TokenCou
     check(splitting)?;
     let Extracted { text, structure, .. } = extracted;
     let breaks = Breaks::of(text, structure);
-    let mut outline = Outline::of(text, structure);
+    let mut outline = Outline::of(extracted);
     let room = Room::new(&breaks, extracted, splitting, tokens);
     let mut chunks = vec![];
     let mut start = breaks.begin();
     let mut covered = start;
     let mut size = room.first_characters;
     while covered.byte < breaks.end().byte {
-        let end = room.fill(start, &mut size)?;
+        let context = room.context(outline.context(start));
+        let end = room.fill(start, &context, &mut size)?;
         if end.byte <= covered.byte {
             start = breaks.next_start(covered);
             continue;
         }
-        chunks.push(outline.chunk(start, end));
+        chunks.push(outline.chunk(start, end, context.text));
         covered = end;
         start = room.overlap(start, end, size).unwrap_or_else(|| breaks.next_start(end));
     }
@@ -98,7 +100,7 @@ struct Room<'a> {
     first_characters: usize,
     most_characters: usize,
     tokens: &'a dyn TokenCounter,
-    /// What the title takes, with the special tokens.
+    /// What the title alone takes, with the special tokens.
     title_tokens: OnceCell<usize>,
     words: Option<Vec<CountedWord>>,
     special_tokens: OnceCell<usize>,
@@ -134,9 +136,23 @@ impl<'a> Room<'a> {
         }
     }
 
+    /// What goes before a chunk. A context that would take much of the room is left out.
+    fn context(&self, text: String) -> Context {
+        /// The part of the model's tokens that title and context may have.
+        const PART: usize = 4;
+        let tokens = |text: &str| self.tokens.count(&embedded_text(self.title, text, ""));
+        if !text.is_empty() {
+            let tokens = tokens(&text);
+            if tokens <= self.tokens.limit() / PART {
+                return Context { text, tokens };
+            }
+        }
+        Context { text: String::new(), tokens: *self.title_tokens.get_or_init(|| tokens("")) }
+    }
+
     /// The end of a chunk that begins at `start` and makes good use of the room. `size` is the number of characters
     /// that is tried first, and becomes the one to try for the next chunk.
-    fn fill(&self, start: Place, size: &mut usize) -> Result<Place, Problem> {
+    fn fill(&self, start: Place, context: &Context, size: &mut usize) -> Result<Place, Problem> {
         let mut fitting: Option<Place> = None;
         loop {
             let end = self.breaks.best_end(start, *size);
@@ -146,7 +162,7 @@ impl<'a> Room<'a> {
                 return Ok(shorter);
             }
             let length = end.char - start.char;
-            let use_ = self.use_of(start, end);
+            let use_ = self.use_of(start, end, context);
             let (tried, share) = (*size, self.share(length, &use_));
             if use_.used <= use_.limit {
                 *size = share;
@@ -204,20 +220,21 @@ impl<'a> Room<'a> {
     }
 
     /// The tokens of a chunk, by the limit that it comes closest to.
-    fn use_of(&self, start: Place, end: Place) -> Use {
+    fn use_of(&self, start: Place, end: Place, context: &Context) -> Use {
         let chunk = self.breaks.slice(start, end);
         let counted = self.counted(start, end);
-        let fixed = *self.title_tokens.get_or_init(|| self.tokens.count(&embedded_text(self.title, "")));
+        let fixed = context.tokens;
         let used = match counted {
             Some(counted) => fixed + counted,
-            None => self.tokens.count(&embedded_text(self.title, chunk)),
+            None => self.tokens.count(&embedded_text(self.title, &context.text, chunk)),
         };
         let whole = Use { used, fixed, limit: self.tokens.limit(), of: Limit::Model };
         if self.splitting.unit == Unit::Characters {
             return whole;
         }
         let special = self.special();
-        let used = if self.title.own { special + self.own_tokens(start, end) } else { whole.used };
+        let is_alone = !self.title.own && context.text.is_empty();
+        let used = if !is_alone { special + self.own_tokens(start, end) } else { whole.used };
         let limit = self.splitting.chunk_size.saturating_add(special);
         let own = Use { used, fixed: special, limit, of: Limit::ChunkSize };
         if own.taken().saturating_mul(whole.room()) >= whole.taken().saturating_mul(own.room()) { own } else { whole }
@@ -262,6 +279,12 @@ impl<'a> Room<'a> {
             }
         }
     }
+}
+
+/// What the model is told before a chunk, and the tokens of that with the title and the special ones.
+struct Context {
+    text: String,
+    tokens: usize,
 }
 
 /// How much of a limit a chunk uses.

@@ -14,14 +14,27 @@ pub fn own(text: &str) -> Option<Title> {
 
 /// The title of a document that has none: its file's name without the extension.
 pub fn from_name(name: &str) -> Title {
-    let stem = match (kind::path(name).trim_end_matches('/'), name.split_once("://")) {
+    let file = file_of(name);
+    let is_file = !kind::path(name).trim_end_matches('/').is_empty();
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| if stem.is_empty() || !is_file { file } else { stem });
+    named(stem)
+}
+
+/// The same with the extension, by which files of code are told apart.
+pub fn file_name(name: &str) -> Title {
+    named(file_of(name))
+}
+
+fn named(text: &str) -> Title {
+    Title { text: one_line(text).unwrap_or_else(|| "untitled".into()), own: false }
+}
+
+/// The last part of a path or an address; the host of an address without a path.
+fn file_of(name: &str) -> &str {
+    match (kind::path(name).trim_end_matches('/'), name.split_once("://")) {
         ("", Some((_, host))) => host.split(['/', '?', '#']).next().unwrap_or(host),
-        (path, _) => {
-            let file = path.rsplit('/').next().unwrap_or(path);
-            file.rsplit_once('.').map_or(file, |(stem, _)| if stem.is_empty() { file } else { stem })
-        }
-    };
-    Title { text: one_line(stem).unwrap_or_else(|| "untitled".into()), own: false }
+        (path, _) => path.rsplit('/').next().unwrap_or(path),
+    }
 }
 
 fn one_line(text: &str) -> Option<String> {
@@ -72,5 +85,7 @@ mod tests {
         ] {
             assert_eq!(from_name(name), Title { text: expected.into(), own: false });
         }
+        assert_eq!(file_name("src/hnsw.h").text, "hnsw.h");
+        assert_eq!(file_name("https://example.org/").text, "example.org");
     }
 }

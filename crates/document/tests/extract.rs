@@ -171,6 +171,7 @@ fn code_is_told_its_language() {
     let extracted = extract(b"fn main() {}\n", DocumentType::Code, "src/main.rs", None).unwrap();
     assert_eq!(extracted.metadata["language"], "rust");
     assert_eq!(extracted.text, "fn main() {}\n");
+    assert_eq!((extracted.title.text.as_str(), extracted.title.own), ("main.rs", false));
     assert!(!extract(b"x", DocumentType::Code, "untitled", None).unwrap().metadata.contains_key("language"));
 }
 

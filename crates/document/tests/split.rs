@@ -90,7 +90,7 @@ fn slice<'a>(text: &'a str, chunk: &Chunk) -> &'a str {
 
 /// Everything that is promised of a split.
 fn check(extracted: &Extracted, splitting: &Splitting, tokens: &dyn TokenCounter, chunks: &[Chunk]) {
-    let Extracted { text, title, structure, .. } = extracted;
+    let Extracted { text, title, structure, lines_before, .. } = extracted;
     let Splitting { chunk_size, chunk_overlap, unit } = *splitting;
     let own_tokens = |text: &str| tokens.count(text) - tokens.count("");
     let mut covered = 0;
@@ -104,7 +104,7 @@ fn check(extracted: &Extracted, splitting: &Splitting, tokens: &dyn TokenCounter
             Unit::Characters => assert!(piece.chars().count() <= chunk_size, "{} characters", piece.chars().count()),
             Unit::Tokens => assert!(own_tokens(piece) <= chunk_size, "{} tokens", own_tokens(piece)),
         }
-        assert!(tokens.count(&embedded_text(title, piece)) <= tokens.limit(), "too many tokens");
+        assert!(tokens.count(&embedded_text(title, &chunk.context, piece)) <= tokens.limit(), "too many tokens");
         assert!(previous_start.is_none_or(|p| chunk.byte_start > p), "starts advance");
         assert!(end > covered, "ends advance");
         if chunk.byte_start > covered {
@@ -114,7 +114,7 @@ fn check(extracted: &Extracted, splitting: &Splitting, tokens: &dyn TokenCounter
             let length = if unit == Unit::Characters { shared.chars().count() } else { own_tokens(shared) };
             assert!(length <= chunk_overlap, "the overlap is bounded");
         }
-        let line = |at: usize| text[..at].matches('\n').count() as u32 + 1;
+        let line = |at: usize| text[..at].matches('\n').count() as u32 + 1 + lines_before;
         assert_eq!((chunk.start_line, chunk.end_line), (line(chunk.byte_start), line(end)), "lines");
         let page = text[..chunk.byte_start].matches('\u{C}').count() as u32 + 1;
         assert_eq!(chunk.page, (*structure == Structure::Pages).then_some(page));
@@ -125,8 +125,12 @@ fn check(extracted: &Extracted, splitting: &Splitting, tokens: &dyn TokenCounter
     assert!(text[covered..].trim().is_empty(), "the end is not left out");
 }
 
-/// The headings that a place is under, found by going back from it.
+/// The headings that a place is under, found by going back from it; the symbols that it is in.
 fn path(structure: &Structure, at: usize) -> Vec<String> {
+    if let Structure::Code(syntax) = structure {
+        let around = syntax.symbols.iter().filter(|symbol| symbol.at <= at && at < symbol.end);
+        return around.map(|symbol| symbol.name.clone()).collect();
+    }
     let Structure::Sections { headings, .. } = structure else { return vec![] };
     let mut path = vec![];
     let mut level = 7;
@@ -217,6 +221,27 @@ fn code_is_cut_before_its_functions() {
     let chunks = rag_document::split(&extracted, &splitting, &UNBOUNDED).unwrap();
     let firsts: Vec<&str> = chunks.iter().map(|c| slice(&file, c).lines().next().unwrap()).collect();
     assert_eq!(firsts, ["use std::io;", "/// Says two.", "/// Says three."]);
+}
+
+#[test]
+fn pieces_of_code_know_where_they_are_from() {
+    let statements: String = (0..60).map(|i| format!("        place_vector_{i}(index);\n")).collect();
+    let file = format!("class Index:\n    \"\"\"Finds.\"\"\"\n\n    def insert(self,\n               vector):\n{statements}");
+    let extracted = extract(file.as_bytes(), DocumentType::Code, "lib/python/index.py", None).unwrap();
+    for unit in Unit::ALL {
+        let splitting = Splitting { chunk_size: 150, chunk_overlap: 20, unit };
+        for limit in [40, 120, usize::MAX] {
+            let tokens = Thirds { limit };
+            let chunks = rag_document::split(&extracted, &splitting, &tokens).unwrap();
+            check(&extracted, &splitting, &tokens, &chunks);
+            let last = chunks.last().unwrap();
+            assert_eq!(last.heading_path, ["Index", "insert"]);
+            // it is left out where it would take much of the room
+            assert_eq!(last.context, if limit > 40 { "lib/python/index.py: Index > insert" } else { "" });
+            let head = chunks.iter().find(|chunk| slice(&file, chunk).contains("vector):")).unwrap();
+            assert!(limit == 40 || slice(&file, head).contains("place_vector_1("), "{}", slice(&file, head));
+        }
+    }
 }
 
 #[test]
@@ -430,7 +455,7 @@ fn golden_boundaries() {
     assert_eq!(places, GOLDEN);
     assert_eq!(
         Splitting { chunk_size: 80, chunk_overlap: 20, unit: Unit::Characters }.fingerprint("m"),
-        "recursive v3 80/20 m"
+        "recursive v4 80/20 m"
     );
 }
 

@@ -66,7 +66,7 @@ enum Order {
     /// The bytes are `text_bytes` of text, which `extracted` is without, and the model's `tokenizer.json`.
     Split {
         document_type: DocumentType,
-        extracted: Extracted,
+        extracted: Box<Extracted>,
         text_bytes: usize,
         splitting: Splitting,
         max_tokens: usize,
@@ -155,7 +155,7 @@ pub fn split(
     let (json, max_tokens) = tokens.recipe();
     let text = mem::take(&mut extracted.text);
     let order =
-        Order::Split { document_type, extracted: extracted.clone(), text_bytes: text.len(), splitting, max_tokens };
+        Order::Split { document_type, extracted: Box::new(extracted.clone()), text_bytes: text.len(), splitting, max_tokens };
     let order = encode(&order, &[text.as_bytes(), &json].concat());
     let memory = memory_for(text.len());
     extracted.text = text;
@@ -326,7 +326,7 @@ fn serve(memory: u64, sandbox: Mode) -> Result<(), Box<dyn std::error::Error>> {
             Order::Split { document_type, extracted, text_bytes, splitting, max_tokens } => {
                 let (text, json) = message.payload.split_at_checked(text_bytes).ok_or("a text is missing")?;
                 let tokens = ModelTokenizer::again(json, max_tokens)?;
-                let extracted = Extracted { text: str::from_utf8(text)?.into(), ..extracted };
+                let extracted = Extracted { text: str::from_utf8(text)?.into(), ..*extracted };
                 drop(message);
                 rag_document::content(&extracted, document_type, &splitting, &tokens)
                     .map(|content| (Outcome::Content(content), String::new()))

@@ -1,4 +1,7 @@
 //! `kind: AutoIndexer`: a source.
+//!
+//! KAITO has two forms of it: that of its proposal, and that of the releases (`autoindexer.kaito.sh`), which call some fields
+//! otherwise. Both are read; the first is written.
 
 use std::time::Duration;
 
@@ -37,7 +40,24 @@ pub struct AutoIndexer {
     pub drift_policy: DriftPolicy,
     /// In microseconds, as PostgreSQL's intervals are; from 1 s to 24 days.
     pub timeout: Option<Duration>,
+    /// Fields that the manifest calls as KAITO's releases do.
+    pub renamed: Vec<Renamed>,
 }
+
+/// A field that has two names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renamed {
+    /// Its path by the proposal.
+    path: &'static str,
+    /// And by the releases.
+    released: &'static str,
+}
+
+const RETRIEVER: Renamed = Renamed { path: "spec.ragEngineRef.name", released: "spec.ragEngine" };
+const REPOSITORY: Renamed =
+    Renamed { path: "spec.dataSource.git.repositoryURL", released: "spec.dataSource.git.repository" };
+const ENDPOINTS: Renamed =
+    Renamed { path: "spec.dataSource.static.endpoints", released: "spec.dataSource.static.urls" };
 
 /// One value of a secret in the namespace of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +66,9 @@ pub struct SecretRef {
     pub key: String,
 }
 
-const SPEC: [&str; 9] = [
+const SPEC: [&str; 10] = [
     "ragEngineRef",
+    "ragEngine",
     "indexName",
     "dataSource",
     "credentials",
@@ -70,9 +91,10 @@ impl AutoIndexer {
     /// `None`: there are problems.
     pub(crate) fn read(document: &Object<'_>, metadata: Option<Metadata>) -> Option<Self> {
         let spec = document.required_object("spec", &SPEC)?;
-        let retriever = retriever(&spec, metadata.as_ref());
+        let mut renamed = vec![];
+        let retriever = retriever(&spec, metadata.as_ref(), &mut renamed);
         let collection = spec.name("indexName", Form::Collection);
-        let data = data_source(&spec);
+        let data = data_source(&spec, &mut renamed);
         let credentials = credentials(&spec);
         let schedule = spec.text("schedule").map(ToOwned::to_owned);
         let max_retries = max_retries(&spec);
@@ -92,7 +114,13 @@ impl AutoIndexer {
             suspend: suspend.unwrap_or(false),
             drift_policy: drift_policy.unwrap_or_default(),
             timeout,
+            renamed,
         })
+    }
+
+    /// The path of a field as the manifest has it.
+    pub fn as_written(&self, path: &str) -> String {
+        as_written(path, &self.renamed)
     }
 
     /// The manifest with all that it stands for, defaults included.
@@ -127,7 +155,24 @@ impl AutoIndexer {
     }
 }
 
-fn retriever(spec: &Object<'_>, metadata: Option<&Metadata>) -> Option<String> {
+fn as_written(path: &str, renamed: &[Renamed]) -> String {
+    let rest_after = |renamed: &Renamed| {
+        let rest = path.strip_prefix(renamed.path)?;
+        (rest.is_empty() || rest.starts_with(['.', '['])).then(|| format!("{}{rest}", renamed.released))
+    };
+    renamed.iter().find_map(rest_after).unwrap_or_else(|| path.to_owned())
+}
+
+fn retriever(spec: &Object<'_>, metadata: Option<&Metadata>, renamed: &mut Vec<Renamed>) -> Option<String> {
+    if spec.get("ragEngine").is_some() {
+        if spec.get("ragEngineRef").is_some() {
+            spec.problem("ragEngine", "means the same as \"ragEngineRef\"", Some("Keep one of them.".into()));
+            return None;
+        }
+        renamed.push(RETRIEVER);
+        let name = spec.name("ragEngine", Form::Subdomain);
+        return Some(qualify(metadata?.namespace(), &name?));
+    }
     let reference = spec.required_object("ragEngineRef", &["name", "namespace"])?;
     let name = reference.name("name", Form::Subdomain);
     let namespace = match reference.get("namespace") {
@@ -145,7 +190,7 @@ fn name_of_policy(policy: DriftPolicy) -> &'static str {
     POLICIES.iter().find(|(_, known)| *known == policy).map_or("", |(name, _)| name)
 }
 
-fn data_source(spec: &Object<'_>) -> Option<(&'static str, Value)> {
+fn data_source(spec: &Object<'_>, renamed: &mut Vec<Renamed>) -> Option<(&'static str, Value)> {
     let source = spec.required_object("dataSource", &DATA_SOURCE)?;
     let given: Vec<_> = KINDS.into_iter().filter(|kind| source.get(kind).is_some()).collect();
     let types = format!("Types: {}.", TYPES.join(", "));
@@ -187,9 +232,26 @@ fn data_source(spec: &Object<'_>) -> Option<(&'static str, Value)> {
         _ => {}
     }
     let kind = kind?;
-    let fields = Value::Object(source.any_object(kind, None)?.clone());
+    let mut fields = source.any_object(kind, None)?.clone();
+    for (of, released, key, field) in
+        [("git", "repository", "repositoryURL", REPOSITORY), ("static", "urls", "endpoints", ENDPOINTS)]
+    {
+        // both are a problem, which the spec's own reader names
+        if kind == of
+            && !fields.contains_key(key)
+            && let Some(value) = fields.shift_remove(released)
+        {
+            fields.insert(key.into(), value);
+            renamed.push(field);
+        }
+    }
+    let fields = Value::Object(fields);
     if let Err(problems) = SourceSpec::parse(kind, &fields) {
-        problems.into_iter().for_each(|problem| source.problems().push(in_manifest(problem, kind)));
+        for problem in problems {
+            let problem = in_manifest(problem, kind);
+            let field = as_written(&problem.field, renamed);
+            source.problems().push(Problem { field, ..problem });
+        }
         return None;
     }
     named.map(|_| (kind, fields))

@@ -55,14 +55,14 @@ pub enum Manifest {
 struct Kind {
     name: &'static str,
     /// Beginnings of each `apiVersion` that is accepted.
-    groups: [&'static str; 2],
+    groups: &'static [&'static str],
     /// The `apiVersion` that is written.
     version: &'static str,
 }
 
 const KINDS: [Kind; 2] = [
-    Kind { name: "AutoIndexer", groups: ["kaito.ai/", "rag/"], version: "kaito.ai/v1alpha1" },
-    Kind { name: "Retriever", groups: ["agent.wecode.io/", "rag/"], version: "agent.wecode.io/v1" },
+    Kind { name: "AutoIndexer", groups: &["kaito.ai/", "autoindexer.kaito.sh/", "rag/"], version: "kaito.ai/v1alpha1" },
+    Kind { name: "Retriever", groups: &["agent.wecode.io/", "rag/"], version: "agent.wecode.io/v1" },
 ];
 const DOCUMENT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
@@ -217,7 +217,7 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
 fn check_version(document: &Object<'_>, kind: Option<&Kind>) {
     const KEY: &str = "apiVersion";
     let hint = KINDS.iter().filter(|other| kind.is_none_or(|kind| kind.name == other.name)).map(|kind| {
-        let groups = kind.groups.map(|group| format!("{group}..."));
+        let groups: Vec<_> = kind.groups.iter().map(|group| format!("{group}...")).collect();
         format!("Write apiVersion: {} for kind {} (accepted: {}).", kind.version, kind.name, groups.join(", "))
     });
     let hint = hint.collect::<Vec<_>>().join(" ");

@@ -41,6 +41,7 @@ fn static_source() -> AutoIndexer {
         suspend: false,
         drift_policy: DriftPolicy::Auto,
         timeout: None,
+        renamed: vec![],
     }
 }
 

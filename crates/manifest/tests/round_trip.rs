@@ -101,6 +101,7 @@ prop_compose! {
             credentials: credentials.map(|(name, key)| SecretRef { name, key }),
             schedule, max_retries, suspend, drift_policy,
             timeout: timeout.map(Duration::from_micros),
+            renamed: vec![],
         }
     }
 }

@@ -141,7 +141,7 @@ impl Splitting {
             Unit::Characters => "",
             Unit::Tokens => " tokens",
         };
-        format!("recursive v3 {}/{}{unit} {model_fingerprint}", self.chunk_size, self.chunk_overlap)
+        format!("recursive v4 {}/{}{unit} {model_fingerprint}", self.chunk_size, self.chunk_overlap)
     }
 }
 
@@ -197,6 +197,10 @@ pub struct Content {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }
+
+/// The key of a document's metadata with what its links lead to. There may be many, so chunks do not have it unless somebody
+/// asks for it.
+pub const LINK_TARGETS: &str = "link_targets";
 
 /// Something that was lost or may have been misread in a document that was indexed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -272,15 +276,19 @@ pub struct Chunk {
     pub start_index: usize,
     pub byte_start: usize,
     pub byte_len: usize,
-    /// Lines of the text that the first and the last character are on, from 1.
+    /// Lines of the file that the first and the last character are on, from 1: with front matter, where the text is as
+    /// written; else lines of the text.
     pub start_line: u32,
     pub end_line: u32,
     /// Page that the first character is on, from 1, where the document has pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// The headings that the first character is under, outermost first.
+    /// The headings that the first character is under, outermost first; of source code the functions and types that it is in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heading_path: Vec<String>,
+    /// What the model is told beside the title and the chunk: of source code the file and the innermost of these.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub context: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -335,9 +343,14 @@ impl Stage {
     }
 }
 
-/// The text that the model is given for a chunk: the document's own title, a blank line, the chunk.
+/// The text that the model is given for a chunk: the document's own title, what the chunk is a part of, a blank line, the chunk.
 ///
-/// The splitter leaves room for the title (see `rag-document`), so that nothing is cut off.
-pub fn embedded_text(title: &Title, chunk: &str) -> String {
-    if title.own { format!("{}\n\n{chunk}", title.text) } else { chunk.to_string() }
+/// The splitter leaves room for what is before the chunk (see `rag-document`), so that nothing is cut off.
+pub fn embedded_text(title: &Title, context: &str, chunk: &str) -> String {
+    match (title.own, context) {
+        (false, "") => chunk.to_string(),
+        (false, context) => format!("{context}\n\n{chunk}"),
+        (true, "") => format!("{}\n\n{chunk}", title.text),
+        (true, context) => format!("{}\n{context}\n\n{chunk}", title.text),
+    }
 }

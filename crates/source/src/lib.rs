@@ -126,6 +126,11 @@ pub trait Source {
     fn gives_media_types(&self) -> bool {
         false
     }
+
+    /// Whether the bytes of the items that have a size were fetched already when they were listed.
+    fn fetches_when_listing(&self) -> bool {
+        false
+    }
 }
 
 /// Makes a source ready to be listed. `git` writes into the job's folders of clones and of work, `website` keeps its pages

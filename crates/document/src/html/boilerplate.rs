@@ -7,6 +7,9 @@
 //! | `aside`, and what has the role `complementary` | it is inside an `article` |
 //! | `dialog`, and what has the role of one | |
 //! | what is named, by class or id, as a request for consent to cookies | it holds most of the page's text |
+//! | what is named as navigation (`nav...`, `docnav`, `page-nav`) or as breadcrumbs | it holds most of the page's text |
+//! | what is named as the page's footer or banner (`footer`, `site-footer`) | the same; it is inside an `article`, `main`, ... |
+//! | numbers of lines beside code (`linenos`, `lineno`) | |
 //!
 //! A `header` with the page's only `h1` leaves that heading behind. If a `main` or an `article` holds most of the text
 //! that is left, it is the content and the rest is left out too. A page of which nothing would be left is kept whole.
@@ -17,6 +20,16 @@ use htmd::Node;
 use markup5ever_rcdom::NodeData;
 
 use super::{SILENT, html_tag};
+
+/// Elements that the names of furniture are looked for at.
+const BLOCKS: [&str; 13] =
+    ["center", "div", "dl", "footer", "header", "ol", "p", "section", "table", "tbody", "td", "tr", "ul"];
+/// Words that begin as navigation does.
+const NO_NAVIGATION: [&str; 4] = ["naval", "navigate", "navigator", "navy"];
+/// Whose footer or banner is the page's.
+const PAGE: [&str; 8] = ["doc", "docs", "global", "main", "page", "site", "top", "web"];
+/// Names of columns with the numbers of lines.
+const LINE_NUMBERS: [&str; 6] = ["lineno", "linenodiv", "linenos", "linenumber", "linenumbers", "rougegutter"];
 
 /// Roles of what is left out wherever it is.
 const ROLES: [&str; 8] = ["navigation", "search", "menu", "menubar", "dialog", "alertdialog", "tablist", "toolbar"];
@@ -98,7 +111,7 @@ fn prune(root: &Rc<Node>, whole: usize) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
         let (out, kept): (Vec<_>, Vec<_>) =
             before.iter().cloned().partition(|child| is_boilerplate(child, inside, whole));
         if !out.is_empty() {
-            for header in out.iter().filter(|child| is_header(child)) {
+            for header in out.iter().filter(|child| is_header(child) || is_furniture(child, inside)) {
                 removed_headings.extend(first_h1(header).map(|heading| (node.clone(), heading)));
             }
             *node.children.borrow_mut() = kept.clone();
@@ -138,15 +151,54 @@ fn is_boilerplate(node: &Rc<Node>, inside: Inside, whole: usize) -> bool {
     ROLES.contains(&role)
         || (matches!(role, "banner" | "contentinfo") && !inside.section)
         || (role == "complementary" && !inside.article)
-        || (asks_for_consent(node) && text_length(node) * 2 < whole)
+        || ((asks_for_consent(node) || is_furniture(node, inside) || is_line_numbers(node))
+            && text_length(node) * 2 < whole)
+}
+
+/// Whether a class or the id is a name of what the pages of a site have around their content.
+fn is_furniture(node: &Node, inside: Inside) -> bool {
+    html_tag(node).is_some_and(|tag| BLOCKS.contains(&tag))
+        && is_named(node, |name| {
+            let words = words(name);
+            let [first, .., last] = words.as_slice() else {
+                return words.first().is_some_and(|word| is_one(word, inside));
+            };
+            let is_of_page = words.iter().filter(|word| PAGE.contains(&word.as_str())).count() + 1 == words.len();
+            is_navigation(first)
+                || is_navigation(last)
+                || words.iter().any(|word| word.starts_with("breadcrumb"))
+                || (first == "footer" || is_of_page) && is_one(if is_of_page { last } else { first }, inside)
+        })
+}
+
+fn is_line_numbers(node: &Node) -> bool {
+    matches!(html_tag(node), Some("td" | "th" | "pre" | "span" | "div"))
+        && is_named(node, |name| LINE_NUMBERS.contains(&joined(name).as_str()))
+}
+
+fn is_one(word: &str, inside: Inside) -> bool {
+    is_navigation(word) || word.starts_with("breadcrumb") || (matches!(word, "footer" | "banner") && !inside.section)
+}
+
+/// `nav`, `navbar`, `navheader`, `navigation`; `docnav`, `sidenav`.
+fn is_navigation(word: &str) -> bool {
+    (word.starts_with("nav") && !NO_NAVIGATION.iter().any(|other| word.starts_with(other))) || word.ends_with("nav")
+}
+
+fn is_named(node: &Node, is_such: impl Fn(&str) -> bool) -> bool {
+    let names = ["class", "id"].into_iter().filter_map(|name| attribute(node, name));
+    names.into_iter().any(|names| names.split_whitespace().any(&is_such))
+}
+
+fn joined(name: &str) -> String {
+    name.to_lowercase().replace(['-', '_'], "")
 }
 
 /// Whether a class or the id names a cookie banner.
 fn asks_for_consent(node: &Node) -> bool {
-    let names = ["class", "id"].into_iter().filter_map(|name| attribute(node, name));
-    names.flat_map(|names| names.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).any(|name| {
-        let joined = name.to_lowercase().replace(['-', '_'], "");
-        let words = words(&name);
+    is_named(node, |name| {
+        let joined = joined(name);
+        let words = words(name);
         let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
         CONSENT_MANAGERS.iter().any(|manager| joined.starts_with(manager))
             || (has(&CONSENT) && has(&BANNER) && words.len() > 1)
@@ -272,6 +324,48 @@ mod tests {
     }
 
     #[test]
+    fn furniture_is_left_out_by_its_names() {
+        for furniture in [
+            "<div class=navheader><table><tr><td>Prev<td>Next</table></div>",
+            "<table class=navfooter><tr><td>Prev<td>Next</table>",
+            "<ul class='docnav top'><li>Prev<li>Next</ul>",
+            "<div id=nav>Menu</div>",
+            "<div class='navbar navbar-default'>Menu</div>",
+            "<div class=site-nav>Menu</div>",
+            "<div class=nav-links>Menu</div>",
+            "<ol class=breadcrumb><li>Home</ol>",
+            "<div class=page-breadcrumbs>Home</div>",
+            "<div id=banner>Download the book</div>",
+            "<div class=footer>Imprint</div>",
+            "<div id=site-footer>Imprint</div>",
+        ] {
+            let page = format!("{furniture}<p>All about keys and how to rotate them</p>{furniture}");
+            assert_eq!(text(&page), "All about keys and how to rotate them", "{furniture}");
+        }
+        for content in [
+            "<div class=navy>A page</div>",
+            "<div class=navigator-api>A page</div>",
+            "<div class=footnotes>A page</div>",
+            "<div class=card-footer>A page</div>",
+            "<h2 class=nav-title>A page</h2>",
+            "<div class=banner-history>A page</div>",
+            "<article><div class=footer>A page</div></article>",
+        ] {
+            let page = format!("<p>All about keys and how to rotate them</p>{content}");
+            assert!(text(&page).ends_with("A page"), "{content}");
+        }
+        let most = "<div class=nav-wrapper><p>All about keys</p></div><p>end</p>";
+        assert_eq!(text(most), "All about keys\n\nend");
+    }
+
+    #[test]
+    fn numbers_of_lines_are_no_part_of_code() {
+        let page = "<table class=highlighttable><tr><td class=linenos><pre>1\n2</pre><td class=code><pre>one = 1\n\
+                    two = 2</pre></table><pre><span class=linenos>1</span>three = 3</pre>";
+        assert_eq!(text(page), "```\none = 1\ntwo = 2\n```\n\n```\nthree = 3\n```");
+    }
+
+    #[test]
     fn what_belongs_to_an_article_stays() {
         let article = "<article><header><h1>Keys</h1></header><p>Text</p><aside>Mind the gap</aside><footer>By Ann</footer></article>";
         assert_eq!(text(article), "# Keys\n\nText\n\nMind the gap\n\nBy Ann");
@@ -295,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_all_boilerplate_is_kept() {
-        assert_eq!(text("<nav><a href=/a>A</a></nav>"), "[A](/a)");
+        assert_eq!(text("<nav><a href=/a>A</a></nav>"), "A");
         assert_eq!(text("<header><p>All</header>"), "All");
     }
 }

@@ -22,7 +22,7 @@ pub fn remove(root: &Rc<Node>) -> usize {
     let mut stack = vec![root.clone()];
     while let Some(node) = stack.pop() {
         let children = node.children.borrow().clone();
-        let (hidden, shown): (Vec<_>, Vec<_>) = children.into_iter().partition(|child| is_hidden(child));
+        let (hidden, shown): (Vec<_>, Vec<_>) = children.into_iter().partition(is_hidden);
         if !hidden.is_empty() {
             count += hidden.iter().filter(|element| has_words(element)).count();
             *node.children.borrow_mut() = shown.clone();

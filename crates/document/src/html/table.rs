@@ -7,13 +7,15 @@ use htmd::{
     element_handler::{HandlerResult, Handlers},
 };
 
-use super::html_tag;
+use super::{boilerplate::attribute, code::blocks_as_spans, html_tag};
+
+/// Most bytes that spans over rows repeat.
+const MAX_REPEATED: usize = 1 << 20;
 
 /// A table with at least two columns and no table inside is data; any other is layout, whose cells are just text.
 pub fn to_markdown(handlers: &dyn Handlers, element: Element) -> Option<HandlerResult> {
     let rows = rows(element.node);
-    let columns = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-    if columns < 2 || has_inner_table(element.node) {
+    if rows.iter().all(|row| row.len() < 2) || has_inner_table(element.node) {
         return Some(blocks(handlers, element.node).into());
     }
     let mut markdown = String::from("\n\n");
@@ -21,12 +23,14 @@ pub fn to_markdown(handlers: &dyn Handlers, element: Element) -> Option<HandlerR
         markdown.push_str(handlers.walk_children(child).content.trim());
         markdown.push_str("\n\n");
     }
-    for (i, row) in rows.iter().enumerate() {
+    let lines = laid_out(&rows, |cell| cell_text(handlers, cell));
+    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+    for (i, line) in lines.iter().enumerate() {
         markdown.push('|');
         for column in 0..columns {
-            let text = row.get(column).map(|cell| cell_text(handlers, cell)).unwrap_or_default();
+            let text = line.get(column).map_or("", |text| text);
             markdown.push(' ');
-            markdown.push_str(&text);
+            markdown.push_str(text);
             markdown.push_str(if text.is_empty() { "|" } else { " |" });
         }
         markdown.push('\n');
@@ -36,6 +40,72 @@ pub fn to_markdown(handlers: &dyn Handlers, element: Element) -> Option<HandlerR
     }
     markdown.push('\n');
     Some(markdown.into())
+}
+
+/// A cell that reaches into rows below.
+struct Reaching {
+    text: Rc<str>,
+    /// How many of them.
+    rows: usize,
+}
+
+/// The texts of each row, each in its column. A cell over several rows is repeated in each of them, so that each says
+/// what it is about; one over several columns is in the first of them. There are no more columns than some row has cells.
+fn laid_out(rows: &[Vec<Rc<Node>>], text_of: impl Fn(&Rc<Node>) -> String) -> Vec<Vec<Rc<str>>> {
+    let mut reaching: Vec<Option<Reaching>> = vec![];
+    let widest = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut left = MAX_REPEATED;
+    let mut lines = vec![];
+    for row in rows {
+        let mut line: Vec<Rc<str>> = vec![];
+        let mut cells = row.iter();
+        loop {
+            let column = line.len();
+            if let Some(above) = reaching.get_mut(column).and_then(Option::as_mut) {
+                let is_affordable = above.text.len() <= left;
+                left -= if is_affordable { above.text.len() } else { 0 };
+                line.push(if is_affordable { above.text.clone() } else { "".into() });
+                above.rows -= 1;
+                if above.rows == 0 {
+                    reaching[column] = None;
+                }
+                continue;
+            }
+            let Some(cell) = cells.next() else {
+                // cells from above may follow where this row has none
+                match reaching.iter().skip(column).position(Option::is_some) {
+                    Some(empty) => line.extend(std::iter::repeat_n(Rc::from(""), empty)),
+                    None => break,
+                }
+                continue;
+            };
+            let text: Rc<str> = text_of(cell).into();
+            let end = widest.min(line.len() + span(cell, "colspan", widest));
+            let below = span(cell, "rowspan", rows.len()) - 1;
+            let place = |line: &mut Vec<Rc<str>>, text: Rc<str>, reaching: &mut Vec<Option<Reaching>>| {
+                if below > 0 {
+                    reaching.resize_with(reaching.len().max(line.len() + 1), || None);
+                    reaching[line.len()] = Some(Reaching { text: text.clone(), rows: below });
+                }
+                line.push(text);
+            };
+            place(&mut line, text, &mut reaching);
+            while line.len() < end && reaching.get(line.len()).is_none_or(Option::is_none) {
+                place(&mut line, "".into(), &mut reaching);
+            }
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// A span from 1 to `most`; 0 is written for all that there are.
+fn span(cell: &Rc<Node>, name: &str, most: usize) -> usize {
+    match attribute(cell, name).and_then(|value| value.trim().parse::<usize>().ok()) {
+        Some(0) if name == "rowspan" => most,
+        Some(span) => span.clamp(1, most.max(1)),
+        None => 1,
+    }
 }
 
 /// The cells of each row, rows without any left out.
@@ -60,7 +130,7 @@ fn cells(row: &Rc<Node>) -> Vec<Rc<Node>> {
 
 fn cell_text(handlers: &dyn Handlers, cell: &Rc<Node>) -> String {
     let content = handlers.walk_children(cell).content;
-    content.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+    blocks_as_spans(&content).replace('|', "\\|")
 }
 
 fn has_inner_table(table: &Rc<Node>) -> bool {
@@ -102,6 +172,37 @@ mod tests {
             ),
             "Prices\n\n| Item | Price |\n| --- | --- |\n| Tea | 2 \\| 3 |\n| Coffee black | |\n\nafter"
         );
+    }
+
+    #[test]
+    fn a_cell_over_several_rows_is_repeated() {
+        assert_eq!(
+            markdown("<table><tr><td rowspan=2>a</td><td>1</td></tr><tr><td>2</td></tr></table>"),
+            "| a | 1 |\n| --- | --- |\n| a | 2 |"
+        );
+        assert_eq!(
+            markdown(
+                "<table><tr><th>k<th>x<th>y<tr><td>1<td rowspan=0>b<td>c<tr><td>2<td>d<tr><td colspan=3>3<tr><td>4</table>"
+            ),
+            "| k | x | y |\n| --- | --- | --- |\n| 1 | b | c |\n| 2 | b | d |\n| 3 | b | |\n| 4 | b | |"
+        );
+    }
+
+    #[test]
+    fn a_cell_over_several_columns_is_in_the_first_of_them() {
+        assert_eq!(
+            markdown("<table><tr><td colspan=2>a<td>b<tr><td>1<td>2<td>3</table>"),
+            "| a | | b |\n| --- | --- | --- |\n| 1 | 2 | 3 |"
+        );
+    }
+
+    #[test]
+    fn spans_make_no_large_text_of_a_small_page() {
+        let long = "word ".repeat(1_000);
+        let rows = format!("<tr><td rowspan=60000>{long}<td colspan=60000>b{}", "<tr><td>c".repeat(20_000));
+        let text = markdown(&format!("<table>{rows}</table>"));
+        assert!(text.len() < 3 << 20, "{}", text.len());
+        assert_eq!(text.matches("| c").count(), 20_000);
     }
 
     #[test]

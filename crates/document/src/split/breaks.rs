@@ -3,7 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::sentences::Sentences;
-use crate::{Boundary, Structure};
+use crate::{Boundary, Structure, Syntax};
 
 /// A position in the text, in bytes and in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Marks<'_> {
                     plain
                 }
             }
-            Structure::Code(boundaries) => {
+            Structure::Code(Syntax { boundaries, .. }) => {
                 self.passed += boundaries[self.passed..].iter().take_while(|boundary| boundary.at < at).count();
                 match boundaries.get(self.passed).filter(|boundary| boundary.at == at) {
                     Some(boundary) => Rank::of_element(boundary, paragraph),

@@ -1,14 +1,16 @@
-//! Where in a text a chunk is: its lines, its page, the headings it is under.
+//! Where in a text a chunk is: its lines, its page, the headings it is under, the functions and types it is in.
 
 use rag_protocol::ingest::Chunk;
 
 use super::breaks::Place;
-use crate::{Heading, Structure, pdf};
+use crate::{Extracted, Heading, Structure, Symbol, Syntax, pdf};
 
 /// Reads along with the chunks, which begin one after another.
 pub struct Outline<'a> {
     text: &'a str,
     structure: &'a Structure,
+    lines_before: u32,
+    place: &'a str,
     /// How far the text is read, and what was met until there.
     at: usize,
     lines: usize,
@@ -16,26 +18,59 @@ pub struct Outline<'a> {
     headings: usize,
     /// The headings that `at` is under, outermost first.
     path: Vec<&'a Heading>,
+    /// Symbols that were met, and those that `at` is in, outermost first.
+    symbols: usize,
+    inside: Vec<&'a Symbol>,
 }
 
 impl<'a> Outline<'a> {
-    pub fn of(text: &'a str, structure: &'a Structure) -> Self {
-        Self { text, structure, at: 0, lines: 0, pages: 0, headings: 0, path: vec![] }
+    pub fn of(extracted: &'a Extracted) -> Self {
+        let Extracted { text, structure, lines_before, place, .. } = extracted;
+        Self {
+            text,
+            structure,
+            lines_before: *lines_before,
+            place,
+            at: 0,
+            lines: 0,
+            pages: 0,
+            headings: 0,
+            path: vec![],
+            symbols: 0,
+            inside: vec![],
+        }
+    }
+
+    /// What the model is told of a chunk that begins at `start`, beside the document's title: the file, and the innermost
+    /// functions and types. Empty where there is nothing to tell.
+    pub fn context(&mut self, start: Place) -> String {
+        /// How many of these.
+        const INNERMOST: usize = 3;
+        self.read_to(start.byte);
+        let names: Vec<&str> = self.inside.iter().rev().take(INNERMOST).rev().map(|s| s.name.as_str()).collect();
+        match (self.place, names.join(" > ")) {
+            (place, names) if names.is_empty() => place.to_owned(),
+            ("", names) => names,
+            (place, names) => format!("{place}: {names}"),
+        }
     }
 
     /// Describes the chunk from `start` to `end`. It begins after the one before it.
-    pub fn chunk(&mut self, start: Place, end: Place) -> Chunk {
+    pub fn chunk(&mut self, start: Place, end: Place, context: String) -> Chunk {
         self.read_to(start.byte);
         let inside = line_ends(&self.text[start.byte..end.byte]);
-        let line = |before: usize| u32::try_from(before + 1).unwrap_or(u32::MAX);
+        let ordinal = |before: usize| u32::try_from(before + 1).unwrap_or(u32::MAX);
+        let line = |before: usize| ordinal(before).saturating_add(self.lines_before);
+        let headings = self.path.iter().map(|heading| heading.text.clone());
         Chunk {
             start_index: start.char,
             byte_start: start.byte,
             byte_len: end.byte - start.byte,
             start_line: line(self.lines),
             end_line: line(self.lines + inside),
-            page: (*self.structure == Structure::Pages).then(|| line(self.pages)),
-            heading_path: self.path.iter().map(|heading| heading.text.clone()).collect(),
+            page: (*self.structure == Structure::Pages).then(|| ordinal(self.pages)),
+            heading_path: headings.chain(self.inside.iter().map(|symbol| symbol.name.clone())).collect(),
+            context,
         }
     }
 
@@ -53,6 +88,13 @@ impl<'a> Outline<'a> {
                 self.path.retain(|outer| outer.level < heading.level);
                 self.path.push(heading);
             }
+        }
+        if let Structure::Code(Syntax { symbols, .. }) = self.structure {
+            for symbol in symbols[self.symbols..].iter().take_while(|symbol| symbol.at <= to) {
+                self.symbols += 1;
+                self.inside.push(symbol);
+            }
+            self.inside.retain(|symbol| symbol.end > to);
         }
     }
 }

@@ -127,6 +127,7 @@ fn fetch_all<'a, T: TokenCounter>(
         }
         let known = reader.known.get(&item.uri);
         if item.validator.is_some() && known.is_some_and(|known| known.validator == item.validator) {
+            bytes_fetched += if source.fetches_when_listing() { item.size } else { 0 };
             let _ = outcome.send(reader.unchanged(item, None));
             continue;
         }

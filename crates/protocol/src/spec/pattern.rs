@@ -22,6 +22,10 @@ pub const HINT: &str = "Write patterns as in a .gitignore file: \"*.md\", \"docs
 pub fn compile(patterns: &[String]) -> Result<Gitignore, BadPattern> {
     let mut builder = GitignoreBuilder::new("");
     for (index, pattern) in patterns.iter().enumerate() {
+        if pattern.contains("//") {
+            let reason = "there is nothing between two of its slashes, so no path matches it".into();
+            return Err(BadPattern { index: Some(index), reason });
+        }
         // This is no file, so there are no comments, and `./docs` can only mean the docs of the root.
         let line = match pattern.strip_prefix("./") {
             Some(rest) => format!("/{rest}"),

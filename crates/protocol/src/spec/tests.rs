@@ -135,9 +135,12 @@ fn patterns_and_urls_are_those_that_a_run_takes() {
     ] {
         assert!(git(url).unwrap_err()[0].problem.starts_with("is not the URL of a repository"), "{url}");
     }
-    let problems = problems("folder", json!({"path": "/srv", "paths": ["*.md", "[z-a]"], "excludePaths": ["{a"]}));
+    let problems =
+        problems("folder", json!({"path": "/srv", "paths": ["*.md", "[z-a]"], "excludePaths": ["{a", "docs//api"]}));
     assert!(problems[0].starts_with("spec.paths[1]: \"[z-a]\" is not a pattern: "), "{problems:?}");
     assert!(problems[1].starts_with("spec.excludePaths[0]: \"{a\" is not a pattern: "), "{problems:?}");
+    let empty = "\"docs//api\" is not a pattern: there is nothing between two of its slashes, so no path matches it";
+    assert_eq!(problems[2], format!("spec.excludePaths[1]: {empty}"));
 }
 
 #[test]

@@ -155,6 +155,10 @@ impl Source for Website {
     fn gives_media_types(&self) -> bool {
         true
     }
+
+    fn fetches_when_listing(&self) -> bool {
+        true
+    }
 }
 
 /// Which addresses belong to the site.
