@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pgrx::{PgSqlErrorCode as Code, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
+use rag_ann::memory;
 use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::Problem};
 
 /// What a user is told: a message (lower case, no final stop) with SQLSTATE, and where it helps DETAIL and HINT.
@@ -71,6 +72,18 @@ impl Error {
 
     pub fn null_not_allowed(message: impl Into<String>) -> Self {
         Self::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, message)
+    }
+
+    /// Memory was refused while what `doing` says was done.
+    pub fn out_of_memory(doing: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_OUT_OF_MEMORY, "out of memory").detail(doing)
+    }
+
+    /// # Errors
+    /// There is less memory than `bytes`, which is about what comes next will take: better an error now than half-way,
+    /// where it would end the session.
+    pub fn unless_there_is_memory(bytes: usize, doing: &str) -> Result<(), Self> {
+        memory::probe(bytes).map_err(|_| Self::out_of_memory(doing))
     }
 
     pub fn limit(message: impl Into<String>) -> Self {

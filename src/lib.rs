@@ -18,6 +18,7 @@ mod index;
 mod indexing;
 mod knowledge;
 mod manifest;
+mod memory;
 mod retrieval;
 mod schedule;
 mod secrets;
@@ -78,6 +79,7 @@ extension_sql_file!(
 #[pg_guard]
 #[allow(unsafe_code)] // reads a variable of the postmaster's
 pub extern "C-unwind" fn _PG_init() {
+    memory::watch();
     error::without_backtraces();
     settings::define();
     secrets::watch_log();

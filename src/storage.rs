@@ -18,7 +18,7 @@
 use std::cell::{Cell, RefCell};
 
 use pgrx::pg_sys::{self, Buffer};
-use rag_ann::code;
+use rag_ann::{code, memory::Reserve};
 use rag_pages::{
     Block, HEADER_BYTES, LockMode, PAGE_BYTES, Page, ReadPages, SPECIAL_BYTES, SPECIAL_OFFSET, WritePages,
 };
@@ -71,11 +71,17 @@ impl Hints {
         self.buffers.borrow().get(block as usize).copied().unwrap_or(0)
     }
 
+    /// Without memory for it nothing is remembered.
     fn set(&self, block: Block, buffer: Buffer) {
         let mut buffers = self.buffers.borrow_mut();
         let i = block as usize;
         if i >= buffers.len() {
-            buffers.resize((i + 1).next_multiple_of(1024), 0);
+            let length = (i + 1).next_multiple_of(1024);
+            let more = length - buffers.len();
+            if buffers.make_room(more).is_err() {
+                return;
+            }
+            buffers.resize(length, 0);
         }
         buffers[i] = buffer;
     }

@@ -32,11 +32,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut graph = Graph::new(&quantizer, Parameters { m, ef_construction, seed: 1 }, nodes);
 
     let mut clock = Clock::start();
-    graph.encode(&base, threads);
+    graph.encode(&base, threads)?;
     clock.report("encode");
     graph.build(threads, |_| true)?;
     clock.report("build");
-    let order = graph.page_order(24);
+    let order = graph.page_order(24, threads, &mut || true)?;
     clock.report("page order");
 
     let degree = order.iter().map(|node| graph.links(*node, 0).len()).sum::<usize>() as f64 / order.len() as f64;
@@ -99,11 +99,11 @@ impl Search {
         for level in (0..=graph.level(entry)).rev() {
             self.visited.clear();
             self.pool.reset(if level == 0 { ef } else { 1 });
-            self.visited.insert(key_id(best));
+            self.visited.insert(key_id(best)).unwrap_or_default();
             self.pool.insert(not_expanded(best));
             while let Some(next) = self.pool.next_unexpanded() {
                 for &link in graph.links(key_id(next), level) {
-                    if self.visited.insert(link) {
+                    if self.visited.insert(link).unwrap_or_default() {
                         scored += 1;
                         self.pool.insert(key(self.query.distance(graph.code(link), graph.factors(link)), link));
                     }

@@ -32,11 +32,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let count = data.base.len() / DIMENSIONS;
     let start = Instant::now();
     let mut graph = Graph::new(&quantizer, Parameters { m, ef_construction, seed: 1 }, count);
-    graph.encode(&data.base, 2);
+    graph.encode(&data.base, 2)?;
     graph.build(2, |_| true)?;
     let tids: Vec<Tid> = (0..count as u32).map(|block| Tid { block, offset: 1 }).collect();
     let store = MemoryPages::new();
-    hnsw::place(&store, &description, &quantizer, &graph, &tids);
+    hnsw::place(&store, &description, &quantizer, &graph, &tids, 2, &mut || true)?;
     println!("built in {:.1} s, {} pages", start.elapsed().as_secs_f64(), store.block_count());
 
     let index = Index::open(&store)?;
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("inserted again, {:.0} µs each", start.elapsed().as_secs_f64() * 2e6 / count as f64);
     println!("{:?}", hnsw::info(&index, &store)?);
-    hnsw::check(&index, &store, &mut |_| (), &mut |problem| println!("{problem:?}"));
+    hnsw::check(&index, &store, &mut |_| (), &mut |problem| println!("{problem:?}"))?;
     report(&index, &store, &data)
 }
 

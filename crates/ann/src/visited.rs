@@ -1,5 +1,7 @@
 //! Which nodes a search has met.
 
+use crate::memory::{OutOfMemory, Reserve, push};
+
 /// A set of ids, as a bitmap that grows with the ids put in. Emptying it costs as much as was put in, however large the
 /// ids were, so that one bitmap serves all searches.
 #[derive(Debug, Default)]
@@ -16,11 +18,16 @@ impl Visited {
     }
 
     /// Makes room for the ids below `limit` at once, instead of when they come.
-    pub fn reserve(&mut self, limit: usize) {
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn reserve(&mut self, limit: usize) -> Result<(), OutOfMemory> {
         let words = limit.div_ceil(64);
         if words > self.words.len() {
+            self.words.make_exact_room(words - self.words.len())?;
             self.words.resize(words, 0);
         }
+        Ok(())
     }
 
     /// Forgets all ids.
@@ -31,21 +38,24 @@ impl Visited {
     }
 
     /// Puts an id in; whether it was not there.
+    ///
+    /// # Errors
+    /// There is no room for it.
     #[inline]
-    pub fn insert(&mut self, id: u32) -> bool {
+    pub fn insert(&mut self, id: u32) -> Result<bool, OutOfMemory> {
         let (at, bit) = (id / 64, 1 << (id % 64));
         if at as usize >= self.words.len() {
-            self.grow(at as usize);
+            self.grow(at as usize)?;
         }
         let word = &mut self.words[at as usize];
         if *word & bit != 0 {
-            return false;
+            return Ok(false);
         }
         if *word == 0 {
-            self.touched.push(at);
+            push(&mut self.touched, at)?;
         }
         *word |= bit;
-        true
+        Ok(true)
     }
 
     /// Takes an id out, if it is there.
@@ -67,9 +77,17 @@ impl Visited {
             .flat_map(|(at, &word)| (0..64).filter(move |bit| word & 1 << bit != 0).map(move |bit| at * 64 + bit))
     }
 
+    /// Gives back the memory of large ids.
+    pub fn shrink(&mut self, limit: usize) {
+        self.clear();
+        self.words.truncate(limit.div_ceil(64));
+        self.words.shrink_to_fit();
+        self.touched = vec![];
+    }
+
     #[cold]
-    fn grow(&mut self, at: usize) {
-        self.words.resize((at + 1).next_power_of_two(), 0);
+    fn grow(&mut self, at: usize) -> Result<(), OutOfMemory> {
+        self.reserve((at + 1).next_power_of_two() * 64)
     }
 }
 
@@ -93,7 +111,7 @@ mod tests {
                         visited.remove(id);
                         set.remove(&id);
                     } else {
-                        prop_assert_eq!(visited.insert(id), set.insert(id));
+                        prop_assert_eq!(visited.insert(id), Ok(set.insert(id)));
                     }
                 }
                 for id in 0..5100 {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use rag_ann::{
     code::{Metric, Quantizer, Query},
-    graph::{Cancelled, Graph, Node, Parameters},
+    graph::{Failure, Graph, Node, Parameters},
     pool::{Pool, key, key_id, not_expanded},
     visited::Visited,
 };
@@ -45,7 +45,7 @@ fn quantizer(metric: Metric, dimensions: usize, vectors: &[f32]) -> Quantizer {
 
 fn built<'q>(quantizer: &'q Quantizer, vectors: &[f32], parameters: Parameters, threads: usize) -> Graph<'q> {
     let mut graph = Graph::new(quantizer, parameters, vectors.len() / quantizer.dimensions());
-    graph.encode(vectors, threads);
+    assert_eq!(graph.encode(vectors, threads), Ok(()));
     assert_eq!(graph.build(threads, |_| true), Ok(()));
     graph
 }
@@ -88,7 +88,7 @@ fn check(graph: &Graph<'_>, m: usize) {
         let there = linked.iter().filter(|node| graph.level(**node) >= level).count();
         assert_eq!(reached.len(), there, "not all of level {level} can be reached");
     }
-    let mut order = graph.page_order(10);
+    let mut order = graph.page_order(10, 2, &mut || true).unwrap_or_default();
     order.sort_unstable();
     assert_eq!(order, linked);
 }
@@ -102,11 +102,11 @@ fn search(graph: &Graph<'_>, query: &Query, ef: usize, k: usize) -> Vec<Node> {
     for level in (0..=graph.level(entry)).rev() {
         visited.clear();
         pool.reset(if level == 0 { ef } else { 1 });
-        visited.insert(key_id(best));
+        assert_eq!(visited.insert(key_id(best)), Ok(true));
         pool.insert(not_expanded(best));
         while let Some(next) = pool.next_unexpanded() {
             for &link in graph.links(key_id(next), level) {
-                if visited.insert(link) {
+                if visited.insert(link) == Ok(true) {
                     pool.insert(key_of(link));
                 }
             }
@@ -172,7 +172,7 @@ fn a_graph_may_be_empty() {
     let quantizer = Quantizer::new(Metric::L2, 5, 128, 1, vec![]);
     let graph = built(&quantizer, &[], PARAMETERS, 2);
     assert_eq!((graph.len(), graph.is_empty(), graph.entry()), (0, true, None));
-    assert!(graph.page_order(10).is_empty());
+    assert!(graph.page_order(10, 2, &mut || true).unwrap().is_empty());
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_graph_may_have_one_node() {
     let graph = built(&quantizer, &[1.0, 2.0], PARAMETERS, 2);
     check(&graph, PARAMETERS.m);
     assert_eq!((graph.entry(), graph.links(0, 0)), (Some(0), &[][..]));
-    assert_eq!(graph.page_order(10), [0]);
+    assert_eq!(graph.page_order(10, 2, &mut || true).unwrap(), [0]);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn vectors_may_come_in_parts_and_stop_at_the_limit() {
     let whole = built(&quantizer, &vectors, PARAMETERS, 1);
     let mut graph = Graph::new(&quantizer, PARAMETERS, 900);
     for part in vectors.chunks(3 * 77) {
-        graph.encode(part, 3);
+        graph.encode(part, 3).unwrap();
     }
     assert_eq!(graph.len(), 900);
     for node in 0..900 {
@@ -241,14 +241,14 @@ fn build_can_be_cancelled_and_begun_again() {
     let vectors = clustered(3000, 30, 4);
     let quantizer = quantizer(Metric::L2, 30, &vectors);
     let mut graph = Graph::new(&quantizer, PARAMETERS, 3000);
-    graph.encode(&vectors, 2);
+    graph.encode(&vectors, 2).unwrap();
     for allowed in [0, 1, 3] {
         let mut ticks = 0;
         let result = graph.build(2, |_| {
             ticks += 1;
             ticks <= allowed
         });
-        assert_eq!((result, ticks), (Err(Cancelled), allowed + 1));
+        assert_eq!((result, ticks), (Err(Failure::Cancelled), allowed + 1));
         assert_eq!((graph.entry(), graph.links(0, 0)), (None, &[][..]));
     }
     let mut done = 0;
@@ -264,11 +264,39 @@ fn build_can_be_cancelled_and_begun_again() {
 }
 
 #[test]
+fn each_step_can_be_cancelled() {
+    let vectors = clustered(30_000, 30, 4);
+    let quantizer = quantizer(Metric::L2, 30, &vectors);
+    let graph = built(&quantizer, &vectors, Parameters { ef_construction: 10, ..PARAMETERS }, 2);
+    for allowed in 0.. {
+        let mut ticks = 0;
+        let order = graph.page_order(10, 2, &mut || {
+            ticks += 1;
+            ticks <= allowed
+        });
+        if order.is_ok() {
+            assert!(allowed > 3, "it looks after its caller while it works");
+            return;
+        }
+        assert_eq!((order, ticks), (Err(Failure::Cancelled), allowed + 1));
+    }
+}
+
+#[test]
+fn order_of_pages_does_not_depend_on_threads() {
+    let vectors = clustered(30_000, 8, 4);
+    let quantizer = quantizer(Metric::L2, 8, &vectors);
+    let graph = built(&quantizer, &vectors, Parameters { ef_construction: 10, ..PARAMETERS }, 2);
+    let order = |threads| graph.page_order(10, threads, &mut || true).unwrap();
+    assert!(order(1) == order(4));
+}
+
+#[test]
 fn panic_of_the_caller_stops_the_threads() {
     let vectors = clustered(3000, 30, 4);
     let quantizer = quantizer(Metric::L2, 30, &vectors);
     let mut graph = Graph::new(&quantizer, PARAMETERS, 3000);
-    graph.encode(&vectors, 2);
+    graph.encode(&vectors, 2).unwrap();
     let build =
         std::panic::AssertUnwindSafe(|| graph.build(2, |done| if done < 300 { true } else { panic!("enough") }));
     assert!(std::panic::catch_unwind(build).is_err());
@@ -282,7 +310,7 @@ fn threads_get_no_signals() {
     let vectors = clustered(20_000, 30, 4);
     let quantizer = quantizer(Metric::L2, 30, &vectors);
     let mut graph = Graph::new(&quantizer, PARAMETERS, 20_000);
-    graph.encode(&vectors, 2);
+    graph.encode(&vectors, 2).unwrap();
     let mut seen = 0;
     let look = |_| {
         for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
@@ -313,7 +341,7 @@ fn pages_have_neighbours_together() {
     let quantizer = quantizer(Metric::L2, 16, &vectors);
     let graph = built(&quantizer, &vectors, PARAMETERS, 2);
     let mut page = vec![0; graph.len()];
-    for (place, node) in graph.page_order(SLOTS).into_iter().enumerate() {
+    for (place, node) in graph.page_order(SLOTS, 2, &mut || true).unwrap().into_iter().enumerate() {
         page[node as usize] = place / SLOTS;
     }
     let (mut here, mut all) = (0, 0);

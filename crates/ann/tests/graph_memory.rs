@@ -66,9 +66,9 @@ fn node_bytes_are_the_most_that_a_node_takes() {
         PEAK.store(before, Ordering::Relaxed);
         {
             let mut graph = Graph::new(&quantizer, Parameters { m, ef_construction: 10, seed: 1 }, NODES);
-            vectors.chunks(4 * 1000).for_each(|part| graph.encode(part, 2));
+            vectors.chunks(4 * 1000).for_each(|part| graph.encode(part, 2).unwrap());
             graph.build(2, |_| true).unwrap();
-            graph.page_order(20);
+            graph.page_order(20, 2, &mut || true).unwrap();
         }
         let peak = PEAK.load(Ordering::Relaxed) - before;
         let said = NODES * Graph::node_bytes(quantizer.code_bytes(), m);

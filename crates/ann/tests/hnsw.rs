@@ -323,7 +323,7 @@ fn pages_of_noise_are_reported() {
             use_damaged(&store, &original.data);
             if let Ok(index) = index {
                 let mut problems = 0;
-                hnsw::check(&index, &store, &mut |_| (), &mut |_| problems += 1);
+                hnsw::check(&index, &store, &mut |_| (), &mut |_| problems += 1).unwrap();
                 assert!(problems > 0, "block {block} filled with {fill}");
             }
         }

@@ -15,8 +15,9 @@ use std::{cell::OnceCell, ffi::c_void};
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_guard, pg_sys, pg_sys::panic::ErrorReport};
 use rag_ann::{
     code::Quantizer,
-    graph::{Graph, Parameters},
+    graph::{Failure, Graph, Parameters},
     hnsw::{self, Description, Index, Inserter, Tid},
+    memory::{append, push},
     pool::ID_LIMIT,
 };
 use rag_pages::ReadPages;
@@ -27,6 +28,7 @@ use super::{
 };
 use crate::{
     error::Error,
+    memory::check_threads,
     storage::{Hints, RelationPages},
 };
 
@@ -201,10 +203,10 @@ impl<'a> Build<'a> {
                 .insert(index, self.target.pages, vector, tid, level)
                 .map_err(|damage| damaged(self.target.index, damage));
         }
-        self.batch.extend_from_slice(vector);
-        self.tids.push(tid);
+        append(&mut self.batch, vector).map_err(|_| out_of_memory())?;
+        push(&mut self.tids, tid).map_err(|_| out_of_memory())?;
         if size_of_val(self.batch.as_slice()) + size_of_val(vector) > self.batch_bytes {
-            self.encode();
+            self.encode()?;
         }
         Ok(())
     }
@@ -246,9 +248,9 @@ impl<'a> Build<'a> {
     }
 
     /// Codes the batch.
-    fn encode(&mut self) {
+    fn encode(&mut self) -> Result<(), Error> {
         if self.batch.is_empty() {
-            return;
+            return Ok(());
         }
         let (description, dimensions) = (&self.description, self.dimensions);
         let quantizer = self.quantizer.get_or_init(|| {
@@ -262,8 +264,9 @@ impl<'a> Build<'a> {
             seed: description.seed,
         };
         let graph = self.graph.get_or_insert_with(|| Graph::new(quantizer, parameters, self.max_nodes));
-        graph.encode(&self.batch, self.threads);
+        graph.encode(&self.batch, self.threads).map_err(|_| out_of_memory())?;
         self.batch.clear();
+        Ok(())
     }
 
     /// Memory is used up by what came before `next`: writes that, to insert the others.
@@ -283,7 +286,7 @@ impl<'a> Build<'a> {
     /// Links and writes what is coded.
     fn write(&mut self) -> Result<(), Error> {
         self.batch = {
-            self.encode();
+            self.encode()?;
             vec![]
         };
         let (Some(mut graph), Some(quantizer)) = (self.graph.take(), self.quantizer.get()) else {
@@ -292,12 +295,11 @@ impl<'a> Build<'a> {
         };
         report(LINKING);
         report_count(pg_sys::PROGRESS_CREATEIDX_TUPLES_TOTAL, graph.len());
-        if graph.build(self.threads, tick).is_err() {
-            pgrx::check_for_interrupts!();
-            return Err(Error::new(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, "the build was interrupted"));
-        }
+        graph.build(self.threads, tick).map_err(failed)?;
         report(WRITING);
-        hnsw::place(self.target.pages, &self.description, quantizer, &graph, &self.tids);
+        let (pages, nodes) = (self.target.pages, graph.len());
+        hnsw::place(pages, &self.description, quantizer, &graph, &self.tids, self.threads, &mut || tick(nodes))
+            .map_err(failed)?;
         self.tids = vec![];
         Ok(())
     }
@@ -335,9 +337,26 @@ unsafe extern "C-unwind" fn add_row(
     }
 }
 
+/// Why threads have ended.
+fn failed(failure: Failure) -> Error {
+    match failure {
+        Failure::OutOfMemory => out_of_memory(),
+        Failure::Cancelled => {
+            pgrx::check_for_interrupts!();
+            Error::new(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, "the build was interrupted")
+        }
+    }
+}
+
+pub fn out_of_memory() -> Error {
+    Error::out_of_memory("Memory ran out while the index was being built.")
+        .hint("Lower maintenance_work_mem to what the server has: what does not fit into it is inserted one by one.")
+}
+
 /// Looks after what Postgres wants of this backend while threads link nodes; false: they must stop, for it may exit.
 fn tick(linked: usize) -> bool {
     report_count(pg_sys::PROGRESS_CREATEIDX_TUPLES_DONE, linked);
+    check_threads();
     // SAFETY: variables that signal handlers set.
     let leaves = unsafe {
         #[cfg(any(feature = "pg17", feature = "pg18"))]

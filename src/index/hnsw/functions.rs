@@ -204,7 +204,9 @@ fn check(open: &OpenIndex) -> Result<Vec<ProblemRow>, Error> {
     let mut row = |tid: Tid| {
         rows += 1;
         // the table may have grown meanwhile
-        if tid.offset == 0 || (tid.block >= table_blocks && tid.block >= open.table_blocks()) {
+        if strangers.len() < MAX_PROBLEMS
+            && (tid.offset == 0 || (tid.block >= table_blocks && tid.block >= open.table_blocks()))
+        {
             strangers.push(tid);
         }
     };
@@ -214,8 +216,9 @@ fn check(open: &OpenIndex) -> Result<Vec<ProblemRow>, Error> {
             problems.push((Some(problem.level as i32), Some(i64::from(problem.block)), slot, problem.problem));
         }
     };
-    hnsw::check(&file.index, &pages, &mut row, &mut report);
-    for tid in strangers.iter().take(MAX_PROBLEMS) {
+    hnsw::check(&file.index, &pages, &mut row, &mut report)
+        .map_err(|_| Error::out_of_memory("Memory ran out while the index was being checked."))?;
+    for tid in strangers {
         let problem = format!("row ({},{}) is beyond the end of the table", tid.block, tid.offset);
         problems.push((Some(0), None, None, problem));
     }

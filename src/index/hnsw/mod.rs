@@ -36,9 +36,12 @@ pub use options::define as define_options;
 /// Name of the access method.
 const NAME: &CStr = c"rag_hnsw";
 
-/// What is raised when a page of an index says what cannot be.
+/// What is raised when a page of an index says what cannot be, or when memory runs out.
 fn damaged(index: pg_sys::Relation, damage: Damage) -> Error {
     let name = name_of(index);
+    if damage.is_out_of_memory() {
+        return Error::out_of_memory(format!("Memory ran out while index \"{name}\" was being read or changed."));
+    }
     Error::new(PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED, format!("index \"{name}\" is damaged: {}", damage.problem))
         .detail(format!("Block {}.", damage.block))
         .hint(format!(

@@ -10,7 +10,10 @@
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
-use rag_ann::hnsw::Tid;
+use rag_ann::{
+    hnsw::Tid,
+    memory::{OutOfMemory, Reserve, push},
+};
 
 /// Row errors that an estimate is believed to be off by at most. Errors are about normally distributed.
 const MARGIN: f64 = 3.0;
@@ -67,15 +70,20 @@ impl Order {
     }
 
     /// Adds a row that the index has found, with its estimated and its exact distance.
-    pub fn add(&mut self, tid: Tid, estimate: f64, distance: f64) {
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn add(&mut self, tid: Tid, estimate: f64, distance: f64) -> Result<(), OutOfMemory> {
         self.estimate = estimate;
         self.squared_errors += (distance - estimate).powi(2);
         self.errors += 1;
         let row = Row { distance, tid };
         if self.strict && distance < self.last {
-            self.late.push(row);
+            push(&mut self.late, row)
         } else {
+            self.waiting.make_room(1)?;
             self.waiting.push(row);
+            Ok(())
         }
     }
 
@@ -97,7 +105,7 @@ impl Order {
     /// The next row when the index has found all. What came too late comes last.
     pub fn next_of_rest(&mut self) -> Option<Tid> {
         if self.waiting.is_empty() {
-            self.waiting.extend(self.late.drain(..));
+            self.waiting = std::mem::take(&mut self.late).into(); // in the same place
         }
         let row = self.waiting.pop()?;
         self.last = row.distance;

@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 
 use pgrx::{pg_guard, pg_sys};
-use rag_ann::{code::Metric, hnsw};
+use rag_ann::{code::Metric, hnsw, memory::append};
 
-use super::{check_dimensions, is_indexable, rows::RowMemory};
+use super::{build::out_of_memory, check_dimensions, is_indexable, rows::RowMemory};
 
 /// Places of the table that vectors are taken from, evenly spread: rows that came together are often alike.
 const PLACES: u32 = 64;
@@ -103,7 +103,7 @@ impl Taking {
             error.raise();
         }
         self.here += 1;
-        sample.vectors.extend_from_slice(vector);
+        append(&mut sample.vectors, vector).unwrap_or_else(|_| out_of_memory().raise());
     }
 }
 

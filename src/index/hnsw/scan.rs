@@ -166,7 +166,7 @@ unsafe fn next(scan: pg_sys::IndexScanDesc) -> Result<Option<pg_sys::ItemPointer
                 if !rows.is_in_table(tid) {
                     let problem =
                         format!("a slot leads to row ({},{}), which is not in the table", tid.block, tid.offset);
-                    return Err(damaged(index, Damage { block: search.scan.block(&search.file.index), problem }));
+                    return Err(damaged(index, Damage::new(search.scan.block(&search.file.index), problem)));
                 }
                 let (query, distance) = (&search.query, search.distance);
                 let Some(exact) = rows.with_vector(tid, |vector| distance(query, vector)) else { continue };
@@ -174,6 +174,7 @@ unsafe fn next(scan: pg_sys::IndexScanDesc) -> Result<Option<pg_sys::ItemPointer
                     Phase::Unordered => search.order.add(tid, 0.0, 0.0),
                     _ => search.order.add(tid, f64::from(estimate), exact),
                 }
+                .map_err(|_| Error::out_of_memory("Memory ran out while rows waited for their turn in a scan."))?;
             }
         }
     }

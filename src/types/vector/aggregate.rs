@@ -2,11 +2,14 @@
 
 use pgrx::{Array, pg_extern, pg_sys::panic::ErrorReport};
 
-use super::{OwnedVector, Vector};
+use super::{MAX_DIMENSIONS, OwnedVector, Vector};
 use crate::error::Error;
 
 /// The state as a slice: the count first. The initial state `{0}` has no sums yet.
 fn state_of(state: &Array<'_, f64>) -> Result<Vec<f64>, Error> {
+    if state.len() > MAX_DIMENSIONS + 1 {
+        return Err(Error::limit(format!("a state array cannot have more than {} elements", MAX_DIMENSIONS + 1)));
+    }
     let state: Option<Vec<f64>> = state.iter().collect();
     state.filter(|s| !s.is_empty()).ok_or_else(|| Error::data_exception("expected a state array without nulls"))
 }

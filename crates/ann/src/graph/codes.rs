@@ -3,7 +3,10 @@
 //! They lie in chunks, which never move: one array that grows would have to be copied, and be there twice meanwhile.
 
 use super::{Node, threads};
-use crate::code::{Factors, Quantizer, prefetch};
+use crate::{
+    code::{Factors, Quantizer, prefetch},
+    memory::{self, OutOfMemory, Reserve},
+};
 
 /// Rows begin at multiples of it, so that a code of whole lines touches no line more.
 const CACHE_LINE: usize = 64;
@@ -29,10 +32,10 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn new(rows: usize, code_bytes: usize) -> Self {
-        let bytes = vec![0; rows * code_bytes + CACHE_LINE];
+    fn new(rows: usize, code_bytes: usize) -> Result<Self, OutOfMemory> {
+        let bytes = memory::filled(rows * code_bytes + CACHE_LINE, 0)?;
         let start = bytes.as_ptr().align_offset(CACHE_LINE).min(CACHE_LINE);
-        Self { bytes, start, factors: vec![Factors { scale: 0.0, bias: 0.0 }; rows] }
+        Ok(Self { bytes, start, factors: memory::filled(rows, Factors { scale: 0.0, bias: 0.0 })? })
     }
 }
 
@@ -46,14 +49,15 @@ impl Codes {
         self.len
     }
 
-    pub fn encode(&mut self, quantizer: &Quantizer, vectors: &[f32], threads: usize) {
+    pub fn encode(&mut self, quantizer: &Quantizer, vectors: &[f32], threads: usize) -> Result<(), OutOfMemory> {
         let (dimensions, code_bytes) = (quantizer.dimensions(), self.code_bytes);
         let rows_of_chunk = 1 << self.shift;
         let count = (vectors.len() / dimensions).min(self.max_nodes - self.len);
         let mut vectors = &vectors[..count * dimensions];
         while self.chunks.len() * rows_of_chunk < self.len + count {
             let rows = rows_of_chunk.min(self.max_nodes - self.chunks.len() * rows_of_chunk);
-            self.chunks.push(Chunk::new(rows, code_bytes));
+            self.chunks.make_room(1)?;
+            self.chunks.push(Chunk::new(rows, code_bytes)?);
         }
         let mut pieces = vec![];
         let mut row = self.len % rows_of_chunk;
@@ -76,6 +80,7 @@ impl Codes {
             }
         });
         self.len += count;
+        Ok(())
     }
 
     #[inline]

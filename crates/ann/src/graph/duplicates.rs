@@ -1,32 +1,82 @@
 //! Which nodes have the same code as an earlier one.
+//!
+//! Nodes are brought into the order of a hash of their codes, on all threads: parts of it are divided by one bit of the
+//! hash after the other, and small parts are sorted.
 
-use std::hash::{DefaultHasher, Hasher};
+use std::{
+    hash::{DefaultHasher, Hasher},
+    sync::atomic::{AtomicU32, Ordering},
+};
 
-use super::{Cancelled, NONE, Node, codes::Codes, threads};
+use super::{
+    Failure, NONE, Node,
+    codes::Codes,
+    threads::{Part, Stop, divide},
+};
+use crate::memory::{self, OutOfMemory, push};
+
+/// Nodes of a part that is not divided any more.
+const SMALL: usize = 1024;
 
 /// For each node the first one whose code and factors equal its own, or [`NONE`] where it is the first itself.
-pub(super) fn duplicates(codes: &Codes, tick: &mut impl FnMut(usize) -> bool) -> Result<Vec<Node>, Cancelled> {
-    let duplicate_of = std::sync::OnceLock::new();
-    threads::run(1, 0..1, || (), |(), _, _| _ = duplicate_of.set(find(codes)), tick)?;
-    Ok(duplicate_of.into_inner().unwrap_or_default())
+pub(super) fn duplicates(codes: &Codes, threads: usize, tick: &mut dyn FnMut() -> bool) -> Result<Vec<Node>, Failure> {
+    let mut hashes: Vec<(u64, Node)> = memory::filled(codes.len(), (0, NONE))?;
+    divide(threads, &mut hashes, |part, _| Ok(hash_all(codes, part)), tick)?;
+    let duplicate_of: Vec<AtomicU32> = memory::collect((0..codes.len()).map(|_| AtomicU32::new(NONE)))?;
+    divide(threads, &mut hashes, |part, stop| find(codes, part, stop, &duplicate_of), tick)?;
+    // the array stays where it is
+    Ok(duplicate_of.into_iter().map(AtomicU32::into_inner).collect())
 }
 
-fn find(codes: &Codes) -> Vec<Node> {
-    let nodes = codes.len() as Node;
-    let mut hashes: Vec<(u64, Node)> = (0..nodes).map(|node| (hash(codes, node), node)).collect();
-    hashes.sort_unstable();
-    let mut duplicate_of = vec![NONE; codes.len()];
+/// Fills in hashes and nodes.
+fn hash_all(codes: &Codes, part: &mut Part<'_, (u64, Node)>) -> Option<usize> {
+    if part.items.len() > SMALL {
+        return Some(part.items.len() / 2);
+    }
+    for (node, item) in (part.start as Node..).zip(&mut *part.items) {
+        *item = (hash(codes, node), node);
+    }
+    None
+}
+
+/// Notes the duplicates among nodes whose hashes begin with the same `part.depth` bits, or divides them by the next bit.
+fn find(
+    codes: &Codes,
+    part: &mut Part<'_, (u64, Node)>,
+    stop: &Stop,
+    duplicate_of: &[AtomicU32],
+) -> Result<Option<usize>, OutOfMemory> {
+    if part.items.len() > SMALL && part.depth < u64::BITS {
+        let bit = 1 << (u64::BITS - 1 - part.depth);
+        return Ok(Some(partition(part.items, |(hash, _)| hash & bit == 0)));
+    }
+    part.items.sort_unstable();
     let mut firsts: Vec<Node> = vec![];
-    for same_hash in hashes.chunk_by(|a, b| a.0 == b.0) {
+    for same_hash in part.items.chunk_by(|a, b| a.0 == b.0) {
+        if stop.is_wanted() {
+            break;
+        }
         firsts.clear();
         for &(_, node) in same_hash {
             match firsts.iter().find(|first| equal(codes, **first, node)) {
-                Some(first) => duplicate_of[node as usize] = *first,
-                None => firsts.push(node),
+                Some(first) => duplicate_of[node as usize].store(*first, Ordering::Relaxed),
+                None => push(&mut firsts, node)?,
             }
         }
     }
-    duplicate_of
+    Ok(None)
+}
+
+/// Moves what is to be left before all else; returns how many that are.
+fn partition<T>(items: &mut [T], is_left: impl Fn(&T) -> bool) -> usize {
+    let mut left = 0;
+    for i in 0..items.len() {
+        if is_left(&items[i]) {
+            items.swap(left, i);
+            left += 1;
+        }
+    }
+    left
 }
 
 fn equal(codes: &Codes, a: Node, b: Node) -> bool {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     code::{Quantizer, Query},
+    memory::OutOfMemory,
     pool::{Pool, key, key_distance, key_id, not_expanded},
     select::{diverse, fill},
     visited::Visited,
@@ -47,15 +48,15 @@ impl<'a> Linker<'a> {
         codes: &'a Codes,
         levels: &'a [u8],
         shape: &'a Shape,
-    ) -> Self {
-        let lists = Lists::new(shape, levels);
-        Self { quantizer, parameters, codes, levels, shape, lists, entry: AtomicU64::new(EMPTY) }
+    ) -> Result<Self, OutOfMemory> {
+        let lists = Lists::new(shape, levels)?;
+        Ok(Self { quantizer, parameters, codes, levels, shape, lists, entry: AtomicU64::new(EMPTY) })
     }
 
-    pub fn scratch(&self) -> Scratch {
+    pub fn scratch(&self) -> Result<Scratch, OutOfMemory> {
         let mut visited = Visited::new();
-        visited.reserve(self.codes.len());
-        Scratch {
+        visited.reserve(self.codes.len())?;
+        Ok(Scratch {
             query: Query::default(),
             pool: Pool::new(),
             visited,
@@ -63,7 +64,7 @@ impl<'a> Linker<'a> {
             entries: vec![],
             choices: Default::default(),
             chooser: Chooser::default(),
-        }
+        })
     }
 
     /// The base lists, the upper lists and the entry point.
@@ -123,21 +124,21 @@ impl<'a> Linker<'a> {
     }
 
     /// Links a node on all its levels.
-    pub fn insert(&self, scratch: &mut Scratch, node: Node) {
+    pub fn insert(&self, scratch: &mut Scratch, node: Node) -> Result<(), OutOfMemory> {
         let level = self.level(node);
         let this = (level as u64) << 32 | u64::from(node);
         let Some((entry, top)) = self.entry() else {
             self.entry.store(this, Ordering::Release); // the first of all, while there is only one thread
-            return;
+            return Ok(());
         };
         self.prepare(scratch, node);
         self.begin_at(scratch, [entry].into_iter());
         for above in (level + 1..=top).rev() {
-            self.search(scratch, node, above, 1);
+            self.search(scratch, node, above, 1)?;
         }
         let shared = level.min(top);
         for at in (0..=shared).rev() {
-            self.search(scratch, node, at, self.parameters.ef_construction);
+            self.search(scratch, node, at, self.parameters.ef_construction)?;
             let found = scratch.pool.as_slice();
             scratch.chooser.candidates.clear();
             scratch.chooser.candidates.extend(found.iter().map(|key| Candidate { key: *key, settled: false }));
@@ -156,23 +157,24 @@ impl<'a> Linker<'a> {
             // if another thread has set a higher one, that stays
             self.entry.fetch_max(this, Ordering::AcqRel);
         }
+        Ok(())
     }
 
     /// Searches a level for the nodes nearest to the query, which is that of `node`, beginning at the keys in
     /// `scratch.entries`. The best `ef` are in `scratch.pool` afterwards, and in `scratch.entries`.
-    pub fn search(&self, scratch: &mut Scratch, node: Node, level: usize, ef: usize) {
+    pub fn search(&self, scratch: &mut Scratch, node: Node, level: usize, ef: usize) -> Result<(), OutOfMemory> {
         let Scratch { query, pool, visited, fresh, entries, .. } = scratch;
         visited.clear();
-        visited.insert(node);
+        visited.insert(node)?;
         pool.reset(ef);
         for &entry in entries.iter() {
-            visited.insert(key_id(entry));
+            visited.insert(key_id(entry))?;
             pool.insert(entry);
         }
         while let Some(best) = pool.next_unexpanded() {
             fresh.clear();
             for id in self.list(key_id(best), level).ids() {
-                if visited.insert(id) {
+                if visited.insert(id)? {
                     self.codes.prefetch(id);
                     fresh.push(id);
                 }
@@ -189,6 +191,7 @@ impl<'a> Linker<'a> {
         }
         entries.clear();
         entries.extend(pool.as_slice().iter().map(|found| not_expanded(*found)));
+        Ok(())
     }
 
     /// Adds a link from `node` to `new`, unless there is no room and others suit the node better.

@@ -13,7 +13,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Node;
-use crate::code::prefetch;
+use crate::{
+    code::prefetch,
+    memory::{self, OutOfMemory},
+};
 
 const COUNT_BITS: u32 = 12;
 const COUNT: u32 = (1 << COUNT_BITS) - 1;
@@ -28,13 +31,14 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub fn new(m: usize, levels: &[u8]) -> Self {
-        let upper = levels.iter().scan(0, |lists, level| {
-            let before = *lists;
-            *lists += u32::from(*level);
-            Some(before)
+    pub fn new(m: usize, levels: &[u8]) -> Result<Self, OutOfMemory> {
+        let mut lists = 0;
+        let upper = levels.iter().map(|level| {
+            let before = lists;
+            lists += u32::from(*level);
+            before
         });
-        Self { m, upper: upper.collect() }
+        Ok(Self { m, upper: memory::collect(upper)? })
     }
 
     /// Bytes of a node's lists and of its place here, at most and on average.
@@ -85,14 +89,14 @@ pub(super) struct Lists<'a> {
 
 impl<'a> Lists<'a> {
     /// Empty lists.
-    pub fn new(shape: &'a Shape, levels: &[u8]) -> Self {
-        let words = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
+    pub fn new(shape: &'a Shape, levels: &[u8]) -> Result<Self, OutOfMemory> {
+        let words = |count: usize| memory::collect((0..count).map(|_| AtomicU32::new(0)));
         let upper_lists: usize = levels.iter().map(|level| *level as usize).sum();
-        Self {
+        Ok(Self {
             shape,
-            base: words(levels.len() * Shape::base_stride(shape.m)),
-            upper: words(upper_lists * Shape::upper_stride(shape.m)),
-        }
+            base: words(levels.len() * Shape::base_stride(shape.m))?,
+            upper: words(upper_lists * Shape::upper_stride(shape.m))?,
+        })
     }
 
     /// A node's list of a level that it is on.

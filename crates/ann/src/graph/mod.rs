@@ -6,7 +6,7 @@
 //! a node of the highest level, down to level 0, and ever nearer on each.
 //!
 //! **Phases** of [`Graph::build`], each on several threads where it says so:
-//! 1. [`duplicates`]: of nodes with equal codes only the first takes part.
+//! 1. [`duplicates`] (threads): of nodes with equal codes only the first takes part.
 //! 2. [`insert`] (threads): nodes are linked one after another, to what a search among those before finds. The first few
 //!    hundred come from one thread, since nodes that are inserted at the same time do not see each other.
 //! 3. [`insert`] (threads): lists get their final length. Until then those of level 0 have a *slack* of m: choosing anew
@@ -29,6 +29,7 @@ mod threads;
 
 use crate::{
     code::{Factors, Quantizer},
+    memory::{self, OutOfMemory},
     pool::ID_LIMIT,
     random,
 };
@@ -36,7 +37,7 @@ use codes::Codes;
 use duplicates::duplicates;
 use insert::Linker;
 use links::Shape;
-pub use threads::Cancelled;
+pub use threads::Failure;
 
 /// A vector's number: they are counted from 0 in the order in which they were encoded.
 pub type Node = u32;
@@ -105,8 +106,11 @@ impl<'q> Graph<'q> {
 
     /// Adds a node for each of the vectors, which follow each other in `vectors`; encodes them on `threads` threads, of
     /// which the calling one is one. What exceeds the `max_nodes` of [`new`](Self::new) is left out.
-    pub fn encode(&mut self, vectors: &[f32], threads: usize) {
-        self.codes.encode(self.quantizer, vectors, threads);
+    ///
+    /// # Errors
+    /// There is no memory for them. None is added then.
+    pub fn encode(&mut self, vectors: &[f32], threads: usize) -> Result<(), OutOfMemory> {
+        self.codes.encode(self.quantizer, vectors, threads)
     }
 
     /// How many nodes there are.
@@ -123,28 +127,30 @@ impl<'q> Graph<'q> {
     /// number of nodes that are linked. Where that returns false, or panics, the threads are stopped and joined.
     ///
     /// # Errors
-    /// `tick` returned false. The nodes are not linked then.
-    pub fn build(&mut self, threads: usize, mut tick: impl FnMut(usize) -> bool) -> Result<(), Cancelled> {
+    /// `tick` returned false, or there is too little memory. The nodes are not linked then.
+    pub fn build(&mut self, threads: usize, mut tick: impl FnMut(usize) -> bool) -> Result<(), Failure> {
         let nodes = self.len();
         (self.entry, self.base, self.upper) = (None, vec![], vec![]);
-        self.duplicate_of = duplicates(&self.codes, &mut |_| tick(0))?;
+        self.duplicate_of = duplicates(&self.codes, threads, &mut || tick(0))?;
         let duplicate_of = &self.duplicate_of;
-        self.levels =
-            (0..nodes).map(|node| if duplicate_of[node] == NONE { level(self.parameters, node) } else { 0 }).collect();
-        self.shape = Shape::new(self.parameters.m, &self.levels);
+        let level = |node| if duplicate_of[node] == NONE { level(self.parameters, node) } else { 0 };
+        self.levels = memory::collect((0..nodes).map(level))?;
+        self.shape = Shape::new(self.parameters.m, &self.levels)?;
 
-        let linker = Linker::new(self.quantizer, self.parameters, &self.codes, &self.levels, &self.shape);
-        let insert = |scratch: &mut _, node: usize| {
-            if duplicate_of[node] == NONE {
-                linker.insert(scratch, node as Node);
-            }
+        let linker = Linker::new(self.quantizer, self.parameters, &self.codes, &self.levels, &self.shape)?;
+        let insert = |scratch: &mut _, node: usize, _: &_| match duplicate_of[node] {
+            NONE => linker.insert(scratch, node as Node),
+            _ => Ok(()),
         };
         let scratch = || linker.scratch();
-        threads::run(1, 0..nodes.min(SERIAL), scratch, |scratch, node, _| insert(scratch, node), &mut tick)?;
-        threads::run(threads, SERIAL..nodes, scratch, |scratch, node, _| insert(scratch, node), &mut tick)?;
+        threads::run(1, 0..nodes.min(SERIAL), scratch, insert, &mut tick)?;
+        threads::run(threads, SERIAL..nodes, scratch, insert, &mut tick)?;
 
         let mut tick = |_| tick(nodes);
-        let shorten = |scratch: &mut _, node: usize, _: &_| linker.shorten(scratch, node as Node);
+        let shorten = |scratch: &mut _, node: usize, _: &_| {
+            linker.shorten(scratch, node as Node);
+            Ok(())
+        };
         threads::run(threads, 0..nodes, scratch, shorten, &mut tick)?;
         let connect =
             |scratch: &mut _, level: usize, stop: &_| reach::connect(&linker, scratch, level, duplicate_of, stop);
@@ -195,9 +201,18 @@ impl<'q> Graph<'q> {
     }
 
     /// All nodes that are not duplicates, in an order in which those that a search visits together are on the same page, if
-    /// each page takes the next `slots_per_page`.
-    pub fn page_order(&self, slots_per_page: usize) -> Vec<Node> {
-        order::page_order(self, slots_per_page)
+    /// each page takes the next `slots_per_page`. The same for any number of `threads`, which are used as by
+    /// [`build`](Self::build).
+    ///
+    /// # Errors
+    /// `tick` returned false, or there is too little memory.
+    pub fn page_order(
+        &self,
+        slots_per_page: usize,
+        threads: usize,
+        tick: &mut dyn FnMut() -> bool,
+    ) -> Result<Vec<Node>, Failure> {
+        order::page_order(self, slots_per_page, threads, tick)
     }
 
     /// All nodes that are not duplicates.

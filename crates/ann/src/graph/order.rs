@@ -4,41 +4,59 @@
 //! node, and the next is always the one that most links connect with those that are there, in either direction. Where none
 //! is connected, and for the first node of the next page, the next of a *coarse order* is taken, which places near nodes
 //! near each other: nodes are split in two halves by which of two far nodes they are nearer to, and so on until the parts
-//! are as small as a page.
+//! are as small as a page. Parts are split on several threads; pages are filled by one.
 
-use super::{Graph, NONE, Node};
-use crate::{code::Query, random, visited::Visited};
+use super::{
+    Failure, Graph, NONE, Node,
+    threads::{Part, Stop, alone, divide},
+};
+use crate::{
+    code::Query,
+    memory::{self, OutOfMemory, Reserve, push},
+    random,
+    visited::Visited,
+};
 
-pub(super) fn page_order(graph: &Graph<'_>, slots_per_page: usize) -> Vec<Node> {
+/// Nodes that are looked at between two looks at whether the work is still wanted.
+const STOP_PERIOD: usize = 4096;
+
+pub(super) fn page_order(
+    graph: &Graph<'_>,
+    slots_per_page: usize,
+    threads: usize,
+    tick: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Node>, Failure> {
     let slots = slots_per_page.max(1);
-    let mut coarse: Vec<Node> = graph.linked().collect();
-    let mut splitter = Splitter { graph, slots, queries: Default::default(), random: 0 };
-    splitter.split(&mut coarse);
-    pack(graph, &coarse, slots)
+    let mut coarse: Vec<Node> = vec![];
+    coarse.make_exact_room(graph.linked().count())?;
+    coarse.extend(graph.linked());
+    divide(threads, &mut coarse, |part, stop| Splitter::new(graph, part).split(part.items, slots, stop), tick)?;
+    alone(|stop| pack(graph, &coarse, slots, stop), tick)
 }
 
 /// Fills page after page.
-fn pack(graph: &Graph<'_>, coarse: &[Node], slots: usize) -> Vec<Node> {
-    let back = BackLinks::new(graph);
-    let mut order = Vec::with_capacity(coarse.len());
+fn pack(graph: &Graph<'_>, coarse: &[Node], slots: usize, stop: &Stop) -> Result<Vec<Node>, OutOfMemory> {
+    let back = BackLinks::new(graph, stop)?;
+    let mut order = vec![];
+    order.make_exact_room(coarse.len())?;
     let mut placed = Visited::new();
-    placed.reserve(graph.len());
+    placed.reserve(graph.len())?;
     // links between a node and those of the page that is being filled; `near` has the nodes with any
-    let mut gains = vec![0u16; graph.len()];
+    let mut gains = memory::filled(graph.len(), 0u16)?;
     let mut near: Vec<Node> = vec![];
     let mut rest = coarse.iter().copied();
-    while order.len() < coarse.len() {
+    while order.len() < coarse.len() && !stop.is_wanted() {
         let page = order.len();
         for _ in 0..slots.min(coarse.len() - order.len()) {
             near.retain(|node| !placed.contains(*node));
             let connected = near.iter().copied().rev().max_by_key(|node| gains[*node as usize]);
             let Some(next) = connected.or_else(|| rest.find(|node| !placed.contains(*node))) else { break };
-            placed.insert(next);
+            placed.insert(next)?;
             order.push(next);
             for &other in graph.links(next, 0).iter().chain(back.of(next)) {
                 let gain = &mut gains[other as usize];
                 if *gain == 0 {
-                    near.push(other);
+                    push(&mut near, other)?;
                 }
                 *gain = gain.saturating_add(1);
             }
@@ -48,7 +66,7 @@ fn pack(graph: &Graph<'_>, coarse: &[Node], slots: usize) -> Vec<Node> {
             gains[node as usize] = 0;
         }
     }
-    order
+    Ok(order)
 }
 
 /// For each node, those that link to it on level 0 without being linked to: the others are among its own links. Only the
@@ -60,10 +78,14 @@ struct BackLinks {
 }
 
 impl BackLinks {
-    fn new(graph: &Graph<'_>) -> Self {
+    fn new(graph: &Graph<'_>, stop: &Stop) -> Result<Self, OutOfMemory> {
         let limit = graph.parameters.m;
-        let mut back = Self { limit, counts: vec![0; graph.len()], nodes: vec![NONE; graph.len() * limit] };
-        for node in graph.linked() {
+        let counts = memory::filled(graph.len(), 0)?;
+        let mut back = Self { limit, counts, nodes: memory::filled(graph.len() * limit, NONE)? };
+        for (i, node) in graph.linked().enumerate() {
+            if i.is_multiple_of(STOP_PERIOD) && stop.is_wanted() {
+                break;
+            }
             for &other in graph.links(node, 0) {
                 let count = &mut back.counts[other as usize];
                 if (*count as usize) < limit && !graph.links(other, 0).contains(&node) {
@@ -72,7 +94,7 @@ impl BackLinks {
                 }
             }
         }
-        back
+        Ok(back)
     }
 
     fn of(&self, node: Node) -> &[Node] {
@@ -80,18 +102,25 @@ impl BackLinks {
     }
 }
 
+/// Splits one part.
 struct Splitter<'g, 'q> {
     graph: &'g Graph<'q>,
-    slots: usize,
     queries: [Query; 2],
     random: u64,
 }
 
-impl Splitter<'_, '_> {
-    /// Reorders nodes so that near ones are near each other.
-    fn split(&mut self, nodes: &mut [Node]) {
-        if nodes.len() <= self.slots {
-            return;
+impl<'g, 'q> Splitter<'g, 'q> {
+    fn new(graph: &'g Graph<'q>, part: &Part<'_, Node>) -> Self {
+        // what is picked depends on the part, and not on which thread splits it when
+        let random = random::mix((part.start as u64) << 6 | u64::from(part.depth));
+        Self { graph, queries: Default::default(), random }
+    }
+
+    /// Reorders nodes so that near ones are in the same half; returns where the second begins, `None` where all of them are
+    /// of one page.
+    fn split(mut self, nodes: &mut [Node], slots: usize, stop: &Stop) -> Result<Option<usize>, OutOfMemory> {
+        if nodes.len() <= slots {
+            return Ok(None);
         }
         let start = self.pick(nodes);
         let one = self.far_from(start, nodes);
@@ -99,8 +128,12 @@ impl Splitter<'_, '_> {
         self.prepare(0, one);
         self.prepare(1, other);
         let [to_one, to_other] = &self.queries;
-        let mut sides: Vec<(f32, Node)> = Vec::with_capacity(nodes.len());
+        let mut sides: Vec<(f32, Node)> = vec![];
+        sides.make_exact_room(nodes.len())?;
         for (place, &node) in nodes.iter().enumerate() {
+            if place.is_multiple_of(STOP_PERIOD) && stop.is_wanted() {
+                return Ok(None);
+            }
             if let Some(soon) = nodes.get(place + 8) {
                 self.graph.codes.prefetch(*soon);
             }
@@ -108,15 +141,12 @@ impl Splitter<'_, '_> {
             sides.push((to_other.distance(code, factors) - to_one.distance(code, factors), node));
         }
         // whole pages on the left
-        let half = (nodes.len().div_ceil(self.slots) / 2 * self.slots).clamp(1, nodes.len() - 1);
+        let half = (nodes.len().div_ceil(slots) / 2 * slots).clamp(1, nodes.len() - 1);
         sides.select_nth_unstable_by(half, |a, b| a.0.total_cmp(&b.0));
         for (node, (_, sorted)) in nodes.iter_mut().zip(&sides) {
             *node = *sorted;
         }
-        drop(sides);
-        let (left, right) = nodes.split_at_mut(half);
-        self.split(left);
-        self.split(right);
+        Ok(Some(half))
     }
 
     /// One of the nodes that is far from `node`.

@@ -9,36 +9,61 @@ use super::{
     insert::{Linker, Scratch},
     threads::Stop,
 };
-use crate::visited::Visited;
+use crate::{
+    memory::{OutOfMemory, push},
+    visited::Visited,
+};
 
 /// Makes all nodes of a level reachable from the entry point. For one thread alone.
-pub(super) fn connect(linker: &Linker<'_>, scratch: &mut Scratch, level: usize, duplicate_of: &[Node], stop: &Stop) {
-    let Some((entry, _)) = linker.entry() else { return };
+pub(super) fn connect(
+    linker: &Linker<'_>,
+    scratch: &mut Scratch,
+    level: usize,
+    duplicate_of: &[Node],
+    stop: &Stop,
+) -> Result<(), OutOfMemory> {
+    let Some((entry, _)) = linker.entry() else { return Ok(()) };
     let mut reached = Visited::new();
-    reached.reserve(linker.nodes());
-    walk(linker, level, entry, &mut reached);
+    reached.reserve(linker.nodes())?;
+    walk(linker, level, entry, &mut reached, stop)?;
     for node in 0..linker.nodes() as Node {
         if linker.level(node) >= level && duplicate_of[node as usize] == NONE && !reached.contains(node) {
-            link_in(linker, scratch, level, entry, node, &reached);
-            walk(linker, level, node, &mut reached);
+            link_in(linker, scratch, level, entry, node, &reached)?;
+            walk(linker, level, node, &mut reached, stop)?;
         }
         if stop.is_wanted() {
-            return;
+            break;
         }
     }
+    Ok(())
 }
 
 /// Marks what can be reached from a node.
-fn walk(linker: &Linker<'_>, level: usize, from: Node, reached: &mut Visited) {
-    reached.insert(from);
+fn walk(linker: &Linker<'_>, level: usize, from: Node, reached: &mut Visited, stop: &Stop) -> Result<(), OutOfMemory> {
+    reached.insert(from)?;
     let mut todo = vec![from];
     while let Some(node) = todo.pop() {
-        todo.extend(linker.list(node, level).ids().filter(|id| reached.insert(*id)));
+        for id in linker.list(node, level).ids() {
+            if reached.insert(id)? {
+                push(&mut todo, id)?;
+            }
+        }
+        if stop.is_wanted() {
+            break;
+        }
     }
+    Ok(())
 }
 
 /// Adds a link to a node that cannot be reached.
-fn link_in(linker: &Linker<'_>, scratch: &mut Scratch, level: usize, entry: Node, node: Node, reached: &Visited) {
+fn link_in(
+    linker: &Linker<'_>,
+    scratch: &mut Scratch,
+    level: usize,
+    entry: Node,
+    node: Node,
+    reached: &Visited,
+) -> Result<(), OutOfMemory> {
     linker.prepare(scratch, node);
     // all that is found from nodes that can be reached can be reached, too; its own neighbours are near it
     let mut neighbours = linker.list(node, level).ids().filter(|id| reached.contains(*id)).peekable();
@@ -47,7 +72,7 @@ fn link_in(linker: &Linker<'_>, scratch: &mut Scratch, level: usize, entry: Node
     } else {
         linker.begin_at(scratch, [entry].into_iter());
     }
-    linker.search(scratch, node, level, linker.limit(level));
+    linker.search(scratch, node, level, linker.limit(level))?;
     let limit = linker.limit(level);
     let found = || scratch.pool.as_slice().iter().map(|key| crate::pool::key_id(*key));
     let with_room = found().find(|other| linker.list(*other, level).ids().count() < limit);
@@ -69,4 +94,5 @@ fn link_in(linker: &Linker<'_>, scratch: &mut Scratch, level: usize, entry: Node
             list.set(limit - 1, other);
         }
     }
+    Ok(())
 }

@@ -2,81 +2,230 @@
 
 use std::{
     ops::Range,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     thread::{self, Builder, Thread},
     time::Duration,
 };
 
+use crate::memory::{OutOfMemory, Reserve};
+
 const TICK: Duration = Duration::from_millis(20);
 /// Items that a thread takes at a time: few, so that all finish together and in about the order of their numbers.
 const BATCH: usize = 16;
+/// Parts of a slice that have at least so many elements may go to another thread.
+const SHARED: usize = 4096;
+/// How long a thread without work waits until it looks for some again.
+const IDLE: Duration = Duration::from_micros(100);
 
-/// The caller wanted no more.
+/// Why work on a graph has ended before it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cancelled;
+pub enum Failure {
+    /// The caller wanted no more.
+    Cancelled,
+    OutOfMemory,
+}
 
-impl std::fmt::Display for Cancelled {
+impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("building the graph was cancelled")
+        f.write_str(match self {
+            Self::Cancelled => "building the graph was cancelled",
+            Self::OutOfMemory => "out of memory",
+        })
     }
 }
 
-impl std::error::Error for Cancelled {}
+impl std::error::Error for Failure {}
 
-/// Tells a long item that its result is no longer wanted.
+impl From<OutOfMemory> for Failure {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// Tells threads that their results are no longer wanted.
 #[derive(Default)]
-pub(super) struct Stop(AtomicBool);
+pub(super) struct Stop {
+    wanted: AtomicBool,
+    out_of_memory: AtomicBool,
+}
 
 impl Stop {
     pub fn is_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    fn want(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Stops all threads if one of them has failed.
+    fn note(&self, result: Result<(), OutOfMemory>) {
+        if result.is_err() {
+            self.out_of_memory.store(true, Ordering::Relaxed);
+            self.want();
+        }
     }
 }
 
 /// Calls `work` for each of the items, on `threads` threads with a `state` each. Meanwhile `tick` is called on this one with
-/// the number of the first item that was not begun, and once more in the end. Where that returns false, or panics, all threads stop at their next item.
+/// the number of the first item that was not begun, and once more in the end. Where that returns false, or panics, or where
+/// memory runs out, all threads stop at their next item.
 pub(super) fn run<S>(
     threads: usize,
     items: Range<usize>,
-    state: impl Fn() -> S + Sync,
-    work: impl Fn(&mut S, usize, &Stop) + Sync,
+    state: impl Fn() -> Result<S, OutOfMemory> + Sync,
+    work: impl Fn(&mut S, usize, &Stop) -> Result<(), OutOfMemory> + Sync,
     tick: &mut impl FnMut(usize) -> bool,
-) -> Result<(), Cancelled> {
+) -> Result<(), Failure> {
     let Range { start, end } = items;
     if start >= end {
         return Ok(());
     }
     let next = AtomicUsize::new(start);
+    let worker = |stop: &Stop, pause: &mut dyn FnMut()| {
+        let mut state = state()?;
+        loop {
+            let first = if stop.is_wanted() { end } else { next.fetch_add(BATCH, Ordering::Relaxed) };
+            for item in first..end.min(first.saturating_add(BATCH)) {
+                if !stop.is_wanted() {
+                    work(&mut state, item, stop)?;
+                }
+            }
+            if first >= end {
+                return Ok(());
+            }
+            pause();
+        }
+    };
+    let threads = threads.clamp(1, (end - start).div_ceil(BATCH));
+    on_threads(threads, worker, &mut || tick(next.load(Ordering::Relaxed).min(end)))
+}
+
+/// Calls `work` on one other thread; `tick` is called on this one, as by [`run`].
+pub(super) fn alone<R: Send>(
+    work: impl Fn(&Stop) -> Result<R, OutOfMemory> + Sync,
+    tick: &mut dyn FnMut() -> bool,
+) -> Result<R, Failure> {
+    let result = Mutex::new(None);
+    let worker = |stop: &Stop, _: &mut dyn FnMut()| {
+        let done = work(stop)?;
+        *locked(&result) = Some(done);
+        Ok(())
+    };
+    on_threads(1, worker, tick)?;
+    result.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).ok_or(Failure::Cancelled)
+}
+
+/// A part of a slice that is divided.
+pub(super) struct Part<'a, T> {
+    pub items: &'a mut [T],
+    /// Where the part begins in the slice.
+    pub start: usize,
+    /// How many times the slice was divided until there was this part.
+    pub depth: u32,
+}
+
+/// The parts that no thread works on, and how many threads have one.
+struct Parts<'a, T> {
+    waiting: Vec<Part<'a, T>>,
+    at_work: usize,
+}
+
+/// Divides a slice, and its parts, on `threads` threads. `split` orders a part as it likes and returns where it is to be
+/// divided, or `None` where it is done. What it does with a part must depend on nothing but that. `tick` is called as by
+/// [`run`].
+pub(super) fn divide<T: Send>(
+    threads: usize,
+    items: &mut [T],
+    split: impl Fn(&mut Part<'_, T>, &Stop) -> Result<Option<usize>, OutOfMemory> + Sync,
+    tick: &mut dyn FnMut() -> bool,
+) -> Result<(), Failure> {
+    let threads = threads.clamp(1, items.len().div_ceil(SHARED).max(1));
+    let parts = Mutex::new(Parts { waiting: vec![Part { items, start: 0, depth: 0 }], at_work: 0 });
+    let worker = |stop: &Stop, pause: &mut dyn FnMut()| {
+        let mut own: Vec<Part<'_, T>> = vec![];
+        while !stop.is_wanted() {
+            let Some(mut part) = own.pop() else {
+                match take(&parts) {
+                    Taken::Part(part) => own.push(part),
+                    Taken::Wait => thread::sleep(IDLE),
+                    Taken::Over => break,
+                }
+                continue;
+            };
+            if let Some(at) = split(&mut part, stop)? {
+                let Part { items, start, depth } = part;
+                let (left, right) = items.split_at_mut(at);
+                let right = Part { items: right, start: start + at, depth: depth + 1 };
+                own.make_room(2)?;
+                if right.items.len() < SHARED {
+                    own.push(right);
+                } else {
+                    let mut parts = locked(&parts);
+                    parts.waiting.make_room(1)?;
+                    parts.waiting.push(right);
+                }
+                own.push(Part { items: left, start, depth: depth + 1 });
+            }
+            if own.is_empty() {
+                locked(&parts).at_work -= 1;
+            }
+            pause();
+        }
+        Ok(())
+    };
+    on_threads(threads, worker, tick)
+}
+
+enum Taken<'a, T> {
+    Part(Part<'a, T>),
+    /// Others may yet divide theirs.
+    Wait,
+    Over,
+}
+
+fn take<'a, T>(parts: &Mutex<Parts<'a, T>>) -> Taken<'a, T> {
+    let mut parts = locked(parts);
+    match parts.waiting.pop() {
+        Some(part) => {
+            parts.at_work += 1;
+            Taken::Part(part)
+        }
+        None if parts.at_work > 0 => Taken::Wait,
+        None => Taken::Over,
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Calls `worker` on each of `threads` threads, or of fewer if the system has no more. Meanwhile `tick` is called on this
+/// one, and once more in the end. Where that returns false, or panics, or where memory runs out, all are told to stop.
+///
+/// A system that has no thread at all leaves the work to this one: then `worker` calls `tick` by its second argument.
+fn on_threads(
+    threads: usize,
+    worker: impl Fn(&Stop, &mut dyn FnMut()) -> Result<(), OutOfMemory> + Sync,
+    tick: &mut dyn FnMut() -> bool,
+) -> Result<(), Failure> {
     let stop = Stop::default();
     let running = AtomicUsize::new(0);
-    let take = || {
-        let first = if stop.is_wanted() { end } else { next.fetch_add(BATCH, Ordering::Relaxed) };
-        (first < end).then(|| first..end.min(first + BATCH))
-    };
-    let batch = |state: &mut S, items: Range<usize>| {
-        for item in items {
-            if !stop.is_wanted() {
-                work(state, item, &stop);
-            }
-        }
-    };
     let caller = thread::current();
-    let worker = || {
-        let _leave = Leave { running: &running, caller: &caller };
-        let mut state = state();
-        while let Some(items) = take() {
-            batch(&mut state, items);
-        }
+    let thread = || {
+        let _leave = Leave { running: &running, caller: &caller, stop: &stop };
+        stop.note(worker(&stop, &mut || ()));
     };
-    let mut report = || if tick(next.load(Ordering::Relaxed).min(end)) { Ok(()) } else { Err(Cancelled) };
-    let threads = threads.clamp(1, (end - start).div_ceil(BATCH));
     thread::scope(|scope| {
         let _stop = StopOnDrop(&stop);
         let blocked = BlockedSignals::new();
         let mut started = 0;
         while started < threads {
             running.fetch_add(1, Ordering::Relaxed);
-            if Builder::new().name("rag graph".into()).spawn_scoped(scope, worker).is_err() {
+            if Builder::new().name("rag graph".into()).spawn_scoped(scope, thread).is_err() {
                 running.fetch_sub(1, Ordering::Relaxed);
                 break; // the system has no more threads: fewer will do
             }
@@ -85,24 +234,35 @@ pub(super) fn run<S>(
         drop(blocked);
         while running.load(Ordering::Acquire) > 0 {
             thread::park_timeout(TICK);
-            report()?;
-        }
-        if started == 0 {
-            let mut state = state();
-            while let Some(items) = take() {
-                batch(&mut state, items);
-                report()?;
+            if !tick() {
+                return Err(Failure::Cancelled);
             }
         }
-        report()
+        if started == 0 {
+            let mut cancelled = false;
+            let mut pause = || {
+                if !cancelled && !tick() {
+                    cancelled = true;
+                    stop.want();
+                }
+            };
+            stop.note(worker(&stop, &mut pause));
+            if cancelled {
+                return Err(Failure::Cancelled);
+            }
+        }
+        if stop.out_of_memory.load(Ordering::Relaxed) {
+            return Err(Failure::OutOfMemory);
+        }
+        if tick() { Ok(()) } else { Err(Failure::Cancelled) }
     })
 }
 
 /// Calls `work` with each of the items, on `threads` threads including this one.
 pub(super) fn share<T: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) + Sync) {
     let threads = threads.min(items.len());
-    let items = std::sync::Mutex::new(items);
-    let take = || items.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+    let items = Mutex::new(items);
+    let take = || locked(&items).pop();
     let worker = || {
         while let Some(item) = take() {
             work(item);
@@ -125,18 +285,23 @@ struct StopOnDrop<'a>(&'a Stop);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
+        self.0.want();
     }
 }
 
-/// Counts a thread out when it ends, in whatever way, and wakes the caller.
+/// Counts a thread out when it ends, in whatever way, and wakes the caller. If it panics, the others stop: they may wait
+/// for it.
 struct Leave<'a> {
     running: &'a AtomicUsize,
     caller: &'a Thread,
+    stop: &'a Stop,
 }
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.stop.want();
+        }
         self.running.fetch_sub(1, Ordering::Release);
         self.caller.unpark();
     }

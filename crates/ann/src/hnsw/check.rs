@@ -9,7 +9,11 @@ use super::{
     meta::Meta,
     overflow, reach,
 };
-use crate::{code::Metric, visited::Visited};
+use crate::{
+    code::Metric,
+    memory::{OutOfMemory, push},
+    visited::Visited,
+};
 
 /// Something that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,12 +32,23 @@ const OUT_OF_REACH: f64 = 0.01;
 /// Reads the whole index and reports each problem; gives each heap row to `row`.
 ///
 /// With writers at work it may report what is just being written.
-pub fn check(index: &Index, store: &impl ReadPages, row: &mut dyn FnMut(Tid), report: &mut dyn FnMut(Problem)) {
-    let Some(body) = index.body() else { return };
+///
+/// # Errors
+/// There is too little memory.
+pub fn check(
+    index: &Index,
+    store: &impl ReadPages,
+    row: &mut dyn FnMut(Tid),
+    report: &mut dyn FnMut(Problem),
+) -> Result<(), OutOfMemory> {
+    let Some(body) = index.body() else { return Ok(()) };
     let mut check = Check { body, store, pages: vec![], slots: vec![], alive: Visited::new(), report };
-    if let Err(damage) = check.run(row) {
-        report(Problem { level: 0, block: damage.block, slot: None, problem: damage.problem });
+    match check.run(row) {
+        Err(damage) if damage.is_out_of_memory() => return Err(OutOfMemory),
+        Err(damage) => report(Problem { level: 0, block: damage.block, slot: None, problem: damage.problem }),
+        Ok(()) => {}
     }
+    Ok(())
 }
 
 struct Check<'a, S> {
@@ -58,7 +73,7 @@ impl<S: ReadPages> Check<'_, S> {
             self.store.check_interrupts();
             match self.look(block) {
                 Ok(found) => nodes += found,
-                Err(damage) => self.damage(0, &damage),
+                Err(damage) => self.damage(0, damage)?,
             }
         }
         for block in 1..blocks {
@@ -66,16 +81,20 @@ impl<S: ReadPages> Check<'_, S> {
             if let Some(level) = self.pages[block as usize]
                 && let Err(damage) = self.check_page(level, block, row)
             {
-                self.damage(level, &damage);
+                self.damage(level, damage)?;
             }
         }
         self.check_meta(&meta, nodes);
-        self.check_reach(nodes);
-        Ok(())
+        self.check_reach(nodes)
     }
 
-    fn damage(&mut self, level: usize, damage: &Damage) {
-        (self.report)(Problem { level, block: damage.block, slot: None, problem: damage.problem.clone() });
+    /// Reports what is wrong with a page; only what is not about pages goes on.
+    fn damage(&mut self, level: usize, damage: Damage) -> Result<(), Damage> {
+        if damage.is_out_of_memory() {
+            return Err(damage);
+        }
+        (self.report)(Problem { level, block: damage.block, slot: None, problem: damage.problem });
+        Ok(())
     }
 
     fn problem(&mut self, level: usize, id: u32, problem: String) {
@@ -86,7 +105,7 @@ impl<S: ReadPages> Check<'_, S> {
 
     /// Notes what a page is and which slots are in use; returns the nodes of the base level.
     fn look(&mut self, block: Block) -> Result<u64, Damage> {
-        self.pages.push(None);
+        push(&mut self.pages, None).map_err(Damage::of_memory)?;
         let (body, slots, alive) = (self.body, &mut self.slots, &mut self.alive);
         let (level, nodes) = self.store.read(block, |page| {
             let special = Special::read(page, block)?;
@@ -104,9 +123,9 @@ impl<S: ReadPages> Check<'_, S> {
                 let state = slot.state()?;
                 used += u16::from(state != State::Free);
                 if matches!(state, State::Node | State::Tombstone) {
-                    slots[level].insert(geometry.id(block, i));
+                    slots[level].insert(geometry.id(block, i)).map_err(Damage::of_memory)?;
                     if level == 0 && state == State::Node {
-                        alive.insert(geometry.id(block, i));
+                        alive.insert(geometry.id(block, i)).map_err(Damage::of_memory)?;
                         nodes += 1;
                     }
                 }
@@ -150,6 +169,7 @@ impl<S: ReadPages> Check<'_, S> {
             let mut rows = vec![];
             match overflow::rows(self.store, geometry, chain, &mut rows) {
                 Ok(()) => rows.into_iter().for_each(&mut *row),
+                Err(damage) if damage.is_out_of_memory() => return Err(damage),
                 Err(damage) => problems.push((id, damage.problem)),
             }
         }
@@ -176,19 +196,20 @@ impl<S: ReadPages> Check<'_, S> {
         }
     }
 
-    fn check_reach(&mut self, nodes: u64) {
+    fn check_reach(&mut self, nodes: u64) -> Result<(), Damage> {
         let levels = match reach::reachable(self.body, self.store) {
             Ok(levels) => levels,
-            Err(damage) => return self.damage(0, &damage),
+            Err(damage) => return self.damage(0, damage),
         };
         let Some(reached) = levels.first().filter(|_| self.body.quantizer.metric() != Metric::InnerProduct) else {
-            return;
+            return Ok(());
         };
         let missing = self.alive.iter().filter(|id| !reached.contains(*id)).count();
         if missing as f64 > OUT_OF_REACH * nodes as f64 && missing > 1 {
             let problem = format!("{missing} of {nodes} nodes cannot be reached from the entry point");
             (self.report)(Problem { level: 0, block: 0, slot: None, problem });
         }
+        Ok(())
     }
 }
 

@@ -187,7 +187,7 @@ impl Inserter {
         let limit = usize::from(body.m);
         let mut ef = ef;
         loop {
-            self.walk.beam(store, body.level(level), &self.query, entries, ef, |_| ())?;
+            self.walk.beam(store, body.level(level), &self.query, entries, ef, |_| Ok(()))?;
             let found: Vec<(f32, u32)> =
                 self.walk.pool.as_slice().iter().map(|key| (key_distance(*key), key_id(*key))).collect();
             let chosen = self.links.choose(body, store, level, &found, limit)?;

@@ -21,7 +21,7 @@ mod scan;
 mod vacuum;
 mod walk;
 
-use crate::code::Metric;
+use crate::{code::Metric, memory::OutOfMemory};
 
 pub use check::{Problem, check};
 pub use index::{Index, create, quantizer};
@@ -36,21 +36,36 @@ pub const MAX_DIMENSIONS: usize = 16_000;
 /// Levels that a graph can have.
 pub const MAX_LEVELS: usize = 16;
 
-/// A page says what cannot be.
+/// Why an index cannot be worked with: a page says what cannot be, or [memory ran out](Self::is_out_of_memory).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     pub block: u32,
     pub problem: String,
+    out_of_memory: bool,
 }
 
 impl Damage {
-    fn new(block: u32, problem: impl Into<String>) -> Self {
-        Self { block, problem: problem.into() }
+    pub fn new(block: u32, problem: impl Into<String>) -> Self {
+        Self { block, problem: problem.into(), out_of_memory: false }
+    }
+
+    /// What a refusal of memory becomes. It is no `From`: with another one than its own, closures would have to name the
+    /// type of their errors. It allocates nothing.
+    fn of_memory(_: OutOfMemory) -> Self {
+        Self { block: 0, problem: String::new(), out_of_memory: true }
+    }
+
+    /// Whether nothing is wrong with the index: there is no memory for what was asked of it.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.out_of_memory
     }
 }
 
 impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.out_of_memory {
+            return OutOfMemory.fmt(f);
+        }
         write!(f, "block {}: {}", self.block, self.problem)
     }
 }

@@ -9,11 +9,19 @@ use super::{
     index::Body,
     layout::{Geometry, NONE, State, Target},
 };
-use crate::visited::Visited;
+use crate::{
+    memory::{self, OutOfMemory},
+    visited::Visited,
+};
 
 /// Appends the rows of a chain that begins at `first`.
 pub(super) fn rows(store: &impl ReadPages, geometry: &Geometry, first: u32, rows: &mut Vec<Tid>) -> Result<(), Damage> {
-    walk(store, geometry, first, |_, found| rows.extend(found))
+    walk(store, geometry, first, |_, found| {
+        for row in found {
+            memory::push(rows, row)?;
+        }
+        Ok(())
+    })
 }
 
 /// Gives each slot of a chain and its rows to `f`.
@@ -21,7 +29,7 @@ pub(super) fn walk(
     store: &impl ReadPages,
     geometry: &Geometry,
     first: u32,
-    mut f: impl FnMut(u32, &mut dyn Iterator<Item = Tid>),
+    mut f: impl FnMut(u32, &mut dyn Iterator<Item = Tid>) -> Result<(), OutOfMemory>,
 ) -> Result<(), Damage> {
     let blocks = store.block_count();
     let mut seen = Visited::new();
@@ -34,7 +42,7 @@ pub(super) fn walk(
         if block >= blocks {
             return Err(Damage::new(block, "a chain of heap rows leads beyond the end"));
         }
-        if !seen.insert(id) {
+        if !seen.insert(id).map_err(Damage::of_memory)? {
             return Err(Damage::new(block, "a chain of heap rows has no end"));
         }
         id = store.read(block, |page| {
@@ -43,7 +51,7 @@ pub(super) fn walk(
                 geometry.check_freed(page, block)?;
                 return Ok(NONE); // freed meanwhile, with the node that it belonged to
             }
-            f(id, &mut slot.rows()?);
+            f(id, &mut slot.rows()?).map_err(Damage::of_memory)?;
             Ok(slot.down())
         })?;
     }

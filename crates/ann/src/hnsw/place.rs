@@ -1,8 +1,6 @@
 //! Writing a graph that was built in memory: the first page, the centroid, then each level's pages in the graph's page
 //! order, the base first.
 
-use std::collections::HashMap;
-
 use rag_pages::{Block, WritePages};
 
 use super::{
@@ -12,99 +10,85 @@ use super::{
 };
 use crate::{
     code::Quantizer,
-    graph::{Graph, Node},
+    graph::{Failure, Graph, Node},
+    memory::{self, OutOfMemory, push},
 };
 
-/// What goes into one slot.
-enum Item {
-    Node(Node),
-    Overflow { rows: Vec<Tid>, next: u32 },
-}
-
-/// Writes a built graph into a store without pages. `tids`: the heap row of each of the graph's nodes.
+/// Writes a built graph into a store without pages. `tids`: the heap row of each of the graph's nodes. The order of pages
+/// is found on `threads` threads; `tick` is called meanwhile as by [`Graph::build`].
+///
+/// # Errors
+/// `tick` returned false, or there is too little memory. The index is not complete then.
 pub fn place(
     store: &impl WritePages,
     description: &Description,
     quantizer: &Quantizer,
     graph: &Graph<'_>,
     tids: &[Tid],
-) {
+    threads: usize,
+    tick: &mut dyn FnMut() -> bool,
+) -> Result<(), Failure> {
     let mut meta = Meta::new(*description);
     meta.dimensions = quantizer.dimensions() as u32;
     meta.code_dimensions = quantizer.code_dimensions() as u32;
     meta.create(store);
     if quantizer.centroid().iter().any(|x| *x != 0.0) {
-        meta.centroid = store.block_count();
-        for elements in quantizer.centroid().chunks(CENTROID_ELEMENTS) {
-            store.append(|_, page| write_centroid(page, elements));
-        }
+        meta.centroid = append_centroid(store, quantizer.centroid());
     }
     let code_bytes = quantizer.code_bytes();
     let base = Geometry::of_level(0, code_bytes, description.m);
-    let order = graph.page_order(base.slots);
+    let order = graph.page_order(base.slots, threads, tick)?;
     meta.nodes = order.len() as u64;
 
-    // Rows of equal vectors, by the node that stands for them.
-    let mut rows: HashMap<Node, Vec<Tid>> = HashMap::new();
-    for (node, tid) in (0..).zip(tids) {
-        if let Some(first) = graph.duplicate_of(node) {
-            rows.entry(first).or_insert_with(|| tids.get(first as usize).copied().into_iter().collect()).push(*tid);
-        }
-    }
-
-    let mut items: Vec<Item> = order.iter().copied().map(Item::Node).collect();
-    let first = store.block_count();
-    let mut chains: HashMap<Node, u32> = HashMap::new();
-    for (node, rows) in rows {
-        let mut next = NONE;
-        for part in rows.chunks(base.overflow_rows()) {
-            let id = id_at(&base, first, items.len());
-            items.push(Item::Overflow { rows: part.to_vec(), next });
-            next = id;
-        }
-        chains.insert(node, next);
-    }
-
-    let mut ids = ids_of(&base, first, &order, graph.len());
+    let mut first = store.block_count();
+    let chains = Chains::new(graph, tids, base.overflow_rows(), |i| id_at(&base, first, order.len() + i))?;
+    let mut ids = ids_of(&base, first, &order, graph.len())?;
     let mut below: Vec<u32> = vec![];
-    let entry = graph.entry();
+    let mut links: Vec<u32> = vec![];
     for level in 0..MAX_LEVELS {
         let geometry = &Geometry::of_level(level, code_bytes, description.m);
+        let above: Vec<Node>;
+        let (nodes, parts) = if level == 0 {
+            (order.as_slice(), chains.parts.as_slice())
+        } else {
+            above = memory::collect(order.iter().copied().filter(|node| graph.level(*node) >= level))?;
+            (above.as_slice(), &[][..])
+        };
         if level > 0 {
-            let first = store.block_count();
-            let nodes: Vec<Node> = order.iter().copied().filter(|node| graph.level(*node) >= level).collect();
             if nodes.is_empty() {
                 break;
             }
-            below = std::mem::replace(&mut ids, ids_of(geometry, first, &nodes, graph.len()));
-            items = nodes.into_iter().map(Item::Node).collect();
+            first = store.block_count();
+            below = std::mem::replace(&mut ids, ids_of(geometry, first, nodes, graph.len())?);
         }
-        if let Some(entry) = entry.map(|node| ids[node as usize]).filter(|id| *id != NONE) {
+        if let Some(entry) = graph.entry().map(|node| ids[node as usize]).filter(|id| *id != NONE) {
             (meta.entry, meta.top_level) = (entry, level as u32);
         }
-        for page_items in items.chunks(geometry.slots) {
+        let count = nodes.len() + parts.len();
+        for begin in (0..count).step_by(geometry.slots) {
             store.check_interrupts();
+            let end = count.min(begin + geometry.slots);
             let last = store.append(|block, page| {
                 geometry.init(page);
                 let Ok(mut slots) = geometry.open_mut(page, block) else { return };
-                for (slot, item) in page_items.iter().enumerate() {
-                    match item {
-                        Item::Overflow { rows, next } => slots.put_overflow(slot, rows, *next),
-                        Item::Node(node) => {
-                            let target = match (level, chains.get(node)) {
-                                (0, Some(chain)) => Target::Overflow(*chain),
-                                (0, None) => Target::Row(tids[*node as usize]),
-                                _ => Target::Slot(below[*node as usize]),
-                            };
-                            let mut links: Vec<u32> =
-                                graph.links(*node, level).iter().map(|link| ids[*link as usize]).collect();
-                            links.sort_unstable();
-                            slots.put_node(slot, graph.code(*node), graph.factors(*node), target, &links);
-                        }
-                    }
+                for (slot, i) in (begin..end).enumerate() {
+                    let Some(node) = nodes.get(i) else {
+                        let part = &parts[i - nodes.len()];
+                        slots.put_overflow(slot, &chains.rows[part.begin..part.end], part.next);
+                        continue;
+                    };
+                    let target = match (level, chains.of(*node)) {
+                        (0, Some(chain)) => Target::Overflow(chain),
+                        (0, None) => Target::Row(tids[*node as usize]),
+                        _ => Target::Slot(below[*node as usize]),
+                    };
+                    links.clear();
+                    links.extend(graph.links(*node, level).iter().map(|link| ids[*link as usize]));
+                    links.sort_unstable();
+                    slots.put_node(slot, graph.code(*node), graph.factors(*node), target, &links);
                 }
             });
-            meta.insert_block[level] = if page_items.len() < geometry.slots { last } else { NONE };
+            meta.insert_block[level] = if end - begin < geometry.slots { last } else { NONE };
         }
     }
     // The first page cannot be damaged: it was written above.
@@ -112,6 +96,74 @@ pub fn place(
         *written = meta;
         true
     });
+    Ok(())
+}
+
+/// Writes a centroid onto new pages; returns the first of them.
+pub(super) fn append_centroid(store: &impl WritePages, centroid: &[f32]) -> Block {
+    let mut first = NONE;
+    for elements in centroid.chunks(CENTROID_ELEMENTS) {
+        let block = store.append(|_, page| write_centroid(page, elements));
+        first = first.min(block);
+    }
+    first
+}
+
+/// Rows of equal vectors.
+struct Chains {
+    /// Those of the same vector follow each other.
+    rows: Vec<Tid>,
+    /// What goes into one slot each.
+    parts: Vec<Part>,
+    /// The first slot of each node that has several rows, ascending by node.
+    heads: Vec<(Node, u32)>,
+}
+
+/// Rows of one slot, by their places in [`Chains::rows`], and the slot after it.
+struct Part {
+    begin: usize,
+    end: usize,
+    next: u32,
+}
+
+impl Chains {
+    /// `id_of` tells the slot of a part.
+    fn new(
+        graph: &Graph<'_>,
+        tids: &[Tid],
+        rows_of_slot: usize,
+        id_of: impl Fn(usize) -> u32,
+    ) -> Result<Self, OutOfMemory> {
+        let mut equal: Vec<(Node, Node)> = vec![];
+        for node in 0..graph.len() as Node {
+            if let Some(first) = graph.duplicate_of(node) {
+                push(&mut equal, (first, node))?;
+            }
+        }
+        equal.sort_unstable();
+        let mut chains = Self { rows: vec![], parts: vec![], heads: vec![] };
+        for group in equal.chunk_by(|a, b| a.0 == b.0) {
+            let first = group[0].0;
+            let begin = chains.rows.len();
+            for node in [first].into_iter().chain(group.iter().map(|(_, node)| *node)) {
+                push(&mut chains.rows, tids[node as usize])?;
+            }
+            let (mut next, all) = (NONE, chains.rows.len());
+            for begin in (begin..all).step_by(rows_of_slot) {
+                let id = id_of(chains.parts.len());
+                push(&mut chains.parts, Part { begin, end: all.min(begin + rows_of_slot), next })?;
+                next = id;
+            }
+            push(&mut chains.heads, (first, next))?;
+        }
+        Ok(chains)
+    }
+
+    /// Where the rows of a node begin, if it has several.
+    fn of(&self, node: Node) -> Option<u32> {
+        let place = self.heads.binary_search_by_key(&node, |(first, _)| *first).ok()?;
+        Some(self.heads[place].1)
+    }
 }
 
 /// The id of the `i`th slot of pages that follow each other from `first`.
@@ -120,10 +172,10 @@ fn id_at(geometry: &Geometry, first: Block, i: usize) -> u32 {
 }
 
 /// The ids of nodes that fill pages from `first`, by node; [`NONE`] for all others.
-fn ids_of(geometry: &Geometry, first: Block, nodes: &[Node], count: usize) -> Vec<u32> {
-    let mut ids = vec![NONE; count];
+fn ids_of(geometry: &Geometry, first: Block, nodes: &[Node], count: usize) -> Result<Vec<u32>, OutOfMemory> {
+    let mut ids = memory::filled(count, NONE)?;
     for (i, node) in nodes.iter().enumerate() {
         ids[*node as usize] = id_at(geometry, first, i);
     }
-    ids
+    Ok(ids)
 }

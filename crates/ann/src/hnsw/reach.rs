@@ -11,14 +11,14 @@ use super::{
     meta::Meta,
     walk::{Walk, each_slot, read_slot},
 };
-use crate::{pool::key_id, visited::Visited};
+use crate::{memory::push, pool::key_id, visited::Visited};
 
 /// Adds to `reached` what links of a level lead to from `start`.
 fn spread(body: &Body, store: &impl ReadPages, level: usize, start: u32, reached: &mut Visited) -> Result<(), Damage> {
     let geometry = body.level(level);
     let blocks = store.block_count();
     let mut waiting = vec![start];
-    reached.insert(start);
+    reached.insert(start).map_err(Damage::of_memory)?;
     while let Some(id) = waiting.pop() {
         let block = geometry.block(id);
         if block >= blocks {
@@ -28,8 +28,8 @@ fn spread(body: &Body, store: &impl ReadPages, level: usize, start: u32, reached
         read_slot(store, geometry, block, id, |slot| {
             if matches!(slot.state()?, State::Node | State::Tombstone) {
                 for link in slot.links()? {
-                    if u64::from(link) < geometry.ids(blocks) && reached.insert(link) {
-                        waiting.push(link);
+                    if u64::from(link) < geometry.ids(blocks) && reached.insert(link).map_err(Damage::of_memory)? {
+                        push(&mut waiting, link).map_err(Damage::of_memory)?;
                     }
                 }
             }
@@ -104,7 +104,7 @@ fn link_by_search<S: WritePages>(body: &Body, store: &S, links: &mut Links, id: 
     let mut walk = Walk::default();
     walk.begin(store);
     let Some(start) = walk.descend_to(body, store, links.node(), &Meta::read(store)?, 0)? else { return Ok(None) };
-    walk.beam(store, geometry, links.node(), &[start], CANDIDATES, |_| ())?;
+    walk.beam(store, geometry, links.node(), &[start], CANDIDATES, |_| Ok(()))?;
     let found: Vec<u32> = walk.pool.as_slice().iter().map(|key| key_id(*key)).filter(|found| *found != id).collect();
     let chosen = links.choose_for_node(body, store, 0, &found, max_links(1, body.m))?;
     let new: Vec<u32> = chosen.iter().map(|(_, id)| *id).collect();

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     code::Query,
+    memory::{OutOfMemory, Reserve, push},
     pool::{is_expanded, key, key_distance, key_id},
     visited::Visited,
 };
@@ -102,9 +103,7 @@ impl Scan {
             Start::At(entry) => {
                 let left_out = &mut self.left_out;
                 let keep = |key| {
-                    if limits.iterative {
-                        left_out.push(key);
-                    }
+                    if limits.iterative { push(left_out, key) } else { Ok(()) }
                 };
                 self.walk.beam(store, body.base(), &self.query, &[entry], limits.ef.max(1), keep)?;
                 self.phase = Phase::Beam(0);
@@ -143,7 +142,7 @@ impl Scan {
                 }
             }
             if !self.tids.is_empty() {
-                self.returned.push(key_id(key));
+                push(&mut self.returned, key_id(key)).map_err(Damage::of_memory)?;
                 return Ok(Some(key_distance(key)));
             }
         }
@@ -192,7 +191,7 @@ impl Scan {
                         self.phase = Phase::Done;
                         continue;
                     }
-                    self.go_outwards(at);
+                    self.go_outwards(at).map_err(Damage::of_memory)?;
                 }
                 Phase::Outwards => {
                     let exhausted = self.frontier.is_empty();
@@ -230,21 +229,27 @@ impl Scan {
     }
 
     /// Turns what the beam found, of which `at` were returned, into the state of the walk that goes on from there.
-    fn go_outwards(&mut self, at: usize) {
+    fn go_outwards(&mut self, at: usize) -> Result<(), OutOfMemory> {
         let pool = self.walk.pool.as_slice();
         self.expanded = pool.len() as u64;
-        self.ready = pool[at..].iter().copied().map(Reverse).collect();
-        let (expanded, not_expanded): (Vec<u64>, Vec<u64>) = self.left_out.drain(..).partition(|key| is_expanded(*key));
-        self.expanded += expanded.len() as u64;
-        self.ready.extend(expanded.into_iter().map(Reverse));
-        self.frontier = not_expanded.into_iter().map(Reverse).collect();
+        let expanded = self.left_out.iter().filter(|key| is_expanded(**key)).count();
+        self.ready.make_room(pool.len() - at + expanded)?;
+        self.frontier.make_room(self.left_out.len() - expanded)?;
+        self.ready.extend(pool[at..].iter().copied().map(Reverse));
+        for key in self.left_out.drain(..) {
+            let heap = if is_expanded(key) { &mut self.ready } else { &mut self.frontier };
+            heap.push(Reverse(key));
+        }
+        self.expanded += expanded as u64;
         self.phase = Phase::Outwards;
+        Ok(())
     }
 
     /// Expands the nearest nodes of the frontier: several, so that what they lead to is fetched together.
     fn expand<S: ReadPages>(&mut self, body: &Body, store: &S) -> Result<(), Damage> {
         let mut nearest = [0; EXPANDED_TOGETHER];
         let mut count = 0;
+        self.ready.make_room(EXPANDED_TOGETHER).map_err(Damage::of_memory)?;
         while count < nearest.len()
             && let Some(Reverse(key)) = self.frontier.pop()
         {
@@ -254,7 +259,11 @@ impl Scan {
         }
         self.expanded += count as u64;
         let frontier = &mut self.frontier;
-        self.walk.expand(store, body.base(), &self.query, &nearest[..count], |key| frontier.push(Reverse(key)))
+        self.walk.expand(store, body.base(), &self.query, &nearest[..count], |key| {
+            frontier.make_room(1)?;
+            frontier.push(Reverse(key));
+            Ok(())
+        })
     }
 
     fn sweep_is_cheaper(&self, body: &Body) -> bool {
@@ -273,7 +282,7 @@ impl Scan {
         let geometry = body.base();
         let mut returned = Visited::new();
         for &id in &self.returned {
-            returned.insert(id);
+            returned.insert(id).map_err(Damage::of_memory)?;
         }
         self.frontier.clear();
         self.ready.clear();
@@ -290,7 +299,7 @@ impl Scan {
                     self.walk.scored += 1;
                     let key = key(self.query.distance(slot.code, slot.factors()), id);
                     if after.is_none_or(|last| key > last) {
-                        keys.push(key);
+                        push(&mut keys, key).map_err(Damage::of_memory)?;
                     }
                 }
                 Ok(())
@@ -304,7 +313,7 @@ impl Scan {
         }
         let last = keys.iter().copied().max().filter(|_| !complete);
         self.phase = Phase::Sweep(last);
-        self.ready = keys.into_iter().map(Reverse).collect();
+        self.ready = keys.into_iter().map(Reverse).collect(); // in the place of the keys
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ use super::{
     walk::{Walk, each_slot, read_slot},
 };
 use crate::{
+    memory::{self, push},
     pool::{key, key_id},
     visited::Visited,
 };
@@ -49,7 +50,7 @@ pub fn remove(index: &Index, store: &impl WritePages, is_dead: &mut dyn FnMut(Ti
         let mut rows: Vec<(usize, Tid)> = vec![];
         each_slot(store, geometry, block, |id, slot| {
             match slot.state()? {
-                State::Node if slot.has_overflow() => chained.push(id),
+                State::Node if slot.has_overflow() => push(&mut chained, id).map_err(Damage::of_memory)?,
                 State::Node => rows.push((geometry.slot(id), slot.tid())),
                 State::Tombstone => removal.tombstones += 1,
                 State::Free | State::Overflow => {}
@@ -69,7 +70,7 @@ pub fn remove(index: &Index, store: &impl WritePages, is_dead: &mut dyn FnMut(Ti
                 let slot = slots.slot(i)?;
                 if slot.has_overflow() {
                     // a row was added meanwhile, and this one went into the chain
-                    chained.push(geometry.id(block, i));
+                    push(&mut chained, geometry.id(block, i)).map_err(Damage::of_memory)?;
                 } else if slot.state()? == State::Node && slot.tid() == tid {
                     slots.set_tombstone(i);
                     removed += 1;
@@ -108,7 +109,7 @@ fn remove_from_chain<S: WritePages>(
     };
     let Some(chain) = first(store)? else { return Ok(()) };
     let mut slots: Vec<(u32, Vec<Tid>)> = vec![];
-    overflow::walk(store, geometry, chain, |id, rows| slots.push((id, rows.collect())))?;
+    overflow::walk(store, geometry, chain, |id, rows| push(&mut slots, (id, memory::collect(rows)?)))?;
     let mut left = 0;
     for (id, rows) in slots {
         let dead: Vec<Tid> = rows.iter().copied().filter(|tid| is_dead(*tid)).collect();
@@ -227,7 +228,7 @@ impl<S: WritePages> Repair<'_, S> {
             self.store.check_interrupts();
             let special = self.store.read(block, |page| Special::read(page, block))?;
             if special.kind == Kind::Slots && usize::from(special.level) < MAX_LEVELS {
-                self.blocks[usize::from(special.level)].push(block);
+                push(&mut self.blocks[usize::from(special.level)], block).map_err(Damage::of_memory)?;
             }
         }
         self.pages_seen = end;
@@ -248,7 +249,7 @@ impl<S: WritePages> Repair<'_, S> {
                 each_slot(store, geometry, block, |id, slot| {
                     match slot.state()? {
                         State::Tombstone => {
-                            dead.insert(id);
+                            dead.insert(id).map_err(Damage::of_memory)?;
                             count += u64::from(level == 0);
                         }
                         State::Node if below.is_some_and(|below| below.contains(slot.down())) => found.push(id),
@@ -264,7 +265,7 @@ impl<S: WritePages> Repair<'_, S> {
                         Ok(Some(()))
                     })?;
                     for id in found {
-                        dead.insert(id);
+                        dead.insert(id).map_err(Damage::of_memory)?;
                     }
                 }
             }
@@ -383,7 +384,7 @@ impl<S: WritePages> Repair<'_, S> {
         }
         if level > 0 {
             self.walk.begin(self.store);
-            self.walk.beam(self.store, geometry, self.links.node(), &[key(0.0, node)], CANDIDATES_ABOVE, |_| ())?;
+            self.walk.beam(self.store, geometry, self.links.node(), &[key(0.0, node)], CANDIDATES_ABOVE, |_| Ok(()))?;
             let found = self.walk.pool.as_slice().iter().map(|key| key_id(*key));
             candidates.extend(found.filter(|id| !dead.contains(*id)));
         }
@@ -411,7 +412,7 @@ impl<S: WritePages> Repair<'_, S> {
                     let slot = slots.slot(i)?;
                     if self.dead[level].contains(geometry.id(block, i)) && slot.state()? == State::Tombstone {
                         if slot.has_overflow() {
-                            chains.push(slot.down());
+                            push(&mut chains, slot.down()).map_err(Damage::of_memory)?;
                         }
                         slots.set_free(i);
                         here += 1;
@@ -434,7 +435,7 @@ impl<S: WritePages> Repair<'_, S> {
         }
         for chain in chains {
             let mut ids = vec![];
-            overflow::walk(self.store, geometry, chain, |id, _| ids.push(id))?;
+            overflow::walk(self.store, geometry, chain, |id, _| push(&mut ids, id))?;
             for id in ids {
                 super::allocate::free(self.store, geometry, id)?;
             }

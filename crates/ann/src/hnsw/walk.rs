@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     code::Query,
+    memory::OutOfMemory,
     pool::{Pool, key, key_id},
     visited::Visited,
 };
@@ -91,7 +92,7 @@ impl Walk {
             if level == to {
                 return Ok(Some(entry));
             }
-            self.beam(store, geometry, query, &[entry], DESCENT, |_| ())?;
+            self.beam(store, geometry, query, &[entry], DESCENT, |_| Ok(()))?;
             let best = self.pool.as_slice().first().map_or(id, |best| key_id(*best));
             let down = self.read_slot(store, geometry, best, |slot| Ok((slot.state()?, slot.down())))?;
             match down {
@@ -111,15 +112,15 @@ impl Walk {
         query: &Query,
         entries: &[u64],
         ef: usize,
-        mut left_out: impl FnMut(u64),
+        mut left_out: impl FnMut(u64) -> Result<(), OutOfMemory>,
     ) -> Result<(), Damage> {
         self.visited.clear();
         self.pool.reset(ef);
         for &entry in entries {
-            if self.visited.insert(key_id(entry))
+            if self.visited.insert(key_id(entry)).map_err(Damage::of_memory)?
                 && let Some(out) = self.pool.insert(entry)
             {
-                left_out(out);
+                left_out(out).map_err(Damage::of_memory)?;
             }
         }
         while let Some(best) = self.pool.next_unexpanded() {
@@ -136,10 +137,9 @@ impl Walk {
             let pool = &mut self.pool;
             let fresh = &self.fresh;
             self.scored += fresh.len() as u64;
-            score(store, geometry, query, fresh, |key| {
-                if let Some(out) = pool.insert(key) {
-                    left_out(out);
-                }
+            score(store, geometry, query, fresh, |key| match pool.insert(key) {
+                Some(out) => left_out(out),
+                None => Ok(()),
             })?;
         }
         Ok(())
@@ -152,7 +152,7 @@ impl Walk {
         geometry: &Geometry,
         query: &Query,
         ids: &[u32],
-        found: impl FnMut(u64),
+        found: impl FnMut(u64) -> Result<(), OutOfMemory>,
     ) -> Result<(), Damage> {
         self.fresh.clear();
         for &id in ids {
@@ -195,7 +195,7 @@ impl Walk {
                     if u64::from(link) >= limit {
                         return Ok(Some(link));
                     }
-                    if visited.insert(link) {
+                    if visited.insert(link).map_err(Damage::of_memory)? {
                         fresh.push(link);
                     }
                 }
@@ -224,7 +224,10 @@ impl Walk {
         self.block(store, geometry, id)?;
         self.scored += 1;
         let mut found = None;
-        score(store, geometry, query, &[id], |key| found = Some(key))?;
+        score(store, geometry, query, &[id], |key| {
+            found = Some(key);
+            Ok(())
+        })?;
         Ok(found)
     }
 
@@ -292,7 +295,7 @@ fn score<S: ReadPages>(
     geometry: &Geometry,
     query: &Query,
     ids: &[u32],
-    mut found: impl FnMut(u64),
+    mut found: impl FnMut(u64) -> Result<(), OutOfMemory>,
 ) -> Result<(), Damage> {
     for &id in ids {
         let (block, slot) = (geometry.block(id), geometry.slot(id));
@@ -306,7 +309,10 @@ fn score<S: ReadPages>(
             for &id in here {
                 let slot = slots.slot(geometry.slot(id))?;
                 match slot.state()? {
-                    State::Node | State::Tombstone => found(key(query.distance(slot.code, slot.factors()), id)),
+                    State::Node | State::Tombstone => {
+                        let key = key(query.distance(slot.code, slot.factors()), id);
+                        found(key).map_err(Damage::of_memory)?;
+                    }
                     State::Free | State::Overflow => geometry.check_freed(page, block)?,
                 }
             }

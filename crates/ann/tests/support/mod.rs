@@ -112,10 +112,10 @@ impl Fixture {
         let quantizer = hnsw::quantizer(&description, data.dimensions, mean.finish());
         let parameters = Parameters { m: usize::from(m), ef_construction: 64, seed: 1 };
         let mut graph = Graph::new(&quantizer, parameters, data.len());
-        graph.encode(&data.elements, 2);
+        graph.encode(&data.elements, 2).unwrap();
         graph.build(2, |_| true).unwrap();
         let tids: Vec<Tid> = (0..data.len()).map(tid).collect();
-        hnsw::place(&store, &description, &quantizer, &graph, &tids);
+        hnsw::place(&store, &description, &quantizer, &graph, &tids, 2, &mut || true).unwrap();
         let index = Index::open(&store).unwrap();
         Self { present: vec![true; data.len()], store, index, data, random: Random(3) }
     }
@@ -198,7 +198,8 @@ impl Fixture {
     pub fn assert_sound(&self) {
         let mut rows = vec![];
         let mut problems = vec![];
-        hnsw::check(&self.index, &self.store, &mut |row| rows.push(row), &mut |problem| problems.push(problem));
+        hnsw::check(&self.index, &self.store, &mut |row| rows.push(row), &mut |problem| problems.push(problem))
+            .unwrap();
         assert_eq!(problems, []);
         rows.sort();
         let present: Vec<Tid> = (0..self.data.len()).filter(|i| self.present[*i]).map(tid).collect();
@@ -208,7 +209,7 @@ impl Fixture {
     /// No problem is found but nodes out of reach: of a handful of nodes one is many.
     pub fn assert_sound_links(&self) {
         let mut problems = vec![];
-        hnsw::check(&self.index, &self.store, &mut |_| (), &mut |problem| problems.push(problem));
+        hnsw::check(&self.index, &self.store, &mut |_| (), &mut |problem| problems.push(problem)).unwrap();
         problems.retain(|problem| !problem.problem.contains("cannot be reached"));
         assert_eq!(problems, []);
     }
@@ -220,7 +221,7 @@ pub fn use_damaged(store: &MemoryPages, data: &Data) {
     if index.dimensions() != Some(8) {
         return;
     }
-    hnsw::check(&index, store, &mut |_| (), &mut |_| ());
+    hnsw::check(&index, store, &mut |_| (), &mut |_| ()).unwrap();
     let _ = hnsw::info(&index, store);
     let mut scan = Scan::default();
     if scan.begin(&index, store, data.vector(0), limits(20, true, 10_000)).is_ok() {

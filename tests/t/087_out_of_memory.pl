@@ -1,0 +1,92 @@
+# A session that gets no memory fails with an ERROR, in a build, a scan, a vacuum and wherever else the index or the text at
+# hand is large; what cannot be undone ends that session alone. The server and other sessions are undisturbed.
+use strict;
+use warnings;
+use Test::More;
+use RagCluster;
+use RagHnsw;
+
+my $node = hnsw_node('memory');
+my $rows = 250_000;
+$node->safe_psql('postgres', "CREATE TABLE t (id int, v rag_types.vector); SELECT setseed(0.3);
+	INSERT INTO t SELECT i, format('[%s,%s,%s]', random(), random(), random())::rag_types.vector FROM generate_series(1, $rows) i");
+my $witness = witness($node);
+
+# Lets the session have so many bytes more than it has now. It runs on the server, as a child of the session's backend.
+sub limited
+{
+	my ($bytes) = @_;
+	my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + } . $bytes . '))';
+	return "LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$prlimit --pid \$PPID --as=$now\$\$;";
+}
+
+# Runs a statement in a session that may have ever more memory, until there is enough; tells how often there was not. In
+# the same session another statement works.
+sub with_more_and_more
+{
+	my ($sql, $step, $name) = @_;
+	my ($failed, $wrong) = (0, '');
+	for my $try (0 .. 40)
+	{
+		my $result = run_sql($node, limited(1_000_000 + $try * $step) . "\\set ON_ERROR_STOP 0\n$sql;\n\\echo :LAST_ERROR_SQLSTATE\nSELECT 'alive'");
+		my $state = $result->{err} =~ /ERROR:  (\w+):/ ? $1 : '';
+		$wrong .= "with $try x $step: $result->{out} $result->{err}\n" if $result->{out} !~ /alive/ or ($state ne '' and $state ne '53200');
+		last if $state eq '';
+		$failed++;
+	}
+	is($wrong, '', "$name: an ERROR or an answer, and the session goes on");
+	return $failed;
+}
+
+# -- builds ---------------------------------------------------------------------------------------------------------------
+
+# on the server's own threads, and on the only one that there is
+for my $threads (1, 0)
+{
+	my $failed = with_more_and_more("SET max_parallel_maintenance_workers = $threads; SET maintenance_work_mem = '4GB';
+		CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops) WITH (m = 4, ef_construction = 10)", 8_000_000, "a build on $threads more threads");
+	cmp_ok($failed, '>', 1, "$failed builds found too little memory");
+	same_cluster($witness, 'builds without memory');
+	is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname = 't_v'"), '1', 'the last has built the index');
+	$node->safe_psql('postgres', 'DROP INDEX t_v') if $threads;
+}
+is($node->safe_psql('postgres', "SELECT nodes > 0.9 * $rows FROM rag_index_info('t_v')"), 't', 'the index has what it should have');
+
+# -- the server as a whole, as under ulimit -v ----------------------------------------------------------------------------
+
+my $result = run_sql($node, limited(40_000_000) . "SET maintenance_work_mem = '4GB'; CREATE INDEX t_w ON t USING rag_hnsw (v vector_l2_ops)");
+error_like($result, '53200', 'out of memory', undef, 'the default options want more');
+like($result->{err}, qr/HINT:  Lower maintenance_work_mem/, 'it says what to do');
+$result = run_sql($node, limited(40_000_000) . "SET client_min_messages = error; SET maintenance_work_mem = '10MB';
+	CREATE INDEX t_w ON t USING rag_hnsw (v vector_l2_ops) WITH (m = 4, ef_construction = 10) WHERE id <= 40000; SELECT 'built'");
+is($result->{rc}, 0, 'what the hint says helps') or diag($result->{err});
+same_cluster($witness, 'builds');
+
+# -- scans, vacuum, functions ---------------------------------------------------------------------------------------------
+
+my $scan = "SET work_mem = '1GB'; SET enable_seqscan = off; SET enable_sort = off;
+	SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> '[0.5,0.5,0.5]' OFFSET 0) s";
+cmp_ok(with_more_and_more($scan, 1_000_000, 'a scan of everything'), '>', 0, 'a scan finds too little memory');
+cmp_ok(with_more_and_more("SELECT * FROM rag_index_check('t_v')", 50_000, 'a check'), '>=', 0, 'a check');
+$node->safe_psql('postgres', "UPDATE t SET v = '[0.1,0.2,0.3]' WHERE id % 3 = 0; DELETE FROM t WHERE id % 4 = 0");
+cmp_ok(with_more_and_more('VACUUM (PARALLEL 0) t', 200_000, 'a vacuum'), '>=', 0, 'a vacuum');
+same_cluster($witness, 'scans and vacuums without memory');
+is($node->safe_psql('postgres', "SELECT count(*) FROM rag_index_check('t_v')"), '0', 'the index is sound');
+
+# -- texts ----------------------------------------------------------------------------------------------------------------
+
+# what Rust's own types need and is not asked for as above: the session may end, and no other
+my ($refused, $ended, $wrong) = (0, 0, '');
+for my $try (1 .. 15)
+{
+	my $result = run_sql($node, limited(30_000_000 + $try * 10_000_000) . "SELECT rag_apply(E'kind: AutoIndexer\\nmetadata:\\n  name: ' || repeat('x', 20000000))");
+	$wrong .= $result->{err} if $result->{err} !~ /(ERROR|FATAL):  /;
+	$refused++ if $result->{err} =~ /53200/;
+	$ended++ if $result->{err} =~ /FATAL:  53200: out of memory/;
+}
+is($wrong, '', 'a large text in too little memory is no crash');
+cmp_ok($refused, '>', 0, "memory was too little $refused times, $ended sessions have ended");
+same_cluster($witness, 'a large text');
+
+$node->stop;
+done_testing();
