@@ -92,3 +92,5 @@ SELECT * FROM rag_apply(replace(:'manifests', '*.go', 'docs//api'));
 :sqlstate
 
 SELECT bool_and(rag_delete('AutoIndexer', name)) FROM rag.sources WHERE name LIKE 'released-%';
+SELECT rag_drop_collection('released-git'), rag_drop_collection('released-code'), rag_drop_collection('released-static');
+SELECT rag_delete('Retriever', 'ragengine');

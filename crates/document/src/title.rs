@@ -1,5 +1,8 @@
 //! Titles: one line, trimmed, bounded.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
 use rag_protocol::ingest::Title;
 
 use crate::kind;
@@ -14,7 +17,7 @@ pub fn own(text: &str) -> Option<Title> {
 
 /// The title of a document that has none: its file's name without the extension.
 pub fn from_name(name: &str) -> Title {
-    let file = file_of(name);
+    let file = &*file_of(name);
     let is_file = !kind::path(name).trim_end_matches('/').is_empty();
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| if stem.is_empty() || !is_file { file } else { stem });
     named(stem)
@@ -22,7 +25,7 @@ pub fn from_name(name: &str) -> Title {
 
 /// The same with the extension, by which files of code are told apart.
 pub fn file_name(name: &str) -> Title {
-    named(file_of(name))
+    named(&file_of(name))
 }
 
 fn named(text: &str) -> Title {
@@ -30,10 +33,14 @@ fn named(text: &str) -> Title {
 }
 
 /// The last part of a path or an address; the host of an address without a path.
-fn file_of(name: &str) -> &str {
+fn file_of(name: &str) -> Cow<'_, str> {
+    fn last(path: &str) -> &str {
+        path.rsplit('/').next().unwrap_or(path)
+    }
     match (kind::path(name).trim_end_matches('/'), name.split_once("://")) {
-        ("", Some((_, host))) => host.split(['/', '?', '#']).next().unwrap_or(host),
-        (path, _) => path.rsplit('/').next().unwrap_or(path),
+        ("", Some((_, host))) => host.split(['/', '?', '#']).next().unwrap_or(host).into(),
+        (path, Some(_)) => percent_decode_str(last(path)).decode_utf8_lossy(),
+        (path, None) => last(path).into(),
     }
 }
 
@@ -81,6 +88,7 @@ mod tests {
             ("docs/", "docs"),
             ("https://example.org/guide/keys.html?lang=de#top", "keys"),
             ("https://example.org/guide/", "guide"),
+            ("https://example.org/%C3%BCber%20uns.html", "über uns"),
             ("https://example.org/", "example.org"),
         ] {
             assert_eq!(from_name(name), Title { text: expected.into(), own: false });

@@ -226,7 +226,8 @@ fn code_is_cut_before_its_functions() {
 #[test]
 fn pieces_of_code_know_where_they_are_from() {
     let statements: String = (0..60).map(|i| format!("        place_vector_{i}(index);\n")).collect();
-    let file = format!("class Index:\n    \"\"\"Finds.\"\"\"\n\n    def insert(self,\n               vector):\n{statements}");
+    let file =
+        format!("class Index:\n    \"\"\"Finds.\"\"\"\n\n    def insert(self,\n               vector):\n{statements}");
     let extracted = extract(file.as_bytes(), DocumentType::Code, "lib/python/index.py", None).unwrap();
     for unit in Unit::ALL {
         let splitting = Splitting { chunk_size: 150, chunk_overlap: 20, unit };

@@ -154,8 +154,13 @@ pub fn split(
 ) -> Result<Content, Problem> {
     let (json, max_tokens) = tokens.recipe();
     let text = mem::take(&mut extracted.text);
-    let order =
-        Order::Split { document_type, extracted: Box::new(extracted.clone()), text_bytes: text.len(), splitting, max_tokens };
+    let order = Order::Split {
+        document_type,
+        extracted: Box::new(extracted.clone()),
+        text_bytes: text.len(),
+        splitting,
+        max_tokens,
+    };
     let order = encode(&order, &[text.as_bytes(), &json].concat());
     let memory = memory_for(text.len());
     extracted.text = text;

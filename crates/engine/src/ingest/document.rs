@@ -6,7 +6,7 @@ use std::{
 };
 
 use rag_document::{Nature, Problem, TokenCounter};
-use rag_protocol::ingest::{Document, Event, Failure, Known, Splitting, Stage};
+use rag_protocol::ingest::{Document, DocumentType, Event, Failure, Known, Splitting, Stage};
 use rag_source::{Content, Item};
 use serde_json::{Map, Value};
 
@@ -63,10 +63,11 @@ impl<T: TokenCounter> Reader<'_, T> {
         let Some(document_type) = rag_document::document_type(&item.name, media_type, bytes) else {
             return Ok(Outcome::NoDocument);
         };
+        let name = name(item, fetched, document_type);
         let extracted = if extraction::needs_isolation(document_type) {
-            self.extractors.extract(bytes, document_type, &item.name, media_type)?
+            self.extractors.extract(bytes, document_type, name, media_type)?
         } else {
-            rag_document::extract(bytes, document_type, &item.name, media_type)?
+            rag_document::extract(bytes, document_type, name, media_type)?
         };
         let mut content = rag_document::content(&extracted, document_type, &self.splitting, self.tokens)?;
         set_provenance(&mut content.metadata, &fetched.metadata);
@@ -79,6 +80,14 @@ impl<T: TokenCounter> Reader<'_, T> {
     pub fn unchanged(&self, item: &Item, validator: Option<String>) -> Outcome {
         Outcome::Report(Event::Unchanged { uri: item.uri.clone(), validator }, String::new())
     }
+}
+
+/// What an item is called: of a page of the web its address, which its links are relative to.
+fn name<'a>(item: &'a Item, fetched: &'a Content, document_type: DocumentType) -> &'a str {
+    if document_type != DocumentType::Html || fetched.media_type.is_none() {
+        return &item.name;
+    }
+    fetched.metadata.get("final_url").and_then(Value::as_str).unwrap_or(&item.uri)
 }
 
 /// Adds what the fetch knows. The document's own values under the keys of [`PROVENANCE`] are kept under other ones, also
