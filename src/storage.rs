@@ -131,11 +131,20 @@ impl<'a> RelationPages<'a> {
         }
     }
 
-    /// For vacuum: reads by `strategy`, which spares what others have in the buffers.
+    /// For vacuum, of pages in any order.
     ///
     /// # Safety
     /// As [`new`](Self::new).
-    pub unsafe fn of_vacuum(relation: pg_sys::Relation, strategy: pg_sys::BufferAccessStrategy) -> Self {
+    pub unsafe fn of_vacuum(relation: pg_sys::Relation, hints: &'a Hints) -> Self {
+        // SAFETY: the caller's promise.
+        Self { throttled: true, ..unsafe { Self::new(relation, hints) } }
+    }
+
+    /// For vacuum, of pages in the order of the file: reads by `strategy`, which spares what others have in the buffers.
+    ///
+    /// # Safety
+    /// As [`new`](Self::new).
+    pub unsafe fn of_vacuum_in_order(relation: pg_sys::Relation, strategy: pg_sys::BufferAccessStrategy) -> Self {
         Self {
             relation,
             fork: pg_sys::ForkNumber::MAIN_FORKNUM,
@@ -186,6 +195,9 @@ impl<'a> RelationPages<'a> {
             // SAFETY: an open relation. The number was a valid buffer's in this server once, and how many there are never
             // changes.
             if buffer > 0 && !hints.is_ordinary() && unsafe { pin_recent(self.relation, self.fork, block, buffer) } {
+                if self.throttled {
+                    count_cost();
+                }
                 return buffer;
             }
         }
@@ -375,6 +387,16 @@ unsafe fn bytes_of(buffer: Buffer) -> *mut u8 {
         match usize::try_from(buffer) {
             Ok(shared) => pg_sys::BufferBlocks.cast::<u8>().add((shared - 1) * PAGE_BYTES),
             Err(_) => (*pg_sys::LocalBufferBlockPointers.add(-(buffer + 1) as usize)).cast(),
+        }
+    }
+}
+
+/// Counts a page that vacuum found in its buffer, as `ReadBuffer` does and `ReadRecentBuffer` does not.
+fn count_cost() {
+    // SAFETY: variables of this backend.
+    unsafe {
+        if pg_sys::VacuumCostActive {
+            pg_sys::VacuumCostBalance += pg_sys::VacuumCostPageHit;
         }
     }
 }

@@ -2,10 +2,11 @@
 
 import os
 
-from ann import bench, build, churn, curve, filters, insert
+from ann import bench, build, churn, curve, filters, insert, vacuum
 from support.results import note
 
-PARTS = {"build": build, "curve": curve, "filter": filters, "insert": insert, "churn": churn}
+PARTS = {"build": build, "curve": curve, "filter": filters, "insert": insert, "churn": churn,
+         "vacuum": vacuum}
 
 
 def main():

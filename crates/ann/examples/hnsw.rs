@@ -43,10 +43,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     report(&index, &store, &data)?;
 
     let start = Instant::now();
-    hnsw::remove(&index, &store, &mut |row| row.block % 2 == 0)?;
+    hnsw::remove(&index, &store, &store, &mut |row| row.block % 2 == 0)?;
     println!("removed half in {:.2} s", start.elapsed().as_secs_f64());
     let start = Instant::now();
-    hnsw::repair(&index, &store)?;
+    hnsw::repair(&index, &store, &store, 0.0)?;
     println!("repaired in {:.2} s", start.elapsed().as_secs_f64());
     let start = Instant::now();
     let mut inserter = Inserter::default();

@@ -113,7 +113,7 @@ fn removed_rows_are_gone_and_the_others_are_found() {
         fixture.remove(|i| i % 2 == 0);
         fixture.assert_sound();
         assert!(fixture.recall(50, 10) >= 0.9, "{metric:?}: with tombstones");
-        let freed = hnsw::repair(&fixture.index, &fixture.store).unwrap();
+        let freed = fixture.repair();
         assert_eq!(freed, 1000);
         fixture.assert_sound();
         let info = hnsw::info(&fixture.index, &fixture.store).unwrap();
@@ -144,7 +144,7 @@ fn rows_whose_neighbours_have_died_are_found() {
         let mut fixture = Fixture::built(Metric::Cosine, data.slice(0..12_000), 16);
         fixture.insert_all(&data.slice(12_000..14_000));
         fixture.remove(|i| i < 12_000 && i / 40 % 20 > 0);
-        hnsw::repair(&fixture.index, &fixture.store).unwrap();
+        fixture.repair();
         fixture.assert_sound();
         lost.push(1.0 - fixture.recall(500, 10));
     }
@@ -169,7 +169,7 @@ fn rows_inserted_where_all_others_are_dead_are_found() {
         found[..100].iter().filter(|(_, row)| row.block >= 5900).count()
     };
     assert_eq!(rows(&fixture), 100);
-    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+    fixture.repair();
     fixture.assert_sound();
     assert_eq!(rows(&fixture), 100);
     let found = fixture.scan(&[20.0; 16], 200, false, 0);
@@ -184,7 +184,7 @@ fn the_first_after_all_others_died_is_found() {
     fixture.assert_sound();
     // by links alone; one may have lost its only one
     assert!(fixture.scan(&[1.0; 8], 60, false, 0).len() >= 49);
-    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+    fixture.repair();
     fixture.assert_sound();
     assert_eq!(fixture.scan(&[1.0; 8], 60, false, 0).len(), 50);
 }
@@ -194,7 +194,7 @@ fn everything_can_be_removed_and_inserted_again() {
     let mut fixture = Fixture::built(Metric::Cosine, Data::clustered(500, 8, 6), 4);
     fixture.remove(|_| true);
     assert_eq!(fixture.scan(&[1.0; 8], 10, true, 1000), []);
-    assert_eq!(hnsw::repair(&fixture.index, &fixture.store).unwrap(), 500);
+    assert_eq!(fixture.repair(), 500);
     fixture.assert_sound();
     assert_eq!(fixture.scan(&[1.0; 8], 10, true, 1000), []);
     fixture.insert_again(|_| true);
@@ -218,7 +218,7 @@ fn duplicates_can_be_removed_and_inserted_again() {
     }
     fixture.remove(|i| i < 200);
     assert_eq!(fixture.scan(&[1.0; 4], 10, true, 1000).len(), 100);
-    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+    fixture.repair();
     fixture.assert_sound();
     assert_eq!(hnsw::info(&fixture.index, &fixture.store).unwrap().vectors, 100);
 }
@@ -257,8 +257,8 @@ fn threads_insert_scan_and_remove_at_once() {
         scope.spawn(|| {
             for round in 0..4 {
                 // rows that no one inserts meanwhile
-                hnsw::remove(index, store, &mut |row| row.block < 1000 && row.block % 4 == round).unwrap();
-                hnsw::repair(index, store).unwrap();
+                hnsw::remove(index, store, store, &mut |row| row.block < 1000 && row.block % 4 == round).unwrap();
+                hnsw::repair(index, store, store, 0.0).unwrap();
             }
         });
         scope.spawn(|| {
@@ -301,7 +301,7 @@ fn page_that_a_crash_left_empty_is_no_harm() {
     fixture.store.append(|_, _| ());
     fixture.assert_sound();
     fixture.remove(|i| i < 250);
-    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+    fixture.repair();
     fixture.insert_again(|i| i < 250);
     fixture.insert_all(&Data::clustered(300, 8, 15));
     fixture.assert_sound();
@@ -360,10 +360,10 @@ proptest! {
                 7 => {
                     let dead: HashSet<usize> = present.iter().copied().filter(|row| row % 3 == which % 3).collect();
                     present.retain(|row| !dead.contains(row));
-                    hnsw::remove(&fixture.index, &fixture.store, &mut |row| dead.contains(&(row.block as usize))).unwrap();
+                    hnsw::remove(&fixture.index, &fixture.store, &fixture.store, &mut |row| dead.contains(&(row.block as usize))).unwrap();
                 }
                 8 => {
-                    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+                    fixture.repair();
                 }
                 _ => fixture.index = Index::open(&fixture.store).unwrap(),
             }

@@ -106,9 +106,9 @@ fn memory_that_is_refused_is_an_error() {
     failures.insert("scan", until_done(|| all(100_000), of_pages));
     let check = || hnsw::check(&index, &store, &mut |_| (), &mut |problem| panic!("{problem:?}"));
     failures.insert("check", until_done(check, |_| true));
-    let remove = || hnsw::remove(&index, &store, &mut |tid| tid.block % 3 == 0).map(|_| ());
+    let remove = || hnsw::remove(&index, &store, &store, &mut |tid| tid.block % 3 == 0).map(|_| ());
     failures.insert("remove", until_done(remove, of_pages));
-    failures.insert("repair", until_done(|| hnsw::repair(&index, &store).map(|_| ()), of_pages));
+    failures.insert("repair", until_done(|| hnsw::repair(&index, &store, &store, 0.15).map(|_| ()), of_pages));
     let insert = || Inserter::default().insert(&index, &store, data.vector(0), support::tid(ROWS), 0);
     failures.insert("insert", until_done(insert, of_pages));
 

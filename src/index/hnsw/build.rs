@@ -201,6 +201,7 @@ impl<'a> Build<'a> {
             let level = hnsw::random_level(self.description.m, uniform());
             return inserter
                 .insert(index, self.target.pages, vector, tid, level)
+                .map(|_| ())
                 .map_err(|damage| damaged(self.target.index, damage));
         }
         append(&mut self.batch, vector).map_err(|_| out_of_memory())?;

@@ -33,6 +33,22 @@ impl File {
         // SAFETY: the caller's promise.
         unsafe { RelationPages::new(relation, &self.hints) }
     }
+
+    /// The same for vacuum: in any order, and in the order of the file by `strategy`.
+    ///
+    /// # Safety
+    /// As [`RelationPages::new`].
+    pub unsafe fn pages_of_vacuum(
+        &self,
+        relation: pg_sys::Relation,
+        strategy: pg_sys::BufferAccessStrategy,
+    ) -> (RelationPages<'_>, RelationPages<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let ordered = RelationPages::of_vacuum_in_order(relation, strategy);
+            (RelationPages::of_vacuum(relation, &self.hints), ordered)
+        }
+    }
 }
 
 thread_local! {

@@ -8,7 +8,7 @@ use rag_ann::{
     random,
 };
 
-use super::{cache, check_dimensions, damaged, is_indexable, opclass, rows::RowMemory, tid_of};
+use super::{cache, check_dimensions, damaged, is_indexable, name_of, opclass, rows::RowMemory, tid_of};
 use crate::error::Error;
 
 /// `aminsert`, as PostgreSQL 13 calls it.
@@ -71,20 +71,34 @@ unsafe fn insert_vector(index: pg_sys::Relation, vector: &[f32], row: pg_sys::It
         if !is_indexable(opclass::metric(index), vector) {
             return Ok(());
         }
-        let mut file = cache::open(index)?;
-        if file.index.dimensions().is_none() {
-            let opened = Index::set_dimensions(&file.pages(index), vector.len()).map_err(|d| damaged(index, d))?;
-            file = cache::replace(index, opened);
-        }
-        check_dimensions(file.index.dimensions().unwrap_or_default(), vector.len())?;
-        let level = random_level(file.index.description().m, uniform());
         let mut inserter = cache::take_inserter();
-        inserter
-            .insert(&file.index, &file.pages(index), vector, tid_of(&*row), level)
-            .map_err(|damage| damaged(index, damage))?;
+        loop {
+            let mut file = cache::open(index)?;
+            if file.index.dimensions().is_none() {
+                let opened = Index::set_dimensions(&file.pages(index), vector.len()).map_err(|d| damaged(index, d))?;
+                file = cache::replace(index, opened);
+            }
+            check_dimensions(file.index.dimensions().unwrap_or_default(), vector.len())
+                .map_err(|error| error.hint(dimensions_hint(index)))?;
+            let level = random_level(file.index.description().m, uniform());
+            let inserted = inserter
+                .insert(&file.index, &file.pages(index), vector, tid_of(&*row), level)
+                .map_err(|damage| damaged(index, damage))?;
+            if inserted {
+                break;
+            }
+        }
         cache::give_inserter(inserter);
         Ok(())
     }
+}
+
+/// How an index whose vectors are all gone comes to hold others.
+fn dimensions_hint(index: pg_sys::Relation) -> String {
+    let name = pgrx::spi::quote_identifier(name_of(index));
+    format!(
+        "The first vector that an index gets fixes its dimensions. If no row has such vectors any more, VACUUM the table, or REINDEX INDEX {name}."
+    )
 }
 
 /// A random number in 0..=1, of a generator that is seeded once a backend.

@@ -4,8 +4,10 @@ use rag_pages::{Block, ReadPages};
 
 use super::{
     Damage, Index, MAX_LEVELS, Tid,
+    cells::Cells,
     index::Body,
     layout::{Geometry, Kind, NONE, Slot, Special, State},
+    lost::{self, LinkSet},
     meta::Meta,
     overflow, reach,
 };
@@ -42,7 +44,16 @@ pub fn check(
     report: &mut dyn FnMut(Problem),
 ) -> Result<(), OutOfMemory> {
     let Some(body) = index.body() else { return Ok(()) };
-    let mut check = Check { body, store, pages: vec![], slots: vec![], alive: Visited::new(), report };
+    let mut check = Check {
+        body,
+        store,
+        pages: vec![],
+        slots: vec![],
+        alive: Visited::new(),
+        there: LinkSet::default(),
+        led_to: LinkSet::default(),
+        report,
+    };
     match check.run(row) {
         Err(damage) if damage.is_out_of_memory() => return Err(OutOfMemory),
         Err(damage) => report(Problem { level: 0, block: damage.block, slot: None, problem: damage.problem }),
@@ -60,6 +71,9 @@ struct Check<'a, S> {
     slots: Vec<Visited>,
     /// Slots of the base level that have rows.
     alive: Visited,
+    /// Links of chains that are there, and those that a node leads to.
+    there: LinkSet,
+    led_to: LinkSet,
     report: &'a mut dyn FnMut(Problem),
 }
 
@@ -84,6 +98,7 @@ impl<S: ReadPages> Check<'_, S> {
                 self.damage(level, damage)?;
             }
         }
+        self.check_lost()?;
         self.check_meta(&meta, nodes);
         self.check_reach(nodes)
     }
@@ -113,6 +128,12 @@ impl<S: ReadPages> Check<'_, S> {
             if (special.kind == Kind::Meta) != (block == 0) || (special.kind == Kind::Slots && level >= MAX_LEVELS) {
                 return Err(Damage::new(block, "it is of a kind that cannot be here"));
             }
+            if special.kind == Kind::Cells {
+                let used = Cells::open(page, block)?.used().count();
+                if used != usize::from(special.used) {
+                    return Err(Damage::new(block, format!("it counts {} cells in use, but has {used}", special.used)));
+                }
+            }
             if special.kind != Kind::Slots {
                 return Ok((None, 0));
             }
@@ -136,6 +157,7 @@ impl<S: ReadPages> Check<'_, S> {
             Ok((Some(level), nodes))
         })?;
         self.pages[block as usize] = level;
+        lost::look(self.body, self.store, block, &mut self.there, &mut vec![])?;
         Ok(nodes)
     }
 
@@ -166,8 +188,16 @@ impl<S: ReadPages> Check<'_, S> {
             Ok(())
         })?;
         for (id, chain) in chains {
+            let led_to = &mut self.led_to;
             let mut rows = vec![];
-            match overflow::rows(self.store, geometry, chain, &mut rows) {
+            let walked = overflow::walk(self.store, geometry, chain, |id, found| {
+                led_to.insert(id)?;
+                for tid in found {
+                    push(&mut rows, tid)?;
+                }
+                Ok(())
+            });
+            match walked {
                 Ok(()) => rows.into_iter().for_each(&mut *row),
                 Err(damage) if damage.is_out_of_memory() => return Err(damage),
                 Err(damage) => problems.push((id, damage.problem)),
@@ -175,6 +205,28 @@ impl<S: ReadPages> Check<'_, S> {
         }
         for (id, text) in problems {
             self.problem(level, id, text);
+        }
+        Ok(())
+    }
+
+    /// Reports links of chains that no node leads to.
+    fn check_lost(&mut self) -> Result<(), Damage> {
+        let mut lost: Vec<u32> = self.there.iter().filter(|id| !self.led_to.contains(*id)).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        // Writers may have made some of them meanwhile, for nodes that were looked at before: look once more.
+        let (mut there, mut led_to, mut firsts) = (LinkSet::default(), LinkSet::default(), vec![]);
+        for block in 1..self.store.block_count() {
+            self.store.check_interrupts();
+            lost::look(self.body, self.store, block, &mut there, &mut firsts)?;
+            lost::follow(self.body, self.store, &mut firsts, &mut led_to)?;
+        }
+        lost.retain(|id| there.contains(*id) && !led_to.contains(*id));
+        for id in lost {
+            let (block, slot) = overflow::place_of(self.body.base(), id);
+            let problem = "it holds rows of a node, but no node leads to it; VACUUM frees it".to_string();
+            (self.report)(Problem { level: 0, block, slot: Some(slot as u16), problem });
         }
         Ok(())
     }
@@ -197,7 +249,7 @@ impl<S: ReadPages> Check<'_, S> {
     }
 
     fn check_reach(&mut self, nodes: u64) -> Result<(), Damage> {
-        let levels = match reach::reachable(self.body, self.store) {
+        let levels = match reach::reachable(self.body, self.store, self.store) {
             Ok(levels) => levels,
             Err(damage) => return self.damage(0, damage),
         };
@@ -228,11 +280,13 @@ fn check_slot(
     if level > 0 && !known[level - 1].contains(slot.down()) {
         problem(format!("it leads down to {}, which is no node", slot.down()));
     }
+    // tombstones may link to what a repair has freed before it was stopped
+    let is_node = slot.state()? == State::Node;
     let mut links: Vec<u32> = slot.links()?.collect();
     for link in &links {
         if *link == id {
             problem("it links to itself".to_string());
-        } else if !known[level].contains(*link) {
+        } else if !known[level].contains(*link) && is_node {
             problem(format!("it links to {link}, which is no node"));
         }
     }

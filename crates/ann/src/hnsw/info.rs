@@ -4,7 +4,8 @@ use rag_pages::ReadPages;
 
 use super::{
     Damage, Index,
-    layout::{NONE, State},
+    cells::Cells,
+    layout::{Kind, NONE, Special, State},
     meta::Meta,
     walk::each_slot,
 };
@@ -32,6 +33,8 @@ pub struct Info {
 pub struct Counts {
     pub nodes: u64,
     pub tombstones: u64,
+    /// Whether rows were removed since the last repair has come to its end.
+    pub repair_due: bool,
 }
 
 /// Reads the first page.
@@ -40,7 +43,7 @@ pub struct Counts {
 /// It is damaged.
 pub fn counts(store: &impl ReadPages) -> Result<Counts, Damage> {
     let meta = Meta::read(store)?;
-    Ok(Counts { nodes: meta.nodes, tombstones: meta.tombstones })
+    Ok(Counts { nodes: meta.nodes, tombstones: meta.tombstones, repair_due: meta.repair_due })
 }
 
 /// Reads the whole index.
@@ -60,6 +63,10 @@ pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, Damage> {
     };
     let mut links = 0;
     for block in 1..store.block_count() {
+        info.vectors += store.read(block, |page| match Special::read(page, block)?.kind {
+            Kind::Cells => Ok(Cells::open(page, block)?.used().map(|(_, cell)| cell.rows().len() as u64).sum()),
+            _ => Ok(0),
+        })?;
         each_slot(store, geometry, block, |_, slot| {
             match slot.state()? {
                 State::Free => info.free_slots += 1,

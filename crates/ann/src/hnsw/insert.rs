@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     code::{Factors, Query},
+    memory::push,
     pool::{key_distance, key_id},
     random,
 };
@@ -37,6 +38,8 @@ pub struct Inserter {
     rotated: Vec<f32>,
     code: Vec<u8>,
     links: Links,
+    /// Keys that the walk did not keep.
+    met: Vec<u64>,
 }
 
 /// What is to be written of a new node.
@@ -57,7 +60,8 @@ enum Found {
 }
 
 impl Inserter {
-    /// Inserts a vector of the index's dimensions; `level` is from [`random_level`].
+    /// Inserts a vector of the index's dimensions; `level` is from [`random_level`]. Returns false where vacuum has found
+    /// the index empty meanwhile and forgotten its dimensions: it must be opened anew.
     ///
     /// # Errors
     /// A page is damaged.
@@ -68,7 +72,7 @@ impl Inserter {
         vector: &[f32],
         tid: Tid,
         level: usize,
-    ) -> Result<(), Damage> {
+    ) -> Result<bool, Damage> {
         let Some(body) = index.body() else {
             return Err(Damage::new(0, "its dimensions are not known"));
         };
@@ -80,13 +84,28 @@ impl Inserter {
         let ef = usize::from(index.description().ef_construction);
         for mode in [LockMode::Shared, LockMode::Exclusive] {
             store.lock(mode);
-            let done = self.insert_locked(body, ef, store, factors, tid, level, mode);
+            let done = match index.is_of(store) {
+                Ok(true) => self.insert_locked(body, ef, store, factors, tid, level, mode).map(Some),
+                other => other.map(|_| None),
+            };
             store.unlock(mode);
-            if done? {
-                break;
+            match done? {
+                Some(true) => break,
+                Some(false) => {}
+                None => return Ok(false),
             }
         }
-        Ok(())
+        self.shrink();
+        Ok(true)
+    }
+
+    /// Gives back memory that a search among many tombstones has taken.
+    fn shrink(&mut self) {
+        const KEPT: usize = 64 * 1024;
+        if self.met.capacity() > KEPT {
+            self.met = vec![];
+            self.links = Links::default();
+        }
     }
 
     /// False where the node has to become the entry point and the structure is not locked exclusively for that: because
@@ -173,8 +192,9 @@ impl Inserter {
         Ok(Found::Place(Plan { factors, neighbours }))
     }
 
-    /// The nodes of a level that are nearest, with their distances, and those of them to link to. Among tombstones it looks
-    /// farther, until there are enough that are alive: a node with links to none could not be found itself.
+    /// The nodes of a level that are nearest, with their distances, and those of them to link to. Where too few of them are
+    /// alive, it looks farther, twice. Then those count, too, that the walk met and did not keep, and it goes on only if not
+    /// even one is alive: a node with links to none could not be found itself.
     #[allow(clippy::type_complexity)] // two lists of the same kind
     fn neighbours<S: WritePages>(
         &mut self,
@@ -184,17 +204,31 @@ impl Inserter {
         level: usize,
         entries: &[u64],
     ) -> Result<(Vec<(f32, u32)>, Vec<(f32, u32)>), Damage> {
+        const FARTHER: usize = 4;
+        const TIMES: u32 = 2;
         let limit = usize::from(body.m);
         let mut ef = ef;
+        let mut attempt = 0;
         loop {
-            self.walk.beam(store, body.level(level), &self.query, entries, ef, |_| Ok(()))?;
-            let found: Vec<(f32, u32)> =
-                self.walk.pool.as_slice().iter().map(|key| (key_distance(*key), key_id(*key))).collect();
-            let chosen = self.links.choose(body, store, level, &found, limit)?;
-            if self.links.alive() >= limit || found.len() < ef {
+            let (met, keeps) = (&mut self.met, attempt >= TIMES);
+            met.clear();
+            let keep = |key| if keeps { push(met, key) } else { Ok(()) };
+            self.walk.beam(store, body.level(level), &self.query, entries, ef, keep)?;
+            let pair = |key: &u64| (key_distance(*key), key_id(*key));
+            let found: Vec<(f32, u32)> = self.walk.pool.as_slice().iter().map(pair).collect();
+            let mut chosen = self.links.choose(body, store, level, &found, limit)?;
+            if keeps {
+                self.met.sort_unstable();
+                let farther: Vec<(f32, u32)> =
+                    found.iter().copied().chain(self.met.iter().take(FARTHER * ef).map(pair)).collect();
+                chosen = self.links.choose(body, store, level, &farther, limit)?;
+            }
+            let wanted = if keeps { 1 } else { limit };
+            if self.links.alive() >= wanted || found.len() < ef {
                 return Ok((found, chosen));
             }
-            ef *= 4;
+            ef *= FARTHER;
+            attempt += 1;
         }
     }
 
@@ -259,9 +293,11 @@ impl Inserter {
             slots.push(id);
         }
         for (level, neighbours) in plan.neighbours.iter().enumerate() {
-            for (nearest, &(_, id)) in neighbours.iter().enumerate() {
-                let new = slots[level];
-                self.links.link_back(body, store, level, id, new, nearest == 0)?;
+            // The nearest that can must link back: others need not, and without any link nobody would find the node.
+            let mut must = true;
+            for &(_, id) in neighbours {
+                let is_linked = self.links.link_back(body, store, level, id, slots[level], must)?;
+                must &= !is_linked;
             }
         }
         Ok(slots.last().copied().unwrap_or(NONE))

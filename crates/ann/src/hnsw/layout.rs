@@ -27,6 +27,8 @@ pub enum Kind {
     Meta = 1,
     Centroid = 2,
     Slots = 3,
+    /// Cells with heap rows, see [`super::cells`].
+    Cells = 4,
 }
 
 /// What a slot holds.
@@ -57,9 +59,9 @@ pub struct Special {
     pub kind: Kind,
     /// Of a page of slots: 0 is the base.
     pub level: u8,
-    /// Of a page of slots: those that are not free.
+    /// Of a page of slots or cells: those that are not free.
     pub used: u16,
-    /// Of a page of slots: the next one that has free slots, or [`NONE`].
+    /// Of a page of slots or cells: the next one that has free ones, or [`NONE`].
     pub next: u32,
 }
 
@@ -72,6 +74,7 @@ impl Special {
             (1, PAGE_ID) => Kind::Meta,
             (2, PAGE_ID) => Kind::Centroid,
             (3, PAGE_ID) => Kind::Slots,
+            (4, PAGE_ID) => Kind::Cells,
             _ => return Err(Damage::new(block, "it is not a page of this kind of index")),
         };
         Ok(Self { kind, level: s[1], used: u16_at(s, 2), next: u32_at(s, 4) })
@@ -290,6 +293,11 @@ impl<'a> Slot<'a> {
         u32_at(self.record, 8)
     }
 
+    /// What changes whenever the node gets another chain, or a link before its first one.
+    pub fn chain(&self) -> (u32, u16) {
+        (self.down(), u16_at(self.record, 12))
+    }
+
     #[inline]
     pub fn links(&self) -> Result<impl ExactSizeIterator<Item = u32> + use<'a>, Damage> {
         let bytes = 4 * usize::from(self.record[14]);
@@ -297,6 +305,11 @@ impl<'a> Slot<'a> {
             return Err(Damage::new(self.block, format!("a slot has {} links", self.record[14])));
         };
         Ok(links.as_chunks::<4>().0.iter().map(|link| u32::from_le_bytes(*link)))
+    }
+
+    /// Whether [`SlotsMut::set_mark`] has marked an overflow slot since it was filled.
+    pub fn is_marked(&self) -> bool {
+        self.record[0] != 0
     }
 
     /// The heap rows of an overflow slot.
@@ -386,6 +399,7 @@ impl SlotsMut<'_> {
 
     pub fn set_target(&mut self, slot: usize, target: Target) {
         let record = self.record(slot);
+        let before = u16_at(record, 12);
         record[8..14].fill(0);
         record[15] &= !HAS_OVERFLOW;
         match target {
@@ -393,6 +407,8 @@ impl SlotsMut<'_> {
             Target::Slot(id) => record[8..12].copy_from_slice(&id.to_le_bytes()),
             Target::Overflow(id) => {
                 record[8..12].copy_from_slice(&id.to_le_bytes());
+                // tells chains that begin in the same place at different times from each other
+                record[12..14].copy_from_slice(&before.wrapping_add(1).to_le_bytes());
                 record[15] |= HAS_OVERFLOW;
             }
         }
@@ -408,6 +424,11 @@ impl SlotsMut<'_> {
         }
     }
 
+    /// Marks an overflow slot, in the place of the factors of a node.
+    pub fn set_mark(&mut self, slot: usize) {
+        self.record(slot)[0] = 1;
+    }
+
     pub fn set_tombstone(&mut self, slot: usize) {
         let record = self.record(slot);
         record[15] = record[15] & !STATE | State::Tombstone as u8;
@@ -417,12 +438,6 @@ impl SlotsMut<'_> {
         let record = self.record(slot);
         record[8..RECORD_HEAD].fill(0);
         self.count_used(-1);
-    }
-
-    pub fn set_next(&mut self, next: u32) -> Result<(), Damage> {
-        let special = self.special()?;
-        Special { next, ..special }.write(self.page);
-        Ok(())
     }
 }
 
@@ -438,11 +453,11 @@ pub enum Target {
 }
 
 impl Tid {
-    fn read(bytes: &[u8]) -> Self {
+    pub(super) fn read(bytes: &[u8]) -> Self {
         Self { block: u32_at(bytes, 0), offset: u16_at(bytes, 4) }
     }
 
-    fn write(self, bytes: &mut [u8]) {
+    pub(super) fn write(self, bytes: &mut [u8]) {
         bytes[..4].copy_from_slice(&self.block.to_le_bytes());
         bytes[4..6].copy_from_slice(&self.offset.to_le_bytes());
     }

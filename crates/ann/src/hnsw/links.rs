@@ -111,7 +111,7 @@ impl Links {
     }
 
     /// Puts a link to `new` (with its distance) into a node's list, if it belongs there or there is room; `must`: in any
-    /// case. A node that died meanwhile gets none.
+    /// case. Returns whether the list has it now; a node that died meanwhile gets none.
     pub fn link_back<S: WritePages>(
         &mut self,
         body: &Body,
@@ -120,15 +120,15 @@ impl Links {
         node: u32,
         new: u32,
         must: bool,
-    ) -> Result<(), Damage> {
+    ) -> Result<bool, Damage> {
         const ATTEMPTS: usize = 10;
         let geometry = body.level(level);
         let (block, slot) = (geometry.block(node), geometry.slot(node));
         let limit = max_links(level, body.m);
         for _ in 0..ATTEMPTS {
-            let Some(old) = self.read_node(body, store, level, node)? else { return Ok(()) };
+            let Some(old) = self.read_node(body, store, level, node)? else { return Ok(false) };
             if old.contains(&new) {
-                return Ok(());
+                return Ok(true);
             }
             let links = if old.len() < limit {
                 let mut links = old.clone();
@@ -137,7 +137,7 @@ impl Links {
             } else {
                 let links = self.pruned(body, store, level, &old, new, limit, must)?;
                 if !links.contains(&new) {
-                    return Ok(()); // it is nearer to others in the list than to the node
+                    return Ok(false); // it is nearer to others in the list than to the node
                 }
                 links
             };
@@ -150,10 +150,10 @@ impl Links {
                 Ok(Some(()))
             })?;
             if done.is_some() {
-                return Ok(());
+                return Ok(true);
             }
         }
-        Ok(()) // others change this list all the time; the node has links enough elsewhere
+        Ok(false) // others change this list all the time
     }
 
     /// The links of a node; its code is prepared in `self.node`. `None` where it is no longer one.

@@ -15,6 +15,8 @@ const OFFSET: usize = rag_pages::HEADER_BYTES;
 /// or metric would give other distances everywhere and look like nothing but bad luck; so they have a checksum.
 const FIXED: usize = 36;
 const CHECKSUM: usize = 44;
+const CELL_BLOCK: usize = 64 + 4 * MAX_LEVELS;
+const REPAIR_DUE: usize = CELL_BLOCK + 4;
 
 /// What the first page says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +32,10 @@ pub struct Meta {
     pub top_level: u32,
     /// Where new nodes of a level go: the first of a chain of pages with free slots, or [`NONE`].
     pub insert_block: [u32; MAX_LEVELS],
+    /// The same for cells.
+    pub cell_block: u32,
+    /// Whether rows were removed since [`repair`](super::repair) has run to its end.
+    pub repair_due: bool,
     /// Nodes of the base level with rows when they were last counted, by a build or by vacuum.
     pub nodes: u64,
     pub tombstones: u64,
@@ -45,6 +51,8 @@ impl Meta {
             entry: NONE,
             top_level: 0,
             insert_block: [NONE; MAX_LEVELS],
+            cell_block: NONE,
+            repair_due: false,
             nodes: 0,
             tombstones: 0,
         }
@@ -87,6 +95,9 @@ impl Meta {
             entry: u32_at(b, 36),
             top_level: u32_at(b, 40),
             insert_block: std::array::from_fn(|i| u32_at(b, 64 + 4 * i)),
+            // an index that an older version has made has zeros there
+            cell_block: Some(u32_at(b, CELL_BLOCK)).filter(|block| *block != 0).unwrap_or(NONE),
+            repair_due: b[REPAIR_DUE] != 0,
             nodes: u64_at(b, 48),
             tombstones: u64_at(b, 56),
         };
@@ -124,6 +135,8 @@ impl Meta {
         for (i, block) in self.insert_block.iter().enumerate() {
             put(64 + 4 * i, &block.to_le_bytes());
         }
+        put(CELL_BLOCK, &self.cell_block.to_le_bytes());
+        put(REPAIR_DUE, &[u8::from(self.repair_due)]);
         let checksum = checksum(&b[..FIXED]);
         b[CHECKSUM..CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
     }

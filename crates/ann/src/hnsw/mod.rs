@@ -4,19 +4,23 @@
 //! `src/index/hnsw/README.md` tells the structure, the picture of a page, the protocols of insert, search and vacuum, and
 //! what may go wrong. Here: [`layout`] slots on a page, [`meta`] the first page, [`place`] writes a graph that was built in
 //! memory, [`index`] what stays the same as long as the file lives, [`walk`] the search of one level, [`scan`] a query's
-//! way through all of them, [`insert`], [`vacuum`], and [`check`] and [`info`], which look at everything.
+//! way through all of them, [`insert`], [`overflow`] and [`cells`] rows of equal vectors, [`vacuum`] takes rows out,
+//! [`repair`] heals the graph, and [`check`] and [`info`] look at everything.
 
 mod allocate;
+mod cells;
 mod check;
 mod index;
 mod info;
 mod insert;
 mod layout;
 mod links;
+mod lost;
 mod meta;
 mod overflow;
 mod place;
 mod reach;
+mod repair;
 mod scan;
 mod vacuum;
 mod walk;
@@ -28,8 +32,9 @@ pub use index::{Index, create, quantizer};
 pub use info::{Counts, Info, counts, info};
 pub use insert::{Inserter, random_level};
 pub use place::place;
+pub use repair::repair;
 pub use scan::{Scan, ScanLimits};
-pub use vacuum::{Removal, remove, repair};
+pub use vacuum::{Removal, remove};
 
 /// Most dimensions of an indexed vector.
 pub const MAX_DIMENSIONS: usize = 16_000;

@@ -39,8 +39,50 @@ fn spread(body: &Body, store: &impl ReadPages, level: usize, start: u32, reached
     Ok(())
 }
 
+/// The same for all that is reached from `start`, page after page in the order of the file, again and again until nothing is
+/// new: links lead to pages all over the file, and each page is read for all of its nodes at once.
+fn spread_in_order(
+    body: &Body,
+    ordered: &impl ReadPages,
+    level: usize,
+    start: u32,
+    reached: &mut Visited,
+) -> Result<(), Damage> {
+    let geometry = body.level(level);
+    let blocks = ordered.block_count();
+    let mut expanded = Visited::new();
+    let mut more = reached.insert(start).map_err(Damage::of_memory)?;
+    while std::mem::take(&mut more) {
+        for block in 1..blocks {
+            let waits = |reached: &Visited, expanded: &Visited| {
+                let waits = |id: &u32| reached.contains(*id) && !expanded.contains(*id);
+                (0..geometry.slots).map(|i| geometry.id(block, i)).find(waits)
+            };
+            if waits(reached, &expanded).is_none() {
+                continue;
+            }
+            more = true;
+            ordered.check_interrupts();
+            ordered.read(block, |page| {
+                let slots = geometry.follow(page, block);
+                while let Some(id) = waits(reached, &expanded) {
+                    expanded.insert(id).map_err(Damage::of_memory)?;
+                    let slot = slots.slot(geometry.slot(id))?;
+                    if matches!(slot.state()?, State::Node | State::Tombstone) {
+                        for link in slot.links()?.filter(|link| u64::from(*link) < geometry.ids(blocks)) {
+                            reached.insert(link).map_err(Damage::of_memory)?;
+                        }
+                    }
+                }
+                Ok(())
+            })?;
+        }
+    }
+    Ok(())
+}
+
 /// The slots of the levels, from the base up to the entry point's, that a search can come to.
-pub(super) fn reachable(body: &Body, store: &impl ReadPages) -> Result<Vec<Visited>, Damage> {
+pub(super) fn reachable(body: &Body, ordered: &impl ReadPages, store: &impl ReadPages) -> Result<Vec<Visited>, Damage> {
     let meta = Meta::read(store)?;
     let mut levels = vec![];
     let mut id = meta.entry;
@@ -54,7 +96,7 @@ pub(super) fn reachable(body: &Body, store: &impl ReadPages) -> Result<Vec<Visit
             return Err(Damage::new(0, "the way from the entry point leads beyond the end"));
         }
         let mut reached = Visited::new();
-        spread(body, store, level, id, &mut reached)?;
+        spread_in_order(body, ordered, level, id, &mut reached)?;
         levels.push(reached);
         id = read_slot(store, geometry, block, id, |slot| Ok(slot.down()))?;
     }
@@ -64,13 +106,18 @@ pub(super) fn reachable(body: &Body, store: &impl ReadPages) -> Result<Vec<Visit
 
 /// Links nodes of the base level that no one leads to from one of their own neighbours that can be reached, or, if they
 /// have none, from the nearest nodes that can.
-pub(super) fn attach_stragglers<S: WritePages>(body: &Body, store: &S, links: &mut Links) -> Result<(), Damage> {
-    let mut levels = reachable(body, store)?;
+pub(super) fn attach_stragglers<S: WritePages>(
+    body: &Body,
+    ordered: &S,
+    store: &S,
+    links: &mut Links,
+) -> Result<(), Damage> {
+    let mut levels = reachable(body, ordered, store)?;
     let Some(reached) = levels.first_mut() else { return Ok(()) };
     let geometry = body.base();
-    for block in 1..store.block_count() {
+    for block in 1..ordered.block_count() {
         let mut stragglers = vec![];
-        each_slot(store, geometry, block, |id, slot| {
+        each_slot(ordered, geometry, block, |id, slot| {
             if slot.state()? == State::Node && !reached.contains(id) {
                 stragglers.push((id, slot.links()?.collect::<Vec<u32>>()));
             }
@@ -85,8 +132,9 @@ pub(super) fn attach_stragglers<S: WritePages>(body: &Body, store: &S, links: &m
                 Some(link) => Some(link),
                 None => link_by_search(body, store, links, id)?,
             };
-            if let Some(from) = from {
-                links.link_back(body, store, 0, from, id, true)?;
+            if let Some(from) = from
+                && links.link_back(body, store, 0, from, id, true)?
+            {
                 spread(body, store, 0, id, reached)?;
             }
         }
@@ -94,13 +142,12 @@ pub(super) fn attach_stragglers<S: WritePages>(body: &Body, store: &S, links: &m
     Ok(())
 }
 
-/// Gives a node whose links lead nowhere the links that an insert would give it; returns the nearest of its neighbours.
+/// Gives a node whose links lead nowhere the links that an insert would give it; returns the nearest of its neighbours, or
+/// `None` where there is none or an insert has changed the list.
 fn link_by_search<S: WritePages>(body: &Body, store: &S, links: &mut Links, id: u32) -> Result<Option<u32>, Damage> {
     const CANDIDATES: usize = 100;
     let geometry = body.base();
-    if links.read_node(body, store, 0, id)?.is_none() {
-        return Ok(None);
-    }
+    let Some(old) = links.read_node(body, store, 0, id)? else { return Ok(None) };
     let mut walk = Walk::default();
     walk.begin(store);
     let Some(start) = walk.descend_to(body, store, links.node(), &Meta::read(store)?, 0)? else { return Ok(None) };
@@ -108,13 +155,14 @@ fn link_by_search<S: WritePages>(body: &Body, store: &S, links: &mut Links, id: 
     let found: Vec<u32> = walk.pool.as_slice().iter().map(|key| key_id(*key)).filter(|found| *found != id).collect();
     let chosen = links.choose_for_node(body, store, 0, &found, max_links(1, body.m))?;
     let new: Vec<u32> = chosen.iter().map(|(_, id)| *id).collect();
-    change(store, geometry, geometry.block(id), |slots| {
-        let slot = geometry.slot(id);
-        let alive = slots.slot(slot)?.state()? == State::Node;
-        if alive {
-            slots.set_links(slot, &new);
+    let done = change(store, geometry, geometry.block(id), |slots| {
+        let slot = slots.slot(geometry.slot(id))?;
+        // a link that an insert has added meanwhile may be the only one to its node
+        let same = slot.state()? == State::Node && slot.links()?.eq(old.iter().copied());
+        if same {
+            slots.set_links(geometry.slot(id), &new);
         }
-        Ok(alive.then_some(()))
+        Ok(same.then_some(()))
     })?;
-    Ok(new.first().copied())
+    Ok(done.and(new.first().copied()))
 }

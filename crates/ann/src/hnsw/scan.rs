@@ -121,25 +121,28 @@ impl Scan {
         loop {
             let Some(key) = self.next_key(body, store)? else { return Ok(None) };
             self.taken += 1;
-            self.tids.clear();
-            let (geometry, tids) = (body.base(), &mut self.tids);
-            let first = self.walk.read_slot(store, geometry, key_id(key), |slot| {
-                match (slot.state()?, slot.has_overflow()) {
-                    (State::Node, false) => tids.push(slot.tid()),
-                    (State::Node, true) => return Ok(Some((slot.down(), slot.factors()))),
-                    _ => {} // its rows are gone
-                }
-                Ok(None)
-            })?;
-            if let Some((first, factors)) = first {
-                overflow::rows(store, geometry, first, &mut self.tids)?;
-                // If the node was freed meanwhile, so was its chain, and the rows may be another's.
-                let same = self.walk.read_slot(store, geometry, key_id(key), |slot| {
-                    Ok(slot.state()? == State::Node && slot.has_overflow() && slot.factors() == factors)
+            loop {
+                self.tids.clear();
+                let (geometry, tids) = (body.base(), &mut self.tids);
+                let chain = self.walk.read_slot(store, geometry, key_id(key), |slot| {
+                    match (slot.state()?, slot.has_overflow()) {
+                        (State::Node, false) => tids.push(slot.tid()),
+                        (State::Node, true) => return Ok(Some((slot.chain(), slot.factors()))),
+                        _ => {} // its rows are gone
+                    }
+                    Ok(None)
                 })?;
-                if !same {
-                    self.tids.clear();
+                let Some((chain, factors)) = chain else { break };
+                overflow::rows(store, geometry, chain.0, &mut self.tids)?;
+                // If the node has another chain now, the one that was read may have been freed meanwhile.
+                let same = self.walk.read_slot(store, geometry, key_id(key), |slot| {
+                    let same = slot.state()? == State::Node && slot.has_overflow() && slot.chain() == chain;
+                    Ok(same && slot.factors() == factors)
+                })?;
+                if same {
+                    break;
                 }
+                store.check_interrupts();
             }
             if !self.tids.is_empty() {
                 push(&mut self.returned, key_id(key)).map_err(Damage::of_memory)?;

@@ -148,10 +148,15 @@ impl Fixture {
     }
 
     pub fn remove(&mut self, which: impl Fn(usize) -> bool) {
-        hnsw::remove(&self.index, &self.store, &mut |row| which(row.block as usize)).unwrap();
+        hnsw::remove(&self.index, &self.store, &self.store, &mut |row| which(row.block as usize)).unwrap();
         for (i, present) in self.present.iter_mut().enumerate() {
             *present &= !which(i);
         }
+    }
+
+    /// Frees all tombstones; returns how many.
+    pub fn repair(&self) -> u64 {
+        hnsw::repair(&self.index, &self.store, &self.store, 0.0).unwrap()
     }
 
     /// Estimated distances and rows, in the order of the scan.
@@ -235,6 +240,6 @@ pub fn use_damaged(store: &MemoryPages, data: &Data) {
     for i in 0..5 {
         let _ = inserter.insert(&index, store, data.vector(i), tid(10_000 + i), i % 3);
     }
-    let _ = hnsw::remove(&index, store, &mut |row| row.block % 3 == 0);
-    let _ = hnsw::repair(&index, store);
+    let _ = hnsw::remove(&index, store, store, &mut |row| row.block % 3 == 0);
+    let _ = hnsw::repair(&index, store, store, 0.0);
 }
