@@ -37,7 +37,7 @@ install_python() {
 # Runs one step against the running server.
 measure() { # step
     PYTHONPATH=$root/benches:$bench/python PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=true \
-        BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model BENCH_READING=$target/release/examples/reading \
+        BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model BENCH_PDFIUM=$(echo "$build"/model/libpdfium.so.*) BENCH_READING=$target/release/examples/reading \
         python3 "benches/steps/$1.py" || { tail -n 30 "$scratch/server.log" >&2; fail "step $1 failed; above is the end of the server's log"; }
 }
 

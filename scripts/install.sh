@@ -2,7 +2,7 @@
 # Installs what build.sh built into the folders of PG_CONFIG's PostgreSQL, below DESTDIR; --remove takes it away again.
 #
 #   $(pg_config --pkglibdir)            rag.so
-#   $(pg_config --pkglibdir)/rag        rag-engine, libonnxruntime.so
+#   $(pg_config --pkglibdir)/rag        rag-engine, libonnxruntime.so, libpdfium.so
 #   $(pg_config --sharedir)/extension   rag.control, rag--*.sql
 #   $(pg_config --sharedir)/rag/models  a folder with the embedding model
 #
@@ -47,6 +47,7 @@ install_all() {
     [ -f "$package$pg_libdir/rag.so" ] && [ -x "$target/release/rag-engine" ] || fail "nothing is built for $PG_CONFIG: run 'make build'"
     put 755 "$target/release/rag-engine" "$libdir/rag/rag-engine"
     put 755 "$(echo "$build"/model/libonnxruntime.so.*)" "$libdir/rag/libonnxruntime.so"
+    put 755 "$(echo "$build"/model/libpdfium.so.*)" "$libdir/rag/libpdfium.so"
     for file in $MODEL_FILES; do
         put 644 "$build/model/$MODEL/$file" "$modeldir/$file"
     done
@@ -58,7 +59,7 @@ install_all() {
 }
 
 remove_all() {
-    $as rm -f "$libdir/rag.so" "$libdir/rag/rag-engine" "$libdir/rag/libonnxruntime.so" \
+    $as rm -f "$libdir/rag.so" "$libdir/rag/rag-engine" "$libdir/rag/libonnxruntime.so" "$libdir/rag/libpdfium.so" \
         "$extensiondir/rag.control" "$extensiondir"/rag--*.sql
     for file in $MODEL_FILES; do $as rm -f "$modeldir/$file"; done
     # folders go unless something of the user's is in them

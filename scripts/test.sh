@@ -47,9 +47,10 @@ mkdir "$scratch/log"
 
 test_crates() {
     say "the crates"
-    # some ask a server (those that are ignored where there is none), a model or ONNX Runtime
+    # some ask a server (those that are ignored where there is none), a model, ONNX Runtime or PDFium
     logged "$scratch/log/crates" env PATH="$pg_bindir:$PATH" PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres \
         RAG_MODEL_DIR="$build/model/$MODEL" RAG_ONNXRUNTIME="$(echo "$build"/model/libonnxruntime.so.*)" \
+        RAG_PDFIUM="$(echo "$build"/model/libpdfium.so.*)" \
         cargo test --release --workspace --exclude rag --no-fail-fast -- --include-ignored
     count crates "$status" \
         "$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")" \

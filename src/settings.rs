@@ -1,7 +1,7 @@
 //! Settings of the extension (`rag.*`).
 
 use std::{
-    ffi::{CStr, CString},
+    ffi::{CStr, CString, OsString},
     path::PathBuf,
     time::Duration,
 };
@@ -30,6 +30,16 @@ enum Sandbox {
     off,
 }
 
+/// What PDFs are read with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+enum PdfReader {
+    auto,
+    pdfium,
+    #[name = c"pdf-extract"]
+    pdf_extract,
+}
+
 /// What a scan of an index does when the candidates of its first search are used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
 #[allow(non_camel_case_types)] // the variants are what users type
@@ -48,6 +58,8 @@ static MODEL_DIR: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::n
 static MODEL_PRECISION: GucSetting<PrecisionSetting> = GucSetting::<PrecisionSetting>::new(PrecisionSetting::int8);
 static ENGINE_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static ONNXRUNTIME_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static PDF_READER: GucSetting<PdfReader> = GucSetting::<PdfReader>::new(PdfReader::auto);
+static PDFIUM_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static ENGINE_THREADS: GucSetting<i32> = GucSetting::<i32>::new(0);
 static ENGINE_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(8192);
 static SANDBOX: GucSetting<Sandbox> = GucSetting::<Sandbox>::new(Sandbox::on);
@@ -107,6 +119,23 @@ pub fn define() {
         c"Path of the ONNX Runtime library.",
         c"Empty: the one that was installed with the extension.",
         &ONNXRUNTIME_PATH,
+        GucContext::Sighup,
+        GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_enum_guc(
+        c"rag.pdf_reader",
+        c"What PDFs are read with.",
+        c"auto: PDFium where its library can be loaded, else pdf-extract, which reads fewer files and fewer of them well. \
+          pdfium: a PDF is an error where the library cannot be loaded.",
+        &PDF_READER,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_string_guc(
+        c"rag.pdfium_path",
+        c"Path of the PDFium library.",
+        c"Empty: the one that was installed with the extension.",
+        &PDFIUM_PATH,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,
     );
@@ -424,6 +453,17 @@ pub fn engine_path() -> PathBuf {
 
 pub fn onnxruntime_path() -> PathBuf {
     path(&ONNXRUNTIME_PATH).unwrap_or_else(install::onnxruntime)
+}
+
+/// The engine's options for reading PDFs.
+pub fn pdf_options() -> [OsString; 4] {
+    let reader = match PDF_READER.get() {
+        PdfReader::auto => "auto",
+        PdfReader::pdfium => "pdfium",
+        PdfReader::pdf_extract => "pdf-extract",
+    };
+    let library = path(&PDFIUM_PATH).unwrap_or_else(install::pdfium);
+    ["--pdf-reader".into(), reader.into(), "--pdfium".into(), library.into()]
 }
 
 pub fn engine_threads() -> usize {

@@ -17,6 +17,8 @@ FIGURES = {
 
 def main():
     command = [os.environ["BENCH_READING"], "--model", os.environ["BENCH_MODEL"]]
+    if "BENCH_PDFIUM" in os.environ:
+        command += ["--pdfium", os.environ["BENCH_PDFIUM"]]
     pdf = os.path.join(os.environ["BENCH_DATA"], "pdf")
     if os.path.isdir(pdf):
         command += ["--pdf", pdf]

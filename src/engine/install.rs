@@ -1,7 +1,7 @@
 //! Where `make install` puts what the extension needs beside `rag.so`.
 //!
 //! ```text
-//! $(pg_config --pkglibdir)/rag/            rag-engine, libonnxruntime.so
+//! $(pg_config --pkglibdir)/rag/            rag-engine, libonnxruntime.so, libpdfium.so
 //! $(pg_config --sharedir)/rag/models/      a folder per model
 //! ```
 #![allow(unsafe_code)] // reads two paths that the server holds as C strings
@@ -24,6 +24,10 @@ pub fn engine() -> PathBuf {
 
 pub fn onnxruntime() -> PathBuf {
     library_dir().join("libonnxruntime.so")
+}
+
+pub fn pdfium() -> PathBuf {
+    library_dir().join("libpdfium.so")
 }
 
 pub fn models() -> PathBuf {

@@ -205,6 +205,7 @@ impl Arguments {
         args.extend(["--onnxruntime".into(), settings::onnxruntime_path().into_os_string()]);
         args.extend(["--threads".into(), settings::engine_threads().to_string().into()]);
         args.extend(["--memory-limit".into(), settings::engine_memory_limit().to_string().into()]);
+        args.extend(settings::pdf_options());
         args.extend(["--sandbox".into(), settings::sandbox().into()]);
         Self(args)
     }

@@ -35,7 +35,8 @@
 //! | `language` | of code |
 //! | `link_targets` | of HTML: what its links lead to |
 //! | `front_matter_error` | why front matter was left in the text |
-//! | `unreadable_pages` | numbers of pages of a PDF that are missing |
+//! | `pdf_reader` | what read a PDF: `pdfium` or `pdf-extract` |
+//! | `unreadable_pages` | numbers of pages of a PDF of which something is missing |
 
 mod code;
 mod decode;
@@ -61,6 +62,7 @@ pub use crate::{
     code::{Boundary, Symbol, Syntax},
     kind::{document_type, is_told},
     markdown::Heading,
+    pdf::PdfReader,
     split::split,
     title::own as own_title,
 };
@@ -189,6 +191,19 @@ impl Problem {
     }
 }
 
+/// Reads a document, as [`extract_with`] does; PDFs with the reader that is always there.
+///
+/// # Errors
+/// Those of [`extract_with`].
+pub fn extract(
+    bytes: &[u8],
+    document_type: DocumentType,
+    name: &str,
+    media_type: Option<&str>,
+) -> Result<Extracted, Problem> {
+    extract_with(&PdfReader::PDF_EXTRACT, bytes, document_type, name, media_type)
+}
+
 /// Reads a document. `name` is the file's name, path or address, from which the title is taken where the document has
 /// none; `media_type` what it was served as, whose charset is believed where the bytes allow.
 ///
@@ -198,7 +213,8 @@ impl Problem {
 /// # Errors
 /// [`Stage::Decode`] where the bytes are not text, [`Stage::Extract`] where the format is damaged, locked or has nothing
 /// in it.
-pub fn extract(
+pub fn extract_with(
+    pdfs: &PdfReader,
     bytes: &[u8],
     document_type: DocumentType,
     name: &str,
@@ -208,7 +224,7 @@ pub fn extract(
         return Err(Problem::empty());
     }
     let mut extracted = match document_type {
-        DocumentType::Pdf => pdf::extract(bytes, name)?,
+        DocumentType::Pdf => pdf::extract(bytes, name, pdfs)?,
         DocumentType::Docx => docx::extract(bytes, name)?,
         _ => extract_text(bytes, document_type, name, media_type)?,
     };

@@ -1,28 +1,24 @@
 //! The text of PDFs, page by page, a form feed between two pages.
 //!
-//! # What the parser can do to its process
-//! PDFs are read with `pdf-extract`, which meets damaged and unusual files with panics: these are caught here, page by
-//! page. What cannot be caught is a stack overflow (a page tree that contains itself), exhausted memory or an endless
-//! loop, so a PDF should be read in a process of its own, under limits.
+//! ```text
+//!          PDFium ──[pdfium]── characters ──[layout]──┐
+//! bytes ──┤                                           ├── lines ──[pages]── text
+//!          pdf-extract ──[plain]──────────────────────┘
+//! ```
 //!
-//! That process's standard output stays clean: `pdf-extract` 0.12 and the crates below it print nothing to it (their
-//! `println!`s are in tests and in macros that are compiled out); they log through the `log` crate. A caught panic
-//! writes its message to standard error unless the process has replaced the panic hook.
-//!
-//! # What is done to what it reads
-//! Before: widths of glyphs are spelt out (see [`widths`]). After: text drawn outside the page, which nobody sees, is
-//! left out, and ligatures become letters.
+//! Either reader can be the end of its process: PDFium is C++, `pdf-extract` recurses. So a PDF
+//! should be read in a process of its own, under limits.
 
-mod widths;
+mod layout;
+mod pages;
+mod pdfium;
+mod plain;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
-use pdf_extract::{
-    Dictionary, Document, Error, MediaBox, Object, OutputDev, OutputError, PlainTextOutput, Transform,
-    decode_text_string, output_doc_page,
-};
 use rag_protocol::ingest::{Stage, Title};
 
+use self::pages::Page;
 use crate::{Extracted, Problem, Structure, title};
 
 /// Between two pages there is one of these, and nowhere else.
@@ -32,76 +28,133 @@ const PAGE_BREAK: &str = "\n\u{C}\n";
 /// The marker of a PDF; readers accept it anywhere in the first KiB.
 const MAGIC: &[u8] = b"%PDF-";
 
-pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
+/// What reads PDFs.
+#[derive(Debug, Clone)]
+pub struct PdfReader(Reader);
+
+#[derive(Debug, Clone)]
+enum Reader {
+    Pdfium(pdfium::Pdfium),
+    PdfExtract,
+    Missing(String),
+}
+
+impl PdfReader {
+    /// `pdf-extract`, which knows less than PDFium, and is always there.
+    pub const PDF_EXTRACT: Self = Self(Reader::PdfExtract);
+
+    /// PDFium, the reader of Chromium, with the library at the path. A process loads one library,
+    /// once.
+    ///
+    /// # Errors
+    /// Why it cannot be loaded.
+    pub fn pdfium(library: &Path) -> Result<Self, String> {
+        pdfium::Pdfium::load(library).map(|pdfium| Self(Reader::Pdfium(pdfium)))
+    }
+
+    /// One that reads nothing and says why.
+    pub fn missing(why: String) -> Self {
+        Self(Reader::Missing(why))
+    }
+
+    /// As the metadata of a document calls it.
+    pub fn name(&self) -> &'static str {
+        match self.0 {
+            Reader::Pdfium(_) | Reader::Missing(_) => "pdfium",
+            Reader::PdfExtract => "pdf-extract",
+        }
+    }
+
+    fn read(&self, bytes: &[u8]) -> Result<Contents, Refusal> {
+        match &self.0 {
+            Reader::Pdfium(pdfium) => pdfium.read(bytes),
+            Reader::PdfExtract => plain::read(bytes),
+            Reader::Missing(why) => Err(Refusal::NoReader(why.clone())),
+        }
+    }
+}
+
+/// What a reader finds in a file.
+struct Contents {
+    pages: Vec<Page>,
+    /// As it is declared.
+    title: Option<String>,
+}
+
+/// Why a reader cannot open a file.
+enum Refusal {
+    NoReader(String),
+    Locked,
+    UnknownSecurity,
+    Malformed(String),
+}
+
+pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted, Problem> {
     if !bytes.iter().take(1024).collect::<Vec<_>>().windows(MAGIC.len()).any(|w| w.iter().copied().eq(MAGIC)) {
         return Err(malformed("it does not begin as one"));
     }
-    let document = open(bytes)?;
-    let pages = catch_unwind(AssertUnwindSafe(|| document.get_pages().into_keys().collect::<Vec<_>>()))
-        .map_err(|_| malformed("its list of pages is damaged"))?;
+    let Contents { pages, title } = reader.read(bytes).map_err(problem)?;
     if pages.is_empty() {
         return Err(malformed("it has no pages"));
     }
-
-    let mut texts = vec![];
-    let mut unreadable = vec![];
-    for &number in &pages {
-        let (text, whole) = page(&document, number);
-        texts.push(text);
-        if !whole {
-            unreadable.push(number);
-        }
-    }
-    let text = texts.iter().map(|text| text.trim()).collect::<Vec<_>>().join(PAGE_BREAK);
+    let numbers = |is: &dyn Fn(&Page) -> bool| -> Vec<usize> {
+        pages.iter().enumerate().filter(|(_, page)| is(page)).map(|(i, _)| i + 1).collect()
+    };
+    let unreadable = numbers(&|page| !page.is_whole || page.is_garbled());
+    let pictures = numbers(&|page| page.is_whole && page.is_blank() && page.has_image && page.unmapped == 0);
+    let all = pages.len();
+    let texts = pages::texts(pages);
+    let text = texts.iter().map(|text| readable(text.trim())).collect::<Vec<_>>().join(PAGE_BREAK);
     if text.trim().is_empty() {
-        return Err(if unreadable.is_empty() { scanned(pages.len()) } else { malformed("its pages cannot be read") });
+        return Err(if !unreadable.is_empty() {
+            malformed("its pages cannot be read")
+        } else if pictures.is_empty() {
+            blank(all)
+        } else {
+            scanned(all)
+        });
     }
-    let title = info_title(&document).unwrap_or_else(|| title::from_name(name));
+    let title = title.as_deref().and_then(own_title).unwrap_or_else(|| title::from_name(name));
     let mut extracted = Extracted::new(text, title, Structure::Pages);
+    extracted.metadata.insert("pdf_reader".into(), reader.name().into());
     if !unreadable.is_empty() {
-        extracted.warn(Stage::Extract, unreadable_pages(&unreadable, pages.len()));
+        let named = named(&unreadable);
+        extracted.warn(Stage::Extract, format!("{named} of {all} could not be read, or not completely"));
         extracted.metadata.insert("unreadable_pages".into(), unreadable.into());
+    }
+    if !pictures.is_empty() {
+        let (named, verb) = (named(&pictures), if pictures.len() == 1 { "looks" } else { "look" });
+        extracted.warn(Stage::Extract, format!("{named} of {all} {verb} like a scan: there is a picture and no text"));
     }
     Ok(extracted)
 }
 
 /// Names the pages, the first ten of them.
-fn unreadable_pages(unreadable: &[u32], all: usize) -> String {
+fn named(numbers: &[usize]) -> String {
     const NAMED: usize = 10;
-    let named: Vec<String> = unreadable.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = match unreadable.len().saturating_sub(NAMED) {
+    let named: Vec<String> = numbers.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = match numbers.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let pages = if unreadable.len() == 1 { "page" } else { "pages" };
-    format!("{pages} {}{more} of {all} could not be read, or not completely", named.join(", "))
+    let pages = if numbers.len() == 1 { "page" } else { "pages" };
+    format!("{pages} {}{more}", named.join(", "))
+}
+
+fn on_pages(count: usize) -> String {
+    if count == 1 { "its only page".into() } else { format!("its {count} pages") }
 }
 
 fn scanned(pages: usize) -> Problem {
-    let pages = if pages == 1 { "its only page".into() } else { format!("its {pages} pages") };
-    Problem::new(Stage::Extract, format!("the PDF looks like a scan: there is no text on {pages}"))
+    let on = on_pages(pages);
+    Problem::new(Stage::Extract, format!("the PDF looks like a scan: there is no text on {on}"))
         .hint("Run text recognition (OCR) over the file, and put the result in its place.")
 }
 
-/// Opens the file, with the empty password if it is locked.
-fn open(bytes: &[u8]) -> Result<Document, Problem> {
-    let opened = catch_unwind(AssertUnwindSafe(|| {
-        let mut document = Document::load_mem(bytes)?;
-        if document.is_encrypted() {
-            document.decrypt("")?;
-        }
-        widths::spell_out(&mut document);
-        Ok(document)
-    }));
-    match opened {
-        Ok(Ok(document)) => Ok(document),
-        Ok(Err(Error::Decryption(_) | Error::InvalidPassword)) => {
-            Err(Problem::new(Stage::Extract, "the PDF is encrypted and cannot be opened without a password")
-                .hint("Save a copy without a password, and put it in its place."))
-        }
-        Ok(Err(error)) => Err(malformed(&error.to_string())),
-        Err(_) => Err(malformed("its structure is damaged")),
-    }
+fn blank(pages: usize) -> Problem {
+    let on = on_pages(pages);
+    Problem::new(Stage::Extract, format!("there is neither text nor a picture on {on} of the PDF"))
+        .hint("Letters that are drawn as lines are no text: run text recognition (OCR) over the file if it shows some.")
 }
 
 fn malformed(why: &str) -> Problem {
@@ -109,18 +162,22 @@ fn malformed(why: &str) -> Problem {
         .hint("Open the file with a PDF viewer and save it anew, and put the result in its place.")
 }
 
-/// The text of one page, as far as it can be read, and whether that is all of it.
-fn page(document: &Document, number: u32) -> (String, bool) {
-    let mut text = String::new();
-    let read = catch_unwind(AssertUnwindSafe(|| {
-        let mut output = Visible { output: PlainTextOutput::new(&mut text), page: None };
-        output_doc_page(document, &mut output, number).is_ok()
-    }));
-    (readable(&text), matches!(read, Ok(true)))
+fn problem(refusal: Refusal) -> Problem {
+    match refusal {
+        Refusal::NoReader(why) => Problem::new(Stage::Extract, format!("the PDF cannot be read: {why}"))
+            .hint("Install the library, or set rag.pdf_reader to auto."),
+        Refusal::Locked => Problem::new(Stage::Extract, "the PDF is encrypted and cannot be opened without a password")
+            .hint("Save a copy without a password, and put it in its place."),
+        Refusal::UnknownSecurity => {
+            Problem::new(Stage::Extract, "the PDF is encrypted in a way that is not known here")
+                .hint("Save a copy without encryption, and put it in its place.")
+        }
+        Refusal::Malformed(why) => malformed(&why),
+    }
 }
 
-/// Without NUL characters, which fonts with a wrong table leave behind, without form feeds, and with ligatures as letters: nobody searches
-/// for "ﬁle".
+/// Without NUL characters, which fonts with a wrong table leave behind, without form feeds, and
+/// with ligatures as letters: nobody searches for "ﬁle".
 fn readable(text: &str) -> String {
     let mut readable = String::with_capacity(text.len());
     for c in text.chars() {
@@ -138,72 +195,10 @@ fn readable(text: &str) -> String {
     readable
 }
 
-/// Passes on what is drawn on the page and drops what is drawn beside it.
-struct Visible<'a> {
-    output: PlainTextOutput<&'a mut String>,
-    page: Option<MediaBox>,
-}
-
-impl OutputDev for Visible<'_> {
-    fn begin_page(
-        &mut self,
-        number: u32,
-        page: &MediaBox,
-        art: Option<(f64, f64, f64, f64)>,
-    ) -> Result<(), OutputError> {
-        self.page = Some(*page);
-        self.output.begin_page(number, page, art)
-    }
-
-    fn end_page(&mut self) -> Result<(), OutputError> {
-        self.output.end_page()
-    }
-
-    fn output_character(
-        &mut self,
-        at: &Transform,
-        width: f64,
-        spacing: f64,
-        size: f64,
-        c: &str,
-    ) -> Result<(), OutputError> {
-        /// How far beyond the page a character may begin and still be on it, in points.
-        const MARGIN: f64 = 1.0;
-        let within = |x: f64, a: f64, b: f64| x >= a.min(b) - MARGIN && x <= a.max(b) + MARGIN;
-        let beside = |p: &MediaBox| !within(at.m31, p.llx, p.urx) || !within(at.m32, p.lly, p.ury);
-        if self.page.as_ref().is_some_and(beside) {
-            return Ok(());
-        }
-        self.output.output_character(at, width, spacing, size, c)
-    }
-
-    fn begin_word(&mut self) -> Result<(), OutputError> {
-        self.output.begin_word()
-    }
-
-    fn end_word(&mut self) -> Result<(), OutputError> {
-        self.output.end_word()
-    }
-
-    fn end_line(&mut self) -> Result<(), OutputError> {
-        self.output.end_line()
-    }
-}
-
-fn info_title(document: &Document) -> Option<Title> {
-    let info = match document.trailer.get(b"Info").ok()? {
-        Object::Reference(id) => document.get_dictionary(*id).ok()?,
-        Object::Dictionary(info) => info,
-        _ => return None,
-    };
-    let text = catch_unwind(AssertUnwindSafe(|| declared_title(info))).ok()??;
-    is_sensible(&text).then(|| title::own(&text)).flatten()
-}
-
-fn declared_title(info: &Dictionary) -> Option<String> {
-    let text = decode_text_string(info.get(b"Title").ok()?).ok()?;
-    let text = text.trim_start_matches('\u{FEFF}').trim();
-    Some(text.strip_prefix("Microsoft Word - ").unwrap_or(text).to_owned())
+fn own_title(declared: &str) -> Option<Title> {
+    let text = declared.trim_start_matches('\u{FEFF}').trim();
+    let text = text.strip_prefix("Microsoft Word - ").unwrap_or(text);
+    is_sensible(text).then(|| title::own(text)).flatten()
 }
 
 /// Whether a person may have written it: programs fill in file names and placeholders.

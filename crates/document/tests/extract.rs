@@ -212,7 +212,8 @@ fn pdfs_give_their_text() {
         let found = extracted.text.split_whitespace().count();
         assert!(found.abs_diff(words) * 20 <= words, "{file}: {found} words, poppler finds {words}");
         assert!(extracted.text.contains(phrase), "{file}: {}", extracted.text);
-        assert!(extracted.metadata.is_empty(), "{file}: {:?}", extracted.metadata);
+        let read_with = serde_json::json!({"pdf_reader": "pdf-extract"});
+        assert_eq!(serde_json::Value::Object(extracted.metadata), read_with, "{file}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! How fast documents are decoded, extracted and split, on one core and without embedding.
 //!
-//! `cargo run --release -p rag-engine --example reading -- --model DIR [--markdown DIR] [--pdf DIR]`
+//! `cargo run --release -p rag-engine --example reading -- --model DIR [--markdown DIR] [--pdf DIR] [--pdfium LIB]`
 //!
 //! Markdown: the `.md` files below a folder (by default the crates that cargo has unpacked), repeated to 50 MB. PDF: the
 //! files of a folder that have text, repeated to 500 pages. Each is measured with a counter that costs nothing and with
@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use rag_document::TokenCounter;
+use rag_document::{PdfReader, TokenCounter};
 use rag_model::settings::Settings;
 use rag_protocol::ingest::{DocumentType, Splitting, Unit};
 
@@ -29,6 +29,9 @@ struct Arguments {
     /// Where PDFs are.
     #[arg(long)]
     pdf: Option<PathBuf>,
+    /// PDFium's library; without it PDFs are read with pdf-extract.
+    #[arg(long)]
+    pdfium: Option<PathBuf>,
 }
 
 /// Four characters a token.
@@ -57,12 +60,18 @@ fn files(dir: &Path, extension: &str, found: &mut Vec<PathBuf>) {
 }
 
 /// Reads all documents; gives seconds of processor time, chunks and pages.
-fn read(documents: &[Vec<u8>], document_type: DocumentType, tokens: &dyn TokenCounter) -> (f64, usize, usize) {
+fn read(
+    pdfs: &PdfReader,
+    documents: &[Vec<u8>],
+    document_type: DocumentType,
+    tokens: &dyn TokenCounter,
+) -> (f64, usize, usize) {
     let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
     let (mut chunks, mut pages) = (0, 0);
     let started = processor_time();
     for bytes in documents {
-        let extracted = rag_document::extract(bytes, document_type, "a", None).expect("the document can be read");
+        let extracted =
+            rag_document::extract_with(pdfs, bytes, document_type, "a", None).expect("the document can be read");
         pages += extracted.text.matches('\u{C}').count() + 1;
         chunks +=
             rag_document::content(&extracted, document_type, &splitting, tokens).expect("it can be split").chunks.len();
@@ -77,7 +86,8 @@ fn processor_time() -> f64 {
 }
 
 fn main() {
-    let Arguments { model, markdown, pdf } = Arguments::parse();
+    let Arguments { model, markdown, pdf, pdfium } = Arguments::parse();
+    let pdfs = pdfium.map_or(PdfReader::PDF_EXTRACT, |path| PdfReader::pdfium(&path).expect("PDFium"));
     let tokenizer =
         tokens::ModelTokenizer::read(&model, &Settings::read(&model).expect("a model")).expect("a tokenizer");
     let counters: [(&str, &dyn TokenCounter); 2] = [("cheap counter", &Cheap), ("the model's tokenizer", &tokenizer)];
@@ -92,7 +102,7 @@ fn main() {
         let documents: Vec<Vec<u8>> = real.iter().cycle().take(real.len() * (times + 1)).cloned().collect();
         let megabytes = documents.iter().map(Vec::len).sum::<usize>() as f64 / 1e6;
         for (name, counter) in counters {
-            let (seconds, chunks, _) = read(&documents, DocumentType::Markdown, counter);
+            let (seconds, chunks, _) = read(&pdfs, &documents, DocumentType::Markdown, counter);
             println!(
                 "Markdown, {name}: {} files, {megabytes:.0} MB, {chunks} chunks in {seconds:.2} s: {:.1} MB/s",
                 documents.len(),
@@ -103,13 +113,13 @@ fn main() {
 
     let mut paths = vec![];
     pdf.iter().for_each(|pdf| files(pdf, "pdf", &mut paths));
-    let with_text = |bytes: &Vec<u8>| rag_document::extract(bytes, DocumentType::Pdf, "a", None).is_ok();
+    let with_text = |bytes: &Vec<u8>| rag_document::extract_with(&pdfs, bytes, DocumentType::Pdf, "a", None).is_ok();
     let real: Vec<Vec<u8>> = paths.iter().filter_map(|path| std::fs::read(path).ok()).filter(with_text).collect();
     if !real.is_empty() {
-        let (_, _, pages) = read(&real, DocumentType::Pdf, &Cheap);
+        let (_, _, pages) = read(&pdfs, &real, DocumentType::Pdf, &Cheap);
         let documents: Vec<Vec<u8>> = real.iter().cycle().take(real.len() * (500 / pages + 1)).cloned().collect();
         for (name, counter) in counters {
-            let (seconds, chunks, pages) = read(&documents, DocumentType::Pdf, counter);
+            let (seconds, chunks, pages) = read(&pdfs, &documents, DocumentType::Pdf, counter);
             println!(
                 "PDF, {name}: {} files, {pages} pages, {chunks} chunks in {seconds:.2} s: {:.0} pages/s",
                 documents.len(),

@@ -40,6 +40,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     embed::tokens::ModelTokenizer,
+    pdfs,
     process::{self, Limit},
     sandbox::{self, Mode, Reach},
 };
@@ -112,12 +113,17 @@ impl Extractors {
     ) -> Result<Extracted, Problem> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().remove(&thread::current().id());
-        let mut extractor = match kept {
-            Some(extractor) => extractor,
-            None => Extractor::start(MEMORY)?,
-        };
         let order = order(bytes, document_type, name, media_type)?;
-        let outcome = extractor.ask(order, &|| false)?.and_then(extracted);
+        // A child that crashes may have been damaged by a document before: only a new one's word is believed.
+        let mut extractor = kept.map_or_else(|| Extractor::start(MEMORY), Ok)?;
+        let answer = match extractor.ask(order.clone(), &|| false) {
+            Err(end) if end.is_crash && extractor.documents > 0 => {
+                extractor = Extractor::start(MEMORY)?;
+                extractor.ask(order, &|| false)
+            }
+            answer => answer,
+        }?;
+        let outcome = answer.and_then(extracted).inspect(|extracted| pdfs::log(name, extracted));
         extractor.documents += 1;
         if extractor.documents < DOCUMENTS && bytes.len() < LARGE {
             idle().insert(thread::current().id(), extractor);
@@ -138,7 +144,8 @@ pub fn isolated(
     abandoned: &dyn Fn() -> bool,
 ) -> Result<Extracted, Problem> {
     let order = order(bytes, document_type, name, media_type)?;
-    Extractor::start(memory_for(bytes.len()))?.ask(order, abandoned)?.and_then(extracted)
+    let answer = Extractor::start(memory_for(bytes.len()))?.ask(order, abandoned)?;
+    answer.and_then(extracted).inspect(|extracted| pdfs::log(name, extracted))
 }
 
 /// Splits in a child of its own, as [`rag_document::content`] does; gives up early as [`isolated`] does.
@@ -192,6 +199,19 @@ fn unable(e: &dyn std::fmt::Display) -> Problem {
     problem(format!("the extractor could not be started: {e}"), None)
 }
 
+/// How a child came to its end.
+struct End {
+    problem: Problem,
+    /// It was not ended, but broke.
+    is_crash: bool,
+}
+
+impl From<End> for Problem {
+    fn from(end: End) -> Self {
+        end.problem
+    }
+}
+
 /// A child that waits for documents. It ends when this is dropped.
 #[derive(Debug)]
 struct Extractor {
@@ -208,6 +228,7 @@ impl Extractor {
         let mut child = Command::new("/proc/self/exe")
             .arg("extract")
             .args(["--memory-limit", &(memory >> 20).to_string()])
+            .args(pdfs::options())
             .args(sandbox::option())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -234,7 +255,7 @@ impl Extractor {
         &mut self,
         order: Vec<u8>,
         abandoned: &dyn Fn() -> bool,
-    ) -> Result<Result<(Outcome, Vec<u8>), Problem>, Problem> {
+    ) -> Result<Result<(Outcome, Vec<u8>), Problem>, End> {
         let answer = thread::scope(|scope| {
             let (child, from) = (&mut self.child, &self.from);
             let to = &mut self.to;
@@ -264,12 +285,15 @@ impl Extractor {
             }
             answer
         });
-        match answer?.map(|message: Frame| (message.header::<Outcome>(), message.payload)) {
+        let answer = answer.map_err(|problem| End { problem, is_crash: false })?;
+        match answer.map(|message: Frame| (message.header::<Outcome>(), message.payload)) {
             Some((Ok(Outcome::Problem(problem)), _)) => Ok(Err(problem)),
             Some((Ok(outcome), text)) => Ok(Ok((outcome, text))),
             Some((Err(_), _)) | None => {
                 let _ = self.to.take();
-                Err(self.child.wait().map_or_else(|e| unable(&e), post_mortem))
+                let status = self.child.wait().map_err(|e| End { problem: unable(&e), is_crash: false })?;
+                let is_crash = !matches!(status.signal(), Some(libc::SIGXCPU | libc::SIGKILL));
+                Err(End { problem: post_mortem(status), is_crash })
             }
         }
     }
@@ -301,8 +325,8 @@ fn post_mortem(status: ExitStatus) -> Problem {
 }
 
 /// The child's side: `rag-engine extract`.
-pub fn child(memory: u64, sandbox: Mode) -> ExitCode {
-    match serve(memory, sandbox) {
+pub fn child(memory: u64, pdfs: &pdfs::Options, sandbox: Mode) -> ExitCode {
+    match serve(memory, pdfs, sandbox) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             tracing::error!("extract: {e}");
@@ -311,22 +335,26 @@ pub fn child(memory: u64, sandbox: Mode) -> ExitCode {
     }
 }
 
-fn serve(memory: u64, sandbox: Mode) -> Result<(), Box<dyn std::error::Error>> {
+fn serve(memory: u64, pdfs: &pdfs::Options, sandbox: Mode) -> Result<(), Box<dyn std::error::Error>> {
     process::limit(Limit::AddressSpace(memory))?;
     process::limit(Limit::FileSize(0))?;
     process::limit(Limit::OpenFiles(32))?;
     process::limit(process::NO_CORE_DUMP)?;
     let mut output = process::take_stdout()?;
+    let reader = pdfs.reader();
     Reach::nothing().enter(sandbox)?;
     let mut input = io::stdin().lock();
     while let Some(message) = frame::read(&mut input)? {
         process::limit_cpu_from_now(CPU_SECONDS)?;
         let done = match message.header()? {
             Order::Extract { document_type, name, media_type } => {
-                rag_document::extract(&message.payload, document_type, &name, media_type.as_deref()).map(|extracted| {
-                    let text = extracted.text;
-                    (Outcome::Extracted(Extracted { text: String::new(), ..extracted }), text)
-                })
+                let media_type = media_type.as_deref();
+                rag_document::extract_with(&reader, &message.payload, document_type, &name, media_type).map(
+                    |extracted| {
+                        let text = extracted.text;
+                        (Outcome::Extracted(Extracted { text: String::new(), ..extracted }), text)
+                    },
+                )
             }
             Order::Split { document_type, extracted, text_bytes, splitting, max_tokens } => {
                 let (text, json) = message.payload.split_at_checked(text_bytes).ok_or("a text is missing")?;

@@ -3,7 +3,8 @@
 //! * [`embed`]: one process per cluster keeps models in memory and serves all backends over a socket;
 //! * [`ingest`]: one process per run fetches, extracts and splits the documents of a source;
 //! * [`extraction`]: a process reads PDFs, pages, code and all else that is parsed, for either of the two;
-//! * [`query`]: a client for people.
+//! * [`query`]: a client for people;
+//! * [`pdfs`]: what PDFs are read with.
 //!
 //! Each of the first three is in a [`sandbox`].
 //!
@@ -14,6 +15,7 @@ mod embed;
 mod extraction;
 mod ingest;
 mod log;
+mod pdfs;
 mod process;
 mod query;
 mod redaction;
@@ -79,6 +81,8 @@ enum Command {
         #[arg(long)]
         watch_stdin: bool,
         #[command(flatten)]
+        pdfs: pdfs::Options,
+        #[command(flatten)]
         sandbox: Sandbox,
     },
     /// Do the run that standard input describes, and report its documents on standard output.
@@ -86,6 +90,8 @@ enum Command {
         /// Take the job as plain JSON and print the events for people; for debugging by hand.
         #[arg(long)]
         pretty: bool,
+        #[command(flatten)]
+        pdfs: pdfs::Options,
         #[command(flatten)]
         sandbox: Sandbox,
     },
@@ -108,6 +114,8 @@ enum Command {
         /// MiB of address space that the process may have.
         #[arg(long, default_value_t = 1024)]
         memory_limit: u64,
+        #[command(flatten)]
+        pdfs: pdfs::Options,
         #[command(flatten)]
         sandbox: Sandbox,
     },
@@ -168,25 +176,30 @@ fn main() -> ExitCode {
             model_dir,
             memory_limit,
             watch_stdin,
+            pdfs,
             sandbox: Sandbox { sandbox },
-        } => finish(embed::run(embed::Options {
-            socket,
-            onnxruntime,
-            threads: threads.into(),
-            max_models: max_models.into(),
-            models: model_dir,
-            memory: (memory_limit > 0).then(|| memory_limit.saturating_mul(1 << 20)),
-            watch_stdin,
-            sandbox,
-        })),
-        Command::Ingest { pretty, sandbox } => {
+        } => {
+            pdfs.keep();
+            finish(embed::run(embed::Options {
+                socket,
+                onnxruntime,
+                threads: threads.into(),
+                max_models: max_models.into(),
+                models: model_dir,
+                memory: (memory_limit > 0).then(|| memory_limit.saturating_mul(1 << 20)),
+                watch_stdin,
+                sandbox,
+            }))
+        }
+        Command::Ingest { pretty, pdfs, sandbox } => {
+            pdfs.keep();
             ingest::run(if pretty { ingest::Form::Pretty } else { ingest::Form::Frames }, sandbox.sandbox)
         }
         Command::Query { socket, model, precision, text } => {
             finish(query::run(&socket, ModelRef { dir: model, precision }, text))
         }
-        Command::Extract { memory_limit, sandbox } => {
-            extraction::child(memory_limit.saturating_mul(1 << 20), sandbox.sandbox)
+        Command::Extract { memory_limit, pdfs, sandbox } => {
+            extraction::child(memory_limit.saturating_mul(1 << 20), &pdfs, sandbox.sandbox)
         }
         Command::SandboxCheck { process, onnxruntime, model_dir, sandbox: Sandbox { sandbox }, path } => {
             let reach = match process {

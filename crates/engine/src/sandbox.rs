@@ -2,11 +2,11 @@
 //!
 //! | process | files that can be read | files that can be written | network |
 //! |---|---|---|---|
-//! | `embed` | folders of models, ONNX Runtime, system libraries | none | none |
+//! | `embed` | folders of models, ONNX Runtime, PDFium, system libraries | none | none |
 //! | `extract` | none | none | none |
-//! | `ingest` | what its source names, the model's folder, certificates, the resolver's settings, system libraries | its work folder, clones | IPv4 and IPv6 |
+//! | `ingest` | what its source names, the model's folder, certificates, the resolver's settings, PDFium, system libraries | its work folder, clones | IPv4 and IPv6 |
 //!
-//! `embed` opens its socket before it enters. `embed` and `ingest` may start their own program, which is how `extract`
+//! `extract` loads PDFium before it enters. `embed` opens its socket before it enters. `embed` and `ingest` may start their own program, which is how `extract`
 //! comes to be. None of them can connect to a Unix socket, such as the server's own.
 //!
 //! Two features of Linux do it: [`files`] is Landlock, [`calls`] is seccomp; both come with
@@ -33,6 +33,7 @@ use rag_protocol::{
 };
 
 pub use self::check::check;
+use crate::pdfs;
 
 /// What `rag.sandbox` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -210,6 +211,7 @@ impl Reach {
     fn with_programs(calls: Calls) -> Self {
         let libraries = mapped();
         let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+        read.extend(pdfs::library().map(PathBuf::from));
         read.extend(libraries.iter().filter_map(|library| library.parent()).map(PathBuf::from));
         read.sort();
         read.dedup();

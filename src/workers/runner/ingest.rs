@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
+    ffi::OsStr,
     path::{Path, PathBuf},
     sync::Once,
     time::{Duration, Instant},
@@ -158,7 +159,10 @@ impl Ingest {
             credentials.secret.zeroize();
         }
         let job = encoded?;
-        let process = EngineProcess::spawn(&["ingest".as_ref(), "--sandbox".as_ref(), settings::sandbox().as_ref()])?;
+        let pdfs = settings::pdf_options();
+        let mut args: Vec<&OsStr> = vec!["ingest".as_ref(), "--sandbox".as_ref(), settings::sandbox().as_ref()];
+        args.extend(pdfs.iter().map(AsRef::as_ref));
+        let process = EngineProcess::spawn(&args)?;
         Ok(Self { label, process, events: FrameBuffer::default(), job, sent: 0, work_dir })
     }
 

@@ -1,0 +1,354 @@
+//! From the lines of pages to their text: running heads and feet are left out, words that were cut
+//! at the end of a line are whole again.
+
+use std::collections::HashSet;
+
+/// What was read of a page.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// In the order in which they are read.
+    pub lines: Vec<Line>,
+    /// Whether it could be read at all, and to its end.
+    pub is_whole: bool,
+    pub has_image: bool,
+    /// Characters that are drawn and nobody knows which they are.
+    pub unmapped: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Line {
+    /// A tab between two cells of a row.
+    pub text: String,
+    /// How high on the page: higher is further up. `None`: it runs in another direction than most
+    /// of the page.
+    pub level: Option<f32>,
+    /// Whether a paragraph begins with it.
+    pub begins: bool,
+}
+
+impl Page {
+    /// A page of which nothing could be read.
+    pub fn lost() -> Self {
+        Self::default()
+    }
+
+    pub fn is_blank(&self) -> bool {
+        self.lines.iter().all(|line| line.text.trim().is_empty())
+    }
+
+    /// Whether so much of what is drawn cannot be told that it should be said: more than one
+    /// character in fifty.
+    pub fn is_garbled(&self) -> bool {
+        let known: usize = self.lines.iter().map(|line| line.text.chars().filter(|c| !c.is_whitespace()).count()).sum();
+        self.unmapped * 50 > known + self.unmapped
+    }
+}
+
+/// The texts of all pages, in order.
+pub fn texts(mut pages: Vec<Page>) -> Vec<String> {
+    for (page, running) in running(&pages).into_iter().enumerate() {
+        let mut index = 0;
+        let lines = &mut pages[page].lines;
+        lines.retain(|_| {
+            index += 1;
+            !running.contains(&(index - 1))
+        });
+    }
+    let words = words(&pages);
+    pages.iter().map(|page| text(&page.lines, &words)).collect()
+}
+
+/// Lines that are at the same edge in so many neighbouring pages run through them.
+const PAGES: usize = 3;
+/// How far away a neighbour may be: left and right pages have heads of their own.
+const REACH: usize = 4;
+/// Lines at an edge that may run.
+const DEPTH: usize = 2;
+/// A row of so many cells is a table's, which may have its head on each page.
+const CELLS: usize = 4;
+
+/// By page, the indexes of its lines that are running heads or feet: from the edge inwards, what
+/// stands there on neighbouring pages as well, but for the page's number.
+fn running(pages: &[Page]) -> Vec<HashSet<usize>> {
+    let edges: Vec<[Vec<Band>; 2]> = pages.iter().map(edges).collect();
+    let runs = |page: usize, edge: usize, depth: usize| {
+        let Some(band) = edges[page][edge].get(depth).filter(|band| band.cells() < CELLS) else { return false };
+        let neighbours = page.saturating_sub(REACH)..(page + REACH + 1).min(edges.len());
+        let alike = |other: &usize| {
+            edges[*other][edge].get(depth).is_some_and(|there| band.is_like(there, *other as i64 - page as i64))
+        };
+        neighbours.filter(|other| *other != page).filter(alike).count() + 1 >= PAGES
+    };
+    let mut running: Vec<[usize; 2]> = vec![];
+    let mut numbering = HashSet::new();
+    for page in 0..pages.len() {
+        let depths = [0, 1].map(|edge| (0..DEPTH).take_while(|depth| runs(page, edge, *depth)).count());
+        for (edge, depth) in depths.into_iter().enumerate() {
+            let numbers = edges[page][edge][..depth].iter().filter_map(Band::number);
+            numbering.extend(numbers.map(|number| number - page as i64));
+        }
+        running.push(depths);
+    }
+    // the first page of a chapter has its number in another place
+    let is_number = |page: usize, edge: usize| {
+        let number = edges[page][edge].first().and_then(Band::number_alone);
+        number.is_some_and(|number| numbering.contains(&(number - page as i64)))
+    };
+    let of_page = |page: usize| -> HashSet<usize> {
+        let mut found = HashSet::new();
+        for edge in 0..2 {
+            let depth = running[page][edge].max(usize::from(is_number(page, edge)));
+            found.extend(edges[page][edge][..depth].iter().flat_map(|band| &band.lines));
+        }
+        // a page of nothing else is not a page of nothing
+        if found.len() < pages[page].lines.len() { found } else { HashSet::new() }
+    };
+    (0..pages.len()).map(of_page).collect()
+}
+
+/// Lines side by side.
+struct Band {
+    lines: Vec<usize>,
+    parts: Vec<Part>,
+}
+
+#[derive(PartialEq)]
+enum Part {
+    Text(String),
+    Number(i64),
+}
+
+/// The bands at the top and at the bottom of a page, from the edge inwards.
+fn edges(page: &Page) -> [Vec<Band>; 2] {
+    /// Lines that differ by less in height are side by side, in points.
+    const SAME: f32 = 2.0;
+    let mut order: Vec<(usize, f32)> =
+        page.lines.iter().enumerate().filter_map(|(i, line)| Some((i, line.level?))).collect();
+    order.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let bands: Vec<&[(usize, f32)]> = order.chunk_by(|a, b| (a.1 - b.1).abs() < SAME).collect();
+    let band = |lines: &&[(usize, f32)]| Band::new(page, lines.iter().map(|(i, _)| *i).collect());
+    [bands.iter().take(DEPTH).map(band).collect(), bands.iter().rev().take(DEPTH).map(band).collect()]
+}
+
+impl Band {
+    fn new(page: &Page, mut lines: Vec<usize>) -> Self {
+        lines.sort_unstable();
+        let mut parts = vec![];
+        for &line in &lines {
+            parts_of(&page.lines[line].text, &mut parts);
+        }
+        Self { lines, parts }
+    }
+
+    /// The only number in it.
+    fn number(&self) -> Option<i64> {
+        let mut numbers = self.parts.iter().filter_map(|part| match part {
+            Part::Number(number) => Some(*number),
+            Part::Text(_) => None,
+        });
+        numbers.next().filter(|_| numbers.next().is_none())
+    }
+
+    fn number_alone(&self) -> Option<i64> {
+        self.number().filter(|_| self.parts.len() == 1)
+    }
+
+    fn cells(&self) -> usize {
+        self.lines.len() + self.parts.iter().filter(|part| matches!(part, Part::Text(text) if text == "\t")).count()
+    }
+
+    /// Whether the other one, so many pages further, says the same: equal but for numbers that
+    /// count pages.
+    fn is_like(&self, other: &Self, pages: i64) -> bool {
+        let mut has_text = false;
+        let mut counts = false;
+        let pairs = || self.parts.iter().zip(&other.parts);
+        let alike = self.parts.len() == other.parts.len()
+            && pairs().all(|pair| match pair {
+                (Part::Number(a), Part::Number(b)) => {
+                    counts |= b - a == pages;
+                    a == b || b - a == pages
+                }
+                (a, b) => {
+                    has_text |= matches!(a, Part::Text(text) if text.chars().any(char::is_alphabetic));
+                    a == b
+                }
+            });
+        alike && (has_text || counts)
+    }
+}
+
+fn parts_of(text: &str, parts: &mut Vec<Part>) {
+    let alone = roman(text.trim());
+    if let Some(number) = alone {
+        return parts.push(Part::Number(number));
+    }
+    for (i, cell) in text.split('\t').enumerate() {
+        if i > 0 {
+            parts.push(Part::Text("\t".into()));
+        }
+        let cell = cell.split_whitespace().collect::<Vec<_>>().join(" ");
+        for run in cell.chars().collect::<Vec<_>>().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+            let run: String = run.iter().collect();
+            parts.push(match run.parse() {
+                Ok(number) if run.len() < 7 && run.bytes().all(|b| b.is_ascii_digit()) => Part::Number(number),
+                _ => Part::Text(run),
+            });
+        }
+    }
+}
+
+/// The number of a page of a preface.
+fn roman(text: &str) -> Option<i64> {
+    let mut value = 0;
+    let mut before = 0;
+    for c in text.chars() {
+        let digit = match c.to_ascii_lowercase() {
+            'i' => 1,
+            'v' => 5,
+            'x' => 10,
+            'l' => 50,
+            'c' => 100,
+            _ => return None,
+        };
+        value += digit;
+        if digit > before {
+            value -= 2 * before;
+        }
+        before = digit;
+    }
+    (value > 0 && text.len() < 10).then_some(value)
+}
+
+/// A hyphen at the end of a line that a word may have been cut with.
+const HYPHENS: [char; 2] = ['-', '\u{2010}'];
+
+/// All words that stand within a line, in lower case, if any word may have been cut.
+fn words(pages: &[Page]) -> HashSet<String> {
+    let lines = || pages.iter().flat_map(|page| &page.lines);
+    if !lines().any(|line| line.text.ends_with(HYPHENS)) {
+        return HashSet::new();
+    }
+    lines().flat_map(|line| line.text.split_whitespace()).map(bare).filter(|word| !word.ends_with(HYPHENS)).collect()
+}
+
+/// A word without what stands around it.
+fn bare(word: &str) -> String {
+    word.trim_matches(|c: char| !c.is_alphanumeric() && !HYPHENS.contains(&c)).to_lowercase()
+}
+
+fn text(lines: &[Line], words: &HashSet<String>) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let written = line.text.trim_end();
+        if written.trim().is_empty() {
+            continue;
+        }
+        match line.begins.then_some(Join::Apart).unwrap_or_else(|| join(&text, written, words)) {
+            Join::Whole => {
+                text.pop();
+            }
+            Join::Hyphenated => {}
+            Join::Apart if text.is_empty() => {}
+            Join::Apart => text.push_str(if line.begins { "\n\n" } else { "\n" }),
+        }
+        text.push_str(written);
+    }
+    text
+}
+
+enum Join {
+    /// One word: the hyphen goes.
+    Whole,
+    /// One word that is written with a hyphen.
+    Hyphenated,
+    /// Two lines.
+    Apart,
+}
+
+/// How a line goes on from the text before it.
+fn join(before: &str, line: &str, words: &HashSet<String>) -> Join {
+    /// What may follow a hyphen that stands for the end of a word ("Vor- und Nachteile").
+    const AND: [&str; 3] = ["und", "oder", "bzw"];
+    let Some(rest) = before.strip_suffix(HYPHENS) else { return Join::Apart };
+    let last = rest.split_whitespace().next_back().unwrap_or_default();
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let may_be_cut = rest.ends_with(char::is_alphabetic) && first.starts_with(char::is_alphabetic);
+    if !may_be_cut || line.contains('\t') {
+        return Join::Apart;
+    }
+    if words.contains(&bare(&format!("{last}{first}"))) {
+        return Join::Whole;
+    }
+    if !first.starts_with(char::is_lowercase) || AND.contains(&bare(first).as_str()) {
+        return Join::Apart;
+    }
+    if words.contains(&bare(&format!("{last}-{first}"))) { Join::Hyphenated } else { Join::Whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page of lines from the top; one that begins with an empty line begins a paragraph.
+    fn page(text: &str) -> Page {
+        let line = |(i, text): (usize, &str)| Line {
+            text: text.trim_start_matches('¶').into(),
+            level: Some(-10.0 * i as f32),
+            begins: text.starts_with('¶'),
+        };
+        Page { lines: text.lines().enumerate().map(line).collect(), is_whole: true, ..Page::default() }
+    }
+
+    fn texts_of(pages: &[&str]) -> Vec<String> {
+        texts(pages.iter().map(|text| page(text)).collect())
+    }
+
+    #[test]
+    fn heads_and_feet_that_run_through_the_pages_are_left_out() {
+        let left = |n| format!("{n}\tHandbook of Tea\ntea {}\nRow {} 7\nDraft", n * n, n * n);
+        let right = |n| format!("Pouring\t{n}\ntea {}\nRow {} 8\nDraft", n * n, n * n);
+        let pages = [left(2), right(3), left(4), right(5), left(6), right(7)];
+        let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+        let found = texts_of(&pages);
+        assert_eq!(found[0], "tea 4\nRow 4 7");
+        assert_eq!(found[3], "tea 25\nRow 25 8");
+        // also where the first page of a chapter has its number at the foot
+        assert_eq!(texts_of(&["7 Tea\na", "8 Tea\nb", "9 Tea\nc", "d\n10"]), ["a", "b", "c", "d"]);
+        // numbers alone, also Roman ones
+        assert_eq!(texts_of(&["a\nviii", "b\nix", "c\nx"]), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn what_only_looks_like_a_running_line_is_kept() {
+        // two pages are too few, numbers that do not count pages are data, and so are rows of a
+        // table
+        for pages in [
+            &["Head\na", "Head\nb"][..],
+            &["a\nTotal 17", "b\nTotal 33", "c\nTotal 8"],
+            &["a\n5", "b\n5", "c\n5"],
+            &["City\tMen\tWomen\tAll\na", "City\tMen\tWomen\tAll\nb", "City\tMen\tWomen\tAll\nc"],
+            &["the same", "the same", "the same"],
+        ] {
+            assert_eq!(texts_of(pages), pages);
+        }
+    }
+
+    #[test]
+    fn words_cut_at_the_end_of_a_line_are_whole_again() {
+        for (lines, expected) in [
+            ("difficult to com-\npile than", "difficult to compile than"),
+            ("a well-\nknown word, well-known before", "a well-known word, well-known before"),
+            ("pre-\nfix, and no pre-fix but prefix", "prefix, and no pre-fix but prefix"),
+            ("Vor-\nund Nachteile", "Vor-\nund Nachteile"),
+            ("Smith-\nJones", "Smith-\nJones"),
+            ("OP-\nTIONAL is optional", "OPTIONAL is optional"),
+            ("1914-\n1918", "1914-\n1918"),
+            ("end -\nnext", "end -\nnext"),
+            ("end-\n¶next", "end-\n\nnext"),
+            ("n-\none\ttwo", "n-\none\ttwo"),
+        ] {
+            assert_eq!(texts_of(&[lines]), [expected]);
+        }
+    }
+}

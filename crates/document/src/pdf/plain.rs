@@ -1,0 +1,167 @@
+//! Reading pages with `pdf-extract`, which is Rust throughout: where PDFium's library is missing.
+//!
+//! `pdf-extract` meets damaged and unusual files with panics: these are caught here, page by page.
+//! What cannot be caught is a stack overflow (a page tree that contains itself), exhausted memory
+//! or an endless loop.
+//!
+//! Standard output stays clean: `pdf-extract` 0.12 and the crates below it print nothing to it
+//! (their `println!`s are in tests and in macros that are compiled out); they log through the `log`
+//! crate. A caught panic writes its message to standard error unless the process has replaced the
+//! panic hook.
+//!
+//! Before it reads, widths of glyphs are spelt out (see [`widths`]). Text drawn outside the page,
+//! which nobody sees, is left out.
+
+mod widths;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pdf_extract::{
+    Dictionary, Document, Error, MediaBox, Object, OutputDev, OutputError, PlainTextOutput, Transform,
+    decode_text_string, output_doc_page,
+};
+
+use super::{
+    Contents, Refusal,
+    pages::{Line, Page},
+};
+
+/// Reads all pages.
+///
+/// # Errors
+/// Why the file cannot be opened.
+pub fn read(bytes: &[u8]) -> Result<Contents, Refusal> {
+    let document = open(bytes)?;
+    let pages = catch_unwind(AssertUnwindSafe(|| document.get_pages().into_keys().collect::<Vec<_>>()))
+        .map_err(|_| Refusal::Malformed("its list of pages is damaged".into()))?;
+    Ok(Contents { pages: pages.into_iter().map(|number| page(&document, number)).collect(), title: title(&document) })
+}
+
+/// Opens the file, with the empty password if it is locked.
+fn open(bytes: &[u8]) -> Result<Document, Refusal> {
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        let mut document = Document::load_mem(bytes)?;
+        if document.is_encrypted() {
+            document.decrypt("")?;
+        }
+        widths::spell_out(&mut document);
+        Ok(document)
+    }));
+    match opened {
+        Ok(Ok(document)) if document.is_encrypted() && !has_known_security(bytes) => Err(Refusal::UnknownSecurity),
+        Ok(Ok(document)) => Ok(document),
+        Ok(Err(Error::Decryption(_) | Error::InvalidPassword)) if has_known_security(bytes) => Err(Refusal::Locked),
+        Ok(Err(Error::Decryption(_))) => Err(Refusal::UnknownSecurity),
+        Ok(Err(error)) => Err(Refusal::Malformed(error.to_string())),
+        Err(_) => Err(Refusal::Malformed("its structure is damaged".into())),
+    }
+}
+
+/// Whether an encrypted file is so in the way that the format defines. The dictionary that says so
+/// is never packed.
+fn has_known_security(bytes: &[u8]) -> bool {
+    const HANDLER: &[u8] = b"/Standard";
+    bytes.windows(HANDLER.len()).any(|window| window == HANDLER)
+}
+
+/// One page, as far as it can be read.
+fn page(document: &Document, number: u32) -> Page {
+    let mut text = String::new();
+    let read = catch_unwind(AssertUnwindSafe(|| {
+        let mut output = Visible { output: PlainTextOutput::new(&mut text), page: None };
+        output_doc_page(document, &mut output, number).is_ok()
+    }));
+    Page {
+        lines: lines(&text),
+        is_whole: matches!(read, Ok(true)),
+        has_image: has_image(document, number),
+        unmapped: 0,
+    }
+}
+
+fn lines(text: &str) -> Vec<Line> {
+    let mut lines: Vec<Line> = vec![];
+    let mut begins = false;
+    for (i, line) in text.lines().enumerate() {
+        if line.trim().is_empty() {
+            begins = !lines.is_empty();
+            continue;
+        }
+        let level = Some(-10.0 * i as f32); // the place in the text stands for that on the page
+        lines.push(Line { text: line.to_owned(), level, begins: std::mem::take(&mut begins) });
+    }
+    lines
+}
+
+fn has_image(document: &Document, number: u32) -> bool {
+    let images = || {
+        let id = *document.get_pages().get(&number)?;
+        document.get_page_images(id).ok().map(|images| !images.is_empty())
+    };
+    catch_unwind(AssertUnwindSafe(images)).ok().flatten().unwrap_or_default()
+}
+
+/// Passes on what is drawn on the page and drops what is drawn beside it.
+struct Visible<'a> {
+    output: PlainTextOutput<&'a mut String>,
+    page: Option<MediaBox>,
+}
+
+impl OutputDev for Visible<'_> {
+    fn begin_page(
+        &mut self,
+        number: u32,
+        page: &MediaBox,
+        art: Option<(f64, f64, f64, f64)>,
+    ) -> Result<(), OutputError> {
+        self.page = Some(*page);
+        self.output.begin_page(number, page, art)
+    }
+
+    fn end_page(&mut self) -> Result<(), OutputError> {
+        self.output.end_page()
+    }
+
+    fn output_character(
+        &mut self,
+        at: &Transform,
+        width: f64,
+        spacing: f64,
+        size: f64,
+        c: &str,
+    ) -> Result<(), OutputError> {
+        /// How far beyond the page a character may begin and still be on it, in points.
+        const MARGIN: f64 = 1.0;
+        let within = |x: f64, a: f64, b: f64| x >= a.min(b) - MARGIN && x <= a.max(b) + MARGIN;
+        let beside = |p: &MediaBox| !within(at.m31, p.llx, p.urx) || !within(at.m32, p.lly, p.ury);
+        if self.page.as_ref().is_some_and(beside) {
+            return Ok(());
+        }
+        self.output.output_character(at, width, spacing, size, c)
+    }
+
+    fn begin_word(&mut self) -> Result<(), OutputError> {
+        self.output.begin_word()
+    }
+
+    fn end_word(&mut self) -> Result<(), OutputError> {
+        self.output.end_word()
+    }
+
+    fn end_line(&mut self) -> Result<(), OutputError> {
+        self.output.end_line()
+    }
+}
+
+fn title(document: &Document) -> Option<String> {
+    let info = match document.trailer.get(b"Info").ok()? {
+        Object::Reference(id) => document.get_dictionary(*id).ok()?,
+        Object::Dictionary(info) => info,
+        _ => return None,
+    };
+    catch_unwind(AssertUnwindSafe(|| declared_title(info))).ok()?
+}
+
+fn declared_title(info: &Dictionary) -> Option<String> {
+    decode_text_string(info.get(b"Title").ok()?).ok()
+}
