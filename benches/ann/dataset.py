@@ -101,11 +101,12 @@ def text(vector):
     return "[" + ",".join(map(str, vector.tolist())) + "]"
 
 
-def create_table(connection, table, kind, columns, size):
-    """Of integer columns and an embedding, which stays in the row, as in rag.chunks."""
+def create_table(connection, table, kind, columns, size, inline=True):
+    """Of integer columns and an embedding, which stays in the row, as in rag.chunks, unless it is to be as installed."""
     integers = ", ".join(f"{column} integer" for column in columns)
     connection.execute(f"CREATE TABLE {table} ({integers}, embedding {kind}({size}))")
-    connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN")
+    if inline:
+        connection.execute(f"ALTER TABLE {table} ALTER COLUMN embedding SET STORAGE PLAIN")
 
 
 def copy_rows(connection, table, columns, vectors):

@@ -109,7 +109,7 @@ fn memory_that_is_refused_is_an_error() {
     let remove = || hnsw::remove(&index, &store, &store, &mut |tid| tid.block % 3 == 0).map(|_| ());
     failures.insert("remove", until_done(remove, of_pages));
     failures.insert("repair", until_done(|| hnsw::repair(&index, &store, &store, 0.15).map(|_| ()), of_pages));
-    let insert = || Inserter::default().insert(&index, &store, data.vector(0), support::tid(ROWS), 0);
+    let insert = || Inserter::default().insert(&index, &store, data.vector(0), support::tid(ROWS), 0).map(|_| ());
     failures.insert("insert", until_done(insert, of_pages));
 
     check().unwrap();

@@ -1,6 +1,8 @@
 //! Vacuum over a store in memory: what it costs in pages, what it leaves, and what happens where it is stopped. Work is
 //! judged by pages that are touched, never by time.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 #[path = "support/watched.rs"]
 mod watched;
@@ -28,7 +30,7 @@ fn version(i: usize, version: u16) -> Tid {
 
 fn problems(fixture: &Fixture) -> Vec<String> {
     let mut problems = vec![];
-    hnsw::check(&fixture.index, &fixture.store, &mut |_| (), &mut |problem| problems.push(problem.problem));
+    hnsw::check(&fixture.index, &fixture.store, &mut |_| (), &mut |problem| problems.push(problem.problem)).unwrap();
     problems
 }
 
@@ -150,7 +152,7 @@ fn work_of_vacuum_is_never_long_between_two_looks_at_interrupts() {
     let fixture = Fixture::built(Metric::L2, data, 8);
     update_all(&fixture, 2);
     let store = Watched::new(&fixture.store);
-    let mut is_dead = |row: Tid| row.offset == 1 || row.block % 3 == 0;
+    let mut is_dead = |row: Tid| row.offset == 1 || row.block.is_multiple_of(3);
     hnsw::remove(&fixture.index, &store, &store, &mut is_dead).unwrap();
     let longest = store.longest.replace(0);
     assert!(longest < 2000, "{longest} pages touched in one go while rows were removed");
@@ -164,7 +166,7 @@ fn cancelled_vacuum_loses_nothing() {
     let data = Data::clustered(600, 8, 4);
     let original = Fixture::built(Metric::L2, data, 4);
     update_all(&original, 2);
-    let is_dead = |row: Tid| row.block % 10 != 0 || row.offset == 1;
+    let is_dead = |row: Tid| !row.block.is_multiple_of(10) || row.offset == 1;
     // all looks at interrupts of a vacuum that is not cancelled
     let watched = original.store.copy();
     let counted = Watched::new(&watched);
@@ -235,7 +237,8 @@ fn lost_links(index: &Index, store: &MemoryPages) -> usize {
     hnsw::check(index, store, &mut |_| (), &mut |problem| {
         lost += usize::from(problem.problem.contains("no node leads to it"));
         assert!(problem.problem.contains("leads to it") || problem.problem.contains("reached"), "{problem:?}");
-    });
+    })
+    .unwrap();
     lost
 }
 
@@ -245,7 +248,8 @@ fn finish(index: &Index, store: &MemoryPages, is_dead: impl Fn(Tid) -> bool) {
     hnsw::repair(index, store, store, 0.0).unwrap();
     let mut rows = 0;
     let mut problems = vec![];
-    hnsw::check(index, store, &mut |row| rows += usize::from(!is_dead(row)), &mut |problem| problems.push(problem));
+    hnsw::check(index, store, &mut |row| rows += usize::from(!is_dead(row)), &mut |problem| problems.push(problem))
+        .unwrap();
     problems.retain(|problem| !problem.problem.contains("reached"));
     assert_eq!(problems, []);
     let info = hnsw::info(index, store).unwrap();
@@ -321,7 +325,7 @@ fn tombstones_among_live_nodes_stay_until_they_are_many() {
 fn rows_that_survive_in_a_deleted_region_are_found() {
     let data = far_clusters(400, 32);
     let mut fixture = Fixture::built(Metric::L2, data.clone(), 16);
-    let survives = |i: usize| i % 20 >= 2 || i / 20 % 40 == 0;
+    let survives = |i: usize| i % 20 >= 2 || (i / 20).is_multiple_of(40);
     fixture.remove(|i| !survives(i));
     hnsw::repair(&fixture.index, &fixture.store, &fixture.store, MANY).unwrap();
     fixture.assert_sound();

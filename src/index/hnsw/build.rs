@@ -199,6 +199,7 @@ impl<'a> Build<'a> {
         }
         if let Some((index, inserter)) = &mut self.written {
             let level = hnsw::random_level(self.description.m, uniform());
+            // nobody else changes what its codes mean
             return inserter
                 .insert(index, self.target.pages, vector, tid, level)
                 .map(|_| ())

@@ -82,8 +82,31 @@ impl Quantizer {
     pub fn encode(&self, vector: &[f32], scratch: &mut Vec<f32>, code: &mut [u8]) -> Factors {
         debug_assert_eq!(code.len(), self.code_bytes());
         self.load(vector, scratch);
-        self.subtract_centroid(scratch);
-        let residual = &scratch[..];
+        self.encode_rotated(scratch, code)
+    }
+
+    /// The same for a vector of which only the code by another quantizer, with the same rotation and no centroid, is known.
+    pub fn recode(
+        &self,
+        other: &Self,
+        code: &[u8],
+        factors: Factors,
+        scratch: &mut Vec<f32>,
+        new: &mut [u8],
+    ) -> Factors {
+        let mut query = Query::default();
+        other.prepare_from_code(code, factors, &mut query);
+        let step = (f64::from(factors.scale) / 2.0) as f32;
+        scratch.clear();
+        scratch.extend(query.blocks.iter().flat_map(|block| block.0).map(|level| f32::from(level) * step));
+        scratch.resize(self.rotation.dimensions(), 0.0);
+        self.encode_rotated(scratch, new)
+    }
+
+    /// Codes a rotated vector, from which the centroid is subtracted in place.
+    fn encode_rotated(&self, rotated: &mut [f32], code: &mut [u8]) -> Factors {
+        self.subtract_centroid(rotated);
+        let residual = &rotated[..];
         let coded = &residual[..self.code_dimensions];
         let norm_squared = lanes::norm_squared(residual);
         let bias = match self.metric {

@@ -19,16 +19,24 @@ pub struct Index {
 /// What depends on the dimensions.
 pub(super) struct Body {
     pub quantizer: Quantizer,
+    /// As in [`Meta`].
+    pub centroid: u32,
+    pub mixed: bool,
     pub m: u16,
     /// By level; all above the base are divided alike.
     levels: Vec<Geometry>,
 }
 
 impl Body {
-    pub fn new(description: &Description, quantizer: Quantizer) -> Self {
+    fn new(description: &Description, quantizer: Quantizer, meta: &Meta) -> Self {
         let code_bytes = quantizer.code_bytes();
         let levels = (0..MAX_LEVELS).map(|level| Geometry::of_level(level, code_bytes, description.m)).collect();
-        Self { quantizer, m: description.m, levels }
+        Self { quantizer, centroid: meta.centroid, mixed: meta.mixed, m: description.m, levels }
+    }
+
+    /// Whether codes still mean what they meant when the index was opened.
+    pub fn is_of(&self, meta: &Meta) -> bool {
+        (self.centroid, self.mixed) == (meta.centroid, meta.mixed)
     }
 
     #[inline]
@@ -57,15 +65,21 @@ impl Index {
         }
         let centroid = if meta.centroid == NONE { vec![] } else { read_centroid(store, meta.centroid, dimensions)? };
         let quantizer = Quantizer::new(description.metric, dimensions, code_dimensions, description.seed, centroid);
-        Ok(Self { description, body: Some(Body::new(&description, quantizer)) })
+        Ok(Self { description, body: Some(Body::new(&description, quantizer, &meta)) })
     }
 
-    /// Whether the store still has the index that this was opened from.
+    /// Whether the store still has the index that this was opened from, with the same meaning of its codes.
     ///
     /// # Errors
     /// The first page is no index's.
     pub fn is_of(&self, store: &impl ReadPages) -> Result<bool, Damage> {
-        Ok(Meta::read(store)?.description == self.description)
+        let meta = Meta::read(store)?;
+        Ok(meta.description == self.description && self.body.as_ref().is_none_or(|body| body.is_of(&meta)))
+    }
+
+    /// Whether [`learn`](super::learn) was begun and did not end: it is to be called before anything is inserted.
+    pub fn is_mixed(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.mixed)
     }
 
     /// Fixes the dimensions of an index that was made over an empty table, unless another has done so meanwhile.

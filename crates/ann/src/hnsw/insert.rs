@@ -49,6 +49,13 @@ struct Plan {
     neighbours: Vec<Vec<(f32, u32)>>,
 }
 
+enum Done {
+    Inserted,
+    NeedsExclusiveLock,
+    /// The index was opened before its codes got another meaning.
+    Outdated,
+}
+
 enum Found {
     /// The first node of the index.
     Nothing,
@@ -60,8 +67,9 @@ enum Found {
 }
 
 impl Inserter {
-    /// Inserts a vector of the index's dimensions; `level` is from [`random_level`]. Returns false where vacuum has found
-    /// the index empty meanwhile and forgotten its dimensions: it must be opened anew.
+    /// Inserts a vector of the index's dimensions; `level` is from [`random_level`]. Returns false, and inserts nothing, where
+    /// codes no longer mean what they meant when the index was opened, or vacuum has found it empty and forgotten its
+    /// dimensions: it must be opened again.
     ///
     /// # Errors
     /// A page is damaged.
@@ -85,14 +93,14 @@ impl Inserter {
         for mode in [LockMode::Shared, LockMode::Exclusive] {
             store.lock(mode);
             let done = match index.is_of(store) {
-                Ok(true) => self.insert_locked(body, ef, store, factors, tid, level, mode).map(Some),
-                other => other.map(|_| None),
+                Ok(true) => self.insert_locked(body, ef, store, factors, tid, level, mode),
+                other => other.map(|_| Done::Outdated),
             };
             store.unlock(mode);
             match done? {
-                Some(true) => break,
-                Some(false) => {}
-                None => return Ok(false),
+                Done::Inserted => break,
+                Done::NeedsExclusiveLock => {}
+                Done::Outdated => return Ok(false),
             }
         }
         self.shrink();
@@ -108,8 +116,8 @@ impl Inserter {
         }
     }
 
-    /// False where the node has to become the entry point and the structure is not locked exclusively for that: because
-    /// it is higher than all others, or because there is no live node that it could be reached from.
+    /// The lock must be exclusive where the node has to become the entry point: because it is higher than all others, or
+    /// because there is no live node that it could be reached from.
     #[allow(clippy::too_many_arguments)] // all of one insert, passed on once
     fn insert_locked<S: WritePages>(
         &mut self,
@@ -120,7 +128,7 @@ impl Inserter {
         tid: Tid,
         level: usize,
         mode: LockMode,
-    ) -> Result<bool, Damage> {
+    ) -> Result<Done, Damage> {
         const ATTEMPTS: usize = 10;
         let mut may_be_equal = true;
         for _ in 0..ATTEMPTS {
@@ -128,7 +136,7 @@ impl Inserter {
             let plan = match self.find(body, ef, store, factors, level, &meta, may_be_equal)? {
                 Found::Equal(node) => {
                     if overflow::add(body, store, node, tid)? {
-                        return Ok(true);
+                        return Ok(Done::Inserted);
                     }
                     may_be_equal = false; // it died meanwhile
                     continue;
@@ -139,7 +147,7 @@ impl Inserter {
             };
             let becomes_entry = meta.entry == NONE || level > meta.top_level as usize || plan.neighbours[0].is_empty();
             if becomes_entry && mode == LockMode::Shared {
-                return Ok(false);
+                return Ok(Done::NeedsExclusiveLock);
             }
             let top = self.write(body, store, &plan, tid)?;
             if becomes_entry {
@@ -148,7 +156,7 @@ impl Inserter {
                     true
                 })?;
             }
-            return Ok(true);
+            return Ok(Done::Inserted);
         }
         Err(Damage::new(0, "its entry point leads to a free slot"))
     }

@@ -367,16 +367,20 @@ impl SlotsMut<'_> {
 
     /// Fills a free slot with a node; what it points to follows.
     pub fn put_node(&mut self, slot: usize, code: &[u8], factors: Factors, target: Target, links: &[u32]) {
-        let length = self.geometry.code_bytes.min(code.len());
-        self.code(slot)[..length].copy_from_slice(&code[..length]);
-        let level = self.geometry.level;
-        let record = self.record(slot);
-        record[..4].copy_from_slice(&factors.scale.to_le_bytes());
-        record[4..8].copy_from_slice(&factors.bias.to_le_bytes());
-        record[15] = State::Node as u8 | level << LEVEL_SHIFT;
+        self.set_code(slot, code, factors);
+        self.record(slot)[15] = State::Node as u8 | self.geometry.level << LEVEL_SHIFT;
         self.set_target(slot, target);
         self.set_links(slot, links);
         self.count_used(1);
+    }
+
+    /// Replaces the code of a node.
+    pub fn set_code(&mut self, slot: usize, code: &[u8], factors: Factors) {
+        let length = self.geometry.code_bytes.min(code.len());
+        self.code(slot)[..length].copy_from_slice(&code[..length]);
+        let record = self.record(slot);
+        record[..4].copy_from_slice(&factors.scale.to_le_bytes());
+        record[4..8].copy_from_slice(&factors.bias.to_le_bytes());
     }
 
     /// Fills a free slot with heap rows of a node.

@@ -11,7 +11,8 @@ use crate::code::Metric;
 const MAGIC: u32 = u32::from_le_bytes(*b"rHNW");
 const VERSION: u32 = 1;
 const OFFSET: usize = rag_pages::HEADER_BYTES;
-/// The first bytes do not change while the index lives, but once, when the first vector tells the dimensions. Another seed
+/// The first bytes do not change while the index lives, but when the first vector tells the dimensions and when the centroid
+/// is learned. Another seed
 /// or metric would give other distances everywhere and look like nothing but bad luck; so they have a checksum.
 const FIXED: usize = 36;
 const CHECKSUM: usize = 44;
@@ -27,6 +28,8 @@ pub struct Meta {
     pub code_dimensions: u32,
     /// First of the pages with the centroid, or [`NONE`] where that is zero.
     pub centroid: u32,
+    /// Whether some codes are not of differences to the centroid yet (see [`super::learn`]).
+    pub mixed: bool,
     /// Slot on `top_level` where searches begin, or [`NONE`] while there is no node.
     pub entry: u32,
     pub top_level: u32,
@@ -48,6 +51,7 @@ impl Meta {
             dimensions: 0,
             code_dimensions: 0,
             centroid: NONE,
+            mixed: false,
             entry: NONE,
             top_level: 0,
             insert_block: [NONE; MAX_LEVELS],
@@ -92,6 +96,7 @@ impl Meta {
             dimensions: u32_at(b, 16),
             code_dimensions: u32_at(b, 20),
             centroid: u32_at(b, 32),
+            mixed: b[9] != 0,
             entry: u32_at(b, 36),
             top_level: u32_at(b, 40),
             insert_block: std::array::from_fn(|i| u32_at(b, 64 + 4 * i)),
@@ -121,7 +126,7 @@ impl Meta {
             Metric::InnerProduct => 1,
             Metric::Cosine => 2,
         };
-        put(8, &[metric]);
+        put(8, &[metric, u8::from(self.mixed)]);
         put(10, &self.description.m.to_le_bytes());
         put(12, &self.description.ef_construction.to_le_bytes());
         put(16, &self.dimensions.to_le_bytes());

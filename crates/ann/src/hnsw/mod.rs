@@ -4,8 +4,9 @@
 //! `src/index/hnsw/README.md` tells the structure, the picture of a page, the protocols of insert, search and vacuum, and
 //! what may go wrong. Here: [`layout`] slots on a page, [`meta`] the first page, [`place`] writes a graph that was built in
 //! memory, [`index`] what stays the same as long as the file lives, [`walk`] the search of one level, [`scan`] a query's
-//! way through all of them, [`insert`], [`overflow`] and [`cells`] rows of equal vectors, [`vacuum`] takes rows out,
-//! [`repair`] heals the graph, and [`check`] and [`info`] look at everything.
+//! way through all of them, [`insert`], [`learn`] the centroid of an index that was made empty, [`overflow`] and [`cells`]
+//! rows of equal vectors, [`vacuum`] takes rows out, [`repair`] heals the graph, and [`check`] and [`info`] look at
+//! everything.
 
 mod allocate;
 mod cells;
@@ -14,6 +15,7 @@ mod index;
 mod info;
 mod insert;
 mod layout;
+mod learn;
 mod links;
 mod lost;
 mod meta;
@@ -31,6 +33,7 @@ pub use check::{Problem, check};
 pub use index::{Index, create, quantizer};
 pub use info::{Counts, Info, counts, info};
 pub use insert::{Inserter, random_level};
+pub use learn::{is_due as learning_is_due, learn};
 pub use place::place;
 pub use repair::repair;
 pub use scan::{Scan, ScanLimits};

@@ -100,6 +100,7 @@ impl Scan {
         match self.walk.descend(body, store, &self.query)? {
             Start::Empty => {}
             Start::Blocked => self.sweep(body, store, None)?,
+            Start::At(_) if body.mixed => self.sweep(body, store, None)?,
             Start::At(entry) => {
                 let left_out = &mut self.left_out;
                 let keep = |key| {
@@ -146,7 +147,8 @@ impl Scan {
             }
             if !self.tids.is_empty() {
                 push(&mut self.returned, key_id(key)).map_err(Damage::of_memory)?;
-                return Ok(Some(key_distance(key)));
+                // where no estimate can be relied on, all rows are to be ranked before the first is returned
+                return Ok(Some(if body.mixed { f32::NEG_INFINITY } else { key_distance(key) }));
             }
         }
     }
