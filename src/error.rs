@@ -80,8 +80,7 @@ impl Error {
     }
 
     /// # Errors
-    /// There is less memory than `bytes`, which is about what comes next will take: better an error now than half-way,
-    /// where it would end the session.
+    /// There is less memory than `bytes`, which is about what follows takes. Half-way a refusal would end the session.
     pub fn unless_there_is_memory(bytes: usize, doing: &str) -> Result<(), Self> {
         memory::probe(bytes).map_err(|_| Self::out_of_memory(doing))
     }

@@ -64,6 +64,8 @@ struct Document {
 /// # Errors
 /// Something is wrong with one of them, all of which is named; the caller undoes what was done until then.
 pub fn apply(text: &str) -> Result<Vec<Applied>, Error> {
+    // values and their places are several times as large as the text
+    Error::unless_there_is_memory(10 * text.len(), "There is no room for what the manifest says.")?;
     let manifests = rag_manifest::parse(text).map_err(|problems| Error::invalid("invalid manifest", &problems))?;
     let mut documents: Vec<Document> =
         manifests.into_iter().map(|manifest| Document { manifest, faults: Faults::default(), action: None }).collect();

@@ -4,7 +4,7 @@
 //! cluster: every session would end because of one. So:
 //!
 //! * What grows with the data is asked for by [`rag_ann::memory`], whose refusal is an ERROR like that of `palloc`.
-//! * Before a text is worked on, [`Error::unless_there_is_memory`](crate::error::Error) asks whether there is room.
+//! * Before a text is worked on, [`unless_there_is_memory`](crate::error::Error::unless_there_is_memory) asks for room.
 //! * Any other allocation that fails ends this session alone, with a FATAL error: the [`Allocator`] can neither return
 //!   nothing, as that aborts, nor raise an ERROR, as it must not unwind. FATAL does neither: Postgres cleans up and exits.
 #![allow(unsafe_code)] // an allocator

@@ -87,7 +87,9 @@ fn rag_add_document(
     ErrorReport,
 > {
     super::require_writer(c"rag_add_document()", "add a document")?;
-    let body = Body::Text(required("content", content)?.to_string());
+    let content = required("content", content)?;
+    Error::unless_there_is_memory(content.len(), "There is no room for the text of the document.")?;
+    let body = Body::Text(content.to_string());
     let document_type = Some(required("document_type", document_type)?);
     let said = Said { uri, title, document_type, category, tags, knowledge_id, metadata, collection };
     Ok(TableIterator::once(said.add(body)?))

@@ -281,6 +281,8 @@ impl Client {
             self.early.insert(id, (Answer::Error { error: too_large(document.bytes.len()) }, vec![]));
             return Ok(Ticket { first: id, last: id });
         }
+        // the message, the answer, and its text
+        Error::unless_there_is_memory(3 * document.bytes.len(), "There is no room for the text of the document.")?;
         let task = Task::Prepare {
             document_type: document.document_type.map(|it| it.name().to_string()),
             name: document.name.map(String::from),

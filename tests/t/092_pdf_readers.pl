@@ -23,6 +23,8 @@ write_file("$folder/turned.pdf", $turned);
 write_file("$folder/cut.pdf", pdf_file(['BT /F1 12 Tf 100 700 Td (difficult to com-) Tj 0 -12 Td (pile than) Tj ET'], without_table => 1));
 write_file("$folder/lost.pdf", pdf_file([ 'BT /F1 12 Tf 100 700 Td (A whole page) Tj ET',
 	'BT /F1 12 Tf 100 700 Td (Before.) Tj /F2 12 Tf <FFF0FFF1FFF2> Tj /F1 12 Tf 0 -20 Td (After.) Tj ET' ], more => [font_without_table()]));
+write_file("$folder/long.pdf", pdf_file([ map { my $page = $_; 'BT /F1 12 Tf 14 TL 100 700 Td '
+	. join(' ', map { '(Line ' . ($_ * $page) . ' of a page with some more words on it) Tj T*' } 1 .. 40) . ' ET' } 1 .. 3 ]));
 write_file("$folder/good.md", "# Good\n\nText.\n");
 create_folder_source($node, 'docs', $folder);
 my $start = -s $node->logfile;
@@ -33,7 +35,10 @@ is(document('cut.pdf', 'content'), 'difficult to compile than', 'and a file with
 is(document('lost.pdf', "status, metadata -> 'unreadable_pages'"), 'active|[2]', 'a page that is lost in part is named');
 is(ask($node, "SELECT severity, stage, message FROM rag.run_errors WHERE uri LIKE '%/lost.pdf'"),
 	'warning|extract|page 2 of 2 could not be read, or not completely', 'in rag.run_errors, too');
-is(ask($node, "SELECT string_agg(page::text, ' ' ORDER BY start_index) FROM rag.chunks WHERE uri LIKE '%/lost.pdf'"), '1 2', 'chunks know their page');
+is(ask($node, "SELECT min(c.page), max(c.page), bool_and(c.page = pages.n AND substr(d.content, c.start_index + 1, length(c.content)) = c.content)
+	FROM rag.chunks c JOIN rag.documents d USING (document_id),
+	LATERAL (SELECT 1 + length(regexp_replace(left(d.content, c.start_index), '[^\f]', '', 'g')) n) pages
+	WHERE d.uri LIKE '%/long.pdf'"), '1|3|t', 'chunks know their page and their place');
 like(PostgreSQL::Test::Utils::slurp_file($node->logfile, $start), qr/PDFs are read with pdfium/, 'the log says what PDFs are read with');
 is(ask($node, "SELECT action, error FROM rag_add_document(decode('" . unpack('H*', $turned) . "', 'hex'), 'turned')"), 'added|', 'a PDF is put in directly');
 is(ask($node, "SELECT content, metadata ->> 'pdf_reader' FROM rag.documents WHERE uri = 'turned'"), "Total for\t2019\nsecond line|pdfium", 'and read likewise');

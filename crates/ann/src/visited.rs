@@ -77,12 +77,15 @@ impl Visited {
             .flat_map(|(at, &word)| (0..64).filter(move |bit| word & 1 << bit != 0).map(move |bit| at * 64 + bit))
     }
 
-    /// Gives back the memory of large ids.
+    /// Forgets all ids and gives back the memory of those from `limit` on.
     pub fn shrink(&mut self, limit: usize) {
-        self.clear();
-        self.words.truncate(limit.div_ceil(64));
-        self.words.shrink_to_fit();
-        self.touched = vec![];
+        let words = limit.div_ceil(64);
+        if self.words.len() > words {
+            self.clear();
+            self.words.truncate(words);
+            self.words.shrink_to_fit();
+            self.touched = vec![];
+        }
     }
 
     #[cold]

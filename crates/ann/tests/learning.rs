@@ -1,5 +1,5 @@
 //! An index that was made empty learns its centroid from the first vectors.
-#![allow(clippy::unwrap_used, clippy::type_complexity)]
+#![allow(clippy::unwrap_used, clippy::type_complexity)] // all is test
 
 mod support;
 

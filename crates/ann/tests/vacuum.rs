@@ -1,5 +1,6 @@
-//! Vacuum over a store in memory: what it costs in pages, what it leaves, and what happens where it is stopped. Work is
-//! judged by pages that are touched, never by time.
+//! Vacuum over a store in memory: what it costs in pages, what it leaves, and what happens where it
+//! is stopped. Work is judged by pages that are touched, never by time.
+#![allow(clippy::unwrap_used)] // all is test
 
 #![allow(clippy::unwrap_used)]
 
@@ -198,7 +199,7 @@ fn links_that_a_crash_loses_are_reported_and_found_again() {
     for i in 0..40 {
         insert(&original, original.data.vector(3), version(1000 + i, 1), 0);
     }
-    let is_dead = |row: Tid| row.block % 2 == 1 && row.block != 3 && row.block < 1020;
+    let is_dead = |row: Tid| !row.block.is_multiple_of(2) && row.block != 3 && row.block < 1020;
     let counted = original.store.copy();
     let counted = Watched::new(&counted);
     hnsw::remove(&original.index, &counted, &counted, &mut { is_dead }).unwrap();
@@ -218,7 +219,8 @@ fn links_that_a_crash_loses_are_reported_and_found_again() {
         finish(&original.index, &store, is_dead);
     }
     assert!(losses > 0);
-    // an insert leaves one, too: the first takes the third place of a cell, the second writes another cell
+    // an insert leaves one, too: the first takes the third place of a cell, the second writes
+    // another cell
     let stopped = original.store.copy();
     let store = Watched::new(&stopped);
     store.crashes_at.set(2);
@@ -339,7 +341,7 @@ fn rows_that_survive_in_a_deleted_region_are_found() {
 #[test]
 fn repair_with_nothing_to_do_changes_nothing() {
     let mut fixture = Fixture::built(Metric::L2, Data::clustered(2000, 16, 7), 8);
-    fixture.remove(|i| i % 3 == 0);
+    fixture.remove(|i| i.is_multiple_of(3));
     fixture.repair();
     let store = Watched::new(&fixture.store);
     hnsw::repair(&fixture.index, &store, &store, 0.0).unwrap();

@@ -1,6 +1,6 @@
 //! What vacuum allocates grows with the rows, not with their square. The only test of its process, since it counts all that
 //! is allocated.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, clippy::unwrap_used)]
 
 mod support;
 

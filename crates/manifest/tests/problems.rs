@@ -104,7 +104,7 @@ fn every_wrong_field_is_named() {
         (
             "/spec/shedule",
             json!("@daily"),
-            "spec.shedule: is not a known field | Did you mean \"schedule\"? Fields: ragEngineRef, indexName, \
+            "spec.shedule: is not a known field | Did you mean \"schedule\"? Fields: ragEngineRef, ragEngine, indexName, \
              dataSource, credentials, schedule, retryPolicy, suspend, driftRemediationPolicy, timeout."
                 .into(),
         ),

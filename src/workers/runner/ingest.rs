@@ -161,7 +161,7 @@ impl Ingest {
         let job = encoded?;
         let pdfs = settings::pdf_options();
         let mut args: Vec<&OsStr> = vec!["ingest".as_ref(), "--sandbox".as_ref(), settings::sandbox().as_ref()];
-        args.extend(pdfs.iter().map(AsRef::<OsStr>::as_ref));
+        args.extend(pdfs.iter().map(|option| option.as_os_str()));
         let process = EngineProcess::spawn(&args)?;
         Ok(Self { label, process, events: FrameBuffer::default(), job, sent: 0, work_dir })
     }

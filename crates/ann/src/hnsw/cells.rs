@@ -1,4 +1,5 @@
-//! Pages of cells: a cell holds a few heap rows of a node, where an overflow slot would be mostly empty.
+//! Pages of cells: a cell holds a few heap rows of a node, where an overflow slot would be mostly
+//! empty.
 //!
 //! ```text
 //! page: header | cells of 24 bytes | special space

@@ -1,5 +1,6 @@
-//! Finding links of chains that no node leads to: what a crash or an error leaves between the making of a link and the
-//! change of the node, or between the change of a node and the freeing of what it led to.
+//! Finding links of chains that no node leads to: what a crash or an error leaves between the
+//! making of a link and the change of the node, or between the change of a node and the freeing of
+//! what it led to.
 
 use rag_pages::{Block, ReadPages, WritePages};
 
@@ -39,7 +40,8 @@ impl LinkSet {
     }
 }
 
-/// Adds the links of chains that lie on a page to `there`, and the first links of its nodes to `firsts`.
+/// Adds the links of chains that lie on a page to `there`, and the first links of its nodes to
+/// `firsts`.
 pub(super) fn look(
     body: &Body,
     store: &impl ReadPages,
@@ -94,8 +96,8 @@ pub(super) fn mark<S: WritePages>(body: &Body, store: &S, ids: &[u32]) -> Result
     change_marked(body, store, ids, true)
 }
 
-/// Frees those of the links that are marked still. Between the marking and the look that found nobody who leads to them,
-/// all inserts at work must have come to their end.
+/// Frees those of the links that are marked still. Between the marking and the look that found
+/// nobody who leads to them, all inserts at work must have come to their end.
 pub(super) fn free_marked<S: WritePages>(body: &Body, store: &S, ids: &[u32]) -> Result<(), Damage> {
     change_marked(body, store, ids, false)
 }

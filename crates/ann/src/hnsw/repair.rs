@@ -1,8 +1,8 @@
 //! Healing the graph around tombstones, and freeing them.
 //!
-//! Few tombstones among live nodes do no harm. Where they lie together they do: a search must leave the region before it
-//! finds an answer. So those go at every vacuum whose own links lead to tombstones to a good part ([`SURROUNDED`]); all of
-//! them go when they are many.
+//! Few tombstones among live nodes do no harm. Where they lie together they do: a search must leave
+//! the region before it finds an answer. So those go at every vacuum whose own links lead to
+//! tombstones to a good part ([`SURROUNDED`]); all of them go when they are many.
 
 use rag_pages::{Block, LockMode, WritePages};
 
@@ -26,19 +26,20 @@ use crate::{
     visited::Visited,
 };
 
-/// Nodes, dead ones included, among which one that lost neighbours finds others: above the base, and where the dead
-/// neighbours lead to few.
+/// Nodes, dead ones included, among which one that lost neighbours finds others: above the base,
+/// and where the dead neighbours lead to few.
 const CANDIDATES: usize = 200;
 
-/// A tombstone goes if one in so many of its links leads to a tombstone. Where a tenth of all rows died at random, that is
-/// one in ten thousand of them.
+/// A tombstone goes if one in so many of its links leads to a tombstone. Where a tenth of all rows
+/// died at random, that is one in ten thousand of them.
 const SURROUNDED: usize = 3;
 
-/// Heals the graph around tombstones and frees them: all of them if they are more than the share `many` of the nodes, else
-/// those that lie together. Returns how many of the base level it freed.
+/// Heals the graph around tombstones and frees them: all of them if they are more than the share
+/// `many` of the nodes, else those that lie together. Returns how many of the base level it freed.
 ///
-/// It also frees links of chains that no node leads to, and makes the chains of pages with room. `ordered` is for pages in
-/// the order of the file, `store` for pages in any order: the same pages by two ways.
+/// It also frees links of chains that no node leads to, and makes the chains of pages with room.
+/// `ordered` is for pages in the order of the file, `store` for pages in any order: the same pages
+/// by two ways.
 ///
 /// # Errors
 /// A page is damaged.
@@ -82,15 +83,16 @@ struct Repair<'a, S> {
 
 impl<S: WritePages> Repair<'_, S> {
     fn run(mut self, many: f64) -> Result<u64, Damage> {
-        // Inserts that began before the tombstones were made may still link to them: wait until they are through.
+        // Inserts that began before the tombstones were made may still link to them: wait until
+        // they are through.
         self.fence();
         let lost = self.look()?;
         let tombstones = self.count;
         let all = tombstones as f64 > many * (self.nodes + tombstones) as f64;
         let going = if tombstones > 0 { self.find_dead(all)? } else { 0 };
         lost::mark(self.body, self.store, &lost)?;
-        // The same for the tombstones above the base, which were only made now; and pages that came since have nodes that
-        // may link to them.
+        // The same for the tombstones above the base, which were only made now; and pages that came
+        // since have nodes that may link to them.
         self.fence();
         self.free_lost(lost)?;
         let mut freed = 0;
@@ -103,7 +105,8 @@ impl<S: WritePages> Repair<'_, S> {
                 }
             }
             reach::attach_stragglers(self.body, self.ordered, self.store, &mut self.links)?;
-            // No node links to one that goes any more. Inserts that met one before may be on their way: wait again.
+            // No node links to one that goes any more. Inserts that met one before may be on their
+            // way: wait again.
             self.fence();
             for level in (0..MAX_LEVELS).rev() {
                 freed = self.free_level(level)?;
@@ -130,8 +133,8 @@ impl<S: WritePages> Repair<'_, S> {
         self.store.unlock(LockMode::Exclusive);
     }
 
-    /// Reads all pages: notes what they are and the tombstones of the base level, and counts the nodes there. Returns links
-    /// of chains that seem to be lost.
+    /// Reads all pages: notes what they are and the tombstones of the base level, and counts the
+    /// nodes there. Returns links of chains that seem to be lost.
     fn look(&mut self) -> Result<Vec<u32>, Damage> {
         let (mut there, mut led_to, mut firsts) = (LinkSet::default(), LinkSet::default(), vec![]);
         let end = self.ordered.block_count();
@@ -177,7 +180,8 @@ impl<S: WritePages> Repair<'_, S> {
         Ok(())
     }
 
-    /// Frees what still is led to by nobody, now that all inserts that were at work when it was marked are through.
+    /// Frees what still is led to by nobody, now that all inserts that were at work when it was
+    /// marked are through.
     fn free_lost(&self, mut lost: Vec<u32>) -> Result<(), Damage> {
         if lost.is_empty() {
             return Ok(());
@@ -192,7 +196,8 @@ impl<S: WritePages> Repair<'_, S> {
         lost::free_marked(self.body, self.store, &lost)
     }
 
-    /// Chooses the tombstones of the base level that go, and makes their slots above tombstones, too.
+    /// Chooses the tombstones of the base level that go, and makes their slots above tombstones,
+    /// too.
     fn find_dead(&mut self, all: bool) -> Result<u64, Damage> {
         let mut count = 0;
         for level in 0..MAX_LEVELS {
@@ -242,8 +247,8 @@ impl<S: WritePages> Repair<'_, S> {
 
     /// Makes a live node the entry point, if the present one is dead.
     ///
-    /// It is looked for before the structure is locked: only vacuum makes nodes dead, and an insert that found none alive
-    /// has made its own the entry point.
+    /// It is looked for before the structure is locked: only vacuum makes nodes dead, and an insert
+    /// that found none alive has made its own the entry point.
     fn move_entry(&self) -> Result<(), Damage> {
         let is_dead = |meta: &Meta| {
             let top = (meta.top_level as usize).min(MAX_LEVELS - 1);
@@ -336,8 +341,9 @@ impl<S: WritePages> Repair<'_, S> {
         Ok(ill)
     }
 
-    /// The best links among the live neighbours, the live neighbours of the dead ones and, above the base and where these
-    /// are few, what a search finds: where most have died the others may be more than two links away.
+    /// The best links among the live neighbours, the live neighbours of the dead ones and, above
+    /// the base and where these are few, what a search finds: where most have died the others may
+    /// be more than two links away.
     fn new_links(&mut self, level: usize, node: u32, old: &[u32]) -> Result<Vec<u32>, Damage> {
         let geometry = self.body.level(level);
         let dead = if level == 0 { &self.tombstones } else { &self.dead[level] };
@@ -415,7 +421,8 @@ impl<S: WritePages> Repair<'_, S> {
         Ok(freed)
     }
 
-    /// Makes the chain of the pages with room for something: of `blocks`, and of those that inserts have added since.
+    /// Makes the chain of the pages with room for something: of `blocks`, and of those that inserts
+    /// have added since.
     fn chain_pages(&self, blocks: &[Block], room: usize, head: impl Fn(&mut Meta) -> &mut u32) -> Result<(), Damage> {
         let is_new = |block: u32| block != NONE && block >= self.pages_seen;
         let newest = Some(*head(&mut Meta::read(self.store)?)).filter(|block| is_new(*block));
@@ -461,8 +468,8 @@ impl<S: WritePages> Repair<'_, S> {
         result
     }
 
-    /// Where nothing is left of an index whose dimensions an insert has told, makes it as it was before that: the insert
-    /// may have been rolled back.
+    /// Where nothing is left of an index whose dimensions an insert has told, makes it as it was
+    /// before that: the insert may have been rolled back.
     ///
     /// The index gets another seed, by which others see that what they know of it is no longer so.
     fn forget_dimensions(&self) -> Result<(), Damage> {

@@ -28,6 +28,8 @@ use crate::{
 const LOOKAHEAD: f64 = 3.0;
 /// A distance estimated along links costs so many times what it costs in a sweep: pages come in random order.
 const SWEEP_ADVANTAGE: u64 = 4;
+/// Candidates that are kept in memory however little there is.
+const MIN_KEYS: usize = 1024;
 /// Nodes that are expanded together once the first search is over.
 const EXPANDED_TOGETHER: usize = 4;
 
@@ -39,7 +41,8 @@ pub struct ScanLimits {
     pub iterative: bool,
     /// Nodes that may be visited before it stops going on; 0: no limit.
     pub max_tuples: u64,
-    /// Candidates that a sweep keeps in memory, 8 bytes each; it is repeated for what comes after them.
+    /// Candidates that a scan keeps in memory, 8 bytes each, [`MIN_KEYS`] at least. A sweep is repeated for what comes after
+    /// them.
     pub max_keys: usize,
 }
 
@@ -169,6 +172,7 @@ impl Scan {
         const KEPT: usize = 64 * 1024;
         let keys =
             self.left_out.capacity() + self.frontier.capacity() + self.ready.capacity() + self.returned.capacity();
+        self.walk.shrink();
         if keys > KEPT {
             (self.left_out, self.returned) = (vec![], vec![]);
             (self.frontier, self.ready) = (BinaryHeap::new(), BinaryHeap::new());
@@ -268,7 +272,12 @@ impl Scan {
             frontier.make_room(1)?;
             frontier.push(Reverse(key));
             Ok(())
-        })
+        })?;
+        // Half of the memory for each. What is farther is found by the sweep in the end.
+        let room = self.limits.map_or(0, |limits| limits.max_keys).max(MIN_KEYS) / 2;
+        keep_nearest(&mut self.frontier, room);
+        keep_nearest(&mut self.ready, room);
+        Ok(())
     }
 
     fn sweep_is_cheaper(&self, body: &Body) -> bool {
@@ -283,7 +292,7 @@ impl Scan {
     /// Reads all codes and makes those ready that were not returned yet, or as many of the nearest as there is room for.
     /// `after`: the last key of the sweep before.
     fn sweep<S: ReadPages>(&mut self, body: &Body, store: &S, after: Option<u64>) -> Result<(), Damage> {
-        let room = self.limits.map_or(0, |limits| limits.max_keys).max(1024);
+        let room = self.limits.map_or(0, |limits| limits.max_keys).max(MIN_KEYS);
         let geometry = body.base();
         let mut returned = Visited::new();
         for &id in &self.returned {
@@ -321,4 +330,16 @@ impl Scan {
         self.ready = keys.into_iter().map(Reverse).collect(); // in the place of the keys
         Ok(())
     }
+}
+
+/// Leaves the nearest `room` keys where there are more, and some room for others before that is done again.
+fn keep_nearest(keys: &mut BinaryHeap<Reverse<u64>>, room: usize) {
+    if keys.len() <= room {
+        return;
+    }
+    let kept = room * 3 / 4;
+    let mut all = std::mem::take(keys).into_vec();
+    all.select_nth_unstable_by_key(kept, |Reverse(key)| *key);
+    all.truncate(kept);
+    *keys = all.into();
 }

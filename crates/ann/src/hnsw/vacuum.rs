@@ -1,7 +1,8 @@
 //! Forgetting rows that are gone.
 //!
-//! A node whose rows are all dead becomes a tombstone: it no longer is an answer, but still a way to others, until
-//! [`repair`](super::repair) frees it. Chains of rows are written anew where most of their links are empty.
+//! A node whose rows are all dead becomes a tombstone: it no longer is an answer, but still a way
+//! to others, until [`repair`](super::repair) frees it. Chains of rows are written anew where most
+//! of their links are empty.
 
 use rag_pages::{Block, LockMode, Page, ReadPages, WritePages};
 
@@ -33,7 +34,8 @@ pub struct Removal {
 
 /// Removes the heap rows that `is_dead` names.
 ///
-/// `ordered` is for pages in the order of the file, `store` for pages in any order: the same pages by two ways.
+/// `ordered` is for pages in the order of the file, `store` for pages in any order: the same pages
+/// by two ways.
 ///
 /// # Errors
 /// A page is damaged.
@@ -134,7 +136,8 @@ impl<S: WritePages> Remove<'_, S> {
         Ok(chained)
     }
 
-    /// Says on the first page that rows are being removed: if this is cancelled, the next vacuum repairs all the same.
+    /// Says on the first page that rows are being removed: if this is cancelled, the next vacuum
+    /// repairs all the same.
     fn note(&mut self) -> Result<(), Damage> {
         if std::mem::replace(&mut self.is_noted, true) {
             return Ok(());
@@ -154,7 +157,8 @@ impl<S: WritePages> Remove<'_, S> {
         Ok(Some(Chain { first, links }))
     }
 
-    /// Removes dead rows of a node that has several, or notes its chain as one that is to be written anew.
+    /// Removes dead rows of a node that has several, or notes its chain as one that is to be
+    /// written anew.
     fn remove_from_chain(&mut self, node: u32) -> Result<(), Damage> {
         let Some(chain) = self.chain(self.store, node)? else { return Ok(()) };
         let mut dead: Vec<(u32, Vec<Tid>)> = vec![];
@@ -183,12 +187,12 @@ impl<S: WritePages> Remove<'_, S> {
         Ok(())
     }
 
-    /// Writes the chains of `sparse` anew without their dead rows: none where a node has one row left, and where none is
-    /// left, the node becomes a tombstone.
+    /// Writes the chains of `sparse` anew without their dead rows: none where a node has one row
+    /// left, and where none is left, the node becomes a tombstone.
     ///
-    /// Meanwhile no insert may know of any of their links, and scans must see that the node has another first link. A
-    /// cancelled vacuum would lose the links that are freed last, so it is not looked whether it is; with chains of usual
-    /// length this lasts milliseconds.
+    /// Meanwhile no insert may know of any of their links, and scans must see that the node has
+    /// another first link. A cancelled vacuum would lose the links that are freed last, so it is
+    /// not looked whether it is; with chains of usual length this lasts milliseconds.
     fn shrink(&mut self) -> Result<(), Damage> {
         if self.sparse.is_empty() {
             return Ok(());

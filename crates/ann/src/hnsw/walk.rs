@@ -56,6 +56,12 @@ impl Walk {
         self.expanded = 0;
     }
 
+    /// Gives back the memory that a walk through a large index has taken.
+    pub fn shrink(&mut self) {
+        const KEPT: usize = 8 << 20;
+        self.visited.shrink(KEPT);
+    }
+
     pub fn blocks(&self) -> Block {
         self.blocks
     }

@@ -14,7 +14,7 @@
 //! A `header` with the page's only `h1` leaves that heading behind. If a `main` or an `article` holds most of the text
 //! that is left, it is the content and the rest is left out too. A page of which nothing would be left is kept whole.
 
-use std::rc::Rc;
+use std::{collections::HashMap, rc::Rc};
 
 use htmd::Node;
 use markup5ever_rcdom::NodeData;
@@ -71,8 +71,7 @@ const BANNER: [&str; 17] = [
 
 /// Prunes the tree and gives the part of it that is the page's content.
 pub fn content(root: &Rc<Node>) -> Rc<Node> {
-    let whole = text_length(root);
-    let pruned = prune(root, whole);
+    let pruned = prune(root, &Lengths::of(root));
     let left = text_length(root);
     if left == 0 {
         for (parent, children) in pruned.into_iter().rev() {
@@ -91,7 +90,7 @@ struct Inside {
 }
 
 /// Takes boilerplate out of the tree; gives the children that changed parents had before.
-fn prune(root: &Rc<Node>, whole: usize) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
+fn prune(root: &Rc<Node>, lengths: &Lengths) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
     let mut changed = vec![];
     let mut removed_headings = vec![];
     let mut headings = 0;
@@ -109,7 +108,7 @@ fn prune(root: &Rc<Node>, whole: usize) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
         };
         let before = node.children.borrow().clone();
         let (out, kept): (Vec<_>, Vec<_>) =
-            before.iter().cloned().partition(|child| is_boilerplate(child, inside, whole));
+            before.iter().cloned().partition(|child| is_boilerplate(child, inside, lengths));
         if !out.is_empty() {
             for header in out.iter().filter(|child| is_header(child) || is_furniture(child, inside)) {
                 removed_headings.extend(first_h1(header).map(|heading| (node.clone(), heading)));
@@ -135,7 +134,7 @@ fn is_header(node: &Rc<Node>) -> bool {
     html_tag(node) == Some("header") || role(node).as_deref() == Some("banner")
 }
 
-fn is_boilerplate(node: &Rc<Node>, inside: Inside, whole: usize) -> bool {
+fn is_boilerplate(node: &Rc<Node>, inside: Inside, lengths: &Lengths) -> bool {
     let Some(tag) = html_tag(node) else { return false };
     if matches!(tag, "html" | "body" | "main" | "article") {
         return false;
@@ -151,8 +150,7 @@ fn is_boilerplate(node: &Rc<Node>, inside: Inside, whole: usize) -> bool {
     ROLES.contains(&role)
         || (matches!(role, "banner" | "contentinfo") && !inside.section)
         || (role == "complementary" && !inside.article)
-        || ((asks_for_consent(node) || is_furniture(node, inside) || is_line_numbers(node))
-            && text_length(node) * 2 < whole)
+        || ((asks_for_consent(node) || is_furniture(node, inside) || is_line_numbers(node)) && !lengths.is_most(node))
 }
 
 /// Whether a class or the id is a name of what the pages of a site have around their content.
@@ -258,6 +256,47 @@ fn first_h1(root: &Rc<Node>) -> Option<Rc<Node>> {
     None
 }
 
+/// The length of the text in each element of a page, as [`text_length`] has it. One after another they would take long where
+/// elements are nested deeply.
+struct Lengths {
+    of: HashMap<*const Node, usize>,
+    whole: usize,
+}
+
+impl Lengths {
+    fn of(root: &Rc<Node>) -> Self {
+        // parents before their children
+        let mut order: Vec<(Rc<Node>, usize, usize)> = vec![(root.clone(), 0, 0)];
+        let mut next = 0;
+        while next < order.len() {
+            let node = order[next].0.clone();
+            if !html_tag(&node).is_some_and(|tag| SILENT.contains(&tag)) {
+                order[next].2 = own_length(&node);
+                order.extend(node.children.borrow().iter().map(|child| (child.clone(), next, 0)));
+            }
+            next += 1;
+        }
+        for i in (1..order.len()).rev() {
+            let (_, parent, length) = order[i];
+            order[parent].2 += length;
+        }
+        let whole = order[0].2;
+        Self { of: order.into_iter().map(|(node, _, length)| (Rc::as_ptr(&node), length)).collect(), whole }
+    }
+
+    /// Whether half of the page's text or more is in a node.
+    fn is_most(&self, node: &Rc<Node>) -> bool {
+        self.of.get(&Rc::as_ptr(node)).is_some_and(|length| length * 2 >= self.whole)
+    }
+}
+
+fn own_length(node: &Node) -> usize {
+    match &node.data {
+        NodeData::Text { contents } => contents.borrow().bytes().filter(|byte| !byte.is_ascii_whitespace()).count(),
+        _ => 0,
+    }
+}
+
 /// Bytes of text that readers see, without white space.
 fn text_length(root: &Rc<Node>) -> usize {
     let mut length = 0;
@@ -266,9 +305,7 @@ fn text_length(root: &Rc<Node>) -> usize {
         if html_tag(&node).is_some_and(|tag| SILENT.contains(&tag)) {
             continue;
         }
-        if let NodeData::Text { contents } = &node.data {
-            length += contents.borrow().bytes().filter(|byte| !byte.is_ascii_whitespace()).count();
-        }
+        length += own_length(&node);
         stack.extend(node.children.borrow().iter().cloned());
     }
     length
@@ -354,6 +391,8 @@ mod tests {
             let page = format!("<p>All about keys and how to rotate them</p>{content}");
             assert!(text(&page).ends_with("A page"), "{content}");
         }
+        let deep = format!("{}<p>All about keys</p>", "<div class=nav>".repeat(20_000));
+        assert_eq!(text(&deep), "All about keys");
         let most = "<div class=nav-wrapper><p>All about keys</p></div><p>end</p>";
         assert_eq!(text(most), "All about keys\n\nend");
     }
