@@ -86,6 +86,11 @@ impl Hints {
         buffers[i] = buffer;
     }
 
+    /// Memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.buffers.borrow().capacity() * size_of::<Buffer>()
+    }
+
     /// Whether this read is one of the ordinary ones.
     #[inline]
     fn is_ordinary(&self) -> bool {

@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn report(index: &Index, store: &MemoryPages, data: &Data) -> Result<(), Box<dyn Error>> {
     println!("ef    recall@10  µs/query  nodes  pages");
     let mut scan = Scan::default();
-    for ef in [20, 40, 60, 80, 120, 200, 320] {
+    for ef in [20, 30, 40, 60, 80, 120, 200, 320] {
         let (mut hits, mut micros, mut scored) = (0, 0.0, 0);
         let pages = store.reads();
         let limits = ScanLimits { ef, iterative: true, max_tuples: 0, max_keys: 100_000 };

@@ -61,8 +61,13 @@ fn scan_stops_going_on_at_its_limit() {
     let mut scan = Scan::default();
     let limits = hnsw::ScanLimits { max_tuples: 400, ..limits(10, true, 100_000) };
     scan.begin(&fixture.index, &fixture.store, fixture.data.vector(0), limits).unwrap();
-    while scan.next(&fixture.index, &fixture.store).unwrap().is_some() {}
+    let mut found = HashSet::new();
+    while scan.next(&fixture.index, &fixture.store).unwrap().is_some() {
+        found.extend(scan.tids().iter().copied());
+    }
     assert!((400..500).contains(&scan.visited()), "{}", scan.visited());
+    // whatever was visited on the base level is returned; above it, some are visited again
+    assert!(found.len() as u64 > scan.visited() * 3 / 4, "{} of {}", found.len(), scan.visited());
 }
 
 #[test]
@@ -103,6 +108,86 @@ fn equal_vectors_share_a_node() {
         assert_eq!(found.len(), 1200);
         assert!(found[..1000].iter().all(|(_, row)| row.block < 1000));
     }
+}
+
+#[test]
+fn rows_of_one_vector_are_read_as_they_are_asked_for() {
+    let mut data = Data::clustered(10_100, 16, 4);
+    for i in 0..10_000 {
+        data.set(i, &[0.5; 16]);
+    }
+    let fixture = Fixture::built(Metric::L2, data, 16);
+    let mut scan = Scan::default();
+    let before = fixture.store.reads();
+    scan.begin(&fixture.index, &fixture.store, &[0.5; 16], limits(10, true, 100_000)).unwrap();
+    scan.next(&fixture.index, &fixture.store).unwrap().unwrap();
+    let first = fixture.store.reads() - before;
+    assert!(first < 300, "{first} pages are read for the first row");
+    // twice as many each time, none of them twice
+    let mut found: HashSet<_> = scan.tids().iter().copied().collect();
+    let mut rest = scan.rest().unwrap();
+    let mut portions = 1;
+    while scan.read_rest(&fixture.index, &fixture.store, &mut rest, false).unwrap() {
+        portions += 1;
+        assert!(scan.tids().iter().all(|tid| found.insert(*tid)));
+    }
+    found.extend(scan.tids().iter().copied());
+    assert_eq!((found.len(), portions), (10_000, 10));
+    // or all that is left
+    let mut scan = Scan::default();
+    scan.begin(&fixture.index, &fixture.store, &[0.5; 16], limits(10, true, 100_000)).unwrap();
+    scan.next(&fixture.index, &fixture.store).unwrap().unwrap();
+    let first = scan.tids().len();
+    let mut rest = scan.rest().unwrap();
+    assert!(!scan.read_rest(&fixture.index, &fixture.store, &mut rest, true).unwrap());
+    assert_eq!(first + scan.tids().len(), 10_000);
+}
+
+#[test]
+fn rest_of_a_vector_is_what_the_index_has_when_it_is_read() {
+    let mut data = Data::clustered(300, 16, 4);
+    for i in 0..200 {
+        data.set(i, &[0.5; 16]);
+    }
+    let mut fixture = Fixture::built(Metric::L2, data, 16);
+    let mut scan = Scan::default();
+    scan.begin(&fixture.index, &fixture.store, &[0.5; 16], limits(10, true, 100_000)).unwrap();
+    scan.next(&fixture.index, &fixture.store).unwrap().unwrap();
+    let mut found: HashSet<_> = scan.tids().iter().copied().collect();
+    let mut rest = scan.rest().unwrap();
+    // rows of before and after are removed, and others of the same vector come
+    fixture.remove(|i| i % 2 == 0 && i < 200);
+    let more = Data { dimensions: 16, elements: [0.5; 16].repeat(50) };
+    fixture.insert_all(&more);
+    while scan.read_rest(&fixture.index, &fixture.store, &mut rest, false).unwrap() {
+        assert!(scan.tids().iter().all(|tid| found.insert(*tid)));
+    }
+    assert!(scan.tids().iter().all(|tid| found.insert(*tid)));
+    for i in (0..350).filter(|i| fixture.present[*i] && !(200..300).contains(i)) {
+        assert!(found.contains(&tid(i)), "row {i}");
+    }
+    // or none is left
+    let mut scan = Scan::default();
+    scan.begin(&fixture.index, &fixture.store, &[0.5; 16], limits(10, true, 100_000)).unwrap();
+    scan.next(&fixture.index, &fixture.store).unwrap().unwrap();
+    let mut rest = scan.rest().unwrap();
+    fixture.remove(|_| true);
+    assert!(!scan.read_rest(&fixture.index, &fixture.store, &mut rest, true).unwrap());
+    assert_eq!(scan.tids(), []);
+}
+
+#[test]
+fn searches_begin_well_after_the_upper_levels_have_changed() {
+    let mut fixture = Fixture::built(Metric::L2, Data::clustered(3000, 16, 5), 8);
+    // as many searches as make a copy of an upper level
+    let recall = fixture.recall(50, 10);
+    assert!(recall >= 0.95, "recall {recall}");
+    // all that the copy leads to is freed, and filled with others
+    fixture.remove(|_| true);
+    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+    fixture.insert_all(&Data::clustered(2500, 16, 6));
+    let recall = fixture.recall(50, 10);
+    assert!(recall >= 0.93, "recall {recall}");
 }
 
 #[test]

@@ -2,8 +2,6 @@
 //! is stopped. Work is judged by pages that are touched, never by time.
 #![allow(clippy::unwrap_used)] // all is test
 
-#![allow(clippy::unwrap_used)]
-
 mod support;
 #[path = "support/watched.rs"]
 mod watched;

@@ -15,8 +15,11 @@ use crate::{
     storage::{Hints, RelationPages, file_of},
 };
 
-/// Most indexes that a backend remembers. Hints take 4 bytes a page, an opened index a few kilobytes.
-const MAX_FILES: usize = 16;
+/// Most indexes that a backend remembers, as many as a query over partitions may read in turns. An opened index takes a few
+/// kilobytes, and up to 300 with the copy of its upper levels.
+const MAX_FILES: usize = 64;
+/// Most bytes of all their hints, which take 4 bytes a page.
+const MAX_HINT_BYTES: usize = 32 << 20;
 
 /// An index as long as it has the same file.
 pub struct File {
@@ -101,8 +104,9 @@ fn remember(name: [u32; 3], file: File) -> Rc<File> {
     let file = Rc::new(file);
     FILES.with_borrow_mut(|files| {
         files.retain(|(known, _)| *known != name);
-        if files.len() == MAX_FILES {
-            files.remove(0);
+        let mut bytes: usize = files.iter().map(|(_, file)| file.hints.bytes()).sum();
+        while !files.is_empty() && (files.len() >= MAX_FILES || bytes > MAX_HINT_BYTES) {
+            bytes -= files.remove(0).1.hints.bytes();
         }
         files.push((name, Rc::clone(&file)));
     });

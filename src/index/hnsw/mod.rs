@@ -14,7 +14,6 @@ mod handler;
 mod insert;
 mod opclass;
 mod options;
-mod order;
 mod recall;
 mod rows;
 mod sample;

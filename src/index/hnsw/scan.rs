@@ -1,21 +1,28 @@
 //! A scan: `ORDER BY embedding <=> $1`.
 //!
 //! The index finds candidates in the order of their estimated distance; their rows are fetched for the exact one, and
-//! leave in its order ([`super::order`]). Rows that the snapshot does not see are dropped on the way. The executor takes
-//! as many rows as it needs to satisfy filter and LIMIT; each time the index goes on from where it was.
+//! leave in its order ([`Order`]). Rows that the snapshot does not see are dropped on the way. The executor takes
+//! as many rows as it needs to satisfy filter and LIMIT; each time the index goes on from where it was. Of a vector that
+//! many rows have, rows are fetched as they are asked for, too.
 
 use std::{ffi::c_int, rc::Rc};
 
 use pgrx::{PgMemoryContexts, pg_guard, pg_sys};
-use rag_ann::hnsw::{Damage, Scan, ScanLimits};
+use rag_ann::{
+    hnsw::{Damage, Index, Order, Rest, Scan, ScanLimits, Tid},
+    memory::push,
+};
 use rag_pages::ReadPages;
 
-use super::{cache, damaged, is_indexable, opclass::exact_distance, order::Order, pointer_to, rows::Rows};
+use super::{cache, damaged, is_indexable, opclass::exact_distance, pointer_to, rows::Rows};
 use crate::{
     error::Error,
     settings::{self, IterativeScan},
     types::vector::Vector,
 };
+
+/// Rows fetched between two looks at whether the statement was cancelled.
+const INTERRUPT_PERIOD: usize = 64;
 
 /// What hangs on a scan. It is dropped with the scan's memory context.
 #[derive(Default)]
@@ -33,6 +40,10 @@ struct Search {
     distance: fn(&[f32], &[f32]) -> f64,
     phase: Phase,
     order: Order,
+    /// Rows of the vector that the last row has, which come next.
+    rest: Option<Box<Rest>>,
+    /// Rows that are being added, with their distances.
+    portion: Vec<(f64, Tid)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,37 +155,90 @@ unsafe fn next(scan: pg_sys::IndexScanDesc) -> Result<Option<pg_sys::ItemPointer
             Some(rows) => rows,
             None => state.rows.insert(Rows::open((*scan).heapRelation, index, (*scan).xs_snapshot)),
         };
-        let pages = search.file.pages(index);
+        let file = Rc::clone(&search.file);
+        let pages = file.pages(index);
         loop {
+            pages.check_interrupts();
+            if let Some(mut rest) = search.rest.take() {
+                let more = search.scan.read_rest(&file.index, &pages, &mut rest, false);
+                more.and_then(|more| search.add(&file.index, &pages, rows, more.then_some(rest)))
+                    .map_err(|damage| damaged(index, damage))?;
+            }
             let next = match search.phase {
-                Phase::Ranking => search.order.next(),
+                Phase::Ranking => search.order.next_settled(),
                 Phase::Unordered | Phase::Found => search.order.next_of_rest(),
             };
-            if let Some(tid) = next {
+            if let Some((tid, rest)) = next {
+                search.rest = rest;
                 return Ok(Some(pointer_to(tid)));
             }
             if search.phase == Phase::Found {
                 return Ok(None);
             }
-            pages.check_interrupts();
-            let found = search.scan.next(&search.file.index, &pages).map_err(|damage| damaged(index, damage))?;
-            let Some(estimate) = found else {
-                search.phase = Phase::Found;
-                continue;
-            };
-            for &tid in search.scan.tids() {
+            search.find(&file.index, &pages, rows).map_err(|damage| damaged(index, damage))?;
+        }
+    }
+}
+
+impl Search {
+    /// Looks for one candidate more.
+    fn find(&mut self, index: &Index, pages: &impl ReadPages, rows: &mut Rows) -> Result<(), Damage> {
+        let Some(estimate) = self.scan.next(index, pages)? else {
+            self.phase = Phase::Found;
+            return Ok(());
+        };
+        let rest = self.scan.rest().map(Box::new);
+        if let Some(distance) = self.add(index, pages, rows, rest)? {
+            self.order.observe(f64::from(estimate), distance);
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of a candidate that the scan has read; `rest` are the others, which wait until these have left.
+    /// Returns the distance of one that the snapshot sees.
+    fn add(
+        &mut self,
+        index: &Index,
+        pages: &impl ReadPages,
+        rows: &mut Rows,
+        mut rest: Option<Box<Rest>>,
+    ) -> Result<Option<f64>, Damage> {
+        let mut nearest = None;
+        loop {
+            self.portion.clear();
+            for (i, &tid) in self.scan.tids().iter().enumerate() {
+                if i % INTERRUPT_PERIOD == INTERRUPT_PERIOD - 1 {
+                    pages.check_interrupts();
+                }
                 if !rows.is_in_table(tid) {
                     let problem =
                         format!("a slot leads to row ({},{}), which is not in the table", tid.block, tid.offset);
-                    return Err(damaged(index, Damage::new(search.scan.block(&search.file.index), problem)));
+                    return Err(Damage::new(self.scan.block(index), problem));
                 }
-                let (query, distance) = (&search.query, search.distance);
-                let Some(exact) = rows.with_vector(tid, |vector| distance(query, vector)) else { continue };
-                match search.phase {
-                    Phase::Unordered => search.order.add(tid, 0.0, 0.0),
-                    _ => search.order.add(tid, f64::from(estimate), exact),
+                let (query, distance) = (&self.query, self.distance);
+                let exact = match self.phase {
+                    Phase::Unordered => rows.with_vector(tid, |_| 0.0),
+                    _ => rows.with_vector(tid, |vector| distance(query, vector)),
+                };
+                if let Some(exact) = exact {
+                    push(&mut self.portion, (exact, tid)).map_err(Damage::of_memory)?;
                 }
-                .map_err(|_| Error::out_of_memory("Memory ran out while rows waited for their turn in a scan."))?;
+            }
+            let differ = self.portion.windows(2).any(|pair| pair[0].0.to_bits() != pair[1].0.to_bits());
+            let last = self.portion.pop();
+            for (distance, tid) in self.portion.drain(..) {
+                self.order.add(tid, distance, None).map_err(Damage::of_memory)?;
+            }
+            // Rows of the same vector are read when these have left.
+            let waiting = if differ { None } else { rest.take_if(|_| last.is_some()) };
+            if let Some((distance, tid)) = last {
+                nearest = nearest.or(Some(distance));
+                self.order.add(tid, distance, waiting).map_err(Damage::of_memory)?;
+            }
+            // Of vectors that are not quite the same the nearest must be known; of rows that nobody sees, the next.
+            let Some(others) = &mut rest else { return Ok(nearest) };
+            if !self.scan.read_rest(index, pages, others, differ)? {
+                rest = None;
             }
         }
     }
@@ -217,6 +281,8 @@ unsafe fn start(scan: pg_sys::IndexScanDesc) -> Result<Option<Search>, Error> {
             distance: exact_distance(metric),
             phase: if ordered { Phase::Ranking } else { Phase::Unordered },
             order: Order::new(iterative != IterativeScan::relaxed),
+            rest: None,
+            portion: vec![],
             scan: cache::take_scan(),
             file,
         };

@@ -85,3 +85,10 @@ pub struct Factors {
     /// β: |r|², or ⟨c, r⟩ for inner products. Finite.
     pub bias: f32,
 }
+
+impl Factors {
+    /// As they are stored: equal where they are the same, even if they are no numbers.
+    pub fn bits(self) -> [u32; 2] {
+        [self.scale.to_bits(), self.bias.to_bits()]
+    }
+}

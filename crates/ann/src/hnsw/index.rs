@@ -6,6 +6,7 @@ use super::{
     Damage, Description, MAX_LEVELS,
     layout::{CENTROID_ELEMENTS, Geometry, Kind, NONE, Special, centroid_elements, max_code_dimensions},
     meta::Meta,
+    upper::Upper,
 };
 use crate::code::Quantizer;
 
@@ -25,13 +26,15 @@ pub(super) struct Body {
     pub m: u16,
     /// By level; all above the base are divided alike.
     levels: Vec<Geometry>,
+    pub upper: Upper,
 }
 
 impl Body {
     fn new(description: &Description, quantizer: Quantizer, meta: &Meta) -> Self {
         let code_bytes = quantizer.code_bytes();
         let levels = (0..MAX_LEVELS).map(|level| Geometry::of_level(level, code_bytes, description.m)).collect();
-        Self { quantizer, centroid: meta.centroid, mixed: meta.mixed, m: description.m, levels }
+        let (centroid, mixed) = (meta.centroid, meta.mixed);
+        Self { quantizer, centroid, mixed, m: description.m, levels, upper: Upper::default() }
     }
 
     /// Whether codes still mean what they meant when the index was opened.

@@ -3,10 +3,10 @@
 //!
 //! `src/index/hnsw/README.md` tells the structure, the picture of a page, the protocols of insert, search and vacuum, and
 //! what may go wrong. Here: [`layout`] slots on a page, [`meta`] the first page, [`place`] writes a graph that was built in
-//! memory, [`index`] what stays the same as long as the file lives, [`walk`] the search of one level, [`scan`] a query's
-//! way through all of them, [`insert`], [`learn`] the centroid of an index that was made empty, [`overflow`] and [`cells`]
-//! rows of equal vectors, [`vacuum`] takes rows out, [`repair`] heals the graph, and [`check`] and [`info`] look at
-//! everything.
+//! memory, [`index`] what stays the same as long as the file lives, [`walk`] the search of one level, [`upper`] where it
+//! begins, [`scan`] a query's way through all of them, [`order`] the order of its rows, [`insert`], [`learn`] the centroid
+//! of an index that was made empty, [`overflow`] and [`cells`] rows of equal vectors, [`vacuum`] takes rows out,
+//! [`repair`] heals the graph, and [`check`] and [`info`] look at everything.
 
 mod allocate;
 mod cells;
@@ -19,11 +19,13 @@ mod learn;
 mod links;
 mod lost;
 mod meta;
+mod order;
 mod overflow;
 mod place;
 mod reach;
 mod repair;
 mod scan;
+mod upper;
 mod vacuum;
 mod walk;
 
@@ -34,9 +36,10 @@ pub use index::{Index, create, quantizer};
 pub use info::{Counts, Info, counts, info};
 pub use insert::{Inserter, random_level};
 pub use learn::{is_due as learning_is_due, learn};
+pub use order::Order;
 pub use place::place;
 pub use repair::repair;
-pub use scan::{Scan, ScanLimits};
+pub use scan::{Rest, Scan, ScanLimits};
 pub use vacuum::{Removal, remove};
 
 /// Most dimensions of an indexed vector.
@@ -59,7 +62,7 @@ impl Damage {
 
     /// What a refusal of memory becomes. It is no `From`: with another one than its own, closures would have to name the
     /// type of their errors. It allocates nothing.
-    fn of_memory(_: OutOfMemory) -> Self {
+    pub fn of_memory(_: OutOfMemory) -> Self {
         Self { block: 0, problem: String::new(), out_of_memory: true }
     }
 

@@ -33,18 +33,45 @@ pub(super) fn rows(store: &impl ReadPages, geometry: &Geometry, first: u32, rows
     })
 }
 
+/// Appends the rows of the first `links` links of a chain that begins at `first`. Returns whether it goes on after them.
+pub(super) fn first_rows(
+    store: &impl ReadPages,
+    geometry: &Geometry,
+    first: u32,
+    links: u64,
+    rows: &mut Vec<Tid>,
+) -> Result<bool, Damage> {
+    walk_some(store, geometry, first, links, |_, found| {
+        for row in found {
+            memory::push(rows, row)?;
+        }
+        Ok(())
+    })
+}
+
 /// Gives each link of a chain and its rows to `f`.
 pub(super) fn walk(
     store: &impl ReadPages,
     geometry: &Geometry,
     first: u32,
-    mut f: impl FnMut(u32, &mut dyn Iterator<Item = Tid>) -> Result<(), OutOfMemory>,
+    f: impl FnMut(u32, &mut dyn Iterator<Item = Tid>) -> Result<(), OutOfMemory>,
 ) -> Result<(), Damage> {
+    walk_some(store, geometry, first, u64::MAX, f).map(drop)
+}
+
+/// The same for the first `links` links. Returns whether the chain goes on after them.
+fn walk_some(
+    store: &impl ReadPages,
+    geometry: &Geometry,
+    first: u32,
+    links: u64,
+    mut f: impl FnMut(u32, &mut dyn Iterator<Item = Tid>) -> Result<(), OutOfMemory>,
+) -> Result<bool, Damage> {
     const INTERRUPT_PERIOD: u64 = 64;
     let mut id = first;
-    // Brent's algorithm: whoever goes in circles comes to a place where he was a power of two of steps ago.
+    // Brent's algorithm: a walk in circles comes to a place where it was a power of two of steps ago.
     let (mut steps, mut power, mut before) = (0_u64, 1_u64, NONE);
-    while id != NONE {
+    while id != NONE && steps < links {
         if id == before {
             return Err(Damage::new(block_of(geometry, id), "a chain of heap rows has no end"));
         }
@@ -57,7 +84,7 @@ pub(super) fn walk(
         }
         id = read_link(store, geometry, id, |rows| f(id, rows))?;
     }
-    Ok(())
+    Ok(id != NONE)
 }
 
 /// Gives the rows of one link of a chain to `f`; returns the next one.

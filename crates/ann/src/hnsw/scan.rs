@@ -6,7 +6,10 @@
 //! 3. **Sweep.** Once the walk has met a good part of the index, reading all codes in sequence is cheaper, and it is
 //!    complete: a node that no link leads to is found, too. So a scan that is asked often enough returns everything.
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashSet},
+};
 
 use rag_pages::ReadPages;
 
@@ -25,7 +28,10 @@ use crate::{
 };
 
 /// Nodes expanded for each candidate that is asked for. More are more reliable and cost more.
-const LOOKAHEAD: f64 = 3.0;
+const LOOKAHEAD: u64 = 3;
+/// The same for the first [`FEW`], which are those of a query without a filter: for them `ef` says how reliable.
+const LOOKAHEAD_OF_FEW: u64 = 2;
+const FEW: u64 = 20;
 /// A distance estimated along links costs so many times what it costs in a sweep: pages come in random order.
 const SWEEP_ADVANTAGE: u64 = 4;
 /// Candidates that are kept in memory however little there is.
@@ -65,6 +71,22 @@ pub struct Scan {
     /// Base slots whose rows were returned.
     returned: Vec<u32>,
     tids: Vec<Tid>,
+    /// Whether the candidate that was returned last has more rows than `tids`.
+    has_more: bool,
+    /// The code of a node whose chain is being read.
+    code: Vec<u8>,
+}
+
+/// Rows of a candidate that has many, as far as they were not read yet.
+///
+/// Each time the chain is read from its beginning, twice as much of it, and what was returned before is left out: so it
+/// may change in any way from one time to the next.
+#[derive(Debug)]
+pub struct Rest {
+    node: u32,
+    /// Links of the chain that were read.
+    links: u64,
+    returned: HashSet<Tid>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -96,6 +118,7 @@ impl Scan {
         self.frontier.clear();
         self.ready.clear();
         self.returned.clear();
+        self.has_more = false;
         (self.expanded, self.taken) = (0, 0);
         let Some(body) = index.body() else { return Ok(()) };
         body.quantizer.prepare(query, &mut self.query);
@@ -116,7 +139,8 @@ impl Scan {
         Ok(())
     }
 
-    /// The next candidate's estimated distance; its heap rows are in [`tids`](Self::tids). `None`: that was all.
+    /// The next candidate's estimated distance; its heap rows are in [`tids`](Self::tids), and in [`rest`](Self::rest) if
+    /// there are more. `None`: that was all.
     ///
     /// # Errors
     /// A page is damaged.
@@ -125,34 +149,81 @@ impl Scan {
         loop {
             let Some(key) = self.next_key(body, store)? else { return Ok(None) };
             self.taken += 1;
-            loop {
-                self.tids.clear();
-                let (geometry, tids) = (body.base(), &mut self.tids);
-                let chain = self.walk.read_slot(store, geometry, key_id(key), |slot| {
-                    match (slot.state()?, slot.has_overflow()) {
-                        (State::Node, false) => tids.push(slot.tid()),
-                        (State::Node, true) => return Ok(Some((slot.chain(), slot.factors()))),
-                        _ => {} // its rows are gone
-                    }
-                    Ok(None)
-                })?;
-                let Some((chain, factors)) = chain else { break };
-                overflow::rows(store, geometry, chain.0, &mut self.tids)?;
-                // If the node has another chain now, the one that was read may have been freed meanwhile.
-                let same = self.walk.read_slot(store, geometry, key_id(key), |slot| {
-                    let same = slot.state()? == State::Node && slot.has_overflow() && slot.chain() == chain;
-                    Ok(same && slot.factors() == factors)
-                })?;
-                if same {
-                    break;
+            self.has_more = match self.walk.row(key_id(key)) {
+                Some(row) => {
+                    self.tids.clear();
+                    self.tids.push(row);
+                    false
                 }
-                store.check_interrupts();
-            }
-            if !self.tids.is_empty() {
+                None => self.read_rows(body, store, key_id(key), 1)?,
+            };
+            if !self.tids.is_empty() || self.has_more {
                 push(&mut self.returned, key_id(key)).map_err(Damage::of_memory)?;
                 // where no estimate can be relied on, all rows are to be ranked before the first is returned
                 return Ok(Some(if body.mixed { f32::NEG_INFINITY } else { key_distance(key) }));
             }
+        }
+    }
+
+    /// The rows that the candidate that was returned last has beside those in [`tids`](Self::tids), to be read by
+    /// [`read_rest`](Self::read_rest).
+    pub fn rest(&self) -> Option<Rest> {
+        let node = self.returned.last().copied().filter(|_| self.has_more)?;
+        Some(Rest { node, links: 1, returned: self.tids.iter().copied().collect() })
+    }
+
+    /// Reads more rows of a candidate into [`tids`](Self::tids): as many as were read of it before, or `all`. Whether
+    /// there are still more.
+    ///
+    /// # Errors
+    /// A page is damaged.
+    pub fn read_rest(
+        &mut self,
+        index: &Index,
+        store: &impl ReadPages,
+        rest: &mut Rest,
+        all: bool,
+    ) -> Result<bool, Damage> {
+        self.tids.clear();
+        let Some(body) = index.body() else { return Ok(false) };
+        rest.links = if all { u64::MAX } else { rest.links.saturating_mul(2) };
+        let more = self.read_rows(body, store, rest.node, rest.links)?;
+        rest.returned.try_reserve(self.tids.len()).map_err(|_| Damage::of_memory(OutOfMemory))?;
+        self.tids.retain(|tid| rest.returned.insert(*tid));
+        Ok(more)
+    }
+
+    /// Reads the rows of a node, of a chain the first `links` links, into `tids`; whether the chain goes on after them.
+    fn read_rows(&mut self, body: &Body, store: &impl ReadPages, node: u32, links: u64) -> Result<bool, Damage> {
+        let geometry = body.base();
+        loop {
+            self.tids.clear();
+            let (tids, code) = (&mut self.tids, &mut self.code);
+            let chain = self.walk.read_slot(store, geometry, node, |slot| {
+                match (slot.state()?, slot.has_overflow()) {
+                    (State::Node, false) => tids.push(slot.tid()),
+                    (State::Node, true) => {
+                        code.clear();
+                        code.extend_from_slice(slot.code);
+                        return Ok(Some((slot.chain(), slot.factors().bits())));
+                    }
+                    _ => {} // its rows are gone
+                }
+                Ok(None)
+            })?;
+            let Some((chain, factors)) = chain else { return Ok(false) };
+            let more = overflow::first_rows(store, geometry, chain.0, links, &mut self.tids)?;
+            // If the node was freed meanwhile, so was its chain, and the rows may be another's. If it has another chain,
+            // rows may have moved from where this one had not come to yet.
+            let code = &self.code;
+            let same = self.walk.read_slot(store, geometry, node, |slot| {
+                let same = slot.state()? == State::Node && slot.has_overflow() && slot.chain() == chain;
+                Ok(same && slot.factors().bits() == factors && slot.code == code.as_slice())
+            })?;
+            if same {
+                return Ok(more);
+            }
+            store.check_interrupts();
         }
     }
 
@@ -162,7 +233,7 @@ impl Scan {
         index.body().map_or(0, |body| body.base().block(id))
     }
 
-    /// Heap rows of the candidate that was returned last: one, or all that have this vector.
+    /// Heap rows of the candidate that was returned last, or those that [`read_rest`](Self::read_rest) has read.
     pub fn tids(&self) -> &[Tid] {
         &self.tids
     }
@@ -210,6 +281,10 @@ impl Scan {
                         continue;
                     }
                     let limited = exhausted || !within(self.walk.scored + 1);
+                    if limited {
+                        // what was met and not expanded is as well known
+                        self.ready.append(&mut self.frontier);
+                    }
                     let nearest_is_ready = match (self.ready.peek(), self.frontier.peek()) {
                         (Some(Reverse(ready)), Some(Reverse(frontier))) => ready < frontier,
                         (ready, _) => ready.is_some(),
@@ -234,7 +309,8 @@ impl Scan {
 
     /// Nodes that must be expanded before the next candidate is returned.
     fn wanted(&self) -> u64 {
-        ((self.taken + 1) as f64 * LOOKAHEAD) as u64
+        let next = self.taken + 1;
+        next * if next <= FEW { LOOKAHEAD_OF_FEW } else { LOOKAHEAD }
     }
 
     /// Turns what the beam found, of which `at` were returned, into the state of the walk that goes on from there.

@@ -3,7 +3,7 @@
 use rag_pages::{Block, ReadPages};
 
 use super::{
-    Damage, MAX_LEVELS,
+    Damage, MAX_LEVELS, Tid,
     index::Body,
     layout::{Geometry, Kind, NONE, RECORD_HEAD, Slot, Special, State},
     meta::Meta,
@@ -30,6 +30,46 @@ pub(super) struct Walk {
     /// Distances estimated since [`begin`](Self::begin).
     pub scored: u64,
     expanded: u64,
+    rows: ReadRows,
+}
+
+/// Heap rows of the nodes that a walk has expanded, as far as there is room: it reads their slots anyway, so that these need
+/// not be read again for the rows.
+#[derive(Default)]
+struct ReadRows {
+    /// Walk, id and row of a node of the base, at a place that the id tells.
+    entries: Vec<(u32, u32, Tid)>,
+    walk: u32,
+}
+
+impl ReadRows {
+    const PLACES: usize = 1024;
+
+    fn begin(&mut self) {
+        self.walk = self.walk.wrapping_add(1);
+        if self.entries.is_empty() || self.walk == 0 {
+            self.entries.clear();
+            self.entries.resize(Self::PLACES, (0, 0, Tid { block: 0, offset: 0 }));
+            self.walk = 1;
+        }
+    }
+
+    #[inline]
+    fn place(id: u32) -> usize {
+        (id.wrapping_mul(0x9e37_79b1) >> 22) as usize % Self::PLACES
+    }
+
+    #[inline]
+    fn note(&mut self, id: u32, row: Tid) {
+        if let Some(entry) = self.entries.get_mut(Self::place(id)) {
+            *entry = (self.walk, id, row);
+        }
+    }
+
+    fn find(&self, id: u32) -> Option<Tid> {
+        let (walk, noted, row) = *self.entries.get(Self::place(id))?;
+        (walk == self.walk && noted == id).then_some(row)
+    }
 }
 
 /// Neighbours whose codes are fetched together, if there are as many.
@@ -54,6 +94,13 @@ impl Walk {
         self.blocks = store.block_count();
         self.scored = 0;
         self.expanded = 0;
+        self.rows.begin();
+    }
+
+    /// The heap row of a node of the base that has one, if it was read by this walk. Since then it may have been removed,
+    /// and its place may have been taken by one that the walk's snapshot does not see.
+    pub fn row(&self, id: u32) -> Option<Tid> {
+        self.rows.find(id)
     }
 
     /// Gives back the memory that a walk through a large index has taken.
@@ -68,6 +115,12 @@ impl Walk {
 
     /// Goes down from the entry point to the base level, greedily.
     pub fn descend<S: ReadPages>(&mut self, body: &Body, store: &S, query: &Query) -> Result<Start, Damage> {
+        if let Some((level, id)) = body.upper.near(body, store, query, self.blocks)? {
+            if let Some(start) = self.descend_from(body, store, query, (level, id), 0)? {
+                return Ok(Start::At(start));
+            }
+            body.upper.forget();
+        }
         const ATTEMPTS: usize = 5;
         for _ in 0..ATTEMPTS {
             let meta = Meta::read(store)?;
@@ -90,8 +143,19 @@ impl Walk {
         meta: &Meta,
         to: usize,
     ) -> Result<Option<u64>, Damage> {
-        let mut level = (meta.top_level as usize).min(MAX_LEVELS - 1);
-        let mut id = meta.entry;
+        let top = (meta.top_level as usize).min(MAX_LEVELS - 1);
+        self.descend_from(body, store, query, (top, meta.entry), to)
+    }
+
+    /// The same from a slot of a level on.
+    fn descend_from<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        query: &Query,
+        (mut level, mut id): (usize, u32),
+        to: usize,
+    ) -> Result<Option<u64>, Damage> {
         loop {
             let geometry = body.level(level);
             let Some(entry) = self.score_one(store, geometry, query, id)? else { return Ok(None) };
@@ -190,12 +254,16 @@ impl Walk {
         let before = self.fresh.len();
         loop {
             let limit = geometry.ids(self.blocks);
-            let (fresh, visited) = (&mut self.fresh, &mut self.visited);
+            let (fresh, visited, rows) = (&mut self.fresh, &mut self.visited, &mut self.rows);
             let beyond = store.read(block, |page| {
                 let slot = geometry.follow(page, block).slot(geometry.slot(id))?;
-                if !matches!(slot.state()?, State::Node | State::Tombstone) {
-                    geometry.check_freed(page, block)?;
-                    return Ok(None);
+                match slot.state()? {
+                    State::Node if geometry.level == 0 && !slot.has_overflow() => rows.note(id, slot.tid()),
+                    State::Node | State::Tombstone => {}
+                    State::Free | State::Overflow => {
+                        geometry.check_freed(page, block)?;
+                        return Ok(None);
+                    }
                 }
                 for link in slot.links()? {
                     if u64::from(link) >= limit {

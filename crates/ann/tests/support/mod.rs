@@ -166,6 +166,13 @@ impl Fixture {
         let mut found = vec![];
         while let Some(distance) = scan.next(&self.index, &self.store).unwrap() {
             found.extend(scan.tids().iter().map(|tid| (distance, *tid)));
+            let mut rest = scan.rest();
+            while let Some(others) = &mut rest {
+                if !scan.read_rest(&self.index, &self.store, others, false).unwrap() {
+                    rest = None;
+                }
+                found.extend(scan.tids().iter().map(|tid| (distance, *tid)));
+            }
         }
         found
     }

@@ -105,7 +105,7 @@ fn once(glyphs: Vec<Glyph>) -> Vec<Glyph> {
     const SIDE: f32 = 2.0;
     let square = |glyph: &Glyph| ((glyph.frame.u / SIDE).floor() as i32, (glyph.frame.v / SIDE).floor() as i32);
     let is_same = |a: &Glyph, b: &Glyph| {
-        let near = (TWICE * a.size).min(SIDE);
+        let near = (TWICE * b.size).min(SIDE);
         a.c == b.c
             && a.frame.angle == b.frame.angle
             && (a.frame.u - b.frame.u).abs() <= near
@@ -125,10 +125,11 @@ fn once(glyphs: Vec<Glyph>) -> Vec<Glyph> {
             Some((_, again)) => again,
             None if glyph.c.is_whitespace() => false,
             None => {
-                let (column, row) = square(&glyph);
-                (column - 1..=column + 1)
-                    .flat_map(|x| (row - 1..=row + 1).map(move |y| (glyph.c, x, y)))
-                    .any(|key| seen.get(&key).and_then(|at| kept.get(*at)).is_some_and(|there| is_same(there, &glyph)))
+                let near = (TWICE * glyph.size).min(SIDE);
+                let squares = |at: f32| ((at - near) / SIDE).floor() as i32..=((at + near) / SIDE).floor() as i32;
+                let mut keys =
+                    squares(glyph.frame.u).flat_map(|x| squares(glyph.frame.v).map(move |y| (glyph.c, x, y)));
+                keys.any(|key| seen.get(&key).and_then(|at| kept.get(*at)).is_some_and(|there| is_same(there, &glyph)))
             }
         };
         before = Some((glyph, again));

@@ -81,10 +81,10 @@ fn running(pages: &[Page]) -> Vec<HashSet<usize>> {
     };
     let mut running: Vec<[usize; 2]> = vec![];
     let mut numbering = HashSet::new();
-    for page in 0..pages.len() {
+    for (page, bands) in edges.iter().enumerate() {
         let depths = [0, 1].map(|edge| (0..DEPTH).take_while(|depth| runs(page, edge, *depth)).count());
         for (edge, depth) in depths.into_iter().enumerate() {
-            let numbers = edges[page][edge][..depth].iter().filter_map(Band::number);
+            let numbers = bands[edge][..depth].iter().filter_map(Band::number);
             numbering.extend(numbers.map(|number| number - page as i64));
         }
         running.push(depths);
@@ -244,7 +244,7 @@ fn text(lines: &[Line], words: &HashSet<String>) -> String {
         if written.trim().is_empty() {
             continue;
         }
-        match line.begins.then_some(Join::Apart).unwrap_or_else(|| join(&text, written, words)) {
+        match if line.begins { Join::Apart } else { join(&text, written, words) } {
             Join::Whole => {
                 text.pop();
             }

@@ -2,28 +2,30 @@
 //!
 //! The exact distance of each candidate is computed when the index finds it ([`Order::add`]), and the row waits until
 //! nothing nearer can be expected any more: until its distance is less, by a margin, than the estimate that the index has
-//! come to. The margin is [`MARGIN`] times the usual error of the estimates, as measured on this query's own candidates.
-//! For the 10 nearest, the exact distances of some 20 rows are computed.
+//! come to. The margin is so many times the usual error of the estimates, as measured on this query's own candidates, that
+//! rows which come too late are rare however many the scan returns: see [`deviations`]. For the 10 nearest, the exact
+//! distances of some 20 rows are computed.
 //!
 //! A row that comes too late all the same, as something farther away has left already, is held back until the end in a
 //! strict order, so that the others are in order and none is lost.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
-use rag_ann::{
-    hnsw::Tid,
-    memory::{OutOfMemory, Reserve, push},
-};
+use super::{Rest, Tid};
+use crate::memory::{OutOfMemory, Reserve, push};
 
-/// Row errors that an estimate is believed to be off by at most. Errors are about normally distributed.
+/// Usual errors that the margin has for the first rows. Errors are about normally distributed.
 const MARGIN: f64 = 3.0;
 /// Candidates before the usual error is known well enough.
 const MIN_ERRORS: u32 = 8;
+/// Candidates whose errors are the recent ones. Where vectors are of different lengths, errors grow with the distance.
+const RECENT: f64 = 32.0;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug)]
 struct Row {
     distance: f64,
     tid: Tid,
+    rest: Option<Box<Rest>>,
 }
 
 /// The nearest is the greatest, as a heap gives out the greatest first.
@@ -39,6 +41,12 @@ impl PartialOrd for Row {
     }
 }
 
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
 impl Eq for Row {}
 
 /// Rows that wait for their turn.
@@ -48,6 +56,8 @@ pub struct Order {
     /// Of what the index found last: what it finds later is about as far away, or farther.
     estimate: f64,
     squared_errors: f64,
+    /// The mean square of the recent errors.
+    recent: f64,
     errors: u32,
     /// Distance of the row that left last.
     last: f64,
@@ -63,21 +73,29 @@ impl Order {
             waiting: BinaryHeap::new(),
             estimate: f64::NEG_INFINITY,
             squared_errors: 0.0,
+            recent: 0.0,
             errors: 0,
             last: f64::NEG_INFINITY,
             late: vec![],
         }
     }
 
-    /// Adds a row that the index has found, with its estimated and its exact distance.
+    /// Notes the estimated distance of the candidate that the index has found, and the exact one of its first row.
+    pub fn observe(&mut self, estimate: f64, distance: f64) {
+        self.estimate = estimate;
+        let squared = (distance - estimate).powi(2);
+        self.squared_errors += squared;
+        self.errors = self.errors.saturating_add(1);
+        self.recent += (squared - self.recent) / f64::from(self.errors).min(RECENT);
+    }
+
+    /// Adds a row with its exact distance. `rest`: rows of the same vector that were not read yet; they are asked for when
+    /// this one leaves.
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn add(&mut self, tid: Tid, estimate: f64, distance: f64) -> Result<(), OutOfMemory> {
-        self.estimate = estimate;
-        self.squared_errors += (distance - estimate).powi(2);
-        self.errors += 1;
-        let row = Row { distance, tid };
+    pub fn add(&mut self, tid: Tid, distance: f64, rest: Option<Box<Rest>>) -> Result<(), OutOfMemory> {
+        let row = Row { distance, tid, rest };
         if self.strict && distance < self.last {
             push(&mut self.late, row)
         } else {
@@ -88,11 +106,11 @@ impl Order {
     }
 
     /// The next row, if it is known which that is.
-    pub fn next(&mut self) -> Option<Tid> {
+    pub fn next_settled(&mut self) -> Option<(Tid, Option<Box<Rest>>)> {
         if self.errors < MIN_ERRORS {
             return None;
         }
-        let margin = MARGIN * (self.squared_errors / f64::from(self.errors)).sqrt();
+        let margin = deviations(self.errors) * (self.squared_errors / f64::from(self.errors)).max(self.recent).sqrt();
         if !margin.is_finite() {
             return None; // estimates that say nothing: all wait for the end
         }
@@ -103,12 +121,19 @@ impl Order {
     }
 
     /// The next row when the index has found all. What came too late comes last.
-    pub fn next_of_rest(&mut self) -> Option<Tid> {
+    pub fn next_of_rest(&mut self) -> Option<(Tid, Option<Box<Rest>>)> {
         if self.waiting.is_empty() {
             self.waiting = std::mem::take(&mut self.late).into(); // in the same place
         }
         let row = self.waiting.pop()?;
         self.last = row.distance;
-        Some(row.tid)
+        Some((row.tid, row.rest))
     }
+}
+
+/// Usual errors that an estimate is believed to be off by at most, after so many candidates. An error beyond it has a
+/// probability of about 1/35 divided by the number of candidates, so that few rows come too late in a long scan, too.
+fn deviations(errors: u32) -> f64 {
+    let growth = 2.0 * (f64::from(errors) / 20.0).ln().max(0.0);
+    (MARGIN * MARGIN + growth).sqrt()
 }
