@@ -184,7 +184,7 @@ fn searches_begin_well_after_the_upper_levels_have_changed() {
     assert!(recall >= 0.95, "recall {recall}");
     // all that the copy leads to is freed, and filled with others
     fixture.remove(|_| true);
-    hnsw::repair(&fixture.index, &fixture.store).unwrap();
+    hnsw::repair(&fixture.index, &fixture.store, &fixture.store, 0.0).unwrap();
     fixture.insert_all(&Data::clustered(2500, 16, 6));
     let recall = fixture.recall(50, 10);
     assert!(recall >= 0.93, "recall {recall}");
