@@ -16,6 +16,9 @@ CREATE FUNCTION rag.hnsw_metric_inner_product() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_inner_product_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION rag.hnsw_metric_cosine() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_cosine_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag.hnsw_metric_l1() RETURNS integer
+    AS 'MODULE_PATHNAME', 'hnsw_metric_l1_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rag.hnsw_metric_l1() IS 'tells rag_hnsw that an operator class orders by taxicab distance';
 COMMENT ON FUNCTION rag.hnsw_metric_l2() IS 'tells rag_hnsw that an operator class orders by Euclidean distance';
 COMMENT ON FUNCTION rag.hnsw_metric_inner_product() IS 'tells rag_hnsw that an operator class orders by negative inner product';
 COMMENT ON FUNCTION rag.hnsw_metric_cosine() IS 'tells rag_hnsw that an operator class orders by cosine distance';
@@ -29,6 +32,10 @@ CREATE OPERATOR CLASS @extschema@.vector_ip_ops FOR TYPE rag_types.vector USING 
 CREATE OPERATOR CLASS @extschema@.vector_cosine_ops FOR TYPE rag_types.vector USING rag_hnsw AS
     OPERATOR 1 @extschema@.<=> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
     FUNCTION 1 rag.hnsw_metric_cosine();
+CREATE OPERATOR CLASS @extschema@.vector_l1_ops FOR TYPE rag_types.vector USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<+> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
+    FUNCTION 1 rag.hnsw_metric_l1();
+COMMENT ON OPERATOR CLASS @extschema@.vector_l1_ops USING rag_hnsw IS 'ORDER BY a <+> b, taxicab distance';
 COMMENT ON OPERATOR CLASS @extschema@.vector_l2_ops USING rag_hnsw IS 'ORDER BY a <-> b, Euclidean distance';
 COMMENT ON OPERATOR CLASS @extschema@.vector_ip_ops USING rag_hnsw IS 'ORDER BY a <#> b, negative inner product';
 COMMENT ON OPERATOR CLASS @extschema@.vector_cosine_ops USING rag_hnsw IS 'ORDER BY a <=> b, cosine distance';

@@ -35,6 +35,14 @@ SELECT count(*), count(distance) FILTER (WHERE distance <> 'NaN') AS known
 FROM (SELECT v <=> '[0,0,0]' AS distance FROM point ORDER BY v <=> '[0,0,0]' OFFSET 0) AS found;
 SELECT count(*) FROM (SELECT id FROM point ORDER BY v <=> NULL OFFSET 0) AS found;
 DROP INDEX point_cosine;
+CREATE INDEX point_l1 ON point USING rag_hnsw (v vector_l1_ops);
+EXPLAIN (COSTS OFF) SELECT id FROM point ORDER BY v <+> '[4,5,6.2]' LIMIT 3;
+SELECT id, v <+> '[4,5,6.2]' AS distance FROM point ORDER BY v <+> '[4,5,6.2]' LIMIT 3;
+SELECT metric, vectors FROM rag_index_info('point_l1');
+SELECT * FROM rag_index_check('point_l1');
+-- codes do not estimate this distance: candidates are found by the Euclidean one
+SELECT bool_and(recall > 0.9) AS good FROM rag_index_recall('point_l1', 50, 5);
+DROP INDEX point_l1;
 
 -- what the catalog says --------------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ pub(crate) fn diverse(
     mut between: impl FnMut(usize, usize) -> f32,
 ) -> Vec<usize> {
     let alpha = match metric {
-        Metric::L2 | Metric::Cosine => ALPHA,
+        Metric::L2 | Metric::L1 | Metric::Cosine => ALPHA,
         Metric::InnerProduct => 1.0,
     };
     let mut chosen = Vec::with_capacity(limit.min(distances.len()));

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rag_ann::code::{Factors, Kernels, Metric, Quantizer, Query, QueryBlock, Rotation, from_order_bits, order_bits};
 use rag_ann::distance;
 
-const METRICS: [Metric; 3] = [Metric::L2, Metric::InnerProduct, Metric::Cosine];
+const METRICS: [Metric; 4] = [Metric::L2, Metric::InnerProduct, Metric::Cosine, Metric::L1];
 const DIMENSIONS: [usize; 8] = [1, 3, 100, 128, 384, 768, 1536, 16_000];
 const BLOCK: usize = 128;
 
@@ -25,7 +25,7 @@ fn near(of: &[f32], seed: u64) -> Vec<f32> {
 
 fn exact(metric: Metric, a: &[f32], b: &[f32]) -> f64 {
     match metric {
-        Metric::L2 => distance::l2_squared(a, b),
+        Metric::L2 | Metric::L1 => distance::l2_squared(a, b),
         Metric::InnerProduct => distance::negative_inner_product(a, b),
         Metric::Cosine => distance::cosine_distance(a, b),
     }
@@ -215,7 +215,7 @@ fn check_estimates(metric: Metric, dimensions: usize, code_dimensions: usize, of
             let exact = if x == y && metric != Metric::InnerProduct { 0.0 } else { exact(metric, &y, &x) };
             let estimate = estimate(&quantizer.query(&y), &coded);
             let error = expected_error(residual_norm(&y), residual_norm(&x), coded_share, padded);
-            let error = if metric == Metric::L2 { 2.0 * error } else { error };
+            let error = if matches!(metric, Metric::L2 | Metric::L1) { 2.0 * error } else { error };
             let rounding = 1e-5 * (exact.abs() + distance::norm(&x) * distance::norm(&y));
             assert!(
                 (estimate - exact).abs() <= 6.0 * error + rounding,
@@ -265,7 +265,7 @@ fn estimates_are_right_on_average_however_few_coordinates_are_coded() {
             let exact = exact(metric, &y, &x);
             let scale = match metric {
                 Metric::Cosine => 1.0,
-                Metric::L2 => 2.0 * distance::norm(&x) * distance::norm(&y),
+                Metric::L2 | Metric::L1 => 2.0 * distance::norm(&x) * distance::norm(&y),
                 Metric::InnerProduct => distance::norm(&x) * distance::norm(&y),
             };
             for (found, what, tolerance) in [(from_query, "query", 0.01), (between_codes, "code", 0.03)] {
@@ -305,7 +305,7 @@ fn between_codes(
     let product = product * f64::from(a_factors.scale) * f64::from(b_factors.scale) * share;
     let biases = f64::from(a_factors.bias) + f64::from(b_factors.bias);
     match quantizer.metric() {
-        Metric::L2 => biases - 2.0 * product,
+        Metric::L2 | Metric::L1 => biases - 2.0 * product,
         Metric::Cosine => biases / 2.0 - product,
         Metric::InnerProduct => -(distance::norm(centroid).powi(2) + biases + product),
     }

@@ -298,6 +298,7 @@ fn rag_index_info(
     let metric = match description.metric {
         Metric::L2 => "l2",
         Metric::InnerProduct => "inner_product",
+        Metric::L1 => "l1",
         Metric::Cosine => "cosine",
     };
     let made_with = Options { m: description.m, ef_construction: description.ef_construction };

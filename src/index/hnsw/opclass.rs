@@ -27,6 +27,11 @@ fn hnsw_metric_cosine() -> i32 {
     Metric::Cosine as i32
 }
 
+#[pg_extern(sql = false, immutable, strict, parallel_safe)]
+fn hnsw_metric_l1() -> i32 {
+    Metric::L1 as i32
+}
+
 /// The metric of an index.
 ///
 /// # Safety
@@ -37,20 +42,21 @@ pub unsafe fn metric(index: pg_sys::Relation) -> Metric {
         let function = pg_sys::index_getprocinfo(index, 1, METRIC_FUNCTION);
         pg_sys::FunctionCall0Coll(function, pg_sys::InvalidOid).value() as i32
     };
-    let known = [Metric::L2, Metric::InnerProduct, Metric::Cosine];
+    let known = [Metric::L2, Metric::InnerProduct, Metric::Cosine, Metric::L1];
     known.into_iter().find(|metric| *metric as i32 == number).unwrap_or_else(|| {
         Error::invalid_parameter(format!("support function {METRIC_FUNCTION} of the operator class tells no metric"))
-            .hint("Use vector_l2_ops, vector_ip_ops or vector_cosine_ops.")
+            .hint("Use vector_l2_ops, vector_ip_ops, vector_cosine_ops or vector_l1_ops.")
             .raise()
     })
 }
 
-/// The exact distance that codes estimate; NaN where a vector has no direction under [`Metric::Cosine`].
+/// The exact distance that codes estimate, or by which candidates are ranked; NaN where a vector has no direction under [`Metric::Cosine`].
 pub fn exact_distance(metric: Metric) -> fn(&[f32], &[f32]) -> f64 {
     match metric {
         Metric::L2 => distance::l2_squared,
         Metric::InnerProduct => distance::negative_inner_product,
         Metric::Cosine => distance::cosine_distance,
+        Metric::L1 => distance::l1,
     }
 }
 

@@ -9,6 +9,7 @@ use std::{ffi::c_int, rc::Rc};
 
 use pgrx::{PgMemoryContexts, pg_guard, pg_sys};
 use rag_ann::{
+    code::Metric,
     hnsw::{Damage, Index, Order, Rest, Scan, ScanLimits, Tid},
     memory::push,
 };
@@ -38,6 +39,8 @@ struct Search {
     scan: Box<Scan>,
     query: Vec<f32>,
     distance: fn(&[f32], &[f32]) -> f64,
+    /// Of an index that orders by taxicab distances, which its codes do not estimate.
+    taxicab: Option<Taxicab>,
     phase: Phase,
     order: Order,
     /// Rows of the vector that the last row has, which come next.
@@ -189,7 +192,11 @@ impl Search {
         };
         let rest = self.scan.rest().map(Box::new);
         if let Some(distance) = self.add(index, pages, rows, rest)? {
-            self.order.observe(f64::from(estimate), distance);
+            let estimate = match &mut self.taxicab {
+                Some(taxicab) => taxicab.estimate(estimate, distance),
+                None => f64::from(estimate),
+            };
+            self.order.observe(estimate, distance);
         }
         Ok(())
     }
@@ -244,6 +251,27 @@ impl Search {
     }
 }
 
+/// Taxicab distances estimated from Euclidean ones, of which they are a multiple on average.
+#[derive(Default)]
+struct Taxicab {
+    taxicab: f64,
+    euclidean: f64,
+}
+
+impl Taxicab {
+    /// Returns the estimate for a candidate whose squared Euclidean distance was estimated, and which is as far away as
+    /// `distance`: the factor is the mean one of all candidates so far.
+    fn estimate(&mut self, squared: f32, distance: f64) -> f64 {
+        if !squared.is_finite() {
+            return f64::from(squared);
+        }
+        let euclidean = f64::from(squared).max(0.0).sqrt();
+        self.taxicab += distance;
+        self.euclidean += euclidean;
+        if self.euclidean > 0.0 { euclidean * (self.taxicab / self.euclidean) } else { 0.0 }
+    }
+}
+
 /// Begins the search for the query of a scan; `None` where there is nothing to find.
 ///
 /// # Safety
@@ -279,6 +307,7 @@ unsafe fn start(scan: pg_sys::IndexScanDesc) -> Result<Option<Search>, Error> {
         let mut search = Search {
             query: query.unwrap_or_else(|| vec![0.0; dimensions]),
             distance: exact_distance(metric),
+            taxicab: (metric == Metric::L1).then(Taxicab::default),
             phase: if ordered { Phase::Ranking } else { Phase::Unordered },
             order: Order::new(iterative != IterativeScan::relaxed),
             rest: None,

@@ -16,6 +16,7 @@
 //! | [`L2`](Metric::L2) | \|r\|² | \|q′\|² + β − 2 a ⟨q′, ū⟩, which is \|q − x\|² |
 //! | [`InnerProduct`](Metric::InnerProduct) | ⟨c, r⟩ | −(⟨q, c⟩ + β + a ⟨q′, ū⟩), which is −⟨q, x⟩ |
 //! | [`Cosine`](Metric::Cosine) | \|r\|² | half of L2's, all vectors having been scaled to length 1 |
+//! | [`L1`](Metric::L1) | \|r\|² | L2's: a rotation does not keep sums of absolute differences |
 //!
 //! a and β are the [`Factors`] of a vector and are kept beside its code. The coordinates of q′ are rounded to eight
 //! bits, so that ⟨q′, ū⟩ is a sum of products of small integers, for which CPUs have instructions ([`Kernels`]).
@@ -74,6 +75,9 @@ pub enum Metric {
     InnerProduct,
     /// 1 − the cosine of the angle between the vectors.
     Cosine,
+    /// Sum of absolute differences. A rotation does not keep it, so codes estimate [`L2`](Metric::L2) in its place, by
+    /// which candidates are found; whoever ranks them computes the distance itself.
+    L1,
 }
 
 /// What is stored of a vector beside its code; see the [module's](self) formulas.

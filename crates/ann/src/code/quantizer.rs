@@ -110,7 +110,7 @@ impl Quantizer {
         let coded = &residual[..self.code_dimensions];
         let norm_squared = lanes::norm_squared(residual);
         let bias = match self.metric {
-            Metric::L2 | Metric::Cosine => norm_squared,
+            Metric::L2 | Metric::L1 | Metric::Cosine => norm_squared,
             Metric::InnerProduct => f64::from(lanes::inner_product(&self.centroid, residual)),
         };
         let coded_squared = if coded.len() == residual.len() { norm_squared } else { lanes::norm_squared(coded) };
@@ -137,12 +137,12 @@ impl Quantizer {
     pub fn prepare(&self, vector: &[f32], query: &mut Query) {
         self.load(vector, &mut query.rotated);
         let centroid_product = match self.metric {
-            Metric::L2 | Metric::Cosine => 0.0,
+            Metric::L2 | Metric::L1 | Metric::Cosine => 0.0,
             Metric::InnerProduct => f64::from(lanes::inner_product(&self.centroid, &query.rotated)),
         };
         self.subtract_centroid(&mut query.rotated);
         let norm_squared = match self.metric {
-            Metric::L2 | Metric::Cosine => lanes::norm_squared(&query.rotated),
+            Metric::L2 | Metric::L1 | Metric::Cosine => lanes::norm_squared(&query.rotated),
             Metric::InnerProduct => 0.0,
         };
         let coordinates = &query.rotated[..self.code_dimensions];
@@ -175,7 +175,7 @@ impl Quantizer {
     fn terms(&self, norm_squared: f64, centroid_product: f64, step: f64, sum: i32) -> Terms {
         let offset = 15 * sum;
         match self.metric {
-            Metric::L2 => Terms { base: norm_squared, bias_weight: 1.0, step: -step, offset },
+            Metric::L2 | Metric::L1 => Terms { base: norm_squared, bias_weight: 1.0, step: -step, offset },
             Metric::Cosine => Terms { base: norm_squared / 2.0, bias_weight: 0.5, step: -step / 2.0, offset },
             Metric::InnerProduct => Terms { base: -centroid_product, bias_weight: -1.0, step: -step / 2.0, offset },
         }

@@ -88,6 +88,7 @@ impl Meta {
             0 => Metric::L2,
             1 => Metric::InnerProduct,
             2 => Metric::Cosine,
+            3 => Metric::L1,
             _ => return damage("it names an unknown metric"),
         };
         let (m, ef_construction) = (u16_at(b, 10), u16_at(b, 12));
@@ -125,6 +126,7 @@ impl Meta {
             Metric::L2 => 0,
             Metric::InnerProduct => 1,
             Metric::Cosine => 2,
+            Metric::L1 => 3,
         };
         put(8, &[metric, u8::from(self.mixed)]);
         put(10, &self.description.m.to_le_bytes());

@@ -181,7 +181,7 @@ impl Fixture {
     /// look at the best 3 k of them. Ties count as found.
     pub fn recall(&self, queries: usize, k: usize) -> f64 {
         let exact: fn(&[f32], &[f32]) -> f64 = match self.metric() {
-            Metric::L2 => distance::l2_squared,
+            Metric::L2 | Metric::L1 => distance::l2_squared,
             Metric::InnerProduct => distance::negative_inner_product,
             Metric::Cosine => distance::cosine_distance,
         };
