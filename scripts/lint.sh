@@ -21,9 +21,11 @@ if ! [ -x "$build/pgspot/bin/pgspot" ]; then
     "$build/pgspot/bin/pip" install --quiet "pgspot==$PGSPOT_VERSION"
 fi
 # Left out are the functions between the marks in sql/drift.sql: they become part of statements whose path is pinned.
-# has_condition() becomes part of others' statements, and qualifies all that it names.
+# has_condition() becomes part of others' statements, and qualifies all that it names; so does rag_index_all(), which commits
+# and so may have no search_path of its own.
 sed '/^-- pgspot: off/,/^-- pgspot: on/d' "$script" >"$build/pgspot/checked.sql"
-found=$("$build/pgspot/bin/pgspot" --proc-without-search-path 'rag.has_condition(conditions jsonb,type text)' "$build/pgspot/checked.sql") || true
+found=$("$build/pgspot/bin/pgspot" --proc-without-search-path 'rag.has_condition(conditions jsonb,type text)' \
+    --proc-without-search-path 'extschema.rag_index_all(status text,collection text,INOUT summary jsonb)' "$build/pgspot/checked.sql") || true
 case $found in
     *"Errors: 0 Warnings: 0"*) ;;
     *) fail "$found" ;;

@@ -86,7 +86,7 @@ CREATE TABLE rag.index_damage (
     index oid NOT NULL,
     filenode oid NOT NULL,
     problem text NOT NULL,
-    noticed_at timestamptz NOT NULL DEFAULT now()
+    noticed_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 );
 COMMENT ON TABLE rag.index_damage IS 'indexes of collections that a statement has found damaged';
 COMMENT ON COLUMN rag.index_damage.filenode IS 'file of the index; another one means that the index was rebuilt';

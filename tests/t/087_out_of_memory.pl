@@ -17,7 +17,7 @@ sub limited
 {
 	my ($bytes) = @_;
 	my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + } . $bytes . '))';
-	return "LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$prlimit --pid \$PPID --as=$now\$\$;";
+	return "LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null; prlimit --pid \$PPID --as=$now\$\$;";
 }
 
 # Runs a statement in a session that may have ever more memory, until there is enough; tells how often there was not. In

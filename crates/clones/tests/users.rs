@@ -1,4 +1,5 @@
 //! Clones go with the last source that uses them, and no sooner.
+#![allow(clippy::unwrap_used)] // all is test
 
 use std::{
     fs,
