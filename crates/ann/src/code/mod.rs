@@ -75,8 +75,8 @@ pub enum Metric {
     InnerProduct,
     /// 1 − the cosine of the angle between the vectors.
     Cosine,
-    /// Sum of absolute differences. A rotation does not keep it, so codes estimate [`L2`](Metric::L2) in its place, by
-    /// which candidates are found; whoever ranks them computes the distance itself.
+    /// Sum of absolute differences. A rotation does not keep it, so codes estimate [`L2`](Metric::L2) instead. A search
+    /// finds candidates by that estimate; the caller computes the exact distance to rank them.
     L1,
 }
 

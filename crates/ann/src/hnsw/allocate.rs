@@ -1,7 +1,7 @@
 //! Finding a place for a new slot, and changing pages of slots.
 //!
-//! The first page names, for each level and for cells, the head of a chain of pages with free ones. Whoever finds the head full moves it
-//! on to the next of the chain, or appends a page; vacuum makes the chain anew.
+//! The first page names, for each level and for cells, the head of a chain of pages with free ones. An insert
+//! that finds the head full moves it on to the next page of the chain, or appends a page. Vacuum rebuilds the chain.
 
 use rag_pages::{Block, WritePages};
 

@@ -1,16 +1,16 @@
 //! The centroid of an index that was made over an empty table.
 //!
-//! Codes are of differences to the mean of the data, which nobody knows as long as there is none. So the first vectors are
-//! coded as they are; once there are some [`ENOUGH`], the insert that finds as many takes their mean and codes them anew.
-//! Ids and links stay.
+//! Codes are of differences to the mean of the data, which is unknown as long as there is none. So the first vectors are
+//! coded without it. The insert that finds [`ENOUGH`] slots computes the mean and encodes all vectors again. Ids and links
+//! stay.
 //!
 //! 1. Lock the structure exclusively: no insert is under way.
 //! 2. Write the centroid, and note in the first page that codes are *mixed*: from now on scans rely on no estimate and
 //!    rank all rows by their exact distance, of which there are few.
-//! 3. Code the nodes anew, page by page, level by level.
+//! 3. Encode the nodes again, page by page, level by level.
 //! 4. Note that this is done.
 //!
-//! A crash or an error leaves mixed codes, which the next insert codes anew. Inserts that opened the index before look at
+//! A crash or an error leaves mixed codes, which the next insert encodes again. Inserts that opened the index before look at
 //! the first page under the lock, and open it again. A scan that began before may estimate wrongly what it has not returned
 //! yet; it still returns every row.
 
