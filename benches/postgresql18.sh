@@ -1,5 +1,6 @@
 #!/bin/sh
-# Leaves in OUT_DIR a PostgreSQL 18 that has pgvector and this extension: both from postgresql18.txt and this repository.
+# Leaves in OUT_DIR a PostgreSQL 18 that has pgvector and this extension: both from postgresql18.txt
+# and this repository.
 set -eu
 [ $# -eq 1 ] || { echo "usage: $0 OUT_DIR" >&2; exit 2; }
 out=$1

@@ -1,11 +1,13 @@
 #!/bin/sh
-# Measures what README.md in this folder lists, each step in a throwaway cluster, and prints one table.
+# Measures what README.md in this folder lists, each step in a throwaway cluster, and prints one
+# table.
 #
 #   benches/run.sh                  the steps of make bench
 #   benches/run.sh exact query      only these
 #   benches/run.sh hnsw             those of make bench-hnsw, too, run by name
 #
-# RAG_TEST_DATA names the folder with the data sets (default: ../shared/data); a step whose data is missing is skipped.
+# RAG_TEST_DATA names the folder with the data sets (default: ../shared/data); a step whose data is
+# missing is skipped.
 set -eu
 . "$(dirname "$0")/../scripts/common.sh"
 . scripts/server.sh

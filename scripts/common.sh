@@ -16,8 +16,8 @@ say() { printf '== %s\n' "$*"; }
 fail() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# rustup and `cargo install` put programs here, and not every shell has it in its PATH; a cargo-pgrx that deps.sh had to
-# keep apart from the user's own comes first.
+# rustup and `cargo install` put programs here, and not every shell has it in its PATH; a cargo-pgrx
+# that deps.sh had to keep apart from the user's own comes first.
 PATH=$build/tools/bin:$PATH
 have cargo || PATH=$PATH:$HOME/.cargo/bin
 export PATH
@@ -30,8 +30,9 @@ read_pg_config() {
     pg_bindir=$("$PG_CONFIG" --bindir)
     pg_libdir=$("$PG_CONFIG" --pkglibdir)
     pg_sharedir=$("$PG_CONFIG" --sharedir)
-    # pgrx's build script looks this one up in its registry (cargo pgrx init) or here. Where it is registered the variable
-    # stays unset, so that a plain cargo build and these scripts do not rebuild everything after each other.
+    # pgrx's build script looks this one up in its registry (cargo pgrx init) or here. Where it is
+    # registered the variable stays unset, so that a plain cargo build and these scripts do not
+    # rebuild everything after each other.
     if ! grep -qsx "pg$pg_major = \"$PG_CONFIG\"" "${PGRX_HOME:-$HOME/.pgrx}/config.toml"; then
         export PGRX_PG_CONFIG_PATH="$PG_CONFIG"
     fi

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what building and testing need and this machine lacks. Silent and quick where nothing does.
+# Installs what building and testing need and this machine lacks. Silent and quick where nothing
+# does.
 set -eu
 . "$(dirname "$0")/common.sh"
 

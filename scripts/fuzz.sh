@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs a fuzz target for some seconds:  scripts/fuzz.sh [TARGET [SECONDS]]
 #
-# With the instrumentation that cargo-fuzz would ask for, but without a sanitizer, so that the stable compiler will do.
+# With the instrumentation that cargo-fuzz would ask for, but without a sanitizer, so that the
+# stable compiler will do.
 set -eu
 . "$(dirname "$0")/common.sh"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what build.sh built into the folders of PG_CONFIG's PostgreSQL, below DESTDIR; --remove takes it away again.
+# Installs what build.sh built into the folders of PG_CONFIG's PostgreSQL, below DESTDIR; --remove
+# takes it away again.
 #
 #   $(pg_config --pkglibdir)            rag.so
 #   $(pg_config --pkglibdir)/rag        rag-engine, libonnxruntime.so, libpdfium.so

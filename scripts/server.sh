@@ -1,8 +1,9 @@
 # Sourced after common.sh by what needs a PostgreSQL server of its own for a while.
 # shellcheck shell=sh
 #
-# A server refuses to run as root: as root everything here runs as the user postgres, else nobody. Everything is in one
-# folder of that user's in TMPDIR, reachable through a Unix socket in it only, and gone in the end.
+# A server refuses to run as root: as root everything here runs as the user postgres, else nobody.
+# Everything is in one folder of that user's in TMPDIR, reachable through a Unix socket in it only,
+# and gone in the end.
 
 read_pg_config
 server_user=
@@ -11,7 +12,8 @@ if [ "$(id -u)" = 0 ]; then
     id "$server_user" >/dev/null 2>&1 || server_user=nobody
 fi
 
-# Runs a command as the server's user, in the scratch folder, without this shell's environment: as_server [NAME=VALUE...] command...
+# Runs a command as the server's user, in the scratch folder, without this shell's environment:
+# as_server [NAME=VALUE...] command...
 as_server() {
     set -- env -i PATH="$pg_bindir:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" HOME="$scratch" TMPDIR="$scratch" LC_ALL=C \
         PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres PGCLIENTENCODING=UTF8 PSQLRC=/dev/null "$@"

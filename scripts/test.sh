@@ -6,8 +6,8 @@
 #   tests/t       prove: whole clusters that are started, stopped and broken; --long adds tests/t/long
 #
 # Arguments name single tests instead of all: test.sh tests/sql/vector.sql tests/t/001_restart.pl
-# --accept makes the present output of tests/sql the expected one: read the difference before you commit it.
-# The last line says how many passed and how many failed.
+# --accept makes the present output of tests/sql the expected one: read the difference before you
+# commit it. The last line says how many passed and how many failed.
 set -eu
 . "$(dirname "$0")/common.sh"
 . scripts/server.sh
@@ -34,7 +34,8 @@ count() { # what ran, its exit status, tests passed, tests failed
     failed=$((failed + failures))
 }
 
-# Shows the output of a command as it comes and keeps it in a file; the command's status is in $status.
+# Shows the output of a command as it comes and keeps it in a file; the command's status is in
+# $status.
 logged() {
     log=$1
     shift
@@ -47,7 +48,8 @@ mkdir "$scratch/log"
 
 test_crates() {
     say "the crates"
-    # some ask a server (those that are ignored where there is none), a model, ONNX Runtime or PDFium
+    # some ask a server (those that are ignored where there is none), a model, ONNX Runtime or
+    # PDFium
     logged "$scratch/log/crates" env PATH="$pg_bindir:$PATH" PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres \
         RAG_MODEL_DIR="$build/model/$MODEL" RAG_ONNXRUNTIME="$(echo "$build"/model/libonnxruntime.so.*)" \
         RAG_PDFIUM="$(echo "$build"/model/libpdfium.so.*)" \
@@ -98,7 +100,8 @@ test_clusters() {
         return 0
     fi
     shared_data=${RAG_TEST_DATA:-$(cd ../shared/data 2>/dev/null && pwd || true)}
-    # what of pgxs's make rules the modules expect (until 15: TESTDIR, since 16: TESTDATADIR and TESTLOGDIR)
+    # what of pgxs's make rules the modules expect (until 15: TESTDIR, since 16: TESTDATADIR and
+    # TESTLOGDIR)
     logged "$scratch/log/clusters" as_server PERL5LIB="$pg_perl:$scratch/tests/t" PG_REGRESS="$pg_regress" \
         TESTDIR="$scratch/output" TESTDATADIR="$scratch/output/tmp_check" TESTLOGDIR="$scratch/output/log" \
         top_builddir="$scratch/output" RAG_TEST_FILES="$scratch/tests/data" RAG_TEST_DATA="$shared_data" \

@@ -1,5 +1,5 @@
--- What row-level security asks about the role that reads (src/catalog/access.rs). Policies and views call these functions with that
--- role's rights. They tell a role about its own rights alone.
+-- What row-level security asks about the role that reads (src/catalog/access.rs). Policies and
+-- views call these functions with that role's rights. They tell a role about its own rights alone.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 

@@ -1,10 +1,10 @@
--- Roles, the tables of the catalog, and the views that people read.
--- Tables are written by the extension's functions only, as the extension's owner; roles below may read them.
+-- Roles, the tables of the catalog, and the views that people read. Tables are written by the
+-- extension's functions only, as the extension's owner; roles below may read them.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Roles are the cluster's, and may be there: of an installation in another database, or because somebody who may create
--- roles was first. Nobody but superusers may be able to hand them out.
+-- Roles are the cluster's, and may be there: of an installation in another database, or because
+-- somebody who may create roles was first. Nobody but superusers may be able to hand them out.
 DO $$
 DECLARE
     role record;
@@ -46,7 +46,8 @@ BEGIN
     GRANT rag_reader TO rag_admin;
 END $$;
 
--- retrievers and collections ------------------------------------------------------------------------------------------
+-- retrievers and collections
+-- ------------------------------------------------------------------------------------------
 
 CREATE TABLE rag.retrievers (
     name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
@@ -106,13 +107,15 @@ INSERT INTO rag.retrievers (name, spec) VALUES ('default', '{
     "description": "vector search, by an index where that pays"}');
 INSERT INTO rag.collections (name, description) VALUES ('default', 'used where no collection is named');
 
--- What a dump brings comes by COPY or INSERT, with check_function_bodies off as pg_dump and pg_restore set it, where sessions hardly do.
+-- What a dump brings comes by COPY or INSERT, with check_function_bodies off as pg_dump and
+-- pg_restore set it, where sessions hardly do.
 CREATE FUNCTION rag.is_restoring() RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT current_setting('check_function_bodies') = 'off' AND current_query() ~* '^\s*(copy|insert)\s'
 $$;
 COMMENT ON FUNCTION rag.is_restoring() IS 'whether the present statement is one of a dump that is being restored';
 
--- Owners are roles by OID. A dump holds their names as well, and where it is restored roles have other OIDs.
+-- Owners are roles by OID. A dump holds their names as well, and where it is restored roles have
+-- other OIDs.
 CREATE FUNCTION rag.find_owner() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF rag.is_restoring() THEN
@@ -123,7 +126,8 @@ END $$;
 COMMENT ON FUNCTION rag.find_owner() IS 'gives a row of a restored dump the role that has its owner''s name now';
 CREATE TRIGGER find_owner BEFORE INSERT ON rag.secret FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
 
--- A restored dump brings its own rows of these names: they replace the ones that CREATE EXTENSION has just made.
+-- A restored dump brings its own rows of these names: they replace the ones that CREATE EXTENSION
+-- has just made.
 CREATE FUNCTION rag.replace_builtin() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NEW.name = 'default' AND rag.is_restoring() THEN
@@ -145,7 +149,8 @@ COMMENT ON FUNCTION rag.replace_builtin() IS 'lets a restored dump bring its own
 CREATE TRIGGER replace_builtin BEFORE INSERT ON rag.retrievers FOR EACH ROW EXECUTE FUNCTION rag.replace_builtin();
 CREATE TRIGGER replace_builtin BEFORE INSERT ON rag.collections FOR EACH ROW EXECUTE FUNCTION rag.replace_builtin();
 
--- sources and runs ----------------------------------------------------------------------------------------------------
+-- sources and runs
+-- ----------------------------------------------------------------------------------------------------
 
 CREATE TABLE rag.source (
     name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
@@ -275,7 +280,8 @@ CREATE TABLE rag.run_error (
 CREATE INDEX run_error_run_id ON rag.run_error (run_id);
 COMMENT ON TABLE rag.run_error IS 'documents that a run could not index, or not without loss; read rag.run_errors instead';
 
--- Conditions as Kubernetes writes them: of each type one, whose lastTransitionTime is that of its last change of status.
+-- Conditions as Kubernetes writes them: of each type one, whose lastTransitionTime is that of its
+-- last change of status.
 CREATE FUNCTION rag.merge_conditions(present jsonb, changes jsonb) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(jsonb_agg(
@@ -293,7 +299,8 @@ CREATE FUNCTION rag.has_condition(conditions jsonb, type text) RETURNS boolean L
 $$;
 COMMENT ON FUNCTION rag.has_condition(jsonb, text) IS 'whether a condition of this type is True';
 
--- Notifications of rag_events, one for each change of phase: of a run, and of a source none of whose runs is queued or under way.
+-- Notifications of rag_events, one for each change of phase: of a run, and of a source none of
+-- whose runs is queued or under way.
 CREATE FUNCTION rag.announce(event jsonb) RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT pg_notify('rag_events', (event || jsonb_build_object('at', clock_timestamp()))::text)
 $$;
@@ -326,7 +333,8 @@ BEGIN
         RETURN NULL;
     END IF;
     SELECT r.phase, r.trigger INTO active FROM rag.run r WHERE r.source = NEW.name AND r.phase IN ('Pending', 'Running');
-    -- one that is suspended during a run is Suspended when that has ended; a run takes the place of a retry without a word of the source
+    -- one that is suspended during a run is Suspended when that has ended; a run takes the place of
+    -- a retry without a word of the source
     IF active.phase = 'Running' OR active.phase = 'Pending' AND TG_OP = 'UPDATE' AND OLD.suspend = NEW.suspend THEN
         RETURN NULL;
     END IF;
@@ -359,7 +367,8 @@ COMMENT ON FUNCTION rag.source_changed() IS 'has a scheduler look at the sources
 CREATE TRIGGER source_changed AFTER INSERT OR UPDATE OR DELETE ON rag.source FOR EACH STATEMENT
     EXECUTE FUNCTION rag.source_changed();
 
--- documents and chunks ------------------------------------------------------------------------------------------------
+-- documents and chunks
+-- ------------------------------------------------------------------------------------------------
 
 CREATE TABLE rag.documents (
     document_id uuid PRIMARY KEY,
@@ -402,9 +411,9 @@ COMMENT ON COLUMN rag.documents.validator IS 'what the source said of the presen
 COMMENT ON COLUMN rag.documents.fetched_at IS 'when the present text was fetched';
 COMMENT ON COLUMN rag.documents.indexed_at IS 'when the present text was indexed';
 
--- One partition a collection, rag_kb_<collection>, made with the collection's first document. Keys and indexes are each
--- partition's own (src/catalog/collections.rs): those of a parent that CREATE EXTENSION makes would be there twice when a
--- dump is restored.
+-- One partition a collection, rag_kb_<collection>, made with the collection's first document. Keys
+-- and indexes are each partition's own (src/catalog/collections.rs): those of a parent that CREATE
+-- EXTENSION makes would be there twice when a dump is restored.
 CREATE TABLE rag.chunks (
     collection text NOT NULL,
     source text,
@@ -429,7 +438,8 @@ CREATE TABLE rag.chunks (
     page integer,
     heading_path text[]
 ) PARTITION BY LIST (collection);
--- In the row as far as it fits: reading it from a side table for every comparison would be several times slower.
+-- In the row as far as it fits: reading it from a side table for every comparison would be several
+-- times slower.
 ALTER TABLE rag.chunks ALTER COLUMN embedding SET STORAGE MAIN;
 COMMENT ON TABLE rag.chunks IS 'pieces of documents with their embeddings';
 COMMENT ON COLUMN rag.chunks.source IS 'source it came from, also where that was dropped and has left the document';
@@ -442,9 +452,10 @@ COMMENT ON COLUMN rag.chunks.page IS 'page that the first character is on, from 
 COMMENT ON COLUMN rag.chunks.heading_path IS 'headings that the chunk is under, of source code the functions and types that it is in, outermost first; NULL where there are none';
 COMMENT ON COLUMN rag.chunks.embedding_key IS 'hash of model and embedded text: equal keys have equal embeddings';
 
--- Locks on sources, which last as long as the process that has them (src/workers/lock.rs): one that a run, or a check for
--- drift, holds (0), and one of a session that is about to drop the source (1). Whoever just looks whether one is free has it in
--- another mode for that moment. A standby does not see the primary's.
+-- Locks on sources, which last as long as the process that has them (src/workers/lock.rs): one that
+-- a run, or a check for drift, holds (0), and one of a session that is about to drop the source
+-- (1). Whoever just looks whether one is free has it in another mode for that moment. A standby
+-- does not see the primary's.
 CREATE FUNCTION rag.source_locks() RETURNS TABLE (source_hash bigint, purpose smallint, pid integer)
 LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT objid::bigint, objsubid, pid FROM pg_locks
@@ -466,15 +477,17 @@ SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION rag.is_going(text) IS 'whether a session is about to drop the source';
 
--- VOLATILE: it sees what was committed after the query that asks had begun. The last of a run is its row, then its lock goes: who finds
--- the lock free and then the row as it was knows that the process has gone without a word.
+-- VOLATILE: it sees what was committed after the query that asks had begun. The last of a run is
+-- its row, then its lock goes: who finds the lock free and then the row as it was knows that the
+-- process has gone without a word.
 CREATE FUNCTION rag.has_not_ended(run_id bigint) RETURNS boolean LANGUAGE sql VOLATILE PARALLEL RESTRICTED SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM rag.run r WHERE r.run_id = $1 AND r.phase = 'Running')
 $$;
 COMMENT ON FUNCTION rag.has_not_ended(bigint) IS 'whether a run is, by its row as it is now, not at an end';
 
--- Why the sources of this database are not synced by themselves; NULL: they are. A standby does not know.
+-- Why the sources of this database are not synced by themselves; NULL: they are. A standby does not
+-- know.
 CREATE FUNCTION rag.why_idle() RETURNS text
     AS 'MODULE_PATHNAME', 'rag_why_idle_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION rag.why_idle() IS 'why the sources of this database are not synced by themselves; NULL: they are';
@@ -485,7 +498,8 @@ SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION rag.has_scheduler() IS 'whether the sources of this database are synced by themselves';
 
--- Why queued runs do not begin. A scheduler that was started for them alone does what is queued, and no more.
+-- Why queued runs do not begin. A scheduler that was started for them alone does what is queued,
+-- and no more.
 CREATE FUNCTION rag.why_waiting() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT rag.why_idle() WHERE NOT EXISTS (
@@ -495,8 +509,8 @@ SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION rag.why_waiting() IS 'why queued runs do not begin; NULL: they do, as far as there is room';
 
--- What nobody does is not scheduled, whatever is written down, and a source that waits for its first run says why: nobody
--- notes when that begins and ends.
+-- What nobody does is not scheduled, whatever is written down, and a source that waits for its
+-- first run says why: nobody notes when that begins and ends.
 CREATE FUNCTION rag.without_scheduler(conditions jsonb, why text) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT jsonb_agg(CASE WHEN c ->> 'type' = 'AutoIndexerScheduled' AND c ->> 'status' = 'True'
@@ -509,11 +523,13 @@ SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION rag.without_scheduler(jsonb, text) IS 'conditions of a source as they are where nothing syncs it by itself, and why';
 
--- views ---------------------------------------------------------------------------------------------------------------
+-- views
+-- ---------------------------------------------------------------------------------------------------------------
 
--- What people see of sources and runs: what their roles own; members of rag_admin also those of collections that they may read. Counts
--- and messages of a source are about all its documents: where policies of an administrator's hide chunks, only those who may write to
--- the collection see them.
+-- What people see of sources and runs: what their roles own; members of rag_admin also those of
+-- collections that they may read. Counts and messages of a source are about all its documents:
+-- where policies of an administrator's hide chunks, only those who may write to the collection see
+-- them.
 CREATE VIEW rag.visible_source WITH (security_barrier) AS
     SELECT * FROM rag.source
     WHERE owner_id IN (SELECT oid FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE'))
@@ -521,7 +537,8 @@ CREATE VIEW rag.visible_source WITH (security_barrier) AS
           AND collection = ANY ((SELECT rag.overseen_collections())::text[]);
 COMMENT ON VIEW rag.visible_source IS 'sources that the caller may see; read rag.sources instead';
 
--- Of a source that has filled another collection before, those who may not see that one do not see the runs of then.
+-- Of a source that has filled another collection before, those who may not see that one do not see
+-- the runs of then.
 CREATE VIEW rag.visible_run WITH (security_barrier) AS
     SELECT r.* FROM rag.run r JOIN rag.visible_source s ON s.name = r.source
     WHERE r.collection = s.collection OR r.collection = ANY ((SELECT rag.overseen_collections())::text[]);
@@ -701,7 +718,8 @@ COMMENT ON COLUMN rag.sources.drift_policy IS 'what follows when stored document
 COMMENT ON COLUMN rag.sources.drift_checked_at IS 'when that was looked at last';
 COMMENT ON COLUMN rag.sources.uid IS 'tells a source from a later one of the same name';
 
--- dumps ---------------------------------------------------------------------------------------------------------------
+-- dumps
+-- ---------------------------------------------------------------------------------------------------------------
 
 SELECT pg_catalog.pg_extension_config_dump('rag.retrievers', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.collections', '');
@@ -711,10 +729,11 @@ SELECT pg_catalog.pg_extension_config_dump('rag.run', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.run_error', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.documents', '');
 
--- DROP EXTENSION -------------------------------------------------------------------------------------------------------
+-- DROP EXTENSION
+-- -------------------------------------------------------------------------------------------------------
 
--- Partitions go with the extension's table rag.chunks without a word. While they hold documents the command needs CASCADE
--- (src/drop_extension.rs).
+-- Partitions go with the extension's table rag.chunks without a word. While they hold documents the
+-- command needs CASCADE (src/drop_extension.rs).
 CREATE FUNCTION rag.before_drop() RETURNS event_trigger AS 'MODULE_PATHNAME', 'rag_before_drop' LANGUAGE c;
 COMMENT ON FUNCTION rag.before_drop() IS 'refuses to drop the extension without CASCADE while collections contain documents';
 CREATE EVENT TRIGGER rag_before_drop ON ddl_command_start WHEN TAG IN ('DROP EXTENSION', 'DROP OWNED')

@@ -1,9 +1,11 @@
 -- What is noted of collections beside their documents and chunks, and the view of their sizes.
 
--- When the content of a collection has changed ------------------------------------------------------------------------
+-- When the content of a collection has changed
+-- ------------------------------------------------------------------------
 
--- The latest time of a collection's rows counts. A transaction that changes documents updates a row that no other
--- transaction has locked, or inserts one: writers never wait for each other here, and the time never goes back.
+-- The latest time of a collection's rows counts. A transaction that changes documents updates a row
+-- that no other transaction has locked, or inserts one: writers never wait for each other here, and
+-- the time never goes back.
 CREATE TABLE rag.content_change (
     collection text NOT NULL,
     changed_at timestamptz NOT NULL
@@ -41,7 +43,8 @@ BEGIN
     FOREACH changed IN ARRAY names
     LOOP
         place := NULL;
-        -- to lock a row that another transaction has updated would fail under the other isolation levels
+        -- to lock a row that another transaction has updated would fail under the other isolation
+        -- levels
         IF current_setting('transaction_isolation') = 'read committed' THEN
             SELECT c.ctid INTO place FROM rag.content_change c WHERE c.collection = changed
             LIMIT 1 FOR UPDATE SKIP LOCKED;
@@ -66,10 +69,12 @@ CREATE TRIGGER note_removed AFTER DELETE ON rag.documents REFERENCING OLD TABLE 
 CREATE TRIGGER note_truncated AFTER TRUNCATE ON rag.documents
     FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
 
--- Where an embedding is stored ----------------------------------------------------------------------------------------
+-- Where an embedding is stored
+-- ----------------------------------------------------------------------------------------
 
--- For texts that another collection has embedded before. To look for them in every partition would take the longer the
--- more collections there are. A row is a hint: where it is missing, or its chunk is gone, the text is embedded again.
+-- For texts that another collection has embedded before. To look for them in every partition would
+-- take the longer the more collections there are. A row is a hint: where it is missing, or its
+-- chunk is gone, the text is embedded again.
 CREATE TABLE rag.embedding_place (
     embedding_key uuid NOT NULL,
     collection text NOT NULL
@@ -78,9 +83,11 @@ CREATE INDEX embedding_place_key ON rag.embedding_place (embedding_key);
 CREATE INDEX embedding_place_collection ON rag.embedding_place (collection);
 COMMENT ON TABLE rag.embedding_place IS 'a collection that has the embedding of a text';
 
--- Damaged indexes -----------------------------------------------------------------------------------------------------
+-- Damaged indexes
+-- -----------------------------------------------------------------------------------------------------
 
--- Whatever rebuilds an index gives it another file, so that a row about its former file means nothing any more.
+-- Whatever rebuilds an index gives it another file, so that a row about its former file means
+-- nothing any more.
 CREATE TABLE rag.index_damage (
     collection text NOT NULL,
     index oid NOT NULL,
@@ -91,7 +98,8 @@ CREATE TABLE rag.index_damage (
 COMMENT ON TABLE rag.index_damage IS 'indexes of collections that a statement has found damaged';
 COMMENT ON COLUMN rag.index_damage.filenode IS 'file of the index; another one means that the index was rebuilt';
 
--- Sizes ---------------------------------------------------------------------------------------------------------------
+-- Sizes
+-- ---------------------------------------------------------------------------------------------------------------
 
 -- The function has the reader's rights, which the view's own query would not have.
 CREATE VIEW rag.collection_sizes AS

@@ -2,8 +2,9 @@
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- A row per document of a source, written with the document itself, so that it is true after crashes too. There is no foreign
--- key: the row of a document that somebody deletes by hand must stay, to say so.
+-- A row per document of a source, written with the document itself, so that it is true after
+-- crashes too. There is no foreign key: the row of a document that somebody deletes by hand must
+-- stay, to say so.
 CREATE TABLE rag.manifest (
     document_id uuid PRIMARY KEY,
     collection text NOT NULL,
@@ -18,12 +19,13 @@ COMMENT ON TABLE rag.manifest IS 'documents as runs of sources have indexed them
 COMMENT ON COLUMN rag.manifest.content_hash IS 'SHA-256 of the text, hex; NULL: the document could not be indexed';
 COMMENT ON COLUMN rag.manifest.digest IS 'SHA-256 of the document''s row, then of its chunks';
 
--- What a digest is over: all that a search shows, filters by or reuses, in a form that no setting changes. What says when and how to
--- fetch again (status, error, raw_hash, validator, chunking) is not in it. A text follows the length of what could be taken for a part
--- of it, so that no two rows run into each other.
+-- What a digest is over: all that a search shows, filters by or reuses, in a form that no setting
+-- changes. What says when and how to fetch again (status, error, raw_hash, validator, chunking) is
+-- not in it. A text follows the length of what could be taken for a part of it, so that no two rows
+-- run into each other.
 --
--- These are plain expressions and queries without SET, so that they become part of the caller's: callers pin the search_path.
--- pgspot: off
+-- These are plain expressions and queries without SET, so that they become part of the caller's:
+-- callers pin the search_path. pgspot: off
 CREATE FUNCTION rag.document_digest(d rag.documents) RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT pg_catalog.sha256(pg_catalog.convert_to(
         pg_catalog.json_build_array(d.collection, d.source, d.uri, d.title, d.own_title, d.knowledge_id, d.document_type, d.category,
@@ -43,8 +45,8 @@ CREATE FUNCTION rag.chunk_digest(c rag.chunks) RETURNS bytea LANGUAGE sql STABLE
 $$;
 COMMENT ON FUNCTION rag.chunk_digest(rag.chunks) IS 'hash of a chunk''s row';
 
--- The documents of a collection as they are stored. The chunks of each are found by the index, whatever the statistics say: the cost
--- grows with the number of chunks alone.
+-- The documents of a collection as they are stored. The chunks of each are found by the index,
+-- whatever the statistics say: the cost grows with the number of chunks alone.
 CREATE FUNCTION rag.document_digests(of_collection text)
 RETURNS TABLE (document_id uuid, source text, uri text, content_hash text, chunk_count integer, digest bytea)
 LANGUAGE sql STABLE AS $$
@@ -57,9 +59,11 @@ LANGUAGE sql STABLE AS $$
 $$;
 COMMENT ON FUNCTION rag.document_digests(text) IS 'documents of a collection with hashes over all that is stored of them';
 
--- What of a source is stored otherwise than its runs have left it. kind: missing, changed, lost_chunks or unexpected; entry: what
--- rag_check_drift says of it; is_stored: whether it has a row in rag.documents. Chunks without such a row are documents that nobody
--- indexed. Joins and set operations here are such as have no plan with a quadratic cost: tables that were just filled have no statistics.
+-- What of a source is stored otherwise than its runs have left it. kind: missing, changed,
+-- lost_chunks or unexpected; entry: what rag_check_drift says of it; is_stored: whether it has a
+-- row in rag.documents. Chunks without such a row are documents that nobody indexed. Joins and set
+-- operations here are such as have no plan with a quadratic cost: tables that were just filled have
+-- no statistics.
 CREATE FUNCTION rag.drifted_documents(of_collection text, of_source text)
 RETURNS TABLE (document_id uuid, uri text, kind text, entry jsonb, is_stored boolean) LANGUAGE sql STABLE AS $$
     WITH indexed AS (SELECT * FROM rag.manifest m WHERE m.collection = $1 AND m.source = $2),

@@ -1,4 +1,5 @@
--- Knowledge items: documents that are named by a number of the user's and fetched from a uri (rag_index_knowledge).
+-- Knowledge items: documents that are named by a number of the user's and fetched from a uri
+-- (rag_index_knowledge).
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -41,7 +42,8 @@ CREATE FUNCTION rag.knowledge_summary(results jsonb[]) RETURNS jsonb
     AS 'MODULE_PATHNAME', 'knowledge_summary_wrapper' LANGUAGE c STRICT;
 COMMENT ON FUNCTION rag.knowledge_summary(jsonb[]) IS 'what rag_index_all answers';
 
--- A procedure, because no function can commit. It runs with the caller's search_path: nothing in it is looked up by that.
+-- A procedure, because no function can commit. It runs with the caller's search_path: nothing in it
+-- is looked up by that.
 CREATE PROCEDURE @extschema@.rag_index_all(status text DEFAULT NULL, collection text DEFAULT 'default', INOUT summary jsonb DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 DECLARE

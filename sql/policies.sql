@@ -13,7 +13,8 @@ COMMENT ON TABLE rag.collection_grant IS 'privileges on collections; read rag.co
 COMMENT ON COLUMN rag.collection_grant.role IS 'name of the role when the privilege was granted: what a dump is restored by';
 COMMENT ON COLUMN rag.collection_grant.role_id IS 'the role, 0: all roles; NULL: restored, and there was no role of this name';
 
--- As rag.find_owner: of a grant to a role that there is not, nobody profits, nor does a later role of that name.
+-- As rag.find_owner: of a grant to a role that there is not, nobody profits, nor does a later role
+-- of that name.
 CREATE FUNCTION rag.find_grantee() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF rag.is_restoring() AND NEW.role_id IS DISTINCT FROM 0 THEN
@@ -35,12 +36,13 @@ COMMENT ON COLUMN rag.collection_grants.collection IS 'the collection';
 COMMENT ON COLUMN rag.collection_grants.role IS 'role whose members hold the privilege; public: all roles';
 COMMENT ON COLUMN rag.collection_grants.privilege IS 'read, or write, which includes read';
 
--- Each table has two policies. rag_collections is restrictive: whatever other policies say, only rows of readable collections are seen.
--- rag_default lets these be seen, but steps back for roles to which a permissive policy of an administrator's applies. So each policy of
--- an administrator's, restrictive or permissive, takes away rows and adds none.
+-- Each table has two policies. rag_collections is restrictive: whatever other policies say, only
+-- rows of readable collections are seen. rag_default lets these be seen, but steps back for roles
+-- to which a permissive policy of an administrator's applies. So each policy of an administrator's,
+-- restrictive or permissive, takes away rows and adds none.
 --
--- The sub-selects are evaluated once per statement. Nobody but the extension's functions writes these tables, as their owner, whom
--- policies do not concern.
+-- The sub-selects are evaluated once per statement. Nobody but the extension's functions writes
+-- these tables, as their owner, whom policies do not concern.
 ALTER TABLE rag.collections ENABLE ROW LEVEL SECURITY;
 ALTER TABLE rag.documents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE rag.chunks ENABLE ROW LEVEL SECURITY;
@@ -61,8 +63,9 @@ CREATE POLICY rag_collections ON rag.knowledge AS RESTRICTIVE FOR SELECT
     USING (collection = ANY ((SELECT rag.readable_collections())::text[])
            AND ((SELECT rag.sees_all_chunks()) OR rag.sees_knowledge(collection, knowledge_id)));
 
--- The grants of a dump are all there are where it is restored, so that what was revoked stays revoked: pg_dump and pg_restore switch
--- row_security off. (They switch check_function_bodies off, too, but so does CREATE EXTENSION.)
+-- The grants of a dump are all there are where it is restored, so that what was revoked stays
+-- revoked: pg_dump and pg_restore switch row_security off. (They switch check_function_bodies off,
+-- too, but so does CREATE EXTENSION.)
 INSERT INTO rag.collection_grant (collection, role, role_id, privilege)
     SELECT 'default', r.rolname, r.oid, CASE r.rolname WHEN 'rag_admin' THEN 'write' ELSE 'read' END
     FROM pg_catalog.pg_roles r

@@ -1,4 +1,5 @@
--- Comments on the functions, and who may do what. Nothing is granted to PUBLIC but the vector type and its operators.
+-- Comments on the functions, and who may do what. Nothing is granted to PUBLIC but the vector type
+-- and its operators.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 

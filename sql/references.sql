@@ -1,6 +1,6 @@
--- References between the tables of the catalog: what foreign keys would be. pg_dump does not write down in which order the rows of an
--- extension's tables must be restored, and with --jobs they come in any; foreign keys would refuse them. What a dump brings is not
--- checked.
+-- References between the tables of the catalog: what foreign keys would be. pg_dump does not write
+-- down in which order the rows of an extension's tables must be restored, and with --jobs they come
+-- in any; foreign keys would refuse them. What a dump brings is not checked.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 

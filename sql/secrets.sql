@@ -1,10 +1,11 @@
--- Secrets: what a source's server asks for. Nobody is granted anything on these tables: values are encrypted under keys of
--- a file outside of the database (src/secrets), or are references to where a superuser keeps them. People read rag.secrets.
+-- Secrets: what a source's server asks for. Nobody is granted anything on these tables: values are
+-- encrypted under keys of a file outside of the database (src/secrets), or are references to where
+-- a superuser keeps them. People read rag.secrets.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Names of sources, retrievers and secrets: a DNS subdomain as Kubernetes has it, behind its namespace
--- where that is not the one named default (crates/protocol/src/name.rs).
+-- Names of sources, retrievers and secrets: a DNS subdomain as Kubernetes has it, behind its
+-- namespace where that is not the one named default (crates/protocol/src/name.rs).
 CREATE FUNCTION rag.is_qualified_name(name text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT $1 ~ '^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'

@@ -1,6 +1,7 @@
--- Changes of tables that sources read: what triggers have noted and no run has handled yet. Neither table is dumped: a
--- restored source has no state, and so its first run reads the whole table. The keys may be anybody's secrets: nobody but
--- the extension's functions reads them. There is no index, so that a writer pays for one row and nothing else.
+-- Changes of tables that sources read: what triggers have noted and no run has handled yet. Neither
+-- table is dumped: a restored source has no state, and so its first run reads the whole table. The
+-- keys may be anybody's secrets: nobody but the extension's functions reads them. There is no
+-- index, so that a writer pays for one row and nothing else.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 

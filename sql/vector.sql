@@ -1,10 +1,11 @@
--- The schema of the catalog, and the vector type with its functions, operators, casts and aggregates.
--- Names, signatures and behaviour are pgvector's; only the schema of the type differs.
+-- The schema of the catalog, and the vector type with its functions, operators, casts and
+-- aggregates. Names, signatures and behaviour are pgvector's; only the schema of the type differs.
 
 -- Names are looked up in pg_catalog alone, whatever schema the extension goes to.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Texts come from and go to programs whose strings are UTF-8, and positions are counted in characters.
+-- Texts come from and go to programs whose strings are UTF-8, and positions are counted in
+-- characters.
 DO $$
 BEGIN
     IF pg_catalog.getdatabaseencoding() <> 'UTF8' THEN
@@ -18,8 +19,8 @@ CREATE SCHEMA rag;
 COMMENT ON SCHEMA rag IS 'catalog of the extension rag: tables and views';
 GRANT USAGE ON SCHEMA rag TO PUBLIC;
 
--- Two schemas that can be put into search_path: no table is in them, and no function in that of the type, so that those
--- of pgvector stay unique where both extensions are installed.
+-- Two schemas that can be put into search_path: no table is in them, and no function in that of the
+-- type, so that those of pgvector stay unique where both extensions are installed.
 CREATE SCHEMA rag_types;
 COMMENT ON SCHEMA rag_types IS 'the type vector of the extension rag, and nothing else';
 GRANT USAGE ON SCHEMA rag_types TO PUBLIC;
@@ -27,7 +28,8 @@ CREATE SCHEMA rag_functions;
 COMMENT ON SCHEMA rag_functions IS 'functions of the extension rag with the names of those of pgvector';
 GRANT USAGE ON SCHEMA rag_functions TO PUBLIC;
 
--- type ----------------------------------------------------------------------------------------------------------------
+-- type
+-- ----------------------------------------------------------------------------------------------------------------
 
 CREATE TYPE rag_types.vector;
 
@@ -52,7 +54,8 @@ CREATE TYPE rag_types.vector (
 );
 COMMENT ON TYPE rag_types.vector IS 'array of 32-bit floats with a fixed number of dimensions, 1 to 16000; text form [1,2,3]';
 
--- functions -----------------------------------------------------------------------------------------------------------
+-- functions
+-- -----------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION rag_functions.l2_distance(rag_types.vector, rag_types.vector) RETURNS double precision
     AS 'MODULE_PATHNAME', 'l2_distance_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
@@ -122,7 +125,8 @@ COMMENT ON FUNCTION rag_functions.vector_ge(rag_types.vector, rag_types.vector) 
 COMMENT ON FUNCTION rag_functions.vector_gt(rag_types.vector, rag_types.vector) IS 'implementation of > operator';
 COMMENT ON FUNCTION rag_functions.vector_cmp(rag_types.vector, rag_types.vector) IS 'less-equal-greater';
 
--- casts ---------------------------------------------------------------------------------------------------------------
+-- casts
+-- ---------------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION rag.vector(rag_types.vector, integer, boolean) RETURNS rag_types.vector
     AS 'MODULE_PATHNAME', 'vector_typmod_cast_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
@@ -144,7 +148,8 @@ CREATE CAST (double precision[] AS rag_types.vector) WITH FUNCTION rag.array_to_
 CREATE CAST (integer[] AS rag_types.vector) WITH FUNCTION rag.array_to_vector(integer[], integer, boolean) AS ASSIGNMENT;
 CREATE CAST (numeric[] AS rag_types.vector) WITH FUNCTION rag.array_to_vector(numeric[], integer, boolean) AS ASSIGNMENT;
 
--- operators -----------------------------------------------------------------------------------------------------------
+-- operators
+-- -----------------------------------------------------------------------------------------------------------
 
 CREATE OPERATOR @extschema@.<-> (LEFTARG = rag_types.vector, RIGHTARG = rag_types.vector, FUNCTION = rag_functions.l2_distance, COMMUTATOR = OPERATOR(@extschema@.<->));
 CREATE OPERATOR @extschema@.<#> (LEFTARG = rag_types.vector, RIGHTARG = rag_types.vector, FUNCTION = rag_functions.vector_negative_inner_product, COMMUTATOR = OPERATOR(@extschema@.<#>));
@@ -173,7 +178,8 @@ CREATE OPERATOR CLASS rag.vector_ops DEFAULT FOR TYPE rag_types.vector USING btr
     OPERATOR 1 @extschema@.<, OPERATOR 2 @extschema@.<=, OPERATOR 3 @extschema@.=, OPERATOR 4 @extschema@.>=, OPERATOR 5 @extschema@.>,
     FUNCTION 1 rag_functions.vector_cmp(rag_types.vector, rag_types.vector);
 
--- aggregates ----------------------------------------------------------------------------------------------------------
+-- aggregates
+-- ----------------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION rag.vector_accum(double precision[], rag_types.vector) RETURNS double precision[]
     AS 'MODULE_PATHNAME', 'vector_accum_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
@@ -192,8 +198,9 @@ CREATE AGGREGATE @extschema@.sum(rag_types.vector) (
 COMMENT ON AGGREGATE @extschema@.avg(rag_types.vector) IS 'element-wise mean';
 COMMENT ON AGGREGATE @extschema@.sum(rag_types.vector) IS 'element-wise sum';
 
--- pgvector's type: the layouts are equal, so the casts copy nothing. They go with either extension when that is dropped.
--- Where pgvector comes later, or a dump was restored, which has the casts without that, rag_pgvector_casts() sees to it.
+-- pgvector's type: the layouts are equal, so the casts copy nothing. They go with either extension
+-- when that is dropped. Where pgvector comes later, or a dump was restored, which has the casts
+-- without that, rag_pgvector_casts() sees to it.
 CREATE FUNCTION rag.cast_goes_with("cast" oid, extension oid) RETURNS void
     AS 'MODULE_PATHNAME', 'rag_cast_goes_with_wrapper' LANGUAGE c VOLATILE STRICT;
 REVOKE ALL ON FUNCTION rag.cast_goes_with(oid, oid) FROM PUBLIC;

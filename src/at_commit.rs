@@ -13,14 +13,16 @@ thread_local! {
     static ACTIONS: RefCell<Vec<(pg_sys::TransactionId, Action)>> = const { RefCell::new(vec![]) };
 }
 
-/// Runs `action` once the present transaction has committed. It is dropped where the transaction, or
-/// the subtransaction that it belongs to, is rolled back, or prepared for a commit by another session.
+/// Runs `action` once the present transaction has committed. It is dropped where the transaction,
+/// or the subtransaction that it belongs to, is rolled back, or prepared for a commit by another
+/// session.
 ///
 /// The transaction cannot be undone any more when the action runs: it must neither fail nor use the
 /// database.
 pub fn at_commit(action: impl FnOnce() + 'static) {
     static REGISTER: Once = Once::new();
-    // SAFETY: the callback stays valid as long as the library, which is never unloaded; callers are in a transaction.
+    // SAFETY: the callback stays valid as long as the library, which is never unloaded; callers are
+    // in a transaction.
     let transaction = unsafe {
         REGISTER.call_once(|| pg_sys::RegisterXactCallback(Some(at_end), std::ptr::null_mut()));
         pg_sys::GetCurrentTransactionId()
@@ -31,13 +33,18 @@ pub fn at_commit(action: impl FnOnce() + 'static) {
 #[pg_guard]
 unsafe extern "C-unwind" fn at_end(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
-    if !matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE) {
+    if !matches!(
+        event,
+        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE
+    ) {
         return;
     }
     for (transaction, action) in ACTIONS.take() {
-        // SAFETY: looks at the session's own transaction state, which still knows the subtransactions
-        // that were not rolled back.
-        if event == XACT_EVENT_COMMIT && unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) } {
+        // SAFETY: looks at the session's own transaction state, which still knows the
+        // subtransactions that were not rolled back.
+        if event == XACT_EVENT_COMMIT
+            && unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
+        {
             action();
         }
     }

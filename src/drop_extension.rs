@@ -1,8 +1,8 @@
 //! DROP EXTENSION: what it would take with it, and what it leaves.
 //!
-//! The tables that hold documents are partitions of one of the extension's own, and so no reason for
-//! the server to refuse the command without CASCADE. An event trigger of the extension's does it
-//! before the command begins, with preload and without.
+//! The tables that hold documents are partitions of one of the extension's own, and so no reason
+//! for the server to refuse the command without CASCADE. An event trigger of the extension's does
+//! it before the command begins, with preload and without.
 #![allow(unsafe_code)] // an event trigger's call and the command that it is about
 
 use pgrx::{PgList, PgSqlErrorCode as Code, is_a, pg_guard, pg_sys};
@@ -45,9 +45,11 @@ pub unsafe extern "C-unwind" fn rag_before_drop(call: pg_sys::FunctionCallInfo) 
     pg_sys::Datum::null()
 }
 
-/// CASCADE or RESTRICT of a command that drops the extension, which the session may do; `None`: it does not.
+/// CASCADE or RESTRICT of a command that drops the extension, which the session may do; `None`: it
+/// does not.
 unsafe fn behavior(command: *mut pg_sys::Node) -> Option<pg_sys::DropBehavior::Type> {
-    // SAFETY: a node of a statement, which is the type that its tag says; look-ups in a transaction.
+    // SAFETY: a node of a statement, which is the type that its tag says; look-ups in a
+    // transaction.
     unsafe {
         if command.is_null() {
             None
@@ -60,7 +62,8 @@ unsafe fn behavior(command: *mut pg_sys::Node) -> Option<pg_sys::DropBehavior::T
             let is_owners = PgList::<pg_sys::RoleSpec>::from_pg((*drop).roles)
                 .iter_ptr()
                 .any(|role| pg_sys::get_rolespec_oid(role, true) == owner);
-            (is_owners && pg_sys::has_privs_of_role(pg_sys::GetUserId(), owner)).then_some((*drop).behavior)
+            (is_owners && pg_sys::has_privs_of_role(pg_sys::GetUserId(), owner))
+                .then_some((*drop).behavior)
         } else {
             None
         }
@@ -74,7 +77,10 @@ fn before_drop(cascade: bool) -> Result<(), Error> {
             let lines: Vec<String> = collections
                 .iter()
                 .map(|(name, count)| {
-                    format!("collection {name}: {count} {}", if *count == 1 { "document" } else { "documents" })
+                    format!(
+                        "collection {name}: {count} {}",
+                        if *count == 1 { "document" } else { "documents" }
+                    )
                 })
                 .collect();
             return Err(Error::new(

@@ -1,4 +1,5 @@
-//! Errors of the extension: one type, and the one mapping from what went wrong to SQLSTATE, DETAIL and HINT.
+//! Errors of the extension: one type, and the one mapping from what went wrong to SQLSTATE, DETAIL
+//! and HINT.
 
 use std::time::Duration;
 
@@ -6,7 +7,8 @@ use pgrx::{PgSqlErrorCode as Code, pg_sys::panic::ErrorReport, prelude::PgLogLev
 use rag_ann::memory;
 use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::Problem};
 
-/// What a user is told: a message (lower case, no final stop) with SQLSTATE, and where it helps DETAIL and HINT.
+/// What a user is told: a message (lower case, no final stop) with SQLSTATE, and where it helps
+/// DETAIL and HINT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub code: Code,
@@ -21,7 +23,14 @@ pub struct Error {
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), detail: None, hint: None, retry_after: None, source_gone: false }
+        Self {
+            code,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            retry_after: None,
+            source_gone: false,
+        }
     }
 
     #[must_use]
@@ -51,7 +60,10 @@ impl Error {
                 | ErrorKind::WrongFileType
                 | ErrorKind::SourceUnavailable
         );
-        Self { source_gone, ..Self::from(error) }
+        Self {
+            source_gone,
+            ..Self::from(error)
+        }
     }
 
     pub fn data_exception(message: impl Into<String>) -> Self {
@@ -80,7 +92,8 @@ impl Error {
     }
 
     /// # Errors
-    /// There is less memory than `bytes`, which is about what follows takes. Half-way a refusal would end the session.
+    /// There is less memory than `bytes`, which is about what follows takes. Half-way a refusal
+    /// would end the session.
     pub fn unless_there_is_memory(bytes: usize, doing: &str) -> Result<(), Self> {
         memory::probe(bytes).map_err(|_| Self::out_of_memory(doing))
     }
@@ -133,7 +146,11 @@ impl Error {
             }
         }
         let error = Self::invalid_parameter(message).detail(lines.join("\n"));
-        if hints.is_empty() { error } else { error.hint(hints.join("\n")) }
+        if hints.is_empty() {
+            error
+        } else {
+            error.hint(hints.join("\n"))
+        }
     }
 
     /// Raises it as a Postgres ERROR; the transaction aborts.
@@ -143,10 +160,10 @@ impl Error {
     }
 }
 
-/// Keeps backtraces of Rust out of the DETAIL of errors, whatever `RUST_BACKTRACE` says. pgrx captures one in its panic
-/// hook and appends it. The standard library reads the environment for the first backtrace only and remembers what
-/// it said, for this library alone: so the first one is captured here, under a variable that goes before
-/// `RUST_BACKTRACE`.
+/// Keeps backtraces of Rust out of the DETAIL of errors, whatever `RUST_BACKTRACE` says. pgrx
+/// captures one in its panic hook and appends it. The standard library reads the environment for
+/// the first backtrace only and remembers what it said, for this library alone: so the first one is
+/// captured here, under a variable that goes before `RUST_BACKTRACE`.
 #[allow(unsafe_code)]
 pub fn without_backtraces() {
     const VARIABLE: &str = "RUST_LIB_BACKTRACE";
@@ -187,11 +204,14 @@ impl From<EngineError> for Error {
     fn from(error: EngineError) -> Self {
         let code = match error.kind {
             ErrorKind::FileNotFound => Code::ERRCODE_UNDEFINED_FILE,
-            ErrorKind::PermissionDenied | ErrorKind::OutOfReach => Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+            ErrorKind::PermissionDenied | ErrorKind::OutOfReach => {
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE
+            }
             ErrorKind::WrongFileType => Code::ERRCODE_WRONG_OBJECT_TYPE,
             ErrorKind::InvalidModel => Code::ERRCODE_CONFIG_FILE_ERROR,
             ErrorKind::SourceUnavailable => Code::ERRCODE_CONNECTION_FAILURE,
-            // of the class of connection_failure, and yet to be told from it: the server can be reached, and refuses
+            // of the class of connection_failure, and yet to be told from it: the server can be
+            // reached, and refuses
             ErrorKind::Throttled => Code::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION,
             ErrorKind::InvalidRequest => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             ErrorKind::LimitExceeded => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
@@ -202,7 +222,14 @@ impl From<EngineError> for Error {
         let asked = Duration::from_secs(error.retry_after_seconds.unwrap_or(0));
         let retry_after = (error.kind == ErrorKind::Throttled).then_some(asked);
         let (message, detail, hint) = (error.message, error.detail, error.hint);
-        Self { code, message, detail, hint, retry_after, source_gone: false }
+        Self {
+            code,
+            message,
+            detail,
+            hint,
+            retry_after,
+            source_gone: false,
+        }
     }
 }
 
@@ -226,7 +253,11 @@ impl From<pgrx::spi::Error> for Error {
 impl From<pgrx::pg_sys::panic::CaughtError> for Error {
     fn from(error: pgrx::pg_sys::panic::CaughtError) -> Self {
         use pgrx::pg_sys::panic::CaughtError::{ErrorReport, PostgresError, RustPanic};
-        let (PostgresError(report) | ErrorReport(report) | RustPanic { ereport: report, .. }) = error;
+        let (PostgresError(report)
+        | ErrorReport(report)
+        | RustPanic {
+            ereport: report, ..
+        }) = error;
         Self {
             code: report.sql_error_code(),
             message: report.message().to_string(),

@@ -4,7 +4,8 @@
 //! content + text --keys()--> embedding keys --stored_embeddings / engine--> vectors --store()--> rag.documents, rag.chunks
 //! ```
 //!
-//! Used by the runner (many documents) and by `rag_add_document` (one, in its caller's transaction).
+//! Used by the runner (many documents) and by `rag_add_document` (one, in its caller's
+//! transaction).
 
 use std::collections::HashMap;
 
@@ -79,7 +80,8 @@ pub struct Stored {
     pub chunks: usize,
 }
 
-/// The embeddings of all texts of some documents: those that are stored, and from the engine those that are not.
+/// The embeddings of all texts of some documents: those that are stored, and from the engine those
+/// that are not.
 ///
 /// # Errors
 /// The engine cannot be had, or a statement fails.
@@ -126,12 +128,14 @@ impl PreparedDocument {
         self.content.chunks.iter().map(|chunk| {
             self.text
                 .get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
-                .ok_or_else(|| Error::internal(format!("rag-engine cut a character of {} in two", self.uri)))
+                .ok_or_else(|| {
+                    Error::internal(format!("rag-engine cut a character of {} in two", self.uri))
+                })
         })
     }
 
-    /// Has the engine embed what is not stored yet, and writes the document, in the present transaction. A damaged index
-    /// that is met is rebuilt.
+    /// Has the engine embed what is not stored yet, and writes the document, in the present
+    /// transaction. A damaged index that is met is rebuilt.
     ///
     /// # Errors
     /// The engine cannot be had, or a statement fails.
@@ -162,7 +166,9 @@ impl PreparedDocument {
         let texts = self.texts(model)?;
         let mut chunks = Vec::with_capacity(texts.len());
         for (i, ((key, _), chunk)) in texts.into_iter().zip(self.chunk_texts()).enumerate() {
-            let vector = embeddings.get(&key).ok_or_else(|| Error::internal("a chunk has no embedding"))?;
+            let vector = embeddings
+                .get(&key)
+                .ok_or_else(|| Error::internal("a chunk has no embedding"))?;
             chunks.push(StoredChunk {
                 id: ChunkId::derive(self.id, &self.content.content_hash, &chunking, i as u32),
                 place: &self.content.chunks[i],
@@ -172,7 +178,8 @@ impl PreparedDocument {
             });
         }
         let metadata = self.content.metadata.clone();
-        let chunk_metadata = catalog::documents::listed(&metadata, collection.metadata_whitelist.as_deref());
+        let chunk_metadata =
+            catalog::documents::listed(&metadata, collection.metadata_whitelist.as_deref());
         let attributes = Attributes {
             knowledge_id: self.attributes.knowledge_id,
             labels: self.attributes.labels.or(Labels::of_metadata(&metadata)),
@@ -197,6 +204,9 @@ impl PreparedDocument {
             chunk_metadata,
             chunks,
         })?;
-        Ok(Stored { added, chunks: count })
+        Ok(Stored {
+            added,
+            chunks: count,
+        })
     }
 }

@@ -1,9 +1,9 @@
 //! `rag`: retrieval-augmented generation inside PostgreSQL.
 //!
-//! This library is loaded by backends and background workers. It holds the SQL functions ([`api`]), the catalog
-//! ([`catalog`]), the vector type ([`types`]) and its index ([`index`], on pages of [`storage`]), search ([`retrieval`])
-//! and the workers ([`workers`]). It has no network, parses no untrusted file and runs no model: that is `rag-engine`'s,
-//! a program of its own ([`engine`]).
+//! This library is loaded by backends and background workers. It holds the SQL functions ([`api`]),
+//! the catalog ([`catalog`]), the vector type ([`types`]) and its index ([`index`], on pages of
+//! [`storage`]), search ([`retrieval`]) and the workers ([`workers`]). It has no network, parses no
+//! untrusted file and runs no model: that is `rag-engine`'s, a program of its own ([`engine`]).
 //! `docs/architecture.md` shows the processes and how data flows between them.
 
 mod api;
@@ -33,20 +33,40 @@ use pgrx::{extension_sql_file, pg_guard, pg_sys};
 
 extension_sql_file!("../sql/vector.sql", name = "vector", bootstrap);
 extension_sql_file!("../sql/hnsw.sql", name = "hnsw", requires = ["vector"]);
-extension_sql_file!("../sql/secrets.sql", name = "secrets", requires = ["vector"]);
+extension_sql_file!(
+    "../sql/secrets.sql",
+    name = "secrets",
+    requires = ["vector"]
+);
 extension_sql_file!("../sql/access.sql", name = "access", requires = ["vector"]);
-extension_sql_file!("../sql/catalog.sql", name = "catalog", requires = ["vector", "secrets", "access"]);
+extension_sql_file!(
+    "../sql/catalog.sql",
+    name = "catalog",
+    requires = ["vector", "secrets", "access"]
+);
 extension_sql_file!("../sql/table.sql", name = "table", requires = ["catalog"]);
 extension_sql_file!("../sql/search.sql", name = "search", requires = ["catalog"]);
-extension_sql_file!("../sql/knowledge.sql", name = "knowledge", requires = ["catalog"]);
+extension_sql_file!(
+    "../sql/knowledge.sql",
+    name = "knowledge",
+    requires = ["catalog"]
+);
 extension_sql_file!("../sql/drift.sql", name = "drift", requires = ["catalog"]);
-extension_sql_file!("../sql/policies.sql", name = "policies", requires = ["catalog", "knowledge"]);
+extension_sql_file!(
+    "../sql/policies.sql",
+    name = "policies",
+    requires = ["catalog", "knowledge"]
+);
 extension_sql_file!(
     "../sql/references.sql",
     name = "references",
     requires = ["secrets", "catalog", "knowledge", "policies"]
 );
-extension_sql_file!("../sql/status.sql", name = "status", requires = ["references", "drift"]);
+extension_sql_file!(
+    "../sql/status.sql",
+    name = "status",
+    requires = ["references", "drift"]
+);
 extension_sql_file!(
     "../sql/collections.sql",
     name = "collections",
@@ -55,7 +75,12 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/embed.sql",
     name = "embed",
-    requires = ["vector", api::model::rag_embed_default, api::model::rag_embed_model, api::model::rag_embed_array]
+    requires = [
+        "vector",
+        api::model::rag_embed_default,
+        api::model::rag_embed_model,
+        api::model::rag_embed_array
+    ]
 );
 extension_sql_file!(
     "../sql/privileges.sql",

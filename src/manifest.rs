@@ -1,8 +1,8 @@
 //! Manifests: sources and retrievers as the upstream proposals write them down.
 //!
-//! The text is read by `crates/manifest`, which names everything that is wrong in it; here is what needs the database. What is
-//! wrong with a source is found by the same checks as where it is made by a call ([`crate::definition`]), and named by its path
-//! in the document.
+//! The text is read by `crates/manifest`, which names everything that is wrong in it; here is what
+//! needs the database. What is wrong with a source is found by the same checks as where it is made
+//! by a call ([`crate::definition`]), and named by its path in the document.
 
 use std::time::Duration;
 
@@ -58,21 +58,33 @@ struct Document {
 
 /// Applies all documents, retrievers first: the others may name them.
 ///
-/// Sessions that apply the same documents, in whatever order, take turns, and none waits for one that waits for it: each goes by
-/// retrievers, collections and sources, and by their names.
+/// Sessions that apply the same documents, in whatever order, take turns, and none waits for one
+/// that waits for it: each goes by retrievers, collections and sources, and by their names.
 ///
 /// # Errors
-/// Something is wrong with one of them, all of which is named; the caller undoes what was done until then.
+/// Something is wrong with one of them, all of which is named; the caller undoes what was done
+/// until then.
 pub fn apply(text: &str) -> Result<Vec<Applied>, Error> {
     // values and their places are several times as large as the text
-    Error::unless_there_is_memory(10 * text.len(), "There is no room for what the manifest says.")?;
-    let manifests = rag_manifest::parse(text).map_err(|problems| Error::invalid("invalid manifest", &problems))?;
-    let mut documents: Vec<Document> =
-        manifests.into_iter().map(|manifest| Document { manifest, faults: Faults::default(), action: None }).collect();
+    Error::unless_there_is_memory(
+        10 * text.len(),
+        "There is no room for what the manifest says.",
+    )?;
+    let manifests = rag_manifest::parse(text)
+        .map_err(|problems| Error::invalid("invalid manifest", &problems))?;
+    let mut documents: Vec<Document> = manifests
+        .into_iter()
+        .map(|manifest| Document {
+            manifest,
+            faults: Faults::default(),
+            action: None,
+        })
+        .collect();
     let mut ordered: Vec<&mut Document> = documents.iter_mut().collect();
     ordered.sort_by(|a, b| a.manifest.name().cmp(b.manifest.name()));
-    let (retrievers, mut sources): (Vec<_>, Vec<_>) =
-        ordered.into_iter().partition(|document| matches!(document.manifest, Manifest::Retriever(_)));
+    let (retrievers, mut sources): (Vec<_>, Vec<_>) = ordered
+        .into_iter()
+        .partition(|document| matches!(document.manifest, Manifest::Retriever(_)));
     retrievers.into_iter().for_each(Document::apply);
     make_collections(&mut sources);
     sources.into_iter().for_each(Document::apply);
@@ -80,14 +92,31 @@ pub fn apply(text: &str) -> Result<Vec<Applied>, Error> {
     let is_one = documents.len() == 1;
     let mut faults = Faults::default();
     let mut applied = vec![];
-    for Document { manifest, faults: found, action } in documents {
-        let of = if is_one { String::new() } else { format!("{} {}: ", manifest.kind(), manifest.name()) };
+    for Document {
+        manifest,
+        faults: found,
+        action,
+    } in documents
+    {
+        let of = if is_one {
+            String::new()
+        } else {
+            format!("{} {}: ", manifest.kind(), manifest.name())
+        };
         // a collection is not made where its retriever is missing
-        let found = if found.has("retriever") { found.without("collection") } else { found };
+        let found = if found.has("retriever") {
+            found.without("collection")
+        } else {
+            found
+        };
         faults.append(found.in_fields(|field| format!("{of}{}", path(&manifest, field))));
         applied.extend(action.map(|action| (manifest.kind(), manifest.name().to_owned(), action)));
     }
-    if faults.is_empty() { Ok(applied) } else { Err(faults.to_error("invalid manifest")) }
+    if faults.is_empty() {
+        Ok(applied)
+    } else {
+        Err(faults.to_error("invalid manifest"))
+    }
 }
 
 impl Document {
@@ -103,7 +132,9 @@ impl Document {
 
 /// Where in a manifest the field of a definition is.
 fn path(manifest: &Manifest, field: &str) -> String {
-    let Manifest::AutoIndexer(source) = manifest else { return "metadata.name".into() };
+    let Manifest::AutoIndexer(source) = manifest else {
+        return "metadata.name".into();
+    };
     let path = match field {
         // no manifest names an owner
         "name" | "owner" => "metadata.name".into(),
@@ -112,7 +143,10 @@ fn path(manifest: &Manifest, field: &str) -> String {
         "collection" => "spec.indexName".into(),
         "max_retries" => "spec.retryPolicy.maxRetries".into(),
         "drift_policy" => "spec.driftRemediationPolicy".into(),
-        _ => match (field.strip_prefix("spec"), field.strip_prefix("credentials.")) {
+        _ => match (
+            field.strip_prefix("spec"),
+            field.strip_prefix("credentials."),
+        ) {
             (Some(inside), _) => format!("spec.dataSource.{}{inside}", source.kind),
             (None, Some(part)) => format!("spec.credentials.secretRef.{part}"),
             (None, None) => format!("spec.{field}"),
@@ -177,7 +211,8 @@ fn make_collection(name: &str, retriever: &str) -> Result<(), Error> {
 
 /// `None`: there are faults.
 fn apply_source(source: &AutoIndexer, faults: &mut Faults) -> Result<Option<Action>, Error> {
-    // before all else, and the same whether or not there is such a source: who may not learns nothing
+    // before all else, and the same whether or not there is such a source: who may not learns
+    // nothing
     let Metadata { name, notes } = &source.metadata;
     let mut stored = definition::lock(name, "create or alter a source")?;
     check_retriever(source, faults)?;
@@ -186,7 +221,11 @@ fn apply_source(source: &AutoIndexer, faults: &mut Faults) -> Result<Option<Acti
         let mut found = Faults::default();
         definition::create(&given(source, &credentials, true), &mut found)?;
         // another session may have made it meanwhile
-        stored = if found.is_empty() { None } else { sources::lock(name)? };
+        stored = if found.is_empty() {
+            None
+        } else {
+            sources::lock(name)?
+        };
         if stored.is_none() {
             faults.append(found);
             if faults.is_empty() {
@@ -200,11 +239,15 @@ fn apply_source(source: &AutoIndexer, faults: &mut Faults) -> Result<Option<Acti
     if faults.is_empty() {
         has_changed |= sources::put_notes(name, notes)?;
     }
-    Ok(faults.is_empty().then_some(if has_changed { Action::Configured } else { Action::Unchanged }))
+    Ok(faults.is_empty().then_some(if has_changed {
+        Action::Configured
+    } else {
+        Action::Unchanged
+    }))
 }
 
-/// What a manifest says of a source. Without a schedule or a secret one that is made has none, and one that is altered has none
-/// any more.
+/// What a manifest says of a source. Without a schedule or a secret one that is made has none, and
+/// one that is altered has none any more.
 fn given<'a>(source: &'a AutoIndexer, credentials: &'a str, is_new: bool) -> Given<'a> {
     let timeout = definition::interval(source.timeout.unwrap_or(definition::DEFAULT_TIMEOUT));
     Given {
@@ -212,7 +255,8 @@ fn given<'a>(source: &'a AutoIndexer, credentials: &'a str, is_new: bool) -> Giv
         kind: Some(source.kind),
         spec: Some(&source.spec),
         collection: Some(&source.collection),
-        schedule: Some(source.schedule.as_deref().unwrap_or_default()).filter(|text| !is_new || !text.is_empty()),
+        schedule: Some(source.schedule.as_deref().unwrap_or_default())
+            .filter(|text| !is_new || !text.is_empty()),
         credentials: Some(credentials).filter(|text| !is_new || !text.is_empty()),
         max_retries: Some(i32::try_from(source.max_retries).unwrap_or(i32::MAX)),
         timeout: Some(timeout),
@@ -233,19 +277,31 @@ fn check_retriever(source: &AutoIndexer, faults: &mut Faults) -> Result<(), Erro
     if let Some(present) = present.filter(|present| present.retriever != retriever) {
         let other = Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("collection \"{name}\" has retriever \"{}\", not \"{retriever}\"", present.retriever),
+            format!(
+                "collection \"{name}\" has retriever \"{}\", not \"{retriever}\"",
+                present.retriever
+            ),
         );
-        faults.add("retriever", other.hint("Name that retriever, or another collection (spec.indexName)."));
+        faults.add(
+            "retriever",
+            other.hint("Name that retriever, or another collection (spec.indexName)."),
+        );
     }
     Ok(())
 }
 
-/// The secret as a definition names it, empty for none. A manifest always names a key; where a source that is there names none,
-/// and so is shown the same one, that is no other definition.
+/// The secret as a definition names it, empty for none. A manifest always names a key; where a
+/// source that is there names none, and so is shown the same one, that is no other definition.
 fn credentials(source: &AutoIndexer, stored: Option<&Stored>) -> Result<String, Error> {
-    let Some(secret) = &source.credentials else { return Ok(String::new()) };
+    let Some(secret) = &source.credentials else {
+        return Ok(String::new());
+    };
     let qualified = qualify(source.metadata.namespace(), &secret.name);
-    let is_unnamed = stored.and_then(Stored::named) == Some(Named { secret: qualified.clone(), key: None });
+    let is_unnamed = stored.and_then(Stored::named)
+        == Some(Named {
+            secret: qualified.clone(),
+            key: None,
+        });
     if is_unnamed && secrets::default_key(&qualified)?.as_ref() == Some(&secret.key) {
         return Ok(secret.name.clone());
     }
@@ -268,8 +324,10 @@ impl Kind {
             "retriever" => Ok(Self::Retriever),
             _ => {
                 let shown: String = text.chars().take(80).collect();
-                Err(Error::invalid_parameter(format!("\"{shown}\" is not a kind of manifest"))
-                    .hint("Kinds: AutoIndexer, Retriever."))
+                Err(
+                    Error::invalid_parameter(format!("\"{shown}\" is not a kind of manifest"))
+                        .hint("Kinds: AutoIndexer, Retriever."),
+                )
             }
         }
     }
@@ -292,8 +350,15 @@ pub fn get(kind: Kind, name: &str) -> Result<Value, Error> {
         }
         Kind::Retriever => {
             let present = retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))?;
-            let metadata = Metadata { name: present.name, notes: present.notes };
-            let mut manifest = Retriever { metadata, spec: present.spec }.to_json();
+            let metadata = Metadata {
+                name: present.name,
+                notes: present.notes,
+            };
+            let mut manifest = Retriever {
+                metadata,
+                spec: present.spec,
+            }
+            .to_json();
             manifest["metadata"]["creationTimestamp"] = present.created_at.into();
             let collections = access::readable_among(roles::current(), present.collections)?;
             manifest["status"] = json!({"collections": collections});
@@ -303,20 +368,30 @@ pub fn get(kind: Kind, name: &str) -> Result<Value, Error> {
 }
 
 fn autoindexer(source: &Visible) -> Result<AutoIndexer, Error> {
-    let parsed = SourceSpec::parse(&source.kind, &source.spec)
-        .map_err(|problems| Error::invalid_spec(&format!("source \"{}\"", source.name), &problems))?;
+    let parsed = SourceSpec::parse(&source.kind, &source.spec).map_err(|problems| {
+        Error::invalid_spec(&format!("source \"{}\"", source.name), &problems)
+    })?;
     let namespace = split(&source.name).0;
-    let credentials = source.credentials.as_deref().map(|text| Named::parse(text, namespace));
+    let credentials = source
+        .credentials
+        .as_deref()
+        .map(|text| Named::parse(text, namespace));
     let credentials = credentials.map(|named| {
         let key = match named.key {
             Some(key) => Some(key),
             None => secrets::default_key(&named.secret)?,
         };
         let name = split(&named.secret).1.to_owned();
-        Ok::<_, Error>(SecretRef { name, key: key.unwrap_or_else(|| secrets::TOKEN.into()) })
+        Ok::<_, Error>(SecretRef {
+            name,
+            key: key.unwrap_or_else(|| secrets::TOKEN.into()),
+        })
     });
     Ok(AutoIndexer {
-        metadata: Metadata { name: source.name.clone(), notes: source.notes.clone() },
+        metadata: Metadata {
+            name: source.name.clone(),
+            notes: source.notes.clone(),
+        },
         retriever: source.retriever.clone(),
         collection: source.collection.clone(),
         kind: parsed.kind(),
@@ -326,7 +401,9 @@ fn autoindexer(source: &Visible) -> Result<AutoIndexer, Error> {
         max_retries: u32::try_from(source.max_retries).unwrap_or(0),
         suspend: source.suspend,
         drift_policy: DriftPolicy::parse(&source.drift_policy).unwrap_or_default(),
-        timeout: Some(Duration::from_micros(u64::try_from(source.timeout_microseconds).unwrap_or(0))),
+        timeout: Some(Duration::from_micros(
+            u64::try_from(source.timeout_microseconds).unwrap_or(0),
+        )),
         renamed: vec![],
     })
 }

@@ -1,12 +1,15 @@
 //! What happens where Rust gets no memory.
 //!
-//! The standard library aborts the process then, and the postmaster takes an aborted backend for a crash and restarts the
-//! cluster: every session would end because of one. So:
+//! The standard library aborts the process then, and the postmaster takes an aborted backend for a
+//! crash and restarts the cluster: every session would end because of one. So:
 //!
-//! * What grows with the data is asked for by [`rag_ann::memory`], whose refusal is an ERROR like that of `palloc`.
-//! * Before a text is worked on, [`unless_there_is_memory`](crate::error::Error::unless_there_is_memory) asks for room.
-//! * Any other allocation that fails ends this session alone, with a FATAL error: the [`Allocator`] can neither return
-//!   nothing, as that aborts, nor raise an ERROR, as it must not unwind. FATAL does neither: Postgres cleans up and exits.
+//! * What grows with the data is asked for by [`rag_ann::memory`], whose refusal is an ERROR like
+//!   that of `palloc`.
+//! * Before a text is worked on,
+//!   [`unless_there_is_memory`](crate::error::Error::unless_there_is_memory) asks for room.
+//! * Any other allocation that fails ends this session alone, with a FATAL error: the [`Allocator`]
+//!   can neither return nothing, as that aborts, nor raise an ERROR, as it must not unwind. FATAL
+//!   does neither: Postgres cleans up and exits.
 #![allow(unsafe_code)] // an allocator
 
 use std::{
@@ -25,14 +28,15 @@ struct Allocator;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// The thread that Postgres runs on, as `pthread_self` names it; 0 before [`watch`]. Processes that this one forks go on on
-/// the same.
+/// The thread that Postgres runs on, as `pthread_self` names it; 0 before [`watch`]. Processes that
+/// this one forks go on on the same.
 static MAIN: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a thread of a build waits for the end of the process.
 static EXHAUSTED: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: all is left to the system's allocator. Where that returns null, so does this, or it does not return.
+// SAFETY: all is left to the system's allocator. Where that returns null, so does this, or it does
+// not return.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller has it.
@@ -86,7 +90,8 @@ fn refused() {
         0 => {} // not in a server
         main if main == this_thread() => end_session(),
         _ => {
-            // Only Postgres's own thread can end the process: it looks after this one (`check_threads`).
+            // Only Postgres's own thread can end the process: it looks after this one
+            // (`check_threads`).
             EXHAUSTED.store(true, Ordering::Relaxed);
             loop {
                 std::thread::sleep(Duration::from_secs(1));
@@ -110,7 +115,11 @@ fn end_session() -> ! {
             errcode(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int);
             errmsg(c"out of memory".as_ptr());
             errdetail(c"The session ends, as what it was doing cannot be undone. Others are not affected.".as_ptr());
-            errfinish(c"memory.rs".as_ptr(), line!() as c_int, c"end_session".as_ptr());
+            errfinish(
+                c"memory.rs".as_ptr(),
+                line!() as c_int,
+                c"end_session".as_ptr(),
+            );
         }
     }
     std::process::abort()

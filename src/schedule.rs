@@ -1,6 +1,8 @@
-//! When sources are synced: schedules by the server's clock and the database's time zone, and retries.
+//! When sources are synced: schedules by the server's clock and the database's time zone, and
+//! retries.
 //!
-//! The grammar, the calendar and the backoff are in `crates/schedule`, whose clock is an argument; here is the clock.
+//! The grammar, the calendar and the backoff are in `crates/schedule`, whose clock is an argument;
+//! here is the clock.
 #![allow(unsafe_code)] // the server's clock, settings and random numbers
 
 use std::{ffi::CStr, time::Duration};
@@ -13,7 +15,8 @@ use crate::{catalog, error::Error, settings, workers};
 
 /// Between PostgreSQL's epoch, 2000-01-01, and Unix's.
 const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
-/// A server that keeps asking to be left alone is asked so often in a row before the run counts as failed for good.
+/// A server that keeps asking to be left alone is asked so often in a row before the run counts as
+/// failed for good.
 const MOST_THROTTLED: u32 = 10;
 /// No server is given more time than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -35,7 +38,8 @@ pub fn now() -> TimestampWithTimeZone {
 
 /// The times of Postgres that are out of its range are made its largest.
 fn from_microseconds(microseconds: i64) -> TimestampWithTimeZone {
-    TimestampWithTimeZone::try_from(microseconds).unwrap_or_else(|_| TimestampWithTimeZone::positive_infinity())
+    TimestampWithTimeZone::try_from(microseconds)
+        .unwrap_or_else(|_| TimestampWithTimeZone::positive_infinity())
 }
 
 pub fn microseconds(time: TimestampWithTimeZone) -> i64 {
@@ -43,22 +47,33 @@ pub fn microseconds(time: TimestampWithTimeZone) -> i64 {
 }
 
 /// The first time of `schedule` after `after`; `None`: never, or not by the clock (@reboot).
-pub fn next(schedule: &Schedule, after: TimestampWithTimeZone, zone: &TimeZone) -> Option<TimestampWithTimeZone> {
+pub fn next(
+    schedule: &Schedule,
+    after: TimestampWithTimeZone,
+    zone: &TimeZone,
+) -> Option<TimestampWithTimeZone> {
     let after = microseconds(after).saturating_add(EPOCH_MICROSECONDS);
     let next = schedule.next(Timestamp::from_microsecond(after).ok()?, zone)?;
-    Some(from_microseconds(next.as_microsecond() - EPOCH_MICROSECONDS))
+    Some(from_microseconds(
+        next.as_microsecond() - EPOCH_MICROSECONDS,
+    ))
 }
 
-/// When a source with this definition is synced next, from now on. Without a schedule that is once, when it is made.
-pub fn next_run(schedule: Option<&Schedule>, has_run: bool) -> Result<Option<TimestampWithTimeZone>, Error> {
+/// When a source with this definition is synced next, from now on. Without a schedule that is once,
+/// when it is made.
+pub fn next_run(
+    schedule: Option<&Schedule>,
+    has_run: bool,
+) -> Result<Option<TimestampWithTimeZone>, Error> {
     match schedule {
         Some(schedule) => Ok(next(schedule, now(), &zone_of(schedule)?)),
         None => Ok((!has_run).then(now)),
     }
 }
 
-/// The zone of a schedule that may name none: then it is the database's setting, else the server's. What a client, session or role has
-/// set does not count, as far as the library was loaded with the server: the same schedule must mean the same to everyone.
+/// The zone of a schedule that may name none: then it is the database's setting, else the server's.
+/// What a client, session or role has set does not count, as far as the library was loaded with the
+/// server: the same schedule must mean the same to everyone.
 ///
 /// # Errors
 /// There is no zone of that name here.
@@ -70,7 +85,8 @@ pub fn zone_of(schedule: &Schedule) -> Result<TimeZone, Error> {
         Some(setting) => setting,
         None => workers::shared::zone().unwrap_or_else(|| {
             // SAFETY: a setting that exists; the text is copied.
-            let text = unsafe { CStr::from_ptr(pg_sys::GetConfigOptionResetString(c"timezone".as_ptr())) };
+            let text =
+                unsafe { CStr::from_ptr(pg_sys::GetConfigOptionResetString(c"timezone".as_ptr())) };
             text.to_string_lossy().into_owned()
         }),
     };
@@ -83,13 +99,20 @@ pub fn zone_of(schedule: &Schedule) -> Result<TimeZone, Error> {
 
 /// The zone of a setting: a name, or a number, which is hours eastward.
 fn zone(setting: &str) -> Option<TimeZone> {
-    let Ok(hours) = setting.trim().parse::<f64>() else { return rag_schedule::zone(setting) };
+    let Ok(hours) = setting.trim().parse::<f64>() else {
+        return rag_schedule::zone(setting);
+    };
     if !(-24.0..=24.0).contains(&hours) {
         return None;
     }
     let seconds = (hours.abs() * 3600.0) as u32;
     let west = if hours > 0.0 { "-" } else { "" };
-    rag_schedule::zone(&format!("<>{west}{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60))
+    rag_schedule::zone(&format!(
+        "<>{west}{}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    ))
 }
 
 /// When and as what a run that failed is tried again.
@@ -112,8 +135,8 @@ impl Again {
     }
 }
 
-/// Whether a run that failed with `error` is tried again, after `attempt` tries that failed and `throttled` ones that the other
-/// side asked to put off. The latter do not use up retries.
+/// Whether a run that failed with `error` is tried again, after `attempt` tries that failed and
+/// `throttled` ones that the other side asked to put off. The latter do not use up retries.
 pub fn try_again(error: &Error, max_retries: u32, attempt: u32, throttled: u32) -> Option<Again> {
     if !workers::are_scheduling() {
         return None;
@@ -126,9 +149,16 @@ pub fn try_again(error: &Error, max_retries: u32, attempt: u32, throttled: u32) 
         return None;
     }
     let backoff = backoff::delay(settings::retry_delay(), attempt + throttled, random());
-    let delay = error.retry_after.map_or(backoff, |asked| backoff.max(asked.min(LONGEST_PAUSE)));
+    let delay = error
+        .retry_after
+        .map_or(backoff, |asked| backoff.max(asked.min(LONGEST_PAUSE)));
     let at = microseconds(now()).saturating_add(delay.as_micros().try_into().unwrap_or(i64::MAX));
-    Some(Again { at: from_microseconds(at), delay, attempt, throttled })
+    Some(Again {
+        at: from_microseconds(at),
+        delay,
+        attempt,
+        throttled,
+    })
 }
 
 /// In 0..1, to keep sources apart; nothing secret depends on it.
@@ -136,5 +166,9 @@ fn random() -> f64 {
     let mut bytes = [0; 4];
     // SAFETY: fills as many bytes as there are.
     let filled = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) };
-    if filled { f64::from(u32::from_ne_bytes(bytes)) / (f64::from(u32::MAX) + 1.0) } else { 0.5 }
+    if filled {
+        f64::from(u32::from_ne_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+    } else {
+        0.5
+    }
 }

@@ -55,7 +55,8 @@ pub enum IterativeScan {
 }
 
 static MODEL_DIR: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
-static MODEL_PRECISION: GucSetting<PrecisionSetting> = GucSetting::<PrecisionSetting>::new(PrecisionSetting::int8);
+static MODEL_PRECISION: GucSetting<PrecisionSetting> =
+    GucSetting::<PrecisionSetting>::new(PrecisionSetting::int8);
 static ENGINE_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static ONNXRUNTIME_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static PDF_READER: GucSetting<PdfReader> = GucSetting::<PdfReader>::new(PdfReader::auto);
@@ -67,9 +68,11 @@ static MAX_FILE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(100 * 1024);
 static INGEST_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static MAX_CLONE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static CLONE_CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(2048);
-static ALLOWED_PRIVATE_HOSTS: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static ALLOWED_PRIVATE_HOSTS: GucSetting<Option<CString>> =
+    GucSetting::<Option<CString>>::new(None);
 static HTTP_PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
-static SECRET_KEY_FILE: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(DEFAULT_SECRET_KEY_FILE));
+static SECRET_KEY_FILE: GucSetting<Option<CString>> =
+    GucSetting::<Option<CString>>::new(Some(DEFAULT_SECRET_KEY_FILE));
 static SCHEDULER: GucSetting<bool> = GucSetting::<bool>::new(true);
 static MAX_RUNNING_SYNCS: GucSetting<i32> = GucSetting::<i32>::new(2);
 static FAIR_WAIT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
@@ -81,7 +84,8 @@ static DRIFT_CHECK_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(24 * 60 * 
 static SUCCESSFUL_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
 static FAILED_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
 static EF_SEARCH: GucSetting<i32> = GucSetting::<i32>::new(80);
-static ITERATIVE_SCAN: GucSetting<IterativeScan> = GucSetting::<IterativeScan>::new(IterativeScan::strict);
+static ITERATIVE_SCAN: GucSetting<IterativeScan> =
+    GucSetting::<IterativeScan>::new(IterativeScan::strict);
 static MAX_SCAN_TUPLES: GucSetting<i32> = GucSetting::<i32>::new(0);
 
 /// In the runtime folder of [`crate::engine`].
@@ -409,23 +413,32 @@ fn precision() -> Precision {
 /// # Errors
 /// No such model is installed.
 pub fn model(name: Option<&str>) -> Result<ModelRef, Error> {
-    let default = path(&MODEL_DIR).unwrap_or_else(|| install::models().join(install::DEFAULT_MODEL));
-    let default_name = default.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let default =
+        path(&MODEL_DIR).unwrap_or_else(|| install::models().join(install::DEFAULT_MODEL));
+    let default_name = default
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or_default();
     let dir = match name {
         None => default,
         Some(name) if name == default_name => default,
         Some(name) => {
             let dir = install::models().join(name);
             if name.contains(['/', '\0']) || name.starts_with('.') || !dir.is_dir() {
-                return Err(Error::undefined(format!("model \"{name}\" does not exist")).hint(format!(
-                    "Installed: {}. The setting rag.model_dir takes the folder of another one.",
-                    install::model_names().join(", ")
-                )));
+                return Err(
+                    Error::undefined(format!("model \"{name}\" does not exist")).hint(format!(
+                        "Installed: {}. The setting rag.model_dir takes the folder of another one.",
+                        install::model_names().join(", ")
+                    )),
+                );
             }
             dir
         }
     };
-    Ok(ModelRef { dir, precision: precision() })
+    Ok(ModelRef {
+        dir,
+        precision: precision(),
+    })
 }
 
 /// `rag.model_dir`, where it is set.
@@ -463,7 +476,12 @@ pub fn pdf_options() -> [OsString; 4] {
         PdfReader::pdf_extract => "pdf-extract",
     };
     let library = path(&PDFIUM_PATH).unwrap_or_else(install::pdfium);
-    ["--pdf-reader".into(), reader.into(), "--pdfium".into(), library.into()]
+    [
+        "--pdf-reader".into(),
+        reader.into(),
+        "--pdfium".into(),
+        library.into(),
+    ]
 }
 
 pub fn engine_threads() -> usize {
@@ -496,13 +514,20 @@ pub fn clone_cache_bytes() -> u64 {
 /// Where sources may connect to.
 pub fn network() -> Network {
     let hosts = text(&ALLOWED_PRIVATE_HOSTS).unwrap_or_default();
-    let hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
-    Network { allowed_private_hosts: hosts.map(String::from).collect(), proxy: text(&HTTP_PROXY) }
+    let hosts = hosts
+        .split(',')
+        .map(str::trim)
+        .filter(|host| !host.is_empty());
+    Network {
+        allowed_private_hosts: hosts.map(String::from).collect(),
+        proxy: text(&HTTP_PROXY),
+    }
 }
 
 /// Relative to the data directory, which is every server process's working directory.
 pub fn secret_key_file() -> PathBuf {
-    path(&SECRET_KEY_FILE).unwrap_or_else(|| PathBuf::from(DEFAULT_SECRET_KEY_FILE.to_string_lossy().into_owned()))
+    path(&SECRET_KEY_FILE)
+        .unwrap_or_else(|| PathBuf::from(DEFAULT_SECRET_KEY_FILE.to_string_lossy().into_owned()))
 }
 
 /// Whether sources are to be synced by themselves.
@@ -543,12 +568,18 @@ pub fn retry_delay() -> Duration {
 
 /// `None`: no checks.
 pub fn drift_check_interval() -> Option<Duration> {
-    u64::try_from(DRIFT_CHECK_INTERVAL.get()).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+    u64::try_from(DRIFT_CHECK_INTERVAL.get())
+        .ok()
+        .filter(|seconds| *seconds > 0)
+        .map(Duration::from_secs)
 }
 
 /// Completed and failed runs that are kept of each source.
 pub fn history_limits() -> (i64, i64) {
-    (SUCCESSFUL_RUNS_HISTORY_LIMIT.get().into(), FAILED_RUNS_HISTORY_LIMIT.get().into())
+    (
+        SUCCESSFUL_RUNS_HISTORY_LIMIT.get().into(),
+        FAILED_RUNS_HISTORY_LIMIT.get().into(),
+    )
 }
 
 pub fn ef_search() -> usize {

@@ -1,18 +1,22 @@
-//! Pages of a relation, through the buffer manager and the write-ahead log: what [`rag_pages`] asks of a server.
+//! Pages of a relation, through the buffer manager and the write-ahead log: what [`rag_pages`] asks
+//! of a server.
 //!
-//! **Reading.** A walk through an index touches hundreds of pages in random order, and what each touch costs decides how
-//! fast it is. `ReadBuffer` looks every page up in the shared hash table of buffers. Instead a backend remembers in which
-//! buffer it has last seen a block ([`Hints`]) and asks `ReadRecentBuffer` for that, which checks whether the block is
-//! still there. So hints may be stale. With a hint the page and its descriptor can also be prefetched before they are
-//! pinned. `ReadRecentBuffer` does not count as a use of the page, so one read in [`USE_PERIOD`] is an ordinary one, lest
-//! the pages of a busy index be the first to be evicted.
+//! **Reading.** A walk through an index touches hundreds of pages in random order, and what each
+//! touch costs decides how fast it is. `ReadBuffer` looks every page up in the shared hash table of
+//! buffers. Instead a backend remembers in which buffer it has last seen a block ([`Hints`]) and
+//! asks `ReadRecentBuffer` for that, which checks whether the block is still there. So hints may be
+//! stale. With a hint the page and its descriptor can also be prefetched before they are pinned.
+//! `ReadRecentBuffer` does not count as a use of the page, so one read in [`USE_PERIOD`] is an
+//! ordinary one, lest the pages of a busy index be the first to be evicted.
 //!
-//! **Writing.** Pages are changed in a copy and logged by `GenericXLog` as what differs, new pages as a whole. While an
-//! index is built nobody else sees it: then nothing is logged until [`RelationPages::log_all`].
+//! **Writing.** Pages are changed in a copy and logged by `GenericXLog` as what differs, new pages
+//! as a whole. While an index is built nobody else sees it: then nothing is logged until
+//! [`RelationPages::log_all`].
 //!
-//! **Pages.** They have the standard header and a special space of [`SPECIAL_BYTES`]; `pd_lower` and `pd_upper` leave no
-//! hole between them, since the write-ahead log would leave out what is in it. A crash between the extension of the file
-//! and the record of the new page leaves a page of zeros.
+//! **Pages.** They have the standard header and a special space of [`SPECIAL_BYTES`]; `pd_lower`
+//! and `pd_upper` leave no hole between them, since the write-ahead log would leave out what is in
+//! it. A crash between the extension of the file and the record of the new page leaves a page of
+//! zeros.
 #![allow(unsafe_code)] // the buffer manager's interface
 
 use std::cell::{Cell, RefCell};
@@ -20,10 +24,14 @@ use std::cell::{Cell, RefCell};
 use pgrx::pg_sys::{self, Buffer};
 use rag_ann::{code, memory::Reserve};
 use rag_pages::{
-    Block, HEADER_BYTES, LockMode, PAGE_BYTES, Page, ReadPages, SPECIAL_BYTES, SPECIAL_OFFSET, WritePages,
+    Block, HEADER_BYTES, LockMode, PAGE_BYTES, Page, ReadPages, SPECIAL_BYTES, SPECIAL_OFFSET,
+    WritePages,
 };
 
-const _: () = assert!(PAGE_BYTES == pg_sys::BLCKSZ as usize, "PostgreSQL must have been built with pages of 8 KB");
+const _: () = assert!(
+    PAGE_BYTES == pg_sys::BLCKSZ as usize,
+    "PostgreSQL must have been built with pages of 8 KB"
+);
 
 /// One read of this many goes the ordinary way, and counts as a use of the page.
 const USE_PERIOD: u32 = 32;
@@ -36,8 +44,9 @@ type Locator = pg_sys::RelFileNode;
 #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
 type Locator = pg_sys::RelFileLocator;
 
-/// What is called for every touch of a page. pgrx's bindings of the same functions prepare to catch an ERROR, which takes
-/// longer than what these do; none of them raises one for a buffer that is valid.
+/// What is called for every touch of a page. pgrx's bindings of the same functions prepare to catch
+/// an ERROR, which takes longer than what these do; none of them raises one for a buffer that is
+/// valid.
 mod raw {
     use super::Buffer;
     #[cfg(not(feature = "pg13"))]
@@ -68,7 +77,11 @@ pub struct Hints {
 impl Hints {
     #[inline]
     fn get(&self, block: Block) -> Buffer {
-        self.buffers.borrow().get(block as usize).copied().unwrap_or(0)
+        self.buffers
+            .borrow()
+            .get(block as usize)
+            .copied()
+            .unwrap_or(0)
     }
 
     /// Without memory for it nothing is remembered.
@@ -122,10 +135,13 @@ pub struct RelationPages<'a> {
 
 impl<'a> RelationPages<'a> {
     /// # Safety
-    /// The relation is open for as long as this exists, with a lock that suits what is done. `hints` are of its file.
+    /// The relation is open for as long as this exists, with a lock that suits what is done.
+    /// `hints` are of its file.
     pub unsafe fn new(relation: pg_sys::Relation, hints: &'a Hints) -> Self {
-        // SAFETY: an open relation. Buffers of temporary tables are the backend's own and have no descriptor to prefetch.
-        let shared = unsafe { (*(*relation).rd_rel).relpersistence } as u8 != pg_sys::RELPERSISTENCE_TEMP;
+        // SAFETY: an open relation. Buffers of temporary tables are the backend's own and have no
+        // descriptor to prefetch.
+        let shared =
+            unsafe { (*(*relation).rd_rel).relpersistence } as u8 != pg_sys::RELPERSISTENCE_TEMP;
         Self {
             relation,
             fork: pg_sys::ForkNumber::MAIN_FORKNUM,
@@ -142,14 +158,21 @@ impl<'a> RelationPages<'a> {
     /// As [`new`](Self::new).
     pub unsafe fn of_vacuum(relation: pg_sys::Relation, hints: &'a Hints) -> Self {
         // SAFETY: the caller's promise.
-        Self { throttled: true, ..unsafe { Self::new(relation, hints) } }
+        Self {
+            throttled: true,
+            ..unsafe { Self::new(relation, hints) }
+        }
     }
 
-    /// For vacuum, of pages in the order of the file: reads by `strategy`, which spares what others have in the buffers.
+    /// For vacuum, of pages in the order of the file: reads by `strategy`, which spares what others
+    /// have in the buffers.
     ///
     /// # Safety
     /// As [`new`](Self::new).
-    pub unsafe fn of_vacuum_in_order(relation: pg_sys::Relation, strategy: pg_sys::BufferAccessStrategy) -> Self {
+    pub unsafe fn of_vacuum_in_order(
+        relation: pg_sys::Relation,
+        strategy: pg_sys::BufferAccessStrategy,
+    ) -> Self {
         Self {
             relation,
             fork: pg_sys::ForkNumber::MAIN_FORKNUM,
@@ -160,7 +183,8 @@ impl<'a> RelationPages<'a> {
         }
     }
 
-    /// For the build of an index that nobody else sees yet; [`log_all`](Self::log_all) comes in the end.
+    /// For the build of an index that nobody else sees yet; [`log_all`](Self::log_all) comes in the
+    /// end.
     ///
     /// # Safety
     /// As [`new`](Self::new).
@@ -170,7 +194,8 @@ impl<'a> RelationPages<'a> {
         hints: Option<&'a Hints>,
     ) -> Self {
         // SAFETY: an open relation.
-        let shared = unsafe { (*(*relation).rd_rel).relpersistence } as u8 != pg_sys::RELPERSISTENCE_TEMP;
+        let shared =
+            unsafe { (*(*relation).rd_rel).relpersistence } as u8 != pg_sys::RELPERSISTENCE_TEMP;
         Self {
             relation,
             fork,
@@ -197,9 +222,12 @@ impl<'a> RelationPages<'a> {
     fn pin(&self, block: Block) -> Buffer {
         if let Some(hints) = self.hints {
             let buffer = hints.get(block);
-            // SAFETY: an open relation. The number was a valid buffer's in this server once, and how many there are never
-            // changes.
-            if buffer > 0 && !hints.is_ordinary() && unsafe { pin_recent(self.relation, self.fork, block, buffer) } {
+            // SAFETY: an open relation. The number was a valid buffer's in this server once, and
+            // how many there are never changes.
+            if buffer > 0
+                && !hints.is_ordinary()
+                && unsafe { pin_recent(self.relation, self.fork, block, buffer) }
+            {
                 if self.throttled {
                     count_cost();
                 }
@@ -228,14 +256,22 @@ impl<'a> RelationPages<'a> {
         let own = if is_new { 0 } else { HEADER_BYTES };
         // SAFETY: `target` are the 8 KB of a page that nobody else reads or writes meanwhile.
         let copy = |target: *mut u8| unsafe {
-            std::ptr::copy_nonoverlapping(page.0.as_ptr().add(own), target.add(own), PAGE_BYTES - own);
+            std::ptr::copy_nonoverlapping(
+                page.0.as_ptr().add(own),
+                target.add(own),
+                PAGE_BYTES - own,
+            );
         };
         // SAFETY: the buffer is pinned and locked exclusively.
         unsafe {
             match self.logging {
                 Logging::EachChange => {
                     let record = pg_sys::GenericXLogStart(self.relation);
-                    let flags = if is_new { pg_sys::GENERIC_XLOG_FULL_IMAGE as i32 } else { 0 };
+                    let flags = if is_new {
+                        pg_sys::GENERIC_XLOG_FULL_IMAGE as i32
+                    } else {
+                        0
+                    };
                     copy(pg_sys::GenericXLogRegisterBuffer(record, buffer, flags).cast());
                     pg_sys::GenericXLogFinish(record);
                 }
@@ -257,8 +293,8 @@ impl ReadPages for RelationPages<'_> {
     #[inline]
     fn read<R>(&self, block: Block, f: impl FnOnce(&Page) -> R) -> R {
         let buffer = self.pin(block);
-        // SAFETY: the buffer is pinned, and locked while `f` looks at it. If `f` panics, that becomes an ERROR, which
-        // gives back all locks and pins.
+        // SAFETY: the buffer is pinned, and locked while `f` looks at it. If `f` panics, that
+        // becomes an ERROR, which gives back all locks and pins.
         unsafe {
             raw::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
             let bytes = bytes_of(buffer);
@@ -283,8 +319,16 @@ impl ReadPages for RelationPages<'_> {
         let i = buffer as usize - 1;
         // SAFETY: the addresses of a valid buffer and its descriptor, which are not read.
         unsafe {
-            code::prefetch(raw::BufferDescriptors.wrapping_add(i * DESCRIPTOR_BYTES), DESCRIPTOR_BYTES);
-            code::prefetch(pg_sys::BufferBlocks.cast::<u8>().wrapping_add(i * PAGE_BYTES + offset), bytes);
+            code::prefetch(
+                raw::BufferDescriptors.wrapping_add(i * DESCRIPTOR_BYTES),
+                DESCRIPTOR_BYTES,
+            );
+            code::prefetch(
+                pg_sys::BufferBlocks
+                    .cast::<u8>()
+                    .wrapping_add(i * PAGE_BYTES + offset),
+                bytes,
+            );
         }
     }
 
@@ -322,7 +366,8 @@ impl WritePages for RelationPages<'_> {
 
     fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block {
         let extension_lock = pg_sys::ExclusiveLock as pg_sys::LOCKMODE;
-        // SAFETY: the lock on the relation's extension makes the new page this backend's alone until it is locked itself.
+        // SAFETY: the lock on the relation's extension makes the new page this backend's alone
+        // until it is locked itself.
         unsafe {
             pg_sys::LockRelationForExtension(self.relation, extension_lock);
             let buffer = self.pin_new();
@@ -341,7 +386,8 @@ impl WritePages for RelationPages<'_> {
     }
 
     fn lock(&self, mode: LockMode) {
-        // SAFETY: a heavyweight lock, which an ERROR gives back. Its tag is the first page, but it is not that page's lock.
+        // SAFETY: a heavyweight lock, which an ERROR gives back. Its tag is the first page, but it
+        // is not that page's lock.
         unsafe { pg_sys::LockPage(self.relation, 0, lock_mode(mode)) };
     }
 
@@ -357,7 +403,13 @@ impl RelationPages<'_> {
         // SAFETY: an open relation; the block number says that the file is to be extended.
         unsafe {
             let mode = pg_sys::ReadBufferMode::RBM_NORMAL;
-            pg_sys::ReadBufferExtended(self.relation, self.fork, pg_sys::InvalidBlockNumber, mode, self.strategy)
+            pg_sys::ReadBufferExtended(
+                self.relation,
+                self.fork,
+                pg_sys::InvalidBlockNumber,
+                mode,
+                self.strategy,
+            )
         }
     }
 }
@@ -387,16 +439,20 @@ fn empty_page() -> Page {
 /// The buffer is pinned. Whoever uses the pointer has it locked.
 #[inline]
 unsafe fn bytes_of(buffer: Buffer) -> *mut u8 {
-    // SAFETY: positive numbers are shared buffers, negative ones the backend's own, both counted from 1.
+    // SAFETY: positive numbers are shared buffers, negative ones the backend's own, both counted
+    // from 1.
     unsafe {
         match usize::try_from(buffer) {
-            Ok(shared) => pg_sys::BufferBlocks.cast::<u8>().add((shared - 1) * PAGE_BYTES),
+            Ok(shared) => pg_sys::BufferBlocks
+                .cast::<u8>()
+                .add((shared - 1) * PAGE_BYTES),
             Err(_) => (*pg_sys::LocalBufferBlockPointers.add(-(buffer + 1) as usize)).cast(),
         }
     }
 }
 
-/// Counts a page that vacuum found in its buffer, as `ReadBuffer` does and `ReadRecentBuffer` does not.
+/// Counts a page that vacuum found in its buffer, as `ReadBuffer` does and `ReadRecentBuffer` does
+/// not.
 fn count_cost() {
     // SAFETY: variables of this backend.
     unsafe {
@@ -406,13 +462,19 @@ fn count_cost() {
     }
 }
 
-/// Pins the buffer that a block was seen in; false where it is no longer there. PostgreSQL 13 cannot tell.
+/// Pins the buffer that a block was seen in; false where it is no longer there. PostgreSQL 13
+/// cannot tell.
 ///
 /// # Safety
 /// The relation is open and the buffer's number is valid.
 #[inline]
 #[cfg_attr(feature = "pg13", allow(unused_variables))]
-unsafe fn pin_recent(relation: pg_sys::Relation, fork: pg_sys::ForkNumber::Type, block: Block, buffer: Buffer) -> bool {
+unsafe fn pin_recent(
+    relation: pg_sys::Relation,
+    fork: pg_sys::ForkNumber::Type,
+    block: Block,
+    buffer: Buffer,
+) -> bool {
     #[cfg(feature = "pg13")]
     return false;
     // SAFETY: the caller's promise.
@@ -445,13 +507,21 @@ pub unsafe fn file_of(relation: pg_sys::Relation) -> [u32; 3] {
     // SAFETY: the caller's promise.
     let file = unsafe { locator(relation) };
     #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
-    return [file.spcNode.to_u32(), file.dbNode.to_u32(), file.relNode.to_u32()];
+    return [
+        file.spcNode.to_u32(),
+        file.dbNode.to_u32(),
+        file.relNode.to_u32(),
+    ];
     #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
-    return [file.spcOid.to_u32(), file.dbOid.to_u32(), file.relNumber.to_u32()];
+    return [
+        file.spcOid.to_u32(),
+        file.dbOid.to_u32(),
+        file.relNumber.to_u32(),
+    ];
 }
 
-/// RelationNeedsWAL: whether what is written must be logged now. With wal_level = minimal a file that was made in this
-/// transaction is synced in its end instead.
+/// RelationNeedsWAL: whether what is written must be logged now. With wal_level = minimal a file
+/// that was made in this transaction is synced in its end instead.
 ///
 /// # Safety
 /// The relation is open.
@@ -464,7 +534,8 @@ unsafe fn needs_wal(relation: pg_sys::Relation) -> bool {
         #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
         let first_file = relation.rd_firstRelfilelocatorSubid;
         let is_new = relation.rd_createSubid != 0 || first_file != 0;
-        let is_permanent = (*relation.rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
+        let is_permanent =
+            (*relation.rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
         is_permanent && (pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32 || !is_new)
     }
 }

@@ -43,8 +43,8 @@ def session():
     return client
 
 
-# Operator classes are looked up by their access method, so that the order does not matter. Work of parallel workers would
-# not be seen in the backend's time.
+# Operator classes are looked up by their access method, so that the order does not matter. Work of
+# parallel workers would not be seen in the backend's time.
 SESSION = "SET search_path = public, rag, pgvector; SET max_parallel_workers_per_gather = 0; SET jit = off"
 
 

@@ -72,7 +72,8 @@ def measure(bench, share, btree):
     for client in clients.values():
         client.close()
     cpu = {side.name: median(run.cpu for run in chosen[side.name]) / 1000 if side.name in chosen else None for side in bench.sides}
-    # where pgvector's planner takes the filter's index and sorts, rag's may do the same; a wrong choice costs far more than this
+    # where pgvector's planner takes the filter's index and sorts, rag's may do the same; a wrong
+    # choice costs far more than this
     iterative = "embedding" in plans.get("pgvector", "embedding")
     shown = ", ".join(f"{name} by {plan}" for name, plan in plans.items())
     note(f"{label}: {shown}")

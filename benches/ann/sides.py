@@ -43,8 +43,9 @@ RAG = Side(
     filtered={"": {}},
 )
 
-# Its iterative scan is off as installed: strict_order is what gives rows in order. A scan of 20,000 tuples is too short for
-# recall .95 where one row in a hundred matches or fewer, so that it runs with a higher limit, too.
+# Its iterative scan is off as installed: strict_order is what gives rows in order. A scan of 20,000
+# tuples is too short for recall .95 where one row in a hundred matches or fewer, so that it runs
+# with a higher limit, too.
 PGVECTOR = Side(
     name="pgvector",
     type="pgvector.vector",

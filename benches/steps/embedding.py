@@ -63,7 +63,8 @@ def main():
                 seconds, used = time.perf_counter() - started, time.process_time() - used
                 theirs[name].append(len(texts) / seconds)
                 note(f"{precision}: Python, {name}: {seconds:.1f} s, of CPU {used:.1f} s")
-        # 8-bit graphs scale activations by the batch: rag gives each text the vector that it has alone
+        # 8-bit graphs scale activations by the batch: rag gives each text the vector that it has
+        # alone
         alone = peers["one by one"].embed(texts[:100])
         same = (vectors[:100] * alone).sum(1) / numpy.linalg.norm(vectors[:100], axis=1) / numpy.linalg.norm(alone, axis=1)
         note(f"{precision}: cosine of both sides' vectors, each text by itself, at worst: {same.min():.6f}")

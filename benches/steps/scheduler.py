@@ -90,7 +90,8 @@ def idle():
         wait_for(admin, "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'rag scheduler'")
     # what the creation of the sources has woken
     time.sleep(5)
-    # a scheduler that looks at a database meanwhile is not counted, but what the launcher does for it is
+    # a scheduler that looks at a database meanwhile is not counted, but what the launcher does for
+    # it is
     pids = workers() + engine_workers()
     assert len(pids) == 2, pids
     before = wakeups_and_cpu(pids)

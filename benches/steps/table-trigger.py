@@ -6,8 +6,9 @@ from support.results import median, note, row
 ROWS = 10_000
 ROUNDS = 15
 
-# The same table twice; one of them is a source. The old and the new rows of the first fit into work_mem (4 MB each), those of the
-# second do not, and the bodies of the third are in its TOAST table.
+# The same table twice; one of them is a source. The old and the new rows of the first fit into
+# work_mem (4 MB each), those of the second do not, and the bodies of the third are in its TOAST
+# table.
 SETUP = """
 CREATE TABLE {name} (id bigint PRIMARY KEY, title text NOT NULL, body text NOT NULL, views int NOT NULL DEFAULT 0, changed timestamptz);
 INSERT INTO {name} SELECT i, 'Post ' || i, (SELECT string_agg(md5(i::text || j), ' ') FROM generate_series(1, {words}) j)

@@ -106,7 +106,8 @@ class Meter:
         self.thread.join()
         self.cpu = _times(self.pid)[0] + _times(self.postmaster)[1] - self.cpu_before
         if self.marked:
-            # pages of files and shared memory stay resident, so that at the mark there were no more of them than now
+            # pages of files and shared memory stay resident, so that at the mark there were no more
+            # of them than now
             now = _status(self.pid)
             self.highest = max(self.highest, now["VmHWM"] - now["RssShmem"] - now["RssFile"])
         self.peak = self.highest - self.before

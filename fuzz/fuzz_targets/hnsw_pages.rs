@@ -1,6 +1,8 @@
-//! Pages of an index with some bytes overwritten: whatever they say, nothing may panic, hang or read out of bounds.
+//! Pages of an index with some bytes overwritten: whatever they say, nothing may panic, hang or
+//! read out of bounds.
 //!
-//! The input is a list of changes of four bytes each: page, place on the page (two bytes), new value.
+//! The input is a list of changes of four bytes each: page, place on the page (two bytes), new
+//! value.
 #![no_main]
 
 #[path = "../../crates/ann/tests/support/mod.rs"]

@@ -36,7 +36,10 @@ fn rag_revoke_collection(
 }
 
 #[pg_extern]
-fn rag_alter_collection_owner(collection: Option<&str>, owner: Option<&str>) -> Result<(), ErrorReport> {
+fn rag_alter_collection_owner(
+    collection: Option<&str>,
+    owner: Option<&str>,
+) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_alter_collection_owner()");
     let collection = owned(collection, "give away collection")?;
     let owner = roles::future_owner(required("owner", owner)?, "collection")?;

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use pgrx::{JsonB, datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use pgrx::{
+    JsonB, datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern,
+    pg_sys::panic::ErrorReport,
+};
 
 use super::required;
 use crate::{
@@ -32,7 +35,10 @@ fn rag_create_collection(
     let name = Name::collection(required("name", name)?)?;
     let retriever = required("retriever", retriever)?;
     let metadata_whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
-    let metadata_whitelist = metadata_whitelist.map(checked_whitelist).transpose()?.flatten();
+    let metadata_whitelist = metadata_whitelist
+        .map(checked_whitelist)
+        .transpose()?
+        .flatten();
     let chunk_unit = required("chunk_unit", chunk_unit)?;
     collections::checked_splitting(chunk_size, chunk_overlap, chunk_unit)?;
     let owner = match owner {
@@ -61,17 +67,24 @@ fn checked_whitelist(keys: Vec<String>) -> Result<Option<Vec<String>>, Error> {
     let mut seen = HashSet::new();
     for key in &keys {
         if key.is_empty() {
-            return Err(Error::invalid_parameter("metadata_whitelist must not contain an empty key"));
+            return Err(Error::invalid_parameter(
+                "metadata_whitelist must not contain an empty key",
+            ));
         }
         if !seen.insert(key) {
-            return Err(Error::invalid_parameter(format!("metadata_whitelist names \"{key}\" a second time")));
+            return Err(Error::invalid_parameter(format!(
+                "metadata_whitelist names \"{key}\" a second time"
+            )));
         }
     }
     Ok((!keys.is_empty()).then_some(keys))
 }
 
 #[pg_extern]
-fn rag_drop_collection(name: &str, if_exists: pgrx::default!(bool, "false")) -> Result<(), ErrorReport> {
+fn rag_drop_collection(
+    name: &str,
+    if_exists: pgrx::default!(bool, "false"),
+) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_drop_collection()", "drop a collection")?;
     match Collection::find(name)? {
         Some(collection) => {
@@ -126,7 +139,8 @@ fn rag_collection_status(
     };
     Ok(TableIterator::new(found.into_iter().map(|s| {
         let (state, detail) = (s.state().to_string(), s.detail());
-        let (total, chunk_bytes, embedding_bytes) = (s.total_bytes(), s.chunk_bytes(), s.embedding_bytes());
+        let (total, chunk_bytes, embedding_bytes) =
+            (s.total_bytes(), s.chunk_bytes(), s.embedding_bytes());
         (
             s.name,
             s.documents > 0,
@@ -135,7 +149,12 @@ fn rag_collection_status(
             s.chunks,
             s.whole.dimensions,
             s.whole.has_vector_index,
-            if s.whole.has_vector_index { "hnsw" } else { "flat" }.to_string(),
+            if s.whole.has_vector_index {
+                "hnsw"
+            } else {
+                "flat"
+            }
+            .to_string(),
             s.whole.created_at,
             s.whole.updated_at,
             total,

@@ -40,16 +40,26 @@ impl Said<'_> {
             body,
             uri: document::checked_uri(required("uri", self.uri)?)?,
             title: self.title.map(document::checked_title).transpose()?,
-            document_type: self.document_type.map(document::document_type).transpose()?,
+            document_type: self
+                .document_type
+                .map(document::document_type)
+                .transpose()?,
             attributes: Attributes {
                 knowledge_id: self.knowledge_id,
                 labels: document::checked_labels(self.category, tags.as_deref())?,
             },
-            metadata: self.metadata.map(|json| document::checked_metadata(json.0)).transpose()?.unwrap_or_default(),
+            metadata: self
+                .metadata
+                .map(|json| document::checked_metadata(json.0))
+                .transpose()?
+                .unwrap_or_default(),
         };
         let collection = super::writable(self.collection)?;
         let mut added = document::add(vec![new], collection)?;
-        added.pop().map(|added| row(added).1).ok_or_else(|| Error::internal("a document was lost"))
+        added
+            .pop()
+            .map(|added| row(added).1)
+            .ok_or_else(|| Error::internal("a document was lost"))
     }
 }
 
@@ -57,7 +67,17 @@ impl Said<'_> {
 fn row(added: Added) -> (String, Row) {
     let is_stored = added.action != document::Action::Failed;
     let action = added.action.name().to_string();
-    (added.uri, (is_stored, pg_uuid(added.id.0), added.chunks, added.content_hash, added.error, action))
+    (
+        added.uri,
+        (
+            is_stored,
+            pg_uuid(added.id.0),
+            added.chunks,
+            added.content_hash,
+            added.error,
+            action,
+        ),
+    )
 }
 
 #[pg_extern]
@@ -88,10 +108,22 @@ fn rag_add_document(
 > {
     super::require_writer(c"rag_add_document()", "add a document")?;
     let content = required("content", content)?;
-    Error::unless_there_is_memory(content.len(), "There is no room for the text of the document.")?;
+    Error::unless_there_is_memory(
+        content.len(),
+        "There is no room for the text of the document.",
+    )?;
     let body = Body::Text(content.to_string());
     let document_type = Some(required("document_type", document_type)?);
-    let said = Said { uri, title, document_type, category, tags, knowledge_id, metadata, collection };
+    let said = Said {
+        uri,
+        title,
+        document_type,
+        category,
+        tags,
+        knowledge_id,
+        metadata,
+        collection,
+    };
     Ok(TableIterator::once(said.add(body)?))
 }
 
@@ -123,7 +155,16 @@ fn rag_add_document_file(
 > {
     super::require_writer(c"rag_add_document()", "add a document")?;
     let body = Body::File(required("content", content)?.to_vec());
-    let said = Said { uri, title, document_type, category, tags, knowledge_id, metadata, collection };
+    let said = Said {
+        uri,
+        title,
+        document_type,
+        category,
+        tags,
+        knowledge_id,
+        metadata,
+        collection,
+    };
     Ok(TableIterator::once(said.add(body)?))
 }
 
@@ -170,9 +211,14 @@ fn rag_update_document(
     let change = Change {
         title: title.map(document::checked_title).transpose()?,
         labels: document::checked_labels(category, tags.as_deref())?,
-        metadata: metadata.map(|json| document::checked_metadata(json.0)).transpose()?,
+        metadata: metadata
+            .map(|json| document::checked_metadata(json.0))
+            .transpose()?,
     };
-    Ok(document::update(document_id_of(required("document_id", document_id)?), &change)?)
+    Ok(document::update(
+        document_id_of(required("document_id", document_id)?),
+        &change,
+    )?)
 }
 
 fn document_id_of(id: Uuid) -> DocumentId {
@@ -182,7 +228,9 @@ fn document_id_of(id: Uuid) -> DocumentId {
 #[pg_extern]
 fn rag_remove_document(document_id: Uuid) -> Result<bool, ErrorReport> {
     super::require_writer(c"rag_remove_document()", "remove a document")?;
-    let Some(name) = documents::collection_of(document_id)? else { return Ok(false) };
+    let Some(name) = documents::collection_of(document_id)? else {
+        return Ok(false);
+    };
     let collection = Collection::get(&name)?;
     if !access::may(&collection, Privilege::Read) {
         // that there is such a document is not for every role to know
@@ -217,19 +265,37 @@ fn rag_split(
     ErrorReport,
 > {
     let document_type = Some(document::document_type(document_type)?);
-    let splitting = collections::checked_splitting(Some(chunk_size), Some(chunk_overlap), chunk_unit)?;
+    let splitting =
+        collections::checked_splitting(Some(chunk_size), Some(chunk_overlap), chunk_unit)?;
     let model = settings::model(None)?;
-    let unprepared = Unprepared { bytes: content.as_bytes(), document_type, ..Default::default() };
+    let unprepared = Unprepared {
+        bytes: content.as_bytes(),
+        document_type,
+        ..Default::default()
+    };
     let (_, split, text) = with_client(|client| client.prepare(&model, splitting, &unprepared))?;
     let rows: Vec<_> = split
         .chunks
         .into_iter()
         .enumerate()
         .map(|(i, chunk)| {
-            let piece = text.get(chunk.byte_start..chunk.byte_start + chunk.byte_len).unwrap_or_default();
-            let (start, lines) = (chunk.start_index as i32, (chunk.start_line as i32, chunk.end_line as i32));
+            let piece = text
+                .get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
+                .unwrap_or_default();
+            let (start, lines) = (
+                chunk.start_index as i32,
+                (chunk.start_line as i32, chunk.end_line as i32),
+            );
             let page = chunk.page.map(|page| page as i32);
-            (i as i32, start, piece.to_string(), lines.0, lines.1, page, chunk.heading_path)
+            (
+                i as i32,
+                start,
+                piece.to_string(),
+                lines.0,
+                lines.1,
+                page,
+                chunk.heading_path,
+            )
         })
         .collect();
     Ok(TableIterator::new(rows))

@@ -24,7 +24,12 @@ fn rag_check_drift(
 ) -> Result<
     TableIterator<
         'static,
-        (name!(expected, Option<i64>), name!(actual, i64), name!(drifted, bool), name!(detail, JsonB)),
+        (
+            name!(expected, Option<i64>),
+            name!(actual, i64),
+            name!(drifted, bool),
+            name!(detail, JsonB),
+        ),
     >,
     ErrorReport,
 > {
@@ -48,7 +53,9 @@ fn rag_check_drift(
             pgrx::notice!("{name}: run {run_id} is queued, which indexes again what drifted");
         }
         Consequence::RunToCome => {
-            pgrx::notice!("{name}: the source's next run, which is to come already, indexes again what drifted");
+            pgrx::notice!(
+                "{name}: the source's next run, which is to come already, indexes again what drifted"
+            );
         }
         _ if findings.drifted => {
             pgrx::notice!(
@@ -57,5 +64,10 @@ fn rag_check_drift(
         }
         _ => {}
     }
-    Ok(TableIterator::once((findings.expected, findings.actual, findings.drifted, JsonB(findings.detail))))
+    Ok(TableIterator::once((
+        findings.expected,
+        findings.actual,
+        findings.drifted,
+        JsonB(findings.detail),
+    )))
 }

@@ -28,7 +28,17 @@ fn rag_create_knowledge(
     let uri = Some(required("uri", uri)?);
     let document_type = Some(required("document_type", document_type)?);
     let collection = super::writable(collection)?;
-    Ok(knowledge::create(&collection, id, &Given { title, uri, document_type, category, tags })?)
+    Ok(knowledge::create(
+        &collection,
+        id,
+        &Given {
+            title,
+            uri,
+            document_type,
+            category,
+            tags,
+        },
+    )?)
 }
 
 #[pg_extern]
@@ -45,7 +55,17 @@ fn rag_alter_knowledge(
     super::require_writer(c"rag_alter_knowledge()", "alter knowledge")?;
     let id = required("knowledge_id", knowledge_id)?;
     let collection = super::writable(collection)?;
-    Ok(knowledge::alter(&collection, id, &Given { title, uri, document_type, category, tags })?)
+    Ok(knowledge::alter(
+        &collection,
+        id,
+        &Given {
+            title,
+            uri,
+            document_type,
+            category,
+            tags,
+        },
+    )?)
 }
 
 #[pg_extern]
@@ -75,20 +95,42 @@ fn rag_index_knowledge(
     super::require_writer(c"rag_index_knowledge()", "index knowledge")?;
     let id = required("knowledge_id", knowledge_id)?;
     let collection = super::writable(collection)?;
-    let indexed = knowledge::index(&collection, id, &Given { title, uri, document_type, category, tags })?;
+    let indexed = knowledge::index(
+        &collection,
+        id,
+        &Given {
+            title,
+            uri,
+            document_type,
+            category,
+            tags,
+        },
+    )?;
     let success = indexed.success();
     let document = indexed.document.map(|id| catalog::uuid(id.0));
-    Ok(TableIterator::once((success, id, document, indexed.chunks as i32, indexed.content_hash, indexed.error)))
+    Ok(TableIterator::once((
+        success,
+        id,
+        document,
+        indexed.chunks as i32,
+        indexed.content_hash,
+        indexed.error,
+    )))
 }
 
 /// `rag.knowledge_to_index`, for the procedure `rag_index_all`.
 #[pg_extern(sql = false)]
-fn knowledge_to_index(status: Option<&str>, collection: Option<&str>) -> Result<Vec<i64>, ErrorReport> {
+fn knowledge_to_index(
+    status: Option<&str>,
+    collection: Option<&str>,
+) -> Result<Vec<i64>, ErrorReport> {
     super::require_writer(c"rag_index_all()", "index knowledge")?;
     if let Some(status) = status.filter(|status| !STATUSES.contains(status)) {
-        return Err(Error::invalid_parameter(format!("unknown status \"{status}\""))
-            .hint(format!("Statuses: {}. NULL: all.", STATUSES.join(", ")))
-            .into());
+        return Err(
+            Error::invalid_parameter(format!("unknown status \"{status}\""))
+                .hint(format!("Statuses: {}. NULL: all.", STATUSES.join(", ")))
+                .into(),
+        );
     }
     let collection = super::writable(collection)?;
     Ok(items::numbers(collection.name.as_str(), status)?)
@@ -96,10 +138,16 @@ fn knowledge_to_index(status: Option<&str>, collection: Option<&str>) -> Result<
 
 /// `rag.index_knowledge_item`, for the procedure `rag_index_all`.
 #[pg_extern(sql = false)]
-fn index_knowledge_item(knowledge_id: i64, collection: &str, place: i32, of: i32) -> Result<JsonB, ErrorReport> {
+fn index_knowledge_item(
+    knowledge_id: i64,
+    collection: &str,
+    place: i32,
+    of: i32,
+) -> Result<JsonB, ErrorReport> {
     super::require_writer(c"rag_index_all()", "index knowledge")?;
     let collection = super::writable(Some(collection))?;
-    let indexed = catalog::subtransaction(|| knowledge::index(&collection, knowledge_id, &Given::default()));
+    let indexed =
+        catalog::subtransaction(|| knowledge::index(&collection, knowledge_id, &Given::default()));
     let indexed = match indexed {
         Ok(indexed) => indexed,
         Err(error) => {
@@ -127,7 +175,10 @@ fn index_knowledge_item(knowledge_id: i64, collection: &str, place: i32, of: i32
 #[pg_extern(sql = false)]
 fn knowledge_summary(results: Vec<JsonB>) -> JsonB {
     let results: Vec<Value> = results.into_iter().map(|result| result.0).collect();
-    let successful = results.iter().filter(|result| result["success"] == true).count();
+    let successful = results
+        .iter()
+        .filter(|result| result["success"] == true)
+        .count();
     JsonB(json!({
         "total_items": results.len(),
         "successful": successful,
@@ -147,7 +198,10 @@ fn rag_unindex_knowledge(
 }
 
 #[pg_extern]
-fn rag_remove_knowledge(knowledge_id: i64, collection: pgrx::default!(&str, "'default'")) -> Result<bool, ErrorReport> {
+fn rag_remove_knowledge(
+    knowledge_id: i64,
+    collection: pgrx::default!(&str, "'default'"),
+) -> Result<bool, ErrorReport> {
     super::require_writer(c"rag_remove_knowledge()", "remove knowledge")?;
     let collection = super::writable(Some(collection))?;
     Ok(knowledge::remove(collection.name.as_str(), knowledge_id)?)

@@ -13,12 +13,23 @@ use crate::{
 fn rag_apply(
     manifest: Option<&str>,
 ) -> Result<
-    TableIterator<'static, (name!(kind, &'static str), name!(name, String), name!(action, &'static str))>,
+    TableIterator<
+        'static,
+        (
+            name!(kind, &'static str),
+            name!(name, String),
+            name!(action, &'static str),
+        ),
+    >,
     ErrorReport,
 > {
     super::prevent_on_standby(c"rag_apply()");
     let applied = manifest::apply(required("manifest", manifest)?)?;
-    Ok(TableIterator::new(applied.into_iter().map(|(kind, name, action)| (kind, name, action.name()))))
+    Ok(TableIterator::new(
+        applied
+            .into_iter()
+            .map(|(kind, name, action)| (kind, name, action.name())),
+    ))
 }
 
 #[pg_extern(stable)]
@@ -27,7 +38,11 @@ fn rag_get(kind: &str, name: &str) -> Result<JsonB, ErrorReport> {
 }
 
 #[pg_extern]
-fn rag_delete(kind: &str, name: &str, keep_documents: pgrx::default!(bool, "true")) -> Result<bool, ErrorReport> {
+fn rag_delete(
+    kind: &str,
+    name: &str,
+    keep_documents: pgrx::default!(bool, "true"),
+) -> Result<bool, ErrorReport> {
     super::prevent_on_standby(c"rag_delete()");
     match Kind::parse(kind)? {
         Kind::AutoIndexer => Ok(drop_source(name, keep_documents)?),

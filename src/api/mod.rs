@@ -1,5 +1,5 @@
-//! The functions that users call, a file per noun. Each converts its arguments, calls the domain, converts the result.
-//! `sql/privileges.sql` says what each is for and who may execute it.
+//! The functions that users call, a file per noun. Each converts its arguments, calls the domain,
+//! converts the result. `sql/privileges.sql` says what each is for and who may execute it.
 
 #![allow(unsafe_code)] // one check of the server's
 
@@ -46,11 +46,22 @@ fn writable(name: Option<&str>) -> Result<Collection, Error> {
 ///
 /// # Errors
 /// An element is NULL.
-fn without_nulls(name: &str, array: Option<Vec<Option<String>>>) -> Result<Option<Vec<String>>, Error> {
-    array.map(|elements| required(&format!("an element of {name}"), elements.into_iter().collect())).transpose()
+fn without_nulls(
+    name: &str,
+    array: Option<Vec<Option<String>>>,
+) -> Result<Option<Vec<String>>, Error> {
+    array
+        .map(|elements| {
+            required(
+                &format!("an element of {name}"),
+                elements.into_iter().collect(),
+            )
+        })
+        .transpose()
 }
 
-/// What every function that changes something asks first. `function` is its name, `to_do` what it does.
+/// What every function that changes something asks first. `function` is its name, `to_do` what it
+/// does.
 ///
 /// # Errors
 /// The server is a standby (raised as Postgres does it), or the caller may not.

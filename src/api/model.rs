@@ -20,7 +20,10 @@ use crate::{
 };
 
 #[pg_extern(name = "rag_embed", stable, strict, parallel_restricted, cost = 100000)]
-fn rag_embed_default(text: &str, fcinfo: pg_sys::FunctionCallInfo) -> Result<OwnedVector, ErrorReport> {
+fn rag_embed_default(
+    text: &str,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Result<OwnedVector, ErrorReport> {
     rag_embed_one(text, None, fcinfo)
 }
 
@@ -30,7 +33,8 @@ fn rag_embed_model(
     model: Option<&str>,
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> Result<Option<OwnedVector>, ErrorReport> {
-    text.map(|text| rag_embed_one(text, model, fcinfo)).transpose()
+    text.map(|text| rag_embed_one(text, model, fcinfo))
+        .transpose()
 }
 
 /// A text that was embedded, and its embedding.
@@ -55,15 +59,17 @@ thread_local! {
     static STATEMENT: RefCell<(pg_sys::TimestampTz, VecDeque<Asked>)> = RefCell::default();
 }
 
-/// Returns the embedding of a text. The engine is asked once per statement: `ORDER BY embedding <=> rag_embed('...')`
-/// calls the function for every row where there is no index, and in other parts of the statement again.
+/// Returns the embedding of a text. The engine is asked once per statement: `ORDER BY embedding <=>
+/// rag_embed('...')` calls the function for every row where there is no index, and in other parts
+/// of the statement again.
 fn rag_embed_one(
     text: &str,
     model: Option<&str>,
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> Result<OwnedVector, ErrorReport> {
     let model = settings::model(model)?;
-    // SAFETY: the running function's own call information; no other function of ours keeps anything there.
+    // SAFETY: the running function's own call information; no other function of ours keeps anything
+    // there.
     let mut last = unsafe { pg_func_extra(fcinfo, || None::<Asked>) };
     match &*last {
         Some(last) if last.is_of(&model, text) => return Ok(last.vector.clone()),
@@ -72,10 +78,19 @@ fn rag_embed_one(
     let asked = match asked_in_statement(&model, text) {
         Some(asked) => asked,
         None => {
-            let answer = with_client(|client| client.embed(&model, Priority::Query, vec![text.to_string()]))?;
-            let vector =
-                answer.vectors.into_iter().next().ok_or_else(|| Error::internal("the text has no embedding"))?;
-            let asked = Asked { model, text: text.to_string(), vector: OwnedVector::new(vector)? };
+            let answer = with_client(|client| {
+                client.embed(&model, Priority::Query, vec![text.to_string()])
+            })?;
+            let vector = answer
+                .vectors
+                .into_iter()
+                .next()
+                .ok_or_else(|| Error::internal("the text has no embedding"))?;
+            let asked = Asked {
+                model,
+                text: text.to_string(),
+                vector: OwnedVector::new(vector)?,
+            };
             keep(asked.clone());
             asked
         }
@@ -113,8 +128,8 @@ fn statement_start() -> pg_sys::TimestampTz {
 
 /// Cost of an embedding that the engine computes, in the planner's units.
 const COMPUTED: f64 = 250.0;
-/// Cost of the one that all rows of a statement share. It is less than it takes: the sum over all partitions of a table
-/// must not be what switches JIT on.
+/// Cost of the one that all rows of a statement share. It is less than it takes: the sum over all
+/// partitions of a table must not be what switches JIT on.
 const COMPUTED_ONCE: f64 = 10.0;
 /// Cost of a call for a text that was embedded before, in units of `cpu_operator_cost`.
 const REPEATED: f64 = 20.0;
@@ -123,7 +138,9 @@ const REPEATED: f64 = 20.0;
 #[pg_extern(sql = false)]
 fn embed_support(request: Internal) -> Internal {
     let unanswered = Internal::from(Some(pg_sys::Datum::from(0usize)));
-    let Some(datum) = request.unwrap() else { return unanswered };
+    let Some(datum) = request.unwrap() else {
+        return unanswered;
+    };
     // SAFETY: the planner passes a node; its tag says of which type it is.
     unsafe {
         if (*datum.cast_mut_ptr::<pg_sys::Node>()).type_ != pg_sys::NodeTag::T_SupportRequestCost {
@@ -133,8 +150,11 @@ fn embed_support(request: Internal) -> Internal {
         let is_same = !request.node.is_null()
             && !pg_sys::contain_var_clause(request.node)
             && !pg_sys::contain_volatile_functions(request.node);
-        (request.startup, request.per_tuple) =
-            if is_same { (COMPUTED_ONCE, REPEATED * pg_sys::cpu_operator_cost) } else { (0.0, COMPUTED) };
+        (request.startup, request.per_tuple) = if is_same {
+            (COMPUTED_ONCE, REPEATED * pg_sys::cpu_operator_cost)
+        } else {
+            (0.0, COMPUTED)
+        };
     }
     Internal::from(Some(datum))
 }

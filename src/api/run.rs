@@ -39,7 +39,10 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
         (None, Some(run)) if !Lock::source_at_work(&source.name).is_free() => {
             // that of a source that has just been made
             if run.trigger == "create" {
-                pgrx::notice!("{name}: run {}, which began when the source was made, is under way", run.run_id);
+                pgrx::notice!(
+                    "{name}: run {}, which began when the source was made, is under way",
+                    run.run_id
+                );
                 Wanted::Queued(run.run_id)
             } else {
                 return Err(session::at_work(&source.name, Some(run.run_id)).into());
@@ -47,12 +50,14 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
         }
         _ => Wanted::New(runs::next_id()?),
     };
-    let (run_id, status) = session::run(&source.name, wanted, |status| tell_progress(name, status))?;
+    let (run_id, status) =
+        session::run(&source.name, wanted, |status| tell_progress(name, status))?;
     tell_end(name, run_id, status)?;
     Ok(run_id)
 }
 
-/// Asks for a run that nobody waits for: queued for the scheduler, or, where there is none, begun at once.
+/// Asks for a run that nobody waits for: queued for the scheduler, or, where there is none, begun
+/// at once.
 fn ask_for_run(source: &Source) -> Result<i64, Error> {
     let name = source.name.as_str();
     lock::check_not_going(&source.name)?;
@@ -77,7 +82,10 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
         session::wait_for_check(&source.name, Some(session::PATIENCE))?;
     }
     let active = glance(|| runs::active(name))?;
-    if let Some(run) = active.as_ref().filter(|run| run.is_pending && !Lock::scheduler().is_free()) {
+    if let Some(run) = active
+        .as_ref()
+        .filter(|run| run.is_pending && !Lock::scheduler().is_free())
+    {
         // the scheduler that was started for new sources does it
         pgrx::notice!("run {} of source \"{name}\" is queued already", run.run_id);
         return Ok(run.run_id);
@@ -126,15 +134,24 @@ fn check_snapshot(function: &std::ffi::CStr) -> Result<(), Error> {
 
 fn tell_progress(source: &str, status: &runs::Status) {
     let counts = &status.counts;
-    let total = counts.total.map_or_else(String::new, |total| format!(" of {total}"));
-    pgrx::notice!("{source}: {}{total} documents done, {} chunks written", counts.done(), counts.chunks_written);
+    let total = counts
+        .total
+        .map_or_else(String::new, |total| format!(" of {total}"));
+    pgrx::notice!(
+        "{source}: {}{total} documents done, {} chunks written",
+        counts.done(),
+        counts.chunks_written
+    );
 }
 
 /// Says what the run did. A failed run is an error of the command that waited for it.
 fn tell_end(source: &str, run_id: i64, status: runs::Status) -> Result<(), Error> {
     if let Some(error) = status.error {
         let context = format!("Run {run_id} of source \"{source}\" failed.");
-        let detail = error.detail.as_ref().map_or_else(|| context.clone(), |detail| format!("{context} {detail}"));
+        let detail = error
+            .detail
+            .as_ref()
+            .map_or_else(|| context.clone(), |detail| format!("{context} {detail}"));
         return Err(error.detail(detail));
     }
     let c = status.counts;
@@ -151,10 +168,16 @@ fn tell_end(source: &str, run_id: i64, status: runs::Status) -> Result<(), Error
         pgrx::notice!("{source}: {note}");
     }
     if c.with_warnings > 0 {
-        pgrx::notice!("{source}: {} documents were indexed with warnings; see rag.run_errors", c.with_warnings);
+        pgrx::notice!(
+            "{source}: {} documents were indexed with warnings; see rag.run_errors",
+            c.with_warnings
+        );
     }
     if c.failed > 0 {
-        pgrx::warning!("{source}: {} documents could not be indexed; see rag.run_errors", c.failed);
+        pgrx::warning!(
+            "{source}: {} documents could not be indexed; see rag.run_errors",
+            c.failed
+        );
     }
     Ok(())
 }
@@ -167,15 +190,18 @@ fn rag_sync_all(
     let mut asked = vec![];
     for name in sources::names_of(collection)? {
         // one that cannot be synced does not keep the others from it
-        let run =
-            Source::get(&name).and_then(|source| match super::source::check_manageable(&source, "sync a source") {
+        let run = Source::get(&name).and_then(|source| {
+            match super::source::check_manageable(&source, "sync a source") {
                 Ok(()) => ask_for_run(&source).map(Some),
                 Err(_) => Ok(None),
-            });
+            }
+        });
         match run {
             Ok(Some(run_id)) => asked.push((name, run_id)),
             Ok(None) => {}
-            Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_OBJECT_IN_USE => pgrx::notice!("{error}"),
+            Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_OBJECT_IN_USE => {
+                pgrx::notice!("{error}")
+            }
             Err(error) => pgrx::warning!("source \"{name}\" is not synced: {error}"),
         }
     }
@@ -196,8 +222,10 @@ fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
     };
     match status.phase.as_str() {
         "Pending" => {
-            let error =
-                Error::new(pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED, "the run was cancelled before it began");
+            let error = Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED,
+                "the run was cancelled before it began",
+            );
             runs::finish(Ended {
                 run_id,
                 generation: source.generation,
@@ -219,10 +247,14 @@ fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
 }
 
 #[pg_extern]
-fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> Result<String, ErrorReport> {
+fn rag_wait(
+    run_id: i64,
+    timeout: pgrx::default!(Option<Interval>, "NULL"),
+) -> Result<String, ErrorReport> {
     check_snapshot(c"rag_wait")?;
     // what is longer than Duration takes is as good as for ever
-    let timeout = timeout.map(|timeout| u64::try_from(timeout.as_micros().max(0)).unwrap_or(u64::MAX));
+    let timeout =
+        timeout.map(|timeout| u64::try_from(timeout.as_micros().max(0)).unwrap_or(u64::MAX));
     let timeout = timeout.map(Duration::from_micros);
     let (source, status) = glance(|| find(run_id, "wait for a run"))?;
     if !status.has_ended() && (status.uncommitted || source.uncommitted) {
@@ -238,14 +270,17 @@ fn rag_wait(run_id: i64, timeout: pgrx::default!(Option<Interval>, "NULL")) -> R
         .hint("COMMIT first, then call rag_wait; or call rag_sync, which waits by itself.")
         .into());
     }
-    let status = session::wait_for(run_id, timeout, |status| tell_progress(&status.source, status))?;
+    let status = session::wait_for(run_id, timeout, |status| {
+        tell_progress(&status.source, status)
+    })?;
     Ok(status.ok_or_else(|| missing(run_id))?.phase)
 }
 
 /// A run's source, and how the run stands.
 ///
 /// # Errors
-/// There is no such run, or the caller may not. Who manages no sources is not told which of the two.
+/// There is no such run, or the caller may not. Who manages no sources is not told which of the
+/// two.
 fn find(run_id: i64, to_do: &str) -> Result<(Source, runs::Status), Error> {
     let Some(status) = fresh(|| runs::status(run_id))? else {
         roles::require_admin(to_do)?;

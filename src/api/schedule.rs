@@ -1,6 +1,8 @@
 //! Schedules: the times that one names.
 
-use pgrx::{datum::TimestampWithTimeZone, iter::SetOfIterator, pg_extern, pg_sys::panic::ErrorReport};
+use pgrx::{
+    datum::TimestampWithTimeZone, iter::SetOfIterator, pg_extern, pg_sys::panic::ErrorReport,
+};
 
 use super::required;
 use crate::{error::Error, schedule};
@@ -13,11 +15,18 @@ fn rag_next_runs(
     n: pgrx::default!(Option<i32>, "5"),
     after: pgrx::default!(Option<TimestampWithTimeZone>, "pg_catalog.now()"),
 ) -> Result<SetOfIterator<'static, TimestampWithTimeZone>, ErrorReport> {
-    let (text, n, after) = (required("schedule", schedule)?, required("n", n)?, required("after", after)?);
+    let (text, n, after) = (
+        required("schedule", schedule)?,
+        required("n", n)?,
+        required("after", after)?,
+    );
     if !(1..=MOST).contains(&n) {
-        return Err(Error::invalid_parameter(format!("n must be between 1 and {MOST}, not {n}")).into());
+        return Err(
+            Error::invalid_parameter(format!("n must be between 1 and {MOST}, not {n}")).into(),
+        );
     }
-    let schedule = schedule::parse(text).map_err(|problem| Error::invalid("invalid schedule", &[problem]))?;
+    let schedule =
+        schedule::parse(text).map_err(|problem| Error::invalid("invalid schedule", &[problem]))?;
     if schedule.is_reboot() {
         pgrx::notice!("@reboot is when the server starts, and at no time that could be named");
     }

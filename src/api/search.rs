@@ -51,7 +51,15 @@ fn rag_search(
 > {
     let collection = required("collection", collection)?;
     let (top_k, mode) = (required("top_k", top_k)?, required("mode", mode)?);
-    let request = Request::new(query, collection, top_k, mode, filter, score_threshold, query_embedding)?;
+    let request = Request::new(
+        query,
+        collection,
+        top_k,
+        mode,
+        filter,
+        score_threshold,
+        query_embedding,
+    )?;
     let hits = retrieval::search(request, &own_schema(fcinfo))?;
     Ok(TableIterator::new(hits.into_iter().map(|hit| {
         let citation = citation(&hit);
@@ -87,11 +95,19 @@ fn citation(hit: &Hit) -> String {
     let page = hit.page.map(|page| format!("p. {page}"));
     let place = page.or_else(|| {
         let path = path_in_repository(hit)?;
-        Some(format!("{}:{}-{}", escaped(path), hit.start_line, hit.end_line))
+        Some(format!(
+            "{}:{}-{}",
+            escaped(path),
+            hit.start_line,
+            hit.end_line
+        ))
     });
     let (rank, uri) = (hit.rank, enclosed(&hit.uri));
     // the name of a file is in its path
-    let title = hit.title.as_deref().filter(|title| path_in_repository(hit).is_none_or(|path| !is_named(path, title)));
+    let title = hit
+        .title
+        .as_deref()
+        .filter(|title| path_in_repository(hit).is_none_or(|path| !is_named(path, title)));
     match (title.map(escaped), place) {
         (Some(title), Some(place)) => format!("[{rank}] {title}, {place} ({uri})"),
         (Some(title), None) => format!("[{rank}] {title} ({uri})"),
@@ -104,7 +120,10 @@ fn citation(hit: &Hit) -> String {
 /// The path of a file that was fetched from a repository.
 fn path_in_repository(hit: &Hit) -> Option<&str> {
     let text = |key| hit.metadata.0.get(key).and_then(serde_json::Value::as_str);
-    hit.source.as_ref().and(text("repository")).and(text("path"))
+    hit.source
+        .as_ref()
+        .and(text("repository"))
+        .and(text("path"))
 }
 
 /// Whether a title is the name of the file, with or without the extension.
@@ -113,8 +132,8 @@ fn is_named(path: &str, title: &str) -> bool {
     file == title || file.rsplit_once('.').is_some_and(|(stem, _)| stem == title)
 }
 
-/// A title in which brackets and parentheses are escaped, as in Markdown, and which is one line. A title cannot pass for
-/// the end of its citation and another one.
+/// A title in which brackets and parentheses are escaped, as in Markdown, and which is one line. A
+/// title cannot pass for the end of its citation and another one.
 fn escaped(title: &str) -> String {
     let mut escaped = String::with_capacity(title.len());
     for c in title.chars() {
@@ -129,8 +148,12 @@ fn escaped(title: &str) -> String {
 
 /// A uri in which what would end it is percent-encoded.
 fn enclosed(uri: &str) -> String {
-    const ENDS: &percent_encoding::AsciiSet =
-        &percent_encoding::CONTROLS.add(b' ').add(b'(').add(b')').add(b'[').add(b']');
+    const ENDS: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
+        .add(b' ')
+        .add(b'(')
+        .add(b')')
+        .add(b'[')
+        .add(b']');
     let mut enclosed = String::with_capacity(uri.len());
     for piece in uri.split_inclusive(|c: char| c.is_ascii()) {
         let is_safe = |c: char| !c.is_ascii() && !c.is_control() && !c.is_whitespace();
@@ -141,12 +164,15 @@ fn enclosed(uri: &str) -> String {
     enclosed
 }
 
-/// The schema of the function that is running, which is that of the operators too, as it is written in a statement.
+/// The schema of the function that is running, which is that of the operators too, as it is written
+/// in a statement.
 fn own_schema(fcinfo: pg_sys::FunctionCallInfo) -> String {
     // SAFETY: the call information of the running function; the name is copied.
     let name = unsafe {
         let schema = pg_sys::get_func_namespace((*(*fcinfo).flinfo).fn_oid);
-        std::ffi::CStr::from_ptr(pg_sys::get_namespace_name(schema)).to_string_lossy().into_owned()
+        std::ffi::CStr::from_ptr(pg_sys::get_namespace_name(schema))
+            .to_string_lossy()
+            .into_owned()
     };
     pgrx::spi::quote_identifier(name)
 }

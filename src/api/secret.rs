@@ -13,16 +13,21 @@ use crate::{
     secrets,
 };
 
-// Texts are taken as bytes: where they are no UTF-8, pgrx would raise an error before their function could see to it that
-// the statement is not logged with it.
+// Texts are taken as bytes: where they are no UTF-8, pgrx would raise an error before their
+// function could see to it that the statement is not logged with it.
 #[pg_extern(sql = r#"
 CREATE FUNCTION rag_create_secret(name text, value text, key text DEFAULT 'token') RETURNS void
     VOLATILE LANGUAGE c AS '@MODULE_PATHNAME@', '@FUNCTION_NAME@';
 "#)]
-fn rag_create_secret(name: Option<&[u8]>, value: Option<&[u8]>, key: Option<&[u8]>) -> Result<(), ErrorReport> {
+fn rag_create_secret(
+    name: Option<&[u8]>,
+    value: Option<&[u8]>,
+    key: Option<&[u8]>,
+) -> Result<(), ErrorReport> {
     Ok(secrets::discreetly(|| {
         super::require_writer(c"rag_create_secret()", "create a secret")?;
-        let name = Name::secret(text(required("name", name)?)?).map_err(unquoted("name of a secret"))?;
+        let name =
+            Name::secret(text(required("name", name)?)?).map_err(unquoted("name of a secret"))?;
         let key = text(required("key", key)?)?;
         check_key(key)?;
         secrets::create(&name, key, required("value", value)?.to_vec())
@@ -30,12 +35,16 @@ fn rag_create_secret(name: Option<&[u8]>, value: Option<&[u8]>, key: Option<&[u8
 }
 
 fn text(bytes: &[u8]) -> Result<&str, Error> {
-    std::str::from_utf8(bytes).map_err(|_| Error::invalid_text("names of secrets and keys are ASCII"))
+    std::str::from_utf8(bytes)
+        .map_err(|_| Error::invalid_text("names of secrets and keys are ASCII"))
 }
 
 /// Somebody may have taken the place of the name for that of the value.
 fn unquoted(what: &'static str) -> impl FnOnce(Error) -> Error {
-    move |error| Error { message: format!("invalid {what}"), ..error }
+    move |error| Error {
+        message: format!("invalid {what}"),
+        ..error
+    }
 }
 
 /// The key is not quoted in the error: it may be the value, in the wrong place.
@@ -60,9 +69,8 @@ fn rag_drop_secret(
         return Ok(());
     }
     let missing = match key {
-        Some(key) => {
-            Error::undefined(format!("secret \"{name}\" has no key \"{key}\"")).hint("rag.secrets lists them.")
-        }
+        Some(key) => Error::undefined(format!("secret \"{name}\" has no key \"{key}\""))
+            .hint("rag.secrets lists them."),
         None => catalog::missing(name),
     };
     if if_exists {
@@ -80,7 +88,10 @@ fn rag_rotate_secret_key(
     super::require_writer(c"rag_rotate_secret_key()", "rotate the key of the secrets")?;
     roles::require_superuser(roles::current(), "rotate the key of the secrets")?;
     let rotated = secrets::rotate(add_key, reencrypt)?;
-    Ok(TableIterator::once((rotated.current.to_string(), rotated.values)))
+    Ok(TableIterator::once((
+        rotated.current.to_string(),
+        rotated.values,
+    )))
 }
 
 #[pg_extern]
@@ -95,11 +106,23 @@ fn rag_drop_secret_key(key_id: &str) -> Result<(), ErrorReport> {
 fn rag_secret_keys() -> Result<
     TableIterator<
         'static,
-        (name!(key_id, String), name!(in_file, bool), name!(is_current, bool), name!(encrypted_values, i64)),
+        (
+            name!(key_id, String),
+            name!(in_file, bool),
+            name!(is_current, bool),
+            name!(encrypted_values, i64),
+        ),
     >,
     ErrorReport,
 > {
     roles::require_superuser(roles::current(), "list the keys of the secrets")?;
     let keys = secrets::status()?;
-    Ok(TableIterator::new(keys.into_iter().map(|key| (key.id.to_string(), key.is_in_file, key.is_current, key.values))))
+    Ok(TableIterator::new(keys.into_iter().map(|key| {
+        (
+            key.id.to_string(),
+            key.is_in_file,
+            key.is_current,
+            key.values,
+        )
+    })))
 }

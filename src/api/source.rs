@@ -1,6 +1,8 @@
 //! Sources: create, alter, suspend, drop, and whether a definition is right.
 
-use pgrx::{JsonB, datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use pgrx::{
+    JsonB, datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport,
+};
 
 use crate::{
     catalog::{
@@ -59,8 +61,14 @@ fn refuse(name: Option<&str>, faults: Faults) -> Result<(), Error> {
     if faults.is_empty() {
         return Ok(());
     }
-    let name = name.unwrap_or_default().chars().take(80).collect::<String>();
-    Err(faults.in_arguments().to_error(format!("invalid definition of source \"{name}\"")))
+    let name = name
+        .unwrap_or_default()
+        .chars()
+        .take(80)
+        .collect::<String>();
+    Err(faults
+        .in_arguments()
+        .to_error(format!("invalid definition of source \"{name}\"")))
 }
 
 #[pg_extern]
@@ -114,7 +122,12 @@ fn rag_validate_source(
 ) -> Result<
     TableIterator<
         'static,
-        (name!(field, String), name!(problem, String), name!(hint, Option<String>), name!(severity, String)),
+        (
+            name!(field, String),
+            name!(problem, String),
+            name!(hint, Option<String>),
+            name!(severity, String),
+        ),
     >,
     ErrorReport,
 > {
@@ -135,13 +148,25 @@ fn rag_validate_source(
     };
     let mut faults = Faults::default();
     definition::validate(&given, &mut faults);
-    let warnings = faults.take_warnings().into_iter().map(|problem| (problem, "warning"));
-    let errors = faults.in_arguments().into_problems().into_iter().map(|problem| (problem, "error"));
-    Ok(TableIterator::new(
-        errors
-            .chain(warnings)
-            .map(|(problem, severity)| (problem.field, problem.problem, problem.hint, severity.to_owned())),
-    ))
+    let warnings = faults
+        .take_warnings()
+        .into_iter()
+        .map(|problem| (problem, "warning"));
+    let errors = faults
+        .in_arguments()
+        .into_problems()
+        .into_iter()
+        .map(|problem| (problem, "error"));
+    Ok(TableIterator::new(errors.chain(warnings).map(
+        |(problem, severity)| {
+            (
+                problem.field,
+                problem.problem,
+                problem.hint,
+                severity.to_owned(),
+            )
+        },
+    )))
 }
 
 #[pg_extern]
@@ -187,12 +212,17 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     check_manageable(&source, TO_DO)?;
     end_runs(&source.name)?;
     // it may have been dropped, given to another owner, or a table be read since
-    let Some(source) = definition::lock(name, TO_DO)? else { return Ok(false) };
+    let Some(source) = definition::lock(name, TO_DO)? else {
+        return Ok(false);
+    };
     // a run that had to be stopped has announced it
     if !fresh(|| runs::was_stopped(name))? {
         sources::announce_going(name)?;
     }
-    changes::forget(&source.name, source.relation.map(|relation| relation.relation))?;
+    changes::forget(
+        &source.name,
+        source.relation.map(|relation| relation.relation),
+    )?;
     if keep_documents {
         documents::detach(name)?;
     } else {
@@ -209,10 +239,13 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Has the run of a source that is about to be dropped stop, and keeps others from beginning until the transaction's end.
+/// Has the run of a source that is about to be dropped stop, and keeps others from beginning until
+/// the transaction's end.
 fn end_runs(source: &Name) -> Result<(), Error> {
     if !Lock::source_going(source).take_for_transaction_patiently() {
-        return Err(Error::in_use(format!("source \"{source}\" is being dropped by another session")));
+        return Err(Error::in_use(format!(
+            "source \"{source}\" is being dropped by another session"
+        )));
     }
     let at_work = Lock::source_at_work(source);
     if !at_work.take_for_transaction_patiently() {
@@ -226,11 +259,17 @@ fn end_runs(source: &Name) -> Result<(), Error> {
 /// The source of this name, which the caller may sync, suspend and cancel.
 ///
 /// # Errors
-/// The server is a standby (raised as Postgres does it), there is no such source, or the caller may not.
+/// The server is a standby (raised as Postgres does it), there is no such source, or the caller may
+/// not.
 pub fn manageable(function: &std::ffi::CStr, name: &str, to_do: &str) -> Result<Source, Error> {
     super::prevent_on_standby(function);
     let found = Source::find(canonical(name))?;
-    access::require_source_manager(found.as_ref().map(|source| (&source.owner, source.collection.as_str())), to_do)?;
+    access::require_source_manager(
+        found
+            .as_ref()
+            .map(|source| (&source.owner, source.collection.as_str())),
+        to_do,
+    )?;
     found.ok_or_else(|| Source::missing(name))
 }
 

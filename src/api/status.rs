@@ -14,5 +14,7 @@ fn is_preloaded() -> bool {
 fn present_model() -> Result<Option<String>, ErrorReport> {
     let dir = settings::model(None)?.dir;
     let dir = dir.canonicalize().unwrap_or(dir);
-    Ok(dir.file_name().map(|name| name.to_string_lossy().into_owned()))
+    Ok(dir
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned()))
 }

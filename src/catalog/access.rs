@@ -6,12 +6,13 @@
 //! | write: add and remove documents, fill it by a source | the owner, and roles that hold `write` |
 //! | read: search, see documents, counts and errors | those that may write, and roles that hold `read` |
 //!
-//! Members of a role have its rights. Superusers have all rights, and roles with BYPASSRLS may read everything. Which functions a role
-//! may call is a separate question: `sql/privileges.sql`.
+//! Members of a role have its rights. Superusers have all rights, and roles with BYPASSRLS may read
+//! everything. Which functions a role may call is a separate question: `sql/privileges.sql`.
 //!
-//! Functions check a collection by its [`Rights`], without a statement. Row-level security protects the tables (`sql/policies.sql`):
-//! its policies call the SQL functions below and let a role see the rows of the collections that it may read. An administrator's own
-//! policies on `rag.chunks` narrow that further: a document is then visible if one of its chunks is.
+//! Functions check a collection by its [`Rights`], without a statement. Row-level security protects
+//! the tables (`sql/policies.sql`): its policies call the SQL functions below and let a role see
+//! the rows of the collections that it may read. An administrator's own policies on `rag.chunks`
+//! narrow that further: a document is then visible if one of its chunks is.
 #![allow(unsafe_code)] // system caches, and the relation cache for policies
 
 use std::ffi::CStr;
@@ -57,11 +58,14 @@ impl Privilege {
     /// There is no such privilege.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let lower = text.to_ascii_lowercase();
-        Self::ALL.into_iter().find(|privilege| privilege.name() == lower).ok_or_else(|| {
-            let shown: String = text.chars().take(80).collect();
-            Error::invalid_parameter(format!("unknown privilege \"{shown}\""))
-                .hint("Privileges: read, write. Write includes read.")
-        })
+        Self::ALL
+            .into_iter()
+            .find(|privilege| privilege.name() == lower)
+            .ok_or_else(|| {
+                let shown: String = text.chars().take(80).collect();
+                Error::invalid_parameter(format!("unknown privilege \"{shown}\""))
+                    .hint("Privileges: read, write. Write includes read.")
+            })
     }
 }
 
@@ -83,7 +87,11 @@ pub const RIGHTS: &str = "c.owner_id,
 impl Rights {
     /// Reads [`RIGHTS`], the first of which is column `first`.
     pub fn read(row: &Row<'_, '_>, first: usize) -> Result<Self, Error> {
-        Ok(Self { owner: row.required(first)?, readers: row.required(first + 1)?, writers: row.required(first + 2)? })
+        Ok(Self {
+            owner: row.required(first)?,
+            readers: row.required(first + 1)?,
+            writers: row.required(first + 2)?,
+        })
     }
 
     /// Returns true if `role` may act for the owner.
@@ -92,10 +100,18 @@ impl Rights {
     }
 
     fn allow(&self, role: pg_sys::Oid, privilege: Privilege) -> bool {
-        let holds = |roles: &[pg_sys::Oid]| roles.iter().any(|r| *r == PUBLIC || roles::may_act_for(role, *r));
+        let holds = |roles: &[pg_sys::Oid]| {
+            roles
+                .iter()
+                .any(|r| *r == PUBLIC || roles::may_act_for(role, *r))
+        };
         match privilege {
             Privilege::Write => self.is_owner(role) || holds(&self.writers),
-            Privilege::Read => self.allow(role, Privilege::Write) || holds(&self.readers) || bypasses_policies(role),
+            Privilege::Read => {
+                self.allow(role, Privilege::Write)
+                    || holds(&self.readers)
+                    || bypasses_policies(role)
+            }
         }
     }
 }
@@ -124,11 +140,18 @@ pub fn require_write(collection: &Collection) -> Result<(), Error> {
 
 /// # Errors
 /// `role` may not do this with the collection.
-pub fn require(role: pg_sys::Oid, collection: &Collection, privilege: Privilege) -> Result<(), Error> {
+pub fn require(
+    role: pg_sys::Oid,
+    collection: &Collection,
+    privilege: Privilege,
+) -> Result<(), Error> {
     if collection.rights.allow(role, privilege) {
         return Ok(());
     }
-    let (name, role) = (collection.name.as_str(), roles::name_of(role).unwrap_or_default());
+    let (name, role) = (
+        collection.name.as_str(),
+        roles::name_of(role).unwrap_or_default(),
+    );
     let what = match privilege {
         Privilege::Read => "read",
         Privilege::Write => "write to",
@@ -139,9 +162,14 @@ pub fn require(role: pg_sys::Oid, collection: &Collection, privilege: Privilege)
         pgrx::spi::quote_literal(&role),
         privilege.name()
     );
-    Err(Error::permission_denied(format!("permission denied to {what} collection \"{name}\""))
-        .detail(format!("Role \"{role}\" neither owns it nor holds the privilege {}.", privilege.name()))
-        .hint(format!("Its owner can grant it: {call}.")))
+    Err(
+        Error::permission_denied(format!("permission denied to {what} collection \"{name}\""))
+            .detail(format!(
+                "Role \"{role}\" neither owns it nor holds the privilege {}.",
+                privilege.name()
+            ))
+            .hint(format!("Its owner can grant it: {call}.")),
+    )
 }
 
 /// # Errors
@@ -150,13 +178,16 @@ pub fn require_owner(collection: &Collection, to_do: &str) -> Result<(), Error> 
     if collection.rights.is_owner(roles::current()) {
         return Ok(());
     }
-    Err(Error::permission_denied(format!("permission denied to {to_do} \"{}\"", collection.name))
-        .hint("Only members of the role that owns it, and superusers, may."))
+    Err(Error::permission_denied(format!(
+        "permission denied to {to_do} \"{}\"",
+        collection.name
+    ))
+    .hint("Only members of the role that owns it, and superusers, may."))
 }
 
 /// # Errors
-/// The present role is neither a member of a source's owner, nor a member of rag_admin that may write to its collection. Without a
-/// source, all but members of rag_admin are told the same.
+/// The present role is neither a member of a source's owner, nor a member of rag_admin that may
+/// write to its collection. Without a source, all but members of rag_admin are told the same.
 pub fn require_source_manager(source: Option<(&Owner, &str)>, to_do: &str) -> Result<(), Error> {
     let is_allowed = match source {
         Some((owner, _)) if roles::may_act_for(roles::current(), owner.id) => true,
@@ -174,12 +205,14 @@ fn may_write(collection: &str) -> Result<bool, Error> {
     Ok(Collection::find(collection)?.is_some_and(|collection| may(&collection, Privilege::Write)))
 }
 
-// -- row-level security -----------------------------------------------------------------------------------------------
+// -- row-level security
+// -----------------------------------------------------------------------------------------------
 
 /// How the present role's statements on a table of the extension are limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limits {
-    /// Not at all: it owns the table, has BYPASSRLS, or an administrator has switched row-level security off.
+    /// Not at all: it owns the table, has BYPASSRLS, or an administrator has switched row-level
+    /// security off.
     None,
     /// To the collections that it may read.
     Collections,
@@ -192,7 +225,8 @@ fn limits(table: pg_sys::Oid) -> Limits {
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     // SAFETY: the relation is open, and so its policies stay, until the end of the function.
     unsafe {
-        if pg_sys::check_enable_rls(table, pg_sys::InvalidOid, true) != pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32
+        if pg_sys::check_enable_rls(table, pg_sys::InvalidOid, true)
+            != pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32
         {
             return Limits::None;
         }
@@ -212,7 +246,9 @@ fn limits(table: pg_sys::Oid) -> Limits {
             .collect();
         match foreign.is_empty() {
             true => Limits::Collections,
-            false => Limits::Policies { permissive: foreign.iter().any(|policy| (**policy).permissive) },
+            false => Limits::Policies {
+                permissive: foreign.iter().any(|policy| (**policy).permissive),
+            },
         }
     }
 }
@@ -227,8 +263,11 @@ unsafe fn applies(policy: &pg_sys::RowSecurityPolicy) -> bool {
     unsafe {
         let datum = pg_sys::Datum::from(policy.roles);
         let roles: Vec<pg_sys::Oid> =
-            pgrx::FromDatum::from_polymorphic_datum(datum, false, pg_sys::OIDARRAYOID).unwrap_or_default();
-        roles.iter().any(|of| *of == PUBLIC || pg_sys::has_privs_of_role(role, *of))
+            pgrx::FromDatum::from_polymorphic_datum(datum, false, pg_sys::OIDARRAYOID)
+                .unwrap_or_default();
+        roles
+            .iter()
+            .any(|of| *of == PUBLIC || pg_sys::has_privs_of_role(role, *of))
     }
 }
 
@@ -246,12 +285,17 @@ pub fn sees_all_chunks() -> bool {
     !matches!(limits(chunks_table()), Limits::Policies { .. })
 }
 
-/// Returns true if the present role sees every row of a collection's. Then a statement on all of them, with the rights of the extension's
-/// owner, tells nothing that is hidden. It spares the evaluation of policies, and lets operators that are not leakproof use indexes.
+/// Returns true if the present role sees every row of a collection's. Then a statement on all of
+/// them, with the rights of the extension's owner, tells nothing that is hidden. It spares the
+/// evaluation of policies, and lets operators that are not leakproof use indexes.
 pub fn sees_every_row(collection: &Collection) -> bool {
     // SAFETY: a look-up of privileges on a table that exists.
-    let may_select = unsafe { pg_sys::pg_class_aclcheck(chunks_table(), roles::current(), pg_sys::ACL_SELECT as _) };
-    may_select == pg_sys::AclResult::ACLCHECK_OK && may(collection, Privilege::Read) && sees_all_chunks()
+    let may_select = unsafe {
+        pg_sys::pg_class_aclcheck(chunks_table(), roles::current(), pg_sys::ACL_SELECT as _)
+    };
+    may_select == pg_sys::AclResult::ACLCHECK_OK
+        && may(collection, Privilege::Read)
+        && sees_all_chunks()
 }
 
 /// Returns true if the present role sees every document of a collection's.
@@ -259,12 +303,14 @@ pub fn sees_every_document(collection: &Collection) -> bool {
     sees_every_row(collection) && !matches!(limits(table(c"documents")), Limits::Policies { .. })
 }
 
-/// Returns true if the present role sees every row of a table, which may be the partition of a collection.
+/// Returns true if the present role sees every row of a table, which may be the partition of a
+/// collection.
 pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {
     // SAFETY: look-ups in the system caches; the name is null or copied.
     let name = unsafe {
-        let is_granted = pg_sys::pg_class_aclcheck(table, roles::current(), pg_sys::ACL_SELECT as _)
-            == pg_sys::AclResult::ACLCHECK_OK;
+        let is_granted =
+            pg_sys::pg_class_aclcheck(table, roles::current(), pg_sys::ACL_SELECT as _)
+                == pg_sys::AclResult::ACLCHECK_OK;
         let is_limited = pg_sys::check_enable_rls(table, pg_sys::InvalidOid, true)
             == pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32;
         if is_granted && !is_limited {
@@ -279,16 +325,23 @@ pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {
     Ok(Collection::of_partition(&name)?.is_some_and(|collection| sees_every_row(&collection)))
 }
 
-// -- what policies and views call, with the rights of the role that reads ---------------------------------------------
+// -- what policies and views call, with the rights of the role that reads
+// ---------------------------------------------
 
 /// Collections that a role may read or write.
 fn collections(role: pg_sys::Oid, privilege: Privilege) -> Result<Vec<String>, Error> {
     let all = as_owner(|| {
-        query_prepared(&format!("SELECT c.name, {RIGHTS} FROM rag.collections c ORDER BY 1"), &[], |row| {
-            Ok((row.required::<String>(1)?, Rights::read(&row, 2)?))
-        })
+        query_prepared(
+            &format!("SELECT c.name, {RIGHTS} FROM rag.collections c ORDER BY 1"),
+            &[],
+            |row| Ok((row.required::<String>(1)?, Rights::read(&row, 2)?)),
+        )
     })?;
-    Ok(all.into_iter().filter(|(_, rights)| rights.allow(role, privilege)).map(|(name, _)| name).collect())
+    Ok(all
+        .into_iter()
+        .filter(|(_, rights)| rights.allow(role, privilege))
+        .map(|(name, _)| name)
+        .collect())
 }
 
 #[pg_extern(sql = false)]
@@ -337,7 +390,8 @@ fn sees_knowledge(collection: &str, knowledge_id: i64) -> Result<bool, ErrorRepo
     Ok(sees_one(collection, "knowledge_id", knowledge_id.into())?)
 }
 
-/// Returns true if the present role sees a chunk that has this value; where there is none at all, if it may write to the collection.
+/// Returns true if the present role sees a chunk that has this value; where there is none at all,
+/// if it may write to the collection.
 fn sees_one(collection: &str, column: &str, value: DatumWithOid<'_>) -> Result<bool, Error> {
     // the name is written into the statement, so that only its partition is planned
     let statement = format!(
@@ -345,7 +399,8 @@ fn sees_one(collection: &str, column: &str, value: DatumWithOid<'_>) -> Result<b
         pgrx::spi::quote_literal(collection)
     );
     let arguments = [value];
-    let is_there = || Ok::<_, Error>(!query_prepared(&statement, &arguments, |_| Ok(()))?.is_empty());
+    let is_there =
+        || Ok::<_, Error>(!query_prepared(&statement, &arguments, |_| Ok(()))?.is_empty());
     if pinned(is_there)? {
         return Ok(true);
     }
@@ -356,10 +411,14 @@ fn sees_one(collection: &str, column: &str, value: DatumWithOid<'_>) -> Result<b
 /// Of collections, those that a role may read.
 pub fn readable_among(role: pg_sys::Oid, names: Vec<String>) -> Result<Vec<String>, Error> {
     let readable = collections(role, Privilege::Read)?;
-    Ok(names.into_iter().filter(|name| readable.contains(name)).collect())
+    Ok(names
+        .into_iter()
+        .filter(|name| readable.contains(name))
+        .collect())
 }
 
-// -- grants -----------------------------------------------------------------------------------------------------------
+// -- grants
+// -----------------------------------------------------------------------------------------------------------
 
 /// The role that a grant names; `public` is all roles.
 ///
@@ -367,10 +426,17 @@ pub fn readable_among(role: pg_sys::Oid, names: Vec<String>) -> Result<Vec<Strin
 /// There is no role of this name.
 pub fn grantee(name: &str) -> Result<Owner, Error> {
     if name.eq_ignore_ascii_case(PUBLIC_NAME) {
-        return Ok(Owner { id: PUBLIC, name: PUBLIC_NAME.to_string() });
+        return Ok(Owner {
+            id: PUBLIC,
+            name: PUBLIC_NAME.to_string(),
+        });
     }
-    let id = roles::by_name(name).ok_or_else(|| Error::undefined(format!("role \"{name}\" does not exist")))?;
-    Ok(Owner { id, name: name.to_string() })
+    let id = roles::by_name(name)
+        .ok_or_else(|| Error::undefined(format!("role \"{name}\" does not exist")))?;
+    Ok(Owner {
+        id,
+        name: name.to_string(),
+    })
 }
 
 /// Grants a privilege. To grant it again changes nothing.
@@ -390,14 +456,23 @@ pub fn grant(collection: &Collection, to: &Owner, privilege: Privilege) -> Resul
     Ok(())
 }
 
-/// Revokes a privilege, or both. A role without `read` has no `write` either. To revoke what was not granted changes nothing.
-pub fn revoke(collection: &Collection, from: &Owner, privilege: Option<Privilege>) -> Result<(), Error> {
+/// Revokes a privilege, or both. A role without `read` has no `write` either. To revoke what was
+/// not granted changes nothing.
+pub fn revoke(
+    collection: &Collection,
+    from: &Owner,
+    privilege: Option<Privilege>,
+) -> Result<(), Error> {
     let is_write_alone = privilege == Some(Privilege::Write);
     as_owner(|| {
         forget_dropped_roles(collection)?;
         execute(
             "DELETE FROM rag.collection_grant WHERE collection = $1 AND role_id = coalesce($2, 0::oid) AND (privilege = 'write' OR NOT $3)",
-            &[collection.name.as_str().into(), from.id.into(), is_write_alone.into()],
+            &[
+                collection.name.as_str().into(),
+                from.id.into(),
+                is_write_alone.into(),
+            ],
         )
     })?;
     Ok(())
@@ -418,7 +493,11 @@ pub fn set_owner(collection: &Collection, owner: &Owner) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "UPDATE rag.collections SET owner = $2, owner_id = $3 WHERE name = $1",
-            &[collection.name.as_str().into(), owner.name.as_str().into(), owner.id.into()],
+            &[
+                collection.name.as_str().into(),
+                owner.name.as_str().into(),
+                owner.id.into(),
+            ],
         )
     })?;
     Ok(())

@@ -5,10 +5,14 @@ use std::collections::HashMap;
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::{DocumentId, EmbeddingKey};
 
-use super::{as_owner, collections::Collection, drift, execute, execute_prepared, query, query_as_caller, uuid};
+use super::{
+    as_owner, collections::Collection, drift, execute, execute_prepared, query, query_as_caller,
+    uuid,
+};
 use crate::{error::Error, indexing::StoredDocument, types::vector::OwnedVector};
 
-/// Returns the embeddings among those that `keys` ask for that a collection has already, or else another one.
+/// Returns the embeddings among those that `keys` ask for that a collection has already, or else
+/// another one.
 pub fn stored_embeddings(
     collection: &Collection,
     keys: &[EmbeddingKey],
@@ -16,7 +20,11 @@ pub fn stored_embeddings(
     as_owner(|| {
         let own = collection.name.as_str();
         let mut found = embeddings_in(vec![own.to_string()], keys)?;
-        let missing: Vec<EmbeddingKey> = keys.iter().filter(|key| !found.contains_key(key)).copied().collect();
+        let missing: Vec<EmbeddingKey> = keys
+            .iter()
+            .filter(|key| !found.contains_key(key))
+            .copied()
+            .collect();
         if !missing.is_empty() {
             let others: Vec<String> = query(
                 "SELECT DISTINCT collection FROM rag.embedding_place WHERE embedding_key = ANY ($1) AND collection <> $2",
@@ -32,13 +40,18 @@ pub fn stored_embeddings(
 }
 
 /// The statement is planned over the partitions of these collections alone.
-fn embeddings_in(collections: Vec<String>, keys: &[EmbeddingKey]) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+fn embeddings_in(
+    collections: Vec<String>,
+    keys: &[EmbeddingKey],
+) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
     let found = query(
         "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks
          WHERE collection = ANY ($1) AND embedding_key = ANY ($2)",
         &[collections.into(), uuids(keys).into()],
         |row| {
-            let key = EmbeddingKey(uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes()));
+            let key = EmbeddingKey(uuid::Uuid::from_bytes(
+                *row.required::<pgrx::Uuid>(1)?.as_bytes(),
+            ));
             Ok((key, Vec::from(row.required::<OwnedVector>(2)?)))
         },
     )?;
@@ -63,8 +76,8 @@ const INSERT: &str =
                          pg_catalog.unnest($19)) WITH ORDINALITY
               AS c (id, start_index, content, key, embedding, start_line, end_line, page, headings)";
 
-/// Puts a document's chunks in the place of those it had, and notes that of a source's, whose row has this digest. Runs as the
-/// extension's owner.
+/// Puts a document's chunks in the place of those it had, and notes that of a source's, whose row
+/// has this digest. Runs as the extension's owner.
 pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result<(), Error> {
     let chunks = &document.chunks;
     let keys: Vec<EmbeddingKey> = chunks.iter().map(|chunk| chunk.key).collect();
@@ -82,15 +95,43 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
         document.attributes.labels.category.as_deref().into(),
         document.attributes.labels.tags.clone().into(),
         metadata.into(),
-        chunks.iter().map(|c| uuid(c.id.0)).collect::<Vec<_>>().into(),
-        chunks.iter().map(|c| c.place.start_index as i32).collect::<Vec<_>>().into(),
+        chunks
+            .iter()
+            .map(|c| uuid(c.id.0))
+            .collect::<Vec<_>>()
+            .into(),
+        chunks
+            .iter()
+            .map(|c| c.place.start_index as i32)
+            .collect::<Vec<_>>()
+            .into(),
         chunks.iter().map(|c| c.content).collect::<Vec<_>>().into(),
         uuids(&keys).into(),
-        chunks.iter().map(|c| c.embedding.clone()).collect::<Vec<_>>().into(),
-        chunks.iter().map(|c| c.place.start_line as i32).collect::<Vec<_>>().into(),
-        chunks.iter().map(|c| c.place.end_line as i32).collect::<Vec<_>>().into(),
-        chunks.iter().map(|c| c.place.page.map(|page| page as i32)).collect::<Vec<_>>().into(),
-        chunks.iter().map(|c| serde_json::json!(c.place.heading_path).to_string()).collect::<Vec<_>>().into(),
+        chunks
+            .iter()
+            .map(|c| c.embedding.clone())
+            .collect::<Vec<_>>()
+            .into(),
+        chunks
+            .iter()
+            .map(|c| c.place.start_line as i32)
+            .collect::<Vec<_>>()
+            .into(),
+        chunks
+            .iter()
+            .map(|c| c.place.end_line as i32)
+            .collect::<Vec<_>>()
+            .into(),
+        chunks
+            .iter()
+            .map(|c| c.place.page.map(|page| page as i32))
+            .collect::<Vec<_>>()
+            .into(),
+        chunks
+            .iter()
+            .map(|c| serde_json::json!(c.place.heading_path).to_string())
+            .collect::<Vec<_>>()
+            .into(),
     ];
     let Some(digest) = digest else {
         execute_prepared(INSERT, &arguments, |_| Ok(()))?;
@@ -126,8 +167,13 @@ pub fn delete(collection: &str, documents: &[DocumentId]) -> Result<(), Error> {
     delete_but(collection, documents, &[])
 }
 
-/// Deletes the chunks of some documents; of the embeddings in `kept` it stays noted that the collection has them.
-fn delete_but(collection: &str, documents: &[DocumentId], kept: &[EmbeddingKey]) -> Result<(), Error> {
+/// Deletes the chunks of some documents; of the embeddings in `kept` it stays noted that the
+/// collection has them.
+fn delete_but(
+    collection: &str,
+    documents: &[DocumentId],
+    kept: &[EmbeddingKey],
+) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(id.0)).collect();
     execute(
         "WITH gone AS (DELETE FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2) RETURNING embedding_key)
@@ -138,7 +184,8 @@ fn delete_but(collection: &str, documents: &[DocumentId], kept: &[EmbeddingKey])
     Ok(())
 }
 
-/// Chunks of a collection that the caller may see, and the knowledge items (or else documents) that they are of.
+/// Chunks of a collection that the caller may see, and the knowledge items (or else documents) that
+/// they are of.
 pub fn counts(collection: &str) -> Result<(i64, i64), Error> {
     let found = query_as_caller(
             "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT coalesce(knowledge_id::pg_catalog.text, document_id::pg_catalog.text))

@@ -1,7 +1,8 @@
 //! What is stored of collections, and how they are.
 //!
-//! Documents are counted with the caller's rights, so that row-level security decides what counts. Sizes and damage are
-//! those of the whole collection. No statement reads `rag.chunks`: it would be planned over all partitions.
+//! Documents are counted with the caller's rights, so that row-level security decides what counts.
+//! Sizes and damage are those of the whole collection. No statement reads `rag.chunks`: it would be
+//! planned over all partitions.
 
 use std::{collections::HashMap, fs};
 
@@ -10,7 +11,9 @@ use pgrx::{
     pg_sys,
 };
 
-use super::{Row, access, as_owner, collections::Collection, pinned, query_prepared, with_settings};
+use super::{
+    Row, access, as_owner, collections::Collection, pinned, query_prepared, with_settings,
+};
 use crate::error::Error;
 
 /// Bytes of an embedding before its elements.
@@ -60,7 +63,12 @@ impl Status {
     /// Returns one word.
     pub fn state(&self) -> &'static str {
         match self {
-            Self { whole: Whole { damage: Some(_), .. }, .. } => "damaged",
+            Self {
+                whole: Whole {
+                    damage: Some(_), ..
+                },
+                ..
+            } => "damaged",
             Self { errors: 1.., .. } => "degraded",
             Self { documents: 0, .. } => "empty",
             _ => "ready",
@@ -73,8 +81,15 @@ impl Status {
             format!("{damage}; searches read the table instead; the next sync rebuilds the index, as REINDEX does")
         });
         let errors = (self.errors > 0).then(|| {
-            let documents = if self.errors == 1 { "document" } else { "documents" };
-            format!("{} {documents} could not be indexed; rag.documents says why", self.errors)
+            let documents = if self.errors == 1 {
+                "document"
+            } else {
+                "documents"
+            };
+            format!(
+                "{} {documents} could not be indexed; rag.documents says why",
+                self.errors
+            )
         });
         let parts: Vec<String> = damage.into_iter().chain(errors).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -88,8 +103,13 @@ impl Status {
 pub fn of(collection: &Collection) -> Result<Vec<Status>, Error> {
     let args = [collection.name.as_str().into()];
     let count = || counts("WHERE c.name = $1", &args);
-    // to ask for each of many collections which ones the caller may read would take the longer the more there are
-    let counted = if access::sees_every_document(collection) { as_owner(count) } else { pinned(count) };
+    // to ask for each of many collections which ones the caller may read would take the longer the
+    // more there are
+    let counted = if access::sees_every_document(collection) {
+        as_owner(count)
+    } else {
+        pinned(count)
+    };
     with_whole(counted?, "WHERE c.name = $1", &args)
 }
 
@@ -106,21 +126,42 @@ type Counts = [i64; 4];
 
 fn counts(only: &str, args: &[DatumWithOid<'_>]) -> Result<Vec<(String, Counts)>, Error> {
     query_prepared(&count_statement(only), args, |row| {
-        Ok((row.required(1)?, [row.required(2)?, row.required(3)?, row.required(4)?, row.required(5)?]))
+        Ok((
+            row.required(1)?,
+            [
+                row.required(2)?,
+                row.required(3)?,
+                row.required(4)?,
+                row.required(5)?,
+            ],
+        ))
     })
 }
 
-fn with_whole(counted: Vec<(String, Counts)>, only: &str, args: &[DatumWithOid<'_>]) -> Result<Vec<Status>, Error> {
+fn with_whole(
+    counted: Vec<(String, Counts)>,
+    only: &str,
+    args: &[DatumWithOid<'_>],
+) -> Result<Vec<Status>, Error> {
     // compiling the statement would take longer than running it
     let whole = as_owner(|| {
         with_settings(&[(c"jit", c"off")], || {
-            query_prepared(&whole_statement(only), args, |row| Ok((row.required(1)?, whole(&row)?)))
+            query_prepared(&whole_statement(only), args, |row| {
+                Ok((row.required(1)?, whole(&row)?))
+            })
         })
     })?;
     let mut whole: HashMap<String, Whole> = whole.into_iter().collect();
     let status = |(name, [documents, errors, chunks, text_bytes]): (String, Counts)| {
         let whole = whole.remove(&name)?;
-        Some(Status { name, documents, errors, chunks, text_bytes, whole })
+        Some(Status {
+            name,
+            documents,
+            errors,
+            chunks,
+            text_bytes,
+            whole,
+        })
     };
     Ok(counted.into_iter().filter_map(status).collect())
 }
@@ -139,8 +180,8 @@ fn count_statement(only: &str) -> String {
     )
 }
 
-/// Files are named by what the catalogs say of them: `pg_table_size` opens each relation, which takes a new session half
-/// a millisecond for every collection.
+/// Files are named by what the catalogs say of them: `pg_table_size` opens each relation, which
+/// takes a new session half a millisecond for every collection.
 fn whole_statement(only: &str) -> String {
     format!(
         "WITH partition AS MATERIALIZED (
@@ -182,7 +223,8 @@ fn whole_statement(only: &str) -> String {
 }
 
 fn whole(row: &Row<'_, '_>) -> Result<Whole, Error> {
-    let bytes = |files: Option<Vec<String>>| files.iter().flatten().map(|path| bytes_of(path)).sum();
+    let bytes =
+        |files: Option<Vec<String>>| files.iter().flatten().map(|path| bytes_of(path)).sum();
     Ok(Whole {
         dimensions: row.get(2)?,
         created_at: row.required(3)?,
@@ -194,7 +236,8 @@ fn whole(row: &Row<'_, '_>) -> Result<Whole, Error> {
     })
 }
 
-/// Returns the size of a relation's files: its segments, and its maps of free space and of visibility.
+/// Returns the size of a relation's files: its segments, and its maps of free space and of
+/// visibility.
 fn bytes_of(path: &str) -> i64 {
     const SEGMENT: u64 = pg_sys::RELSEG_SIZE as u64 * pg_sys::BLCKSZ as u64;
     let length = |path: String| fs::metadata(path).map_or(0, |file| file.len());

@@ -103,19 +103,25 @@ impl Collection {
         Ok(found.into_iter().next())
     }
 
-    /// Refuses another model than the stored embeddings' one: their distances would mean nothing. Another precision of
-    /// the same model is no other model: the next sync embeds the documents again, and until then the two are close
-    /// enough. Nor is the same model in a folder of another name.
+    /// Refuses another model than the stored embeddings' one: their distances would mean nothing.
+    /// Another precision of the same model is no other model: the next sync embeds the documents
+    /// again, and until then the two are close enough. Nor is the same model in a folder of another
+    /// name.
     ///
     /// # Errors
     /// Weights, tokenizer or pooling differ.
     pub fn check_model(&self, model: &ModelInfo) -> Result<(), Error> {
-        let Some(stored) = &self.model else { return Ok(()) };
+        let Some(stored) = &self.model else {
+            return Ok(());
+        };
         if stored.fingerprint == model.fingerprint || stored.identity == model.identity {
             return Ok(());
         }
         let described = |name: &str, dimensions: usize, identity: &str| {
-            format!("{name} with {dimensions} dimensions (identity {}...)", &identity[..identity.len().min(12)])
+            format!(
+                "{name} with {dimensions} dimensions (identity {}...)",
+                &identity[..identity.len().min(12)]
+            )
         };
         Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -129,10 +135,13 @@ impl Collection {
         .hint("Set rag.model_dir back to that model's folder, or fill a new collection with the present model."))
     }
 
-    /// Makes the collection's partition where it is missing, and notes the model. Runs in the transaction that writes
-    /// the collection's documents, as the extension's owner.
+    /// Makes the collection's partition where it is missing, and notes the model. Runs in the
+    /// transaction that writes the collection's documents, as the extension's owner.
     pub fn prepare_for(&self, model: &ModelInfo) -> Result<(), Error> {
-        let same = self.model.as_ref().is_some_and(|stored| stored.fingerprint == model.fingerprint);
+        let same = self
+            .model
+            .as_ref()
+            .is_some_and(|stored| stored.fingerprint == model.fingerprint);
         if !same {
             execute(
                 "UPDATE rag.collections SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
@@ -153,7 +162,8 @@ impl Collection {
         Ok(())
     }
 
-    /// The CHECK keeps out a vector that has no distance to the others and would make every search fail.
+    /// The CHECK keeps out a vector that has no distance to the others and would make every search
+    /// fail.
     fn create_partition(&self, dimensions: usize) -> Result<(), Error> {
         let partition = self.partition();
         execute(
@@ -165,7 +175,8 @@ impl Collection {
         )?;
         execute(&format!("CREATE INDEX ON {partition} (document_id)"), &[])?;
         execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
-        // not CREATE TABLE ... PARTITION OF, which would wait for all who have read rag.chunks, and they for it
+        // not CREATE TABLE ... PARTITION OF, which would wait for all who have read rag.chunks, and
+        // they for it
         execute(
             &format!(
                 "ALTER TABLE rag.chunks ATTACH PARTITION {partition} FOR VALUES IN ({})",
@@ -178,7 +189,9 @@ impl Collection {
 
     /// The collection whose partition has this name, if there is one.
     pub fn of_partition(relation: &str) -> Result<Option<Self>, Error> {
-        let Some(name) = relation.strip_prefix("rag_kb_") else { return Ok(None) };
+        let Some(name) = relation.strip_prefix("rag_kb_") else {
+            return Ok(None);
+        };
         Ok(Self::find(name)?.filter(|collection| collection.partition_name() == relation))
     }
 
@@ -206,8 +219,13 @@ fn splitting(chunk_size: Option<i32>, chunk_overlap: Option<i32>, unit: Unit) ->
     let (default_size, default_overlap) = default_sizes(unit);
     let chunk_size = chunk_size.map_or(default_size, |n| n as usize);
     // a small chunk_size alone must not contradict the default overlap
-    let chunk_overlap = chunk_overlap.map_or_else(|| default_overlap.min(chunk_size / 5), |n| n as usize);
-    Splitting { chunk_size, chunk_overlap, unit }
+    let chunk_overlap =
+        chunk_overlap.map_or_else(|| default_overlap.min(chunk_size / 5), |n| n as usize);
+    Splitting {
+        chunk_size,
+        chunk_overlap,
+        unit,
+    }
 }
 
 fn unit(name: &str) -> Result<Unit, Error> {
@@ -228,10 +246,14 @@ pub fn checked_splitting(
 ) -> Result<Splitting, Error> {
     let unit = unit(chunk_unit)?;
     if let Some(n) = chunk_size.filter(|n| !(1..=1_000_000).contains(n)) {
-        return Err(Error::invalid_parameter(format!("chunk_size must be between 1 and 1000000, not {n}")));
+        return Err(Error::invalid_parameter(format!(
+            "chunk_size must be between 1 and 1000000, not {n}"
+        )));
     }
     if let Some(n) = chunk_overlap.filter(|n| *n < 0) {
-        return Err(Error::invalid_parameter(format!("chunk_overlap must not be negative, but is {n}")));
+        return Err(Error::invalid_parameter(format!(
+            "chunk_overlap must not be negative, but is {n}"
+        )));
     }
     let both = splitting(chunk_size, chunk_overlap, unit);
     if both.chunk_overlap >= both.chunk_size {
@@ -262,7 +284,9 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
     let name = new.name;
     match create_if_missing(new)? {
         true => Ok(()),
-        false => Err(Error::duplicate(format!("collection \"{name}\" already exists"))),
+        false => Err(Error::duplicate(format!(
+            "collection \"{name}\" already exists"
+        ))),
     }
 }
 
@@ -275,7 +299,11 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
         if let Some(id) = new.external_id {
             check_external_id(id)?;
         }
-        let retrievers = query("SELECT 1 FROM rag.retrievers WHERE name = $1", &[new.retriever.into()], |_| Ok(()))?;
+        let retrievers = query(
+            "SELECT 1 FROM rag.retrievers WHERE name = $1",
+            &[new.retriever.into()],
+            |_| Ok(()),
+        )?;
         if retrievers.is_empty() {
             return Err(retrievers::missing(new.retriever));
         }
@@ -304,15 +332,21 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
 /// `id` is empty, or another collection has it.
 fn check_external_id(id: &str) -> Result<(), Error> {
     if id.trim().is_empty() {
-        return Err(Error::invalid_parameter("external_id must not be empty").hint("Leave it NULL."));
+        return Err(
+            Error::invalid_parameter("external_id must not be empty").hint("Leave it NULL.")
+        );
     }
-    let taken = query("SELECT name FROM rag.collections WHERE external_id = $1", &[id.into()], |row| {
-        row.required::<String>(1)
-    })?;
+    let taken = query(
+        "SELECT name FROM rag.collections WHERE external_id = $1",
+        &[id.into()],
+        |row| row.required::<String>(1),
+    )?;
     match taken.first() {
         None => Ok(()),
-        Some(other) => Err(Error::duplicate(format!("external_id \"{id}\" is already in use"))
-            .detail(format!("It is that of collection \"{other}\"."))),
+        Some(other) => Err(
+            Error::duplicate(format!("external_id \"{id}\" is already in use"))
+                .detail(format!("It is that of collection \"{other}\".")),
+        ),
     }
 }
 
@@ -333,10 +367,11 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
         .hint("rag_drop_source(name, keep_documents => false) and rag_remove_document empty it."));
     }
     as_owner(|| {
-        let sources: Vec<String> =
-            query("SELECT name FROM rag.source WHERE collection = $1 ORDER BY 1", &[name.into()], |row| {
-                row.required(1)
-            })?;
+        let sources: Vec<String> = query(
+            "SELECT name FROM rag.source WHERE collection = $1 ORDER BY 1",
+            &[name.into()],
+            |row| row.required(1),
+        )?;
         if !sources.is_empty() {
             return Err(Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
@@ -348,13 +383,31 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
         if collection.has_partition()? {
             execute(&format!("DROP TABLE {}", collection.partition()), &[])?;
         }
-        execute("DELETE FROM rag.documents WHERE collection = $1", &[name.into()])?;
-        execute("DELETE FROM rag.manifest WHERE collection = $1", &[name.into()])?;
-        execute("DELETE FROM rag.knowledge WHERE collection = $1", &[name.into()])?;
-        execute("DELETE FROM rag.collection_grant WHERE collection = $1", &[name.into()])?;
-        execute("DELETE FROM rag.collections WHERE name = $1", &[name.into()])?;
+        execute(
+            "DELETE FROM rag.documents WHERE collection = $1",
+            &[name.into()],
+        )?;
+        execute(
+            "DELETE FROM rag.manifest WHERE collection = $1",
+            &[name.into()],
+        )?;
+        execute(
+            "DELETE FROM rag.knowledge WHERE collection = $1",
+            &[name.into()],
+        )?;
+        execute(
+            "DELETE FROM rag.collection_grant WHERE collection = $1",
+            &[name.into()],
+        )?;
+        execute(
+            "DELETE FROM rag.collections WHERE name = $1",
+            &[name.into()],
+        )?;
         for noted in ["content_change", "embedding_place", "index_damage"] {
-            execute(&format!("DELETE FROM rag.{noted} WHERE collection = $1"), &[name.into()])?;
+            execute(
+                &format!("DELETE FROM rag.{noted} WHERE collection = $1"),
+                &[name.into()],
+            )?;
         }
         Ok(())
     })

@@ -1,7 +1,7 @@
 //! Conditions of a source, as Kubernetes writes them: what `rag.sources.conditions` shows.
 //!
-//! A change says the new status of one condition; `rag.merge_conditions` puts it in the place of the old one and notes when the
-//! status last changed.
+//! A change says the new status of one condition; `rag.merge_conditions` puts it in the place of
+//! the old one and notes when the status last changed.
 
 use serde_json::{Value, json};
 
@@ -44,12 +44,22 @@ pub struct Changes {
 
 impl Changes {
     pub fn at(generation: i64) -> Self {
-        Self { generation, list: vec![] }
+        Self {
+            generation,
+            list: vec![],
+        }
     }
 
-    /// `reason` is one word in CamelCase, `message` a sentence for people. `None` is the status Unknown.
+    /// `reason` is one word in CamelCase, `message` a sentence for people. `None` is the status
+    /// Unknown.
     #[must_use]
-    pub fn set(mut self, type_: Type, status: Option<bool>, reason: &str, message: impl Into<String>) -> Self {
+    pub fn set(
+        mut self,
+        type_: Type,
+        status: Option<bool>,
+        reason: &str,
+        message: impl Into<String>,
+    ) -> Self {
         let status = match status {
             Some(true) => "True",
             Some(false) => "False",

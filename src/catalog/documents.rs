@@ -9,11 +9,17 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::{Row, as_owner, chunks, drift, execute, execute_prepared, execute_returning, query, uuid};
+use super::{
+    Row, as_owner, chunks, drift, execute, execute_prepared, execute_returning, query, uuid,
+};
 use crate::{error::Error, indexing::StoredDocument};
 
 /// By uri, the documents of a source that are indexed as `chunking` says.
-pub fn unchanged_if_same(collection: &str, source: &str, chunking: &str) -> Result<HashMap<String, Known>, Error> {
+pub fn unchanged_if_same(
+    collection: &str,
+    source: &str,
+    chunking: &str,
+) -> Result<HashMap<String, Known>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT uri, raw_hash, validator FROM rag.documents
@@ -26,7 +32,10 @@ pub fn unchanged_if_same(collection: &str, source: &str, chunking: &str) -> Resu
 }
 
 /// Of some documents, the hashes of those that are indexed as `chunking` says.
-pub fn raw_hashes(ids: &[DocumentId], chunking: &str) -> Result<HashMap<DocumentId, String>, Error> {
+pub fn raw_hashes(
+    ids: &[DocumentId],
+    chunking: &str,
+) -> Result<HashMap<DocumentId, String>, Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
     let found = as_owner(|| {
         query(
@@ -51,13 +60,18 @@ pub fn failed(collection: &str, source: &str) -> Result<Vec<String>, Error> {
 }
 
 pub fn document_id(row: &Row<'_, '_>) -> Result<DocumentId, Error> {
-    Ok(DocumentId(uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes())))
+    Ok(DocumentId(uuid::Uuid::from_bytes(
+        *row.required::<pgrx::Uuid>(1)?.as_bytes(),
+    )))
 }
 
 /// Notes what the source says now of versions that are the stored ones.
 pub fn set_validators(validators: &[(DocumentId, String)]) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = validators.iter().map(|(id, _)| uuid(id.0)).collect();
-    let validators: Vec<&str> = validators.iter().map(|(_, validator)| validator.as_str()).collect();
+    let validators: Vec<&str> = validators
+        .iter()
+        .map(|(_, validator)| validator.as_str())
+        .collect();
     as_owner(|| {
         execute(
             "UPDATE rag.documents d SET validator = v.validator
@@ -82,10 +96,11 @@ pub fn owned(ids: &[DocumentId], source: &str) -> Result<Vec<DocumentId>, Error>
     })
 }
 
-/// Leaves the documents of a source that is dropped to its collections, in which they stay with their ids and uris: no source owns
-/// them, and a later one of the same name deletes none of them. Where it brings a document of the same uri, that has the same id and
-/// takes the place of the one that was left; the bytes of that one are forgotten, so that no run takes it for its own and unchanged.
-/// Documents that never could be indexed have nothing that could stay.
+/// Leaves the documents of a source that is dropped to its collections, in which they stay with
+/// their ids and uris: no source owns them, and a later one of the same name deletes none of them.
+/// Where it brings a document of the same uri, that has the same id and takes the place of the one
+/// that was left; the bytes of that one are forgotten, so that no run takes it for its own and
+/// unchanged. Documents that never could be indexed have nothing that could stay.
 pub fn detach(source: &str) -> Result<(), Error> {
     as_owner(|| {
         for statement in [
@@ -101,8 +116,8 @@ pub fn detach(source: &str) -> Result<(), Error> {
     })
 }
 
-/// Ids of all documents of a source: those that are stored, those included that others have stored since the statement began,
-/// and those that runs have indexed and somebody has deleted.
+/// Ids of all documents of a source: those that are stored, those included that others have stored
+/// since the statement began, and those that runs have indexed and somebody has deleted.
 pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Error> {
     as_owner(|| {
         execute_returning(
@@ -114,8 +129,12 @@ pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Erro
     })
 }
 
-/// Ids of all documents of a source, as [`of_source`] has them, by collection; all collections but one.
-pub fn by_collection(source: &str, except: Option<&str>) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
+/// Ids of all documents of a source, as [`of_source`] has them, by collection; all collections but
+/// one.
+pub fn by_collection(
+    source: &str,
+    except: Option<&str>,
+) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
     let found = as_owner(|| {
         execute_returning(
             "SELECT i.document_id, c.name
@@ -136,8 +155,8 @@ pub fn by_collection(source: &str, except: Option<&str>) -> Result<HashMap<Strin
 
 /// Puts a document and its chunks in the place of what was stored under its id; whether it is new.
 ///
-/// The document's row comes first: of two that replace a document at once the second waits there, and then sees, and
-/// deletes, the chunks of the first.
+/// The document's row comes first: of two that replace a document at once the second waits there,
+/// and then sees, and deletes, the chunks of the first.
 pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
     as_owner(|| {
         let inserted = execute_prepared(
@@ -180,9 +199,10 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
     })
 }
 
-/// Notes that a document could not be indexed. What was indexed of it before stays; only status and error change.
-/// One that a dropped source of the same name has left is not this source's, and stays as it is.
-/// `fetched`: whether it was there at all; what could never be fetched (a folder, say) becomes no document.
+/// Notes that a document could not be indexed. What was indexed of it before stays; only status and
+/// error change. One that a dropped source of the same name has left is not this source's, and
+/// stays as it is. `fetched`: whether it was there at all; what could never be fetched (a folder,
+/// say) becomes no document.
 pub fn fail(
     id: DocumentId,
     collection: &str,
@@ -217,7 +237,8 @@ pub fn fail(
     Ok(())
 }
 
-/// Deletes documents that their source no longer has, with their chunks, and forgets that they were indexed; how many there were.
+/// Deletes documents that their source no longer has, with their chunks, and forgets that they were
+/// indexed; how many there were.
 pub fn delete_for_good(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     let deleted = delete(collection, ids)?;
     as_owner(|| drift::forget(ids))?;
@@ -228,13 +249,17 @@ pub fn delete_for_good(collection: &str, ids: &[DocumentId]) -> Result<usize, Er
 pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     as_owner(|| {
         let rows: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
-        let deleted = execute("DELETE FROM rag.documents WHERE document_id = ANY ($1)", &[rows.into()])?;
+        let deleted = execute(
+            "DELETE FROM rag.documents WHERE document_id = ANY ($1)",
+            &[rows.into()],
+        )?;
         chunks::delete(collection, ids)?;
         Ok(deleted)
     })
 }
 
-/// How many documents there are in each collection that has its partition still, by name: those that DROP EXTENSION takes with it.
+/// How many documents there are in each collection that has its partition still, by name: those
+/// that DROP EXTENSION takes with it.
 pub fn in_partitions() -> Result<Vec<(String, i64)>, Error> {
     as_owner(|| {
         query(
@@ -316,11 +341,20 @@ pub struct Change {
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// Writes what is said of a document into its row and its chunks, if that is something else. Its text and embeddings stay as
-/// they are; the same text added again is another version. `whitelist`: the metadata keys that chunks carry.
-pub fn change(collection: &str, id: DocumentId, change: &Change, whitelist: Option<&[String]>) -> Result<(), Error> {
+/// Writes what is said of a document into its row and its chunks, if that is something else. Its
+/// text and embeddings stay as they are; the same text added again is another version. `whitelist`:
+/// the metadata keys that chunks carry.
+pub fn change(
+    collection: &str,
+    id: DocumentId,
+    change: &Change,
+    whitelist: Option<&[String]>,
+) -> Result<(), Error> {
     let json = |metadata: Map<String, Value>| pgrx::JsonB(Value::Object(metadata));
-    let of_chunks = change.metadata.as_ref().map(|metadata| json(listed(metadata, whitelist)));
+    let of_chunks = change
+        .metadata
+        .as_ref()
+        .map(|metadata| json(listed(metadata, whitelist)));
     let given = |metadata: Option<pgrx::JsonB>| -> [pgrx::datum::DatumWithOid<'_>; 6] {
         [
             collection.into(),
@@ -331,7 +365,8 @@ pub fn change(collection: &str, id: DocumentId, change: &Change, whitelist: Opti
             metadata.into(),
         ]
     };
-    const SET: &str = "title = coalesce($3, title), category = coalesce($4, category), tags = coalesce($5, tags),
+    const SET: &str =
+        "title = coalesce($3, title), category = coalesce($4, category), tags = coalesce($5, tags),
                        metadata = coalesce($6, metadata)";
     const DIFFERS: &str =
         "(coalesce($3, title) IS DISTINCT FROM title OR coalesce($4, category) IS DISTINCT FROM category
@@ -357,13 +392,21 @@ pub fn change(collection: &str, id: DocumentId, change: &Change, whitelist: Opti
 /// The metadata that chunks carry: what the list has; without a list, all but what a page links to.
 pub fn listed(metadata: &Map<String, Value>, whitelist: Option<&[String]>) -> Map<String, Value> {
     let is_listed = |key: &String| whitelist.map_or(key != LINK_TARGETS, |keys| keys.contains(key));
-    metadata.iter().filter(|(key, _)| is_listed(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    metadata
+        .iter()
+        .filter(|(key, _)| is_listed(key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 /// The collection that a document is in.
 pub fn collection_of(id: pgrx::Uuid) -> Result<Option<String>, Error> {
     let found = as_owner(|| {
-        query("SELECT collection FROM rag.documents WHERE document_id = $1", &[id.into()], |row| row.required(1))
+        query(
+            "SELECT collection FROM rag.documents WHERE document_id = $1",
+            &[id.into()],
+            |row| row.required(1),
+        )
     })?;
     Ok(found.into_iter().next())
 }

@@ -1,4 +1,5 @@
-//! `rag.manifest`: what runs have indexed of each document, and whether that is still what is stored.
+//! `rag.manifest`: what runs have indexed of each document, and whether that is still what is
+//! stored.
 //!
 //! ```text
 //!  run ── stores a document ──▶ rag.documents, rag.chunks ── digest, in the same transaction ──▶ rag.manifest
@@ -8,10 +9,11 @@
 //!  next run ◀── forgets what drifted, so that it is fetched anew ──┴── check ──▶ condition AutoIndexerDriftDetected
 //! ```
 //!
-//! A check ([`look`], [`conclude`]) changes nothing but the source's status; by the policy auto it also queues a run. Any run of a source whose
-//! drift was found looks again at its beginning ([`forget_drifted`]) and has what drifted fetched, embedded and stored anew, so that
-//! what stands in between, be it a failed run or another change, needs no thought. Digests are computed in SQL, by one function for
-//! writing and checking (`sql/drift.sql`).
+//! A check ([`look`], [`conclude`]) changes nothing but the source's status; by the policy auto it
+//! also queues a run. Any run of a source whose drift was found looks again at its beginning
+//! ([`forget_drifted`]) and has what drifted fetched, embedded and stored anew, so that what stands
+//! in between, be it a failed run or another change, needs no thought. Digests are computed in SQL,
+//! by one function for writing and checking (`sql/drift.sql`).
 
 use std::time::Duration;
 
@@ -35,17 +37,21 @@ const NAMED: i64 = 100;
 /// Documents that the condition names.
 const NAMED_IN_MESSAGE: usize = 3;
 
-// -- the manifest -----------------------------------------------------------------------------------------------------
+// -- the manifest
+// -----------------------------------------------------------------------------------------------------
 
 /// Where a statement that inserts the chunks of a document returns what [`noting`] needs.
-const NOTED: &str = "RETURNING chunks.chunk_index, chunks.chunk_id, rag.chunk_digest(chunks) AS digest";
+const NOTED: &str =
+    "RETURNING chunks.chunk_index, chunks.chunk_id, rag.chunk_digest(chunks) AS digest";
 
-/// The statement that inserts chunks, made into one that also notes their document. The numbers of its further parameters are
-/// `first` (the document's id), then collection, source, uri, content hash and digest.
+/// The statement that inserts chunks, made into one that also notes their document. The numbers of
+/// its further parameters are `first` (the document's id), then collection, source, uri, content
+/// hash and digest.
 ///
 /// Digests are taken of the rows as they are inserted: reading them again would cost more.
 pub fn noting(insert_chunks: &str, first: usize) -> String {
-    let [id, collection, source, uri, content_hash, digest]: [usize; 6] = std::array::from_fn(|i| first + i);
+    let [id, collection, source, uri, content_hash, digest]: [usize; 6] =
+        std::array::from_fn(|i| first + i);
     format!(
         "WITH stored AS ({insert_chunks} {NOTED})
          INSERT INTO rag.manifest AS m (document_id, collection, source, uri, content_hash, chunk_count, digest)
@@ -59,7 +65,8 @@ pub fn noting(insert_chunks: &str, first: usize) -> String {
 const REPLACE: &str = "ON CONFLICT (document_id) DO UPDATE SET collection = excluded.collection, source = excluded.source,
     uri = excluded.uri, content_hash = excluded.content_hash, chunk_count = excluded.chunk_count, digest = excluded.digest";
 
-/// Notes a document as it is stored now. Runs as the extension's owner, in the transaction that stored it.
+/// Notes a document as it is stored now. Runs as the extension's owner, in the transaction that
+/// stored it.
 pub fn note(collection: &str, id: DocumentId) -> Result<(), Error> {
     execute(
         &format!(
@@ -75,11 +82,15 @@ pub fn note(collection: &str, id: DocumentId) -> Result<(), Error> {
 /// Forgets documents that their source no longer has. Runs as the extension's owner.
 pub fn forget(ids: &[DocumentId]) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
-    execute("DELETE FROM rag.manifest WHERE document_id = ANY ($1)", &[ids.into()])?;
+    execute(
+        "DELETE FROM rag.manifest WHERE document_id = ANY ($1)",
+        &[ids.into()],
+    )?;
     Ok(())
 }
 
-// -- checks -----------------------------------------------------------------------------------------------------------
+// -- checks
+// -----------------------------------------------------------------------------------------------------------
 
 /// What a check found.
 #[derive(Debug, Clone)]
@@ -88,22 +99,30 @@ pub struct Findings {
     pub expected: Option<i64>,
     pub actual: i64,
     pub drifted: bool,
-    /// `missing`, `changed`, `lost_chunks`, `unexpected`: what drifted, [`NAMED`] of each at most; `counts`: how many there are.
+    /// `missing`, `changed`, `lost_chunks`, `unexpected`: what drifted, [`NAMED`] of each at most;
+    /// `counts`: how many there are.
     pub detail: Value,
 }
 
-/// Runs `f`, which compares, as the extension's owner. Compiling its statement would take longer than running it.
+/// Runs `f`, which compares, as the extension's owner. Compiling its statement would take longer
+/// than running it.
 fn reading_much<R>(f: impl FnOnce() -> R) -> R {
     as_owner(|| with_settings(&[(c"jit", c"off")], f))
 }
 
-const KINDS: [(&str, &str); 4] =
-    [("missing", "missing"), ("changed", "changed"), ("lost_chunks", "with lost chunks"), ("unexpected", "unexpected")];
+const KINDS: [(&str, &str); 4] = [
+    ("missing", "missing"),
+    ("changed", "changed"),
+    ("lost_chunks", "with lost chunks"),
+    ("unexpected", "unexpected"),
+];
 
-/// Compares what is stored of a source with what its runs have indexed. The caller holds the source's lock.
+/// Compares what is stored of a source with what its runs have indexed. The caller holds the
+/// source's lock.
 pub fn look(source: &Source) -> Result<Findings, Error> {
-    // the collection is a parameter, so that its partition alone is planned for;
-    // where a run has failed, or was of another definition, since documents were last counted, only the manifest knows their number
+    // the collection is a parameter, so that its partition alone is planned for; where a run has
+    // failed, or was of another definition, since documents were last counted, only the manifest
+    // knows their number
     let found = reading_much(|| {
         execute_returning(
             "SELECT CASE WHEN s.last_indexed IS NULL THEN NULL
@@ -123,27 +142,49 @@ pub fn look(source: &Source) -> Result<Findings, Error> {
             |row| Ok((row.get::<i64>(1)?, row.required::<i64>(2)?, row.get::<pgrx::JsonB>(3)?)),
         )
     })?;
-    let (expected, actual, found) = found.into_iter().next().ok_or_else(|| Source::missing(source.name.as_str()))?;
+    let (expected, actual, found) = found
+        .into_iter()
+        .next()
+        .ok_or_else(|| Source::missing(source.name.as_str()))?;
     let Some(expected) = expected else {
         let detail = json!({"note": "no run of the source has completed yet"});
-        return Ok(Findings { expected: None, actual, drifted: false, detail });
+        return Ok(Findings {
+            expected: None,
+            actual,
+            drifted: false,
+            detail,
+        });
     };
     let found = found.map_or(Value::Null, |json| json.0);
     let (mut detail, mut counts) = (Map::new(), Map::new());
     for (kind, _) in KINDS {
         let of_kind = &found[kind];
-        detail.insert(kind.into(), if of_kind.is_null() { json!([]) } else { of_kind["named"].clone() });
+        detail.insert(
+            kind.into(),
+            if of_kind.is_null() {
+                json!([])
+            } else {
+                of_kind["named"].clone()
+            },
+        );
         counts.insert(kind.into(), json!(of_kind["count"].as_i64().unwrap_or(0)));
     }
     let drifted = expected != actual || !found.is_null();
     detail.insert("counts".into(), Value::Object(counts));
-    Ok(Findings { expected: Some(expected), actual, drifted, detail: Value::Object(detail) })
+    Ok(Findings {
+        expected: Some(expected),
+        actual,
+        drifted,
+        detail: Value::Object(detail),
+    })
 }
 
 impl Findings {
     /// Whether documents are stored otherwise than they were indexed, whatever their number.
     fn has_documents(&self) -> bool {
-        KINDS.iter().any(|(kind, _)| self.detail["counts"][*kind].as_i64().unwrap_or(0) > 0)
+        KINDS
+            .iter()
+            .any(|(kind, _)| self.detail["counts"][*kind].as_i64().unwrap_or(0) > 0)
     }
 
     /// In one sentence, with the first documents.
@@ -153,11 +194,18 @@ impl Findings {
             .iter()
             .filter_map(|(kind, words)| {
                 let count = counts[*kind].as_i64().filter(|count| *count > 0)?;
-                Some(format!("{count} {} {words}", if count == 1 { "document" } else { "documents" }))
+                Some(format!(
+                    "{count} {} {words}",
+                    if count == 1 { "document" } else { "documents" }
+                ))
             })
             .collect();
         if parts.is_empty() {
-            parts.push(format!("{} documents are stored and {} were indexed", self.actual, self.expected.unwrap_or(0)));
+            parts.push(format!(
+                "{} documents are stored and {} were indexed",
+                self.actual,
+                self.expected.unwrap_or(0)
+            ));
         }
         let uris: Vec<&str> = KINDS
             .iter()
@@ -165,7 +213,10 @@ impl Findings {
             .filter_map(|entry| entry.as_str().or_else(|| entry["uri"].as_str()))
             .take(NAMED_IN_MESSAGE)
             .collect();
-        let total: i64 = KINDS.iter().filter_map(|(kind, _)| counts[*kind].as_i64()).sum();
+        let total: i64 = KINDS
+            .iter()
+            .filter_map(|(kind, _)| counts[*kind].as_i64())
+            .sum();
         let more = total - uris.len() as i64;
         match (uris.is_empty(), more) {
             (true, _) => parts.join(", "),
@@ -186,15 +237,30 @@ pub enum Consequence {
     Nothing,
 }
 
-/// Writes down what [`look`] found, and queues a run where the policy says so and somebody would start it.
-pub fn conclude(source: &Source, findings: &Findings, is_scheduled: bool) -> Result<Consequence, Error> {
+/// Writes down what [`look`] found, and queues a run where the policy says so and somebody would
+/// start it.
+pub fn conclude(
+    source: &Source,
+    findings: &Findings,
+    is_scheduled: bool,
+) -> Result<Consequence, Error> {
     if findings.expected.is_none() {
         return Ok(Consequence::Nothing);
     }
     let changes = Changes::at(source.generation);
     let changes = match findings.drifted {
-        true => changes.set(Type::DriftDetected, Some(true), "DriftDetected", findings.message()),
-        false => changes.set(Type::DriftDetected, Some(false), "NoDrift", "what is stored is what was indexed"),
+        true => changes.set(
+            Type::DriftDetected,
+            Some(true),
+            "DriftDetected",
+            findings.message(),
+        ),
+        false => changes.set(
+            Type::DriftDetected,
+            Some(false),
+            "NoDrift",
+            "what is stored is what was indexed",
+        ),
     };
     as_owner(|| {
         execute(
@@ -204,15 +270,21 @@ pub fn conclude(source: &Source, findings: &Findings, is_scheduled: bool) -> Res
         )
     })?;
     let is_repaired = is_scheduled && source.drift_policy == DriftPolicy::Auto && !source.suspend;
-    if findings.drifted && is_repaired { queue_repair(source) } else { Ok(Consequence::Nothing) }
+    if findings.drifted && is_repaired {
+        queue_repair(source)
+    } else {
+        Ok(Consequence::Nothing)
+    }
 }
 
 /// A retry that is to come does as well: queueing would begin its delays anew.
 fn queue_repair(source: &Source) -> Result<Consequence, Error> {
     let retrying = as_owner(|| {
-        query("SELECT retry_at IS NOT NULL FROM rag.source WHERE name = $1", &[source.name.as_str().into()], |row| {
-            row.required::<bool>(1)
-        })
+        query(
+            "SELECT retry_at IS NOT NULL FROM rag.source WHERE name = $1",
+            &[source.name.as_str().into()],
+            |row| row.required::<bool>(1),
+        )
     })?;
     if retrying.first() == Some(&true) {
         return Ok(Consequence::RunToCome);
@@ -221,10 +293,15 @@ fn queue_repair(source: &Source) -> Result<Consequence, Error> {
     Ok(queued.map_or(Consequence::RunToCome, Consequence::Run))
 }
 
-/// Notes that a check could not be carried out, so that the next one is not due before the usual time. Drift that was found
-/// before stays found.
+/// Notes that a check could not be carried out, so that the next one is not due before the usual
+/// time. Drift that was found before stays found.
 pub fn fail(source: &Source, error: &Error) -> Result<(), Error> {
-    let changes = Changes::at(source.generation).set(Type::DriftDetected, None, "CheckFailed", error.message.clone());
+    let changes = Changes::at(source.generation).set(
+        Type::DriftDetected,
+        None,
+        "CheckFailed",
+        error.message.clone(),
+    );
     as_owner(|| {
         execute(
             "UPDATE rag.source SET drift_checked_at = pg_catalog.clock_timestamp(),
@@ -237,10 +314,12 @@ pub fn fail(source: &Source, error: &Error) -> Result<(), Error> {
     Ok(())
 }
 
-// -- repair -----------------------------------------------------------------------------------------------------------
+// -- repair
+// -----------------------------------------------------------------------------------------------------------
 
-/// If drift was found, has the run that begins fetch and embed what drifted as if it were new, and nothing else. Chunks without a
-/// document are deleted; those of drifted documents serve nobody as a store of embeddings, nor are in the way by their ids.
+/// If drift was found, has the run that begins fetch and embed what drifted as if it were new, and
+/// nothing else. Chunks without a document are deleted; those of drifted documents serve nobody as
+/// a store of embeddings, nor are in the way by their ids.
 pub fn forget_drifted(source: &Source) -> Result<(), Error> {
     let (collection, name) = (source.collection.as_str(), source.name.as_str());
     as_owner(|| {
@@ -255,8 +334,11 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
             )
         })?;
         let all: Vec<pgrx::Uuid> = drifted.iter().map(|(id, _)| *id).collect();
-        let (stored, strays): (Vec<_>, Vec<_>) = drifted.into_iter().partition(|(_, is_stored)| *is_stored);
-        let ids = |documents: Vec<(pgrx::Uuid, bool)>| documents.into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+        let (stored, strays): (Vec<_>, Vec<_>) =
+            drifted.into_iter().partition(|(_, is_stored)| *is_stored);
+        let ids = |documents: Vec<(pgrx::Uuid, bool)>| {
+            documents.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        };
         // also of rows that say now that they are another source's
         execute(
             "UPDATE rag.documents SET raw_hash = NULL, validator = NULL WHERE document_id = ANY ($1)",
@@ -290,18 +372,32 @@ pub fn was_found(source: &Source) -> Result<bool, Error> {
     Ok(found.first() == Some(&true))
 }
 
-/// Writes down what the run that ends has left of the drift which was found before it: what counts are the documents that had
-/// drifted, not others that could not be indexed. A run that has completed counts its documents itself; after one that has not, their
-/// number must be right, too.
-pub fn looked_again(source: &Source, run_id: i64, completed: bool, findings: &Findings) -> Result<(), Error> {
+/// Writes down what the run that ends has left of the drift which was found before it: what counts
+/// are the documents that had drifted, not others that could not be indexed. A run that has
+/// completed counts its documents itself; after one that has not, their number must be right, too.
+pub fn looked_again(
+    source: &Source,
+    run_id: i64,
+    completed: bool,
+    findings: &Findings,
+) -> Result<(), Error> {
     let changes = Changes::at(source.generation);
-    let has_drifted = if completed { findings.has_documents() } else { findings.drifted };
+    let has_drifted = if completed {
+        findings.has_documents()
+    } else {
+        findings.drifted
+    };
     let changes = match has_drifted {
         false => {
             let message = format!("run {run_id} indexed again what had drifted");
             changes.set(Type::DriftDetected, Some(false), "Reindexed", message)
         }
-        true => changes.set(Type::DriftDetected, Some(true), "DriftDetected", findings.message()),
+        true => changes.set(
+            Type::DriftDetected,
+            Some(true),
+            "DriftDetected",
+            findings.message(),
+        ),
     };
     as_owner(|| {
         execute(
@@ -313,7 +409,8 @@ pub fn looked_again(source: &Source, run_id: i64, completed: bool, findings: &Fi
     Ok(())
 }
 
-// -- when -------------------------------------------------------------------------------------------------------------
+// -- when
+// -------------------------------------------------------------------------------------------------------------
 
 /// Sources `s` that are checked from time to time, and now may be.
 fn checkable() -> String {
@@ -323,7 +420,8 @@ fn checkable() -> String {
     )
 }
 
-const DUE_AT: &str = "(coalesce(s.drift_checked_at, s.last_indexed) + pg_catalog.make_interval(secs => $1))";
+const DUE_AT: &str =
+    "(coalesce(s.drift_checked_at, s.last_indexed) + pg_catalog.make_interval(secs => $1))";
 
 /// The sources whose check is due, those first that have waited longest.
 pub fn due(interval: Duration) -> Result<Vec<String>, Error> {
@@ -353,5 +451,6 @@ pub fn until_next(interval: Duration) -> Result<Option<Duration>, Error> {
         )
     })?;
     let seconds = found.into_iter().next().flatten();
-    Ok(seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)))
+    Ok(seconds
+        .map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)))
 }

@@ -1,7 +1,9 @@
-//! What a scheduler looks for: sources that are due, runs that are queued, runs that have lost their process.
+//! What a scheduler looks for: sources that are due, runs that are queued, runs that have lost
+//! their process.
 //!
-//! Sources are left alone while a dump is being restored: pg_restore makes the keys of tables last, and sets sequences after it has
-//! filled the tables; a run before that would write rows which the dump brings as well, or take the number of a run of the dump's.
+//! Sources are left alone while a dump is being restored: pg_restore makes the keys of tables last,
+//! and sets sequences after it has filled the tables; a run before that would write rows which the
+//! dump brings as well, or take the number of a run of the dump's.
 
 use std::time::Duration;
 
@@ -40,15 +42,16 @@ pub(super) const RESTORED: &str = "NOT EXISTS (
 /// Between two looks at whether the dump that is being restored is.
 const RESTORING: f64 = 1.0;
 
-/// When sources are due. One without a schedule is so because it was made or altered: not before the run that may be under way has
-/// ended, or nothing would ever carry out the new definition.
+/// When sources are due. One without a schedule is so because it was made or altered: not before
+/// the run that may be under way has ended, or nothing would ever carry out the new definition.
 const TIMES: &str =
     "SELECT name, schedule, CASE WHEN schedule IS NOT NULL OR NOT active THEN next_run END AS next_run,
             CASE WHEN NOT active THEN retry_at END AS retry_at
      FROM (SELECT *, EXISTS (SELECT FROM rag.run r WHERE r.source = s.name AND r.phase IN ('Pending', 'Running')) AS active
            FROM rag.source s WHERE NOT suspend AND (next_run IS NOT NULL OR retry_at IS NOT NULL)) AS awake";
 
-/// The sources that are due now, in the order in which they became so; of all, or whether this one is.
+/// The sources that are due now, in the order in which they became so; of all, or whether this one
+/// is.
 pub fn due(source: Option<&str>) -> Result<Vec<Due>, Error> {
     as_owner(|| {
         query(
@@ -67,8 +70,9 @@ pub fn due(source: Option<&str>) -> Result<Vec<Due>, Error> {
     })
 }
 
-/// Sources whose triggers have noted changes of their tables that no run has handled. Without `retry` those are left out whose last
-/// run has failed: it is tried again at another time, or with the next change.
+/// Sources whose triggers have noted changes of their tables that no run has handled. Without
+/// `retry` those are left out whose last run has failed: it is tried again at another time, or with
+/// the next change.
 pub fn changed(retry: bool) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
@@ -95,12 +99,17 @@ pub fn has_new() -> Result<bool, Error> {
 
 /// Writes down when a source is due next.
 pub fn set_next_run(name: &str, next: Option<TimestampWithTimeZone>) -> Result<(), Error> {
-    as_owner(|| execute("UPDATE rag.source SET next_run = $2 WHERE name = $1", &[name.into(), next.into()]))?;
+    as_owner(|| {
+        execute(
+            "UPDATE rag.source SET next_run = $2 WHERE name = $1",
+            &[name.into(), next.into()],
+        )
+    })?;
     Ok(())
 }
 
-/// The queued runs, in the order in which they were queued. Those of a source that was suspended meanwhile wait, unless someone has
-/// asked for them.
+/// The queued runs, in the order in which they were queued. Those of a source that was suspended
+/// meanwhile wait, unless someone has asked for them.
 pub fn queued() -> Result<Vec<Queued>, Error> {
     as_owner(|| {
         query(
@@ -120,7 +129,13 @@ pub fn queued() -> Result<Vec<Queued>, Error> {
 
 /// Sources with a run that is said to be under way.
 pub fn running() -> Result<Vec<String>, Error> {
-    as_owner(|| query("SELECT source FROM rag.run WHERE phase = 'Running'", &[], |row| row.required(1)))
+    as_owner(|| {
+        query(
+            "SELECT source FROM rag.run WHERE phase = 'Running'",
+            &[],
+            |row| row.required(1),
+        )
+    })
 }
 
 /// Says of queued runs why they have not begun; not of those that someone is about to change.
@@ -139,12 +154,20 @@ pub fn set_waiting(runs: &[i64], why: &str) -> Result<(), Error> {
 
 /// Whether a dump is being restored.
 pub fn is_restoring() -> Result<bool, Error> {
-    let found = as_owner(|| query(&format!("SELECT NOT ({RESTORED})"), &[], |row| row.required::<bool>(1)))?;
+    let found = as_owner(|| {
+        query(&format!("SELECT NOT ({RESTORED})"), &[], |row| {
+            row.required::<bool>(1)
+        })
+    })?;
     Ok(found == [true])
 }
 
-/// Time until the next source becomes due after `since`; `None`: none will. `was_restoring`: what was due then was left alone.
-pub fn until_next(since: TimestampWithTimeZone, was_restoring: bool) -> Result<Option<Duration>, Error> {
+/// Time until the next source becomes due after `since`; `None`: none will. `was_restoring`: what
+/// was due then was left alone.
+pub fn until_next(
+    since: TimestampWithTimeZone,
+    was_restoring: bool,
+) -> Result<Option<Duration>, Error> {
     let found = as_owner(|| {
         query(
             &format!(
@@ -158,11 +181,12 @@ pub fn until_next(since: TimestampWithTimeZone, was_restoring: bool) -> Result<O
     })?;
     let seconds = found.into_iter().next().flatten();
     // times may be infinite
-    Ok(seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)))
+    Ok(seconds
+        .map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)))
 }
 
-/// Makes the sources due whose schedule is @reboot, unless they have been since the server was started; whether that is all of them,
-/// or someone has the row of one locked.
+/// Makes the sources due whose schedule is @reboot, unless they have been since the server was
+/// started; whether that is all of them, or someone has the row of one locked.
 pub fn boot() -> Result<bool, Error> {
     const TO_BOOT: &str = "SELECT name FROM rag.source
         WHERE schedule ~ '@reboot\\s*$' AND booted_at IS DISTINCT FROM pg_catalog.pg_postmaster_start_time()";

@@ -3,10 +3,14 @@
 use rag_protocol::{identity::DocumentId, labels::Labels};
 use serde_json::{Map, Value, json};
 
-use super::{as_owner, documents::document_id, drift, execute, execute_returning, query, sources::Source, uuid};
+use super::{
+    as_owner, documents::document_id, drift, execute, execute_returning, query, sources::Source,
+    uuid,
+};
 use crate::error::Error;
 
-/// Stands for how labels are made of what a source and a document say; another word gives all documents theirs again.
+/// Stands for how labels are made of what a source and a document say; another word gives all
+/// documents theirs again.
 const VERSION: &str = "labels v1";
 
 /// A document as far as its labels are concerned.
@@ -25,7 +29,10 @@ pub fn are_current(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
             "SELECT document_labels IS NOT DISTINCT FROM $2 FROM rag.source WHERE name = $1",
-            &[source.name.as_str().into(), definition(&source.document_labels).into()],
+            &[
+                source.name.as_str().into(),
+                definition(&source.document_labels).into(),
+            ],
             |row| row.required(1),
         )
     })?;
@@ -37,7 +44,11 @@ pub fn set_current(source: &Source) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "UPDATE rag.source SET document_labels = $3 WHERE name = $1 AND uid = $2",
-            &[source.name.as_str().into(), source.uid.into(), definition(&source.document_labels).into()],
+            &[
+                source.name.as_str().into(),
+                source.uid.into(),
+                definition(&source.document_labels).into(),
+            ],
         )
     })?;
     Ok(())
@@ -61,15 +72,22 @@ pub fn page(source: &Source, after: Option<DocumentId>, most: i64) -> Result<Vec
                     Value::Object(metadata) => metadata,
                     _ => Map::new(),
                 };
-                let labels = Labels { category: row.get(3)?, tags: row.get(4)? };
-                Ok(Labelled { id: document_id(&row)?, metadata, labels })
+                let labels = Labels {
+                    category: row.get(3)?,
+                    tags: row.get(4)?,
+                };
+                Ok(Labelled {
+                    id: document_id(&row)?,
+                    metadata,
+                    labels,
+                })
             },
         )
     })
 }
 
-/// Gives a document of a source, and its chunks, other labels, unless it is stored otherwise than a run has left it: then
-/// it is indexed again as a whole.
+/// Gives a document of a source, and its chunks, other labels, unless it is stored otherwise than a
+/// run has left it: then it is indexed again as a whole.
 pub fn change(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Error> {
     as_owner(|| {
         let intact = execute_returning(
@@ -89,11 +107,18 @@ pub fn change(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), E
 /// Writes the labels of a document and of its chunks. Runs as the extension's owner.
 pub fn set(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Error> {
     let given = || -> [pgrx::datum::DatumWithOid<'_>; 4] {
-        [collection.into(), uuid(id.0).into(), labels.category.as_deref().into(), labels.tags.clone().into()]
+        [
+            collection.into(),
+            uuid(id.0).into(),
+            labels.category.as_deref().into(),
+            labels.tags.clone().into(),
+        ]
     };
     for table in ["rag.documents", "rag.chunks"] {
         execute(
-            &format!("UPDATE {table} SET category = $3, tags = $4 WHERE collection = $1 AND document_id = $2"),
+            &format!(
+                "UPDATE {table} SET category = $3, tags = $4 WHERE collection = $1 AND document_id = $2"
+            ),
             &given(),
         )?;
     }

@@ -1,7 +1,8 @@
 //! The tables of schema `rag`: typed rows and the statements on them, a file per table.
 //!
-//! Statements run with a pinned `search_path`, and, since nobody but the extension's functions may write its tables, as
-//! the extension's owner ([`as_owner`]). Who may call those functions is checked before, in [`crate::api`].
+//! Statements run with a pinned `search_path`, and, since nobody but the extension's functions may
+//! write its tables, as the extension's owner ([`as_owner`]). Who may call those functions is
+//! checked before, in [`crate::api`].
 #![allow(unsafe_code)] // user ids, the GUC stack and the system caches
 
 pub mod access;
@@ -50,14 +51,15 @@ pub fn as_owner<R>(f: impl FnOnce() -> R) -> R {
     as_role(owner(), pg_sys::SECURITY_LOCAL_USERID_CHANGE, || pinned(f))
 }
 
-/// Runs `f` as the owner of a table, whose expressions and conditions may call functions of the owner's: those get no
-/// rights of the caller's, and can leave nothing behind for it. Nor does the owner get a function of the caller's to run:
-/// the search_path is pinned.
+/// Runs `f` as the owner of a table, whose expressions and conditions may call functions of the
+/// owner's: those get no rights of the caller's, and can leave nothing behind for it. Nor does the
+/// owner get a function of the caller's to run: the search_path is pinned.
 pub fn as_table_owner<R>(owner: pg_sys::Oid, f: impl FnOnce() -> R) -> R {
     as_role(owner, pg_sys::SECURITY_RESTRICTED_OPERATION, || pinned(f))
 }
 
-/// Runs `f` as the owner of a source, for whom the caller may act, with a search_path in which nobody can put anything.
+/// Runs `f` as the owner of a source, for whom the caller may act, with a search_path in which
+/// nobody can put anything.
 pub fn as_source_owner<R>(owner: pg_sys::Oid, f: impl FnOnce() -> R) -> R {
     as_role(owner, pg_sys::SECURITY_LOCAL_USERID_CHANGE, || pinned(f))
 }
@@ -129,9 +131,11 @@ fn schema() -> pg_sys::Oid {
 /// The role that owns the extension, where the present database has it.
 pub fn extension_owner() -> Option<pg_sys::Oid> {
     let found = pinned(|| {
-        query("SELECT extowner FROM pg_catalog.pg_extension WHERE extname = 'rag'", &[], |row| {
-            row.required::<pg_sys::Oid>(1)
-        })
+        query(
+            "SELECT extowner FROM pg_catalog.pg_extension WHERE extname = 'rag'",
+            &[],
+            |row| row.required::<pg_sys::Oid>(1),
+        )
     });
     found.ok()?.into_iter().next()
 }
@@ -168,19 +172,27 @@ pub fn database_setting(name: &str) -> Result<Option<String>, Error> {
 
 /// The OIDs of the cluster's databases.
 pub fn databases() -> Result<HashSet<u32>, Error> {
-    let found = pinned(|| query("SELECT oid FROM pg_catalog.pg_database", &[], |row| row.required::<pg_sys::Oid>(1)))?;
+    let found = pinned(|| {
+        query("SELECT oid FROM pg_catalog.pg_database", &[], |row| {
+            row.required::<pg_sys::Oid>(1)
+        })
+    })?;
     Ok(found.into_iter().map(pg_sys::Oid::to_u32).collect())
 }
 
 /// Runs one statement that writes; the number of rows it touched.
 fn execute(statement: &str, args: &[DatumWithOid<'_>]) -> Result<usize, Error> {
-    Ok(Spi::connect_mut(|client| client.update(statement, None, args).map(|table| table.len()))?)
+    Ok(Spi::connect_mut(|client| {
+        client
+            .update(statement, None, args)
+            .map(|table| table.len())
+    })?)
 }
 
 /// Runs one statement that only reads, and reads each row of its result.
 ///
-/// It takes no transaction id, so that it works on a standby; it sees what the calling command sees, and, where the
-/// transaction has written already, all that it wrote.
+/// It takes no transaction id, so that it works on a standby; it sees what the calling command
+/// sees, and, where the transaction has written already, all that it wrote.
 fn query<T>(
     statement: &str,
     args: &[DatumWithOid<'_>],
@@ -198,31 +210,38 @@ fn execute_returning<T>(
     Spi::connect_mut(|client| read_rows(client.update(statement, None, args)?, read))
 }
 
-/// [`execute_returning`] for a statement that one session runs thousands of times: it is parsed and planned once.
+/// [`execute_returning`] for a statement that one session runs thousands of times: it is parsed and
+/// planned once.
 fn execute_prepared<T>(
     statement: &str,
     args: &[DatumWithOid<'_>],
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     Spi::connect_mut(|client| {
-        let prepared = prepared(statement, args, |types| Ok(client.prepare_mut(statement, types)?.keep()))?;
+        let prepared = prepared(statement, args, |types| {
+            Ok(client.prepare_mut(statement, types)?.keep())
+        })?;
         read_rows(client.update(&*prepared, None, args)?, read)
     })
 }
 
-/// [`query`] for a statement that one session runs often: it is parsed once, and planned once or a few times.
+/// [`query`] for a statement that one session runs often: it is parsed once, and planned once or a
+/// few times.
 fn query_prepared<T>(
     statement: &str,
     args: &[DatumWithOid<'_>],
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     Spi::connect(|client| {
-        let prepared = prepared(statement, args, |types| Ok(client.prepare(statement, types)?.keep()))?;
+        let prepared = prepared(statement, args, |types| {
+            Ok(client.prepare(statement, types)?.keep())
+        })?;
         read_rows(client.select(&*prepared, None, args)?, read)
     })
 }
 
-/// A prepared statement with the types of its parameters, which have other OIDs once the extension was made anew.
+/// A prepared statement with the types of its parameters, which have other OIDs once the extension
+/// was made anew.
 type Prepared = (Vec<pg_sys::Oid>, Rc<OwnedPreparedStatement>);
 
 fn prepared(
@@ -235,7 +254,9 @@ fn prepared(
     }
     let types: Vec<pg_sys::Oid> = args.iter().map(DatumWithOid::oid).collect();
     let kept = KEPT.with_borrow(|kept| {
-        kept.get(statement).filter(|(of, _)| *of == types).map(|(_, prepared)| Rc::clone(prepared))
+        kept.get(statement)
+            .filter(|(of, _)| *of == types)
+            .map(|(_, prepared)| Rc::clone(prepared))
     });
     if let Some(prepared) = kept {
         return Ok(prepared);
@@ -264,11 +285,13 @@ impl Row<'_, '_> {
 
     /// A column that is never NULL.
     pub fn required<T: pgrx::FromDatum + IntoDatum>(&self, column: usize) -> Result<T, Error> {
-        self.get(column)?.ok_or_else(|| Error::null_not_allowed(format!("unexpected NULL in column {column}")))
+        self.get(column)?
+            .ok_or_else(|| Error::null_not_allowed(format!("unexpected NULL in column {column}")))
     }
 }
 
-/// A filter's parameter. The filter writes a cast around each, so that texts serve where it means another type.
+/// A filter's parameter. The filter writes a cast around each, so that texts serve where it means
+/// another type.
 pub fn filter_argument(param: rag_filter::Param) -> DatumWithOid<'static> {
     use rag_filter::Param;
     match param {
@@ -302,8 +325,8 @@ pub fn query_chunks<T>(
     }
 }
 
-/// Runs `f` under a snapshot that sees what others have committed by now, though the command, or the
-/// transaction of a worker, began before: what is read after a lock was taken must be read so.
+/// Runs `f` under a snapshot that sees what others have committed by now, though the command, or
+/// the transaction of a worker, began before: what is read after a lock was taken must be read so.
 pub fn fresh<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     // SAFETY: an ERROR in between aborts the transaction, which pops the snapshot.
     unsafe {
@@ -314,10 +337,13 @@ pub fn fresh<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     }
 }
 
-/// Turns an ERROR that Postgres raises inside `f` into a value. The transaction must be aborted afterwards.
+/// Turns an ERROR that Postgres raises inside `f` into a value. The transaction must be aborted
+/// afterwards.
 pub fn catch<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     let f = std::panic::AssertUnwindSafe(f);
-    pgrx::PgTryBuilder::new(f).catch_others(|error| Err(error.into())).execute()
+    pgrx::PgTryBuilder::new(f)
+        .catch_others(|error| Err(error.into()))
+        .execute()
 }
 
 /// Runs `f` so that an ERROR in it undoes what it did and nothing else.
@@ -328,8 +354,8 @@ pub fn subtransaction<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Erro
     within_subtransaction(true, f)
 }
 
-/// Reads as [`fresh`] does, and leaves no lock on what it has read: nobody who wants the tables for himself, as DROP EXTENSION does, has
-/// to wait for a session that waits.
+/// Reads as [`fresh`] does, and leaves no lock on what it has read: nobody who wants the tables for
+/// himself, as DROP EXTENSION does, has to wait for a session that waits.
 ///
 /// # Errors
 /// As those of [`subtransaction`].

@@ -44,9 +44,16 @@ impl Name {
     fn qualified(what: &str, text: &str) -> Result<Self, Error> {
         match QualifiedName::parse(text) {
             Ok(name) => Ok(Self(name.to_string())),
-            Err(NotQualified { part: Form::Namespace, .. }) => {
+            Err(NotQualified {
+                part: Form::Namespace,
+                ..
+            }) => {
                 let namespace = text.split('/').next().unwrap_or(text);
-                Err(invalid_text(&format!("namespace of a {what}"), namespace, Form::Namespace))
+                Err(invalid_text(
+                    &format!("namespace of a {what}"),
+                    namespace,
+                    Form::Namespace,
+                ))
             }
             Err(NotQualified { part, .. }) => Err(invalid(what, text, part)),
         }
@@ -81,9 +88,14 @@ fn invalid(what: &str, text: &str, form: Form) -> Error {
 fn invalid_text(what: &str, text: &str, form: Form) -> Error {
     let shown: String = text.chars().take(80).collect();
     let (pattern, most) = (form.pattern(), form.max_length());
-    Error::new(PgSqlErrorCode::ERRCODE_INVALID_NAME, format!("invalid {what}: \"{shown}\""))
-        .detail(format!("It must match {pattern} and have at most {most} characters."))
-        .hint(form.hint())
+    Error::new(
+        PgSqlErrorCode::ERRCODE_INVALID_NAME,
+        format!("invalid {what}: \"{shown}\""),
+    )
+    .detail(format!(
+        "It must match {pattern} and have at most {most} characters."
+    ))
+    .hint(form.hint())
 }
 
 impl fmt::Display for Name {

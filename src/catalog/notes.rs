@@ -13,11 +13,19 @@ pub fn read(row: &Row<'_, '_>, first: usize) -> Result<Notes, Error> {
         let JsonB(value) = row.required(column)?;
         Ok(value.as_object().cloned().unwrap_or_default())
     };
-    Ok(Notes { display_name: row.get(first)?, labels: map(first + 1)?, annotations: map(first + 2)? })
+    Ok(Notes {
+        display_name: row.get(first)?,
+        labels: map(first + 1)?,
+        annotations: map(first + 2)?,
+    })
 }
 
 /// The three values as parameters of a statement.
 pub fn parameters(notes: &Notes) -> [DatumWithOid<'_>; 3] {
     let map = |map: &Map<String, Value>| JsonB(Value::Object(map.clone()));
-    [notes.display_name.as_deref().into(), map(&notes.labels).into(), map(&notes.annotations).into()]
+    [
+        notes.display_name.as_deref().into(),
+        map(&notes.labels).into(),
+        map(&notes.annotations).into(),
+    ]
 }

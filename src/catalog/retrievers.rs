@@ -80,7 +80,11 @@ pub fn put(name: &str, spec: &serde_json::Value, notes: &Notes) -> Result<Put, E
                AND (spec, display_name, labels, annotations) IS DISTINCT FROM ($2, $3, $4, $5)",
             &parameters(),
         )?;
-        Ok(if changed > 0 { Put::Changed } else { Put::Unchanged })
+        Ok(if changed > 0 {
+            Put::Changed
+        } else {
+            Put::Unchanged
+        })
     })
 }
 
@@ -98,8 +102,11 @@ pub fn drop(name: &str) -> Result<bool, Error> {
     let role = roles::current();
     as_owner(|| {
         // after whoever is giving it to a collection
-        let found =
-            execute_returning("SELECT 1 FROM rag.retrievers WHERE name = $1 FOR UPDATE", &[name.into()], |_| Ok(()))?;
+        let found = execute_returning(
+            "SELECT 1 FROM rag.retrievers WHERE name = $1 FOR UPDATE",
+            &[name.into()],
+            |_| Ok(()),
+        )?;
         if found.is_empty() {
             return Ok(false);
         }
@@ -114,7 +121,11 @@ pub fn drop(name: &str) -> Result<bool, Error> {
         if !users.is_empty() {
             // those that the caller may not know of are not named
             let known = access::readable_among(role, users)?;
-            let named = if known.is_empty() { "some of other owners".into() } else { known.join(", ") };
+            let named = if known.is_empty() {
+                "some of other owners".into()
+            } else {
+                known.join(", ")
+            };
             return Err(refuse("collections have it")
                 .detail(format!("Collections: {named}."))
                 .hint("Drop them first: rag_drop_collection."));

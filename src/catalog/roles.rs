@@ -20,8 +20,8 @@ pub fn current_name() -> Result<String, Error> {
     name_of(current()).ok_or_else(|| Error::undefined("the present role was dropped"))
 }
 
-/// The role that owns something. Its OID decides who has rights on it; the name is for people, and for
-/// dumps, which know roles by their names alone.
+/// The role that owns something. Its OID decides who has rights on it; the name is for people, and
+/// for dumps, which know roles by their names alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// `InvalidOid` where a dump named a role that there was not.
@@ -33,12 +33,18 @@ pub struct Owner {
 impl Owner {
     /// The present role.
     pub fn current() -> Result<Self, Error> {
-        Ok(Self { id: current(), name: current_name()? })
+        Ok(Self {
+            id: current(),
+            name: current_name()?,
+        })
     }
 
     /// The owner that a row names by its columns `owner_id` and `owner`.
     pub fn stored(id: pg_sys::Oid, name: String) -> Self {
-        Self { id, name: name_of(id).unwrap_or(name) }
+        Self {
+            id,
+            name: name_of(id).unwrap_or(name),
+        }
     }
 
     /// The role, which exists.
@@ -89,7 +95,10 @@ pub fn require_admin(to_do: &str) -> Result<(), Error> {
     if is_admin() {
         return Ok(());
     }
-    Err(Error::permission_denied(format!("permission denied to {to_do}")).hint("Only members of rag_admin may."))
+    Err(
+        Error::permission_denied(format!("permission denied to {to_do}"))
+            .hint("Only members of rag_admin may."),
+    )
 }
 
 /// # Errors
@@ -98,8 +107,10 @@ pub fn require_server_files(role: pg_sys::Oid) -> Result<(), Error> {
     if has_privileges_of(role, READ_SERVER_FILES) {
         return Ok(());
     }
-    Err(Error::permission_denied("permission denied to read files of the server")
-        .hint("Only superusers and members of pg_read_server_files may."))
+    Err(
+        Error::permission_denied("permission denied to read files of the server")
+            .hint("Only superusers and members of pg_read_server_files may."),
+    )
 }
 
 /// The role that is to own something (`of` says what) that the present role makes or gives away.
@@ -111,10 +122,15 @@ pub fn future_owner(name: &str, of: &str) -> Result<Owner, Error> {
         return Err(Error::undefined(format!("role \"{name}\" does not exist")));
     };
     if may_act_for(current(), role) {
-        return Ok(Owner { id: role, name: name.to_string() });
+        return Ok(Owner {
+            id: role,
+            name: name.to_string(),
+        });
     }
-    Err(Error::permission_denied(format!("permission denied to make role \"{name}\" the owner of a {of}"))
-        .hint("Only members of that role, and superusers, may."))
+    Err(Error::permission_denied(format!(
+        "permission denied to make role \"{name}\" the owner of a {of}"
+    ))
+    .hint("Only members of that role, and superusers, may."))
 }
 
 /// # Errors
@@ -123,7 +139,10 @@ pub fn require_superuser(role: pg_sys::Oid, to_do: &str) -> Result<(), Error> {
     if is_superuser(role) {
         return Ok(());
     }
-    Err(Error::permission_denied(format!("permission denied to {to_do}")).hint("Only superusers may."))
+    Err(
+        Error::permission_denied(format!("permission denied to {to_do}"))
+            .hint("Only superusers may."),
+    )
 }
 
 /// Whether `role` may act for `other`, a role by name that exists.
@@ -141,11 +160,12 @@ pub fn is_superuser(role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::superuser_arg(role) }
 }
 
-/// Whether `role` is a superuser, or has the privileges of `other`. Nobody else has those of a role that
-/// does not exist.
+/// Whether `role` is a superuser, or has the privileges of `other`. Nobody else has those of a role
+/// that does not exist.
 pub fn may_act_for(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
     // SAFETY: a system-cache look-up.
-    is_superuser(role) || name_of(other).is_some() && unsafe { pg_sys::has_privs_of_role(role, other) }
+    is_superuser(role)
+        || name_of(other).is_some() && unsafe { pg_sys::has_privs_of_role(role, other) }
 }
 
 /// Whether `role` can SET ROLE to `other`.

@@ -1,11 +1,13 @@
 //! `rag.run` and `rag.run_error`: what each execution of a source did.
 //!
-//! A run is Pending from when it is due or asked for ([`queue`]), Running as long as its process ([`start`]), then Completed or
-//! Failed ([`finish`]). Of one source only one can be Pending or Running. How a run ended is also written into the source's row:
-//! counts, conditions, and when a failed one is tried again.
+//! A run is Pending from when it is due or asked for ([`queue`]), Running as long as its process
+//! ([`start`]), then Completed or Failed ([`finish`]). Of one source only one can be Pending or
+//! Running. How a run ended is also written into the source's row: counts, conditions, and when a
+//! failed one is tried again.
 //!
-//! Whoever changes a run's phase locks the source's row first, so that nobody waits crosswise. Someone may have that row locked for
-//! long, in a transaction left open: workers never wait for it ([`sources::lock_at_once`]), or it would hold up other sources.
+//! Whoever changes a run's phase locks the source's row first, so that nobody waits crosswise.
+//! Someone may have that row locked for long, in a transaction left open: workers never wait for it
+//! ([`sources::lock_at_once`]), or it would hold up other sources.
 
 use std::time::Duration;
 
@@ -71,7 +73,8 @@ pub struct Counts {
     pub bytes_fetched: i64,
 }
 
-/// Where the time of a run has gone, in seconds. Stages go on at the same time, so that their sum is not the run's duration.
+/// Where the time of a run has gone, in seconds. Stages go on at the same time, so that their sum
+/// is not the run's duration.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Times {
     /// Listing and reading the source.
@@ -117,15 +120,22 @@ pub struct Active {
     pub trigger: String,
 }
 
-/// Returns the next run's id. Ids are given out outside of transactions: a run that never starts leaves a gap.
+/// Returns the next run's id. Ids are given out outside of transactions: a run that never starts
+/// leaves a gap.
 ///
-/// The sequence of a database that was copied (`CREATE DATABASE ... TEMPLATE`) may fall behind by up to 32 in a crash:
-/// PostgreSQL logs its values ahead of time, in the database that was copied. Ids that are taken are passed over.
+/// The sequence of a database that was copied (`CREATE DATABASE ... TEMPLATE`) may fall behind by
+/// up to 32 in a crash: PostgreSQL logs its values ahead of time, in the database that was copied.
+/// Ids that are taken are passed over.
 pub fn next_id() -> Result<i64, Error> {
-    const NEXT: &str = "SELECT next, next > coalesce((SELECT pg_catalog.max(run_id) FROM rag.run), 0)
+    const NEXT: &str =
+        "SELECT next, next > coalesce((SELECT pg_catalog.max(run_id) FROM rag.run), 0)
                         FROM pg_catalog.nextval('rag.run_id') AS next";
     loop {
-        let ids = as_owner(|| query(NEXT, &[], |row| Ok((row.required::<i64>(1)?, row.required::<bool>(2)?))))?;
+        let ids = as_owner(|| {
+            query(NEXT, &[], |row| {
+                Ok((row.required::<i64>(1)?, row.required::<bool>(2)?))
+            })
+        })?;
         match ids.first() {
             Some((id, true)) => return Ok(*id),
             Some(_) => {}
@@ -140,18 +150,28 @@ pub fn active(source: &str) -> Result<Option<Active>, Error> {
         query(
             "SELECT run_id, phase = 'Pending', trigger FROM rag.run WHERE source = $1 AND phase IN ('Pending', 'Running')",
             &[source.into()],
-            |row| Ok(Active { run_id: row.required(1)?, is_pending: row.required(2)?, trigger: row.required(3)? }),
+            |row| {
+                Ok(Active {
+                    run_id: row.required(1)?,
+                    is_pending: row.required(2)?,
+                    trigger: row.required(3)?,
+                })
+            },
         )
     })?;
     Ok(found.into_iter().next())
 }
 
-/// Queues a run of a source, which the scheduler starts when there is room; its id, or `None` where one is queued or under way
-/// already. A retry, and whatever is still to come of the last run's failure, is off. A run that is queued already is asked for from
-/// then on, should someone ask.
+/// Queues a run of a source, which the scheduler starts when there is room; its id, or `None` where
+/// one is queued or under way already. A retry, and whatever is still to come of the last run's
+/// failure, is off. A run that is queued already is asked for from then on, should someone ask.
 pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     as_owner(|| {
-        execute_returning("SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE", &[source.into()], |_| Ok(()))?;
+        execute_returning(
+            "SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE",
+            &[source.into()],
+            |_| Ok(()),
+        )?;
         sources::note_locked(source);
         let id = next_id()?;
         let queued = execute_returning(
@@ -186,9 +206,10 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     })
 }
 
-/// Begins a run: one that was queued, or a new one that someone asks for. What it carries out is the source's definition as it is
-/// now. `None`: the source is gone, the run was cancelled before it began, or another one is queued that a new one would pass by.
-/// The caller holds the source's lock, so that runs of the source that still say Running have lost their process.
+/// Begins a run: one that was queued, or a new one that someone asks for. What it carries out is
+/// the source's definition as it is now. `None`: the source is gone, the run was cancelled before
+/// it began, or another one is queued that a new one would pass by. The caller holds the source's
+/// lock, so that runs of the source that still say Running have lost their process.
 ///
 /// # Errors
 /// Someone has the source's row locked, for one.
@@ -196,7 +217,9 @@ pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source
     if !sources::lock_at_once(source.name.as_str())? {
         return Ok(None);
     }
-    let Some(source) = fresh(|| Source::find(source.name.as_str()))? else { return Ok(None) };
+    let Some(source) = fresh(|| Source::find(source.name.as_str()))? else {
+        return Ok(None);
+    };
     abandon(&source)?;
     let name = source.name.as_str();
     as_owner(|| {
@@ -267,7 +290,9 @@ pub fn refuse(run_id: i64, source: &str, error: &Error) -> Result<(), Error> {
             &[run_id.into(), source.into(), describe(error).into()],
             |row| row.required::<String>(1),
         )?;
-        let Some(did) = refused.first() else { return Ok(()) };
+        let Some(did) = refused.first() else {
+            return Ok(());
+        };
         execute(
             "UPDATE rag.source SET last_run_id = $2, error_run_count = error_run_count + 1, retry_at = NULL, attempt = 0,
                  throttled = 0
@@ -279,8 +304,8 @@ pub fn refuse(run_id: i64, source: &str, error: &Error) -> Result<(), Error> {
     })
 }
 
-/// Ends the runs of a source that lost their process: the caller holds the source's lock, so none is alive. Whether there were
-/// any.
+/// Ends the runs of a source that lost their process: the caller holds the source's lock, so none
+/// is alive. Whether there were any.
 pub fn abandon(source: &Source) -> Result<bool, Error> {
     // a run that ended just before the lock was taken has written so
     let lost = fresh(|| {
@@ -293,8 +318,11 @@ pub fn abandon(source: &Source) -> Result<bool, Error> {
         })
     })?;
     for (run_id, generation) in &lost {
-        let error = Error::new(Code::ERRCODE_ADMIN_SHUTDOWN, "the run's process ended before the run did")
-            .hint("Documents that it had stored stay; the next run does the rest.");
+        let error = Error::new(
+            Code::ERRCODE_ADMIN_SHUTDOWN,
+            "the run's process ended before the run did",
+        )
+        .hint("Documents that it had stored stay; the next run does the rest.");
         finish(Ended {
             run_id: *run_id,
             generation: *generation,
@@ -312,7 +340,8 @@ pub fn abandon(source: &Source) -> Result<bool, Error> {
     Ok(!lost.is_empty())
 }
 
-/// Queues a run again that was under way and gave its slot to another one. What it has stored stays.
+/// Queues a run again that was under way and gave its slot to another one. What it has stored
+/// stays.
 ///
 /// # Errors
 /// Someone has the source's row locked, for one.
@@ -331,8 +360,11 @@ pub fn put_back(run_id: i64, source: &Source) -> Result<(), Error> {
         if put_back == 0 {
             return Ok(());
         }
-        let message = format!("run {run_id} gave its slot to a run of another database or owner and is queued again");
-        let changes = Changes::at(source.generation).set(Type::Indexing, Some(false), "GaveWay", message);
+        let message = format!(
+            "run {run_id} gave its slot to a run of another database or owner and is queued again"
+        );
+        let changes =
+            Changes::at(source.generation).set(Type::Indexing, Some(false), "GaveWay", message);
         sources::set_conditions(name, &changes)
     })
 }
@@ -445,7 +477,8 @@ struct Present {
     throttled: u32,
 }
 
-/// Ends a run. The source's status is touched only where its definition is still the run's; what counts runs, always.
+/// Ends a run. The source's status is touched only where its definition is still the run's; what
+/// counts runs, always.
 ///
 /// # Errors
 /// Someone has the source's row locked, for one.
@@ -468,7 +501,11 @@ pub fn finish(run: Ended<'_>) -> Result<(), Error> {
         if let Some(present) = present.first() {
             finish_source(&run, present)?;
         }
-        let phase = if run.outcome.is_ok() { "Completed" } else { "Failed" };
+        let phase = if run.outcome.is_ok() {
+            "Completed"
+        } else {
+            "Failed"
+        };
         // after the source, whose row the trigger that announces this looks at
         let ended = execute_returning(
             &format!(
@@ -488,7 +525,13 @@ pub fn finish(run: Ended<'_>) -> Result<(), Error> {
         )?;
         if let Some(did) = ended.first() {
             let outcome = run.cause.outcome(run.outcome.is_ok());
-            log_at_commit(run.run_id, run.source.name.as_str(), outcome, did, run.outcome.err());
+            log_at_commit(
+                run.run_id,
+                run.source.name.as_str(),
+                outcome,
+                did,
+                run.outcome.err(),
+            );
         }
         prune(run.source.name.as_str())
     })
@@ -502,12 +545,17 @@ const LOGGED: &str = "pg_catalog.format(
     documents_with_warnings, files_skipped, chunks_written, chunks_embedded, bytes_fetched,
     coalesce(pg_catalog.round(extract(epoch FROM finished_at - started_at)::pg_catalog.numeric, 3), 0))";
 
-/// Writes a line into the server's log, once the transaction that ends the run has committed: also of runs that nobody waits for.
+/// Writes a line into the server's log, once the transaction that ends the run has committed: also
+/// of runs that nobody waits for.
 fn log_at_commit(run_id: i64, source: &str, outcome: &str, did: &str, error: Option<&Error>) {
     let state = error.map_or_else(|| "00000".into(), |error| sqlstate(error.code));
-    let mut line = format!("rag: source={source} run={run_id} outcome={outcome} sqlstate={state} {did}");
+    let mut line =
+        format!("rag: source={source} run={run_id} outcome={outcome} sqlstate={state} {did}");
     if let Some(error) = error {
-        let why = [Some(error.message.as_str()), error.detail.as_deref()].into_iter().flatten().collect::<Vec<_>>();
+        let why = [Some(error.message.as_str()), error.detail.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>();
         // on one line
         line.push_str(&format!(" error={:?}", why.join(": ")));
     }
@@ -518,12 +566,17 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
     let name = run.source.name.as_str();
     let completed = run.outcome.is_ok();
     let again = match run.outcome {
-        Err(error) if run.cause != Cause::Cancelled => {
-            schedule::try_again(error, present.max_retries, present.attempt, present.throttled)
-        }
+        Err(error) if run.cause != Cause::Cancelled => schedule::try_again(
+            error,
+            present.max_retries,
+            present.attempt,
+            present.throttled,
+        ),
         _ => None,
     };
-    let (attempt, throttled) = again.as_ref().map_or((0, 0), |again| (again.attempt, again.throttled));
+    let (attempt, throttled) = again
+        .as_ref()
+        .map_or((0, 0), |again| (again.attempt, again.throttled));
     let retry_at: Option<TimestampWithTimeZone> = again.as_ref().map(|again| again.at);
     execute(
         "UPDATE rag.source SET
@@ -541,14 +594,22 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
         ],
     )?;
     if present.generation != run.generation {
-        // the present definition has been carried out by nobody: where it has no schedule that comes to it, it is due
+        // the present definition has been carried out by nobody: where it has no schedule that
+        // comes to it, it is due
         execute(
             "UPDATE rag.source SET next_run = pg_catalog.now() WHERE name = $1 AND schedule IS NULL",
             &[name.into()],
         )?;
-        let message =
-            format!("run {} carried out generation {}, which is not the present one", run.run_id, run.generation);
-        let changes = Changes::at(present.generation).set(Type::Indexing, Some(false), "DefinitionChanged", message);
+        let message = format!(
+            "run {} carried out generation {}, which is not the present one",
+            run.run_id, run.generation
+        );
+        let changes = Changes::at(present.generation).set(
+            Type::Indexing,
+            Some(false),
+            "DefinitionChanged",
+            message,
+        );
         return super::sources::set_conditions(name, &changes);
     }
     execute(
@@ -569,7 +630,9 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
             outcome_conditions(run, again.as_ref()).to_json().into(),
         ],
     )?;
-    run.drift.map_or(Ok(()), |findings| super::drift::looked_again(run.source, run.run_id, completed, findings))
+    run.drift.map_or(Ok(()), |findings| {
+        super::drift::looked_again(run.source, run.run_id, completed, findings)
+    })
 }
 
 fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Changes {
@@ -577,8 +640,18 @@ fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Chang
     match run.outcome {
         Ok(()) => {
             let changes = changes
-                .set(Type::ResourceReady, Some(true), "Ready", "the last run found what the definition names")
-                .set(Type::Indexing, Some(false), "RunCompleted", format!("run {} completed", run.run_id))
+                .set(
+                    Type::ResourceReady,
+                    Some(true),
+                    "Ready",
+                    "the last run found what the definition names",
+                )
+                .set(
+                    Type::Indexing,
+                    Some(false),
+                    "RunCompleted",
+                    format!("run {} completed", run.run_id),
+                )
                 .set(Type::Completed, Some(true), "RunCompleted", completed(run));
             match run.failed {
                 0 => changes.set(Type::Error, Some(false), "NoError", ""),
@@ -596,12 +669,27 @@ fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Chang
             };
             let message = format!("run {}: {}{follows}", run.run_id, error.message);
             let changes = match concerns_definition(error) {
-                true => changes.set(Type::ResourceReady, Some(false), reason, error.message.clone()),
+                true => changes.set(
+                    Type::ResourceReady,
+                    Some(false),
+                    reason,
+                    error.message.clone(),
+                ),
                 false => changes,
             };
             changes
-                .set(Type::Indexing, Some(false), reason, format!("run {} failed", run.run_id))
-                .set(Type::Completed, Some(false), reason, format!("run {} failed", run.run_id))
+                .set(
+                    Type::Indexing,
+                    Some(false),
+                    reason,
+                    format!("run {} failed", run.run_id),
+                )
+                .set(
+                    Type::Completed,
+                    Some(false),
+                    reason,
+                    format!("run {} failed", run.run_id),
+                )
                 .set(Type::Error, Some(true), reason, message)
         }
     }
@@ -609,7 +697,9 @@ fn outcome_conditions(run: &Ended<'_>, again: Option<&schedule::Again>) -> Chang
 
 /// Returns the message of a run that completed.
 fn completed(run: &Ended<'_>) -> String {
-    let note = run.note.map_or_else(String::new, |note| format!("; {note}"));
+    let note = run
+        .note
+        .map_or_else(String::new, |note| format!("; {note}"));
     let warnings = match run.with_warnings {
         0 => String::new(),
         n => format!("; {n} documents were indexed with warnings, see rag.run_errors"),
@@ -629,14 +719,14 @@ fn reason(error: &Error, cause: Cause) -> &'static str {
     }
 }
 
-/// Whether the trouble is with what the definition names: a role, a secret, a table, rights; or a folder, repository or
-/// server that is gone.
+/// Whether the trouble is with what the definition names: a role, a secret, a table, rights; or a
+/// folder, repository or server that is gone.
 fn concerns_definition(error: &Error) -> bool {
     error.source_gone || sqlstate(error.code).starts_with("42")
 }
 
-/// Deletes the oldest of a source's ended runs, so that as many stay as the settings say; the last one always does. Those that someone
-/// else is about to delete are left to them.
+/// Deletes the oldest of a source's ended runs, so that as many stay as the settings say; the last
+/// one always does. Those that someone else is about to delete are left to them.
 fn prune(source: &str) -> Result<(), Error> {
     let (completed, failed) = settings::history_limits();
     for (phase, limit) in [("Completed", completed), ("Failed", failed)] {
@@ -659,7 +749,9 @@ fn prune(source: &str) -> Result<(), Error> {
 /// The same for all sources, after the settings have changed.
 pub fn prune_all() -> Result<(), Error> {
     as_owner(|| {
-        let sources: Vec<String> = query("SELECT DISTINCT source FROM rag.run", &[], |row| row.required(1))?;
+        let sources: Vec<String> = query("SELECT DISTINCT source FROM rag.run", &[], |row| {
+            row.required(1)
+        })?;
         sources.iter().try_for_each(|source| prune(source))
     })
 }
@@ -687,7 +779,13 @@ pub fn add_warning(run_id: i64, source: &str, uri: &str, warning: &Warning) -> R
     as_owner(|| {
         execute(
             "INSERT INTO rag.run_error (run_id, source, uri, stage, severity, message) VALUES ($1, $2, $3, $4, 'warning', $5)",
-            &[run_id.into(), source.into(), uri.into(), warning.stage.name().into(), warning.message.as_str().into()],
+            &[
+                run_id.into(),
+                source.into(),
+                uri.into(),
+                warning.stage.name().into(),
+                warning.message.as_str().into(),
+            ],
         )
     })?;
     Ok(())
@@ -733,7 +831,9 @@ pub fn status(run_id: i64) -> Result<Option<Status>, Error> {
 fn read_error(json: &serde_json::Value) -> Error {
     let text = |key: &str| json[key].as_str().map(String::from);
     let code = json["sqlstate"].as_str().map_or(0, |state| {
-        state.bytes().rev().fold(0, |code, b| (code << 6) + (i32::from(b.saturating_sub(b'0')) & 0x3f))
+        state.bytes().rev().fold(0, |code, b| {
+            (code << 6) + (i32::from(b.saturating_sub(b'0')) & 0x3f)
+        })
     });
     Error {
         code: code.into(),

@@ -30,25 +30,42 @@ pub fn missing(name: &str) -> Error {
 
 /// Owner of a secret, which nobody else can drop until the transaction ends.
 pub fn lock(name: &str) -> Result<Option<Owner>, Error> {
-    owner_by("SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR KEY SHARE", name)
+    owner_by(
+        "SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR KEY SHARE",
+        name,
+    )
 }
 
 /// Owner of a secret.
 pub fn owner(name: &str) -> Result<Option<Owner>, Error> {
-    let found =
-        as_owner(|| query("SELECT owner_id, owner FROM rag.secret WHERE name = $1", &[name.into()], read_owner))?;
+    let found = as_owner(|| {
+        query(
+            "SELECT owner_id, owner FROM rag.secret WHERE name = $1",
+            &[name.into()],
+            read_owner,
+        )
+    })?;
     Ok(found.into_iter().next())
 }
 
-/// Owner of a secret, which nobody else can change or drop until the transaction ends; `owner` if it is new.
+/// Owner of a secret, which nobody else can change or drop until the transaction ends; `owner` if
+/// it is new.
 pub fn make_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
     as_owner(|| {
         execute(
             "INSERT INTO rag.secret (name, owner, owner_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-            &[name.as_str().into(), owner.name.as_str().into(), owner.id.into()],
+            &[
+                name.as_str().into(),
+                owner.name.as_str().into(),
+                owner.id.into(),
+            ],
         )
     })?;
-    owner_by("SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR UPDATE", name.as_str())?.ok_or_else(|| {
+    owner_by(
+        "SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR UPDATE",
+        name.as_str(),
+    )?
+    .ok_or_else(|| {
         Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
             format!("secret \"{name}\" was dropped by another session meanwhile"),
@@ -58,7 +75,10 @@ pub fn make_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
 
 /// Owner of a secret, which nobody else can change or drop until the transaction ends.
 pub fn lock_to_drop(name: &str) -> Result<Option<Owner>, Error> {
-    owner_by("SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR UPDATE", name)
+    owner_by(
+        "SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR UPDATE",
+        name,
+    )
 }
 
 fn owner_by(statement: &str, name: &str) -> Result<Option<Owner>, Error> {
@@ -89,7 +109,11 @@ pub fn reseal(entry: &Entry, sealed: &[u8]) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "UPDATE rag.secret_value SET sealed = $3 WHERE name = $1 AND key = $2",
-            &[entry.name.as_str().into(), entry.key.as_str().into(), sealed.into()],
+            &[
+                entry.name.as_str().into(),
+                entry.key.as_str().into(),
+                sealed.into(),
+            ],
         )
     })?;
     Ok(())
@@ -105,7 +129,11 @@ fn columns(stored: &Stored) -> (Option<&[u8]>, Option<&str>) {
 /// All that is stored of a secret.
 pub fn entries(name: &str) -> Result<Vec<Entry>, Error> {
     as_owner(|| {
-        query("SELECT name, key, sealed, reference FROM rag.secret_value WHERE name = $1", &[name.into()], read_entry)
+        query(
+            "SELECT name, key, sealed, reference FROM rag.secret_value WHERE name = $1",
+            &[name.into()],
+            read_entry,
+        )
     })
 }
 
@@ -125,31 +153,48 @@ fn read_entry(row: super::Row<'_, '_>) -> Result<Entry, Error> {
         Some(sealed) => Stored::Sealed(sealed),
         None => Stored::Reference(row.required(4)?),
     };
-    Ok(Entry { name: row.required(1)?, key: row.required(2)?, stored })
+    Ok(Entry {
+        name: row.required(1)?,
+        key: row.required(2)?,
+        stored,
+    })
 }
 
 /// Every encrypted value, as it is now: a snapshot that was taken before may lack some.
 pub fn sealed_now() -> Result<Vec<Vec<u8>>, Error> {
     as_owner(|| {
-        execute_returning("SELECT sealed FROM rag.secret_value WHERE sealed IS NOT NULL", &[], |row| row.required(1))
+        execute_returning(
+            "SELECT sealed FROM rag.secret_value WHERE sealed IS NOT NULL",
+            &[],
+            |row| row.required(1),
+        )
     })
 }
 
 /// Every encrypted value, without writing anything: on a standby too.
 pub fn sealed() -> Result<Vec<Vec<u8>>, Error> {
-    as_owner(|| query("SELECT sealed FROM rag.secret_value WHERE sealed IS NOT NULL", &[], |row| row.required(1)))
+    as_owner(|| {
+        query(
+            "SELECT sealed FROM rag.secret_value WHERE sealed IS NOT NULL",
+            &[],
+            |row| row.required(1),
+        )
+    })
 }
 
 /// Sources that use a secret.
 pub fn users(name: &str) -> Result<Vec<String>, Error> {
     as_owner(|| {
-        execute_returning("SELECT name FROM rag.source WHERE credentials = $1 ORDER BY name", &[name.into()], |row| {
-            row.required(1)
-        })
+        execute_returning(
+            "SELECT name FROM rag.source WHERE credentials = $1 ORDER BY name",
+            &[name.into()],
+            |row| row.required(1),
+        )
     })
 }
 
-/// Sources that use one value of a secret: those that name its key, and, `with_unnamed`, those that name none.
+/// Sources that use one value of a secret: those that name its key, and, `with_unnamed`, those that
+/// name none.
 pub fn users_of_key(name: &str, key: &str, with_unnamed: bool) -> Result<Vec<String>, Error> {
     as_owner(|| {
         execute_returning(
@@ -163,7 +208,10 @@ pub fn users_of_key(name: &str, key: &str, with_unnamed: bool) -> Result<Vec<Str
 /// Removes a secret with all its values.
 pub fn drop(name: &str) -> Result<(), Error> {
     as_owner(|| {
-        execute("DELETE FROM rag.secret_value WHERE name = $1", &[name.into()])?;
+        execute(
+            "DELETE FROM rag.secret_value WHERE name = $1",
+            &[name.into()],
+        )?;
         execute("DELETE FROM rag.secret WHERE name = $1", &[name.into()])?;
         Ok(())
     })
@@ -171,6 +219,11 @@ pub fn drop(name: &str) -> Result<(), Error> {
 
 /// Removes one value of a secret.
 pub fn drop_key(name: &str, key: &str) -> Result<(), Error> {
-    as_owner(|| execute("DELETE FROM rag.secret_value WHERE name = $1 AND key = $2", &[name.into(), key.into()]))?;
+    as_owner(|| {
+        execute(
+            "DELETE FROM rag.secret_value WHERE name = $1 AND key = $2",
+            &[name.into(), key.into()],
+        )
+    })?;
     Ok(())
 }

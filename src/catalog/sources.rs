@@ -9,8 +9,8 @@ use rag_protocol::{labels::Labels, spec::SourceSpec};
 use rag_manifest::Notes;
 
 use super::{
-    Row, as_owner, collections::Collection, conditions::Changes, execute, execute_returning, name::Name, notes, query,
-    query_as_caller, roles::Owner, table::identity::Identity,
+    Row, as_owner, collections::Collection, conditions::Changes, execute, execute_returning,
+    name::Name, notes, query, query_as_caller, roles::Owner, table::identity::Identity,
 };
 use crate::{error::Error, secrets::Named};
 
@@ -29,7 +29,8 @@ pub struct Source {
     pub relation: Option<Identity>,
     /// Name of the secret that its server is shown.
     pub credentials: Option<String>,
-    /// Key of that secret whose value is shown as a token; `None`: its token, or username and password.
+    /// Key of that secret whose value is shown as a token; `None`: its token, or username and
+    /// password.
     pub credentials_key: Option<String>,
     /// Most time of one run.
     pub timeout: Duration,
@@ -37,7 +38,8 @@ pub struct Source {
     pub drift_policy: DriftPolicy,
     /// Counts the changes of its definition.
     pub generation: i64,
-    /// Made, changed or locked by the present, uncommitted transaction: nobody else can see it yet, or a run of it begin.
+    /// Made, changed or locked by the present, uncommitted transaction: nobody else can see it yet,
+    /// or a run of it begin.
     pub uncommitted: bool,
 }
 
@@ -80,8 +82,9 @@ impl Source {
         let policy: String = row.required(12)?;
         let uncommitted = is_current_transaction(row.required(8)?) || is_locked(name.as_str());
         Ok(Self {
-            spec: SourceSpec::parse(&kind, &spec.0)
-                .map_err(|problems| Error::invalid_spec(&format!("source \"{name}\""), &problems))?,
+            spec: SourceSpec::parse(&kind, &spec.0).map_err(|problems| {
+                Error::invalid_spec(&format!("source \"{name}\""), &problems)
+            })?,
             document_labels: Labels::of_spec(&spec.0),
             name,
             collection: row.required(4)?,
@@ -107,7 +110,8 @@ pub(super) fn is_current_transaction(xmin: pg_sys::TransactionId) -> bool {
 }
 
 thread_local! {
-    /// Sources whose rows transactions of this session have locked, and which: where others share a row's lock it does not say.
+    /// Sources whose rows transactions of this session have locked, and which: where others share a
+    /// row's lock it does not say.
     static LOCKED: RefCell<Vec<(String, pg_sys::TransactionId)>> = const { RefCell::new(vec![]) };
 }
 
@@ -125,7 +129,9 @@ pub(super) fn note_locked(name: &str) {
 /// Whether the present transaction has locked a source's row, as far as it was not rolled back.
 fn is_locked(name: &str) -> bool {
     LOCKED.with_borrow(|locked| {
-        locked.iter().any(|(source, transaction)| source == name && is_current_transaction(*transaction))
+        locked
+            .iter()
+            .any(|(source, transaction)| source == name && is_current_transaction(*transaction))
     })
 }
 
@@ -191,7 +197,9 @@ pub fn taken(name: &Name) -> Error {
 /// The source that a [short name](Name::short) stands for. One that is a name as a whole is not
 /// looked up.
 pub fn by_short_name(short: &str) -> Result<Option<Name>, Error> {
-    let Some((_, hash)) = short.rsplit_once('~') else { return Name::source(short).map(Some) };
+    let Some((_, hash)) = short.rsplit_once('~') else {
+        return Name::source(short).map(Some);
+    };
     let found = as_owner(|| {
         query(
             "SELECT name FROM rag.source
@@ -209,9 +217,16 @@ pub fn by_short_name(short: &str) -> Result<Option<Name>, Error> {
 /// The role that owns a source and the collection that it fills, if there is such a source.
 pub fn owner_and_collection(name: &str) -> Result<Option<(Owner, String)>, Error> {
     let found = as_owner(|| {
-        query("SELECT owner_id, owner, collection FROM rag.source WHERE name = $1", &[name.into()], |row| {
-            Ok((Owner::stored(row.required(1)?, row.required(2)?), row.required(3)?))
-        })
+        query(
+            "SELECT owner_id, owner, collection FROM rag.source WHERE name = $1",
+            &[name.into()],
+            |row| {
+                Ok((
+                    Owner::stored(row.required(1)?, row.required(2)?),
+                    row.required(3)?,
+                ))
+            },
+        )
     })?;
     Ok(found.into_iter().next())
 }
@@ -256,7 +271,10 @@ impl Stored {
 
     /// The secret that its server is shown.
     pub fn named(&self) -> Option<Named> {
-        Some(Named { secret: self.credentials.clone()?, key: self.credentials_key.clone() })
+        Some(Named {
+            secret: self.credentials.clone()?,
+            key: self.credentials_key.clone(),
+        })
     }
 }
 
@@ -302,9 +320,11 @@ pub fn lock(name: &str) -> Result<Option<Stored>, Error> {
 /// Someone else has it locked (`ERRCODE_LOCK_NOT_AVAILABLE`).
 pub fn lock_at_once(name: &str) -> Result<bool, Error> {
     let found = as_owner(|| {
-        execute_returning("SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE NOWAIT", &[name.into()], |_| {
-            Ok(())
-        })
+        execute_returning(
+            "SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE NOWAIT",
+            &[name.into()],
+            |_| Ok(()),
+        )
     })?;
     Ok(!found.is_empty())
 }
@@ -331,7 +351,8 @@ pub struct Altered<'a> {
     pub conditions: Changes,
 }
 
-/// Writes down a new generation of a source. A retry that is due stays so, unless there shall be none.
+/// Writes down a new generation of a source. A retry that is due stays so, unless there shall be
+/// none.
 pub fn alter(new: Altered<'_>) -> Result<(), Error> {
     as_owner(|| {
         execute(
@@ -379,7 +400,8 @@ pub fn suspend(name: &Name, changes: &Changes) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends the rest of a source. One without a schedule that has not been synced yet, or not since it was altered, is due now.
+/// Ends the rest of a source. One without a schedule that has not been synced yet, or not since it
+/// was altered, is due now.
 pub fn resume(
     name: &Name,
     has_schedule: bool,
@@ -414,8 +436,14 @@ pub fn announce_going(name: &str) -> Result<(), Error> {
 /// Deletes a source with its runs, and gives its uid; its documents are the caller's business.
 pub fn drop(name: &Name) -> Result<Option<pgrx::Uuid>, Error> {
     as_owner(|| {
-        execute("DELETE FROM rag.run_error WHERE source = $1", &[name.as_str().into()])?;
-        execute("DELETE FROM rag.run WHERE source = $1", &[name.as_str().into()])?;
+        execute(
+            "DELETE FROM rag.run_error WHERE source = $1",
+            &[name.as_str().into()],
+        )?;
+        execute(
+            "DELETE FROM rag.run WHERE source = $1",
+            &[name.as_str().into()],
+        )?;
         let deleted = execute_returning(
             "DELETE FROM rag.source WHERE name = $1 RETURNING uid",
             &[name.as_str().into()],
@@ -428,7 +456,11 @@ pub fn drop(name: &Name) -> Result<Option<pgrx::Uuid>, Error> {
 /// Those of some sources of the present database, by uid, that are there.
 pub fn present(uids: &[pgrx::Uuid]) -> Result<Vec<pgrx::Uuid>, Error> {
     as_owner(|| {
-        query("SELECT uid FROM rag.source WHERE uid = ANY ($1)", &[uids.to_vec().into()], |row| row.required(1))
+        query(
+            "SELECT uid FROM rag.source WHERE uid = ANY ($1)",
+            &[uids.to_vec().into()],
+            |row| row.required(1),
+        )
     })
 }
 
@@ -575,7 +607,9 @@ pub fn visible(name: &str) -> Result<Option<Visible>, Error> {
             })
         },
     )?;
-    let Some(mut source) = found.into_iter().next() else { return Ok(None) };
+    let Some(mut source) = found.into_iter().next() else {
+        return Ok(None);
+    };
     // a source's owner sees it even where the owner may not read the collection any more
     source.retriever = Collection::get(&source.collection)?.retriever;
     Ok(Some(source))

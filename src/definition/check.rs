@@ -43,7 +43,10 @@ pub struct Reading {
 /// The value of an argument that a new source must have.
 pub fn required<T>(field: &str, value: Option<T>, faults: &mut Faults) -> Option<T> {
     if value.is_none() {
-        faults.add(field, Error::null_not_allowed(format!("{field} must not be NULL")));
+        faults.add(
+            field,
+            Error::null_not_allowed(format!("{field} must not be NULL")),
+        );
     }
     value
 }
@@ -58,7 +61,8 @@ pub fn new_name(text: &str, faults: &mut Faults) -> Option<Name> {
 
 /// The collection that a source is to fill, with the rights of its owner.
 pub fn collection(name: &str, owner: pg_sys::Oid, faults: &mut Faults) {
-    let found = Collection::get(name).and_then(|collection| access::require(owner, &collection, Privilege::Write));
+    let found = Collection::get(name)
+        .and_then(|collection| access::require(owner, &collection, Privilege::Write));
     faults.note("collection", found);
 }
 
@@ -70,21 +74,34 @@ pub fn reading(
     owner: pg_sys::Oid,
     faults: &mut Faults,
 ) -> Option<Reading> {
-    let parsed = SourceSpec::parse(kind, spec).map_err(|problems| faults.extend(problems)).ok();
+    let parsed = SourceSpec::parse(kind, spec)
+        .map_err(|problems| faults.extend(problems))
+        .ok();
     if let Some(named) = credentials {
         self::credentials(named, parsed.as_ref(), owner, faults);
     }
     let parsed = parsed?;
-    let may_read = faults.note(&format!("spec.{}", rights::place(&parsed)), rights::check(&parsed, owner));
+    let may_read = faults.note(
+        &format!("spec.{}", rights::place(&parsed)),
+        rights::check(&parsed, owner),
+    );
     if may_read.is_some() {
         presence::look(&parsed, faults);
     }
     if parsed.takes_credentials() {
-        faults.note("kind", roles::require_admin("let a source ask servers of the network"));
+        faults.note(
+            "kind",
+            roles::require_admin("let a source ask servers of the network"),
+        );
     }
     let labels = Labels::of_spec(spec);
     let SourceSpec::Table(given) = parsed else {
-        return Some(Reading { spec: parsed, labels, json: spec.clone(), table: None });
+        return Some(Reading {
+            spec: parsed,
+            labels,
+            json: spec.clone(),
+            table: None,
+        });
     };
     // Postgres raises what is wrong with a table
     let mut key = "relation";
@@ -92,13 +109,20 @@ pub fn reading(
     let table = faults.note(&format!("spec.{}", spelled(spec, key)), table)?;
     let mut json = table.spec.to_json();
     labels.write(&mut json);
-    Some(Reading { spec: SourceSpec::Table(table.spec.clone()), labels, json, table: Some(table) })
+    Some(Reading {
+        spec: SourceSpec::Table(table.spec.clone()),
+        labels,
+        json,
+        table: Some(table),
+    })
 }
 
 fn credentials(named: &Named, spec: Option<&SourceSpec>, owner: pg_sys::Oid, faults: &mut Faults) {
     let needed = spec.map_or(Ok(()), secrets::check_need);
     if faults.note(CREDENTIALS, needed).is_some()
-        && faults.note(CREDENTIALS_NAME, secrets::check_use(named, owner)).is_some()
+        && faults
+            .note(CREDENTIALS_NAME, secrets::check_use(named, owner))
+            .is_some()
     {
         faults.note(CREDENTIALS_KEY, secrets::check_value(named));
     }
@@ -106,14 +130,21 @@ fn credentials(named: &Named, spec: Option<&SourceSpec>, owner: pg_sys::Oid, fau
 
 /// A key of a table's spec as it is spelled there: some may be written in several ways.
 fn spelled<'a>(spec: &'a Value, key: &'a str) -> &'a str {
-    let plain = |key: &str| key.replace('_', "").trim_end_matches('s').to_ascii_lowercase();
+    let plain = |key: &str| {
+        key.replace('_', "")
+            .trim_end_matches('s')
+            .to_ascii_lowercase()
+    };
     let mut keys = spec.as_object().into_iter().flat_map(Map::keys);
-    keys.find(|given| plain(given) == plain(key)).map_or(key, String::as_str)
+    keys.find(|given| plain(given) == plain(key))
+        .map_or(key, String::as_str)
 }
 
 pub fn schedule(text: &str, faults: &mut Faults) -> Option<Schedule> {
     match schedule::parse(text) {
-        Ok(schedule) => faults.note("schedule", schedule::zone_of(&schedule)).map(|_| schedule),
+        Ok(schedule) => faults
+            .note("schedule", schedule::zone_of(&schedule))
+            .map(|_| schedule),
         Err(problem) => {
             faults.extend([problem]);
             None
@@ -134,14 +165,22 @@ pub fn timeout(time: Interval, faults: &mut Faults) {
         let error = format!("timeout must be at least {} second", MIN_TIMEOUT.as_secs());
         faults.add("timeout", Error::invalid_parameter(error));
     } else if time.as_micros() > most {
-        let error = format!("timeout must be at most {} days", MAX_TIMEOUT.as_secs() / (24 * 60 * 60));
+        let error = format!(
+            "timeout must be at most {} days",
+            MAX_TIMEOUT.as_secs() / (24 * 60 * 60)
+        );
         faults.add("timeout", Error::invalid_parameter(error));
     } else if time.as_micros() > settings::max_timeout().as_micros().cast_signed()
         && !roles::is_superuser(roles::current())
     {
         let most = settings::max_timeout().as_secs();
-        let error = Error::invalid_parameter(format!("timeout must be at most {most} seconds (rag.max_timeout)"));
-        faults.add("timeout", error.hint("Only superusers may set a longer one, or raise rag.max_timeout."));
+        let error = Error::invalid_parameter(format!(
+            "timeout must be at most {most} seconds (rag.max_timeout)"
+        ));
+        faults.add(
+            "timeout",
+            error.hint("Only superusers may set a longer one, or raise rag.max_timeout."),
+        );
     }
 }
 

@@ -44,12 +44,22 @@ impl Faults {
             Some(detail) => format!("{} ({})", error.message, detail.trim_end_matches('.')),
             None => error.message.clone(),
         };
-        let problem = Problem { field: field.into(), problem: text, hint: error.hint.clone() };
-        self.list.push(Fault { problem, error: Some(error) });
+        let problem = Problem {
+            field: field.into(),
+            problem: text,
+            hint: error.hint.clone(),
+        };
+        self.list.push(Fault {
+            problem,
+            error: Some(error),
+        });
     }
 
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
-        self.list.extend(problems.into_iter().map(|problem| Fault { problem, error: None }));
+        self.list.extend(problems.into_iter().map(|problem| Fault {
+            problem,
+            error: None,
+        }));
     }
 
     pub fn append(&mut self, other: Self) {
@@ -62,10 +72,22 @@ impl Faults {
     pub fn in_fields(self, rename: impl Fn(&str) -> String) -> Self {
         let renamed = |fault: Fault| {
             let field = rename(&fault.problem.field);
-            let error = fault.error.map(|error| Error { message: format!("{field}: {}", error.message), ..error });
-            Fault { problem: Problem { field, ..fault.problem }, error }
+            let error = fault.error.map(|error| Error {
+                message: format!("{field}: {}", error.message),
+                ..error
+            });
+            Fault {
+                problem: Problem {
+                    field,
+                    ..fault.problem
+                },
+                error,
+            }
         };
-        Self { list: self.list.into_iter().map(renamed).collect(), warnings: self.warnings }
+        Self {
+            list: self.list.into_iter().map(renamed).collect(),
+            warnings: self.warnings,
+        }
     }
 
     /// The same with fields that are arguments of a call.
@@ -108,15 +130,26 @@ impl Faults {
         self.list.into_iter().map(|fault| fault.problem).collect()
     }
 
-    /// The error that names them all, with their SQLSTATE if they have the same one; `message` where they are several, or the only one has none of its own.
+    /// The error that names them all, with their SQLSTATE if they have the same one; `message`
+    /// where they are several, or the only one has none of its own.
     pub fn to_error(&self, message: impl Into<String>) -> Error {
         match self.list.as_slice() {
-            [Fault { error: Some(error), .. }] => error.clone(),
+            [
+                Fault {
+                    error: Some(error), ..
+                },
+            ] => error.clone(),
             faults => {
-                let codes: Option<Vec<_>> = faults.iter().map(|fault| Some(fault.error.as_ref()?.code)).collect();
+                let codes: Option<Vec<_>> = faults
+                    .iter()
+                    .map(|fault| Some(fault.error.as_ref()?.code))
+                    .collect();
                 let common = codes.filter(|codes| codes.iter().all(|code| *code == codes[0]));
                 let error = Error::invalid(message, &self.clone().into_problems());
-                Error { code: common.map_or(error.code, |codes| codes[0]), ..error }
+                Error {
+                    code: common.map_or(error.code, |codes| codes[0]),
+                    ..error
+                }
             }
         }
     }

@@ -6,8 +6,9 @@
 //!  rag_apply         ─┘                       └─ some ──▶ one error, or the rows of rag_validate_source
 //! ```
 //!
-//! A source runs with its owner's rights. So what it reads, where to and with which secret is for members of that role alone to
-//! say, and checked with the owner's rights; members of rag_admin may do the rest: when it is synced, how often it is tried again.
+//! A source runs with its owner's rights. So what it reads, where to and with which secret is for
+//! members of that role alone to say, and checked with the owner's rights; members of rag_admin may
+//! do the rest: when it is synced, how often it is tried again.
 
 mod check;
 mod faults;
@@ -67,7 +68,8 @@ pub fn interval(time: Duration) -> Interval {
 const BY_SCHEDULE: &str = "by its schedule";
 const BY_TRIGGER: &str = "when its table changes";
 
-/// What is said of a source. `None` is no value where it is made, and no change where it is altered.
+/// What is said of a source. `None` is no value where it is made, and no change where it is
+/// altered.
 #[derive(Default)]
 pub struct Given<'a> {
     pub name: Option<&'a str>,
@@ -104,7 +106,9 @@ impl<'a> Checked<'a> {
     fn new(given: &Given<'a>, faults: &mut Faults) -> Option<Self> {
         let kind = required("kind", given.kind, faults);
         let spec = required("spec", given.spec, faults);
-        let namespace = given.name.map_or(DEFAULT_NAMESPACE, |name| name::split(name).0);
+        let namespace = given
+            .name
+            .map_or(DEFAULT_NAMESPACE, |name| name::split(name).0);
         let credentials = given.credentials.map(|text| Named::parse(text, namespace));
         let owner = check::owner(given.owner, faults);
         let reading = match (kind, spec) {
@@ -116,12 +120,18 @@ impl<'a> Checked<'a> {
         };
         let collection = required("collection", given.collection, faults);
         let filler = owner.as_ref().map_or_else(roles::current, |owner| owner.id);
-        collection.into_iter().for_each(|name| check::collection(name, filler, faults));
+        collection
+            .into_iter()
+            .for_each(|name| check::collection(name, filler, faults));
         let schedule = given.schedule.map(|text| check::schedule(text, faults));
         let max_retries = required("max_retries", given.max_retries, faults);
-        max_retries.into_iter().for_each(|number| check::max_retries(number, faults));
+        max_retries
+            .into_iter()
+            .for_each(|number| check::max_retries(number, faults));
         let timeout = required("timeout", given.timeout, faults);
-        timeout.into_iter().for_each(|time| check::timeout(time, faults));
+        timeout
+            .into_iter()
+            .for_each(|time| check::timeout(time, faults));
         let suspend = required("suspend", given.suspend, faults);
         let drift_policy = required("drift_policy", given.drift_policy, faults);
         let drift_policy = drift_policy.and_then(|name| check::drift_policy(name, faults));
@@ -145,7 +155,10 @@ impl<'a> Checked<'a> {
 
 /// Notes what is wrong with the definition of a new source; without a name that is not looked at.
 pub fn validate(given: &Given<'_>, faults: &mut Faults) {
-    given.name.into_iter().for_each(|name| drop(check::new_name(name, faults)));
+    given
+        .name
+        .into_iter()
+        .for_each(|name| drop(check::new_name(name, faults)));
     Checked::new(given, faults);
 }
 
@@ -160,7 +173,9 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
         secrets::hold(&Named::parse(text, name::split(name.as_str()).0).secret)?;
     }
     let checked = Checked::new(given, faults);
-    let (Some(name), Some(new)) = (name, checked) else { return Ok(()) };
+    let (Some(name), Some(new)) = (name, checked) else {
+        return Ok(());
+    };
     if faults.len() > before {
         return Ok(());
     }
@@ -174,7 +189,10 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
         owner: &new.owner,
         relation: new.reading.table.as_ref().map(NewTable::identity),
         credentials: new.credentials.as_ref().map(|named| named.secret.as_str()),
-        credentials_key: new.credentials.as_ref().and_then(|named| named.key.as_deref()),
+        credentials_key: new
+            .credentials
+            .as_ref()
+            .and_then(|named| named.key.as_deref()),
         schedule: given.schedule,
         max_retries: new.max_retries,
         timeout: new.timeout,
@@ -208,7 +226,11 @@ pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
 fn tell(source: &Name, remarkable: &[Problem]) {
     for problem in remarkable {
         let message = format!("source \"{source}\": {}", problem.problem);
-        let report = ErrorReport::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message, "rag");
+        let report = ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+            message,
+            "rag",
+        );
         match &problem.hint {
             Some(hint) => report.set_hint(hint).report(PgLogLevel::NOTICE),
             None => report.report(PgLogLevel::NOTICE),
@@ -216,27 +238,40 @@ fn tell(source: &Name, remarkable: &[Problem]) {
     }
 }
 
-/// The row of a source that the caller may do something to, as it is once nobody else changes it. Who may not neither waits for it
-/// nor is in the way of others.
+/// The row of a source that the caller may do something to, as it is once nobody else changes it.
+/// Who may not neither waits for it nor is in the way of others.
 ///
 /// # Errors
 /// The caller may not manage the source: [`access::require_source_manager`].
 pub fn lock(name: &str, to_do: &str) -> Result<Option<Stored>, Error> {
     // first, or strangers could lock it
     let found = sources::owner_and_collection(name)?;
-    access::require_source_manager(found.as_ref().map(|(owner, collection)| (owner, collection.as_str())), to_do)?;
+    access::require_source_manager(
+        found
+            .as_ref()
+            .map(|(owner, collection)| (owner, collection.as_str())),
+        to_do,
+    )?;
     let stored = sources::lock(name)?;
-    access::require_source_manager(stored.as_ref().map(|stored| (&stored.owner, stored.collection.as_str())), to_do)?;
+    access::require_source_manager(
+        stored
+            .as_ref()
+            .map(|stored| (&stored.owner, stored.collection.as_str())),
+        to_do,
+    )?;
     Ok(stored)
 }
 
-/// Alters a source, unless something is wrong with its new definition; whether anything is different then.
+/// Alters a source, unless something is wrong with its new definition; whether anything is
+/// different then.
 ///
 /// # Errors
 /// There is no such source, or the caller may not; or what has nothing to do with the definition.
 pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
     let before = faults.len();
-    let Some(name) = required("name", given.name, faults) else { return Ok(false) };
+    let Some(name) = required("name", given.name, faults) else {
+        return Ok(false);
+    };
     let name = canonical(name);
     let stored = lock(name, "alter a source")?.ok_or_else(|| Source::missing(name))?;
 
@@ -245,9 +280,15 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         None => None,
         Some(field) => source.check_definer(field, given, &stored, faults)?,
     };
-    let reading = owner
-        .as_ref()
-        .and_then(|owner| check::reading(source.kind, source.spec, source.credentials.as_ref(), owner.id, faults));
+    let reading = owner.as_ref().and_then(|owner| {
+        check::reading(
+            source.kind,
+            source.spec,
+            source.credentials.as_ref(),
+            owner.id,
+            faults,
+        )
+    });
     let schedule = match given.schedule {
         Some("") => None,
         Some(text) => Some(text),
@@ -265,9 +306,17 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         resumes,
         is_by_hand: schedule.is_none(),
     };
-    given.max_retries.into_iter().for_each(|number| check::max_retries(number, faults));
-    given.timeout.into_iter().for_each(|time| check::timeout(time, faults));
-    let drift_policy = given.drift_policy.and_then(|name| check::drift_policy(name, faults));
+    given
+        .max_retries
+        .into_iter()
+        .for_each(|number| check::max_retries(number, faults));
+    given
+        .timeout
+        .into_iter()
+        .for_each(|time| check::timeout(time, faults));
+    let drift_policy = given
+        .drift_policy
+        .and_then(|name| check::drift_policy(name, faults));
     if faults.len() > before {
         return Ok(false);
     }
@@ -277,7 +326,9 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         None => stored.relation,
     };
     let reads_other = relation != stored.relation
-        || reading.as_ref().is_some_and(|reading| !stored.means(&reading.spec, &reading.labels));
+        || reading
+            .as_ref()
+            .is_some_and(|reading| !stored.means(&reading.spec, &reading.labels));
     let has_other_substance = reads_other
         || source.collection != stored.collection
         || source.credentials != stored.named()
@@ -286,8 +337,12 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         || !source.has_same_owner(&stored)
         || has_schedule_changed
         || suspend != stored.suspend
-        || given.max_retries.is_some_and(|number| number != stored.max_retries)
-        || given.timeout.is_some_and(|time| time.as_micros() != i128::from(stored.timeout_microseconds))
+        || given
+            .max_retries
+            .is_some_and(|number| number != stored.max_retries)
+        || given
+            .timeout
+            .is_some_and(|time| time.as_micros() != i128::from(stored.timeout_microseconds))
         || drift_policy.is_some_and(|policy| policy.name() != stored.drift_policy);
     if !has_changed {
         return Ok(false);
@@ -305,11 +360,19 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         Some(reading) => follows_table(Some(&reading.spec)),
         None => follows_table(stored.parsed().as_ref()),
     };
-    let mut conditions = scheduled(Changes::at(stored.generation + 1), schedule, suspend, follows);
+    let mut conditions = scheduled(
+        Changes::at(stored.generation + 1),
+        schedule,
+        suspend,
+        follows,
+    );
     if owner.is_some() {
         conditions = ready(conditions, missing.first());
     }
-    let json = reading.as_ref().filter(|_| reads_other).map_or(&stored.spec, |reading| &reading.json);
+    let json = reading
+        .as_ref()
+        .filter(|_| reads_other)
+        .map_or(&stored.spec, |reading| &reading.json);
     sources::alter(Altered {
         name: &stored.name,
         kind: source.kind,
@@ -317,8 +380,14 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
         collection: source.collection,
         owner: owner.as_ref().unwrap_or(&stored.owner),
         relation,
-        credentials: source.credentials.as_ref().map(|named| named.secret.as_str()),
-        credentials_key: source.credentials.as_ref().and_then(|named| named.key.as_deref()),
+        credentials: source
+            .credentials
+            .as_ref()
+            .map(|named| named.secret.as_str()),
+        credentials_key: source
+            .credentials
+            .as_ref()
+            .and_then(|named| named.key.as_deref()),
         schedule,
         max_retries: given.max_retries.unwrap_or(stored.max_retries),
         timeout: given.timeout,
@@ -346,7 +415,10 @@ pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
 
 /// Takes the triggers of what was read away, and installs those of what is read now.
 fn follow_table(stored: &Stored, reading: Option<&Reading>) -> Result<(), Error> {
-    changes::forget(&stored.name, stored.relation.map(|relation| relation.relation))?;
+    changes::forget(
+        &stored.name,
+        stored.relation.map(|relation| relation.relation),
+    )?;
     if let Some(table) = reading.and_then(|reading| reading.table.as_ref()) {
         table.tell();
         table.prepare(&stored.name)?;
@@ -382,14 +454,17 @@ impl<'a> Substance<'a> {
         }
     }
 
-    /// The first field that is not the stored one, as far as can be told without looking at what is read: what is left out of the
-    /// spec of a table is picked from its columns.
-    /// A spec that is said again accepts the relation that its name means now.
+    /// The first field that is not the stored one, as far as can be told without looking at what is
+    /// read: what is left out of the spec of a table is picked from its columns. A spec that is
+    /// said again accepts the relation that its name means now.
     fn difference(&self, stored: &Stored) -> Result<Option<&'static str>, Error> {
         let parsed = SourceSpec::parse(self.kind, self.spec).ok();
         let mut reads_same = self.kind == stored.kind && *self.spec == stored.spec
-            || parsed.as_ref().is_some_and(|parsed| stored.means(parsed, &Labels::of_spec(self.spec)));
-        if let (true, true, Some(SourceSpec::Table(table))) = (reads_same, self.says_spec, &parsed) {
+            || parsed
+                .as_ref()
+                .is_some_and(|parsed| stored.means(parsed, &Labels::of_spec(self.spec)));
+        if let (true, true, Some(SourceSpec::Table(table))) = (reads_same, self.says_spec, &parsed)
+        {
             let now = Identity::named(&table.relation)?;
             reads_same = now.is_none() || now == stored.relation;
         }
@@ -400,7 +475,10 @@ impl<'a> Substance<'a> {
             ("credentials", self.credentials == stored.named()),
             ("owner", self.has_same_owner(stored)),
         ];
-        Ok(fields.into_iter().find(|(_, is_same)| !is_same).map(|(field, _)| field))
+        Ok(fields
+            .into_iter()
+            .find(|(_, is_same)| !is_same)
+            .map(|(field, _)| field))
     }
 
     /// Whether the owner stays. A role of the same name that was made later is another one.
@@ -408,8 +486,9 @@ impl<'a> Substance<'a> {
         self.owner.is_none_or(|name| stored.owner.is_named(name))
     }
 
-    /// Asks whether the caller may say this, of which `field` is another one, before anything is looked at with the owner's rights;
-    /// the owner there will be, whose rights it is then checked with. `None`: there are faults.
+    /// Asks whether the caller may say this, of which `field` is another one, before anything is
+    /// looked at with the owner's rights; the owner there will be, whose rights it is then checked
+    /// with. `None`: there are faults.
     fn check_definer(
         &self,
         field: &str,
@@ -433,7 +512,9 @@ impl<'a> Substance<'a> {
             secrets::hold(&named.secret)?;
         }
         let owner = match self.has_same_owner(stored) {
-            true => faults.note("owner", stored.owner.role()).map(|_| stored.owner.clone()),
+            true => faults
+                .note("owner", stored.owner.role())
+                .map(|_| stored.owner.clone()),
             // where there are faults it is not used
             false => Some(check::owner(self.owner, faults).unwrap_or(Owner::current()?)),
         };
@@ -455,14 +536,24 @@ struct Timing {
 }
 
 impl Timing {
-    fn next_run(&self, stored: &Stored, has_other_substance: bool) -> Result<Option<TimestampWithTimeZone>, Error> {
+    fn next_run(
+        &self,
+        stored: &Stored,
+        has_other_substance: bool,
+    ) -> Result<Option<TimestampWithTimeZone>, Error> {
         if !self.is_by_hand {
             // also of one that could not be kept before
             let from_now = self.has_changed || self.resumes || stored.next_run.is_none();
-            return if from_now { next_time(self.schedule.as_ref()) } else { Ok(stored.next_run) };
+            return if from_now {
+                next_time(self.schedule.as_ref())
+            } else {
+                Ok(stored.next_run)
+            };
         }
         // what was the next time of a schedule that is gone is none
-        let is_due = has_other_substance || !stored.has_run || (!self.has_changed && stored.next_run.is_some());
+        let is_due = has_other_substance
+            || !stored.has_run
+            || (!self.has_changed && stored.next_run.is_some());
         Ok(is_due.then(schedule::now))
     }
 }

@@ -1,4 +1,5 @@
-//! Whether the files of the server that a source names are there now. They may come later, so that is no fault.
+//! Whether the files of the server that a source names are there now. They may come later, so that
+//! is no fault.
 
 use std::{io, path::Path};
 
@@ -9,12 +10,14 @@ use super::Faults;
 /// Most missing files that are named.
 const NAMED: usize = 10;
 
-/// Warns of a folder, file or local repository that cannot be found. The caller has made sure that the source may read
-/// files of the server.
+/// Warns of a folder, file or local repository that cannot be found. The caller has made sure that
+/// the source may read files of the server.
 pub fn look(spec: &SourceSpec, faults: &mut Faults) {
     match spec {
         SourceSpec::Folder(folder) => expect("spec.path", &folder.path, true, faults),
-        SourceSpec::Markdown(MarkdownSpec { endpoint: Endpoint::File(path) }) => {
+        SourceSpec::Markdown(MarkdownSpec {
+            endpoint: Endpoint::File(path),
+        }) => {
             expect("spec.uri", path, false, faults);
         }
         SourceSpec::Static(list) => {
@@ -43,9 +46,12 @@ fn expect(field: &str, path: &Path, is_folder: bool, faults: &mut Faults) {
         Ok(found) if is_folder && !found.is_dir() => format!("\"{shown}\" is not a folder"),
         Ok(found) if !is_folder && !found.is_file() => format!("\"{shown}\" is not a plain file"),
         Ok(_) => return,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => format!("\"{shown}\" does not exist"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            format!("\"{shown}\" does not exist")
+        }
         Err(error) => format!("\"{shown}\" cannot be read: {error}"),
     };
-    const HINT: &str = "The path is on the database server. Runs of the source fail until it is there.";
+    const HINT: &str =
+        "The path is on the database server. Runs of the source fail until it is there.";
     faults.warn(Problem::new(field, problem).hint(HINT));
 }

@@ -26,14 +26,16 @@ pub struct NewTable {
 }
 
 impl NewTable {
-    /// Picks what the user left out, and tries whether the owner of the source can read the rows. `key`: the one of the spec that is
-    /// being looked at, which an error is about.
+    /// Picks what the user left out, and tries whether the owner of the source can read the rows.
+    /// `key`: the one of the spec that is being looked at, which an error is about.
     ///
     /// # Errors
-    /// There is no such relation or column, or the owner may not read it, or not create the triggers that it needs.
+    /// There is no such relation or column, or the owner may not read it, or not create the
+    /// triggers that it needs.
     pub fn of(given: TableSpec, owner: pg_sys::Oid, key: &mut &'static str) -> Result<Self, Error> {
         *key = "relation";
-        // the caller's search_path says which is meant, the owner's rights which columns can be picked
+        // the caller's search_path says which is meant, the owner's rights which columns can be
+        // picked
         let relation = Relation::get(relation::resolve(&given.relation)?, &given.relation, owner)?;
         let spec = relation.complete(given.clone(), key)?;
         *key = "filter";
@@ -45,7 +47,12 @@ impl NewTable {
             *key = "sync";
             changes::check_may_create_triggers(&relation, owner)?;
         }
-        Ok(Self { relation, spec, given, rows })
+        Ok(Self {
+            relation,
+            spec,
+            given,
+            rows,
+        })
     }
 
     pub fn identity(&self) -> Identity {
@@ -71,8 +78,8 @@ impl NewTable {
         }
     }
 
-    /// Installs the triggers, where changes are to be noted by such, in the place of any that are there for
-    /// a source of this name.
+    /// Installs the triggers, where changes are to be noted by such, in the place of any that are
+    /// there for a source of this name.
     pub fn prepare(&self, source: &Name) -> Result<(), Error> {
         // a run of a dropped source of this name may have left something
         changes::forget(source, Some(self.relation.oid))?;

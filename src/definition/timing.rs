@@ -1,6 +1,8 @@
 //! What a schedule means for a source's row, and what is said where nobody keeps it.
 
-use pgrx::{PgSqlErrorCode, datum::TimestampWithTimeZone, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
+use pgrx::{
+    PgSqlErrorCode, datum::TimestampWithTimeZone, pg_sys::panic::ErrorReport, prelude::PgLogLevel,
+};
 use rag_protocol::spec::{Problem, SourceSpec, TableSync};
 use rag_schedule::Schedule;
 
@@ -17,28 +19,63 @@ use crate::{
     workers::{hooks, shared},
 };
 
-/// Notes whether the source is synced by itself, as far as anything is: what is so where nothing is, `rag.sources` says.
-/// `follows_table`: triggers note changes of the table that it reads.
-pub fn scheduled(changes: Changes, schedule: Option<&str>, suspend: bool, follows_table: bool) -> Changes {
-    let set = |status, reason, message: String| changes.set(Type::Scheduled, Some(status), reason, message);
+/// Notes whether the source is synced by itself, as far as anything is: what is so where nothing
+/// is, `rag.sources` says. `follows_table`: triggers note changes of the table that it reads.
+pub fn scheduled(
+    changes: Changes,
+    schedule: Option<&str>,
+    suspend: bool,
+    follows_table: bool,
+) -> Changes {
+    let set = |status, reason, message: String| {
+        changes.set(Type::Scheduled, Some(status), reason, message)
+    };
     match schedule {
-        _ if suspend => set(false, "Suspended", "schedule, retries and drift checks rest until rag_resume".into()),
-        None if follows_table => set(true, "Triggered", "it is synced soon after its table has changed".into()),
-        None => set(false, "NoSchedule", "it is synced when it is made or altered, and by rag_sync".into()),
+        _ if suspend => set(
+            false,
+            "Suspended",
+            "schedule, retries and drift checks rest until rag_resume".into(),
+        ),
+        None if follows_table => set(
+            true,
+            "Triggered",
+            "it is synced soon after its table has changed".into(),
+        ),
+        None => set(
+            false,
+            "NoSchedule",
+            "it is synced when it is made or altered, and by rag_sync".into(),
+        ),
         Some(schedule) if follows_table => set(
             true,
             "Scheduled",
-            format!("it is synced by the schedule {schedule}, and soon after its table has changed"),
+            format!(
+                "it is synced by the schedule {schedule}, and soon after its table has changed"
+            ),
         ),
-        Some(schedule) => set(true, "Scheduled", format!("it is synced by the schedule {schedule}")),
+        Some(schedule) => set(
+            true,
+            "Scheduled",
+            format!("it is synced by the schedule {schedule}"),
+        ),
     }
 }
 
 /// Notes whether what a definition names is there, as far as that is looked at when it is made.
 pub fn ready(changes: Changes, missing: Option<&Problem>) -> Changes {
     match missing {
-        Some(missing) => changes.set(Type::ResourceReady, Some(false), "NotReady", missing.problem.clone()),
-        None => changes.set(Type::ResourceReady, Some(true), "Ready", "what the definition names is there"),
+        Some(missing) => changes.set(
+            Type::ResourceReady,
+            Some(false),
+            "NotReady",
+            missing.problem.clone(),
+        ),
+        None => changes.set(
+            Type::ResourceReady,
+            Some(true),
+            "Ready",
+            "what the definition names is there",
+        ),
     }
 }
 
@@ -57,10 +94,25 @@ pub fn conditions_of_new(
     const NOT_RUN: &str = "NotRun";
     let changes = ready(Changes::at(1), missing);
     scheduled(changes, schedule, suspend, follows_table)
-        .set(Type::Indexing, Some(false), NOT_RUN, "it has not been synced yet")
-        .set(Type::Completed, Some(false), NOT_RUN, "it has not been synced yet")
+        .set(
+            Type::Indexing,
+            Some(false),
+            NOT_RUN,
+            "it has not been synced yet",
+        )
+        .set(
+            Type::Completed,
+            Some(false),
+            NOT_RUN,
+            "it has not been synced yet",
+        )
         .set(Type::Error, Some(false), "NoError", "")
-        .set(Type::DriftDetected, None, "NotChecked", "it has not been looked for yet")
+        .set(
+            Type::DriftDetected,
+            None,
+            "NotChecked",
+            "it has not been looked for yet",
+        )
 }
 
 /// Has a source be synced by its schedule that could not be kept before.
@@ -71,14 +123,20 @@ pub fn reschedule(name: &str) -> Result<(), Error> {
     if !sources::lock_at_once(name)? {
         return Ok(());
     }
-    let Some(source) = sources::lock(name)? else { return Ok(()) };
+    let Some(source) = sources::lock(name)? else {
+        return Ok(());
+    };
     // it may have been altered since it was found
     if source.schedule.is_none() || source.next_run.is_some() || source.suspend {
         return Ok(());
     }
     let next_run = next_time(parse(&source)?.as_ref())?;
-    let changes =
-        scheduled(Changes::at(source.generation), source.schedule.as_deref(), source.suspend, follows(&source));
+    let changes = scheduled(
+        Changes::at(source.generation),
+        source.schedule.as_deref(),
+        source.suspend,
+        follows(&source),
+    );
     due::set_next_run(name, next_run)?;
     sources::set_conditions(name, &changes)
 }
@@ -86,20 +144,25 @@ pub fn reschedule(name: &str) -> Result<(), Error> {
 /// The schedule of a source, which may be of another version of the extension.
 fn parse(source: &Stored) -> Result<Option<Schedule>, Error> {
     let schedule = source.schedule.as_deref().map(schedule::parse).transpose();
-    schedule.map_err(|problem| Error::invalid_spec(&format!("source \"{}\"", source.name), &[problem]))
+    schedule
+        .map_err(|problem| Error::invalid_spec(&format!("source \"{}\"", source.name), &[problem]))
 }
 
 fn follows(source: &Stored) -> bool {
     follows_table(source.parsed().as_ref())
 }
 
-/// Says that a schedule is not kept, or that changes of a table are not followed, if so. `what`: by what or when it is to be
-/// synced.
+/// Says that a schedule is not kept, or that changes of a table are not followed, if so. `what`: by
+/// what or when it is to be synced.
 pub fn warn_of_idle(source: &Name, what: &str) {
     if !shared::is_present() {
-        let message = format!("source \"{source}\" is not synced {what}: rag is not in shared_preload_libraries");
+        let message = format!(
+            "source \"{source}\" is not synced {what}: rag is not in shared_preload_libraries"
+        );
         ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "rag")
-            .set_hint("Add rag to shared_preload_libraries and restart the server, or call rag_sync.")
+            .set_hint(
+                "Add rag to shared_preload_libraries and restart the server, or call rag_sync.",
+            )
             .report(PgLogLevel::WARNING);
     } else if !settings::scheduler() {
         pgrx::notice!("source \"{source}\" is not synced {what} as long as rag.scheduler is off");
@@ -115,7 +178,12 @@ pub fn suspend(name: &str) -> Result<(), Error> {
     if source.suspend {
         return Ok(());
     }
-    let changes = scheduled(Changes::at(source.generation), source.schedule.as_deref(), true, follows(&source));
+    let changes = scheduled(
+        Changes::at(source.generation),
+        source.schedule.as_deref(),
+        true,
+        follows(&source),
+    );
     sources::suspend(&source.name, &changes)?;
     hooks::wake_scheduler_at_commit();
     Ok(())
@@ -132,7 +200,12 @@ pub fn resume(name: &str) -> Result<(), Error> {
     }
     let schedule = parse(&source)?;
     let next_run = next_time(schedule.as_ref())?;
-    let changes = scheduled(Changes::at(source.generation), source.schedule.as_deref(), false, follows(&source));
+    let changes = scheduled(
+        Changes::at(source.generation),
+        source.schedule.as_deref(),
+        false,
+        follows(&source),
+    );
     sources::resume(&source.name, schedule.is_some(), next_run, &changes)?;
     hooks::start_new_at_commit();
     hooks::wake_scheduler_at_commit();

@@ -36,7 +36,8 @@ use crate::{
 
 /// Chunks of documents whose texts are embedded together.
 const TOGETHER: usize = 128;
-/// Most characters of a title, as for those that are found in documents: it goes before every chunk.
+/// Most characters of a title, as for those that are found in documents: it goes before every
+/// chunk.
 const MAX_TITLE: usize = 200;
 
 /// What a document is made of.
@@ -121,9 +122,9 @@ pub fn checked_uri(uri: &str) -> Result<String, Error> {
 pub fn checked_title(title: &str) -> Result<String, Error> {
     match title.trim() {
         "" => Err(Error::invalid_parameter("title must not be empty").hint("Leave it NULL.")),
-        title if title.chars().count() > MAX_TITLE => {
-            Err(Error::invalid_parameter(format!("title must have at most {MAX_TITLE} characters")))
-        }
+        title if title.chars().count() > MAX_TITLE => Err(Error::invalid_parameter(format!(
+            "title must have at most {MAX_TITLE} characters"
+        ))),
         title => Ok(title.to_string()),
     }
 }
@@ -146,7 +147,8 @@ pub fn checked_metadata(metadata: Value) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// Adds documents to a collection, each in the place of what was stored under its uri. What cannot be indexed is an answer.
+/// Adds documents to a collection, each in the place of what was stored under its uri. What cannot
+/// be indexed is an answer.
 ///
 /// # Errors
 /// Nothing can be indexed now, or a statement fails.
@@ -157,7 +159,16 @@ pub fn add(documents: Vec<NewDocument>, collection: Collection) -> Result<Vec<Ad
         collection.check_model(&model)?;
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let (waiting, added) = (vec![], vec![]);
-        let mut adding = Adding { client, model_ref, model, chunking, collection, waiting, chunks: 0, added };
+        let mut adding = Adding {
+            client,
+            model_ref,
+            model,
+            chunking,
+            collection,
+            waiting,
+            chunks: 0,
+            added,
+        };
         for document in documents {
             adding.take(document)?;
         }
@@ -189,7 +200,14 @@ impl Adding<'_> {
             .filter(|stored| stored.raw_hash == raw_hash && stored.chunking == self.chunking);
         if let Some(stored) = same {
             let (chunks, content_hash) = (stored.chunks, Some(stored.content_hash));
-            self.added.push(Added { id, uri, action: Action::Unchanged, chunks, content_hash, error: None });
+            self.added.push(Added {
+                id,
+                uri,
+                action: Action::Unchanged,
+                chunks,
+                content_hash,
+                error: None,
+            });
             return Ok(());
         }
         let named_type = document.document_type;
@@ -198,17 +216,43 @@ impl Adding<'_> {
                 let content_hash = Some(prepared.content.content_hash.clone());
                 self.chunks += prepared.content.chunks.len();
                 self.waiting.push((self.added.len(), prepared));
-                self.added.push(Added { id, uri, action: Action::Added, chunks: 0, content_hash, error: None });
+                self.added.push(Added {
+                    id,
+                    uri,
+                    action: Action::Added,
+                    chunks: 0,
+                    content_hash,
+                    error: None,
+                });
             }
             Err(error) if is_about_content(&error) => {
                 let document_type = named_type.map(DocumentType::name);
-                documents::fail(id, collection, None, &uri, document_type, &error.message, true)?;
+                documents::fail(
+                    id,
+                    collection,
+                    None,
+                    &uri,
+                    document_type,
+                    &error.message,
+                    true,
+                )?;
                 let error = Some(error.message);
-                self.added.push(Added { id, uri, action: Action::Failed, chunks: 0, content_hash: None, error });
+                self.added.push(Added {
+                    id,
+                    uri,
+                    action: Action::Failed,
+                    chunks: 0,
+                    content_hash: None,
+                    error,
+                });
             }
             Err(error) => return Err(error),
         }
-        if self.chunks >= TOGETHER { self.store() } else { Ok(()) }
+        if self.chunks >= TOGETHER {
+            self.store()
+        } else {
+            Ok(())
+        }
     }
 
     fn store(&mut self) -> Result<(), Error> {
@@ -216,17 +260,28 @@ impl Adding<'_> {
         self.chunks = 0;
         let embeddings = damage::healing(&self.collection, || {
             let all = waiting.iter().map(|(_, document)| document);
-            indexing::embeddings(all, self.client, &self.model_ref, &self.model, &self.collection)
+            indexing::embeddings(
+                all,
+                self.client,
+                &self.model_ref,
+                &self.model,
+                &self.collection,
+            )
         })?;
         for (place, document) in waiting {
-            let stored =
-                damage::healing(&self.collection, || document.store(&self.collection, &self.model, &embeddings))?;
+            let stored = damage::healing(&self.collection, || {
+                document.store(&self.collection, &self.model, &embeddings)
+            })?;
             if self.collection.model.is_none() {
                 // the partition exists now
                 self.collection = Collection::get(self.collection.name.as_str())?;
             }
             let added = &mut self.added[place];
-            added.action = if stored.added { Action::Added } else { Action::Updated };
+            added.action = if stored.added {
+                Action::Added
+            } else {
+                Action::Updated
+            };
             added.chunks = stored.chunks as i32;
         }
         Ok(())
@@ -234,7 +289,11 @@ impl Adding<'_> {
 
     fn finish(mut self) -> Result<Vec<Added>, Error> {
         self.store()?;
-        if self.added.iter().any(|added| matches!(added.action, Action::Added | Action::Updated)) {
+        if self
+            .added
+            .iter()
+            .any(|added| matches!(added.action, Action::Added | Action::Updated))
+        {
             embedding_index::make_if_it_pays(&self.collection, Writers::LeaveToNext)?;
         }
         Ok(self.added)
@@ -242,9 +301,13 @@ impl Adding<'_> {
 }
 
 impl NewDocument {
-    /// A hash of all that is given, and of what the collection does with it: the same again is stored just so already.
+    /// A hash of all that is given, and of what the collection does with it: the same again is
+    /// stored just so already.
     fn hash(&self, collection: &Collection) -> String {
-        let Attributes { knowledge_id, labels } = &self.attributes;
+        let Attributes {
+            knowledge_id,
+            labels,
+        } = &self.attributes;
         let given = json!([
             matches!(self.body, Body::File(_)),
             self.document_type.map(DocumentType::name),
@@ -255,7 +318,10 @@ impl NewDocument {
             self.metadata,
             collection.metadata_whitelist,
         ]);
-        let hash = Sha256::new().chain_update(given.to_string()).chain_update([0]).chain_update(self.body.bytes());
+        let hash = Sha256::new()
+            .chain_update(given.to_string())
+            .chain_update([0])
+            .chain_update(self.body.bytes());
         hex::encode(hash.finalize())
     }
 
@@ -274,7 +340,8 @@ impl NewDocument {
             name: is_file.then_some(&self.uri),
             title: self.title.as_deref(),
         };
-        let (_, mut content, text) = client.prepare(model_ref, collection.splitting, &unprepared)?;
+        let (_, mut content, text) =
+            client.prepare(model_ref, collection.splitting, &unprepared)?;
         if !content.title.own && !is_file {
             content.title.text = last_part(&self.uri).to_string();
         }
@@ -294,28 +361,38 @@ impl NewDocument {
 
 /// What a document is called that does not say it itself: the end of its uri.
 fn last_part(uri: &str) -> &str {
-    uri.rsplit(['/', '#', ':']).find(|part| !part.trim().is_empty()).unwrap_or(uri)
+    uri.rsplit(['/', '#', ':'])
+        .find(|part| !part.trim().is_empty())
+        .unwrap_or(uri)
 }
 
 /// Whether an error says that this content cannot be indexed, rather than that nothing can be now.
 fn is_about_content(error: &Error) -> bool {
     use pgrx::PgSqlErrorCode::{ERRCODE_INVALID_PARAMETER_VALUE, ERRCODE_PROGRAM_LIMIT_EXCEEDED};
-    matches!(error.code, ERRCODE_INVALID_PARAMETER_VALUE | ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+    matches!(
+        error.code,
+        ERRCODE_INVALID_PARAMETER_VALUE | ERRCODE_PROGRAM_LIMIT_EXCEEDED
+    )
 }
 
 /// Changes what is said of a document, and not its text; whether there is such a document.
 ///
 /// # Errors
-/// The caller may not, or the document belongs to a source or a knowledge item, which would set it back.
+/// The caller may not, or the document belongs to a source or a knowledge item, which would set it
+/// back.
 pub fn update(id: DocumentId, change: &Change) -> Result<bool, Error> {
-    let Some(name) = documents::collection_of(uuid(id.0))? else { return Ok(false) };
+    let Some(name) = documents::collection_of(uuid(id.0))? else {
+        return Ok(false);
+    };
     let collection = Collection::get(&name)?;
     if !access::may(&collection, Privilege::Read) {
         // that there is such a document is not for every role to know
         return Ok(false);
     }
     access::require_write(&collection)?;
-    let Some(document) = documents::lock(id)? else { return Ok(false) };
+    let Some(document) = documents::lock(id)? else {
+        return Ok(false);
+    };
     let set_back = |what: String, hint: &str| {
         Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -339,6 +416,8 @@ pub fn update(id: DocumentId, change: &Change) -> Result<bool, Error> {
         ));
     }
     let whitelist = collection.metadata_whitelist.as_deref();
-    damage::healing(&collection, || documents::change(&document.collection, id, change, whitelist))?;
+    damage::healing(&collection, || {
+        documents::change(&document.collection, id, change, whitelist)
+    })?;
     Ok(true)
 }

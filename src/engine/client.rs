@@ -12,8 +12,8 @@ use pgrx::pg_sys;
 use rag_protocol::{
     EngineError, ErrorKind as Kind,
     embed::{
-        Answer, MAX_DOCUMENT, MAX_TEXT, ModelInfo, ModelRef, Party, Priority, REQUEST_BYTES, REQUEST_TEXTS, Reply,
-        Request, Task, too_large,
+        Answer, MAX_DOCUMENT, MAX_TEXT, ModelInfo, ModelRef, Party, Priority, REQUEST_BYTES,
+        REQUEST_TEXTS, Reply, Request, Task, too_large,
     },
     frame::{self, FrameBuffer},
     ingest::{Content, DocumentType, Splitting},
@@ -32,7 +32,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Embeddings {
     pub model: ModelInfo,
     pub vectors: Vec<Vec<f32>>,
-    /// Tokens of each text; of a long one at least so many. Only the first `model.max_tokens` are embedded.
+    /// Tokens of each text; of a long one at least so many. Only the first `model.max_tokens` are
+    /// embedded.
     pub tokens: Vec<usize>,
 }
 
@@ -48,7 +49,8 @@ pub struct Unprepared<'a> {
     pub title: Option<&'a str>,
 }
 
-/// Requests that were sent one after another, as the parts of one, and whose replies were not taken yet.
+/// Requests that were sent one after another, as the parts of one, and whose replies were not taken
+/// yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     first: u64,
@@ -68,7 +70,8 @@ pub struct Client {
 }
 
 thread_local! {
-    /// Taken out while in use: an error on the way drops it, which closes the socket and so cancels what was asked.
+    /// Taken out while in use: an error on the way drops it, which closes the socket and so cancels
+    /// what was asked.
     static KEPT: RefCell<Option<Client>> = const { RefCell::new(None) };
 }
 
@@ -85,12 +88,15 @@ pub fn embed(texts: Vec<String>, model: Option<&str>) -> Result<Vec<OwnedVector>
     answer.vectors.into_iter().map(OwnedVector::new).collect()
 }
 
-/// Runs `ask` on the session's connection, which it opens, or replaces where the engine was restarted meanwhile.
+/// Runs `ask` on the session's connection, which it opens, or replaces where the engine was
+/// restarted meanwhile.
 ///
 /// # Errors
 /// The engine cannot be started or reached, goes away in the middle, or answers with an error.
 pub fn with_client<T>(ask: impl FnOnce(&mut Client) -> Result<T, Error>) -> Result<T, Error> {
-    let kept = KEPT.with(|kept| kept.borrow_mut().take()).filter(Client::is_alive);
+    let kept = KEPT
+        .with(|kept| kept.borrow_mut().take())
+        .filter(Client::is_alive);
     let mut client = match kept {
         Some(client) => client,
         None => Client::connect()?,
@@ -122,9 +128,11 @@ impl Client {
                     });
                 }
                 Err(e) if Instant::now() > deadline => {
-                    return Err(Error::engine_unavailable("rag-engine did not start in time")
-                        .detail(format!("{}: {e}", socket().display()))
-                        .hint("The server's log says why."));
+                    return Err(
+                        Error::engine_unavailable("rag-engine did not start in time")
+                            .detail(format!("{}: {e}", socket().display()))
+                            .hint("The server's log says why."),
+                    );
                 }
                 Err(_) => process::check_installed(&settings::engine_path())?,
             }
@@ -133,7 +141,8 @@ impl Client {
         }
     }
 
-    /// Whether the engine still holds the other end. An idle connection has nothing to read but its end.
+    /// Whether the engine still holds the other end. An idle connection has nothing to read but its
+    /// end.
     fn is_alive(&self) -> bool {
         let mut byte = [0];
         matches!((&self.stream).read(&mut byte), Err(e) if e.kind() == ErrorKind::WouldBlock)
@@ -170,8 +179,8 @@ impl Client {
         }
     }
 
-    /// Has the engine's process end, for another one that can reach the folder of a model, and connects to that.
-    /// What others have asked of the present one is lost to them.
+    /// Has the engine's process end, for another one that can reach the folder of a model, and
+    /// connects to that. What others have asked of the present one is lost to them.
     fn replace_engine(&mut self, model: &ModelRef) -> Result<(), Error> {
         self.send(model, Task::Leave, &[])?;
         while self.take_in().is_ok() {
@@ -184,12 +193,21 @@ impl Client {
 
     /// Makes sure that the engine can reach a model.
     fn reach(&mut self, model: &ModelRef) -> Result<(), Error> {
-        if self.reached.as_ref() == Some(model) { Ok(()) } else { self.describe(model).map(drop) }
+        if self.reached.as_ref() == Some(model) {
+            Ok(())
+        } else {
+            self.describe(model).map(drop)
+        }
     }
 
     /// # Errors
     /// As [`with_client`].
-    pub fn embed(&mut self, model: &ModelRef, priority: Priority, texts: Vec<String>) -> Result<Embeddings, Error> {
+    pub fn embed(
+        &mut self,
+        model: &ModelRef,
+        priority: Priority,
+        texts: Vec<String>,
+    ) -> Result<Embeddings, Error> {
         let ticket = self.start_embedding(model, priority, texts)?;
         self.finish_embedding(ticket)
     }
@@ -206,7 +224,10 @@ impl Client {
     ) -> Result<Ticket, Error> {
         if let Some(text) = texts.iter().find(|text| text.len() > MAX_TEXT) {
             return Err(Error::limit("a text is too long to be embedded")
-                .detail(format!("It has {} bytes; the limit is {MAX_TEXT}.", text.len()))
+                .detail(format!(
+                    "It has {} bytes; the limit is {MAX_TEXT}.",
+                    text.len()
+                ))
                 .hint("Split it: a model reads no more than its first part."));
         }
         self.reach(model)?;
@@ -225,15 +246,25 @@ impl Client {
     pub fn finish_embedding(&mut self, ticket: Ticket) -> Result<Embeddings, Error> {
         let mut embeddings: Option<Embeddings> = None;
         for id in ticket.first..=ticket.last {
-            let (Answer::Embeddings { model, tokens }, payload) = self.receive(id)? else { return Err(unexpected()) };
-            let floats: Vec<f32> =
-                payload.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
+            let (Answer::Embeddings { model, tokens }, payload) = self.receive(id)? else {
+                return Err(unexpected());
+            };
+            let floats: Vec<f32> = payload
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                .collect();
             if model.dimensions == 0 || floats.len() != tokens.len() * model.dimensions {
                 return Err(unexpected());
             }
             let vectors = floats.chunks_exact(model.dimensions).map(<[f32]>::to_vec);
             match &mut embeddings {
-                None => embeddings = Some(Embeddings { vectors: vectors.collect(), model, tokens }),
+                None => {
+                    embeddings = Some(Embeddings {
+                        vectors: vectors.collect(),
+                        model,
+                        tokens,
+                    })
+                }
                 Some(all) if all.model == model => {
                     all.vectors.extend(vectors);
                     all.tokens.extend(tokens);
@@ -264,7 +295,8 @@ impl Client {
         self.finish_preparing(ticket)
     }
 
-    /// Sends one document to be extracted and split; others may follow before [`Client::finish_preparing`].
+    /// Sends one document to be extracted and split; others may follow before
+    /// [`Client::finish_preparing`].
     ///
     /// # Errors
     /// As [`with_client`].
@@ -278,11 +310,25 @@ impl Client {
             // as the engine would answer, without sending it
             let id = self.next_id;
             self.next_id += 1;
-            self.early.insert(id, (Answer::Error { error: too_large(document.bytes.len()) }, vec![]));
-            return Ok(Ticket { first: id, last: id });
+            self.early.insert(
+                id,
+                (
+                    Answer::Error {
+                        error: too_large(document.bytes.len()),
+                    },
+                    vec![],
+                ),
+            );
+            return Ok(Ticket {
+                first: id,
+                last: id,
+            });
         }
         // the message, the answer, and its text
-        Error::unless_there_is_memory(3 * document.bytes.len(), "There is no room for the text of the document.")?;
+        Error::unless_there_is_memory(
+            3 * document.bytes.len(),
+            "There is no room for the text of the document.",
+        )?;
         let task = Task::Prepare {
             document_type: document.document_type.map(|it| it.name().to_string()),
             name: document.name.map(String::from),
@@ -295,11 +341,16 @@ impl Client {
 
     /// # Errors
     /// As [`Client::prepare`].
-    pub fn finish_preparing(&mut self, ticket: Ticket) -> Result<(ModelInfo, Content, String), Error> {
+    pub fn finish_preparing(
+        &mut self,
+        ticket: Ticket,
+    ) -> Result<(ModelInfo, Content, String), Error> {
         match self.receive(ticket.last)? {
-            (Answer::Content { model, content }, text) => {
-                Ok((model, content, String::from_utf8(text).map_err(|_| unexpected())?))
-            }
+            (Answer::Content { model, content }, text) => Ok((
+                model,
+                content,
+                String::from_utf8(text).map_err(|_| unexpected())?,
+            )),
             _ => Err(unexpected()),
         }
     }
@@ -307,7 +358,11 @@ impl Client {
     fn send(&mut self, model: &ModelRef, task: Task, payload: &[u8]) -> Result<Ticket, Error> {
         let id = self.next_id;
         self.next_id += 1;
-        let request = |id, task| Request { id, model: model.clone(), task };
+        let request = |id, task| Request {
+            id,
+            model: model.clone(),
+            task,
+        };
         let party = present_party();
         let mut message = vec![];
         if self.party != Some(party) {
@@ -328,7 +383,10 @@ impl Client {
                 Err(e) => return Err(lost(&e)),
             }
         }
-        Ok(Ticket { first: id, last: id })
+        Ok(Ticket {
+            first: id,
+            last: id,
+        })
     }
 
     fn receive(&mut self, id: u64) -> Result<(Answer, Vec<u8>), Error> {
@@ -392,7 +450,10 @@ fn parts(texts: Vec<String>) -> Vec<Vec<String>> {
 fn present_party() -> Party {
     // SAFETY: reads variables of the session.
     let (database, role) = unsafe { (pg_sys::MyDatabaseId, pg_sys::GetSessionUserId()) };
-    Party { database: database.to_u32(), role: role.to_u32() }
+    Party {
+        database: database.to_u32(),
+        role: role.to_u32(),
+    }
 }
 
 fn lost(error: &std::io::Error) -> Error {

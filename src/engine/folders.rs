@@ -26,7 +26,9 @@ const OF_A_MODEL: &str = "config.json";
 /// The folders that are known now. Those that are gone are left out.
 pub fn known() -> Vec<PathBuf> {
     let noted = fs::read(noted()).unwrap_or_default();
-    let noted = noted.split(|byte| *byte == b'\n').map(|line| PathBuf::from(std::ffi::OsStr::from_bytes(line)));
+    let noted = noted
+        .split(|byte| *byte == b'\n')
+        .map(|line| PathBuf::from(std::ffi::OsStr::from_bytes(line)));
     let mut folders = vec![install::models()];
     folders.extend(settings::model_dir());
     folders.extend(noted);
@@ -42,8 +44,15 @@ pub fn known() -> Vec<PathBuf> {
 /// It is no model's folder, or it cannot be noted.
 pub fn note(folder: &Path) -> Result<(), Error> {
     let file = folder.join(OF_A_MODEL);
-    if !File::open(&file).and_then(|file| file.metadata()).map_err(|e| unusable(&file, &e))?.is_file() {
-        return Err(Error::invalid_parameter(format!("\"{}\" is not a file", file.display())));
+    if !File::open(&file)
+        .and_then(|file| file.metadata())
+        .map_err(|e| unusable(&file, &e))?
+        .is_file()
+    {
+        return Err(Error::invalid_parameter(format!(
+            "\"{}\" is not a file",
+            file.display()
+        )));
     }
     if contains_data(folder) {
         return Err(Error::invalid_parameter(format!(
@@ -54,22 +63,35 @@ pub fn note(folder: &Path) -> Result<(), Error> {
     let path = std::path::absolute(folder).map_err(|e| unusable(folder, &e))?;
     let line = path.into_os_string().into_vec();
     if line.contains(&b'\n') {
-        return Err(Error::invalid_parameter("the name of a model's folder cannot contain a line break"));
+        return Err(Error::invalid_parameter(
+            "the name of a model's folder cannot contain a line break",
+        ));
     }
     add(&line).map_err(|e| unusable(&noted(), &e))
 }
 
 fn add(line: &[u8]) -> io::Result<()> {
     super::make_runtime_dir()?;
-    let mut file = File::options().create(true).read(true).append(true).open(noted())?;
+    let mut file = File::options()
+        .create(true)
+        .read(true)
+        .append(true)
+        .open(noted())?;
     file.lock()?;
     let mut before = vec![];
     file.read_to_end(&mut before)?;
-    if before.split(|byte| *byte == b'\n').any(|other| other == line) {
+    if before
+        .split(|byte| *byte == b'\n')
+        .any(|other| other == line)
+    {
         return Ok(());
     }
     // what a crash has cut short is a line of its own
-    let mut added = if before.last().is_none_or(|byte| *byte == b'\n') { vec![] } else { vec![b'\n'] };
+    let mut added = if before.last().is_none_or(|byte| *byte == b'\n') {
+        vec![]
+    } else {
+        vec![b'\n']
+    };
     added.extend(line);
     added.push(b'\n');
     file.write_all(&added)

@@ -13,7 +13,8 @@ use pgrx::pg_sys;
 pub const DEFAULT_MODEL: &str = "all-MiniLM-L6-v2";
 
 fn library_dir() -> PathBuf {
-    // SAFETY: the server fills this NUL-terminated array before any extension is loaded and never changes it.
+    // SAFETY: the server fills this NUL-terminated array before any extension is loaded and never
+    // changes it.
     let path = unsafe { CStr::from_ptr((&raw const pg_sys::pkglib_path).cast()) };
     PathBuf::from(path.to_string_lossy().into_owned()).join("rag")
 }
@@ -37,7 +38,9 @@ pub fn models() -> PathBuf {
         pg_sys::get_share_path((&raw const pg_sys::my_exec_path).cast(), path.as_mut_ptr());
         CStr::from_ptr(path.as_ptr())
     };
-    PathBuf::from(path.to_string_lossy().into_owned()).join("rag").join("models")
+    PathBuf::from(path.to_string_lossy().into_owned())
+        .join("rag")
+        .join("models")
 }
 
 /// Names of the installed models, sorted.

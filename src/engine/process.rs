@@ -21,8 +21,9 @@ use crate::{error::Error, settings};
 /// Exit code of a process that was asked by a client to make room for another one.
 pub const LEFT: i32 = 8;
 
-/// The children of this process that are not waited for yet. The server's processes may end without unwinding, through
-/// proc_exit; [`kill_children`] then does what [`EngineProcess`]'s drop would have done.
+/// The children of this process that are not waited for yet. The server's processes may end without
+/// unwinding, through proc_exit; [`kill_children`] then does what [`EngineProcess`]'s drop would
+/// have done.
 static CHILDREN: [AtomicI32; 4] = [const { AtomicI32::new(0) }; 4];
 
 pub struct EngineProcess {
@@ -44,21 +45,41 @@ impl EngineProcess {
         let path = settings::engine_path();
         check_installed(&path)?;
         let mut command = Command::new(&path);
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.env_clear().envs(std::env::vars_os().filter(|(name, _)| kept_variable(name)));
-        // ONNX Runtime reads it while its library is being loaded, before any of its functions can be called
+        command
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| kept_variable(name)));
+        // ONNX Runtime reads it while its library is being loaded, before any of its functions can
+        // be called
         command.env("ORT_DISABLE_TELEMETRY", "1");
         // SAFETY: only a system call, which is safe between fork and exec.
         unsafe { command.pre_exec(close_inherited_descriptors) };
         let mut child = command.spawn().map_err(|e| not_executable(&path, &e))?;
         remember(child.id() as i32);
-        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(Error::internal("rag-engine was started without its pipes"));
         };
-        let process = Self { child, stdin: Some(stdin), stdout, stderr, partial_log: vec![], stderr_open: true };
-        for fd in [process.stdout.as_raw_fd(), process.stderr.as_raw_fd(), process.stdin_fd().unwrap_or(-1)] {
-            set_nonblocking(fd).map_err(|e| Error::internal(format!("could not prepare a pipe: {e}")))?;
+        let process = Self {
+            child,
+            stdin: Some(stdin),
+            stdout,
+            stderr,
+            partial_log: vec![],
+            stderr_open: true,
+        };
+        for fd in [
+            process.stdout.as_raw_fd(),
+            process.stderr.as_raw_fd(),
+            process.stdin_fd().unwrap_or(-1),
+        ] {
+            set_nonblocking(fd)
+                .map_err(|e| Error::internal(format!("could not prepare a pipe: {e}")))?;
         }
         Ok(process)
     }
@@ -82,7 +103,9 @@ impl EngineProcess {
 
     /// Writes what the pipe takes now; the number of bytes, 0 where it is full.
     pub fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let Some(stdin) = &mut self.stdin else { return Ok(bytes.len()) };
+        let Some(stdin) = &mut self.stdin else {
+            return Ok(bytes.len());
+        };
         match stdin.write(bytes) {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
             other => other,
@@ -110,7 +133,8 @@ impl EngineProcess {
             lines.push(String::from_utf8_lossy(line.trim_ascii()).into_owned());
         }
         if !self.stderr_open && !self.partial_log.is_empty() {
-            lines.push(String::from_utf8_lossy(&std::mem::take(&mut self.partial_log)).into_owned());
+            lines
+                .push(String::from_utf8_lossy(&std::mem::take(&mut self.partial_log)).into_owned());
         }
         lines.retain(|line| !line.is_empty());
         lines
@@ -134,7 +158,8 @@ impl Drop for EngineProcess {
 fn remember(child: i32) {
     static REGISTER: Once = Once::new();
     // SAFETY: the callback stays valid as long as the library, which is never unloaded.
-    REGISTER.call_once(|| unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::null()) });
+    REGISTER
+        .call_once(|| unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::null()) });
     replace_child(0, child);
 }
 
@@ -154,7 +179,11 @@ unsafe extern "C-unwind" fn at_exit(_code: std::ffi::c_int, _argument: pg_sys::D
 
 /// Kills all children of this process, which is about to end.
 pub fn kill_children() {
-    for child in CHILDREN.iter().map(|slot| slot.swap(0, Relaxed)).filter(|child| *child > 0) {
+    for child in CHILDREN
+        .iter()
+        .map(|slot| slot.swap(0, Relaxed))
+        .filter(|child| *child > 0)
+    {
         // SAFETY: signals and reaps a child of this process that nobody has waited for.
         unsafe {
             libc::kill(child, libc::SIGKILL);
@@ -175,7 +204,9 @@ pub fn describe(status: ExitStatus) -> String {
 /// # Errors
 /// The program is not where the settings say.
 pub fn check_installed(path: &std::path::Path) -> Result<(), Error> {
-    std::fs::metadata(path).map(|_| ()).map_err(|e| not_executable(path, &e))
+    std::fs::metadata(path)
+        .map(|_| ())
+        .map_err(|e| not_executable(path, &e))
 }
 
 fn not_executable(path: &std::path::Path, error: &std::io::Error) -> Error {
@@ -197,19 +228,29 @@ fn nonblocking(result: std::io::Result<usize>) -> std::io::Result<Option<usize>>
     }
 }
 
-/// Whether the engine gets a variable of the server's environment, which may hold passwords (PGPASSWORD) and debugging
-/// switches. HOME and TMPDIR are left out: the engine has nothing to read or write there.
+/// Whether the engine gets a variable of the server's environment, which may hold passwords
+/// (PGPASSWORD) and debugging switches. HOME and TMPDIR are left out: the engine has nothing to
+/// read or write there.
 fn kept_variable(name: &std::ffi::OsStr) -> bool {
-    matches!(name.to_str(), Some("PATH" | "LANG" | "LC_ALL" | "LC_CTYPE" | "TZ" | "SSL_CERT_FILE" | "SSL_CERT_DIR"))
+    matches!(
+        name.to_str(),
+        Some("PATH" | "LANG" | "LC_ALL" | "LC_CTYPE" | "TZ" | "SSL_CERT_FILE" | "SSL_CERT_DIR")
+    )
 }
 
-/// Marks every descriptor but the three standard ones to be closed by exec: the child must not keep the server's files,
-/// sockets and the postmaster's death pipe open.
+/// Marks every descriptor but the three standard ones to be closed by exec: the child must not keep
+/// the server's files, sockets and the postmaster's death pipe open.
 fn close_inherited_descriptors() -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     // SAFETY: a plain system call on the process's own descriptors.
     unsafe {
-        if libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 {
+        if libc::syscall(
+            libc::SYS_close_range,
+            3u32,
+            u32::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        ) == 0
+        {
             return Ok(());
         }
     }
@@ -228,5 +269,9 @@ fn set_nonblocking(fd: RawFd) -> std::io::Result<()> {
         let flags = libc::fcntl(fd, libc::F_GETFL);
         flags >= 0 && libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) >= 0
     };
-    if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    if done {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
 }

@@ -1,5 +1,6 @@
-//! How a search is answered: the request is checked ([`Request::new`]), the query embedded, and [`vector`] finds the
-//! nearest chunks, with the caller's rights, so that grants and row-level security decide what can be found.
+//! How a search is answered: the request is checked ([`Request::new`]), the query embedded, and
+//! [`vector`] finds the nearest chunks, with the caller's rights, so that grants and row-level
+//! security decide what can be found.
 
 mod diagnosis;
 mod vector;
@@ -71,17 +72,23 @@ impl Request {
     ) -> Result<Self, Error> {
         check_mode(mode)?;
         if !(1..=MAX_TOP_K).contains(&top_k) {
-            return Err(Error::invalid_parameter(format!("top_k must be between 1 and {MAX_TOP_K}, not {top_k}")));
+            return Err(Error::invalid_parameter(format!(
+                "top_k must be between 1 and {MAX_TOP_K}, not {top_k}"
+            )));
         }
         if let Some(t) = threshold.filter(|t| !(0.0..=1.0).contains(t)) {
-            return Err(Error::invalid_parameter(format!("score_threshold must be between 0 and 1, not {t}")));
+            return Err(Error::invalid_parameter(format!(
+                "score_threshold must be between 0 and 1, not {t}"
+            )));
         }
         let filter = rag_filter::parse(&filter.map_or(serde_json::Value::Null, |json| json.0))
             .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")).hint(e.hint))?;
         let query = match (embedding, query) {
             (Some(vector), _) if vector.as_slice().iter().all(|x| *x == 0.0) => {
-                return Err(Error::invalid_parameter("query_embedding must not be the zero vector")
-                    .detail("It has no direction, and so no cosine similarity to anything."));
+                return Err(Error::invalid_parameter(
+                    "query_embedding must not be the zero vector",
+                )
+                .detail("It has no direction, and so no cosine similarity to anything."));
             }
             (Some(vector), _) => Query::Embedding(vector.as_slice().to_vec()),
             (None, Some(text)) if text.trim().is_empty() => {
@@ -89,25 +96,38 @@ impl Request {
             }
             (None, Some(text)) => Query::Text(text.to_string()),
             (None, None) => {
-                return Err(Error::null_not_allowed("rag_search needs a query or a query_embedding"));
+                return Err(Error::null_not_allowed(
+                    "rag_search needs a query or a query_embedding",
+                ));
             }
         };
         let collection = Collection::get(collection)?;
         access::require_read(&collection)?;
-        Ok(Self { collection, query, top_k, threshold, filter })
+        Ok(Self {
+            collection,
+            query,
+            top_k,
+            threshold,
+            filter,
+        })
     }
 }
 
 fn check_mode(mode: &str) -> Result<(), Error> {
     match mode {
         "vector" => Ok(()),
-        "keyword" | "hybrid" => Err(Error::unsupported(format!("mode \"{mode}\" is not supported yet"))
-            .hint("Use mode => 'vector'; there is no keyword index yet.")),
-        _ => Err(Error::invalid_parameter(format!("unknown mode \"{mode}\"")).hint("Modes: vector.")),
+        "keyword" | "hybrid" => Err(Error::unsupported(format!(
+            "mode \"{mode}\" is not supported yet"
+        ))
+        .hint("Use mode => 'vector'; there is no keyword index yet.")),
+        _ => {
+            Err(Error::invalid_parameter(format!("unknown mode \"{mode}\"")).hint("Modes: vector."))
+        }
     }
 }
 
-/// Answers a request; `operators` is the schema of the vector operators, as it is written in a statement.
+/// Answers a request; `operators` is the schema of the vector operators, as it is written in a
+/// statement.
 ///
 /// # Errors
 /// The query cannot be embedded, or has other dimensions than the collection.
@@ -122,11 +142,22 @@ pub fn search(request: Request, operators: &str) -> Result<Vec<Hit>, Error> {
             let text = vec![text.clone()];
             let mut answer = with_client(|client| client.embed(&model, Priority::Query, text))?;
             request.collection.check_model(&answer.model)?;
-            if answer.tokens.iter().any(|tokens| *tokens > answer.model.max_tokens) {
-                let ModelInfo { name, max_tokens, .. } = &answer.model;
-                pgrx::notice!("the query is cut: model \"{name}\" reads its first {max_tokens} tokens");
+            if answer
+                .tokens
+                .iter()
+                .any(|tokens| *tokens > answer.model.max_tokens)
+            {
+                let ModelInfo {
+                    name, max_tokens, ..
+                } = &answer.model;
+                pgrx::notice!(
+                    "the query is cut: model \"{name}\" reads its first {max_tokens} tokens"
+                );
             }
-            answer.vectors.pop().ok_or_else(|| Error::internal("the query has no embedding"))?
+            answer
+                .vectors
+                .pop()
+                .ok_or_else(|| Error::internal("the query has no embedding"))?
         }
     };
     if embedding.len() != stored.dimensions {
@@ -135,7 +166,10 @@ pub fn search(request: Request, operators: &str) -> Result<Vec<Hit>, Error> {
             embedding.len(),
             stored.dimensions
         ))
-        .hint(format!("Collection \"{}\" is embedded with {}.", request.collection.name, stored.name)));
+        .hint(format!(
+            "Collection \"{}\" is embedded with {}.",
+            request.collection.name, stored.name
+        )));
     }
     let hits = vector::nearest(&request, OwnedVector::new(embedding)?, operators)?;
     if hits.is_empty() {

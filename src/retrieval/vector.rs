@@ -1,4 +1,5 @@
-//! Search by cosine distance: exact, or by the index of the collection's partition, as the planner finds cheaper.
+//! Search by cosine distance: exact, or by the index of the collection's partition, as the planner
+//! finds cheaper.
 
 use std::ffi::CString;
 
@@ -15,24 +16,34 @@ use crate::{
 /// Parameters of the statement that come before the filter's.
 const OWN_PARAMETERS: usize = 4;
 
-/// The least `rag.ef_search` of a search: texts of questions lie farther from what answers them than rows from each
-/// other, and the embedding of the question takes longer than the search.
+/// The least `rag.ef_search` of a search: texts of questions lie farther from what answers them
+/// than rows from each other, and the embedding of the question takes longer than the search.
 const EF_SEARCH: usize = 200;
 
-/// How the best are cut where all are sorted. Those at the same distance are in the order of their ids.
+/// How the best are cut where all are sorted. Those at the same distance are in the order of their
+/// ids.
 const BEST_BY_SORT: &str = "ORDER BY 2, 1 LIMIT $3";
-/// The same where an index gives them in the order of their distance alone: all that are as near as the last one are
-/// taken, so that the order of ids decides between them, too. Without an index this would sort all rows completely.
+/// The same where an index gives them in the order of their distance alone: all that are as near as
+/// the last one are taken, so that the order of ids decides between them, too. Without an index
+/// this would sort all rows completely.
 const BEST_BY_INDEX: &str = "ORDER BY 2 FETCH FIRST $3 ROWS WITH TIES";
 
 /// The chunks nearest to `embedding`, best first, ties by chunk_id.
 ///
-/// The inner query sees only what orders the rows; what is shown of them is read for the best alone. Whatever the session
-/// has set for scans of its own, here a scan of the index goes on until `top_k` rows have passed the filter and the
-/// caller's row-level security.
-pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Result<Vec<Hit>, Error> {
+/// The inner query sees only what orders the rows; what is shown of them is read for the best
+/// alone. Whatever the session has set for scans of its own, here a scan of the index goes on until
+/// `top_k` rows have passed the filter and the caller's row-level security.
+pub fn nearest(
+    request: &Request,
+    embedding: OwnedVector,
+    operators: &str,
+) -> Result<Vec<Hit>, Error> {
     let filter = request.filter.to_sql(OWN_PARAMETERS + 1);
-    let best = if embedding_index::exists(&request.collection) { BEST_BY_INDEX } else { BEST_BY_SORT };
+    let best = if embedding_index::exists(&request.collection) {
+        BEST_BY_INDEX
+    } else {
+        BEST_BY_SORT
+    };
     let statement = format!(
         "WITH best AS MATERIALIZED (
              SELECT c.chunk_id, c.embedding OPERATOR({operators}.<=>) $2 AS distance
@@ -57,7 +68,8 @@ pub fn nearest(request: &Request, embedding: OwnedVector, operators: &str) -> Re
     args.extend(filter.params.into_iter().map(filter_argument));
     damage::searching(&request.collection, || {
         let mut rank = 0;
-        let ef_search = CString::new(settings::ef_search().max(EF_SEARCH).to_string()).unwrap_or_default();
+        let ef_search =
+            CString::new(settings::ef_search().max(EF_SEARCH).to_string()).unwrap_or_default();
         let complete = [
             (c"rag.iterative_scan", c"strict"),
             (c"rag.max_scan_tuples", c"0"),

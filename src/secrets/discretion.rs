@@ -1,18 +1,22 @@
 //! Keeping the text of a statement to itself that has a secret in it.
 //!
-//! Postgres shows the text of a statement in `pg_stat_activity.query`, and logs it: before it runs (`log_statement`), after
-//! it has run (`log_min_duration_statement`), as the STATEMENT of what is logged meanwhile, and, from within PL/pgSQL, as
-//! CONTEXT. Errors quote parts of it. So there are two measures:
+//! Postgres shows the text of a statement in `pg_stat_activity.query`, and logs it: before it runs
+//! (`log_statement`), after it has run (`log_min_duration_statement`), as the STATEMENT of what is
+//! logged meanwhile, and, from within PL/pgSQL, as CONTEXT. Errors quote parts of it. So there are
+//! two measures:
 //!
-//! * [`on_log`] replaces the whole text of each statement that names the function, wherever it is about to be logged, from
-//!   the moment that the library is loaded; and the errors of such statements, which may quote a value;
-//! * [`discreetly`], around the function itself, replaces the text in `pg_stat_activity` and `debug_query_string` until the
-//!   next statement sets them again, and gives errors no CONTEXT, so that the client's copy has none either. From then on
-//!   the statement is known, also where it called the function by way of another one.
+//! * [`on_log`] replaces the whole text of each statement that names the function, wherever it is
+//!   about to be logged, from the moment that the library is loaded; and the errors of such
+//!   statements, which may quote a value;
+//! * [`discreetly`], around the function itself, replaces the text in `pg_stat_activity` and
+//!   `debug_query_string` until the next statement sets them again, and gives errors no CONTEXT, so
+//!   that the client's copy has none either. From then on the statement is known, also where it
+//!   called the function by way of another one.
 //!
-//! Until the function runs, the text is in `pg_stat_activity`. A statement that does not name the function, because another
-//! function calls it, is logged by `log_statement` before anything can be known of it. What other extensions store
-//! of statements is theirs: pg_stat_statements takes constants out of all but utility statements (DO, CALL, PREPARE).
+//! Until the function runs, the text is in `pg_stat_activity`. A statement that does not name the
+//! function, because another function calls it, is logged by `log_statement` before anything can be
+//! known of it. What other extensions store of statements is theirs: pg_stat_statements takes
+//! constants out of all but utility statements (DO, CALL, PREPARE).
 #![allow(unsafe_code)] // variables and functions of the server's logging
 
 use std::{
@@ -42,13 +46,15 @@ static IS_AT_WORK: AtomicBool = AtomicBool::new(false);
 /// Whether the next error is the function's own, which quotes no value.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Runs `f` with [`SHOWN`] in the place of the text of the present statement, where it stays until the next one.
+/// Runs `f` with [`SHOWN`] in the place of the text of the present statement, where it stays until
+/// the next one.
 ///
 /// # Errors
 /// Those of `f`, which must be raised without running anything else: they will have no CONTEXT.
 pub fn discreetly<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    // SAFETY: Postgres only reads the text, which lives forever. The context callbacks are those of the callers, who are
-    // still there; where an ERROR leaves them out, whoever catches it puts back his own (PG_CATCH, the main loops).
+    // SAFETY: Postgres only reads the text, which lives forever. The context callbacks are those of
+    // the callers, who are still there; where an ERROR leaves them out, whoever catches it puts
+    // back his own (PG_CATCH, the main loops).
     unsafe {
         // a background worker may have no text, and nothing that resets it
         if !pg_sys::debug_query_string.is_null() {
@@ -90,11 +96,12 @@ pub fn watch_log() {
     }
 }
 
-/// Takes the text of statements that call the function out of what is about to be logged. It changes texts in place, as an
-/// error that is being reported is no time to allocate memory.
+/// Takes the text of statements that call the function out of what is about to be logged. It
+/// changes texts in place, as an error that is being reported is no time to allocate memory.
 #[pg_guard]
 unsafe extern "C-unwind" fn on_log(error: *mut pg_sys::ErrorData) {
-    // SAFETY: Postgres passes the error that it is about to log, whose texts are its own and can be written to.
+    // SAFETY: Postgres passes the error that it is about to log, whose texts are its own and can be
+    // written to.
     unsafe {
         let statement = pg_sys::debug_query_string;
         let in_statement = statement == SHOWN.as_ptr() || names(statement);
@@ -108,7 +115,9 @@ unsafe extern "C-unwind" fn on_log(error: *mut pg_sys::ErrorData) {
                 error.output_to_server = false;
                 if error.elevel >= pgrx::PgLogLevel::ERROR as i32 {
                     let state = catalog::sqlstate(error.sqlerrcode.into());
-                    pgrx::log!("rag: a statement with a secret failed with SQLSTATE {state}; the error may quote it");
+                    pgrx::log!(
+                        "rag: a statement with a secret failed with SQLSTATE {state}; the error may quote it"
+                    );
                 }
             }
         }
@@ -154,23 +163,26 @@ unsafe fn hide_texts(error: &mut pg_sys::ErrorData, in_statement: bool, is_kept_
     }
 }
 
-/// Whether a message may quote what is in a statement with a secret: all that is not the function's own, and not of a
-/// kind that is about the server and its rights.
+/// Whether a message may quote what is in a statement with a secret: all that is not the function's
+/// own, and not of a kind that is about the server and its rights.
 fn may_quote(error: &pg_sys::ErrorData) -> bool {
     let levels = pgrx::PgLogLevel::INFO as i32..=pgrx::PgLogLevel::ERROR as i32;
     if !levels.contains(&error.elevel) || IS_AT_WORK.load(Relaxed) {
         return false;
     }
     // SAFETY: null, or a text that the error's reporter gave.
-    let is_ours = !error.funcname.is_null() && unsafe { CStr::from_ptr(error.funcname) } == OUR_ERRORS;
+    let is_ours =
+        !error.funcname.is_null() && unsafe { CStr::from_ptr(error.funcname) } == OUR_ERRORS;
     if is_ours && HAS_FAILED.swap(false, Relaxed) {
         return false;
     }
     let state = catalog::sqlstate(error.sqlerrcode.into());
-    !(matches!(&state[..2], "08" | "25" | "40" | "53" | "57" | "58") || matches!(&*state, "42501" | "42883"))
+    !(matches!(&state[..2], "08" | "25" | "40" | "53" | "57" | "58")
+        || matches!(&*state, "42501" | "42883"))
 }
 
-/// Where a statement begins in a message that logs it; `None` where the message is about something else.
+/// Where a statement begins in a message that logs it; `None` where the message is about something
+/// else.
 ///
 /// # Safety
 /// `text` is NULL, or a text that ends with NUL.
@@ -180,9 +192,14 @@ unsafe fn statement_in(text: *const c_char) -> Option<usize> {
     }
     // SAFETY: the caller's promise.
     let text = unsafe { CStr::from_ptr(text) }.to_bytes();
-    let after = |at: usize, what: &[u8]| position(&text[at..], what).map(|found| at + found + what.len());
+    let after =
+        |at: usize, what: &[u8]| position(&text[at..], what).map(|found| at + found + what.len());
     // "duration: 0.1 ms  statement: ...", "execute name: ..."
-    let start = if text.starts_with(b"duration: ") { after(0, b" ms  ")? } else { 0 };
+    let start = if text.starts_with(b"duration: ") {
+        after(0, b" ms  ")?
+    } else {
+        0
+    };
     let rest = &text[start..];
     if rest.starts_with(b"statement: ") {
         return Some(start + b"statement: ".len());
@@ -190,7 +207,10 @@ unsafe fn statement_in(text: *const c_char) -> Option<usize> {
     if rest.starts_with(b"plan:\n") {
         return Some(start + b"plan:\n".len());
     }
-    if [&b"execute "[..], b"parse ", b"bind "].iter().any(|word| rest.starts_with(word)) {
+    if [&b"execute "[..], b"parse ", b"bind "]
+        .iter()
+        .any(|word| rest.starts_with(word))
+    {
         return after(start, b": ");
     }
     // of an extension
@@ -240,13 +260,16 @@ fn contains_name(text: &[u8]) -> bool {
 }
 
 fn position(text: &[u8], phrase: &[u8]) -> Option<usize> {
-    text.windows(phrase.len()).position(|window| window.eq_ignore_ascii_case(phrase))
+    text.windows(phrase.len())
+        .position(|window| window.eq_ignore_ascii_case(phrase))
 }
 
-/// Whether what follows `U&"` is the function's name, with whatever escape character: `rag\005fcreate_secret"`.
+/// Whether what follows `U&"` is the function's name, with whatever escape character:
+/// `rag\005fcreate_secret"`.
 fn is_escaped_name(mut text: &[u8]) -> bool {
     let is_code = |digits: &[u8], expected: u8| {
-        std::str::from_utf8(digits).is_ok_and(|digits| u32::from_str_radix(digits, 16) == Ok(expected.into()))
+        std::str::from_utf8(digits)
+            .is_ok_and(|digits| u32::from_str_radix(digits, 16) == Ok(expected.into()))
     };
     for expected in FUNCTION {
         let length = match text {

@@ -1,9 +1,10 @@
 //! The key file of the cluster, and which secrets are encrypted under which of its keys.
 //!
-//! All databases share the file. Whoever encrypts, or drops what is encrypted, holds the cluster's lock on it in share mode
-//! until the transaction ends ([`share`]); whoever changes the file holds it alone. A new key is in the file, on
-//! disk, before anything is encrypted under it. An old one stays until a superuser asks for its removal, as another
-//! database, a dump or a backup may need it; then nothing of the present database may be encrypted under it.
+//! All databases share the file. Whoever encrypts, or drops what is encrypted, holds the cluster's
+//! lock on it in share mode until the transaction ends ([`share`]); whoever changes the file holds
+//! it alone. A new key is in the file, on disk, before anything is encrypted under it. An old one
+//! stays until a superuser asks for its removal, as another database, a dump or a backup may need
+//! it; then nothing of the present database may be encrypted under it.
 #![allow(unsafe_code)] // a heavyweight lock, and the state of the transaction
 
 use std::collections::BTreeMap;
@@ -61,7 +62,10 @@ pub fn for_writing() -> Result<KeyRing, Error> {
     let path = settings::secret_key_file();
     match key_file::read(&path) {
         Ok(ring) => {
-            let lost = sealed.iter().filter(|s| sealed::key_id(s).is_none_or(|id| ring.get(id).is_none())).count();
+            let lost = sealed
+                .iter()
+                .filter(|s| sealed::key_id(s).is_none_or(|id| ring.get(id).is_none()))
+                .count();
             if lost > 0 {
                 pgrx::warning!(
                     "{lost} values of secrets of this database are encrypted under keys that are not in the file of rag.secret_key_file"
@@ -83,7 +87,15 @@ fn generate() -> Result<Key, Error> {
 /// # Errors
 /// The key is not in the ring, or the bytes are not those that were stored.
 pub fn open(ring: &KeyRing, entry: &Entry, sealed: &[u8]) -> Result<Value, Error> {
-    sealed::open(ring, Place { name: &entry.name, key: &entry.key }, sealed).map_err(|e| open_error(entry, &e))
+    sealed::open(
+        ring,
+        Place {
+            name: &entry.name,
+            key: &entry.key,
+        },
+        sealed,
+    )
+    .map_err(|e| open_error(entry, &e))
 }
 
 pub struct Rotated {
@@ -92,8 +104,8 @@ pub struct Rotated {
     pub values: i64,
 }
 
-/// Adds a key to the file, which is the current one from then on, and encrypts the values of the database under it; each
-/// of the two can be left out.
+/// Adds a key to the file, which is the current one from then on, and encrypts the values of the
+/// database under it; each of the two can be left out.
 ///
 /// # Errors
 /// The file cannot be read or written, or a value cannot be decrypted.
@@ -102,10 +114,16 @@ pub fn rotate(add_key: bool, reencrypt: bool) -> Result<Rotated, Error> {
     let path = settings::secret_key_file();
     let mut ring = match key_file::read(&path) {
         Ok(ring) => ring,
-        // somebody who does not want what there is to be encrypted anew knows that its keys are lost
-        Err(KeyFileError::Missing) if add_key && (!reencrypt || secrets::sealed_now()?.is_empty()) => {
+        // somebody who does not want what there is to be encrypted anew knows that its keys are
+        // lost
+        Err(KeyFileError::Missing)
+            if add_key && (!reencrypt || secrets::sealed_now()?.is_empty()) =>
+        {
             let ring = key_file::create(&path, &KeyRing::new(generate()?)).map_err(Refused)?;
-            return Ok(Rotated { current: ring.current().id(), values: 0 });
+            return Ok(Rotated {
+                current: ring.current().id(),
+                values: 0,
+            });
         }
         Err(e) => return Err(Refused(e).into()),
     };
@@ -117,13 +135,19 @@ pub fn rotate(add_key: bool, reencrypt: bool) -> Result<Rotated, Error> {
     let mut values = 0;
     if reencrypt {
         for entry in secrets::lock_sealed()? {
-            let Stored::Sealed(bytes) = &entry.stored else { continue };
+            let Stored::Sealed(bytes) = &entry.stored else {
+                continue;
+            };
             if sealed::key_id(bytes) == Some(current) {
                 continue;
             }
             let value = open(&ring, &entry, bytes)?;
-            let place = Place { name: &entry.name, key: &entry.key };
-            let bytes = sealed::seal(&ring, place, &value).map_err(|e| Error::internal(e.to_string()))?;
+            let place = Place {
+                name: &entry.name,
+                key: &entry.key,
+            };
+            let bytes =
+                sealed::seal(&ring, place, &value).map_err(|e| Error::internal(e.to_string()))?;
             secrets::reseal(&entry, &bytes)?;
             values += 1;
         }
@@ -134,13 +158,16 @@ pub fn rotate(add_key: bool, reencrypt: bool) -> Result<Rotated, Error> {
 /// Removes an old key from the file.
 ///
 /// # Errors
-/// It is the current one, or something of this database is encrypted under it, or may be again when the transaction
-/// is rolled back.
+/// It is the current one, or something of this database is encrypted under it, or may be again when
+/// the transaction is rolled back.
 pub fn drop_key(id: &str) -> Result<(), Error> {
     // SAFETY: look at the state of the session's transaction.
     let (has_written, snapshot_is_fixed) = unsafe {
         let has_written = pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId;
-        (has_written, pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32)
+        (
+            has_written,
+            pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32,
+        )
     };
     if has_written || snapshot_is_fixed {
         return Err(Error::new(
@@ -155,13 +182,17 @@ pub fn drop_key(id: &str) -> Result<(), Error> {
     let ring = key_file::read(&path).map_err(Refused)?;
     let known = KeyId::parse(id).and_then(|id| ring.get(id)).map(Key::id);
     let id = known.ok_or_else(|| {
-        Error::undefined("there is no such key in the key file").hint("rag_secret_keys() lists the ids of its keys.")
+        Error::undefined("there is no such key in the key file")
+            .hint("rag_secret_keys() lists the ids of its keys.")
     })?;
     if id == ring.current().id() {
         return Err(Error::in_use(format!("key {id} is the current one"))
             .hint("rag_rotate_secret_key() makes another one the current one."));
     }
-    let values = secrets::sealed_now()?.iter().filter(|sealed| sealed::key_id(sealed) == Some(id)).count();
+    let values = secrets::sealed_now()?
+        .iter()
+        .filter(|sealed| sealed::key_id(sealed) == Some(id))
+        .count();
     if values > 0 {
         return Err(Error::new(
             Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
@@ -193,7 +224,10 @@ pub fn status() -> Result<Vec<KeyStatus>, Error> {
     for id in ring.iter().flat_map(KeyRing::keys).map(Key::id) {
         values.insert(id, 0);
     }
-    for id in secrets::sealed()?.iter().filter_map(|sealed| sealed::key_id(sealed)) {
+    for id in secrets::sealed()?
+        .iter()
+        .filter_map(|sealed| sealed::key_id(sealed))
+    {
         *values.entry(id).or_default() += 1;
     }
     let status = |(id, values)| KeyStatus {

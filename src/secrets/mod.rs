@@ -6,9 +6,10 @@
 //!  rag-engine ingest ◀── Job.credentials, through its standard input ◀── decrypt ─┘
 //! ```
 //!
-//! A secret belongs to the role that made it: only its members and superusers may replace it, drop it, or name it in a
-//! source. No function returns a value. [`discretion`] keeps values out of logs and views while they are made,
-//! [`keys`] is about the key file; the cryptography is in `crates/secret`.
+//! A secret belongs to the role that made it: only its members and superusers may replace it, drop
+//! it, or name it in a source. No function returns a value. [`discretion`] keeps values out of logs
+//! and views while they are made, [`keys`] is about the key file; the cryptography is in
+//! `crates/secret`.
 
 mod discretion;
 mod keys;
@@ -56,7 +57,14 @@ pub fn create(name: &Name, key: &str, value: Vec<u8>) -> Result<(), Error> {
         }
         None => {
             let ring = keys::for_writing()?;
-            let sealed = sealed::seal(&ring, Place { name: name.as_str(), key }, &value);
+            let sealed = sealed::seal(
+                &ring,
+                Place {
+                    name: name.as_str(),
+                    key,
+                },
+                &value,
+            );
             Stored::Sealed(sealed.map_err(|e| Error::internal(e.to_string()))?)
         }
     };
@@ -66,11 +74,14 @@ pub fn create(name: &Name, key: &str, value: Vec<u8>) -> Result<(), Error> {
 fn invalid_value(error: &InvalidValue) -> Error {
     let message = format!("the value of the secret {error}");
     match error {
-        InvalidValue::TooLong => {
-            Error::limit("the value of the secret is too long").detail(format!("It can have {MAX_VALUE_BYTES} bytes."))
+        InvalidValue::TooLong => Error::limit("the value of the secret is too long")
+            .detail(format!("It can have {MAX_VALUE_BYTES} bytes.")),
+        InvalidValue::Empty => {
+            Error::invalid_parameter("the value of the secret must not be empty")
         }
-        InvalidValue::Empty => Error::invalid_parameter("the value of the secret must not be empty"),
-        InvalidValue::Nul | InvalidValue::NotUtf8 => Error::new(Code::ERRCODE_CHARACTER_NOT_IN_REPERTOIRE, message),
+        InvalidValue::Nul | InvalidValue::NotUtf8 => {
+            Error::new(Code::ERRCODE_CHARACTER_NOT_IN_REPERTOIRE, message)
+        }
     }
 }
 
@@ -95,9 +106,14 @@ fn check_referrer(name: &str, owner: &Owner) -> Result<(), Error> {
     if roles::is_superuser(owner.id) {
         return Ok(());
     }
-    Err(Error::permission_denied(format!("secret \"{name}\" may not refer to a variable or file of the server"))
-        .detail(format!("It belongs to role \"{}\", which is not a superuser.", owner.name))
-        .hint("Drop it and create it as a superuser."))
+    Err(Error::permission_denied(format!(
+        "secret \"{name}\" may not refer to a variable or file of the server"
+    ))
+    .detail(format!(
+        "It belongs to role \"{}\", which is not a superuser.",
+        owner.name
+    ))
+    .hint("Drop it and create it as a superuser."))
 }
 
 /// Removes a secret, or one of its values; whether there was one.
@@ -107,18 +123,28 @@ fn check_referrer(name: &str, owner: &Owner) -> Result<(), Error> {
 pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
     // an uncommitted removal may come back, with what it is encrypted under
     keys::share();
-    let Some(owner) = secrets::lock_to_drop(name)? else { return Ok(false) };
+    let Some(owner) = secrets::lock_to_drop(name)? else {
+        return Ok(false);
+    };
     check_owner(name, &owner, roles::current(), "drop")?;
-    let keys: Vec<String> = secrets::entries(name)?.into_iter().map(|entry| entry.key).collect();
+    let keys: Vec<String> = secrets::entries(name)?
+        .into_iter()
+        .map(|entry| entry.key)
+        .collect();
     if let Some(key) = key {
         if !keys.iter().any(|k| k == key) {
             return Ok(false);
         }
         if keys.len() > 1 {
-            let left_secret = keys.iter().any(|k| k != key && matches!(k.as_str(), TOKEN | PASSWORD));
+            let left_secret = keys
+                .iter()
+                .any(|k| k != key && matches!(k.as_str(), TOKEN | PASSWORD));
             let users = secrets::users_of_key(name, key, !left_secret)?;
             if !users.is_empty() {
-                return Err(in_use(&format!("key \"{key}\" of secret \"{name}\""), &users));
+                return Err(in_use(
+                    &format!("key \"{key}\" of secret \"{name}\""),
+                    &users,
+                ));
             }
             secrets::drop_key(name, key)?;
             return Ok(true);
@@ -133,9 +159,12 @@ pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
 }
 
 fn in_use(what: &str, users: &[String]) -> Error {
-    Error::new(Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST, format!("{what} cannot be dropped because sources use it"))
-        .detail(format!("Sources: {}.", users.join(", ")))
-        .hint("Drop or alter the sources first, or replace the value with rag_create_secret.")
+    Error::new(
+        Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("{what} cannot be dropped because sources use it"),
+    )
+    .detail(format!("Sources: {}.", users.join(", ")))
+    .hint("Drop or alter the sources first, or replace the value with rag_create_secret.")
 }
 
 /// What a source names for its server: a secret of its namespace, or one of its values.
@@ -154,14 +183,19 @@ impl Named {
             Some((secret, key)) => (secret, Some(key.into())),
             None => (text, None),
         };
-        Self { secret: qualify(namespace, secret), key }
+        Self {
+            secret: qualify(namespace, secret),
+            key,
+        }
     }
 }
 
 /// The key of the value that a server is shown where none is named.
 pub fn default_key(name: &str) -> Result<Option<String>, Error> {
     let entries = secrets::entries(name)?;
-    Ok(Login::of(name, None, &entries).ok().map(|login| login.secret.key.clone()))
+    Ok(Login::of(name, None, &entries)
+        .ok()
+        .map(|login| login.secret.key.clone()))
 }
 
 /// Sees to it that a secret stays until the present transaction ends, if there is one.
@@ -173,8 +207,10 @@ fn check_owner(name: &str, owner: &Owner, role: pg_sys::Oid, to_do: &str) -> Res
     if roles::may_act_for(role, owner.id) {
         return Ok(());
     }
-    Err(Error::permission_denied(format!("permission denied to {to_do} secret \"{name}\""))
-        .hint("Only members of the role that made it, and superusers, may."))
+    Err(
+        Error::permission_denied(format!("permission denied to {to_do} secret \"{name}\""))
+            .hint("Only members of the role that made it, and superusers, may."),
+    )
 }
 
 /// # Errors
@@ -186,8 +222,11 @@ pub fn check_need(spec: &SourceSpec) -> Result<(), Error> {
             problem.hint.into_iter().fold(error, Error::hint)
         });
     }
-    Err(Error::invalid_parameter(format!("this source of kind \"{}\" takes no credentials", spec.kind()))
-        .detail("It connects to no server that could ask for them."))
+    Err(Error::invalid_parameter(format!(
+        "this source of kind \"{}\" takes no credentials",
+        spec.kind()
+    ))
+    .detail("It connects to no server that could ask for them."))
 }
 
 /// Whether a source of `role` may name a secret.
@@ -217,19 +256,26 @@ struct Login<'a> {
 }
 
 impl<'a> Login<'a> {
-    /// Where no key is named: the token, or else the password. Either is shown with the username, if there is one; what any other
-    /// key has is shown alone.
+    /// Where no key is named: the token, or else the password. Either is shown with the username,
+    /// if there is one; what any other key has is shown alone.
     fn of(name: &str, key: Option<&str>, entries: &'a [Entry]) -> Result<Self, Error> {
         let get = |key| entries.iter().find(|entry| entry.key == key);
         let username = get(USERNAME);
         if let Some(key) = key {
             let secret = get(key).ok_or_else(|| missing_key(name, key, entries))?;
-            return Ok(Self { username: username.filter(|_| matches!(key, TOKEN | PASSWORD)), secret });
+            return Ok(Self {
+                username: username.filter(|_| matches!(key, TOKEN | PASSWORD)),
+                secret,
+            });
         }
         match (get(TOKEN), get(PASSWORD), username) {
             (Some(secret), ..) | (None, Some(secret), Some(_)) => Ok(Self { username, secret }),
             (None, password, _) => {
-                let has = if password.is_some() { "a password and no username" } else { "neither token nor password" };
+                let has = if password.is_some() {
+                    "a password and no username"
+                } else {
+                    "neither token nor password"
+                };
                 Err(Error::new(
                     Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                     format!("secret \"{name}\" has {has}"),
@@ -253,19 +299,27 @@ fn missing_key(name: &str, key: &str, entries: &[Entry]) -> Error {
 /// # Errors
 /// The secret is not the source's owner's any more, or its value cannot be had.
 pub fn credentials(source: &Source) -> Result<Option<Credentials>, Error> {
-    let Some(name) = source.credentials.as_deref() else { return Ok(None) };
+    let Some(name) = source.credentials.as_deref() else {
+        return Ok(None);
+    };
     let entries = transaction(|| {
         let owner = secrets::owner(name)?.ok_or_else(|| secrets::missing(name))?;
         check_owner(name, &owner, source.owner.role()?, "use")?;
         let entries = secrets::entries(name)?;
-        if entries.iter().any(|entry| matches!(entry.stored, Stored::Reference(_))) {
+        if entries
+            .iter()
+            .any(|entry| matches!(entry.stored, Stored::Reference(_)))
+        {
             check_referrer(name, &owner)?;
         }
         Ok(entries)
     })?;
     let login = Login::of(name, source.credentials_key.as_deref(), &entries)?;
     let text = |entry: &Entry| resolve(entry).map(|value| value.expose().to_string());
-    Ok(Some(Credentials { username: login.username.map(text).transpose()?, secret: text(login.secret)? }))
+    Ok(Some(Credentials {
+        username: login.username.map(text).transpose()?,
+        secret: text(login.secret)?,
+    }))
 }
 
 /// The value of a stored secret.
@@ -277,7 +331,8 @@ fn resolve(entry: &Entry) -> Result<Value, Error> {
             let what = format!("the value of key \"{key}\" of secret \"{name}\" could not be had");
             let hint = "Superusers find in rag.secret_value where it is looked for.";
             let reference = Reference::parse(text).ok().flatten();
-            let reference = reference.ok_or_else(|| Error::data_exception(&what).detail("It is not a reference."))?;
+            let reference = reference
+                .ok_or_else(|| Error::data_exception(&what).detail("It is not a reference."))?;
             reference.resolve().map_err(|e| {
                 Error::new(Code::ERRCODE_CONFIG_FILE_ERROR, what)
                     .detail(format!("{}: {e}.", reference.kind()))
@@ -302,5 +357,7 @@ fn open_error(entry: &Entry, error: &OpenError) -> Error {
 
 fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
 }

@@ -1,7 +1,9 @@
-//! When a scheduler has sources checked for drift: one at a time, each by a runner, so that a long one holds nobody up.
+//! When a scheduler has sources checked for drift: one at a time, each by a runner, so that a long
+//! one holds nobody up.
 //!
-//! A check that was carried out, or failed, says so in the source's row. Where a runner ends and the source is due as before, it
-//! could not even begin (its lock or the last slot was taken, or it was killed): the source rests for a while.
+//! A check that was carried out, or failed, says so in the source's row. Where a runner ends and
+//! the source is due as before, it could not even begin (its lock or the last slot was taken, or it
+//! was killed): the source rests for a while.
 
 use std::{
     collections::HashMap,
@@ -49,7 +51,9 @@ impl Checks {
             }
             ended => ended.map(|(source, ..)| source),
         };
-        let Some(interval) = settings::drift_check_interval() else { return Ok(None) };
+        let Some(interval) = settings::drift_check_interval() else {
+            return Ok(None);
+        };
         let due = transaction(|| drift::due(interval))?;
         if let Some(source) = ended.filter(|source| due.contains(source)) {
             self.rest(source);
@@ -59,7 +63,10 @@ impl Checks {
         let mut next = transaction(|| drift::until_next(interval))?;
         let mut sooner = |rest: Duration| next = Some(next.map_or(rest, |next| next.min(rest)));
         for source in due {
-            let rest = self.resting.get(&source).map(|(until, _)| until.saturating_duration_since(Instant::now()));
+            let rest = self
+                .resting
+                .get(&source)
+                .map(|(until, _)| until.saturating_duration_since(Instant::now()));
             if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
                 sooner(rest);
                 continue;
@@ -81,7 +88,9 @@ impl Checks {
                 Err(error) => {
                     let rest = self.rest(source.clone());
                     if rest == FIRST_PAUSE {
-                        pgrx::warning!("rag: source \"{source}\" cannot be checked for drift: {error}");
+                        pgrx::warning!(
+                            "rag: source \"{source}\" cannot be checked for drift: {error}"
+                        );
                     }
                     sooner(rest);
                     break;
@@ -92,7 +101,10 @@ impl Checks {
     }
 
     fn rest(&mut self, source: String) -> Duration {
-        let pause = self.resting.get(&source).map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
+        let pause = self
+            .resting
+            .get(&source)
+            .map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
         self.resting.insert(source, (Instant::now() + pause, pause));
         pause
     }

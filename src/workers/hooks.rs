@@ -1,8 +1,11 @@
-//! What the workers must hear of: the extension being created or dropped, databases coming and going, and sources changing.
+//! What the workers must hear of: the extension being created or dropped, databases coming and
+//! going, and sources changing.
 //!
-//! Hooks note it, and tell when the transaction has committed ([`at_commit`]). Before a command that needs a database to itself
-//! (DROP, RENAME, SET TABLESPACE, a database as template) the workers in that database are asked to leave, and kept away until the
-//! transaction's end; and so before DROP EXTENSION, which could meet with them in a deadlock. Installed with `shared_preload_libraries = 'rag'` only.
+//! Hooks note it, and tell when the transaction has committed ([`at_commit`]). Before a command
+//! that needs a database to itself (DROP, RENAME, SET TABLESPACE, a database as template) the
+//! workers in that database are asked to leave, and kept away until the transaction's end; and so
+//! before DROP EXTENSION, which could meet with them in a deadlock. Installed with
+//! `shared_preload_libraries = 'rag'` only.
 #![allow(unsafe_code)] // hooks of the server's
 
 use std::{
@@ -29,7 +32,8 @@ struct News {
     databases: bool,
     /// A source of this database was made, changed or asked for.
     sources: bool,
-    /// A source was made that is due at once, and nobody looks after it but a worker that this session starts.
+    /// A source was made that is due at once, and nobody looks after it but a worker that this
+    /// session starts.
     new_sources: bool,
     /// Triggers have noted changes of tables that sources read.
     changes: bool,
@@ -51,7 +55,8 @@ impl News {
 fn note(change: impl FnOnce(&mut News)) {
     static REGISTER: Once = Once::new();
     // SAFETY: the callback stays valid as long as the library, which is never unloaded.
-    REGISTER.call_once(|| unsafe { pg_sys::RegisterXactCallback(Some(at_end), std::ptr::null_mut()) });
+    REGISTER
+        .call_once(|| unsafe { pg_sys::RegisterXactCallback(Some(at_end), std::ptr::null_mut()) });
     NEWS.with(|news| {
         let mut noted = news.get();
         change(&mut noted);
@@ -64,7 +69,8 @@ thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has nobody told of what this process changes: a scheduler knows, and the end of a runner is news itself.
+/// Has nobody told of what this process changes: a scheduler knows, and the end of a runner is news
+/// itself.
 pub fn tell_nobody() {
     IS_WORKER.set(true);
 }
@@ -76,15 +82,16 @@ pub fn wake_scheduler_at_commit() {
     }
 }
 
-/// Has sources that are due because they were made or altered synced once the present transaction has committed, where
-/// no launcher would do that.
+/// Has sources that are due because they were made or altered synced once the present transaction
+/// has committed, where no launcher would do that.
 pub fn start_new_at_commit() {
     if !shared::is_present() && settings::scheduler() && !IS_WORKER.get() {
         note(|news| news.new_sources = true);
     }
 }
 
-/// Has the changes of tables that triggers have noted synced soon after the present transaction has committed.
+/// Has the changes of tables that triggers have noted synced soon after the present transaction has
+/// committed.
 pub fn sync_changes_at_commit() {
     if shared::is_present() {
         note(|news| news.changes = true);
@@ -97,13 +104,16 @@ pub extern "C" fn pg_finfo_rag_source_changed() -> &'static pg_sys::Pg_finfo_rec
     &V1
 }
 
-/// The trigger of `rag.source` that tells the scheduler of every change, whoever makes it: a dump that is restored, say.
+/// The trigger of `rag.source` that tells the scheduler of every change, whoever makes it: a dump
+/// that is restored, say.
 ///
 /// # Safety
 /// Called by Postgres.
 #[pg_guard]
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn rag_source_changed(_call: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+pub unsafe extern "C-unwind" fn rag_source_changed(
+    _call: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
     wake_scheduler_at_commit();
     pg_sys::Datum::null()
 }
@@ -111,7 +121,10 @@ pub unsafe extern "C-unwind" fn rag_source_changed(_call: pg_sys::FunctionCallIn
 #[pg_guard]
 unsafe extern "C-unwind" fn at_end(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
     use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
-    if !matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE) {
+    if !matches!(
+        event,
+        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE
+    ) {
         return;
     }
     let news = NEWS.replace(News::NONE);
@@ -157,9 +170,10 @@ pub fn install() {
     }
 }
 
-// Neither hook is guarded by pgrx, and neither calls what it stands before through pgrx, which would take every ERROR of the server's
-// apart and raise it anew: without its place in the statement, its context, and the names of what it is about. An ERROR leaps over
-// these frames, which have nothing to drop.
+// Neither hook is guarded by pgrx, and neither calls what it stands before through pgrx, which
+// would take every ERROR of the server's apart and raise it anew: without its place in the
+// statement, its context, and the names of what it is about. An ERROR leaps over these frames,
+// which have nothing to drop.
 
 unsafe extern "C-unwind" fn object_access(
     access: pg_sys::ObjectAccessType::Type,
@@ -241,9 +255,16 @@ unsafe extern "C-unwind" fn utility(
     unsafe {
         before((*statement).utilityStmt);
         match PREVIOUS_UTILITY {
-            Some(previous) => {
-                previous(statement, query, read_only_tree, context, params, environment, destination, completion)
-            }
+            Some(previous) => previous(
+                statement,
+                query,
+                read_only_tree,
+                context,
+                params,
+                environment,
+                destination,
+                completion,
+            ),
             None => standard_ProcessUtility(
                 statement,
                 query,
@@ -273,8 +294,24 @@ unsafe extern "C-unwind" fn utility(
     unsafe {
         before((*statement).utilityStmt);
         match PREVIOUS_UTILITY {
-            Some(previous) => previous(statement, query, context, params, environment, destination, completion),
-            None => standard_ProcessUtility(statement, query, context, params, environment, destination, completion),
+            Some(previous) => previous(
+                statement,
+                query,
+                context,
+                params,
+                environment,
+                destination,
+                completion,
+            ),
+            None => standard_ProcessUtility(
+                statement,
+                query,
+                context,
+                params,
+                environment,
+                destination,
+                completion,
+            ),
         }
     }
 }
@@ -299,7 +336,10 @@ unsafe extern "C-unwind" fn before(command: *mut pg_sys::Node) {
                 empty((*alter).dbname);
             }
         } else if is_a(command, pg_sys::NodeTag::T_CreatedbStmt) {
-            if let Some(template) = option((*command.cast::<pg_sys::CreatedbStmt>()).options, c"template") {
+            if let Some(template) = option(
+                (*command.cast::<pg_sys::CreatedbStmt>()).options,
+                c"template",
+            ) {
                 empty(template);
             }
         } else if is_a(command, pg_sys::NodeTag::T_DropStmt) {
@@ -338,10 +378,15 @@ pub unsafe fn drops_extension(drop: *mut pg_sys::DropStmt) -> bool {
     let text = |name: *mut pg_sys::String| unsafe { CStr::from_ptr((*name).sval) };
     // SAFETY: a list of names, as the grammar makes it; look-ups in a transaction.
     unsafe {
-        if (*drop).removeType != pg_sys::ObjectType::OBJECT_EXTENSION || !pg_sys::IsTransactionState() {
+        if (*drop).removeType != pg_sys::ObjectType::OBJECT_EXTENSION
+            || !pg_sys::IsTransactionState()
+        {
             return false;
         }
-        if !PgList::from_pg((*drop).objects).iter_ptr().any(|name| text(name) == c"rag") {
+        if !PgList::from_pg((*drop).objects)
+            .iter_ptr()
+            .any(|name| text(name) == c"rag")
+        {
             return false;
         }
         let extension = pg_sys::get_extension_oid(c"rag".as_ptr(), true);
@@ -351,7 +396,11 @@ pub unsafe fn drops_extension(drop: *mut pg_sys::DropStmt) -> bool {
         #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
         return pg_sys::pg_extension_ownercheck(extension, pg_sys::GetUserId());
         #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
-        return pg_sys::object_ownercheck(pg_sys::ExtensionRelationId, extension, pg_sys::GetUserId());
+        return pg_sys::object_ownercheck(
+            pg_sys::ExtensionRelationId,
+            extension,
+            pg_sys::GetUserId(),
+        );
     }
 }
 

@@ -1,15 +1,18 @@
-//! The worker that starts a scheduler where there is something to do: one per cluster, on a primary.
+//! The worker that starts a scheduler where there is something to do: one per cluster, on a
+//! primary.
 //!
-//! It sleeps until a source of some database is due, or it is told ([`shared`]) of news: databases or extensions have come
-//! or gone, a source was changed, a run has ended. As the launcher of autovacuum it has few workers at work at a time
-//! ([`SCHEDULERS`]), each of which leaves when nothing is near. Whether a database has the extension can be seen only
-//! from within: the launcher starts the scheduler of a database it knows nothing of, and that one says, and leaves at once
-//! where there is none. Templates are left alone: their copies are looked at when they are made. The launcher is connected
-//! to no database, and so in nobody's way.
+//! It sleeps until a source of some database is due, or it is told ([`shared`]) of news: databases
+//! or extensions have come or gone, a source was changed, a run has ended. As the launcher of
+//! autovacuum it has few workers at work at a time ([`SCHEDULERS`]), each of which leaves when
+//! nothing is near. Whether a database has the extension can be seen only from within: the launcher
+//! starts the scheduler of a database it knows nothing of, and that one says, and leaves at once
+//! where there is none. Templates are left alone: their copies are looked at when they are made.
+//! The launcher is connected to no database, and so in nobody's way.
 //!
-//! Some things come without a word (a prepared transaction of another version, a row that was written by hand with
-//! triggers off): one database after another is looked at, one every [`ROUND`]. A clock that is set is noticed by the
-//! launcher itself, which knows when each database is due and wakes every [`LONGEST_SLEEP`].
+//! Some things come without a word (a prepared transaction of another version, a row that was
+//! written by hand with triggers off): one database after another is looked at, one every
+//! [`ROUND`]. A clock that is set is noticed by the launcher itself, which knows when each database
+//! is due and wakes every [`LONGEST_SLEEP`].
 #![allow(unsafe_code)] // the entry point that the postmaster calls, a scan of a shared catalog
 
 use std::{
@@ -19,8 +22,8 @@ use std::{
 
 use pgrx::{
     bgworkers::{
-        BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime, DynamicBackgroundWorker,
-        SignalWakeFlags,
+        BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime,
+        DynamicBackgroundWorker, SignalWakeFlags,
     },
     pg_guard, pg_sys,
 };
@@ -34,7 +37,8 @@ use crate::{engine::wait::wait, settings};
 
 /// Schedulers that are at work at the same time, so that few workers are enough for many databases.
 const SCHEDULERS: usize = 2;
-/// Longest sleep: what no hook tells (ALTER DATABASE ... ALLOW_CONNECTIONS, a clock that is set) is seen after so long.
+/// Longest sleep: what no hook tells (ALTER DATABASE ... ALLOW_CONNECTIONS, a clock that is set) is
+/// seen after so long.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// Between two looks at databases in which nothing is due.
 const ROUND: Duration = Duration::from_secs(120);
@@ -43,7 +47,8 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Until a worker is asked for again where the server has no room for one.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
-/// Has the postmaster start the launcher with the server, or with the standby's promotion, and again should it end.
+/// Has the postmaster start the launcher with the server, or with the standby's promotion, and
+/// again should it end.
 pub fn register() {
     BackgroundWorkerBuilder::new("rag launcher")
         .set_type("rag launcher")
@@ -85,7 +90,13 @@ pub extern "C-unwind" fn rag_launcher_main(_argument: pg_sys::Datum) {
     shared::enter_launcher();
     shared::note_settings();
     let round = Instant::now() + ROUND;
-    let mut launcher = Launcher { absent: HashSet::new(), starting: None, no_room: None, complained: false, round };
+    let mut launcher = Launcher {
+        absent: HashSet::new(),
+        starting: None,
+        no_room: None,
+        complained: false,
+        round,
+    };
     loop {
         if BackgroundWorker::sighup_received() {
             // SAFETY: the reaction to SIGHUP of every worker.
@@ -111,14 +122,24 @@ impl Launcher {
             self.absent.clear();
         }
         self.absent.retain(|database| databases.contains(database));
-        for known in view.databases.iter().filter(|known| !databases.contains(&known.oid)) {
+        for known in view
+            .databases
+            .iter()
+            .filter(|known| !databases.contains(&known.oid))
+        {
             shared::forget(known.oid);
         }
-        for database in view.scheduled.iter().filter(|database| !databases.contains(database)) {
+        for database in view
+            .scheduled
+            .iter()
+            .filter(|database| !databases.contains(database))
+        {
             shared::end_scheduler(*database);
         }
         let is_free = |database: &u32| {
-            !view.scheduled.contains(database) && !view.evicting_all && !view.evicted.contains(database)
+            !view.scheduled.contains(database)
+                && !view.evicting_all
+                && !view.evicted.contains(database)
         };
         let known = |database: u32| view.databases.iter().find(|known| known.oid == database);
         // when a scheduler is to be started where, those first that have waited longest
@@ -133,24 +154,38 @@ impl Launcher {
             .collect();
         due.sort_unstable();
         let now = shared::now();
-        let mut wanting: Vec<u32> = due.iter().filter(|(at, _)| *at <= now).map(|(_, database)| *database).collect();
+        let mut wanting: Vec<u32> = due
+            .iter()
+            .filter(|(at, _)| *at <= now)
+            .map(|(_, database)| *database)
+            .collect();
         let next = due.iter().map(|(at, _)| *at).find(|at| *at > now);
         if wanting.is_empty() && self.round <= Instant::now() {
             self.round = Instant::now() + ROUND;
-            let quiet = view.databases.iter().filter(|known| databases.contains(&known.oid) && is_free(&known.oid));
-            wanting.extend(quiet.min_by_key(|known| known.looked).map(|known| known.oid));
+            let quiet = view
+                .databases
+                .iter()
+                .filter(|known| databases.contains(&known.oid) && is_free(&known.oid));
+            wanting.extend(
+                quiet
+                    .min_by_key(|known| known.looked)
+                    .map(|known| known.oid),
+            );
         }
-        let mut sleep = settled.min(LONGEST_SLEEP).min(self.round.saturating_duration_since(Instant::now()));
+        let mut sleep = settled
+            .min(LONGEST_SLEEP)
+            .min(self.round.saturating_duration_since(Instant::now()));
         if let Some(next) = next.filter(|next| *next != NEVER) {
             // a little longer than until the time itself, so that it has come
-            sleep = sleep.min(Duration::from_micros((next - now).unsigned_abs()) + Duration::from_millis(1));
+            sleep = sleep
+                .min(Duration::from_micros((next - now).unsigned_abs()) + Duration::from_millis(1));
         }
         let rest = self.start_first(&wanting, view.scheduled.len(), known);
         sleep.min(rest.unwrap_or(LONGEST_SLEEP))
     }
 
-    /// Starts a scheduler in the first of these databases, where there is room. When to look again, where nobody wakes the
-    /// launcher before.
+    /// Starts a scheduler in the first of these databases, where there is room. When to look again,
+    /// where nobody wakes the launcher before.
     fn start_first<'a>(
         &mut self,
         wanting: &[u32],
@@ -172,7 +207,9 @@ impl Launcher {
             shared::set_crowded(true);
             return Some(NO_ROOM);
         }
-        let rest = self.no_room.map(|until| until.saturating_duration_since(Instant::now()));
+        let rest = self
+            .no_room
+            .map(|until| until.saturating_duration_since(Instant::now()));
         if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
             return Some(rest);
         }
@@ -182,8 +219,14 @@ impl Launcher {
         };
         match started {
             Ok(worker) => {
-                let (looked, failures) = known(database).map_or((0, 0), |known| (known.looked, known.failures));
-                self.starting = Some(Starting { database, worker, looked, failures });
+                let (looked, failures) =
+                    known(database).map_or((0, 0), |known| (known.looked, known.failures));
+                self.starting = Some(Starting {
+                    database,
+                    worker,
+                    looked,
+                    failures,
+                });
                 self.no_room = None;
                 None
             }
@@ -198,27 +241,45 @@ impl Launcher {
                     );
                 }
                 shared::set_crowded(true);
-                wanting.iter().for_each(|database| shared::put_off(*database, 0, true));
+                wanting
+                    .iter()
+                    .for_each(|database| shared::put_off(*database, 0, true));
                 self.no_room = Some(Instant::now() + NO_ROOM);
                 Some(NO_ROOM)
             }
         }
     }
 
-    /// Takes in what the scheduler that is being started says of its database, or that it has ended without a word.
+    /// Takes in what the scheduler that is being started says of its database, or that it has ended
+    /// without a word.
     fn hear_verdict(&mut self) {
-        let Some(Starting { database, worker, looked, failures }) = &self.starting else { return };
+        let Some(Starting {
+            database,
+            worker,
+            looked,
+            failures,
+        }) = &self.starting
+        else {
+            return;
+        };
         // asked first: what it says it says before it ends
-        let running = matches!(worker.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted));
+        let running = matches!(
+            worker.pid(),
+            Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted)
+        );
         let view = shared::view();
         let known = view.databases.iter().find(|known| known.oid == *database);
         if shared::take_absent(*database) {
             // where there is news meanwhile it is looked at again
             self.absent.insert(*database);
-        } else if view.scheduled.contains(database) || known.is_some_and(|known| known.looked != *looked) {
+        } else if view.scheduled.contains(database)
+            || known.is_some_and(|known| known.looked != *looked)
+        {
         } else if running {
             return;
-        } else if known.is_none_or(|known| known.failures == *failures) && !view.evicted.contains(database) {
+        } else if known.is_none_or(|known| known.failures == *failures)
+            && !view.evicted.contains(database)
+        {
             shared::put_off(*database, shared::after(shared::now(), PAUSE), false);
         }
         self.starting = None;
@@ -227,17 +288,23 @@ impl Launcher {
 
 /// When a scheduler is to be started in a database that is known.
 fn when(known: &Database) -> i64 {
-    if known.news { 0 } else { known.due.min(known.changes) }
+    if known.news {
+        0
+    } else {
+        known.due.min(known.changes)
+    }
 }
 
 /// The databases that can have a scheduler.
 fn databases() -> Vec<u32> {
     let mut found = vec![];
-    // SAFETY: a scan of a shared catalog in a transaction, as autovacuum's launcher does it; each tuple is read before the next.
+    // SAFETY: a scan of a shared catalog in a transaction, as autovacuum's launcher does it; each
+    // tuple is read before the next.
     unsafe {
         pg_sys::StartTransactionCommand();
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-        let relation = pg_sys::table_open(pg_sys::DatabaseRelationId, pg_sys::AccessShareLock as i32);
+        let relation =
+            pg_sys::table_open(pg_sys::DatabaseRelationId, pg_sys::AccessShareLock as i32);
         let scan = pg_sys::table_beginscan_catalog(relation, 0, std::ptr::null_mut());
         loop {
             let tuple = pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);

@@ -1,4 +1,5 @@
-//! Locks that tell processes what others are at, each given back by itself when its process ends, however it ends.
+//! Locks that tell processes what others are at, each given back by itself when its process ends,
+//! however it ends.
 //!
 //! | lock | held by | means |
 //! |---|---|---|
@@ -8,10 +9,12 @@
 //! | slot 0, 1, ... | runner | one of the runs that `rag.max_running_syncs` allows in the whole cluster |
 //! | next slot | session in rag_sync | the next slot that is free is for this session |
 //!
-//! The last two are for servers without `shared_preload_libraries = 'rag'`; with it, [`slots`](super::slots) are in shared memory.
+//! The last two are for servers without `shared_preload_libraries = 'rag'`; with it,
+//! [`slots`](super::slots) are in shared memory.
 //!
-//! They are session locks of the lock method that advisory locks have: those of the other one are left behind when a process ends.
-//! `rag.source_locks()` shows the first two, `pg_locks` all of them.
+//! They are session locks of the lock method that advisory locks have: those of the other one are
+//! left behind when a process ends. `rag.source_locks()` shows the first two, `pg_locks` all of
+//! them.
 #![allow(unsafe_code)] // heavyweight locks
 
 use std::time::Duration;
@@ -23,7 +26,8 @@ use crate::{catalog::name::Name, engine::wait::sleep, error::Error, settings};
 /// A lock as Postgres names it.
 pub struct Lock(pg_sys::LOCKTAG);
 
-/// First key of the slots, which are advisory locks of no database: nobody else can have such. "rags".
+/// First key of the slots, which are advisory locks of no database: nobody else can have such.
+/// "rags".
 const SLOTS: u32 = 0x7261_6773;
 /// First key of the schedulers' locks. "ragt".
 const SCHEDULERS: u32 = 0x7261_6774;
@@ -52,21 +56,33 @@ impl Lock {
         Self::source(source, 1)
     }
 
-    /// The source is named by a hash, that of hashtext, which `rag.source_locks` shows: sources that collide merely take turns. Where
-    /// the extension was dropped meanwhile it is a lock that nobody has.
+    /// The source is named by a hash, that of hashtext, which `rag.source_locks` shows: sources
+    /// that collide merely take turns. Where the extension was dropped meanwhile it is a lock that
+    /// nobody has.
     fn source(source: &Name, purpose: u16) -> Self {
         // SAFETY: look-ups of catalog OIDs; and reads as many bytes as the name has.
         let (relation, hash) = unsafe {
             let schema = pg_sys::get_namespace_oid(c"rag".as_ptr(), true);
             let relation = pg_sys::get_relname_relid(c"source".as_ptr(), schema);
-            (relation, hash_bytes(source.as_str().as_ptr(), source.as_str().len() as i32))
+            (
+                relation,
+                hash_bytes(source.as_str().as_ptr(), source.as_str().len() as i32),
+            )
         };
-        Self::new(pg_sys::LockTagType::LOCKTAG_OBJECT, [database().to_u32(), relation.to_u32(), hash], purpose)
+        Self::new(
+            pg_sys::LockTagType::LOCKTAG_OBJECT,
+            [database().to_u32(), relation.to_u32(), hash],
+            purpose,
+        )
     }
 
     /// The scheduler of the present database.
     pub fn scheduler() -> Self {
-        Self::new(pg_sys::LockTagType::LOCKTAG_ADVISORY, [database().to_u32(), SCHEDULERS, 0], 3)
+        Self::new(
+            pg_sys::LockTagType::LOCKTAG_ADVISORY,
+            [database().to_u32(), SCHEDULERS, 0],
+            3,
+        )
     }
 
     /// The slot that is free next.
@@ -89,12 +105,14 @@ impl Lock {
         })
     }
 
-    /// Takes the lock if it is free; whether it was. False also if another process is just looking ([`Lock::is_free`]).
+    /// Takes the lock if it is free; whether it was. False also if another process is just looking
+    /// ([`Lock::is_free`]).
     pub fn take(&self) -> bool {
         self.acquire(pg_sys::ExclusiveLock, true)
     }
 
-    /// Acquires the lock in a mode if nobody has it in one that conflicts, for the session or for the transaction; whether it did.
+    /// Acquires the lock in a mode if nobody has it in one that conflicts, for the session or for
+    /// the transaction; whether it did.
     fn acquire(&self, mode: u32, for_session: bool) -> bool {
         // SAFETY: a well-formed tag.
         let result = unsafe { pg_sys::LockAcquire(&self.0, mode as i32, for_session, true) };
@@ -123,8 +141,8 @@ impl Lock {
         free
     }
 
-    /// Takes the lock until the transaction ends, waiting for whoever has it. The wait can be cancelled, and takes part in the
-    /// detection of deadlocks.
+    /// Takes the lock until the transaction ends, waiting for whoever has it. The wait can be
+    /// cancelled, and takes part in the detection of deadlocks.
     pub fn wait_and_take_for_transaction(&self) {
         // SAFETY: a well-formed tag.
         unsafe { pg_sys::LockAcquire(&self.0, pg_sys::ExclusiveLock as i32, false, false) };
@@ -135,7 +153,8 @@ impl Lock {
         self.acquire(pg_sys::ExclusiveLock, false)
     }
 
-    /// The same, where it is nothing that someone else is just looking ([`Lock::is_free`]) and has it for that moment.
+    /// The same, where it is nothing that someone else is just looking ([`Lock::is_free`]) and has
+    /// it for that moment.
     pub fn take_for_transaction_patiently(&self) -> bool {
         self.take_for_transaction()
             || (0..40).any(|_| {
@@ -147,12 +166,16 @@ impl Lock {
 
 /// Takes one of the slots for runs; `None` where none is free.
 pub fn take_slot() -> Option<Lock> {
-    (0..settings::max_running_syncs()).map(Lock::slot).find(Lock::take)
+    (0..settings::max_running_syncs())
+        .map(Lock::slot)
+        .find(Lock::take)
 }
 
 /// How many slots are free now.
 pub fn free_slots() -> usize {
-    (0..settings::max_running_syncs()).filter(|number| Lock::slot(*number).is_free()).count()
+    (0..settings::max_running_syncs())
+        .filter(|number| Lock::slot(*number).is_free())
+        .count()
 }
 
 /// # Errors
@@ -161,5 +184,7 @@ pub fn check_not_going(source: &Name) -> Result<(), Error> {
     if Lock::source_going(source).is_free() {
         return Ok(());
     }
-    Err(Error::in_use(format!("source \"{source}\" is being dropped by another session")))
+    Err(Error::in_use(format!(
+        "source \"{source}\" is being dropped by another session"
+    )))
 }

@@ -7,9 +7,10 @@
 //! | [`scheduler`] | few at a time, each for a moment | queues what is due and starts runners; checks for drift |
 //! | [`runner`] | one per run, or check | syncs a source, or checks it for drift |
 //!
-//! [`hooks`] and [`shared`] are how they hear of what happens, [`slots`] how runs share what there is, [`lock`] how nothing
-//! happens twice. Without `shared_preload_libraries = 'rag'` there are only supervisor and runners, which sessions start
-//! when they need them, and a scheduler for the first run of a new source.
+//! [`hooks`] and [`shared`] are how they hear of what happens, [`slots`] how runs share what there
+//! is, [`lock`] how nothing happens twice. Without `shared_preload_libraries = 'rag'` there are
+//! only supervisor and runners, which sessions start when they need them, and a scheduler for the
+//! first run of a new source.
 #![allow(unsafe_code)] // signal handlers
 
 pub mod drift;
@@ -29,7 +30,8 @@ use pgrx::{PgLogLevel, pg_sys};
 
 use crate::settings;
 
-/// Registers the workers that start with the server, where the library is in shared_preload_libraries.
+/// Registers the workers that start with the server, where the library is in
+/// shared_preload_libraries.
 pub fn register() {
     shared::request();
     hooks::install();
@@ -48,7 +50,8 @@ pub fn are_scheduling() -> bool {
     shared::is_present() && settings::scheduler() && !unsafe { pg_sys::RecoveryInProgress() }
 }
 
-/// What keeps the sources of the present database from being synced by themselves; `None`: nothing. A standby does not know.
+/// What keeps the sources of the present database from being synced by themselves; `None`: nothing.
+/// A standby does not know.
 pub fn why_idle() -> Option<&'static str> {
     // SAFETY: reads the server's state.
     if unsafe { pg_sys::RecoveryInProgress() } {
@@ -68,24 +71,32 @@ fn rag_why_idle() -> Option<&'static str> {
     why_idle()
 }
 
-/// Keeps out of the log that a worker of the extension was asked to end, which is no fault: because the server stops, the
-/// extension or its database is dropped, or nobody may connect to the database any more. The postmaster notes its exit.
+/// Keeps out of the log that a worker of the extension was asked to end, which is no fault: because
+/// the server stops, the extension or its database is dropped, or nobody may connect to the
+/// database any more. The postmaster notes its exit.
 ///
 /// # Safety
 /// `error` is one that is about to be logged.
 pub unsafe fn keep_end_quiet(error: &mut pg_sys::ErrorData) {
     use pgrx::PgSqlErrorCode::{
-        ERRCODE_ADMIN_SHUTDOWN, ERRCODE_INVALID_CATALOG_NAME, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        ERRCODE_ADMIN_SHUTDOWN, ERRCODE_INVALID_CATALOG_NAME,
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
     };
     // SAFETY: reads a variable of the process.
     let is_connecting = unsafe { pg_sys::Mode == pg_sys::ProcessingMode::InitProcessing };
     let code = error.sqlerrcode;
     let is_end = code == ERRCODE_ADMIN_SHUTDOWN as i32
         || is_connecting
-            && [ERRCODE_INVALID_CATALOG_NAME as i32, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32].contains(&code);
+            && [
+                ERRCODE_INVALID_CATALOG_NAME as i32,
+                ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32,
+            ]
+            .contains(&code);
     // SAFETY: the worker's own entry, where the process is one, whose names end with 0.
     let is_ours = unsafe {
-        pg_sys::MyBgworkerEntry.as_ref().is_some_and(|entry| CStr::from_ptr(entry.bgw_library_name.as_ptr()) == c"rag")
+        pg_sys::MyBgworkerEntry
+            .as_ref()
+            .is_some_and(|entry| CStr::from_ptr(entry.bgw_library_name.as_ptr()) == c"rag")
     };
     if is_end && is_ours && error.elevel == PgLogLevel::FATAL as i32 {
         error.output_to_server = false;

@@ -5,17 +5,18 @@
 //!  rag_sync(wait => false), drift             ──────────────▲
 //! ```
 //!
-//! The launcher starts it when a source is due or there is news, and it leaves when nothing is near: when the next source
-//! is due is then in shared memory. It stays for a moment after work ([`LINGER`]) and where the next source is due soon
-//! ([`NEAR`]), unless others wait for the worker that it is. Whether runs are under way does not matter: their ends are
-//! news.
+//! The launcher starts it when a source is due or there is news, and it leaves when nothing is
+//! near: when the next source is due is then in shared memory. It stays for a moment after work
+//! ([`LINGER`]) and where the next source is due soon ([`NEAR`]), unless others wait for the worker
+//! that it is. Whether runs are under way does not matter: their ends are news.
 //!
-//! All that it knows is in tables, so it can be ended and started again at any time: what was queued stays queued, a run
-//! whose process is gone is ended as failed, a time that was missed is caught up with once. Each source is dealt with in a
-//! transaction of its own: one that cannot be read does not stop the others.
+//! All that it knows is in tables, so it can be ended and started again at any time: what was
+//! queued stays queued, a run whose process is gone is ended as failed, a time that was missed is
+//! caught up with once. Each source is dealt with in a transaction of its own: one that cannot be
+//! read does not stop the others.
 //!
-//! Without `shared_preload_libraries = 'rag'` a session that makes a source starts one for its first run ([`start_once`]),
-//! which keeps no schedules and leaves when nothing is queued.
+//! Without `shared_preload_libraries = 'rag'` a session that makes a source starts one for its
+//! first run ([`start_once`]), which keeps no schedules and leaves when nothing is queued.
 #![allow(unsafe_code)] // the entry point that the postmaster calls
 
 use std::{
@@ -26,7 +27,8 @@ use std::{
 use pgrx::{
     PgSqlErrorCode,
     bgworkers::{
-        BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, DynamicBackgroundWorker, SignalWakeFlags,
+        BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, DynamicBackgroundWorker,
+        SignalWakeFlags,
     },
     pg_guard, pg_sys,
 };
@@ -64,11 +66,13 @@ const NEAR: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_secs(2);
 /// Longest sleep of one that has no shared memory, through which it could be told anything.
 const ALONE: Duration = Duration::from_secs(1);
-/// Until a queued run that found no room is tried again; whoever makes room wakes the scheduler before that.
+/// Until a queued run that found no room is tried again; whoever makes room wakes the scheduler
+/// before that.
 const NO_SLOT: Duration = Duration::from_secs(1);
 /// The same where it is the server that has no room for another worker.
 const NO_WORKER: Duration = Duration::from_secs(3);
-/// The same where its process ended before the run had begun; doubled each time up to [`LONGEST_PAUSE`].
+/// The same where its process ended before the run had begun; doubled each time up to
+/// [`LONGEST_PAUSE`].
 const NOT_BEGUN: Duration = Duration::from_millis(100);
 /// Between two looks at whether a runner that was started has begun its run.
 const BEGINNING: Duration = Duration::from_millis(200);
@@ -83,11 +87,15 @@ const LOCKED: Duration = Duration::from_secs(1);
 /// # Errors
 /// The server has no room for another background worker.
 pub fn start(database: u32) -> Result<DynamicBackgroundWorker, Error> {
-    builder(database).set_notify_pid(shared::my_pid()).load_dynamic().map_err(|_| supervisor::no_worker())
+    builder(database)
+        .set_notify_pid(shared::my_pid())
+        .load_dynamic()
+        .map_err(|_| supervisor::no_worker())
 }
 
-/// Starts one in the present database that begins what is due because it was made or altered, where nobody keeps schedules;
-/// whether there was room for it. Called at the end of a transaction: it raises nothing.
+/// Starts one in the present database that begins what is due because it was made or altered, where
+/// nobody keeps schedules; whether there was room for it. Called at the end of a transaction: it
+/// raises nothing.
 pub fn start_once() -> bool {
     builder(database().to_u32()).load_dynamic().is_ok()
 }
@@ -108,7 +116,9 @@ fn builder(database: u32) -> BackgroundWorkerBuilder {
 pub extern "C-unwind" fn rag_scheduler_main(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
     super::end_on_sigterm();
-    let Ok(database) = BackgroundWorker::get_extra().parse::<u32>() else { return };
+    let Ok(database) = BackgroundWorker::get_extra().parse::<u32>() else {
+        return;
+    };
     BackgroundWorker::connect_worker_to_spi_by_oid(Some(pg_sys::Oid::from(database)), None);
     hooks::tell_nobody();
     // first: what comes after is news
@@ -130,8 +140,8 @@ pub extern "C-unwind" fn rag_scheduler_main(_argument: pg_sys::Datum) {
     Scheduler::new(told).work();
 }
 
-/// Makes sure that the database has one scheduler. Without shared memory another one may be about to leave, and not have seen
-/// what this one was started for.
+/// Makes sure that the database has one scheduler. Without shared memory another one may be about
+/// to leave, and not have seen what this one was started for.
 fn take_lock() -> bool {
     loop {
         if Lock::scheduler().take() {
@@ -144,7 +154,8 @@ fn take_lock() -> bool {
     }
 }
 
-/// What a scheduler writes follows from what is stored: if a crash takes the last of it, it is written again.
+/// What a scheduler writes follows from what is stored: if a crash takes the last of it, it is
+/// written again.
 fn do_not_wait_for_commits() {
     // SAFETY: a setting that everyone may change.
     unsafe {
@@ -234,7 +245,9 @@ impl Scheduler {
                 shared::begin_look();
                 continue;
             }
-            let next = self.look().unwrap_or_else(|error| Some(self.pause_after(&error)));
+            let next = self
+                .look()
+                .unwrap_or_else(|error| Some(self.pause_after(&error)));
             if self.may_leave(next) {
                 let due = next.map_or(shared::NEVER, |next| shared::after(shared::now(), next));
                 if shared::leave_until(due) {
@@ -242,10 +255,17 @@ impl Scheduler {
                 }
                 continue;
             }
-            let lingering = self.active.map(|active| LINGER.saturating_sub(active.elapsed()));
+            let lingering = self
+                .active
+                .map(|active| LINGER.saturating_sub(active.elapsed()));
             let alone = (!shared::is_present()).then_some(ALONE);
             let sleep = [next, lingering.filter(|rest| !rest.is_zero()), alone];
-            let sleep = sleep.into_iter().flatten().min().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
+            let sleep = sleep
+                .into_iter()
+                .flatten()
+                .min()
+                .unwrap_or(LONGEST_SLEEP)
+                .min(LONGEST_SLEEP);
             self.show(sleep);
             wait(&[], Some(sleep));
             if BackgroundWorker::sighup_received() {
@@ -269,7 +289,8 @@ impl Scheduler {
             && self.active.is_none_or(|active| active.elapsed() >= LINGER)
     }
 
-    /// Has sources be synced by their schedules that could not be kept before, and may be now; whether some have their rows locked.
+    /// Has sources be synced by their schedules that could not be kept before, and may be now;
+    /// whether some have their rows locked.
     fn reschedule(&mut self) -> Result<bool, Error> {
         // the launcher, which knows it, may hear of a change later than others
         let zone = shared::zone();
@@ -284,7 +305,9 @@ impl Scheduler {
             match transaction(|| definition::reschedule(&name)) {
                 Err(error) if runner::is_locked(&error) => self.may_reschedule = true,
                 // it waits on, as its status says
-                Err(error) => pgrx::debug1!("rag: source \"{name}\" still cannot be scheduled: {error}"),
+                Err(error) => {
+                    pgrx::debug1!("rag: source \"{name}\" still cannot be scheduled: {error}")
+                }
                 Ok(()) => {}
             }
         }
@@ -293,7 +316,9 @@ impl Scheduler {
 
     /// How long to rest after something went wrong, which is logged the first time.
     fn pause_after(&mut self, error: &Error) -> Duration {
-        let pause = self.trouble.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE));
+        let pause = self
+            .trouble
+            .map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE));
         if self.trouble.replace(pause).is_none() {
             pgrx::warning!("rag: the scheduler cannot work: {error}");
         }
@@ -304,7 +329,10 @@ impl Scheduler {
     fn look(&mut self) -> Result<Option<Duration>, Error> {
         let told = self.told.take().unwrap_or_else(shared::begin_look);
         if told.settings {
-            self.tolerate("old runs could not be deleted", transaction(runs::prune_all));
+            self.tolerate(
+                "old runs could not be deleted",
+                transaction(runs::prune_all),
+            );
         }
         if told.news {
             self.active = Some(Instant::now());
@@ -346,7 +374,8 @@ impl Scheduler {
         let queue = self.start_queued()?;
         let may_check = shared::is_present() && !queue.wants_room;
         let check = if may_check { self.checks.look()? } else { None };
-        // a little longer than until the time itself, so that it has come; without shared memory nobody keeps schedules
+        // a little longer than until the time itself, so that it has come; without shared memory
+        // nobody keeps schedules
         let next = match shared::is_present() {
             true => transaction(|| due::until_next(began, was_restoring))?,
             false => None,
@@ -361,14 +390,20 @@ impl Scheduler {
                 None
             }
         };
-        Ok([queue.rest, changes, check, next, locked, trouble].into_iter().flatten().min())
+        Ok([queue.rest, changes, check, next, locked, trouble]
+            .into_iter()
+            .flatten()
+            .min())
     }
 
     /// Queues runs of the sources whose tables were changed, once it is time; how long until then.
     fn queue_changed(&mut self, told: &Told) -> Result<Option<Duration>, Error> {
         let now = shared::now();
         if told.changes != shared::NEVER && told.changes > now {
-            return Ok(Some(Duration::from_micros((told.changes - now).unsigned_abs()) + Duration::from_millis(1)));
+            return Ok(Some(
+                Duration::from_micros((told.changes - now).unsigned_abs())
+                    + Duration::from_millis(1),
+            ));
         }
         let mut rest = None;
         for source in transaction(|| due::changed(told.changes != shared::NEVER))? {
@@ -378,13 +413,16 @@ impl Scheduler {
                     shared::set_changes(now);
                     rest = Some(LOCKED);
                 }
-                queued => self.tolerate(&format!("source \"{source}\" could not be queued"), queued),
+                queued => {
+                    self.tolerate(&format!("source \"{source}\" could not be queued"), queued)
+                }
             }
         }
         Ok(rest)
     }
 
-    /// Ends the runs that have lost their process; whether there are some whose source's row someone has locked.
+    /// Ends the runs that have lost their process; whether there are some whose source's row
+    /// someone has locked.
     fn reap(&mut self) -> Result<bool, Error> {
         let mut is_locked = false;
         for source in transaction(due::running)? {
@@ -400,33 +438,50 @@ impl Scheduler {
                     None => Ok(()),
                 }
             });
-            if result
-                .as_ref()
-                .is_err_and(|error| runner::is_locked(error) || error.code == PgSqlErrorCode::ERRCODE_OBJECT_IN_USE)
-            {
+            if result.as_ref().is_err_and(|error| {
+                runner::is_locked(error) || error.code == PgSqlErrorCode::ERRCODE_OBJECT_IN_USE
+            }) {
                 is_locked = true;
                 continue;
             }
-            self.tolerate(&format!("a run of source \"{source}\" that has ended could not be marked so"), result);
+            self.tolerate(
+                &format!("a run of source \"{source}\" that has ended could not be marked so"),
+                result,
+            );
         }
         Ok(is_locked)
     }
 
     /// Starts queued runs where there is room.
     fn start_queued(&mut self) -> Result<Queue, Error> {
-        let wants_room = |rest| Ok(Queue { wants_room: true, rest: Some(rest) });
-        let ended: Vec<i64> =
-            self.started.extract_if(|_, worker| runner::has_ended(worker)).map(|(run_id, _)| run_id).collect();
-        self.claims.retain(|run_id, _| self.started.contains_key(run_id));
+        let wants_room = |rest| {
+            Ok(Queue {
+                wants_room: true,
+                rest: Some(rest),
+            })
+        };
+        let ended: Vec<i64> = self
+            .started
+            .extract_if(|_, worker| runner::has_ended(worker))
+            .map(|(run_id, _)| run_id)
+            .collect();
+        self.claims
+            .retain(|run_id, _| self.started.contains_key(run_id));
         let mut queued = transaction(due::queued)?;
-        self.resting.retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
+        self.resting
+            .retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
         for run in queued.iter().filter(|run| ended.contains(&run.run_id)) {
-            // where there is no room now, another one was quicker to take it; no need to rest for that
+            // where there is no room now, another one was quicker to take it; no need to rest for
+            // that
             if !shared::is_present() && lock::free_slots() == 0 {
                 continue;
             }
-            let pause = self.resting.get(&run.run_id).map_or(NOT_BEGUN, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
-            self.resting.insert(run.run_id, (Instant::now() + pause, pause));
+            let pause = self
+                .resting
+                .get(&run.run_id)
+                .map_or(NOT_BEGUN, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
+            self.resting
+                .insert(run.run_id, (Instant::now() + pause, pause));
             if pause >= FIRST_PAUSE {
                 let why = "its process keeps ending before the run begins, see the server's log";
                 transaction(|| due::set_waiting(&[run.run_id], why))?;
@@ -436,15 +491,24 @@ impl Scheduler {
             self.no_worker = None;
         }
         // those that have begun are others' business
-        self.started.retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
-        self.claims.retain(|run_id, _| self.started.contains_key(run_id));
+        self.started
+            .retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
+        self.claims
+            .retain(|run_id, _| self.started.contains_key(run_id));
         queued.retain(|run| !self.started.contains_key(&run.run_id));
         if queued.is_empty() {
             slots::set_waiting(&[]);
             let beginning = (!self.started.is_empty()).then_some(BEGINNING);
-            return Ok(Queue { wants_room: false, rest: beginning });
+            return Ok(Queue {
+                wants_room: false,
+                rest: beginning,
+            });
         }
-        if let Some(rest) = self.no_worker.map(time_until).filter(|rest| !rest.is_zero()) {
+        if let Some(rest) = self
+            .no_worker
+            .map(time_until)
+            .filter(|rest| !rest.is_zero())
+        {
             return wants_room(rest);
         }
         let (mut denied, mut waiting): (Vec<u32>, Vec<Queued>) = (vec![], vec![]);
@@ -485,7 +549,10 @@ impl Scheduler {
                     shared::set_no_room();
                     self.no_worker = Some(Instant::now() + NO_WORKER);
                     if !std::mem::replace(&mut self.complained, true) && shared::complain() {
-                        pgrx::warning!("rag: runs wait: {error}. {}", error.hint.as_deref().unwrap_or_default());
+                        pgrx::warning!(
+                            "rag: runs wait: {error}. {}",
+                            error.hint.as_deref().unwrap_or_default()
+                        );
                     }
                     self.say_why(&queued, &format!("{error}: max_worker_processes"))?;
                     slots::set_waiting(&[]);
@@ -496,18 +563,30 @@ impl Scheduler {
         self.complained = false;
         slots::set_waiting(&denied);
         if waiting.is_empty() {
-            return Ok(Queue { wants_room: false, rest: sooner });
+            return Ok(Queue {
+                wants_room: false,
+                rest: sooner,
+            });
         }
         let most = settings::max_running_syncs();
-        self.say_why(&waiting, &format!("as many runs are under way as rag.max_running_syncs allows ({most})"))?;
+        self.say_why(
+            &waiting,
+            &format!("as many runs are under way as rag.max_running_syncs allows ({most})"),
+        )?;
         // who gets a slot is told, if there is a way
         let rest = (!shared::is_present()).then_some(NO_SLOT);
-        Ok(Queue { wants_room: true, rest: [sooner, rest].into_iter().flatten().min() })
+        Ok(Queue {
+            wants_room: true,
+            rest: [sooner, rest].into_iter().flatten().min(),
+        })
     }
 
     /// Says of those of `queued` that were not started why that is so.
     fn say_why(&self, queued: &[Queued], why: &str) -> Result<(), Error> {
-        let waiting = queued.iter().map(|run| run.run_id).filter(|run| !self.started.contains_key(run));
+        let waiting = queued
+            .iter()
+            .map(|run| run.run_id)
+            .filter(|run| !self.started.contains_key(run));
         transaction(|| due::set_waiting(&waiting.collect::<Vec<_>>(), why))
     }
 
@@ -520,7 +599,10 @@ impl Scheduler {
 
     fn show(&self, sleep: Duration) {
         let running = self.started.len();
-        runner::activity(&format!("rag: runs under way: {running}; looks again within {} s", sleep.as_secs().max(1)));
+        runner::activity(&format!(
+            "rag: runs under way: {running}; looks again within {} s",
+            sleep.as_secs().max(1)
+        ));
     }
 }
 
@@ -532,7 +614,8 @@ fn time_until(time: Instant) -> Duration {
 fn is_about_schedule(error: &Error) -> bool {
     matches!(
         error.code,
-        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE | PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
+            | PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED
     )
 }
 
@@ -552,13 +635,20 @@ fn lock_due(name: &str) -> Result<Option<Due>, Error> {
 
 /// Queues the run of a source that is due, and writes down when it is due next.
 fn queue(name: &str) -> Result<(), Error> {
-    let Some(due) = lock_due(name)? else { return Ok(()) };
+    let Some(due) = lock_due(name)? else {
+        return Ok(());
+    };
     if due.run {
         let schedule = due.schedule.as_deref().map(schedule::parse).transpose();
-        let schedule =
-            schedule.map_err(|problem| Error::invalid_spec(&format!("source \"{}\"", due.name), &[problem]))?;
+        let schedule = schedule.map_err(|problem| {
+            Error::invalid_spec(&format!("source \"{}\"", due.name), &[problem])
+        })?;
         due::set_next_run(&due.name, schedule::next_run(schedule.as_ref(), true)?)?;
-        let trigger = if schedule.is_some() { Trigger::Schedule } else { Trigger::Create };
+        let trigger = if schedule.is_some() {
+            Trigger::Schedule
+        } else {
+            Trigger::Create
+        };
         // where a run is queued or under way this one is left out
         runs::queue(&due.name, trigger)?;
     } else if due.retry {
@@ -581,8 +671,11 @@ fn put_off(due: &Due, error: &Error) -> Result<(), Error> {
         return Ok(());
     }
     due::set_next_run(&due.name, None)?;
-    let Some(source) = sources::lock(&due.name)? else { return Ok(()) };
+    let Some(source) = sources::lock(&due.name)? else {
+        return Ok(());
+    };
     let why = error.detail.as_deref().unwrap_or(&error.message);
-    let changes = Changes::at(source.generation).set(Type::Scheduled, Some(false), "InvalidSchedule", why);
+    let changes =
+        Changes::at(source.generation).set(Type::Scheduled, Some(false), "InvalidSchedule", why);
     sources::set_conditions(&due.name, &changes)
 }

@@ -1,16 +1,19 @@
-//! What the extension's processes know of each other: a piece of shared memory, there with `shared_preload_libraries = 'rag'`.
+//! What the extension's processes know of each other: a piece of shared memory, there with
+//! `shared_preload_libraries = 'rag'`.
 //!
 //! ```text
 //!  session ── news of a database (CREATE EXTENSION, a source was changed, ...) ──▶ Database::news ──▶ launcher ── starts ──▶ scheduler
 //!                                                                                   Database::due ◀── leaves until then ──────┘
 //! ```
 //!
-//! [`Database`] is what is known of a database with the extension: when something in it is due next, and whether there is
-//! news of it. A scheduler leaves only where there is none ([`leave_until`]), so that no news is lost. Slots for runs and
-//! who waits for them are in [`slots`](super::slots).
+//! [`Database`] is what is known of a database with the extension: when something in it is due
+//! next, and whether there is news of it. A scheduler leaves only where there is none
+//! ([`leave_until`]), so that no news is lost. Slots for runs and who waits for them are in
+//! [`slots`](super::slots).
 //!
-//! A process enters itself and leaves with its exit; one that is killed hard takes the whole of the shared memory with
-//! it, because the postmaster then begins again. Waking is SIGUSR1, which sets the latch.
+//! A process enters itself and leaves with its exit; one that is killed hard takes the whole of the
+//! shared memory with it, because the postmaster then begins again. Waking is SIGUSR1, which sets
+//! the latch.
 #![allow(unsafe_code)] // shared memory and signals
 
 use std::{
@@ -33,9 +36,11 @@ use crate::settings;
 
 /// Workers that can be entered: schedulers and runners of all databases.
 const WORKERS: usize = 256;
-/// Databases that are remembered. Others are looked at from time to time, as if nothing was known of them.
+/// Databases that are remembered. Others are looked at from time to time, as if nothing was known
+/// of them.
 const DATABASES: usize = 1024;
-/// Databases that sessions need emptied at the same time, and how many of them one session can have.
+/// Databases that sessions need emptied at the same time, and how many of them one session can
+/// have.
 const EVICTIONS: usize = 256;
 const EVICTIONS_OF_SESSION: usize = 8;
 /// Bytes of a time zone's name, as Postgres bounds it.
@@ -77,7 +82,8 @@ pub struct Database {
     pub news: bool,
     /// When the next source is due; [`NEVER`]: none will be.
     pub due: i64,
-    /// When the changes of tables that triggers have noted are to be synced; [`NEVER`]: none were noted since the last time.
+    /// When the changes of tables that triggers have noted are to be synced; [`NEVER`]: none were
+    /// noted since the last time.
     pub changes: i64,
     /// When a scheduler last looked.
     pub looked: i64,
@@ -122,7 +128,8 @@ pub struct Shared {
     news_of_all: bool,
     /// The last database in which a scheduler found no extension; 0: none.
     absent: u32,
-    /// Other databases wait for a scheduler, or a run for a worker: whoever has nothing to do leaves.
+    /// Other databases wait for a scheduler, or a run for a worker: whoever has nothing to do
+    /// leaves.
     crowded: bool,
     /// When the log last said that the server has no room for a worker.
     complained: i64,
@@ -150,7 +157,10 @@ impl Shared {
     };
 
     pub fn database(&mut self, oid: u32) -> Option<&mut Database> {
-        self.databases.iter_mut().flatten().find(|database| database.oid == oid)
+        self.databases
+            .iter_mut()
+            .flatten()
+            .find(|database| database.oid == oid)
     }
 
     /// The same; a place is taken for it where it has none and one is free.
@@ -174,7 +184,11 @@ impl Shared {
 
     fn scheduler_of(&self, oid: u32) -> Option<i32> {
         let has_it = |worker: &&Worker| worker.kind == Kind::Scheduler && worker.database == oid;
-        self.workers.iter().flatten().find(has_it).map(|worker| worker.pid)
+        self.workers
+            .iter()
+            .flatten()
+            .find(has_it)
+            .map(|worker| worker.pid)
     }
 
     /// Notes news of a database; the process to be told.
@@ -186,8 +200,10 @@ impl Shared {
     }
 
     fn is_evicted(&self, oid: u32, by_others_than: i32) -> bool {
-        let is_it = |eviction: &Eviction| eviction.database == oid && eviction.session != by_others_than;
-        self.evictions.iter().flatten().any(is_it) || self.evicting_all > u32::from(EVICTING_ALL.get())
+        let is_it =
+            |eviction: &Eviction| eviction.database == oid && eviction.session != by_others_than;
+        self.evictions.iter().flatten().any(is_it)
+            || self.evicting_all > u32::from(EVICTING_ALL.get())
     }
 }
 
@@ -206,7 +222,12 @@ thread_local! {
 
 /// Asks for the shared memory; while the server loads its preloaded libraries.
 pub fn request() {
-    pg_shmem_init!(SHARED = Shared { zone: present_zone(), ..Shared::EMPTY });
+    pg_shmem_init!(
+        SHARED = Shared {
+            zone: present_zone(),
+            ..Shared::EMPTY
+        }
+    );
     PRESENT.store(true, Relaxed);
 }
 
@@ -243,41 +264,62 @@ pub fn signal(pid: i32, signal: i32) {
     }
 }
 
-// -- the server's time zone, which sessions do not see behind their clients' ------------------------------------------
+// -- the server's time zone, which sessions do not see behind their clients'
+// ------------------------------------------
 
 /// The setting of this process: where it serves no database and no client, the server's.
 fn present_zone() -> [u8; ZONE] {
     // SAFETY: a setting that exists; its text is read before anything changes it.
     let setting = unsafe {
         let setting = pg_sys::GetConfigOption(c"timezone".as_ptr(), true, false);
-        if setting.is_null() { c"" } else { CStr::from_ptr(setting) }
+        if setting.is_null() {
+            c""
+        } else {
+            CStr::from_ptr(setting)
+        }
     };
     let mut zone = [0; ZONE];
-    zone.iter_mut().zip(setting.to_bytes()).for_each(|(to, from)| *to = *from);
+    zone.iter_mut()
+        .zip(setting.to_bytes())
+        .for_each(|(to, from)| *to = *from);
     zone
 }
 
-/// The time zone that command line and configuration files give the server. `None` where the library was not loaded with it.
+/// The time zone that command line and configuration files give the server. `None` where the
+/// library was not loaded with it.
 pub fn zone() -> Option<String> {
     if !is_present() {
         return None;
     }
     let zone = SHARED.share().zone;
-    Some(zone.split(|byte| *byte == 0).next().map(String::from_utf8_lossy).unwrap_or_default().into_owned())
+    Some(
+        zone.split(|byte| *byte == 0)
+            .next()
+            .map(String::from_utf8_lossy)
+            .unwrap_or_default()
+            .into_owned(),
+    )
 }
 
-// -- entering and leaving ---------------------------------------------------------------------------------------------
+// -- entering and leaving
+// ---------------------------------------------------------------------------------------------
 
-/// Enters this process as a worker of its database until it ends. False where a session needs the database without it, or
-/// there are so many that nobody would know of this one.
+/// Enters this process as a worker of its database until it ends. False where a session needs the
+/// database without it, or there are so many that nobody would know of this one.
 pub fn enter(kind: Kind) -> bool {
     if !is_present() {
         return true;
     }
     leave_at_exit();
-    let worker = Worker { database: database().to_u32(), pid: my_pid(), kind };
+    let worker = Worker {
+        database: database().to_u32(),
+        pid: my_pid(),
+        kind,
+    };
     let mut shared = SHARED.exclusive();
-    let Some(place) = shared.workers.iter_mut().find(|place| place.is_none()) else { return false };
+    let Some(place) = shared.workers.iter_mut().find(|place| place.is_none()) else {
+        return false;
+    };
     *place = Some(worker);
     if kind == Kind::Scheduler
         && let Some(database) = shared.note(worker.database)
@@ -298,7 +340,10 @@ unsafe extern "C-unwind" fn leave(_code: std::ffi::c_int, _argument: pg_sys::Dat
     if EVICTING_ALL.replace(false) {
         shared.evicting_all = shared.evicting_all.saturating_sub(1);
     }
-    let place = shared.workers.iter_mut().find(|place| place.is_some_and(|worker| worker.pid == pid));
+    let place = shared
+        .workers
+        .iter_mut()
+        .find(|place| place.is_some_and(|worker| worker.pid == pid));
     if let Some(worker) = place.and_then(Option::take) {
         if worker.kind == Kind::Scheduler || shared.crowded {
             told.push(shared.launcher);
@@ -306,7 +351,9 @@ unsafe extern "C-unwind" fn leave(_code: std::ffi::c_int, _argument: pg_sys::Dat
         if worker.kind == Kind::Scheduler {
             // it has not come to its end
             if let Some(database) = shared.database(worker.database) {
-                let pause = FIRST_PAUSE.saturating_mul(1 << database.failures.min(6)).min(LONGEST_PAUSE);
+                let pause = FIRST_PAUSE
+                    .saturating_mul(1 << database.failures.min(6))
+                    .min(LONGEST_PAUSE);
                 database.failures += 1;
                 database.due = after(now(), pause);
                 database.news = false;
@@ -315,7 +362,11 @@ unsafe extern "C-unwind" fn leave(_code: std::ffi::c_int, _argument: pg_sys::Dat
             told.push(shared.wake(worker.database));
         }
         if shared.crowded {
-            let schedulers = shared.workers.iter().flatten().filter(|worker| worker.kind == Kind::Scheduler);
+            let schedulers = shared
+                .workers
+                .iter()
+                .flatten()
+                .filter(|worker| worker.kind == Kind::Scheduler);
             told.extend(schedulers.map(|worker| worker.pid));
         }
     }
@@ -331,21 +382,23 @@ pub fn enter_launcher() {
     shared.absent = 0;
 }
 
-/// Has the shared memory cleared of this process when it ends, once it has given back its locks: whoever is told of its
-/// end takes them.
+/// Has the shared memory cleared of this process when it ends, once it has given back its locks:
+/// whoever is told of its end takes them.
 pub fn leave_at_exit() {
     static REGISTER: Once = Once::new();
     // SAFETY: the callback stays valid as long as the library, which is never unloaded.
     REGISTER.call_once(|| unsafe { pg_sys::on_shmem_exit(Some(leave), pg_sys::Datum::null()) });
 }
 
-// -- for schedulers ---------------------------------------------------------------------------------------------------
+// -- for schedulers
+// ---------------------------------------------------------------------------------------------------
 
 /// What a scheduler is told when it is about to look at its database.
 pub struct Told {
     /// Something has changed since the last look.
     pub news: bool,
-    /// When changes of tables are to be synced: in the past now, in the future later, [`NEVER`] where none were noted.
+    /// When changes of tables are to be synced: in the past now, in the future later, [`NEVER`]
+    /// where none were noted.
     pub changes: i64,
     /// The settings are other ones than when old runs were last deleted.
     pub settings: bool,
@@ -354,14 +407,26 @@ pub struct Told {
 /// What there is to know before a look at the present database, which is then known.
 pub fn begin_look() -> Told {
     if !is_present() {
-        return Told { news: false, changes: NEVER, settings: false };
+        return Told {
+            news: false,
+            changes: NEVER,
+            settings: false,
+        };
     }
     let mut shared = SHARED.exclusive();
     let settings = shared.settings;
     let Some(database) = shared.note(database().to_u32()) else {
-        return Told { news: true, changes: NEVER, settings: false };
+        return Told {
+            news: true,
+            changes: NEVER,
+            settings: false,
+        };
     };
-    let told = Told { news: database.news, changes: database.changes, settings: database.settings != settings };
+    let told = Told {
+        news: database.news,
+        changes: database.changes,
+        settings: database.settings != settings,
+    };
     database.news = false;
     database.no_room = false;
     database.settings = settings;
@@ -377,7 +442,11 @@ pub fn set_changes(time: i64) {
         && let Some(database) = exclusively(|shared| shared.database(database().to_u32()).copied())
         && time < database.changes
     {
-        exclusively(|shared| shared.note(database.oid).map(|database| database.changes = time));
+        exclusively(|shared| {
+            shared
+                .note(database.oid)
+                .map(|database| database.changes = time)
+        });
     }
 }
 
@@ -385,12 +454,16 @@ pub fn set_changes(time: i64) {
 pub fn set_no_room() {
     if is_present() {
         set_crowded(true);
-        exclusively(|shared| shared.note(database().to_u32()).map(|database| database.no_room = true));
+        exclusively(|shared| {
+            shared
+                .note(database().to_u32())
+                .map(|database| database.no_room = true)
+        });
     }
 }
 
-/// Whether the log is to say again that the server has no room for a worker. Several processes meet the same lack, and
-/// schedulers come and go meanwhile.
+/// Whether the log is to say again that the server has no room for a worker. Several processes meet
+/// the same lack, and schedulers come and go meanwhile.
 pub fn complain() -> bool {
     !is_present()
         || exclusively(|shared| {
@@ -402,7 +475,8 @@ pub fn complain() -> bool {
         })
 }
 
-/// Leaves, to be started again when something is due; false where there is news, which must be looked at first.
+/// Leaves, to be started again when something is due; false where there is news, which must be
+/// looked at first.
 pub fn leave_until(time: i64) -> bool {
     if !is_present() {
         return true;
@@ -416,7 +490,11 @@ pub fn leave_until(time: i64) -> bool {
         }
         None => {}
     }
-    if let Some(place) = shared.workers.iter_mut().find(|place| place.is_some_and(|worker| worker.pid == pid)) {
+    if let Some(place) = shared
+        .workers
+        .iter_mut()
+        .find(|place| place.is_some_and(|worker| worker.pid == pid))
+    {
         *place = None;
     }
     let launcher = shared.launcher;
@@ -431,7 +509,11 @@ pub fn leave_until(time: i64) -> bool {
 /// The process that has started this worker.
 fn started_by() -> i32 {
     // SAFETY: the worker's own entry, which it has as long as it runs.
-    unsafe { pg_sys::MyBgworkerEntry.as_ref().map_or(0, |entry| entry.bgw_notify_pid) }
+    unsafe {
+        pg_sys::MyBgworkerEntry
+            .as_ref()
+            .map_or(0, |entry| entry.bgw_notify_pid)
+    }
 }
 
 /// Whether others wait for what this process has.
@@ -454,7 +536,11 @@ pub fn give_verdict(has_extension: bool) {
             _ => forget_in(&mut shared, oid),
         }
         let pid = my_pid();
-        if let Some(place) = shared.workers.iter_mut().find(|place| place.is_some_and(|worker| worker.pid == pid)) {
+        if let Some(place) = shared
+            .workers
+            .iter_mut()
+            .find(|place| place.is_some_and(|worker| worker.pid == pid))
+        {
             *place = None;
         }
     }
@@ -463,7 +549,8 @@ pub fn give_verdict(has_extension: bool) {
     signal(launcher, libc::SIGUSR1);
 }
 
-// -- waking -----------------------------------------------------------------------------------------------------------
+// -- waking
+// -----------------------------------------------------------------------------------------------------------
 
 /// Has a scheduler look at the present database.
 pub fn wake_scheduler() {
@@ -473,14 +560,16 @@ pub fn wake_scheduler() {
     }
 }
 
-/// Has the changes of tables that triggers have just noted in the present database synced in a while. It is cheap: it is
-/// called at the end of each transaction that changes such a table.
+/// Has the changes of tables that triggers have just noted in the present database synced in a
+/// while. It is cheap: it is called at the end of each transaction that changes such a table.
 pub fn note_changes() {
     if !is_present() {
         return;
     }
     let oid = database().to_u32();
-    let is_noted = |place: &Option<Database>| place.is_some_and(|known| known.oid == oid && known.changes != NEVER);
+    let is_noted = |place: &Option<Database>| {
+        place.is_some_and(|known| known.oid == oid && known.changes != NEVER)
+    };
     if SHARED.share().databases.iter().any(is_noted) {
         return;
     }
@@ -494,8 +583,8 @@ pub fn note_changes() {
     signal(told, libc::SIGUSR1);
 }
 
-/// Tells the launcher that databases have come or gone, and that `database`, if there is one, may have got the extension
-/// or lost it.
+/// Tells the launcher that databases have come or gone, and that `database`, if there is one, may
+/// have got the extension or lost it.
 pub fn tell_launcher(database: Option<pg_sys::Oid>) {
     if !is_present() {
         return;
@@ -509,7 +598,8 @@ pub fn tell_launcher(database: Option<pg_sys::Oid>) {
     signal(launcher, libc::SIGUSR1);
 }
 
-// -- for the launcher -------------------------------------------------------------------------------------------------
+// -- for the launcher
+// -------------------------------------------------------------------------------------------------
 
 /// What the launcher looks at.
 pub struct View {
@@ -524,11 +614,20 @@ pub struct View {
 
 pub fn view() -> View {
     let mut shared = SHARED.exclusive();
-    let schedulers = shared.workers.iter().flatten().filter(|worker| worker.kind == Kind::Scheduler);
+    let schedulers = shared
+        .workers
+        .iter()
+        .flatten()
+        .filter(|worker| worker.kind == Kind::Scheduler);
     View {
         scheduled: schedulers.map(|worker| worker.database).collect(),
         databases: shared.databases.iter().flatten().copied().collect(),
-        evicted: shared.evictions.iter().flatten().map(|eviction| eviction.database).collect(),
+        evicted: shared
+            .evictions
+            .iter()
+            .flatten()
+            .map(|eviction| eviction.database)
+            .collect(),
         evicting_all: shared.evicting_all > 0,
         news_of_all: std::mem::take(&mut shared.news_of_all),
     }
@@ -540,14 +639,26 @@ pub fn note_settings() {
     let mut shared = SHARED.exclusive();
     shared.zone = zone;
     shared.settings = shared.settings.wrapping_add(1);
-    shared.databases.iter_mut().flatten().for_each(|database| database.news = true);
-    let pids: Vec<i32> = shared.workers.iter().flatten().map(|worker| worker.pid).collect();
+    shared
+        .databases
+        .iter_mut()
+        .flatten()
+        .for_each(|database| database.news = true);
+    let pids: Vec<i32> = shared
+        .workers
+        .iter()
+        .flatten()
+        .map(|worker| worker.pid)
+        .collect();
     drop(shared);
     pids.into_iter().for_each(|pid| signal(pid, libc::SIGUSR1));
 }
 
 fn forget_in(shared: &mut Shared, oid: u32) {
-    let place = shared.databases.iter_mut().find(|place| place.is_some_and(|database| database.oid == oid));
+    let place = shared
+        .databases
+        .iter_mut()
+        .find(|place| place.is_some_and(|database| database.oid == oid));
     place.map(Option::take);
     slots::forget(shared, oid);
 }
@@ -557,7 +668,8 @@ pub fn forget(oid: u32) {
     forget_in(&mut SHARED.exclusive(), oid);
 }
 
-/// A scheduler of `oid` could not be started, or ended before it said anything: it is started again at `time`.
+/// A scheduler of `oid` could not be started, or ended before it said anything: it is started again
+/// at `time`.
 pub fn put_off(oid: u32, time: i64, no_room: bool) {
     if let Some(database) = SHARED.exclusive().note(oid) {
         (database.due, database.no_room) = (time, no_room);
@@ -573,13 +685,19 @@ pub fn set_crowded(crowded: bool) {
     let mut shared = SHARED.exclusive();
     let was_crowded = std::mem::replace(&mut shared.crowded, crowded);
     let schedulers: Vec<i32> = match crowded && !was_crowded {
-        true => {
-            shared.workers.iter().flatten().filter(|worker| worker.kind == Kind::Scheduler).map(|w| w.pid).collect()
-        }
+        true => shared
+            .workers
+            .iter()
+            .flatten()
+            .filter(|worker| worker.kind == Kind::Scheduler)
+            .map(|w| w.pid)
+            .collect(),
         false => vec![],
     };
     drop(shared);
-    schedulers.into_iter().for_each(|pid| signal(pid, libc::SIGUSR1));
+    schedulers
+        .into_iter()
+        .for_each(|pid| signal(pid, libc::SIGUSR1));
 }
 
 /// Ends the scheduler of a database that is to have none.
@@ -598,11 +716,16 @@ pub fn take_absent(oid: u32) -> bool {
     is_absent
 }
 
-/// What keeps the sources of the present database from being synced by themselves, as far as the shared memory says.
+/// What keeps the sources of the present database from being synced by themselves, as far as the
+/// shared memory says.
 pub fn why_idle() -> Option<&'static str> {
     let shared = SHARED.share();
     let oid = database().to_u32();
-    let known = shared.databases.iter().flatten().find(|known| known.oid == oid);
+    let known = shared
+        .databases
+        .iter()
+        .flatten()
+        .find(|known| known.oid == oid);
     if shared.launcher == 0 {
         return Some("the worker \"rag launcher\" is not running");
     }
@@ -613,16 +736,21 @@ pub fn why_idle() -> Option<&'static str> {
     }
 }
 
-// -- databases that must be empty -------------------------------------------------------------------------------------
+// -- databases that must be empty
+// -------------------------------------------------------------------------------------
 
-/// Ends the extension's workers in `database`, and keeps others away until [`end_evictions`]. A session that needs very many
-/// emptied gets that for the first ones only; if very many sessions do, all databases are kept empty.
+/// Ends the extension's workers in `database`, and keeps others away until [`end_evictions`]. A
+/// session that needs very many emptied gets that for the first ones only; if very many sessions
+/// do, all databases are kept empty.
 pub fn evict(database: pg_sys::Oid) {
     if !is_present() {
         return;
     }
     leave_at_exit();
-    let eviction = Eviction { database: database.to_u32(), session: my_pid() };
+    let eviction = Eviction {
+        database: database.to_u32(),
+        session: my_pid(),
+    };
     let mut shared = SHARED.exclusive();
     let mine: Vec<u32> = shared
         .evictions
@@ -640,7 +768,11 @@ pub fn evict(database: pg_sys::Oid) {
     }
     let workers = shared.workers;
     drop(shared);
-    for worker in workers.iter().flatten().filter(|worker| worker.database == eviction.database) {
+    for worker in workers
+        .iter()
+        .flatten()
+        .filter(|worker| worker.database == eviction.database)
+    {
         signal(worker.pid, libc::SIGTERM);
     }
 }
@@ -655,7 +787,9 @@ pub fn end_evictions() {
     let session = my_pid();
     let mut shared = SHARED.exclusive();
     for place in 0..EVICTIONS {
-        if let Some(eviction) = shared.evictions[place].filter(|eviction| eviction.session == session) {
+        if let Some(eviction) =
+            shared.evictions[place].filter(|eviction| eviction.session == session)
+        {
             shared.evictions[place] = None;
             // its scheduler ended because it was asked to: it need not wait to be started again
             if let Some(database) = shared.note(eviction.database) {
@@ -665,7 +799,11 @@ pub fn end_evictions() {
     }
     if EVICTING_ALL.replace(false) {
         shared.evicting_all = shared.evicting_all.saturating_sub(1);
-        shared.databases.iter_mut().flatten().for_each(|database| database.news = true);
+        shared
+            .databases
+            .iter_mut()
+            .flatten()
+            .for_each(|database| database.news = true);
     }
     let launcher = shared.launcher;
     drop(shared);

@@ -1,8 +1,9 @@
 //! The worker that keeps one `rag-engine embed` running for the whole cluster.
 //!
-//! With `shared_preload_libraries = 'rag'` it starts with the server; otherwise the first session that needs a model
-//! starts it. A lock file makes sure that there is one: a second worker finds it taken and leaves. It has no database
-//! connection. What the engine logs goes to the server's log; an engine that ends is started again, at growing intervals.
+//! With `shared_preload_libraries = 'rag'` it starts with the server; otherwise the first session
+//! that needs a model starts it. A lock file makes sure that there is one: a second worker finds it
+//! taken and leaves. It has no database connection. What the engine logs goes to the server's log;
+//! an engine that ends is started again, at growing intervals.
 #![allow(unsafe_code)] // the entry point that the postmaster calls, signal handlers, flock
 
 use std::{
@@ -15,8 +16,8 @@ use std::{
 
 use pgrx::{
     bgworkers::{
-        BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime, DynamicBackgroundWorker,
-        SignalWakeFlags,
+        BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime,
+        DynamicBackgroundWorker, SignalWakeFlags,
     },
     pg_guard, pg_sys,
 };
@@ -31,14 +32,15 @@ use crate::{
     settings,
 };
 
-/// Between two starts of an engine that keeps ending; doubled each time up to the second figure, which is less than a
-/// client waits for the engine.
+/// Between two starts of an engine that keeps ending; doubled each time up to the second figure,
+/// which is less than a client waits for the engine.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// An engine that ran for so long is not one that keeps ending.
 const HEALTHY: Duration = Duration::from_secs(10);
 
-/// Files of the runtime folder: the lock of the one supervisor, and that of the session whose turn it is to start it.
+/// Files of the runtime folder: the lock of the one supervisor, and that of the session whose turn
+/// it is to start it.
 const SUPERVISING: &str = "engine.lock";
 const STARTING: &str = "start.lock";
 
@@ -53,11 +55,14 @@ fn builder() -> BackgroundWorkerBuilder {
 
 /// Has the postmaster start the worker with the server, and again should it fail.
 pub fn register() {
-    builder().set_restart_time(Some(Duration::from_secs(5))).load();
+    builder()
+        .set_restart_time(Some(Duration::from_secs(5)))
+        .load();
 }
 
-/// Starts the worker from a session that waits for the engine. One session at a time does: many that come at once would take all
-/// the server's slots for workers, to find that one of them is enough.
+/// Starts the worker from a session that waits for the engine. One session at a time does: many
+/// that come at once would take all the server's slots for workers, to find that one of them is
+/// enough.
 #[derive(Default)]
 pub struct Starter {
     turn: Option<File>,
@@ -68,7 +73,8 @@ impl Starter {
     /// Starts the worker unless it is another session's turn, or one was started and is there.
     ///
     /// # Errors
-    /// There is no worker, and the server has no room for one, or the runtime folder cannot be used.
+    /// There is no worker, and the server has no room for one, or the runtime folder cannot be
+    /// used.
     pub fn see_to_it(&mut self) -> Result<(), Error> {
         if self.turn.is_none() {
             self.turn = take_lock(STARTING).map_err(|e| folder_unusable(&e))?;
@@ -76,8 +82,16 @@ impl Starter {
         if self.turn.is_some() && self.worker.as_ref().is_none_or(has_ended) {
             // SAFETY: reads the session's process id.
             let notify = unsafe { pg_sys::MyProcPid };
-            self.worker = builder().set_notify_pid(notify).set_restart_time(None).load_dynamic().ok();
-            if self.worker.is_none() && take_lock(SUPERVISING).map_err(|e| folder_unusable(&e))?.is_some() {
+            self.worker = builder()
+                .set_notify_pid(notify)
+                .set_restart_time(None)
+                .load_dynamic()
+                .ok();
+            if self.worker.is_none()
+                && take_lock(SUPERVISING)
+                    .map_err(|e| folder_unusable(&e))?
+                    .is_some()
+            {
                 return Err(no_worker());
             }
         }
@@ -86,8 +100,14 @@ impl Starter {
 }
 
 fn folder_unusable(error: &io::Error) -> Error {
-    Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not start rag-engine")
-        .detail(format!("{} in the data directory: {error}", engine::RUNTIME_DIR))
+    Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR,
+        "could not start rag-engine",
+    )
+    .detail(format!(
+        "{} in the data directory: {error}",
+        engine::RUNTIME_DIR
+    ))
 }
 
 /// Whether the worker has ended: another one, which holds the lock, may have been about to stop.
@@ -117,7 +137,10 @@ pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
         Ok(Some(lock)) => lock,
         Ok(None) => return,
         Err(e) => {
-            pgrx::warning!("rag: could not use the folder {} in the data directory: {e}", engine::RUNTIME_DIR);
+            pgrx::warning!(
+                "rag: could not use the folder {} in the data directory: {e}",
+                engine::RUNTIME_DIR
+            );
             return;
         }
     };
@@ -130,18 +153,30 @@ pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
             Ok(End::Died(how)) => pgrx::log!("rag: rag-engine {how}; it will be started again"),
             Err(e) => pgrx::warning!("rag: {e}: {}", e.detail.as_deref().unwrap_or_default()),
         }
-        pause = if started.elapsed() >= HEALTHY { FIRST_PAUSE } else { pause };
-        pause = if rest(pause) { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        pause = if started.elapsed() >= HEALTHY {
+            FIRST_PAUSE
+        } else {
+            pause
+        };
+        pause = if rest(pause) {
+            FIRST_PAUSE
+        } else {
+            (pause * 2).min(LONGEST_PAUSE)
+        };
     }
     let _ = std::fs::remove_file(engine::socket());
     drop(lock);
 }
 
-/// Waits for `pause`, or less if the worker is to stop or the settings were read anew; whether they were.
+/// Waits for `pause`, or less if the worker is to stop or the settings were read anew; whether they
+/// were.
 fn rest(pause: Duration) -> bool {
     let until = Instant::now() + pause;
     while !stopping() && Instant::now() < until {
-        wait(&[], Some(until.saturating_duration_since(Instant::now()) + Duration::from_millis(1)));
+        wait(
+            &[],
+            Some(until.saturating_duration_since(Instant::now()) + Duration::from_millis(1)),
+        );
         if read_settings_anew() {
             return true;
         }
@@ -168,18 +203,26 @@ fn stopping() -> bool {
     })
 }
 
-/// A lock that one process of the cluster has, by a file of the runtime folder; `None` where another has it. It ends with the
-/// value, and with the process.
+/// A lock that one process of the cluster has, by a file of the runtime folder; `None` where
+/// another has it. It ends with the value, and with the process.
 fn take_lock(name: &str) -> io::Result<Option<File>> {
     engine::make_runtime_dir()?;
     let path = std::path::Path::new(engine::RUNTIME_DIR).join(name);
-    let file = File::options().create(true).truncate(false).write(true).open(path)?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)?;
     // SAFETY: flock on a descriptor that the file owns.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
         return Ok(Some(file));
     }
     let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) }
+    if error.kind() == io::ErrorKind::WouldBlock {
+        Ok(None)
+    } else {
+        Err(error)
+    }
 }
 
 /// How a time with an engine ended.
@@ -193,8 +236,9 @@ enum End {
     Died(String),
 }
 
-/// The engine's command line under the present settings, but for the folders of models. An engine that lacks one of those is
-/// asked to leave by the first session that needs it, so that no session loses its engine for nothing.
+/// The engine's command line under the present settings, but for the folders of models. An engine
+/// that lacks one of those is asked to leave by the first session that needs it, so that no session
+/// loses its engine for nothing.
 #[derive(PartialEq, Eq)]
 struct Arguments(Vec<std::ffi::OsString>);
 
@@ -202,9 +246,18 @@ impl Arguments {
     fn present() -> Self {
         let mut args: Vec<std::ffi::OsString> = vec!["embed".into(), "--watch-stdin".into()];
         args.extend(["--socket".into(), engine::socket().into_os_string()]);
-        args.extend(["--onnxruntime".into(), settings::onnxruntime_path().into_os_string()]);
-        args.extend(["--threads".into(), settings::engine_threads().to_string().into()]);
-        args.extend(["--memory-limit".into(), settings::engine_memory_limit().to_string().into()]);
+        args.extend([
+            "--onnxruntime".into(),
+            settings::onnxruntime_path().into_os_string(),
+        ]);
+        args.extend([
+            "--threads".into(),
+            settings::engine_threads().to_string().into(),
+        ]);
+        args.extend([
+            "--memory-limit".into(),
+            settings::engine_memory_limit().to_string().into(),
+        ]);
         args.extend(settings::pdf_options());
         args.extend(["--sandbox".into(), settings::sandbox().into()]);
         Self(args)
@@ -215,8 +268,15 @@ impl Arguments {
 fn supervise() -> Result<End, Error> {
     let (arguments, path) = (Arguments::present(), settings::engine_path());
     let folders = engine::folders::known();
-    let folders = folders.iter().flat_map(|folder| [OsStr::new("--model-dir"), folder.as_os_str()]);
-    let args: Vec<&OsStr> = arguments.0.iter().map(AsRef::as_ref).chain(folders).collect();
+    let folders = folders
+        .iter()
+        .flat_map(|folder| [OsStr::new("--model-dir"), folder.as_os_str()]);
+    let args: Vec<&OsStr> = arguments
+        .0
+        .iter()
+        .map(AsRef::as_ref)
+        .chain(folders)
+        .collect();
     let mut engine = EngineProcess::spawn(&args)?;
     pgrx::debug1!("rag: started rag-engine, process {}", engine.id());
     loop {
@@ -229,7 +289,9 @@ fn supervise() -> Result<End, Error> {
         if stopping() {
             return Ok(End::Stopped);
         }
-        if read_settings_anew() && (arguments != Arguments::present() || path != settings::engine_path()) {
+        if read_settings_anew()
+            && (arguments != Arguments::present() || path != settings::engine_path())
+        {
             return Ok(End::Reconfigured);
         }
         // the engine writes nothing to standard output: readable means that it has ended

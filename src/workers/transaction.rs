@@ -5,13 +5,15 @@ use pgrx::pg_sys;
 
 use crate::{catalog, error::Error};
 
-/// Runs `f` in a transaction of its own: committed where it succeeds, rolled back where it fails or raises.
+/// Runs `f` in a transaction of its own: committed where it succeeds, rolled back where it fails or
+/// raises.
 ///
 /// # Errors
 /// What `f` returned or raised, or what the commit raised.
 pub fn transaction<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     let result = catalog::catch(|| {
-        // SAFETY: the sequence that every background worker with SPI runs; the worker is connected to a database.
+        // SAFETY: the sequence that every background worker with SPI runs; the worker is connected
+        // to a database.
         unsafe {
             pg_sys::SetCurrentStatementStartTimestamp();
             pg_sys::StartTransactionCommand();

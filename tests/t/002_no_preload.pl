@@ -1,4 +1,5 @@
-# Without shared_preload_libraries everything works too: the first session that needs the engine starts it.
+# Without shared_preload_libraries everything works too: the first session that needs the engine
+# starts it.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -53,8 +54,8 @@ is($node->safe_psql('postgres', "SELECT count(rag_wait(run)) FROM unnest('{" . j
 	'what was begun ends');
 RagWorkers::all_ended($node, 'postgres', 'so do the first runs of new sources');
 
-# many sessions at once that find no engine: one is started, and one worker with it. One is all there is room for beside the
-# server's own for logical replication.
+# many sessions at once that find no engine: one is started, and one worker with it. One is all
+# there is room for beside the server's own for logical replication.
 configure($node, max_worker_processes => 2);
 $node->restart;
 is(scalar(engine_pids($node)), 0, 'no engine runs after a restart');

@@ -1,5 +1,5 @@
-# rag-engine is killed while it works: the one query or the one run that needed it gets a clear error, the next one
-# works, what was stored stays, and nobody else notices.
+# rag-engine is killed while it works: the one query or the one run that needed it gets a clear
+# error, the next one works, what was stored stays, and nobody else notices.
 use strict;
 use warnings;
 use Test::More;
@@ -27,7 +27,8 @@ sub killed_during_a_query
 	return;
 }
 
-# Signals a process of the run after it has stored half its documents, as it embeds the others; gives what the waiting session got.
+# Signals a process of the run after it has stored half its documents, as it embeds the others;
+# gives what the waiting session got.
 sub killed_during_a_sync
 {
 	my ($kind, $signal) = @_;
@@ -35,7 +36,8 @@ sub killed_during_a_sync
 	my $embed = engine_pid($node, 'embed');
 	freeze($embed);
 	RagHold::release('middle');
-	# where it waits for what is read it looks at the clock each second; where it waits for the engine it does not
+	# where it waits for what is read it looks at the clock each second; where it waits for the engine
+	# it does not
 	await_asleep(worker($node, 'runner'), 1.5);
 	my $victim = $kind eq 'embed' ? $embed : engine_pid($node, $kind);
 	is(ask($node, 'SELECT count(*) FROM rag.documents'), '33', "rag-engine $kind is killed in the middle, by $signal");

@@ -1,5 +1,6 @@
-# Whatever waits for rag-engine can be cancelled, timed out and terminated, however long the engine would take: here it
-# is stopped, so that without the cancel nothing would ever end. The next call works.
+# Whatever waits for rag-engine can be cancelled, timed out and terminated, however long the engine
+# would take: here it is stopped, so that without the cancel nothing would ever end. The next call
+# works.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,5 @@
-# Two sessions do things to the same source, document or extension at once: one is refused or waits, nothing is doubled
-# or half done, and nobody crashes.
+# Two sessions do things to the same source, document or extension at once: one is refused or waits,
+# nothing is doubled or half done, and nobody crashes.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,5 @@
-# What a sync does after the first one: it embeds what is new, moves what moved, removes what is gone, and leaves alone
-# what it cannot read.
+# What a sync does after the first one: it embeds what is new, moves what moved, removes what is
+# gone, and leaves alone what it cannot read.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,6 @@
-# Files, folders, models and programs that are missing, damaged or hostile: each is an error that says what to do, of the
-# one document or call that it concerns; the others go on, and the server lives.
+# Files, folders, models and programs that are missing, damaged or hostile: each is an error that
+# says what to do, of the one document or call that it concerns; the others go on, and the server
+# lives.
 use strict;
 use warnings;
 use POSIX ();
@@ -230,7 +231,8 @@ configure($node, 'rag.onnxruntime_path');
 await('the engine works again', sub { run_sql($node, "SELECT rag_embed('hello')")->{rc} == 0 });
 same_cluster($witness, 'no ONNX Runtime');
 
-# The server's workers take notice of a setting a moment after sessions do, and an engine that is killed has its socket for another.
+# The server's workers take notice of a setting a moment after sessions do, and an engine that is
+# killed has its socket for another.
 sub await_error
 {
 	my ($node, $sql, $sqlstate) = @_;

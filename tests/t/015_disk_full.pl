@@ -1,8 +1,9 @@
-# The disk is full: the run fails and says so, no document is half-written, and once there is space the next sync
-# finishes.
+# The disk is full: the run fails and says so, no document is half-written, and once there is space
+# the next sync finishes.
 #
-# A file system that is full needs root to be made. What is used instead is a fake at the lowest level: a library before
-# libc that fails with ENOSPC, as the kernel would, whatever makes a relation's file longer.
+# A file system that is full needs root to be made. What is used instead is a fake at the lowest
+# level: a library before libc that fails with ENOSPC, as the kernel would, whatever makes a
+# relation's file longer.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;

@@ -1,5 +1,5 @@
-# A dump restored into another database holds everything, without an error, and works on; the extension can be dropped
-# and created again, and lives in any schema.
+# A dump restored into another database holds everything, without an error, and works on; the
+# extension can be dropped and created again, and lives in any schema.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;

@@ -1,4 +1,5 @@
-# A streaming standby answers searches, with an engine of its own; it refuses what writes, until it is promoted.
+# A streaming standby answers searches, with an engine of its own; it refuses what writes, until it
+# is promoted.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,4 +1,5 @@
-# The server crashes during a sync: its engine processes go with it, and after recovery the next sync does the rest.
+# The server crashes during a sync: its engine processes go with it, and after recovery the next
+# sync does the rest.
 use strict;
 use warnings;
 use Test::More;
@@ -46,7 +47,8 @@ for my $how (sort keys %crash)
 	is($node->safe_psql('postgres', "SELECT phase, error_run_count > 0 FROM rag.sources"), 'Completed|t', 'the source is well again');
 }
 
-# a backend that crashes takes the others along, and the postmaster starts them anew, with another engine
+# a backend that crashes takes the others along, and the postmaster starts them anew, with another
+# engine
 $node->append_conf('postgresql.conf', 'restart_after_crash = on');
 $node->reload;
 forget_collection($node);

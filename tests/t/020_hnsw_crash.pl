@@ -1,5 +1,5 @@
-# The server dies (SIGKILL of the postmaster and all its processes) while an index is built, filled and vacuumed. After
-# recovery the index is sound and no row that was acknowledged is lost.
+# The server dies (SIGKILL of the postmaster and all its processes) while an index is built, filled
+# and vacuumed. After recovery the index is sound and no row that was acknowledged is lost.
 use strict;
 use warnings;
 use Test::More;
@@ -12,7 +12,8 @@ my $size = 4000;
 $node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, v rag_types.vector);
 	SELECT setseed(0.2); INSERT INTO t SELECT i, point(64) FROM generate_series(1, $size) i");
 
-# -- builds -----------------------------------------------------------------------------------------------------------
+# -- builds
+# -----------------------------------------------------------------------------------------------------------
 
 # An index that takes long to build; with little memory most of it is inserted.
 my $create = 'CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops) WITH (ef_construction = 600)';
@@ -25,7 +26,8 @@ for my $phase (sort keys %build)
 	my $pid = await_phase($session, 'create_index', $phase);
 	if ($phase =~ /inserting/)
 	{
-		# some of what was inserted is on disk, some only in the log, some in neither; stopped it may hold a lock on a page
+		# some of what was inserted is on disk, some only in the log, some in neither; stopped it may hold
+		# a lock on a page
 		thaw($pid);
 		$node->safe_psql('postgres', 'CHECKPOINT');
 	}
@@ -42,9 +44,11 @@ $node->safe_psql('postgres', 'CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_
 crash($node);
 is_sound($node, 't', 'an index that was built before is sound');
 
-# -- inserts ----------------------------------------------------------------------------------------------------------
+# -- inserts
+# ----------------------------------------------------------------------------------------------------------
 
-# Sessions that insert row after row, a transaction each, and print the ids of those that are committed; more rows than they get to.
+# Sessions that insert row after row, a transaction each, and print the ids of those that are
+# committed; more rows than they get to.
 sub start_inserts
 {
 	my ($from) = @_;
@@ -112,8 +116,8 @@ for my $round (1 .. 3)
 	@sessions = start_inserts($next += 100_000);
 	$before = count_rows();
 	await('rows are inserted', sub { count_rows() > $before + 60 + 30 * $round });
-	# A stopped backend may hold any lock: nobody is asked for anything from here on. What it has logged is written by the
-	# server's own writer meanwhile.
+	# A stopped backend may hold any lock: nobody is asked for anything from here on. What it has
+	# logged is written by the server's own writer meanwhile.
 	my @pids = map { $_->backend } @sessions;
 	freeze($_) for @pids;
 	usleep(500_000);
@@ -121,9 +125,11 @@ for my $round (1 .. 3)
 	nothing_is_lost("stopped in the middle $round", @sessions);
 }
 
-# -- vacuum -----------------------------------------------------------------------------------------------------------
+# -- vacuum
+# -----------------------------------------------------------------------------------------------------------
 
-# Enough rows die for a repair; vacuum is slow, so that something of it is done and something is not.
+# Enough rows die for a repair; vacuum is slow, so that something of it is done and something is
+# not.
 my $info = "SELECT vectors, tombstones, free_slots > 0 FROM rag_index_info('t_v')";
 my $cut_off = 0;
 # when it dies, in milliseconds since a phase began
@@ -157,7 +163,8 @@ for my $moment ([ 'vacuuming indexes', 0 ], map { [ 'cleaning up indexes', $_ ] 
 }
 cmp_ok($cut_off, '>=', 4, 'vacuum died in the middle');
 
-# -- without write-ahead log of what is new ---------------------------------------------------------------------------
+# -- without write-ahead log of what is new
+# ---------------------------------------------------------------------------
 
 $node->append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0\n");
 $node->restart;

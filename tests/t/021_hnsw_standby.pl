@@ -1,5 +1,5 @@
-# A streaming standby gives the answers of its primary, in the same order, after whatever the primary does; its scans go on
-# while that is replayed.
+# A streaming standby gives the answers of its primary, in the same order, after whatever the
+# primary does; its scans go on while that is replayed.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -53,7 +53,8 @@ while (my ($name, $statements) = splice @steps, 0, 2)
 	is_equal($name) unless $name eq 'an empty index';
 }
 
-# -- scans during replay ----------------------------------------------------------------------------------------------
+# -- scans during replay
+# ----------------------------------------------------------------------------------------------
 
 my $folder = temp_folder();
 my $scans = write_file("$folder/scans.sql", "SELECT fault('t', with_check => false, with_recall => false);\n" x 2000);
@@ -78,7 +79,8 @@ like($result->{out}, qr/\A\n*\z/, 'nor a row that was missing or came twice');
 same_cluster($witness, 'scans during replay');
 is_equal('after all that');
 
-# -- promotion --------------------------------------------------------------------------------------------------------
+# -- promotion
+# --------------------------------------------------------------------------------------------------------
 
 $primary->stop;
 $standby->promote;

@@ -1,4 +1,5 @@
-# Inserts, deletes, updates, searches, vacuum and rebuilding at the same time: no error, and no row is ever lost.
+# Inserts, deletes, updates, searches, vacuum and rebuilding at the same time: no error, and no row
+# is ever lost.
 use strict;
 use warnings;
 use Test::More;

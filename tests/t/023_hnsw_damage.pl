@@ -1,5 +1,6 @@
-# Bytes of an index are changed on disk. Whatever is done with it then ends in an error that says index_corrupted and names
-# the block, or gives right answers; the server lives on, other sessions are undisturbed, and REINDEX heals.
+# Bytes of an index are changed on disk. Whatever is done with it then ends in an error that says
+# index_corrupted and names the block, or gives right answers; the server lives on, other sessions
+# are undisturbed, and REINDEX heals.
 use strict;
 use warnings;
 use Test::More;
@@ -11,7 +12,8 @@ use constant SPECIAL => 8176;
 
 my $node = hnsw_node('damage', conf => "restart_after_crash = on\nshared_buffers = 256MB\n");
 
-# Tables with an index each, all of the same content: nodes on several levels, tombstones, free slots, overflow slots.
+# Tables with an index each, all of the same content: nodes on several levels, tombstones, free
+# slots, overflow slots.
 my @tables;
 
 sub create_table
@@ -29,13 +31,14 @@ sub create_table
 	return $name;
 }
 
-# -- kinds of damage: each changes some of the pages of a file ----------------------------------------------------------
+# -- kinds of damage: each changes some of the pages of a file
+# ----------------------------------------------------------
 
 my $state = 1;
 sub random { my ($n) = @_; $state = ($state * 48271) % 2147483647; return int($state / 7) % $n }
 
-# Bytes of noise from an offset on. The first 8 bytes of a page are the place of its last record in the write-ahead log: a
-# page from the future cannot be written, whosever it is.
+# Bytes of noise from an offset on. The first 8 bytes of a page are the place of its last record in
+# the write-ahead log: a page from the future cannot be written, whosever it is.
 sub noise { my ($page, $from, $to) = @_; substr($$page, $_, 1) = chr random(256) for $from .. $to - 1; return }
 sub flip { my ($page, $at) = @_; substr($$page, $at, 1) ^= chr(1 << random(8)); return }
 
@@ -112,7 +115,8 @@ for my $case (@cases)
 	close $file or die $!;
 }
 
-# -- what is done with a damaged index ----------------------------------------------------------------------------------
+# -- what is done with a damaged index
+# ----------------------------------------------------------------------------------
 
 $node->start;
 my $witness = witness($node);

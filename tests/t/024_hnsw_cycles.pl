@@ -1,4 +1,5 @@
-# Recall stays through inserts, deletes, vacuums and updates, at several numbers of dimensions and in all metrics.
+# Recall stays through inserts, deletes, vacuums and updates, at several numbers of dimensions and
+# in all metrics.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,6 @@
-# Data and tables of all shapes: equal vectors, 1 and 16,000 dimensions, more than fits into maintenance_work_mem, unlogged
-# and temporary tables, partitions, partial and expression indexes, dump and restore.
+# Data and tables of all shapes: equal vectors, 1 and 16,000 dimensions, more than fits into
+# maintenance_work_mem, unlogged and temporary tables, partitions, partial and expression indexes,
+# dump and restore.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -11,7 +12,8 @@ my $node = hnsw_node('shapes');
 
 sub sql { return $node->safe_psql('postgres', @_) }
 
-# -- vectors ----------------------------------------------------------------------------------------------------------
+# -- vectors
+# ----------------------------------------------------------------------------------------------------------
 
 # 10,000 equal vectors, half of them built and half inserted, among others
 sql("CREATE TABLE equal (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.2);
@@ -55,7 +57,8 @@ sql("CREATE TABLE gaps (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(
 	INSERT INTO gaps SELECT 900 + id, v FROM gaps");
 is(sql("SELECT vectors, (SELECT count(*) FROM rag_index_check('gaps_v')) FROM rag_index_info('gaps_v')"), '600|0', 'NULLs and zero vectors are not indexed');
 
-# -- builds beyond maintenance_work_mem ---------------------------------------------------------------------------------
+# -- builds beyond maintenance_work_mem
+# ---------------------------------------------------------------------------------
 
 sql("CREATE TABLE large (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.5); INSERT INTO large SELECT i, point(3) FROM generate_series(1, 20000) i");
 my $build = run_sql($node, "SET maintenance_work_mem = '1MB'; CREATE INDEX large_v ON large USING rag_hnsw (v vector_l2_ops) WITH (ef_construction = 40)");
@@ -67,7 +70,8 @@ $build = run_sql($node, "SET maintenance_work_mem = '${megabytes}MB'; REINDEX IN
 is($build->{err}, '', 'with as much memory as it asked for it fits');
 is_sound($node, 'large', 'and the index is sound');
 
-# -- tables -----------------------------------------------------------------------------------------------------------
+# -- tables
+# -----------------------------------------------------------------------------------------------------------
 
 # an unlogged table is empty after a crash, and works on
 sql("CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.6);
@@ -113,7 +117,8 @@ is(sql("SELECT (SELECT count(*) FROM unnest(near) JOIN unnest(exact('parted', '<
 like(sql("SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (COSTS off) SELECT id FROM parted ORDER BY v <=> (SELECT v FROM query LIMIT 1) LIMIT 5"),
 	qr/Merge Append\n.*Index Scan using parted_0_v_idx.*Index Scan using parted_2_v_idx/s, 'merged');
 
-# -- dump and restore -------------------------------------------------------------------------------------------------
+# -- dump and restore
+# -------------------------------------------------------------------------------------------------
 
 my $dump = temp_folder() . '/dump';
 for my $format ('plain', 'custom')

@@ -1,5 +1,5 @@
-# What takes long can be cancelled, timed out and terminated; the server and other sessions are undisturbed, and nothing
-# is left behind.
+# What takes long can be cancelled, timed out and terminated; the server and other sessions are
+# undisturbed, and nothing is left behind.
 use strict;
 use warnings;
 use Test::More;
@@ -10,7 +10,8 @@ my $node = hnsw_node('cancel');
 $node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.2); INSERT INTO t SELECT i, point(64) FROM generate_series(1, 10000) i");
 my $witness = witness($node);
 
-# -- builds: in each phase that takes long, with one thread and two -------------------------------------------------------
+# -- builds: in each phase that takes long, with one thread and two
+# -------------------------------------------------------
 
 my $create = "CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops) WITH (m = 40, ef_construction = 1000)";
 my %build = (
@@ -43,7 +44,8 @@ error_like($concurrent->finish, '57014', 'user request', undef, 'CREATE INDEX CO
 is($node->safe_psql('postgres', "SELECT indisvalid FROM pg_index WHERE indexrelid = 't_v'::regclass"), 'f', 'its index is not valid');
 $node->safe_psql('postgres', 'REINDEX INDEX t_v; DROP INDEX t_v');
 
-# -- scans, inserts, vacuum, check ----------------------------------------------------------------------------------------
+# -- scans, inserts, vacuum, check
+# ----------------------------------------------------------------------------------------
 
 $node->safe_psql('postgres', 'CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops)');
 is_sound($node, 't', 'then the index is built');

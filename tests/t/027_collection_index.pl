@@ -1,4 +1,5 @@
-# A sync gives a collection its index on the embeddings once it has enough chunks, and later syncs keep it up to date.
+# A sync gives a collection its index on the embeddings once it has enough chunks, and later syncs
+# keep it up to date.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,5 @@
-# Sources on the web, from a real server on loopback: files that are listed and pages that are found by links, what a
-# second sync asks for, what is refused, and what fails alone.
+# Sources on the web, from a real server on loopback: files that are listed and pages that are found
+# by links, what a second sync asks for, what is refused, and what fails alone.
 use strict;
 use warnings;
 use Digest::MD5 qw(md5_hex);

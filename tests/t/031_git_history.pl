@@ -1,5 +1,5 @@
-# A repository and its history, synced step by step from the server's disk and over HTTP: after each step both have what a
-# sync from nothing has, and what was only moved is not embedded again.
+# A repository and its history, synced step by step from the server's disk and over HTTP: after each
+# step both have what a sync from nothing has, and what was only moved is not embedded again.
 use strict;
 use warnings;
 use Test::More;
@@ -50,7 +50,8 @@ sub equals_clean
 	return;
 }
 
-# Commits and syncs; the runs did what is expected: added updated deleted unchanged failed, chunks written embedded.
+# Commits and syncs; the runs did what is expected: added updated deleted unchanged failed, chunks
+# written embedded.
 sub step
 {
 	my ($name, $expected) = @_;

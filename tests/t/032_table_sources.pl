@@ -1,5 +1,5 @@
-# Tables as sources while they are written to, across crashes, and in a dump: what is stored are in the end the rows, and
-# nobody who writes is disturbed.
+# Tables as sources while they are written to, across crashes, and in a dump: what is stored are in
+# the end the rows, and nobody who writes is disturbed.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;

@@ -1,6 +1,7 @@
-# A secret's value is nowhere but, for a moment, in the runner of a source that uses it and in its engine: not in the
-# log, in views, statistics, dumps, backups or the data directory. Its key file is private, survives crashes in the middle of
-# a rotation, serves all databases, and is never silently replaced.
+# A secret's value is nowhere but, for a moment, in the runner of a source that uses it and in its
+# engine: not in the log, in views, statistics, dumps, backups or the data directory. Its key file
+# is private, survives crashes in the middle of a rotation, serves all databases, and is never
+# silently replaced.
 use strict;
 use warnings;
 use File::Copy qw(copy move);
@@ -50,7 +51,8 @@ $node->safe_psql('postgres', 'CREATE EXTENSION pg_stat_statements') if $has_stat
 my $witness = witness($node);
 my $key_file = $node->data_dir . '/pg_rag/secret.key';
 
-# -- the runner is given what its source names ------------------------------------------------------------------------
+# -- the runner is given what its source names
+# ------------------------------------------------------------------------
 
 my $sources = 0;
 
@@ -130,7 +132,8 @@ $node->safe_psql('postgres', 'REVOKE anna FROM team');
 is(given($teams), undef, 'who is no member any more does not');
 is(run_row($node, $teams, "errors -> 0 ->> 'sqlstate'"), '42501', 'and is told so');
 
-# -- a value is not seen while it is written --------------------------------------------------------------------------
+# -- a value is not seen while it is written
+# --------------------------------------------------------------------------
 
 my $rotating = session($node);
 $rotating->query("BEGIN; SELECT rag_rotate_secret_key()");
@@ -197,7 +200,8 @@ for my $logged (qr/LOG:  statement: SELECT rag_create_secret\(\.\.\.\)$/m, qr/LO
 	like(slurp_file($node->logfile), $logged, "logged: $logged");
 }
 
-# -- nor afterwards ---------------------------------------------------------------------------------------------------
+# -- nor afterwards
+# ---------------------------------------------------------------------------------------------------
 
 # Files below a folder that hold the canary.
 sub found
@@ -234,7 +238,8 @@ is_deeply(found($node->backup_dir . '/base'), [], 'a base backup with its WAL do
 is_deeply(found($node->data_dir), [], 'nor the data directory');
 is(slurp_file($node->backup_dir . '/base/pg_rag/secret.key'), slurp_file($key_file), 'the key file is in a base backup');
 
-# -- the key file -----------------------------------------------------------------------------------------------------
+# -- the key file
+# -----------------------------------------------------------------------------------------------------
 
 # a dump restored where the key file is
 $node->safe_psql('postgres', 'CREATE DATABASE restored TEMPLATE template0');
@@ -285,7 +290,8 @@ configure($node, 'rag.secret_key_file', undef);
 
 same_cluster($witness, 'secrets');
 
-# -- rotation ---------------------------------------------------------------------------------------------------------
+# -- rotation
+# ---------------------------------------------------------------------------------------------------------
 
 my $under = sub { $node->safe_psql('postgres', "SELECT DISTINCT encryption_key_id FROM rag.secrets WHERE kind = 'encrypted'") };
 $node->safe_psql('postgres', 'SELECT rag_rotate_secret_key()');
@@ -321,7 +327,8 @@ is(join(' ', map { $node->safe_psql("db$_", 'SELECT reencrypted FROM rag_rotate_
 is_deeply([ glob "$folder/keys/*.tmp" ], [], 'and nothing is left behind');
 configure($node, 'rag.secret_key_file', undef);
 
-# -- a replica --------------------------------------------------------------------------------------------------------
+# -- a replica
+# --------------------------------------------------------------------------------------------------------
 
 $node->backup('replica');
 my $standby = PostgreSQL::Test::Cluster->new('secrets_standby');

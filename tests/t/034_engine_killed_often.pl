@@ -1,5 +1,6 @@
-# rag-engine ingest is killed fifty times, at any moment of a sync, while the folder goes on changing: what is stored is
-# always whole documents, and in the end the state is that of a clean sync.
+# rag-engine ingest is killed fifty times, at any moment of a sync, while the folder goes on
+# changing: what is stored is always whole documents, and in the end the state is that of a clean
+# sync.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,5 @@
-# Servers that ask to be left alone: a run that fails for that says so, and for how long. And servers that echo the secret
-# they are shown: no error, view or log has it.
+# Servers that ask to be left alone: a run that fails for that says so, and for how long. And
+# servers that echo the secret they are shown: no error, view or log has it.
 use strict;
 use warnings;
 use IO::Socket::INET;
@@ -8,7 +8,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use RagCluster;
 
-# -- a server on loopback: what it answers to a path is in a file, status and headers; {} in it is the Authorization header
+# -- a server on loopback: what it answers to a path is in a file, status and headers; {} in it is
+# the Authorization header
 my $answers = temp_folder();
 my $log = temp_folder() . '/requests';
 my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 20, ReuseAddr => 1) or die "cannot listen: $!";

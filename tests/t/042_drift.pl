@@ -1,5 +1,5 @@
-# Drift on a real cluster: what somebody does to stored documents by hand is found by itself, named, and dealt with as the source's
-# policy says.
+# Drift on a real cluster: what somebody does to stored documents by hand is found by itself, named,
+# and dealt with as the source's policy says.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -34,7 +34,8 @@ sub await_condition
 	});
 }
 
-# Waits until the condition of a source has got this reason since a moment, also where it has another one by now.
+# Waits until the condition of a source has got this reason since a moment, also where it has
+# another one by now.
 sub await_reason
 {
 	my ($name, $reason, $since) = @_;
@@ -43,7 +44,8 @@ sub await_reason
 
 sub now_seen { return ask($node, 'SELECT coalesce(max(n), 0) FROM seen') }
 
-# Waits until a check has begun and ended after all that is committed now: the second one from now began after this.
+# Waits until a check has begun and ended after all that is committed now: the second one from now
+# began after this.
 sub await_check
 {
 	my ($name) = @_;
@@ -158,7 +160,8 @@ is($node->safe_psql('postgres', "SELECT documents_added, documents_unchanged FRO
 
 # -- a check by hand queues a run, and none is made while a run is under way
 configure($node, 'rag.drift_check_interval', '0');
-# the scheduler may be about to start a check: it reads the setting before it carries out what is queued, the second run at the latest
+# the scheduler may be about to start a check: it reads the setting before it carries out what is
+# queued, the second run at the latest
 for (1 .. 2)
 {
 	my $run = $node->safe_psql('postgres', "SELECT rag_sync('auto', wait => false)");

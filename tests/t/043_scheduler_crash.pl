@@ -1,5 +1,5 @@
-# Runner, scheduler, launcher, engine and server end in the middle of runs: no run stays Running, the next one finishes the work by
-# itself, and nothing is run twice.
+# Runner, scheduler, launcher, engine and server end in the middle of runs: no run stays Running,
+# the next one finishes the work by itself, and nothing is run twice.
 use strict;
 use warnings;
 use Test::More;
@@ -47,7 +47,8 @@ my %hold = (
 		my $embed = engine_pid($node, 'embed');
 		freeze($embed);
 		RagHold::release('first');
-		# where it waits for what is read it looks at the clock each second; where it waits for the engine it does not
+		# where it waits for what is read it looks at the clock each second; where it waits for the engine
+		# it does not
 		await_asleep(worker($node, 'runner'), 1.5);
 		return $embed;
 	},
@@ -77,7 +78,8 @@ sub frozen_ingest
 	return $engine;
 }
 
-# Brings a run of "docs" that has everything to do into a phase; gives a word for messages and the engine that was frozen.
+# Brings a run of "docs" that has everything to do into a phase; gives a word for messages and the
+# engine that was frozen.
 sub hold
 {
 	my ($phase) = @_;
@@ -211,7 +213,8 @@ for my $case ((map { [ 'runner', $_ ] } qw(fetching embedding storing)), map { (
 
 subtest 'SIGKILL of the postmaster' => sub {
 	begin();
-	# due ten hours ago, when the server comes back, and each hour since; the next time is half an hour away
+	# due ten hours ago, when the server comes back, and each hour since; the next time is half an hour
+	# away
 	my $minute = $node->safe_psql('postgres', "SELECT extract(minute FROM now() + '30 min')");
 	$node->safe_psql('postgres', qq{SELECT rag_create_source('missed', 'folder', '{"path": "$small"}', 'aside', schedule => '$minute * * * *')});
 	my (undef, $frozen) = hold('storing');

@@ -1,4 +1,5 @@
-# Databases and extensions that go, come and change under schedulers and runs; and a server without room for workers.
+# Databases and extensions that go, come and change under schedulers and runs; and a server without
+# room for workers.
 use strict;
 use warnings;
 use IPC::Run ();
@@ -99,7 +100,8 @@ subtest 'DROP DATABASE while texts are being embedded' => sub {
 	my $embed = engine_pid($node, 'embed');
 	freeze($embed);
 	go_on($ingest);
-	# where it waits for what is read it looks at the clock each second; where it waits for the engine it does not
+	# where it waits for what is read it looks at the clock each second; where it waits for the engine
+	# it does not
 	await_asleep(worker($node, 'runner', 'gone'), 1.5);
 	is(run_sql($node, 'DROP DATABASE gone')->{rc}, 0, 'it is dropped');
 	thaw($embed);
@@ -224,7 +226,8 @@ subtest 'pg_restore beside a scheduler' => sub {
 $node->stop;
 ok(await('nothing is left of the server', sub { !server_processes($node) }), 'nothing outlives the server');
 
-# -- room for two runners beside the supervisor, the launcher, logical replication's and one scheduler
+# -- room for two runners beside the supervisor, the launcher, logical replication's and one
+# scheduler
 my $narrow = rag_node('narrow', scheduler => 1, conf => <<CONF);
 max_worker_processes = 6
 max_parallel_workers = 0

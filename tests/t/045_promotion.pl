@@ -1,4 +1,5 @@
-# A standby has no launcher and no scheduler; what was under way on the primary when it died is done after the promotion.
+# A standby has no launcher and no scheduler; what was under way on the primary when it died is done
+# after the promotion.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

@@ -1,5 +1,5 @@
-# How runs begin, end, are tried again, cancelled, put off and forgotten, and what is said of them. The time until something is due is
-# long; where it shall have come the test says so in the catalog.
+# How runs begin, end, are tried again, cancelled, put off and forgotten, and what is said of them.
+# The time until something is due is long; where it shall have come the test says so in the catalog.
 use strict;
 use warnings;
 use JSON::PP qw(decode_json);
@@ -66,7 +66,8 @@ sub condition
 }
 sub reason { return condition(@_)->{reason} }
 
-# A source with a schedule whose run comes after all that was due before: what has not begun by its end was not to begin.
+# A source with a schedule whose run comes after all that was due before: what has not begun by its
+# end was not to begin.
 create_folder('marker', $folder, ", schedule => '\@yearly'");
 sub scheduler_passes
 {
@@ -202,7 +203,8 @@ subtest 'rag_cancel_run' => sub {
 	is(status('second', 'phase'), 'Running', 'another run is not disturbed');
 	is(scalar(() = engines($node, 'ingest')), 1, 'nor its engine, while that of the cancelled one is gone');
 
-	# one that is queued and not yet seen by the scheduler: its phase cannot change between the look and the end
+	# one that is queued and not yet seen by the scheduler: its phase cannot change between the look
+	# and the end
 	my $session = session($node);
 	my $both = $session->query("BEGIN; SELECT rag_sync('first', wait => false)");
 	is($session->query("SELECT rag_cancel_run($both); COMMIT"), 't', 'in the transaction that queued it');
@@ -340,7 +342,8 @@ subtest 'a definition that changes during a run' => sub {
 	is(condition('second', 'AutoIndexerCompleted')->{observedGeneration}, 2, 'and conditions');
 };
 
-# Starts a session that drops a source in the middle of a run, and gives it with the runner, which is stopped.
+# Starts a session that drops a source in the middle of a run, and gives it with the runner, which
+# is stopped.
 sub begin_to_drop
 {
 	my ($source, $statements) = @_;

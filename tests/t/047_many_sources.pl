@@ -1,5 +1,6 @@
-# Two hundred sources, in two databases of one cluster, become due in the same minute: each is synced once, never more at a time than
-# allowed, and people who ask for a run meanwhile get their turn.
+# Two hundred sources, in two databases of one cluster, become due in the same minute: each is
+# synced once, never more at a time than allowed, and people who ask for a run meanwhile get their
+# turn.
 use strict;
 use warnings;
 use List::Util qw(max);
@@ -68,7 +69,8 @@ sub most_at_once
 	return $most;
 }
 
-# What must be true of the runs since then; also says how long they waited, and whether some failed and were tried again.
+# What must be true of the runs since then; also says how long they waited, and whether some failed
+# and were tried again.
 sub each_ran_once
 {
 	my ($after, $trigger, $limit) = @_;

@@ -1,4 +1,5 @@
-# Sources that are altered, suspended and resumed while a scheduler looks after them, and while they are being synced.
+# Sources that are altered, suspended and resumed while a scheduler looks after them, and while they
+# are being synced.
 use strict;
 use warnings;
 

@@ -1,4 +1,5 @@
-# Manifests that several sessions apply at the same time, as application servers do that start together.
+# Manifests that several sessions apply at the same time, as application servers do that start
+# together.
 use strict;
 use warnings;
 

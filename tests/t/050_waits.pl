@@ -1,5 +1,5 @@
-# Who waits for whom: sessions that keep a source's row locked, or a source from being worked at, are in nobody else's way, and what
-# was decided before a wait is decided by what is so after it.
+# Who waits for whom: sessions that keep a source's row locked, or a source from being worked at,
+# are in nobody else's way, and what was decided before a wait is decided by what is so after it.
 use strict;
 use warnings;
 use Test::More;
@@ -87,7 +87,8 @@ subtest 'a session that locks the row of a run that is under way' => sub {
 	source_is('sharing', 'phase', 'Running', 'a run is under way');
 	my $run = sql(q{SELECT current_run_id FROM rag.sources WHERE name = 'sharing'});
 	$session->query('SELECT pg_advisory_lock(1)');
-	# changes nothing; then the run stores a document, for which it shares the lock, and row and run do not say any more who has it
+	# changes nothing; then the run stores a document, for which it shares the lock, and row and run do
+	# not say any more who has it
 	my $waiting = start_sql($node, "BEGIN; SELECT rag_alter_source('sharing', max_retries => 3); SELECT pg_advisory_xact_lock(1); SELECT rag_wait($run)");
 	$waiting->await_locked;
 	RagHold::release('sharing');

@@ -1,5 +1,5 @@
-# What owners of databases, tables and roles try against a superuser who installs the extension, makes sources of their
-# tables, drops sources while they hold locks, and restores dumps.
+# What owners of databases, tables and roles try against a superuser who installs the extension,
+# makes sources of their tables, drops sources while they hold locks, and restores dumps.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -10,7 +10,8 @@ my $node = rag_node('owners', scheduler => 1, conf => 'rag.retry_delay = 100ms')
 my $witness = witness($node);
 sub sql { return $node->safe_psql('postgres', @_) }
 
-# -- the owner of a database has functions and operators ready that fit better than those of pg_catalog
+# -- the owner of a database has functions and operators ready that fit better than those of
+# pg_catalog
 sql('CREATE ROLE tenant');
 sql('CREATE DATABASE trap OWNER tenant');
 $node->safe_psql('trap', q{SET ROLE tenant;

@@ -1,5 +1,6 @@
-# The processes of rag-engine speak to nobody whom no source names, and write nothing outside of the data directory: a library that
-# they load would do both. What they log says what they were at work on. Errors have no backtrace, whatever RUST_BACKTRACE says.
+# The processes of rag-engine speak to nobody whom no source names, and write nothing outside of the
+# data directory: a library that they load would do both. What they log says what they were at work
+# on. Errors have no backtrace, whatever RUST_BACKTRACE says.
 use strict;
 use warnings;
 use File::Find qw(find);
@@ -90,7 +91,8 @@ my @written;
 find({ no_chdir => 1, wanted => sub { push @written, $_ if $_ ne $home } }, $home);
 is_deeply(\@written, [], 'the home of the user stays empty');
 
-# -- what is logged ---------------------------------------------------------------------------------------------------
+# -- what is logged
+# ---------------------------------------------------------------------------------------------------
 
 $node->safe_psql('postgres', q{SELECT rag_create_source('gone', 'folder', '{"path": "/no/such/folder"}')});
 run_sql($node, "SELECT rag_sync('gone')");
@@ -100,7 +102,8 @@ like(slurp_file($node->logfile), qr{LOG:  rag-engine: ERROR "/no/such/folder" do
 run_sql($node, q{SELECT rag_index_knowledge(7, NULL, '/no/such/file')});
 like(slurp_file($node->logfile), qr{LOG:  rag-engine: ERROR .*/no/such/?.* knowledge=7$}m, 'so does that of a knowledge item');
 
-# -- errors -----------------------------------------------------------------------------------------------------------
+# -- errors
+# -----------------------------------------------------------------------------------------------------------
 
 sub without_backtrace
 {

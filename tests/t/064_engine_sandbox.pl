@@ -1,5 +1,5 @@
-# From inside of its processes rag-engine reaches what each of them needs: not the key file, not PG_VERSION, not the server's socket. A
-# model may be in any folder that a superuser names.
+# From inside of its processes rag-engine reaches what each of them needs: not the key file, not
+# PG_VERSION, not the server's socket. A model may be in any folder that a superuser names.
 use strict;
 use warnings;
 use File::Basename qw(dirname);
@@ -64,7 +64,8 @@ is_deeply(allowed('ingest', [], $job, @secret, 'pg_rag/work/7-docs/page', $model
 		'internet socket', 'listening socket', 'own program' ],
 	'ingest reads its source and its own folder, and has the network');
 
-# -- models elsewhere -------------------------------------------------------------------------------------------------
+# -- models elsewhere
+# -------------------------------------------------------------------------------------------------
 
 my $elsewhere = temp_folder() . '/model';
 system('cp', '-R', dirname($model), $elsewhere) == 0 or die;
@@ -96,7 +97,8 @@ error_like(run_sql($node, "SET rag.model_dir = '$data'; SELECT rag_embed('hello'
 unlink "$data/$_" for qw(config.json tokenizer.json model_int8.onnx);
 is(slurp_file("$data/pg_rag/model_folders"), "$elsewhere\n", 'nor noted');
 
-# -- the setting ------------------------------------------------------------------------------------------------------
+# -- the setting
+# ------------------------------------------------------------------------------------------------------
 
 for my $mode ([ 'required', 2 ], [ 'off', 0 ], [ 'on', 2 ])
 {

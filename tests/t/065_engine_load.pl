@@ -1,5 +1,6 @@
-# Readers with the largest texts take neither the memory nor the processor of all: the engine stays within its bound, and answers the
-# queries of others meanwhile. What nobody waits for any more stops.
+# Readers with the largest texts take neither the memory nor the processor of all: the engine stays
+# within its bound, and answers the queries of others meanwhile. What nobody waits for any more
+# stops.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils qw(slurp_file);
@@ -61,7 +62,8 @@ diag(sprintf 'queries: %d, the slowest took %.2f s; memory: %d MB before, %d MB 
 # too much for anybody
 error_like(run_sql($node, "SELECT rag_embed(repeat('a', 5000000))"), '54000', 'a text is too long', 'Split it', 'a text that is too long');
 
-# -- what nobody waits for --------------------------------------------------------------------------------------------
+# -- what nobody waits for
+# --------------------------------------------------------------------------------------------
 
 my $splitting = start_sql($node, "SELECT count(*) FROM rag_split(repeat('ab cd ', 10000000), 'text')");
 my $backend = $splitting->backend;

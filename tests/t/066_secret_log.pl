@@ -1,4 +1,5 @@
-# No way to write a statement that names rag_create_secret brings its value into the log, however much is logged.
+# No way to write a statement that names rag_create_secret brings its value into the log, however
+# much is logged.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils qw(slurp_file);

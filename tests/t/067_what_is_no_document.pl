@@ -1,5 +1,6 @@
-# Empty files, binary files, hidden files and keys: they are no documents, in folders and in repositories alike, and no
-# failures. A file that has become one of them takes with it what was stored of it.
+# Empty files, binary files, hidden files and keys: they are no documents, in folders and in
+# repositories alike, and no failures. A file that has become one of them takes with it what was
+# stored of it.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,5 @@
-# What is lost of a document on the way to its text is a warning of the run; what hides in a page is left out; where a
-# document comes from is for the fetch to say.
+# What is lost of a document on the way to its text is a warning of the run; what hides in a page is
+# left out; where a document comes from is for the fetch to say.
 use strict;
 use warnings;
 use utf8;

@@ -1,5 +1,5 @@
-# What a run would refuse cannot be defined; what is not there is told when a source is made, and once it is gone; a clone
-# is no larger than it may be.
+# What a run would refuse cannot be defined; what is not there is told when a source is made, and
+# once it is gone; a clone is no larger than it may be.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,6 @@
-# What is said of runs: the status of a source is that of its last run that has ended, beside the run that is queued or under way; each
-# run that ends writes one line into the log; and how a run ended is written down although it is cancelled over and over.
+# What is said of runs: the status of a source is that of its last run that has ended, beside the
+# run that is queued or under way; each run that ends writes one line into the log; and how a run
+# ended is written down although it is cancelled over and over.
 use strict;
 use warnings;
 use JSON::PP qw(decode_json);

@@ -1,4 +1,5 @@
-# What a source leaves when it is dropped: its documents, which no later source of the same name deletes, and events in order.
+# What a source leaves when it is dropped: its documents, which no later source of the same name
+# deletes, and events in order.
 use strict;
 use warnings;
 use JSON::PP qw(decode_json);

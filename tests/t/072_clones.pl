@@ -1,4 +1,5 @@
-# A clone of a repository is deleted with the last source that uses it, with its database, and with the extension; nothing else's is.
+# A clone of a repository is deleted with the last source that uses it, with its database, and with
+# the extension; nothing else's is.
 use strict;
 use warnings;
 use Test::More;

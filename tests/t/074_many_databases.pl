@@ -1,5 +1,5 @@
-# Twenty databases with the extension under the default max_worker_processes: schedulers come when something is due and leave when
-# nothing is, and all sources are synced.
+# Twenty databases with the extension under the default max_worker_processes: schedulers come when
+# something is due and leave when nothing is, and all sources are synced.
 use strict;
 use warnings;
 use Test::More;
@@ -41,7 +41,8 @@ subtest 'often' => sub {
 };
 
 subtest 'what the server forgets when it ends is found again' => sub {
-	# without a checkpoint the sequences of copied databases fall back to what they were when they were copied
+	# without a checkpoint the sequences of copied databases fall back to what they were when they were
+	# copied
 	$node->stop('immediate');
 	# the processes that a crash leaves behind have 'FATAL' lines of their own
 	rename $node->logfile, $node->logfile . '.before';

@@ -1,4 +1,5 @@
-# A server that has a worker for one run at a time: whoever asks for another one is told that it waits, and gets the next worker.
+# A server that has a worker for one run at a time: whoever asks for another one is told that it
+# waits, and gets the next worker.
 use strict;
 use warnings;
 use Test::More;
@@ -10,7 +11,8 @@ use RagWorkers;
 RagHold::origin();
 for my $preload (1, 0)
 {
-	# beside the workers of the server's own: supervisor, launcher, and one; without preload the supervisor, and one
+	# beside the workers of the server's own: supervisor, launcher, and one; without preload the
+	# supervisor, and one
 	my $node = rag_node("workers_$preload", preload => $preload, conf => "rag.allowed_private_hosts = '127.0.0.1'\nrag.max_running_syncs = 4\nrag.scheduler = off");
 	$node->safe_psql('postgres', q{SELECT rag_functions.vector_dims(rag_embed('hello'))});
 	for my $name (qw(first second third))

@@ -1,5 +1,5 @@
-# Slots are shared between databases and owners: whoever has more than its share gives way, sessions take turns with schedules, and
-# who holds a lock holds up no slot for long.
+# Slots are shared between databases and owners: whoever has more than its share gives way, sessions
+# take turns with schedules, and who holds a lock holds up no slot for long.
 use strict;
 use warnings;
 use Test::More;

@@ -1,4 +1,5 @@
-# Sources that are synced without a schedule: when their table has changed, and, where rag is not preloaded, when they are made.
+# Sources that are synced without a schedule: when their table has changed, and, where rag is not
+# preloaded, when they are made.
 use strict;
 use warnings;
 use Test::More;

@@ -1,4 +1,5 @@
-# Rights on collections on a standby, and in dumps: owners and grants are restored, by the names of roles.
+# Rights on collections on a standby, and in dumps: owners and grants are restored, by the names of
+# roles.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

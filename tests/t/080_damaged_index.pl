@@ -1,5 +1,6 @@
-# Pages of a collection's indexes are overwritten on disk. Searches then read the table, and answer what it holds; the status
-# says so; a sync, a write or REINDEX rebuilds the index. Damage of the table itself is an error that names the collection.
+# Pages of a collection's indexes are overwritten on disk. Searches then read the table, and answer
+# what it holds; the status says so; a sync, a write or REINDEX rebuilds the index. Damage of the
+# table itself is an error that names the collection.
 use strict;
 use warnings;
 use Test::More;

@@ -1,4 +1,5 @@
-# rag_index_all: each item is indexed in a transaction of its own, so that a cancel loses the item under way and nothing else.
+# rag_index_all: each item is indexed in a transaction of its own, so that a cancel loses the item
+# under way and nothing else.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,5 @@
-# Rows of equal vectors, which lie in chains: vacuum takes chains back when their rows go, so that updates leave an index like
-# a new one; a vacuum that is cancelled or crashes loses no space.
+# Rows of equal vectors, which lie in chains: vacuum takes chains back when their rows go, so that
+# updates leave an index like a new one; a vacuum that is cancelled or crashes loses no space.
 use strict;
 use warnings;
 use Test::More;
@@ -28,7 +28,8 @@ sub info
 	return $node->safe_psql('postgres', "SELECT $what FROM rag_index_info((SELECT index FROM hnsw_index('$table')))");
 }
 
-# -- rows that come and go beside one that stays -------------------------------------------------------------------------
+# -- rows that come and go beside one that stays
+# -------------------------------------------------------------------------
 
 $node->safe_psql('postgres', "CREATE TABLE same (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(0.1);
 	INSERT INTO same SELECT i, point(64) FROM generate_series(1, 500) i; CREATE INDEX ON same USING rag_hnsw (v vector_l2_ops); VACUUM same");
@@ -47,7 +48,8 @@ cmp_ok($node->safe_psql('postgres', $nearest), '<=', 1.2 * $before, 'and no more
 is(info('same', 'vectors, nodes, tombstones'), '500|500|0', 'all rows are those that stay');
 is_sound($node, 'same', 'after rows have come and gone');
 
-# -- updates that are not HOT --------------------------------------------------------------------------------------------
+# -- updates that are not HOT
+# --------------------------------------------------------------------------------------------
 
 $node->safe_psql('postgres', "CREATE TABLE updated (id int PRIMARY KEY, n int, v rag_types.vector); CREATE INDEX ON updated (n); SELECT setseed(0.2);
 	INSERT INTO updated SELECT i, 0, point(64) FROM generate_series(1, 6000) i; CREATE INDEX ON updated USING rag_hnsw (v vector_l2_ops)");
@@ -62,7 +64,8 @@ cmp_ok(info('updated', 'pages'), '<=', 1.2 * $pages, 'two updates between vacuum
 is(info('updated', 'vectors, nodes, tombstones'), '6000|6000|0', 'every row is there once');
 is_sound($node, 'updated', 'after updates of all rows');
 
-# -- a vacuum that is stopped ----------------------------------------------------------------------------------------------
+# -- a vacuum that is stopped
+# ----------------------------------------------------------------------------------------------
 
 $node->safe_psql('postgres', 'UPDATE updated SET n = n + 1');
 my $full = info('updated', 'pages');

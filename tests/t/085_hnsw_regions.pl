@@ -1,5 +1,6 @@
-# Rows that are deleted together, as a source is that is synced anew: vacuum repairs the index around them, though they are
-# few of all. And a repair of an index that is not in memory reads its pages in order.
+# Rows that are deleted together, as a source is that is synced anew: vacuum repairs the index
+# around them, though they are few of all. And a repair of an index that is not in memory reads its
+# pages in order.
 use strict;
 use warnings;
 use Test::More;
@@ -43,7 +44,8 @@ sub info
 	return $node->safe_psql('postgres', "SELECT $what FROM rag_index_info((SELECT index FROM hnsw_index('$table')))");
 }
 
-# -- a tenth of the rows, as whole clusters ------------------------------------------------------------------------------
+# -- a tenth of the rows, as whole clusters
+# ------------------------------------------------------------------------------
 
 my $queries = $node->safe_psql('postgres', 'SELECT pages_of_queries()');
 my $inserts = $node->safe_psql('postgres', 'BEGIN; SELECT pages_of_inserts(100000); ROLLBACK');
@@ -59,14 +61,16 @@ is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off
 	't', 'a search that does not go on finds rows there, too');
 is_sound($node, 'clustered', 'after whole clusters were deleted');
 
-# -- a tenth of the rows, anywhere -----------------------------------------------------------------------------------------
+# -- a tenth of the rows, anywhere
+# -----------------------------------------------------------------------------------------
 
 $node->safe_psql('postgres', 'REINDEX TABLE clustered; DELETE FROM clustered WHERE id / 20 % 10 = 3');
 $node->safe_psql('postgres', 'VACUUM clustered');
 cmp_ok(info('clustered', 'tombstones'), '>', 500, 'tombstones among live rows stay until they are many');
 is_sound($node, 'clustered', 'after rows were deleted anywhere');
 
-# -- a repair that begins with cold buffers ----------------------------------------------------------------------------------
+# -- a repair that begins with cold buffers
+# ----------------------------------------------------------------------------------
 
 $node->safe_psql('postgres', 'DELETE FROM clustered WHERE id / 20 % 10 > 7');
 $node->restart;
@@ -80,7 +84,8 @@ cmp_ok($read, '<', 10 * $pages, "a cold repair reads each page a few times ($rea
 is(info('clustered', 'tombstones'), '0', 'and frees all tombstones');
 is_sound($node, 'clustered', 'after a cold repair');
 
-# -- clusters again and again: the graph stays as good as a new one ----------------------------------------------------------
+# -- clusters again and again: the graph stays as good as a new one
+# ----------------------------------------------------------
 
 for my $round (1 .. 3)
 {

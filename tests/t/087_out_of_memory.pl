@@ -1,5 +1,6 @@
-# A session that gets no memory fails with an ERROR, in a build, a scan, a vacuum and wherever else the index or the text at
-# hand is large; what cannot be undone ends that session alone. The server and other sessions are undisturbed.
+# A session that gets no memory fails with an ERROR, in a build, a scan, a vacuum and wherever else
+# the index or the text at hand is large; what cannot be undone ends that session alone. The server
+# and other sessions are undisturbed.
 use strict;
 use warnings;
 use Test::More;
@@ -12,7 +13,8 @@ $node->safe_psql('postgres', "CREATE TABLE t (id int, v rag_types.vector); SELEC
 	INSERT INTO t SELECT i, format('[%s,%s,%s]', random(), random(), random())::rag_types.vector FROM generate_series(1, $rows) i");
 my $witness = witness($node);
 
-# Lets the session have so many bytes more than it has now. It runs on the server, as a child of the session's backend.
+# Lets the session have so many bytes more than it has now. It runs on the server, as a child of the
+# session's backend.
 sub limited
 {
 	my ($bytes) = @_;
@@ -20,8 +22,8 @@ sub limited
 	return "LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null; prlimit --pid \$PPID --as=$now\$\$;";
 }
 
-# Runs a statement in a session that may have ever more memory, until there is enough; tells how often there was not. In
-# the same session another statement works.
+# Runs a statement in a session that may have ever more memory, until there is enough; tells how
+# often there was not. In the same session another statement works.
 sub with_more_and_more
 {
 	my ($sql, $step, $name) = @_;
@@ -38,7 +40,8 @@ sub with_more_and_more
 	return $failed;
 }
 
-# -- builds ---------------------------------------------------------------------------------------------------------------
+# -- builds
+# ---------------------------------------------------------------------------------------------------------------
 
 # on the server's own threads, and on the only one that there is
 for my $threads (1, 0)
@@ -52,7 +55,8 @@ for my $threads (1, 0)
 }
 is($node->safe_psql('postgres', "SELECT nodes > 0.9 * $rows FROM rag_index_info('t_v')"), 't', 'the index has what it should have');
 
-# -- the server as a whole, as under ulimit -v ----------------------------------------------------------------------------
+# -- the server as a whole, as under ulimit -v
+# ----------------------------------------------------------------------------
 
 my $result = run_sql($node, limited(40_000_000) . "SET maintenance_work_mem = '4GB'; CREATE INDEX t_w ON t USING rag_hnsw (v vector_l2_ops)");
 error_like($result, '53200', 'out of memory', undef, 'the default options want more');
@@ -62,7 +66,8 @@ $result = run_sql($node, limited(40_000_000) . "SET client_min_messages = error;
 is($result->{rc}, 0, 'what the hint says helps') or diag($result->{err});
 same_cluster($witness, 'builds');
 
-# -- scans, vacuum, functions ---------------------------------------------------------------------------------------------
+# -- scans, vacuum, functions
+# ---------------------------------------------------------------------------------------------
 
 my $scan = "SET work_mem = '1GB'; SET enable_seqscan = off; SET enable_sort = off;
 	SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> '[0.5,0.5,0.5]' OFFSET 0) s";
@@ -73,7 +78,8 @@ cmp_ok(with_more_and_more('VACUUM (PARALLEL 0) t', 200_000, 'a vacuum'), '>=', 0
 same_cluster($witness, 'scans and vacuums without memory');
 is($node->safe_psql('postgres', "SELECT count(*) FROM rag_index_check('t_v')"), '0', 'the index is sound');
 
-# -- texts ----------------------------------------------------------------------------------------------------------------
+# -- texts
+# ----------------------------------------------------------------------------------------------------------------
 
 # what Rust's own types need and is not asked for as above: the session may end, and no other
 my ($refused, $ended, $wrong) = (0, 0, '');

@@ -1,5 +1,6 @@
-# The planner chooses what is faster where vectors are stored out of line: a sequential scan has to put together each of
-# them, which its cost does not say. The comments have what was measured, in memory: milliseconds by index and by sort.
+# The planner chooses what is faster where vectors are stored out of line: a sequential scan has to
+# put together each of them, which its cost does not say. The comments have what was measured, in
+# memory: milliseconds by index and by sort.
 use strict;
 use warnings;
 use Test::More;

@@ -1,5 +1,5 @@
-# A cursor over many rows of one vector reads them as they are asked for: it returns its snapshot's rows, each once, whatever
-# other sessions insert, delete and vacuum meanwhile.
+# A cursor over many rows of one vector reads them as they are asked for: it returns its snapshot's
+# rows, each once, whatever other sessions insert, delete and vacuum meanwhile.
 use strict;
 use warnings;
 use Test::More;

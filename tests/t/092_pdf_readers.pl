@@ -1,5 +1,5 @@
-# PDFs are read with PDFium, and with pdf-extract where it is missing or where the server is told so; the metadata and the
-# log say which it was. What is lost of a page is told.
+# PDFs are read with PDFium, and with pdf-extract where it is missing or where the server is told
+# so; the metadata and the log say which it was. What is lost of a page is told.
 use strict;
 use warnings;
 use Test::More;

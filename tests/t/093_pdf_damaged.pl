@@ -1,4 +1,5 @@
-# Damaged and hostile PDFs: whatever becomes of the process that reads one is an error of that document alone.
+# Damaged and hostile PDFs: whatever becomes of the process that reads one is an error of that
+# document alone.
 use strict;
 use warnings;
 use Compress::Zlib;

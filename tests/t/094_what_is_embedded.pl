@@ -1,5 +1,6 @@
-# What a document's text, its chunks and its citations are: source code knows its functions and its path, citations of a
-# repository name lines, the text of a page has no link targets. What is embedded is indexed anew where that has changed.
+# What a document's text, its chunks and its citations are: source code knows its functions and its
+# path, citations of a repository name lines, the text of a page has no link targets. What is
+# embedded is indexed anew where that has changed.
 use strict;
 use warnings;
 use utf8;

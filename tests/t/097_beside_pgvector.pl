@@ -1,8 +1,8 @@
 # The type beside tables of an application, and beside pgvector.
 #
-# pgvector is not there to be tested with. What stands for it is an extension of its name with a type, a function and
-# an operator of its names, entered into the catalog by hand; whether names are unique and what DROP EXTENSION takes with
-# it is PostgreSQL's own to decide from that.
+# pgvector is not there to be tested with. What stands for it is an extension of its name with a
+# type, a function and an operator of its names, entered into the catalog by hand; whether names are
+# unique and what DROP EXTENSION takes with it is PostgreSQL's own to decide from that.
 use strict;
 use warnings;
 use Test::More;

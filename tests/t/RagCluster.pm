@@ -1,5 +1,6 @@
-# For the tests that break things on purpose: folders of documents, statements that run in the background, rag-engine
-# processes that are stopped in the middle of their work, and what must be true afterwards.
+# For the tests that break things on purpose: folders of documents, statements that run in the
+# background, rag-engine processes that are stopped in the middle of their work, and what must be
+# true afterwards.
 package RagCluster;
 
 use strict;
@@ -24,9 +25,11 @@ our @EXPORT = qw(
 # Longest wait for anything, in seconds.
 our $PATIENCE = $PostgreSQL::Test::Utils::timeout_default || 180;
 
-# -- clusters ---------------------------------------------------------------------------------------------------------
+# -- clusters
+# ---------------------------------------------------------------------------------------------------------
 
-# A running node whose database "postgres" has the extension. Options: preload => 0, scheduler => 1, conf => 'lines', initdb => [...].
+# A running node whose database "postgres" has the extension. Options: preload => 0, scheduler => 1,
+# conf => 'lines', initdb => [...].
 sub rag_node
 {
 	my ($name, %option) = @_;
@@ -37,7 +40,8 @@ sub rag_node
 	return $node;
 }
 
-# Changes a setting of the whole server, or resets it where there is no value; new sessions see it afterwards.
+# Changes a setting of the whole server, or resets it where there is no value; new sessions see it
+# afterwards.
 sub configure
 {
 	my ($node, $name, $value) = @_;
@@ -58,8 +62,8 @@ sub create_folder_source
 	return;
 }
 
-# A psql that stays open: ->query answers one query after another. (BackgroundPsql would log each, and some are repeated
-# hundreds of times.)
+# A psql that stays open: ->query answers one query after another. (BackgroundPsql would log each,
+# and some are repeated hundreds of times.)
 sub session { return RagCluster::Psql->new(@_) }
 
 # Asks for one value, over a connection that is kept for the node: quick enough to be repeated.
@@ -102,14 +106,15 @@ sub same_cluster
 	return is($now, $witness->{before}, "$name: the cluster did not restart, another session is undisturbed");
 }
 
-# -- documents --------------------------------------------------------------------------------------------------------
+# -- documents
+# --------------------------------------------------------------------------------------------------------
 
 my @words = qw(key server backup index query table vacuum replica cluster restore signing rotate engine folder commit
   branch deploy window lease shard tenant ledger beacon harbor meadow copper violet thunder lantern orchard glacier
   cinder parcel ribbon saddle timber walnut zephyr anchor basket candle dolphin ember falcon garnet hazel iris jasper);
 
-# About 900 characters that no other seed gives, a chunk of their own. Most of it is words that are too long for the
-# model's vocabulary, one token each: much to read and to store, little to embed.
+# About 900 characters that no other seed gives, a chunk of their own. Most of it is words that are
+# too long for the model's vocabulary, one token each: much to read and to store, little to embed.
 sub paragraph
 {
 	my ($seed) = @_;
@@ -155,9 +160,11 @@ sub write_documents
 	return $folder;
 }
 
-# -- waiting ----------------------------------------------------------------------------------------------------------
+# -- waiting
+# ----------------------------------------------------------------------------------------------------------
 
-# Polls until the condition is true and gives its value; the test ends where it never is, and says what it was last.
+# Polls until the condition is true and gives its value; the test ends where it never is, and says
+# what it was last.
 sub await
 {
 	my ($what, $condition) = @_;
@@ -181,9 +188,11 @@ sub await_stored
 	return await("$source has stored $count documents", sub { my $n = ask($node, $query); $n >= $count && $n });
 }
 
-# -- processes of rag-engine ------------------------------------------------------------------------------------------
+# -- processes of rag-engine
+# ------------------------------------------------------------------------------------------
 
-# Process ids of the cluster's rag-engine processes, of one kind (embed, ingest) or all, also of those whose parent died.
+# Process ids of the cluster's rag-engine processes, of one kind (embed, ingest) or all, also of
+# those whose parent died.
 sub engines { return sort { $a <=> $b } RagTest::engine_pids(@_) }
 
 # The one process of that kind, waited for.
@@ -202,12 +211,13 @@ sub freeze
 	return;
 }
 
-# Stops a process of PostgreSQL that waits, right after it fell asleep: in the middle of something it may hold a lock without which no
-# session can do anything.
+# Stops a process of PostgreSQL that waits, right after it fell asleep: in the middle of something
+# it may hold a lock without which no session can do anything.
 sub freeze_asleep
 {
 	my ($pid) = @_;
-	# one that looks around about once a second is waited for; one that has nothing to look for does not wake
+	# one that looks around about once a second is waited for; one that has nothing to look for does
+	# not wake
 	my ($before, $deadline) = (_slept($pid), time + 2);
 	usleep(1000) while _slept($pid) eq $before && time < $deadline;
 	await_asleep($pid, 0.02);
@@ -270,12 +280,14 @@ sub _slurp
 	return <$file> // '';
 }
 
-# -- statements -------------------------------------------------------------------------------------------------------
+# -- statements
+# -------------------------------------------------------------------------------------------------------
 
 # Starts statements in a session of their own; ->finish gives the result. Options: database, user.
 sub start_sql { return RagCluster::Session->new(@_) }
 
-# Runs statements; gives psql's exit code {rc}, what it printed {out}, its messages {err} and the time it took {seconds}.
+# Runs statements; gives psql's exit code {rc}, what it printed {out}, its messages {err} and the
+# time it took {seconds}.
 sub run_sql { return start_sql(@_)->finish }
 
 # The result failed with this SQLSTATE, and its message and HINT match the patterns.
@@ -307,8 +319,9 @@ sub run_row
 	return ask($node, "SELECT $columns FROM rag.runs WHERE source = '$source' ORDER BY run_id DESC LIMIT 1");
 }
 
-# All that is stored of a collection and does not depend on when or how often it was indexed. The first two lines count
-# documents whose chunks are not all there, and chunks that have no document: always 0.
+# All that is stored of a collection and does not depend on when or how often it was indexed. The
+# first two lines count documents whose chunks are not all there, and chunks that have no document:
+# always 0.
 sub stored
 {
 	my ($node, $collection, $database) = @_;
@@ -352,8 +365,8 @@ sub new
 	return bless { pid => $pid, from => $from, to => $to }, $class;
 }
 
-# What a query prints; what is left of it where psql or the server has gone. The test ends where the server does not answer, not even
-# that the statement took too long.
+# What a query prints; what is left of it where psql or the server has gone. The test ends where the
+# server does not answer, not even that the statement took too long.
 sub query
 {
 	my ($self, $query) = @_;

@@ -1,4 +1,5 @@
-# A git repository with a history to be made, and a server for it: git's own CGI program behind a few lines of HTTP.
+# A git repository with a history to be made, and a server for it: git's own CGI program behind a
+# few lines of HTTP.
 package RagGit;
 
 use strict;

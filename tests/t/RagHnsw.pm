@@ -1,4 +1,5 @@
-# What the tests of rag_hnsw on whole clusters share: vectors that are made up, and what must be true of an index.
+# What the tests of rag_hnsw on whole clusters share: vectors that are made up, and what must be
+# true of an index.
 #
 # The SQL that every node gets:
 #   point(dimensions)       a vector near one of 40 centres, random; setseed() makes it the same each time
@@ -140,7 +141,8 @@ BEGIN
 END $$;
 SQL
 
-# A running node with the extension and the tools. Without preload, as no test here needs rag-engine. Option: conf.
+# A running node with the extension and the tools. Without preload, as no test here needs
+# rag-engine. Option: conf.
 sub hnsw_node
 {
 	my ($name, %option) = @_;
@@ -161,8 +163,8 @@ sub add_queries
 	return;
 }
 
-# rag_index_check finds nothing, a scan to the end gives every row once, and the 10 nearest are found (recall of at least
-# .95, in order).
+# rag_index_check finds nothing, a scan to the end gives every row once, and the 10 nearest are
+# found (recall of at least .95, in order).
 sub is_sound
 {
 	my ($node, $table, $name) = @_;
@@ -183,8 +185,8 @@ sub crash
 	return;
 }
 
-# Waits until a session (start_sql) is in a phase of its work, as pg_stat_progress_<kind> names it, and stops it there.
-# Gives the backend's process id.
+# Waits until a session (start_sql) is in a phase of its work, as pg_stat_progress_<kind> names it,
+# and stops it there. Gives the backend's process id.
 sub await_phase
 {
 	my ($session, $kind, $phase) = @_;

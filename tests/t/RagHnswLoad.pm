@@ -1,5 +1,6 @@
-# Clients that insert, delete, update and search a table with a rag_hnsw index, while that is vacuumed and rebuilt. Used by
-# tests/t/022_hnsw_concurrency.pl for some seconds and by tests/t/long/ for a minute.
+# Clients that insert, delete, update and search a table with a rag_hnsw index, while that is
+# vacuumed and rebuilt. Used by tests/t/022_hnsw_concurrency.pl for some seconds and by
+# tests/t/long/ for a minute.
 package RagHnswLoad;
 
 use strict;

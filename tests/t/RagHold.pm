@@ -1,4 +1,5 @@
-# A web server on loopback whose answers a test holds back, so that a run is in the middle for as long as the test likes.
+# A web server on loopback whose answers a test holds back, so that a run is in the middle for as
+# long as the test likes.
 package RagHold;
 
 use strict;
@@ -32,9 +33,9 @@ sub await_asked
 	return RagCluster::await("there is a request for $name", sub { -e "$folder/asked-$name" });
 }
 
-# What a source of kind static names to read the files of a folder in order, with pages before, between and after them that a hold may
-# be on: as many files between any two of them. A run begins to read when "first" is released, and has all the files when "last" is
-# asked for.
+# What a source of kind static names to read the files of a folder in order, with pages before,
+# between and after them that a hold may be on: as many files between any two of them. A run begins
+# to read when "first" is released, and has all the files when "last" is asked for.
 sub files_between_pages
 {
 	my ($files, @between) = @_;
@@ -47,8 +48,9 @@ sub files_between_pages
 # Where a document is that the hold of a name is for.
 sub page { my ($name) = @_; return origin() . "/$name/page.md" }
 
-# Begins a run of a source of files_between_pages(FILES, 'middle'), which stays in the middle until release('middle'): what comes
-# before that page, so many documents, is stored, and what comes after it is not.
+# Begins a run of a source of files_between_pages(FILES, 'middle'), which stays in the middle until
+# release('middle'): what comes before that page, so many documents, is stored, and what comes after
+# it is not.
 sub begin_in_the_middle
 {
 	my ($node, $source, $stored) = @_;
@@ -59,7 +61,8 @@ sub begin_in_the_middle
 	return $sync;
 }
 
-# What requests below /NAME/ are answered: status and headers; a document again where there are none.
+# What requests below /NAME/ are answered: status and headers; a document again where there are
+# none.
 sub answer
 {
 	my ($name, @lines) = @_;
@@ -74,7 +77,8 @@ sub serve
 	my $parent = $$;
 	$server = fork // die $!;
 	return if $server;
-	# prove reads what a test prints until everyone who could print has gone, and the test's modules have copies of its output
+	# prove reads what a test prints until everyone who could print has gone, and the test's modules
+	# have copies of its output
 	POSIX::close($_) for grep { $_ != fileno $listener } 1 .. 255;
 	$SIG{PIPE} = 'IGNORE';
 	$SIG{CHLD} = 'IGNORE';

@@ -6,8 +6,8 @@ use Exporter 'import';
 
 our @EXPORT = qw(pdf_file stream font_without_table);
 
-# A file of pages with these drawings; Helvetica is F1, the objects in `more` follow the pages, and the first of them is the
-# font F2.
+# A file of pages with these drawings; Helvetica is F1, the objects in `more` follow the pages, and
+# the first of them is the font F2.
 sub pdf_file
 {
 	my ($drawings, %option) = @_;

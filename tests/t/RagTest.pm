@@ -9,8 +9,9 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(new_node engine_pids handbook create_handbook wait_until);
 
-# A cluster of its own, not started yet; initdb => [...] are further options of initdb, preload => 0 leaves shared_preload_libraries empty, scheduler => 1 lets sources be synced
-# by themselves, which most tests would rather do.
+# A cluster of its own, not started yet; initdb => [...] are further options of initdb, preload => 0
+# leaves shared_preload_libraries empty, scheduler => 1 lets sources be synced by themselves, which
+# most tests would rather do.
 sub new_node
 {
 	my ($name, %option) = @_;
@@ -20,14 +21,14 @@ sub new_node
 	  unless exists $option{preload} && !$option{preload};
 	$node->append_conf('postgresql.conf', "rag.scheduler = off")
 	  unless $option{scheduler} || exists $option{preload} && !$option{preload};
-	# the log is read where a test has failed: without the queries that tests repeat until something is so. And a statement that
-	# does not come to its end says so, before the test's patience ends.
+	# the log is read where a test has failed: without the queries that tests repeat until something is
+	# so. And a statement that does not come to its end says so, before the test's patience ends.
 	$node->append_conf('postgresql.conf', "log_min_messages = info\nlog_statement = none\nstatement_timeout = 170s");
 	return $node;
 }
 
-# The processes rag-engine of a cluster: they work in its data directory. Takes an option to look for, as in
-# engine_pids($node, 'embed').
+# The processes rag-engine of a cluster: they work in its data directory. Takes an option to look
+# for, as in engine_pids($node, 'embed').
 sub engine_pids
 {
 	my ($node, $subcommand) = @_;

@@ -1,4 +1,5 @@
-# For the tests of the launcher, the schedulers and the runners: who works, and what must be true of runs afterwards.
+# For the tests of the launcher, the schedulers and the runners: who works, and what must be true of
+# runs afterwards.
 package RagWorkers;
 
 use strict;
@@ -10,7 +11,8 @@ use Test::More;
 
 our @EXPORT = qw(workers worker runner put_to_rest await_workers await_kept await_true await_value status_of log_lines cpu_ticks server_processes never_two_at_once runs_are_sound all_ended);
 
-# The extension's workers but the supervisor, as "rag scheduler postgres, ...". A runner's or a starting worker's name is among them.
+# The extension's workers but the supervisor, as "rag scheduler postgres, ...". A runner's or a
+# starting worker's name is among them.
 sub workers
 {
 	my ($node) = @_;
@@ -18,7 +20,8 @@ sub workers
 		FROM pg_stat_activity WHERE backend_type LIKE 'rag %' AND backend_type <> 'rag engine supervisor'});
 }
 
-# Process id of the one worker of a kind ("scheduler"), waited for. Schedulers stay for a moment only: one is made to look.
+# Process id of the one worker of a kind ("scheduler"), waited for. Schedulers stay for a moment
+# only: one is made to look.
 sub worker
 {
 	my ($node, $kind, $database) = @_;
@@ -46,7 +49,8 @@ sub await_workers
 	return await_value(sub { workers($node) }, $expected, $name, $node);
 }
 
-# Waits until the sources of these databases ("first postgres") are synced by themselves, and no worker but the launcher is left.
+# Waits until the sources of these databases ("first postgres") are synced by themselves, and no
+# worker but the launcher is left.
 sub await_kept
 {
 	my ($node, $databases, $name) = @_;
@@ -56,8 +60,8 @@ sub await_kept
 	return await_value(sub { workers($node) . ": " . $kept->() }, "rag launcher -: $all", $name);
 }
 
-# Polls until what is asked for is as expected, and says what it was last where it never is; with a node, also what its sources
-# and runs say then.
+# Polls until what is asked for is as expected, and says what it was last where it never is; with a
+# node, also what its sources and runs say then.
 sub await_value
 {
 	my ($ask, $expected, $name, $node) = @_;
@@ -109,7 +113,8 @@ sub server_processes
 	return grep { (readlink("$_/cwd") // '') eq $node->data_dir } glob '/proc/[0-9]*';
 }
 
-# Suspends sources, whose runs, begun or queued, end: a run that is queued by a schedule would rest with its source, so that it is asked for.
+# Suspends sources, whose runs, begun or queued, end: a run that is queued by a schedule would rest
+# with its source, so that it is asked for.
 sub put_to_rest
 {
 	my ($node, $database, @sources) = @_;
@@ -130,7 +135,8 @@ sub all_ended
 	return await_true($node, $database, "NOT EXISTS (SELECT FROM rag.run WHERE phase IN ('Pending', 'Running'))", $name);
 }
 
-# Whether no two runs of one source were under way at the same time. Those that never began were not.
+# Whether no two runs of one source were under way at the same time. Those that never began were
+# not.
 sub never_two_at_once
 {
 	my ($node, $database, $name) = @_;
@@ -140,8 +146,8 @@ sub never_two_at_once
 			AND tstzrange(a.started_at, a.finished_at) && tstzrange(b.started_at, b.finished_at)"), '0', $name) || diag(status_of($node, $database));
 }
 
-# What is true of runs whatever has happened, once they have ended: each has begun and ended, no two of one source were under way
-# at the same time, and the source's counts are those of the rows.
+# What is true of runs whatever has happened, once they have ended: each has begun and ended, no two
+# of one source were under way at the same time, and the source's counts are those of the rows.
 sub runs_are_sound
 {
 	my ($node, $database, $name) = @_;

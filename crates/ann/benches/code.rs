@@ -1,8 +1,8 @@
-//! Nanoseconds of one distance to a code, of encoding a vector and of preparing a query, by path and dimension:
-//! `cargo bench -p rag-ann --bench code`.
+//! Nanoseconds of one distance to a code, of encoding a vector and of preparing a query, by path
+//! and dimension: `cargo bench -p rag-ann --bench code`.
 //!
-//! Each figure is the best of several rounds over 64 vectors, whose codes fit the first-level cache, so it shows the
-//! arithmetic and the call, not memory.
+//! Each figure is the best of several rounds over 64 vectors, whose codes fit the first-level
+//! cache, so it shows the arithmetic and the call, not memory.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,11 +13,18 @@ const VECTORS: usize = 64;
 const ROUNDS: usize = 50;
 
 fn main() {
-    println!("{:<10} {:>5} {:>10} {:>10} {:>10} {:>10}", "path", "dim", "distance", "encode", "prepare", "from code");
+    println!(
+        "{:<10} {:>5} {:>10} {:>10} {:>10} {:>10}",
+        "path", "dim", "distance", "encode", "prepare", "from code"
+    );
     for dimensions in [384, 768, 1000, 1536] {
         for kernels in Kernels::available() {
             let figures = measure(kernels, dimensions).map(|figure| format!("{figure:>10.1}"));
-            println!("{:<10} {dimensions:>5} {}", kernels.name(), figures.join(" "));
+            println!(
+                "{:<10} {dimensions:>5} {}",
+                kernels.name(),
+                figures.join(" ")
+            );
         }
     }
 }
@@ -25,7 +32,8 @@ fn main() {
 fn measure(kernels: &'static Kernels, dimensions: usize) -> [f64; 4] {
     let vectors: Vec<Vec<f32>> = (0..VECTORS).map(|i| vector(dimensions, i)).collect();
     let code_dimensions = dimensions.next_multiple_of(128);
-    let quantizer = Quantizer::new(Metric::Cosine, dimensions, code_dimensions, 1, vec![]).with_kernels(kernels);
+    let quantizer = Quantizer::new(Metric::Cosine, dimensions, code_dimensions, 1, vec![])
+        .with_kernels(kernels);
 
     let mut scratch = Vec::new();
     let mut code = vec![0; quantizer.code_bytes()];
@@ -43,7 +51,9 @@ fn measure(kernels: &'static Kernels, dimensions: usize) -> [f64; 4] {
     let encode = best_of(2, &vectors, |vector| {
         black_box(quantizer.encode(black_box(vector), &mut scratch, &mut code));
     });
-    let prepare = best_of(2, &vectors, |vector| quantizer.prepare(black_box(vector), &mut query));
+    let prepare = best_of(2, &vectors, |vector| {
+        quantizer.prepare(black_box(vector), &mut query)
+    });
     let from_code = best_of(20, &codes, |(code, factors)| {
         quantizer.prepare_from_code(black_box(code), *factors, &mut query);
     });
@@ -65,6 +75,10 @@ fn best_of<T>(passes: usize, items: &[T], mut call: impl FnMut(&T)) -> f64 {
 /// Elements in -1..1 from a multiplicative hash: the same on every run.
 fn vector(dimension: usize, seed: usize) -> Vec<f32> {
     (0..dimension)
-        .map(|i| ((seed * dimension + i) as u32).wrapping_mul(2_654_435_761) as f32 / u32::MAX as f32 * 2.0 - 1.0)
+        .map(|i| {
+            ((seed * dimension + i) as u32).wrapping_mul(2_654_435_761) as f32 / u32::MAX as f32
+                * 2.0
+                - 1.0
+        })
         .collect()
 }

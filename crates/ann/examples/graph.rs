@@ -3,8 +3,8 @@
 //! ```sh
 //! RAG_TEST_DATA=../shared/data cargo run --release -p rag-ann --example graph [m] [ef_construction] [threads]
 //! ```
-//! The recall is that of the estimated distances alone, of 10 asked for and 10 taken, and of the best 10 among the best 24
-//! by exact distance, as the index finds them.
+//! The recall is that of the estimated distances alone, of 10 asked for and 10 taken, and of the
+//! best 10 among the best 24 by exact distance, as the index finds them.
 
 mod minilm;
 
@@ -20,16 +20,33 @@ use rag_ann::{
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let argument = |place, default: usize| env::args().nth(place).map_or(Ok(default), |text| text.parse());
+    let argument = |place, default: usize| {
+        env::args()
+            .nth(place)
+            .map_or(Ok(default), |text| text.parse())
+    };
     let (m, ef_construction, threads) = (argument(1, 16)?, argument(2, 64)?, argument(3, 2)?);
-    let Data { base, queries, truth } = Data::read()?;
+    let Data {
+        base,
+        queries,
+        truth,
+    } = Data::read()?;
 
     let plain = Quantizer::new(Metric::Cosine, DIMENSIONS, DIMENSIONS, 1, vec![]);
     let mut mean = plain.mean();
-    base.chunks_exact(DIMENSIONS).for_each(|vector| mean.add(vector));
+    base.chunks_exact(DIMENSIONS)
+        .for_each(|vector| mean.add(vector));
     let quantizer = Quantizer::new(Metric::Cosine, DIMENSIONS, DIMENSIONS, 1, mean.finish());
     let nodes = base.len() / DIMENSIONS;
-    let mut graph = Graph::new(&quantizer, Parameters { m, ef_construction, seed: 1 }, nodes);
+    let mut graph = Graph::new(
+        &quantizer,
+        Parameters {
+            m,
+            ef_construction,
+            seed: 1,
+        },
+        nodes,
+    );
 
     let mut clock = Clock::start();
     graph.encode(&base, threads)?;
@@ -39,11 +56,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     let order = graph.page_order(24, threads, &mut || true)?;
     clock.report("page order");
 
-    let degree = order.iter().map(|node| graph.links(*node, 0).len()).sum::<usize>() as f64 / order.len() as f64;
+    let degree = order
+        .iter()
+        .map(|node| graph.links(*node, 0).len())
+        .sum::<usize>() as f64
+        / order.len() as f64;
     let mut page = vec![0; nodes];
-    order.iter().enumerate().for_each(|(place, node)| page[*node as usize] = place / 24);
-    let here =
-        |node: &Node| graph.links(*node, 0).iter().filter(|l| page[**l as usize] == page[*node as usize]).count();
+    order
+        .iter()
+        .enumerate()
+        .for_each(|(place, node)| page[*node as usize] = place / 24);
+    let here = |node: &Node| {
+        graph
+            .links(*node, 0)
+            .iter()
+            .filter(|l| page[**l as usize] == page[*node as usize])
+            .count()
+    };
     let local = order.iter().map(here).sum::<usize>() as f64 / order.len() as f64;
     println!(
         "{nodes} nodes, {} linked, top level {}; {degree:.1} links a node, {local:.1} of them on its page; at most {} bytes a node",
@@ -57,17 +86,36 @@ fn main() -> Result<(), Box<dyn Error>> {
     for ef in [20, 40, 60, 80, 120, 200, 320] {
         let (mut plain, mut reranked, mut scored) = (0, 0, 0);
         let mut micros = 0.0;
-        for (query, truth) in queries.chunks_exact(DIMENSIONS).zip(truth.chunks_exact(100)) {
+        for (query, truth) in queries
+            .chunks_exact(DIMENSIONS)
+            .zip(truth.chunks_exact(100))
+        {
             let start = Instant::now();
             quantizer.prepare(query, &mut search.query);
             scored += search.run(&graph, ef);
             micros += start.elapsed().as_secs_f64() * 1e6;
-            let found: Vec<Node> = search.pool.as_slice().iter().map(|key| key_id(*key)).collect();
-            let hits = |nodes: &[Node]| nodes.iter().take(10).filter(|node| truth[..10].contains(node)).count();
+            let found: Vec<Node> = search
+                .pool
+                .as_slice()
+                .iter()
+                .map(|key| key_id(*key))
+                .collect();
+            let hits = |nodes: &[Node]| {
+                nodes
+                    .iter()
+                    .take(10)
+                    .filter(|node| truth[..10].contains(node))
+                    .count()
+            };
             plain += hits(&found);
-            let exact =
-                |node: Node| distance::cosine_distance(query, &base[node as usize * DIMENSIONS..][..DIMENSIONS]);
-            let mut best: Vec<(f64, Node)> = found.iter().take(24).map(|node| (exact(*node), *node)).collect();
+            let exact = |node: Node| {
+                distance::cosine_distance(query, &base[node as usize * DIMENSIONS..][..DIMENSIONS])
+            };
+            let mut best: Vec<(f64, Node)> = found
+                .iter()
+                .take(24)
+                .map(|node| (exact(*node), *node))
+                .collect();
             best.sort_by(|a, b| a.0.total_cmp(&b.0));
             reranked += hits(&best.into_iter().map(|(_, node)| node).collect::<Vec<_>>());
         }
@@ -95,7 +143,10 @@ impl Search {
     fn run(&mut self, graph: &Graph<'_>, ef: usize) -> usize {
         let Some(entry) = graph.entry() else { return 0 };
         let mut scored = 1;
-        let mut best = key(self.query.distance(graph.code(entry), graph.factors(entry)), entry);
+        let mut best = key(
+            self.query.distance(graph.code(entry), graph.factors(entry)),
+            entry,
+        );
         for level in (0..=graph.level(entry)).rev() {
             self.visited.clear();
             self.pool.reset(if level == 0 { ef } else { 1 });
@@ -105,7 +156,10 @@ impl Search {
                 for &link in graph.links(key_id(next), level) {
                     if self.visited.insert(link).unwrap_or_default() {
                         scored += 1;
-                        self.pool.insert(key(self.query.distance(graph.code(link), graph.factors(link)), link));
+                        self.pool.insert(key(
+                            self.query.distance(graph.code(link), graph.factors(link)),
+                            link,
+                        ));
                     }
                 }
             }
@@ -123,11 +177,18 @@ struct Clock {
 
 impl Clock {
     fn start() -> Self {
-        Self { wall: Instant::now(), cpu: cpu_seconds() }
+        Self {
+            wall: Instant::now(),
+            cpu: cpu_seconds(),
+        }
     }
 
     fn report(&mut self, what: &str) {
-        println!("{what}: {:.2} s, {:.2} s CPU", self.wall.elapsed().as_secs_f64(), cpu_seconds() - self.cpu);
+        println!(
+            "{what}: {:.2} s, {:.2} s CPU",
+            self.wall.elapsed().as_secs_f64(),
+            cpu_seconds() - self.cpu
+        );
         *self = Self::start();
     }
 }
@@ -135,7 +196,14 @@ impl Clock {
 /// CPU seconds of this process, of all its threads (Linux; 0 elsewhere).
 fn cpu_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<f64> =
-        stat.rsplit(')').next().unwrap_or("").split_whitespace().skip(11).take(2).flat_map(str::parse).collect();
+    let fields: Vec<f64> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or("")
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .flat_map(str::parse)
+        .collect();
     fields.iter().sum::<f64>() / 100.0
 }

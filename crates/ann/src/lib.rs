@@ -5,7 +5,8 @@
 //! * [`graph`]: building a graph of neighbours in memory.
 //! * [`hnsw`]: the index on pages.
 //! * [`memory`]: asking for memory that may not be there.
-//! * [`pool`], [`visited`], [`select`], [`random`]: what each search or build of a graph needs, wherever the graph lies.
+//! * [`pool`], [`visited`], [`select`], [`random`]: what each search or build of a graph needs,
+//!   wherever the graph lies.
 
 pub mod code;
 pub mod distance;

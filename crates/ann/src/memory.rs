@@ -1,8 +1,9 @@
-//! Memory whose size depends on data, asked for so that a refusal is an error: the standard library's own way ends the
-//! process, and with it every session of a server.
+//! Memory whose size depends on data, asked for so that a refusal is an error: the standard
+//! library's own way ends the process, and with it every session of a server.
 //!
-//! What grows with the number of vectors or rows is asked for here. Buffers of a few kilobytes are not: where even these
-//! are refused, whoever owns the process decides what happens ([`may_be_refused`]).
+//! What grows with the number of vectors or rows is asked for here. Buffers of a few kilobytes are
+//! not: where even these are refused, whoever owns the process decides what happens
+//! ([`may_be_refused`]).
 
 use std::{cell::Cell, collections::TryReserveError};
 
@@ -22,8 +23,8 @@ impl std::fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Whether the allocation that this thread is making is one whose refusal is an error. An allocator asks this before it
-/// gives up on one.
+/// Whether the allocation that this thread is making is one whose refusal is an error. An allocator
+/// asks this before it gives up on one.
 pub fn may_be_refused() -> bool {
     MAY_BE_REFUSED.get()
 }
@@ -46,7 +47,11 @@ pub trait Reserve {
 impl<T> Reserve for Vec<T> {
     #[inline]
     fn make_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
-        if self.capacity() - self.len() >= more { Ok(()) } else { ask(|| self.try_reserve(more)) }
+        if self.capacity() - self.len() >= more {
+            Ok(())
+        } else {
+            ask(|| self.try_reserve(more))
+        }
     }
 
     fn make_exact_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
@@ -57,7 +62,11 @@ impl<T> Reserve for Vec<T> {
 impl<T: Ord> Reserve for std::collections::BinaryHeap<T> {
     #[inline]
     fn make_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
-        if self.capacity() - self.len() >= more { Ok(()) } else { ask(|| self.try_reserve(more)) }
+        if self.capacity() - self.len() >= more {
+            Ok(())
+        } else {
+            ask(|| self.try_reserve(more))
+        }
     }
 
     fn make_exact_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
@@ -137,7 +146,11 @@ mod tests {
         assert_eq!(probe(usize::MAX / 4), Err(OutOfMemory));
         let mut vec = vec![1_u8];
         assert_eq!(vec.make_room(usize::MAX / 4), Err(OutOfMemory));
-        assert_eq!((vec, may_be_refused()), (vec![1], false), "nothing has changed");
+        assert_eq!(
+            (vec, may_be_refused()),
+            (vec![1], false),
+            "nothing has changed"
+        );
     }
 
     #[test]

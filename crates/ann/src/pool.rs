@@ -1,4 +1,5 @@
-//! The candidates of a search: the best few that were met, in order, each marked once its neighbours were looked at.
+//! The candidates of a search: the best few that were met, in order, each marked once its
+//! neighbours were looked at.
 //!
 //! A candidate is a **key**, one `u64` that orders as its distance does:
 //!
@@ -46,8 +47,8 @@ pub fn not_expanded(key: u64) -> u64 {
     key & !EXPANDED
 }
 
-/// The best candidates that were met, best first: a sorted array, since for the few hundred of a search moving half of it
-/// costs less than a heap's jumps.
+/// The best candidates that were met, best first: a sorted array, since for the few hundred of a
+/// search moving half of it costs less than a heap's jumps.
 #[derive(Debug, Default)]
 pub struct Pool {
     keys: Vec<u64>,
@@ -70,8 +71,8 @@ impl Pool {
         self.next = 0;
     }
 
-    /// Puts a key in its place. Gives back the key that there is no room for: the worst of all, maybe this one. The same
-    /// node must not be put in twice.
+    /// Puts a key in its place. Gives back the key that there is no room for: the worst of all,
+    /// maybe this one. The same node must not be put in twice.
     #[inline]
     pub fn insert(&mut self, key: u64) -> Option<u64> {
         let mut out = None;
@@ -87,13 +88,19 @@ impl Pool {
         out
     }
 
-    /// The key that falls out next: one that is not less has no place. `u64::MAX` while there is room.
+    /// The key that falls out next: one that is not less has no place. `u64::MAX` while there is
+    /// room.
     #[inline]
     pub fn worst(&self) -> u64 {
-        if self.keys.len() < self.capacity { u64::MAX } else { self.keys.last().copied().unwrap_or(0) }
+        if self.keys.len() < self.capacity {
+            u64::MAX
+        } else {
+            self.keys.last().copied().unwrap_or(0)
+        }
     }
 
-    /// The best key that was not expanded, as it was; it is marked as expanded from now on. `None`: the search is over.
+    /// The best key that was not expanded, as it was; it is marked as expanded from now on. `None`:
+    /// the search is over.
     #[inline]
     pub fn next_unexpanded(&mut self) -> Option<u64> {
         while let Some(key) = self.keys.get_mut(self.next) {
@@ -107,10 +114,15 @@ impl Pool {
         None
     }
 
-    /// What [`next_unexpanded`](Self::next_unexpanded) would give, without marking it: to fetch its data early.
+    /// What [`next_unexpanded`](Self::next_unexpanded) would give, without marking it: to fetch its
+    /// data early.
     #[inline]
     pub fn peek_unexpanded(&self) -> Option<u64> {
-        self.keys.get(self.next..)?.iter().copied().find(|key| !is_expanded(*key))
+        self.keys
+            .get(self.next..)?
+            .iter()
+            .copied()
+            .find(|key| !is_expanded(*key))
     }
 
     /// All keys, best first.
@@ -128,13 +140,27 @@ mod tests {
 
     #[test]
     fn keys_order_as_distances_do() {
-        let distances = [f32::NEG_INFINITY, -1e30, -1.0, -1e-40, 0.0, 1e-40, 0.5, 2.0, f32::MAX, f32::INFINITY];
+        let distances = [
+            f32::NEG_INFINITY,
+            -1e30,
+            -1.0,
+            -1e-40,
+            0.0,
+            1e-40,
+            0.5,
+            2.0,
+            f32::MAX,
+            f32::INFINITY,
+        ];
         for pair in distances.windows(2) {
             assert!(key(pair[0], ID_LIMIT - 1) < key(pair[1], 0), "{pair:?}");
         }
         for distance in distances {
             let key = key(distance, 12_345);
-            assert_eq!((key_distance(key), key_id(key), is_expanded(key)), (distance, 12_345, false));
+            assert_eq!(
+                (key_distance(key), key_id(key), is_expanded(key)),
+                (distance, 12_345, false)
+            );
         }
     }
 

@@ -1,6 +1,7 @@
 //! Random numbers where a seed decides, and the levels of nodes that they give.
 
-/// The next number of SplitMix64: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", 2014.
+/// The next number of SplitMix64: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom
+/// number generators", 2014.
 pub fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -19,7 +20,8 @@ pub fn uniform(bits: u64) -> f64 {
     ((bits >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// The level of a node, at most `max`: one in m nodes of a level is on the next, too. `uniform` is above 0 and at most 1.
+/// The level of a node, at most `max`: one in m nodes of a level is on the next, too. `uniform` is
+/// above 0 and at most 1.
 pub fn level(m: usize, max: usize, uniform: f64) -> usize {
     let level = -uniform.max(f64::MIN_POSITIVE).ln() / (m.max(2) as f64).ln();
     (level as usize).min(max)

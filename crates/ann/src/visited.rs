@@ -2,8 +2,8 @@
 
 use crate::memory::{OutOfMemory, Reserve, push};
 
-/// A set of ids, as a bitmap that grows with the ids put in. Emptying it costs as much as was put in, however large the
-/// ids were, so that one bitmap serves all searches.
+/// A set of ids, as a bitmap that grows with the ids put in. Emptying it costs as much as was put
+/// in, however large the ids were, so that one bitmap serves all searches.
 #[derive(Debug, Default)]
 pub struct Visited {
     words: Vec<u64>,
@@ -67,14 +67,18 @@ impl Visited {
 
     /// Whether an id is there.
     pub fn contains(&self, id: u32) -> bool {
-        self.words.get(id as usize / 64).is_some_and(|word| word & 1 << (id % 64) != 0)
+        self.words
+            .get(id as usize / 64)
+            .is_some_and(|word| word & 1 << (id % 64) != 0)
     }
 
     /// All ids, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
-        (0..)
-            .zip(&self.words)
-            .flat_map(|(at, &word)| (0..64).filter(move |bit| word & 1 << bit != 0).map(move |bit| at * 64 + bit))
+        (0..).zip(&self.words).flat_map(|(at, &word)| {
+            (0..64)
+                .filter(move |bit| word & 1 << bit != 0)
+                .map(move |bit| at * 64 + bit)
+        })
     }
 
     /// Forgets all ids and gives back the memory of those from `limit` on.

@@ -1,7 +1,10 @@
-//! Codes: every path this CPU can run against the formulas in `f64`, and estimated against exact distances.
+//! Codes: every path this CPU can run against the formulas in `f64`, and estimated against exact
+//! distances.
 
 use proptest::prelude::*;
-use rag_ann::code::{Factors, Kernels, Metric, Quantizer, Query, QueryBlock, Rotation, from_order_bits, order_bits};
+use rag_ann::code::{
+    Factors, Kernels, Metric, Quantizer, Query, QueryBlock, Rotation, from_order_bits, order_bits,
+};
 use rag_ann::distance;
 
 const METRICS: [Metric; 4] = [Metric::L2, Metric::InnerProduct, Metric::Cosine, Metric::L1];
@@ -12,15 +15,22 @@ const BLOCK: usize = 128;
 fn vector(length: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut uniform = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f32 / (1 << 24) as f32 - 0.5
     };
-    (0..length).map(|_| uniform() + uniform() + uniform() + uniform()).collect()
+    (0..length)
+        .map(|_| uniform() + uniform() + uniform() + uniform())
+        .collect()
 }
 
 /// A vector at a small angle to another.
 fn near(of: &[f32], seed: u64) -> Vec<f32> {
-    of.iter().zip(vector(of.len(), seed)).map(|(x, y)| x + 0.3 * y).collect()
+    of.iter()
+        .zip(vector(of.len(), seed))
+        .map(|(x, y)| x + 0.3 * y)
+        .collect()
 }
 
 fn exact(metric: Metric, a: &[f32], b: &[f32]) -> f64 {
@@ -46,13 +56,30 @@ fn centroid(metric: Metric, dimensions: usize, seed: u64, offset: f32) -> Vec<f3
     let quantizer = Quantizer::new(metric, dimensions, BLOCK, seed, vec![]);
     let mut mean = quantizer.mean();
     for i in 0..20 {
-        mean.add(&vector(dimensions, 1000 + i).iter().map(|x| x + offset).collect::<Vec<f32>>());
+        mean.add(
+            &vector(dimensions, 1000 + i)
+                .iter()
+                .map(|x| x + offset)
+                .collect::<Vec<f32>>(),
+        );
     }
     mean.finish()
 }
 
-fn quantizer(metric: Metric, dimensions: usize, code_dimensions: usize, seed: u64, offset: f32) -> Quantizer {
-    Quantizer::new(metric, dimensions, code_dimensions, seed, centroid(metric, dimensions, seed, offset))
+fn quantizer(
+    metric: Metric,
+    dimensions: usize,
+    code_dimensions: usize,
+    seed: u64,
+    offset: f32,
+) -> Quantizer {
+    Quantizer::new(
+        metric,
+        dimensions,
+        code_dimensions,
+        seed,
+        centroid(metric, dimensions, seed, offset),
+    )
 }
 
 /// The level of each coordinate, by the documented layout.
@@ -67,9 +94,19 @@ fn levels(code: &[u8]) -> Vec<i64> {
 
 fn check_dot(code: &[u8], query: &[QueryBlock]) {
     let query_elements = query.iter().flat_map(|block| block.0);
-    let expected: i64 = levels(code).iter().zip(query_elements).map(|(u, q)| u * i64::from(q)).sum();
+    let expected: i64 = levels(code)
+        .iter()
+        .zip(query_elements)
+        .map(|(u, q)| u * i64::from(q))
+        .sum();
     for kernels in Kernels::available() {
-        assert_eq!(i64::from(kernels.dot(code, query)), expected, "{} of {} bytes", kernels.name(), code.len());
+        assert_eq!(
+            i64::from(kernels.dot(code, query)),
+            expected,
+            "{} of {} bytes",
+            kernels.name(),
+            code.len()
+        );
     }
 }
 
@@ -85,7 +122,10 @@ fn the_largest_products_do_not_overflow() {
     for blocks in [1, 2, 3, 125] {
         for byte in [0x00, 0x0f, 0xf0, 0xff] {
             for element in [-128, -127, 127] {
-                check_dot(&vec![byte; blocks * 64], &vec![QueryBlock([element; BLOCK]); blocks]);
+                check_dot(
+                    &vec![byte; blocks * 64],
+                    &vec![QueryBlock([element; BLOCK]); blocks],
+                );
             }
         }
     }
@@ -128,12 +168,21 @@ fn rotation_keeps_lengths_and_inner_products() {
                 vector
             };
             let (ra, rb, ru) = (rotated(&a), rotated(&b), rotated(&unit));
-            for (x, y, rx, ry) in
-                [(&a, &b, &ra, &rb), (&a, &a, &ra, &ra), (&unit, &a, &ru, &ra), (&unit, &unit, &ru, &ru)]
-            {
-                let (before, after) = (distance::inner_product(x, y), distance::inner_product(rx, ry));
+            for (x, y, rx, ry) in [
+                (&a, &b, &ra, &rb),
+                (&a, &a, &ra, &ra),
+                (&unit, &a, &ru, &ra),
+                (&unit, &unit, &ru, &ru),
+            ] {
+                let (before, after) = (
+                    distance::inner_product(x, y),
+                    distance::inner_product(rx, ry),
+                );
                 let tolerance = 1e-5 * distance::norm(x) * distance::norm(y);
-                assert!((before - after).abs() <= tolerance, "{dimensions}: {before} became {after}");
+                assert!(
+                    (before - after).abs() <= tolerance,
+                    "{dimensions}: {before} became {after}"
+                );
             }
         }
     }
@@ -149,7 +198,10 @@ fn rotation_spreads_a_single_element_over_all_coordinates() {
             unit[place] = 1.0;
             Kernels::best().rotate(&rotation, &mut unit);
             let largest = unit.iter().fold(0f32, |max, x| max.max(x.abs()));
-            assert!(largest * (dimensions as f32).sqrt() < 6.0, "{dimensions} {place}: {largest}");
+            assert!(
+                largest * (dimensions as f32).sqrt() < 6.0,
+                "{dimensions} {place}: {largest}"
+            );
         }
     }
 }
@@ -157,14 +209,27 @@ fn rotation_spreads_a_single_element_over_all_coordinates() {
 /// Codes are stored: a change of their bits makes every index wrong.
 #[test]
 fn codes_have_the_bits_they_always_had() {
-    let checksum =
-        |bytes: &[u8]| bytes.iter().fold(0u32, |sum, &byte| (sum ^ u32::from(byte)).wrapping_mul(16_777_619));
+    let checksum = |bytes: &[u8]| {
+        bytes.iter().fold(0u32, |sum, &byte| {
+            (sum ^ u32::from(byte)).wrapping_mul(16_777_619)
+        })
+    };
     let found: Vec<(u32, u32, u32)> = [100, 384, 1024]
         .into_iter()
         .map(|dimensions| {
-            let quantizer = Quantizer::new(Metric::L2, dimensions, dimensions.next_multiple_of(BLOCK), 42, vec![]);
+            let quantizer = Quantizer::new(
+                Metric::L2,
+                dimensions,
+                dimensions.next_multiple_of(BLOCK),
+                42,
+                vec![],
+            );
             let (code, factors) = encode(&quantizer, &vector(dimensions, 5));
-            (checksum(&code), factors.scale.to_bits(), factors.bias.to_bits())
+            (
+                checksum(&code),
+                factors.scale.to_bits(),
+                factors.bias.to_bits(),
+            )
         })
         .collect();
     let expected = [
@@ -184,15 +249,24 @@ fn every_path_gives_the_same_bits() {
             for kernels in Kernels::available() {
                 let quantizer = quantizer(metric, dimensions, 2000, 1, 0.2).with_kernels(kernels);
                 let coded = encode(&quantizer, &x);
-                let found = (estimate(&quantizer.query(&near(&x, 4)), &coded).to_bits(), coded);
-                assert_eq!(*seen.get_or_insert(found.clone()), found, "{} {metric:?} {dimensions}", kernels.name());
+                let found = (
+                    estimate(&quantizer.query(&near(&x, 4)), &coded).to_bits(),
+                    coded,
+                );
+                assert_eq!(
+                    *seen.get_or_insert(found.clone()),
+                    found,
+                    "{} {metric:?} {dimensions}",
+                    kernels.name()
+                );
             }
         }
     }
 }
 
-/// By how much estimates of ⟨q′, r⟩ err, as one standard deviation: the code's angle to the residual has a tangent of
-/// about .11 where all coordinates are coded, and the query's rounding adds a little.
+/// By how much estimates of ⟨q′, r⟩ err, as one standard deviation: the code's angle to the
+/// residual has a tangent of about .11 where all coordinates are coded, and the query's rounding
+/// adds a little.
 fn expected_error(query_norm: f64, residual_norm: f64, coded_share: f64, padded: usize) -> f64 {
     let cosine_squared = 0.988 * coded_share;
     let tangent = ((1.0 - cosine_squared) / cosine_squared).sqrt();
@@ -205,17 +279,33 @@ fn check_estimates(metric: Metric, dimensions: usize, code_dimensions: usize, of
     let coded_share = quantizer.code_dimensions() as f64 / padded as f64;
     let shift = |v: Vec<f32>| v.iter().map(|x| x + offset).collect::<Vec<f32>>();
     // L2's and Cosine's biases are the squared lengths of the residuals.
-    let by_length = if metric == Metric::InnerProduct { Metric::L2 } else { metric };
+    let by_length = if metric == Metric::InnerProduct {
+        Metric::L2
+    } else {
+        metric
+    };
     let residuals = self::quantizer(by_length, dimensions, code_dimensions, 11, offset);
     let residual_norm = |v: &[f32]| f64::from(encode(&residuals, v).1.bias).sqrt();
     for seed in 0..20 {
         let x = shift(vector(dimensions, seed));
         let coded = encode(&quantizer, &x);
-        for y in [shift(vector(dimensions, seed + 100)), near(&x, seed + 200), x.clone()] {
-            let exact = if x == y && metric != Metric::InnerProduct { 0.0 } else { exact(metric, &y, &x) };
+        for y in [
+            shift(vector(dimensions, seed + 100)),
+            near(&x, seed + 200),
+            x.clone(),
+        ] {
+            let exact = if x == y && metric != Metric::InnerProduct {
+                0.0
+            } else {
+                exact(metric, &y, &x)
+            };
             let estimate = estimate(&quantizer.query(&y), &coded);
             let error = expected_error(residual_norm(&y), residual_norm(&x), coded_share, padded);
-            let error = if matches!(metric, Metric::L2 | Metric::L1) { 2.0 * error } else { error };
+            let error = if matches!(metric, Metric::L2 | Metric::L1) {
+                2.0 * error
+            } else {
+                error
+            };
             let rounding = 1e-5 * (exact.abs() + distance::norm(&x) * distance::norm(&y));
             assert!(
                 (estimate - exact).abs() <= 6.0 * error + rounding,
@@ -230,7 +320,12 @@ fn estimates_are_close_to_exact_distances() {
     for metric in METRICS {
         for dimensions in DIMENSIONS {
             for offset in [0.0, 0.7] {
-                check_estimates(metric, dimensions, dimensions.next_multiple_of(BLOCK), offset);
+                check_estimates(
+                    metric,
+                    dimensions,
+                    dimensions.next_multiple_of(BLOCK),
+                    offset,
+                );
             }
         }
     }
@@ -239,13 +334,15 @@ fn estimates_are_close_to_exact_distances() {
 #[test]
 fn estimates_from_fewer_coordinates_are_as_close_as_those_allow() {
     for metric in METRICS {
-        for (dimensions, code_dimensions) in [(200, 128), (384, 256), (1000, 512), (16_000, 12_800)] {
+        for (dimensions, code_dimensions) in [(200, 128), (384, 256), (1000, 512), (16_000, 12_800)]
+        {
             check_estimates(metric, dimensions, code_dimensions, 0.5);
         }
     }
 }
 
-/// Averaged over rotations, the estimate is the exact distance, both from a query and between codes.
+/// Averaged over rotations, the estimate is the exact distance, both from a query and between
+/// codes.
 #[test]
 fn estimates_are_right_on_average_however_few_coordinates_are_coded() {
     let dimensions = 384;
@@ -268,7 +365,9 @@ fn estimates_are_right_on_average_however_few_coordinates_are_coded() {
                 Metric::L2 | Metric::L1 => 2.0 * distance::norm(&x) * distance::norm(&y),
                 Metric::InnerProduct => distance::norm(&x) * distance::norm(&y),
             };
-            for (found, what, tolerance) in [(from_query, "query", 0.01), (between_codes, "code", 0.03)] {
+            for (found, what, tolerance) in
+                [(from_query, "query", 0.01), (between_codes, "code", 0.03)]
+            {
                 let error = (found - exact) / scale;
                 assert!(
                     error.abs() < tolerance,
@@ -287,7 +386,10 @@ fn a_vector_is_at_no_distance_from_its_own_code() {
             let x = vector(dimensions, 9);
             let coded = encode(&quantizer, &x);
             let found = estimate(&quantizer.query(&x), &coded);
-            assert!(found.abs() < 0.01 * f64::from(coded.1.bias), "{metric:?} {dimensions}: {found}");
+            assert!(
+                found.abs() < 0.01 * f64::from(coded.1.bias),
+                "{metric:?} {dimensions}: {found}"
+            );
         }
     }
 }
@@ -299,9 +401,15 @@ fn between_codes(
     (a, a_factors): &(Vec<u8>, Factors),
     (b, b_factors): &(Vec<u8>, Factors),
 ) -> f64 {
-    let centred = |code: &[u8]| levels(code).iter().map(|&u| u as f64 - 7.5).collect::<Vec<_>>();
+    let centred = |code: &[u8]| {
+        levels(code)
+            .iter()
+            .map(|&u| u as f64 - 7.5)
+            .collect::<Vec<_>>()
+    };
     let product: f64 = centred(a).iter().zip(centred(b)).map(|(x, y)| x * y).sum();
-    let share = quantizer.code_dimensions() as f64 / quantizer.dimensions().next_multiple_of(BLOCK) as f64;
+    let share =
+        quantizer.code_dimensions() as f64 / quantizer.dimensions().next_multiple_of(BLOCK) as f64;
     let product = product * f64::from(a_factors.scale) * f64::from(b_factors.scale) * share;
     let biases = f64::from(a_factors.bias) + f64::from(b_factors.bias);
     match quantizer.metric() {
@@ -314,19 +422,36 @@ fn between_codes(
 #[test]
 fn a_code_as_query_measures_by_the_formulas() {
     for metric in METRICS {
-        for (dimensions, code_dimensions) in [(1, 128), (100, 128), (384, 384), (384, 256), (16_000, 16_000)] {
+        for (dimensions, code_dimensions) in [
+            (1, 128),
+            (100, 128),
+            (384, 384),
+            (384, 256),
+            (16_000, 16_000),
+        ] {
             let centroid = centroid(metric, dimensions, 11, 0.4);
-            let quantizer = Quantizer::new(metric, dimensions, code_dimensions, 11, centroid.clone());
+            let quantizer =
+                Quantizer::new(metric, dimensions, code_dimensions, 11, centroid.clone());
             let mut query = Query::default();
             for seed in 0..10 {
                 let a = encode(&quantizer, &vector(dimensions, seed));
                 let b = encode(&quantizer, &near(&vector(dimensions, seed), seed + 50));
                 quantizer.prepare_from_code(&a.0, a.1, &mut query);
-                let (found, expected) = (estimate(&query, &b), between_codes(&quantizer, &centroid, &a, &b));
-                let magnitude = f64::from(a.1.bias.abs() + b.1.bias.abs()) + distance::norm(&centroid).powi(2);
-                assert!((found - expected).abs() <= 1e-5 * magnitude, "{metric:?} {dimensions}: {found}, {expected}");
+                let (found, expected) = (
+                    estimate(&query, &b),
+                    between_codes(&quantizer, &centroid, &a, &b),
+                );
+                let magnitude =
+                    f64::from(a.1.bias.abs() + b.1.bias.abs()) + distance::norm(&centroid).powi(2);
+                assert!(
+                    (found - expected).abs() <= 1e-5 * magnitude,
+                    "{metric:?} {dimensions}: {found}, {expected}"
+                );
                 quantizer.prepare_from_code(&b.0, b.1, &mut query);
-                assert!((estimate(&query, &a) - found).abs() <= 1e-5 * magnitude, "not symmetric");
+                assert!(
+                    (estimate(&query, &a) - found).abs() <= 1e-5 * magnitude,
+                    "not symmetric"
+                );
             }
         }
     }
@@ -341,7 +466,10 @@ fn a_query_that_is_used_again_forgets_the_last() {
         let x = vector(quantizer.dimensions(), seed);
         let coded = encode(quantizer, &vector(quantizer.dimensions(), seed + 10));
         quantizer.prepare(&x, &mut query);
-        assert_eq!(estimate(&query, &coded), estimate(&quantizer.query(&x), &coded));
+        assert_eq!(
+            estimate(&query, &coded),
+            estimate(&quantizer.query(&x), &coded)
+        );
     }
 }
 
@@ -360,7 +488,9 @@ fn equal_vectors_have_equal_codes_and_factors() {
     for scale in [2.0, 1e-30, 1e30] {
         let scaled: Vec<f32> = x.iter().map(|x| x * scale).collect();
         let (query, scaled) = (quantizer.query(&x), encode(&quantizer, &scaled));
-        assert!((estimate(&query, &scaled) - estimate(&query, &encode(&quantizer, &x))).abs() < 1e-4);
+        assert!(
+            (estimate(&query, &scaled) - estimate(&query, &encode(&quantizer, &x))).abs() < 1e-4
+        );
     }
 }
 
@@ -375,7 +505,11 @@ fn the_mean_is_that_of_the_vectors() {
         let mut expected = vec![0f64; 256];
         for vector in &vectors {
             mean.add(vector);
-            let norm = if metric == Metric::Cosine { distance::norm(vector) } else { 1.0 };
+            let norm = if metric == Metric::Cosine {
+                distance::norm(vector)
+            } else {
+                1.0
+            };
             for (sum, &x) in expected.iter_mut().zip(vector) {
                 *sum += f64::from(x) / norm / vectors.len() as f64;
             }
@@ -383,7 +517,10 @@ fn the_mean_is_that_of_the_vectors() {
         let mut expected: Vec<f32> = expected.iter().map(|&x| x as f32).collect();
         Kernels::best().rotate(&Rotation::new(dimensions, 1), &mut expected);
         let found = mean.finish();
-        assert!(distance::l2_squared(&found, &expected).sqrt() < 1e-6 * distance::norm(&expected).max(1.0));
+        assert!(
+            distance::l2_squared(&found, &expected).sqrt()
+                < 1e-6 * distance::norm(&expected).max(1.0)
+        );
     }
 }
 
@@ -398,7 +535,10 @@ fn a_vector_that_equals_the_centroid_is_measured() {
             let quantizer = Quantizer::new(metric, dimensions, 384, 1, mean.finish());
             let coded = encode(&quantizer, &x);
             let magnitude = distance::norm(&x).max(1.0) * distance::norm(&y).max(1.0);
-            assert!((estimate(&quantizer.query(&y), &coded) - exact(metric, &y, &x)).abs() < 1e-4 * magnitude);
+            assert!(
+                (estimate(&quantizer.query(&y), &coded) - exact(metric, &y, &x)).abs()
+                    < 1e-4 * magnitude
+            );
             assert!(estimate(&quantizer.query(&x), &coded).is_finite());
         }
     }
@@ -407,27 +547,55 @@ fn a_vector_that_equals_the_centroid_is_measured() {
 /// Magnitudes at the ends of what `f32` holds, and zeros.
 #[test]
 fn odd_magnitudes_give_finite_factors_and_no_nan() {
-    let scales = [0.0, 1e-45, 1e-38, 1e-30, 1e-20, 1e-10, 1.0, 1e10, 1e18, 1e20, 1e38, f32::MAX];
+    let scales = [
+        0.0,
+        1e-45,
+        1e-38,
+        1e-30,
+        1e-20,
+        1e-10,
+        1.0,
+        1e10,
+        1e18,
+        1e20,
+        1e38,
+        f32::MAX,
+    ];
     for metric in METRICS {
         for (dimensions, code_dimensions) in [(1, 128), (384, 384), (384, 128), (16_000, 16_000)] {
             let base = vector(dimensions, 1);
             let largest = base.iter().fold(0f32, |max, x| max.max(x.abs()));
-            let scaled = |scale: f32| base.iter().map(|x| x / largest * scale).collect::<Vec<f32>>();
+            let scaled = |scale: f32| {
+                base.iter()
+                    .map(|x| x / largest * scale)
+                    .collect::<Vec<f32>>()
+            };
             for center in [0.0, 1.0, f32::MAX] {
                 let plain = Quantizer::new(metric, dimensions, code_dimensions, 3, vec![]);
                 let mut mean = plain.mean();
                 mean.add(&scaled(center));
-                let quantizer = Quantizer::new(metric, dimensions, code_dimensions, 3, mean.finish());
-                let codes: Vec<_> = scales.iter().map(|&scale| encode(&quantizer, &scaled(scale))).collect();
+                let quantizer =
+                    Quantizer::new(metric, dimensions, code_dimensions, 3, mean.finish());
+                let codes: Vec<_> = scales
+                    .iter()
+                    .map(|&scale| encode(&quantizer, &scaled(scale)))
+                    .collect();
                 let mut query = Query::default();
                 for (code, factors) in &codes {
-                    assert!(factors.scale.is_finite() && factors.scale >= 0.0 && factors.bias.is_finite());
+                    assert!(
+                        factors.scale.is_finite()
+                            && factors.scale >= 0.0
+                            && factors.bias.is_finite()
+                    );
                     quantizer.prepare_from_code(code, *factors, &mut query);
                     assert!(codes.iter().all(|coded| !estimate(&query, coded).is_nan()));
                 }
                 for scale in scales {
                     quantizer.prepare(&scaled(scale), &mut query);
-                    assert!(codes.iter().all(|coded| !estimate(&query, coded).is_nan()), "{metric:?} {scale}");
+                    assert!(
+                        codes.iter().all(|coded| !estimate(&query, coded).is_nan()),
+                        "{metric:?} {scale}"
+                    );
                 }
             }
         }
@@ -441,15 +609,24 @@ fn small_and_large_vectors_keep_their_order() {
             let scaled = |v: Vec<f32>| v.iter().map(|x| x * scale).collect::<Vec<f32>>();
             let quantizer = Quantizer::new(metric, 384, 384, 3, vec![]);
             let x = vector(384, 1);
-            let (close, far) = (encode(&quantizer, &scaled(near(&x, 2))), encode(&quantizer, &scaled(vector(384, 3))));
+            let (close, far) = (
+                encode(&quantizer, &scaled(near(&x, 2))),
+                encode(&quantizer, &scaled(vector(384, 3))),
+            );
             let query = quantizer.query(&scaled(x));
-            assert!(estimate(&query, &close) < estimate(&query, &far), "{metric:?} {scale}");
+            assert!(
+                estimate(&query, &close) < estimate(&query, &far),
+                "{metric:?} {scale}"
+            );
         }
     }
     // Of inner products the length of the query does not change the order.
     let quantizer = Quantizer::new(Metric::InnerProduct, 384, 384, 3, vec![]);
     let x = vector(384, 1);
-    let (close, far) = (encode(&quantizer, &near(&x, 2)), encode(&quantizer, &vector(384, 3)));
+    let (close, far) = (
+        encode(&quantizer, &near(&x, 2)),
+        encode(&quantizer, &vector(384, 3)),
+    );
     for scale in [1e-30, 1e38] {
         let query = quantizer.query(&x.iter().map(|x| x * scale).collect::<Vec<f32>>());
         assert!(estimate(&query, &close) < estimate(&query, &far), "{scale}");
@@ -469,13 +646,21 @@ fn vectors_that_are_not_finite_do_no_harm() {
             let _ = estimate(&quantizer.query(&x), &coded);
         }
         let broken = Quantizer::new(metric, 100, 128, 3, vec![f32::NAN; 128]);
-        assert!(estimate(&broken.query(&vector(100, 2)), &encode(&broken, &vector(100, 1))).is_finite());
+        assert!(
+            estimate(
+                &broken.query(&vector(100, 2)),
+                &encode(&broken, &vector(100, 1))
+            )
+            .is_finite()
+        );
     }
 }
 
 #[test]
 fn code_dimensions_are_brought_into_their_bounds() {
-    let of = |dimensions, code_dimensions| Quantizer::new(Metric::L2, dimensions, code_dimensions, 1, vec![]);
+    let of = |dimensions, code_dimensions| {
+        Quantizer::new(Metric::L2, dimensions, code_dimensions, 1, vec![])
+    };
     assert_eq!(of(1, 0).code_dimensions(), 128);
     assert_eq!(of(384, 200).code_dimensions(), 256);
     assert_eq!(of(384, 4096).code_dimensions(), 384);
@@ -507,7 +692,10 @@ fn nan_is_ordered_last_and_zeros_are_equal() {
     assert!(order_bits(f32::INFINITY) < u32::MAX);
     assert_eq!(order_bits(-0.0), order_bits(0.0));
     assert!(from_order_bits(u32::MAX).is_nan());
-    assert_eq!(from_order_bits(order_bits(f32::NEG_INFINITY)), f32::NEG_INFINITY);
+    assert_eq!(
+        from_order_bits(order_bits(f32::NEG_INFINITY)),
+        f32::NEG_INFINITY
+    );
 }
 
 #[test]

@@ -8,15 +8,20 @@ const TOLERANCE: f64 = 1e-5;
 
 /// A sum and the sum of its terms' magnitudes.
 fn sum(a: &[f32], b: &[f32], term: impl Fn(f64, f64) -> f64) -> (f64, f64) {
-    a.iter().zip(b).fold((0.0, 0.0), |(sum, magnitude), (&x, &y)| {
-        let term = term(f64::from(x), f64::from(y));
-        (sum + term, magnitude + term.abs())
-    })
+    a.iter()
+        .zip(b)
+        .fold((0.0, 0.0), |(sum, magnitude), (&x, &y)| {
+            let term = term(f64::from(x), f64::from(y));
+            (sum + term, magnitude + term.abs())
+        })
 }
 
 fn assert_near(found: f64, expected: f64, magnitude: f64, what: &str) {
     let same = found == expected || (found.is_nan() && expected.is_nan());
-    assert!(same || (found - expected).abs() <= TOLERANCE * magnitude, "{what}: found {found}, expected {expected}");
+    assert!(
+        same || (found - expected).abs() <= TOLERANCE * magnitude,
+        "{what}: found {found}, expected {expected}"
+    );
 }
 
 /// Checks all distances of all paths.
@@ -29,16 +34,31 @@ fn check(a: &[f32], b: &[f32]) {
     for kernels in Kernels::available() {
         let what = |metric| format!("{} {metric} of {} elements", kernels.name(), a.len());
         assert_near(kernels.l2_squared(a, b), l2.0, l2.1, &what("l2_squared"));
-        assert_near(kernels.inner_product(a, b), dot.0, dot.1, &what("inner_product"));
+        assert_near(
+            kernels.inner_product(a, b),
+            dot.0,
+            dot.1,
+            &what("inner_product"),
+        );
         assert_near(kernels.l1(a, b), l1.0, l1.1, &what("l1"));
-        assert_near(kernels.cosine_distance(a, b), cosine, 1.0, &what("cosine_distance"));
+        assert_near(
+            kernels.cosine_distance(a, b),
+            cosine,
+            1.0,
+            &what("cosine_distance"),
+        );
     }
 }
 
 /// Elements in -1..1 from a multiplicative hash.
 fn vector(length: usize, seed: u32) -> Vec<f32> {
     (0..length as u32)
-        .map(|i| ((i ^ seed << 16).wrapping_add(seed)).wrapping_mul(2_654_435_761) as f32 / u32::MAX as f32 * 2.0 - 1.0)
+        .map(|i| {
+            ((i ^ seed << 16).wrapping_add(seed)).wrapping_mul(2_654_435_761) as f32
+                / u32::MAX as f32
+                * 2.0
+                - 1.0
+        })
         .collect()
 }
 
@@ -78,7 +98,10 @@ fn slices_may_start_anywhere() {
     let (a, b) = (vector(2016, 3), vector(2016, 4));
     for start in 0..16 {
         for length in [0, 1, 15, 16, 100, 384, 1000, 2000] {
-            check(&a[start..start + length], &b[15 - start..15 - start + length]);
+            check(
+                &a[start..start + length],
+                &b[15 - start..15 - start + length],
+            );
         }
     }
 }
@@ -99,12 +122,20 @@ fn nothing_is_read_into_the_sum_beyond_the_end() {
 fn sums_beyond_f32_are_taken_in_f64() {
     for scale in [f32::MAX, 1e30, 1e19, 1e-19, 1e-25, 1e-38, 1e-44] {
         for length in [1, 5, 16, 100, 384] {
-            let scaled = |seed| vector(length, seed).iter().map(|x| x * scale).collect::<Vec<_>>();
+            let scaled = |seed| {
+                vector(length, seed)
+                    .iter()
+                    .map(|x| x * scale)
+                    .collect::<Vec<_>>()
+            };
             check(&scaled(7), &scaled(8));
             check(&scaled(9), &vector(length, 10));
         }
     }
-    assert_eq!(distance::l2_squared(&[f32::MAX], &[0.0]), f64::from(f32::MAX).powi(2));
+    assert_eq!(
+        distance::l2_squared(&[f32::MAX], &[0.0]),
+        f64::from(f32::MAX).powi(2)
+    );
     assert_eq!(distance::cosine_distance(&[1e30, 0.0], &[1e30, 0.0]), 0.0);
     assert_eq!(distance::cosine_distance(&[1e-40, 0.0], &[0.0, 1e-40]), 1.0);
 }
@@ -168,9 +199,17 @@ fn normalized_vectors_have_length_one_and_zeros_stay() {
 #[test]
 fn metrics_order_the_nearer_first() {
     let (query, near, far) = ([1.0, 0.2], [0.9, 0.3], [-0.5, 0.4]);
-    for metric in [Metric::L2Squared, Metric::InnerProduct, Metric::Cosine, Metric::L1] {
+    for metric in [
+        Metric::L2Squared,
+        Metric::InnerProduct,
+        Metric::Cosine,
+        Metric::L1,
+    ] {
         let distance = metric.function();
-        assert!(distance(&query, &near) < distance(&query, &far), "{metric:?}");
+        assert!(
+            distance(&query, &near) < distance(&query, &far),
+            "{metric:?}"
+        );
     }
 }
 
@@ -182,8 +221,16 @@ fn unequal_lengths_compare_what_both_have() {
         let long = vector(200, 13);
         let short = vector(length, 14);
         for kernels in Kernels::available() {
-            assert_eq!(kernels.l2_squared(&long, &short), kernels.l2_squared(&short, &long));
-            assert_near(kernels.l1(&long, &short), kernels.l1(&long[..length], &short), 10.0, kernels.name());
+            assert_eq!(
+                kernels.l2_squared(&long, &short),
+                kernels.l2_squared(&short, &long)
+            );
+            assert_near(
+                kernels.l1(&long, &short),
+                kernels.l1(&long[..length], &short),
+                10.0,
+                kernels.name(),
+            );
         }
     }
 }

@@ -10,14 +10,21 @@ use rag_ann::{
     visited::Visited,
 };
 
-const PARAMETERS: Parameters = Parameters { m: 16, ef_construction: 64, seed: 7 };
+const PARAMETERS: Parameters = Parameters {
+    m: 16,
+    ef_construction: 64,
+    seed: 7,
+};
 
 /// Numbers in -1..1, the same in each run.
 struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> f32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }
 }
@@ -26,7 +33,9 @@ impl Random {
 fn clustered(count: usize, dimensions: usize, seed: u64) -> Vec<f32> {
     const CLUSTERS: usize = 20;
     let mut random = Random(seed);
-    let centres: Vec<f32> = (0..CLUSTERS * dimensions).map(|_| 2.0 * random.next()).collect();
+    let centres: Vec<f32> = (0..CLUSTERS * dimensions)
+        .map(|_| 2.0 * random.next())
+        .collect();
     let mut vectors = Vec::with_capacity(count * dimensions);
     for i in 0..count {
         let centre = &centres[(i * 7 % CLUSTERS) * dimensions..][..dimensions];
@@ -37,21 +46,46 @@ fn clustered(count: usize, dimensions: usize, seed: u64) -> Vec<f32> {
 }
 
 fn quantizer(metric: Metric, dimensions: usize, vectors: &[f32]) -> Quantizer {
-    let plain = Quantizer::new(metric, dimensions, dimensions.next_multiple_of(128), 3, vec![]);
+    let plain = Quantizer::new(
+        metric,
+        dimensions,
+        dimensions.next_multiple_of(128),
+        3,
+        vec![],
+    );
     let mut mean = plain.mean();
-    vectors.chunks_exact(dimensions).for_each(|vector| mean.add(vector));
-    Quantizer::new(metric, dimensions, dimensions.next_multiple_of(128), 3, mean.finish())
+    vectors
+        .chunks_exact(dimensions)
+        .for_each(|vector| mean.add(vector));
+    Quantizer::new(
+        metric,
+        dimensions,
+        dimensions.next_multiple_of(128),
+        3,
+        mean.finish(),
+    )
 }
 
-fn built<'q>(quantizer: &'q Quantizer, vectors: &[f32], parameters: Parameters, threads: usize) -> Graph<'q> {
-    let mut graph = Graph::new(quantizer, parameters, vectors.len() / quantizer.dimensions());
+fn built<'q>(
+    quantizer: &'q Quantizer,
+    vectors: &[f32],
+    parameters: Parameters,
+    threads: usize,
+) -> Graph<'q> {
+    let mut graph = Graph::new(
+        quantizer,
+        parameters,
+        vectors.len() / quantizer.dimensions(),
+    );
     assert_eq!(graph.encode(vectors, threads), Ok(()));
     assert_eq!(graph.build(threads, |_| true), Ok(()));
     graph
 }
 
 fn linked(graph: &Graph<'_>) -> Vec<Node> {
-    (0..graph.len() as Node).filter(|node| graph.duplicate_of(*node).is_none()).collect()
+    (0..graph.len() as Node)
+        .filter(|node| graph.duplicate_of(*node).is_none())
+        .collect()
 }
 
 /// Checks what must hold of every graph.
@@ -62,19 +96,33 @@ fn check(graph: &Graph<'_>, m: usize) {
         return;
     };
     let top = graph.level(entry);
-    assert_eq!(linked.iter().map(|node| graph.level(*node)).max(), Some(top));
+    assert_eq!(
+        linked.iter().map(|node| graph.level(*node)).max(),
+        Some(top)
+    );
     for node in 0..graph.len() as Node {
         if let Some(first) = graph.duplicate_of(node) {
             assert!(first < node && graph.duplicate_of(first).is_none());
-            assert_eq!((graph.code(first), graph.factors(first)), (graph.code(node), graph.factors(node)));
+            assert_eq!(
+                (graph.code(first), graph.factors(first)),
+                (graph.code(node), graph.factors(node))
+            );
             assert_eq!((graph.links(node, 0), graph.level(node)), (&[][..], 0));
         }
         for level in 0..=graph.level(node) {
             let links = graph.links(node, level);
             assert!(links.len() <= if level == 0 { 2 * m } else { m });
-            assert_eq!(links.iter().collect::<HashSet<_>>().len(), links.len(), "a repeated link");
+            assert_eq!(
+                links.iter().collect::<HashSet<_>>().len(),
+                links.len(),
+                "a repeated link"
+            );
             for &other in links {
-                assert!(other != node && graph.duplicate_of(other).is_none() && graph.level(other) >= level);
+                assert!(
+                    other != node
+                        && graph.duplicate_of(other).is_none()
+                        && graph.level(other) >= level
+                );
             }
         }
         assert!(graph.links(node, graph.level(node) + 1).is_empty());
@@ -83,10 +131,22 @@ fn check(graph: &Graph<'_>, m: usize) {
         let mut reached = HashSet::from([entry]);
         let mut todo = vec![entry];
         while let Some(node) = todo.pop() {
-            todo.extend(graph.links(node, level).iter().filter(|other| reached.insert(**other)));
+            todo.extend(
+                graph
+                    .links(node, level)
+                    .iter()
+                    .filter(|other| reached.insert(**other)),
+            );
         }
-        let there = linked.iter().filter(|node| graph.level(**node) >= level).count();
-        assert_eq!(reached.len(), there, "not all of level {level} can be reached");
+        let there = linked
+            .iter()
+            .filter(|node| graph.level(**node) >= level)
+            .count();
+        assert_eq!(
+            reached.len(),
+            there,
+            "not all of level {level} can be reached"
+        );
     }
     let mut order = graph.page_order(10, 2, &mut || true).unwrap_or_default();
     order.sort_unstable();
@@ -95,7 +155,9 @@ fn check(graph: &Graph<'_>, m: usize) {
 
 /// The best `k` that a search with a pool of `ef` finds.
 fn search(graph: &Graph<'_>, query: &Query, ef: usize, k: usize) -> Vec<Node> {
-    let Some(entry) = graph.entry() else { return vec![] };
+    let Some(entry) = graph.entry() else {
+        return vec![];
+    };
     let key_of = |node| key(query.distance(graph.code(node), graph.factors(node)), node);
     let (mut pool, mut visited) = (Pool::new(), Visited::new());
     let mut best = key_of(entry);
@@ -113,7 +175,11 @@ fn search(graph: &Graph<'_>, query: &Query, ef: usize, k: usize) -> Vec<Node> {
         }
         best = pool.as_slice()[0];
     }
-    pool.as_slice().iter().take(k).map(|key| key_id(*key)).collect()
+    pool.as_slice()
+        .iter()
+        .take(k)
+        .map(|key| key_id(*key))
+        .collect()
 }
 
 /// How many of the nearest 10, by the same estimated distances, a search finds.
@@ -123,11 +189,21 @@ fn recall(graph: &Graph<'_>, quantizer: &Quantizer, queries: &[f32], ef: usize) 
     let queries = queries.chunks_exact(quantizer.dimensions());
     for vector in queries {
         let query = quantizer.query(vector);
-        let mut all: Vec<u64> =
-            nodes.iter().map(|node| key(query.distance(graph.code(*node), graph.factors(*node)), *node)).collect();
+        let mut all: Vec<u64> = nodes
+            .iter()
+            .map(|node| {
+                key(
+                    query.distance(graph.code(*node), graph.factors(*node)),
+                    *node,
+                )
+            })
+            .collect();
         all.sort_unstable();
         let nearest: HashSet<Node> = all.iter().take(10).map(|key| key_id(*key)).collect();
-        found += search(graph, &query, ef, 10).iter().filter(|node| nearest.contains(node)).count();
+        found += search(graph, &query, ef, 10)
+            .iter()
+            .filter(|node| nearest.contains(node))
+            .count();
         wanted += nearest.len();
     }
     found as f64 / wanted as f64
@@ -142,7 +218,10 @@ fn finds_what_is_near(metric: Metric, dimensions: usize, at_least: f64) {
         let graph = built(&quantizer, vectors, PARAMETERS, threads);
         check(&graph, PARAMETERS.m);
         let recall = recall(&graph, &quantizer, queries, 60);
-        assert!(recall >= at_least, "{metric:?}, {dimensions} dimensions, {threads} threads: {recall}");
+        assert!(
+            recall >= at_least,
+            "{metric:?}, {dimensions} dimensions, {threads} threads: {recall}"
+        );
     }
 }
 
@@ -171,7 +250,10 @@ fn finds_what_is_near_by_inner_product() {
 fn a_graph_may_be_empty() {
     let quantizer = Quantizer::new(Metric::L2, 5, 128, 1, vec![]);
     let graph = built(&quantizer, &[], PARAMETERS, 2);
-    assert_eq!((graph.len(), graph.is_empty(), graph.entry()), (0, true, None));
+    assert_eq!(
+        (graph.len(), graph.is_empty(), graph.entry()),
+        (0, true, None)
+    );
     assert!(graph.page_order(10, 2, &mut || true).unwrap().is_empty());
 }
 
@@ -196,7 +278,12 @@ fn equal_vectors_are_one_node() {
         let graph = built(&quantizer, &vectors, PARAMETERS, 2);
         check(&graph, PARAMETERS.m);
         let nodes = 0..graph.len() as Node;
-        assert!(nodes.skip(301).take(EQUAL - 1).all(|node| graph.duplicate_of(node) == Some(300)));
+        assert!(
+            nodes
+                .skip(301)
+                .take(EQUAL - 1)
+                .all(|node| graph.duplicate_of(node) == Some(300))
+        );
         assert_eq!(graph.duplicate_of(300 + EQUAL as Node), Some(0));
         assert_eq!(linked(&graph).len(), 302);
     }
@@ -204,7 +291,9 @@ fn equal_vectors_are_one_node() {
 
 #[test]
 fn one_dimension_has_two_directions() {
-    let vectors: Vec<f32> = (1..500).map(|i| if i % 3 == 0 { -(i as f32) } else { i as f32 }).collect();
+    let vectors: Vec<f32> = (1..500)
+        .map(|i| if i % 3 == 0 { -(i as f32) } else { i as f32 })
+        .collect();
     let quantizer = quantizer(Metric::Cosine, 1, &vectors);
     let graph = built(&quantizer, &vectors, PARAMETERS, 2);
     check(&graph, PARAMETERS.m);
@@ -232,7 +321,10 @@ fn vectors_may_come_in_parts_and_stop_at_the_limit() {
     }
     assert_eq!(graph.len(), 900);
     for node in 0..900 {
-        assert_eq!((graph.code(node), graph.factors(node)), (whole.code(node), whole.factors(node)));
+        assert_eq!(
+            (graph.code(node), graph.factors(node)),
+            (whole.code(node), whole.factors(node))
+        );
     }
 }
 
@@ -267,7 +359,15 @@ fn build_can_be_cancelled_and_begun_again() {
 fn each_step_can_be_cancelled() {
     let vectors = clustered(30_000, 30, 4);
     let quantizer = quantizer(Metric::L2, 30, &vectors);
-    let graph = built(&quantizer, &vectors, Parameters { ef_construction: 10, ..PARAMETERS }, 2);
+    let graph = built(
+        &quantizer,
+        &vectors,
+        Parameters {
+            ef_construction: 10,
+            ..PARAMETERS
+        },
+        2,
+    );
     for allowed in 0.. {
         let mut ticks = 0;
         let order = graph.page_order(10, 2, &mut || {
@@ -286,7 +386,15 @@ fn each_step_can_be_cancelled() {
 fn order_of_pages_does_not_depend_on_threads() {
     let vectors = clustered(30_000, 8, 4);
     let quantizer = quantizer(Metric::L2, 8, &vectors);
-    let graph = built(&quantizer, &vectors, Parameters { ef_construction: 10, ..PARAMETERS }, 2);
+    let graph = built(
+        &quantizer,
+        &vectors,
+        Parameters {
+            ef_construction: 10,
+            ..PARAMETERS
+        },
+        2,
+    );
     let order = |threads| graph.page_order(10, threads, &mut || true).unwrap();
     assert!(order(1) == order(4));
 }
@@ -297,8 +405,9 @@ fn panic_of_the_caller_stops_the_threads() {
     let quantizer = quantizer(Metric::L2, 30, &vectors);
     let mut graph = Graph::new(&quantizer, PARAMETERS, 3000);
     graph.encode(&vectors, 2).unwrap();
-    let build =
-        std::panic::AssertUnwindSafe(|| graph.build(2, |done| if done < 300 { true } else { panic!("enough") }));
+    let build = std::panic::AssertUnwindSafe(|| {
+        graph.build(2, |done| if done < 300 { true } else { panic!("enough") })
+    });
     assert!(std::panic::catch_unwind(build).is_err());
     assert_eq!(graph.entry(), None);
 }
@@ -315,14 +424,20 @@ fn threads_get_no_signals() {
     let look = |_| {
         for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
             let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
-            let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            let field = |name| {
+                status
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name))
+                    .map(str::trim)
+            };
             // one that has just ended gets none, whatever it blocks
             let has_ended = field("State:").is_none_or(|state| state.starts_with(['X', 'Z']));
             if field("Name:") == Some("rag graph")
                 && !has_ended
                 && let Some(blocked) = field("SigBlk:")
             {
-                // all but SIGKILL, SIGSTOP, and two that the C library keeps for itself and blocks as it likes
+                // all but SIGKILL, SIGSTOP, and two that the C library keeps for itself and blocks
+                // as it likes
                 let of_the_library = 0x0000_0001_8000_0000;
                 let blocked = u64::from_str_radix(blocked, 16).unwrap() | of_the_library;
                 assert_eq!(blocked, 0xffff_ffff_fffb_feff, "{status}");
@@ -334,7 +449,10 @@ fn threads_get_no_signals() {
     graph.build(2, look).unwrap();
     assert!(seen > 0);
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-    assert!(status.contains("SigBlk:\t0000000000000000"), "the caller's own signals are blocked: {status}");
+    assert!(
+        status.contains("SigBlk:\t0000000000000000"),
+        "the caller's own signals are blocked: {status}"
+    );
 }
 
 #[test]
@@ -344,16 +462,27 @@ fn pages_have_neighbours_together() {
     let quantizer = quantizer(Metric::L2, 16, &vectors);
     let graph = built(&quantizer, &vectors, PARAMETERS, 2);
     let mut page = vec![0; graph.len()];
-    for (place, node) in graph.page_order(SLOTS, 2, &mut || true).unwrap().into_iter().enumerate() {
+    for (place, node) in graph
+        .page_order(SLOTS, 2, &mut || true)
+        .unwrap()
+        .into_iter()
+        .enumerate()
+    {
         page[node as usize] = place / SLOTS;
     }
     let (mut here, mut all) = (0, 0);
     for node in 0..graph.len() {
         let links = graph.links(node as Node, 0);
-        here += links.iter().filter(|other| page[**other as usize] == page[node]).count();
+        here += links
+            .iter()
+            .filter(|other| page[**other as usize] == page[node])
+            .count();
         all += links.len();
     }
-    assert!(here * 8 > all, "{here} of {all} links stay on the page, of 100 pages");
+    assert!(
+        here * 8 > all,
+        "{here} of {all} links stay on the page, of 100 pages"
+    );
 }
 
 proptest! {

@@ -1,4 +1,5 @@
-//! The graph's memory is what it says. The only test of its process, since it counts all that is allocated.
+//! The graph's memory is what it says. The only test of its process, since it counts all that is
+//! allocated.
 #![allow(unsafe_code)]
 
 use std::{
@@ -61,18 +62,34 @@ fn node_bytes_are_the_most_that_a_node_takes() {
     const NODES: usize = 30_000;
     for m in [4, 16, 100] {
         let quantizer = Quantizer::new(Metric::L2, 4, 128, 1, vec![]);
-        let vectors: Vec<f32> = (0..NODES * 4).map(|i| (i * i % 1009) as f32 + (i % 23) as f32).collect();
+        let vectors: Vec<f32> = (0..NODES * 4)
+            .map(|i| (i * i % 1009) as f32 + (i % 23) as f32)
+            .collect();
         let before = NOW.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
         {
-            let mut graph = Graph::new(&quantizer, Parameters { m, ef_construction: 10, seed: 1 }, NODES);
-            vectors.chunks(4 * 1000).for_each(|part| graph.encode(part, 2).unwrap());
+            let mut graph = Graph::new(
+                &quantizer,
+                Parameters {
+                    m,
+                    ef_construction: 10,
+                    seed: 1,
+                },
+                NODES,
+            );
+            vectors
+                .chunks(4 * 1000)
+                .for_each(|part| graph.encode(part, 2).unwrap());
             graph.build(2, |_| true).unwrap();
             graph.page_order(20, 2, &mut || true).unwrap();
         }
         let peak = PEAK.load(Ordering::Relaxed) - before;
         let said = NODES * Graph::node_bytes(quantizer.code_bytes(), m);
-        println!("m {m}: {} bytes a node, said {}", peak / NODES, said / NODES);
+        println!(
+            "m {m}: {} bytes a node, said {}",
+            peak / NODES,
+            said / NODES
+        );
         assert!(peak < said + (1 << 20), "m {m}: {peak} bytes, said {said}");
         assert!(peak * 10 > said * 8, "m {m}: {peak} bytes, said {said}");
     }

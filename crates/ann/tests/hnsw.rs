@@ -19,7 +19,10 @@ fn built_index_finds_what_exact_search_finds() {
             let fixture = Fixture::built(metric, Data::clustered(2000, dimensions, 1), 16);
             fixture.assert_sound();
             let recall = fixture.recall(100, 10);
-            assert!(recall >= 0.95, "{metric:?}, {dimensions} dimensions: recall {recall}");
+            assert!(
+                recall >= 0.95,
+                "{metric:?}, {dimensions} dimensions: recall {recall}"
+            );
         }
     }
 }
@@ -32,7 +35,10 @@ fn index_filled_by_inserts_finds_what_exact_search_finds() {
             fixture.insert_all(&Data::clustered(1500, dimensions, 2));
             fixture.assert_sound();
             let recall = fixture.recall(100, 10);
-            assert!(recall >= 0.93, "{metric:?}, {dimensions} dimensions: recall {recall}");
+            assert!(
+                recall >= 0.93,
+                "{metric:?}, {dimensions} dimensions: recall {recall}"
+            );
         }
     }
 }
@@ -43,7 +49,14 @@ fn scan_that_goes_on_returns_every_row_once() {
     for max_keys in [100_000, 1024] {
         let found = fixture.scan(fixture.data.vector(7), 10, true, max_keys);
         assert_eq!(found.len(), 3000);
-        assert_eq!(found.iter().map(|(_, tid)| *tid).collect::<HashSet<_>>().len(), 3000);
+        assert_eq!(
+            found
+                .iter()
+                .map(|(_, tid)| *tid)
+                .collect::<HashSet<_>>()
+                .len(),
+            3000
+        );
     }
 }
 
@@ -59,15 +72,29 @@ fn scan_that_does_not_go_on_returns_the_first_candidates() {
 fn scan_stops_going_on_at_its_limit() {
     let fixture = Fixture::built(Metric::L2, Data::clustered(5000, 32, 3), 8);
     let mut scan = Scan::default();
-    let limits = hnsw::ScanLimits { max_tuples: 400, ..limits(10, true, 100_000) };
-    scan.begin(&fixture.index, &fixture.store, fixture.data.vector(0), limits).unwrap();
+    let limits = hnsw::ScanLimits {
+        max_tuples: 400,
+        ..limits(10, true, 100_000)
+    };
+    scan.begin(
+        &fixture.index,
+        &fixture.store,
+        fixture.data.vector(0),
+        limits,
+    )
+    .unwrap();
     let mut found = HashSet::new();
     while scan.next(&fixture.index, &fixture.store).unwrap().is_some() {
         found.extend(scan.tids().iter().copied());
     }
     assert!((400..500).contains(&scan.visited()), "{}", scan.visited());
     // whatever was visited on the base level is returned; above it, some are visited again
-    assert!(found.len() as u64 > scan.visited() * 3 / 4, "{} of {}", found.len(), scan.visited());
+    assert!(
+        found.len() as u64 > scan.visited() * 3 / 4,
+        "{} of {}",
+        found.len(),
+        scan.visited()
+    );
 }
 
 #[test]
@@ -78,12 +105,17 @@ fn nothing_is_found_in_an_empty_index() {
     let index = Index::open(&store).unwrap();
     assert_eq!(index.dimensions(), None);
     let mut scan = Scan::default();
-    scan.begin(&index, &store, &[1.0, 2.0], limits(10, true, 1000)).unwrap();
+    scan.begin(&index, &store, &[1.0, 2.0], limits(10, true, 1000))
+        .unwrap();
     assert_eq!(scan.next(&index, &store).unwrap(), None);
     let index = Index::set_dimensions(&store, 2).unwrap();
     assert_eq!(index.dimensions(), Some(2));
-    assert_eq!(Index::set_dimensions(&store, 3).unwrap().dimensions(), Some(2));
-    scan.begin(&index, &store, &[1.0, 2.0], limits(10, true, 1000)).unwrap();
+    assert_eq!(
+        Index::set_dimensions(&store, 3).unwrap().dimensions(),
+        Some(2)
+    );
+    scan.begin(&index, &store, &[1.0, 2.0], limits(10, true, 1000))
+        .unwrap();
     assert_eq!(scan.next(&index, &store).unwrap(), None);
 }
 
@@ -119,7 +151,13 @@ fn rows_of_one_vector_are_read_as_they_are_asked_for() {
     let fixture = Fixture::built(Metric::L2, data, 16);
     let mut scan = Scan::default();
     let before = fixture.store.reads();
-    scan.begin(&fixture.index, &fixture.store, &[0.5; 16], limits(10, true, 100_000)).unwrap();
+    scan.begin(
+        &fixture.index,
+        &fixture.store,
+        &[0.5; 16],
+        limits(10, true, 100_000),
+    )
+    .unwrap();
     scan.next(&fixture.index, &fixture.store).unwrap().unwrap();
     let first = fixture.store.reads() - before;
     assert!(first < 300, "{first} pages are read for the first row");
@@ -127,7 +165,10 @@ fn rows_of_one_vector_are_read_as_they_are_asked_for() {
     let mut found: HashSet<_> = scan.tids().iter().copied().collect();
     let mut rest = scan.rest().unwrap();
     let mut portions = 1;
-    while scan.read_rest(&fixture.index, &fixture.store, &mut rest, false).unwrap() {
+    while scan
+        .read_rest(&fixture.index, &fixture.store, &mut rest, false)
+        .unwrap()
+    {
         portions += 1;
         assert!(scan.tids().iter().all(|tid| found.insert(*tid)));
     }
@@ -135,11 +176,21 @@ fn rows_of_one_vector_are_read_as_they_are_asked_for() {
     assert_eq!((found.len(), portions), (10_000, 10));
     // or all that is left
     let mut scan = Scan::default();
-    scan.begin(&fixture.index, &fixture.store, &[0.5; 16], limits(10, true, 100_000)).unwrap();
+    scan.begin(
+        &fixture.index,
+        &fixture.store,
+        &[0.5; 16],
+        limits(10, true, 100_000),
+    )
+    .unwrap();
     scan.next(&fixture.index, &fixture.store).unwrap().unwrap();
     let first = scan.tids().len();
     let mut rest = scan.rest().unwrap();
-    assert!(!scan.read_rest(&fixture.index, &fixture.store, &mut rest, true).unwrap());
+    assert!(
+        !scan
+            .read_rest(&fixture.index, &fixture.store, &mut rest, true)
+            .unwrap()
+    );
     assert_eq!(first + scan.tids().len(), 10_000);
 }
 
@@ -151,15 +202,27 @@ fn rest_of_a_vector_is_what_the_index_has_when_it_is_read() {
     }
     let mut fixture = Fixture::built(Metric::L2, data, 16);
     let mut scan = Scan::default();
-    scan.begin(&fixture.index, &fixture.store, &[0.5; 16], limits(10, true, 100_000)).unwrap();
+    scan.begin(
+        &fixture.index,
+        &fixture.store,
+        &[0.5; 16],
+        limits(10, true, 100_000),
+    )
+    .unwrap();
     scan.next(&fixture.index, &fixture.store).unwrap().unwrap();
     let mut found: HashSet<_> = scan.tids().iter().copied().collect();
     let mut rest = scan.rest().unwrap();
     // rows of before and after are removed, and others of the same vector come
     fixture.remove(|i| i % 2 == 0 && i < 200);
-    let more = Data { dimensions: 16, elements: [0.5; 16].repeat(50) };
+    let more = Data {
+        dimensions: 16,
+        elements: [0.5; 16].repeat(50),
+    };
     fixture.insert_all(&more);
-    while scan.read_rest(&fixture.index, &fixture.store, &mut rest, false).unwrap() {
+    while scan
+        .read_rest(&fixture.index, &fixture.store, &mut rest, false)
+        .unwrap()
+    {
         assert!(scan.tids().iter().all(|tid| found.insert(*tid)));
     }
     assert!(scan.tids().iter().all(|tid| found.insert(*tid)));
@@ -168,11 +231,21 @@ fn rest_of_a_vector_is_what_the_index_has_when_it_is_read() {
     }
     // or none is left
     let mut scan = Scan::default();
-    scan.begin(&fixture.index, &fixture.store, &[0.5; 16], limits(10, true, 100_000)).unwrap();
+    scan.begin(
+        &fixture.index,
+        &fixture.store,
+        &[0.5; 16],
+        limits(10, true, 100_000),
+    )
+    .unwrap();
     scan.next(&fixture.index, &fixture.store).unwrap().unwrap();
     let mut rest = scan.rest().unwrap();
     fixture.remove(|_| true);
-    assert!(!scan.read_rest(&fixture.index, &fixture.store, &mut rest, true).unwrap());
+    assert!(
+        !scan
+            .read_rest(&fixture.index, &fixture.store, &mut rest, true)
+            .unwrap()
+    );
     assert_eq!(scan.tids(), []);
 }
 
@@ -202,30 +275,50 @@ fn removed_rows_are_gone_and_the_others_are_found() {
         assert_eq!(freed, 1000);
         fixture.assert_sound();
         let info = hnsw::info(&fixture.index, &fixture.store).unwrap();
-        assert_eq!((info.vectors, info.tombstones, info.free_slots - before.free_slots), (1000, 0, 1000));
+        assert_eq!(
+            (
+                info.vectors,
+                info.tombstones,
+                info.free_slots - before.free_slots
+            ),
+            (1000, 0, 1000)
+        );
         let recall = fixture.recall(50, 10);
         assert!(recall >= 0.95, "{metric:?}: repaired, recall {recall}");
         // the freed slots are used again
         let pages = fixture.store.block_count();
         fixture.insert_again(|i| i % 2 == 0);
         fixture.assert_sound();
-        assert!(fixture.store.block_count() <= pages + 4, "{} pages grew to {}", pages, fixture.store.block_count());
+        assert!(
+            fixture.store.block_count() <= pages + 4,
+            "{} pages grew to {}",
+            pages,
+            fixture.store.block_count()
+        );
         let recall = fixture.recall(50, 10);
-        assert!(recall >= 0.95, "{metric:?}: inserted again, recall {recall}");
+        assert!(
+            recall >= 0.95,
+            "{metric:?}: inserted again, recall {recall}"
+        );
     }
 }
 
 #[test]
 fn rows_whose_neighbours_have_died_are_found() {
-    // Rows that came into an index full of rows that nobody sees any more, as after a REINDEX under an old snapshot: most
-    // of the links to them are those of the dead.
+    // Rows that came into an index full of rows that nobody sees any more, as after a REINDEX under
+    // an old snapshot: most of the links to them are those of the dead.
     let mut lost = vec![];
     for seed in 0..4 {
         let mut random = support::Random(seed);
         let mut uniform = |width: f32| width * (random.uniform() as f32 - 0.5);
         let centres: Vec<f32> = (0..40 * 64).map(|_| uniform(2.0)).collect();
-        let elements = (0..14_000 * 64).map(|i| centres[i / 64 % 40 * 64 + i % 64] + uniform(1.0)).collect();
-        let data = Data { dimensions: 64, elements };
+        let elements = (0..14_000 * 64)
+            .map(|i| centres[i / 64 % 40 * 64 + i % 64] + uniform(1.0))
+            .collect();
+        let data = Data {
+            dimensions: 64,
+            elements,
+        };
         let mut fixture = Fixture::built(Metric::Cosine, data.slice(0..12_000), 16);
         fixture.insert_all(&data.slice(12_000..14_000));
         fixture.remove(|i| i < 12_000 && i / 40 % 20 > 0);
@@ -233,12 +326,16 @@ fn rows_whose_neighbours_have_died_are_found() {
         fixture.assert_sound();
         lost.push(1.0 - fixture.recall(500, 10));
     }
-    assert!(lost.iter().sum::<f64>() < 0.004 * lost.len() as f64, "{lost:?}");
+    assert!(
+        lost.iter().sum::<f64>() < 0.004 * lost.len() as f64,
+        "{lost:?}"
+    );
 }
 
 #[test]
 fn rows_inserted_where_all_others_are_dead_are_found() {
-    // a thousand rows around one point far from all others, which die without a repair, and their successors
+    // a thousand rows around one point far from all others, which die without a repair, and their
+    // successors
     let mut data = Data::clustered(6000, 16, 16);
     let mut random = support::Random(5);
     for i in (0..1000).chain(5900..6000) {
@@ -251,7 +348,10 @@ fn rows_inserted_where_all_others_are_dead_are_found() {
     fixture.assert_sound();
     let rows = |fixture: &Fixture| {
         let found = fixture.scan(&[20.0; 16], 80, true, 100_000);
-        found[..100].iter().filter(|(_, row)| row.block >= 5900).count()
+        found[..100]
+            .iter()
+            .filter(|(_, row)| row.block >= 5900)
+            .count()
     };
     assert_eq!(rows(&fixture), 100);
     fixture.repair();
@@ -305,21 +405,33 @@ fn duplicates_can_be_removed_and_inserted_again() {
     assert_eq!(fixture.scan(&[1.0; 4], 10, true, 1000).len(), 100);
     fixture.repair();
     fixture.assert_sound();
-    assert_eq!(hnsw::info(&fixture.index, &fixture.store).unwrap().vectors, 100);
+    assert_eq!(
+        hnsw::info(&fixture.index, &fixture.store).unwrap().vectors,
+        100
+    );
 }
 
 #[test]
 fn largest_and_smallest_vectors_fit() {
-    for (dimensions, m, code_dimensions) in
-        [(1, 2, 128), (2000, 100, 2048), (16_000, 16, 15_872), (16_000, 100, 14_592)]
-    {
+    for (dimensions, m, code_dimensions) in [
+        (1, 2, 128),
+        (2000, 100, 2048),
+        (16_000, 16, 15_872),
+        (16_000, 100, 14_592),
+    ] {
         let mut fixture = Fixture::built(Metric::Cosine, Data::clustered(60, dimensions, 8), m);
         fixture.insert_all(&Data::clustered(60, dimensions, 9).slice(30..60));
         fixture.assert_sound();
         let info = hnsw::info(&fixture.index, &fixture.store).unwrap();
-        assert_eq!(info.code_dimensions, code_dimensions, "{dimensions} dimensions, m = {m}");
+        assert_eq!(
+            info.code_dimensions, code_dimensions,
+            "{dimensions} dimensions, m = {m}"
+        );
         let recall = fixture.recall(20, 5);
-        assert!(dimensions == 1 || recall >= 0.9, "{dimensions} dimensions: recall {recall}");
+        assert!(
+            dimensions == 1 || recall >= 0.9,
+            "{dimensions} dimensions: recall {recall}"
+        );
     }
 }
 
@@ -335,21 +447,27 @@ fn threads_insert_scan_and_remove_at_once() {
                 let mut inserter = Inserter::default();
                 for i in 1000 + thread * 1000..2000 + thread * 1000 {
                     let level = hnsw::random_level(8, ((i * 7919) % 1000) as f64 / 1000.0);
-                    inserter.insert(index, store, data.vector(i), tid(i), level).unwrap();
+                    inserter
+                        .insert(index, store, data.vector(i), tid(i), level)
+                        .unwrap();
                 }
             });
         }
         scope.spawn(|| {
             for round in 0..4 {
                 // rows that no one inserts meanwhile
-                hnsw::remove(index, store, store, &mut |row| row.block < 1000 && row.block % 4 == round).unwrap();
+                hnsw::remove(index, store, store, &mut |row| {
+                    row.block < 1000 && row.block % 4 == round
+                })
+                .unwrap();
                 hnsw::repair(index, store, store, 0.0).unwrap();
             }
         });
         scope.spawn(|| {
             let mut scan = Scan::default();
             for i in 0..400 {
-                scan.begin(index, store, data.vector(i), limits(20, true, 100_000)).unwrap();
+                scan.begin(index, store, data.vector(i), limits(20, true, 100_000))
+                    .unwrap();
                 for _ in 0..30 {
                     scan.next(index, store).unwrap();
                 }
@@ -365,7 +483,10 @@ fn threads_insert_scan_and_remove_at_once() {
 #[test]
 fn damaged_pages_are_reported_and_never_panic() {
     let original = Fixture::built(Metric::L2, Data::clustered(400, 8, 11), 4);
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases: 300, ..ProptestConfig::default() });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 300,
+        ..ProptestConfig::default()
+    });
     let blocks = original.store.block_count();
     let damage = proptest::collection::vec((0..blocks, 24..PAGE_BYTES, any::<u8>()), 1..40);
     runner

@@ -21,7 +21,11 @@ fn alike(count: usize, seed: u64) -> Data {
 }
 
 /// Inserts all rows from `first` as the server does, but learns only if `vector_of` is given.
-fn insert(fixture: &mut Fixture, data: &Data, vector_of: Option<&dyn Fn(&Data, Tid) -> Option<Vec<f32>>>) {
+fn insert(
+    fixture: &mut Fixture,
+    data: &Data,
+    vector_of: Option<&dyn Fn(&Data, Tid) -> Option<Vec<f32>>>,
+) {
     let first = fixture.data.len();
     fixture.data.extend(data);
     let mut inserter = Inserter::default();
@@ -29,7 +33,10 @@ fn insert(fixture: &mut Fixture, data: &Data, vector_of: Option<&dyn Fn(&Data, T
     for i in first..fixture.data.len() {
         let level = hnsw::random_level(fixture.index.description().m, random.uniform());
         let vector = fixture.data.vector(i).to_vec();
-        while !inserter.insert(&fixture.index, &fixture.store, &vector, tid(i), level).unwrap() {
+        while !inserter
+            .insert(&fixture.index, &fixture.store, &vector, tid(i), level)
+            .unwrap()
+        {
             fixture.index = Index::open(&fixture.store).unwrap();
         }
         fixture.present.push(true);
@@ -64,10 +71,14 @@ fn work(fixture: &Fixture) -> (u64, f64) {
     for i in 0..50 {
         let query = fixture.data.vector(i * 37);
         let mut scan = Scan::default();
-        scan.begin(&fixture.index, &fixture.store, query, limits(40, false, 0)).unwrap();
+        scan.begin(&fixture.index, &fixture.store, query, limits(40, false, 0))
+            .unwrap();
         visited += scan.visited();
         while let Some(estimate) = scan.next(&fixture.index, &fixture.store).unwrap() {
-            let exact = rag_ann::distance::cosine_distance(query, fixture.data.vector(scan.tids()[0].block as usize));
+            let exact = rag_ann::distance::cosine_distance(
+                query,
+                fixture.data.vector(scan.tids()[0].block as usize),
+            );
             error += (f64::from(estimate) - exact).abs();
             count += 1;
         }
@@ -84,20 +95,38 @@ fn centroid_is_learned_while_rows_are_inserted() {
     insert(&mut learned, &data, Some(&all));
     let built = Fixture::built(Metric::Cosine, data, 8);
 
-    let is_centred = |fixture: &Fixture| hnsw::info(&fixture.index, &fixture.store).unwrap().centred;
-    assert_eq!([&plain, &learned, &built].map(is_centred), [false, true, true]);
+    let is_centred =
+        |fixture: &Fixture| hnsw::info(&fixture.index, &fixture.store).unwrap().centred;
+    assert_eq!(
+        [&plain, &learned, &built].map(is_centred),
+        [false, true, true]
+    );
     learned.assert_sound();
-    let [without, with, best] = [&plain, &learned, &built].map(|fixture| (fixture.recall(60, 10), work(fixture)));
+    let [without, with, best] =
+        [&plain, &learned, &built].map(|fixture| (fixture.recall(60, 10), work(fixture)));
     println!("recall, (visits, error): {without:?} without, {with:?} learned, {best:?} built");
     assert!(with.0 > 0.97 && with.0 >= without.0, "recall");
-    assert!(with.1.1 < best.1.1 * 1.5 && with.1.1 < without.1.1 / 2.0, "errors of the estimates");
+    assert!(
+        with.1.1 < best.1.1 * 1.5 && with.1.1 < without.1.1 / 2.0,
+        "errors of the estimates"
+    );
 }
 
 #[test]
 fn rows_that_cannot_be_seen_keep_what_their_codes_say() {
     let data = alike(3000, 2);
     let mut fixture = Fixture::empty(Metric::Cosine, DIMENSIONS, 8);
-    insert(&mut fixture, &data, Some(&|data, tid| if tid.block % 2 == 0 { all(data, tid) } else { None }));
+    insert(
+        &mut fixture,
+        &data,
+        Some(&|data, tid| {
+            if tid.block % 2 == 0 {
+                all(data, tid)
+            } else {
+                None
+            }
+        }),
+    );
     fixture.assert_sound();
     assert!(fixture.recall(60, 10) > 0.97);
 }
@@ -117,7 +146,10 @@ fn equal_vectors_and_dead_ones_are_no_obstacle() {
     assert!(hnsw::info(&fixture.index, &fixture.store).unwrap().centred);
     fixture.assert_sound();
     let found = fixture.scan(fixture.data.vector(3), 40, true, 100_000);
-    assert_eq!(found.len(), fixture.present.iter().filter(|present| **present).count());
+    assert_eq!(
+        found.len(),
+        fixture.present.iter().filter(|present| **present).count()
+    );
 }
 
 #[test]
@@ -154,17 +186,31 @@ fn what_was_begun_is_ended_by_the_next_insert() {
         for ef in [1, 40] {
             let found = fixture.scan(fixture.data.vector(3), ef, true, 100_000);
             assert_eq!(found.len(), fixture.data.len());
-            assert!(!fixture.index.is_mixed() || found.iter().all(|(distance, _)| *distance == f32::NEG_INFINITY));
+            assert!(
+                !fixture.index.is_mixed()
+                    || found
+                        .iter()
+                        .all(|(distance, _)| *distance == f32::NEG_INFINITY)
+            );
         }
-        assert_eq!(fixture.index.is_mixed(), stop > asked + 1, "{stop} of {asked}");
+        assert_eq!(
+            fixture.index.is_mixed(),
+            stop > asked + 1,
+            "{stop} of {asked}"
+        );
 
         if fixture.index.is_mixed() {
             let next = data.vector(asked + 1);
-            let inserted = Inserter::default().insert(&before, &fixture.store, next, tid(asked + 1), 0).unwrap();
+            let inserted = Inserter::default()
+                .insert(&before, &fixture.store, next, tid(asked + 1), 0)
+                .unwrap();
             assert!(!inserted, "by one who opened the index before");
         }
         learn(&mut fixture, &all);
-        assert!(!fixture.index.is_mixed() && hnsw::info(&fixture.index, &fixture.store).unwrap().centred);
+        assert!(
+            !fixture.index.is_mixed()
+                && hnsw::info(&fixture.index, &fixture.store).unwrap().centred
+        );
         let rest = data.slice(asked + 1..data.len());
         insert(&mut fixture, &rest, Some(&all));
         fixture.assert_sound_links();

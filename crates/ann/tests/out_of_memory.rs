@@ -1,5 +1,5 @@
-//! Whichever allocation is refused, of those that grow with the data: it is an error. The only test of its process, as it
-//! has an allocator that refuses.
+//! Whichever allocation is refused, of those that grow with the data: it is an error. The only test
+//! of its process, as it has an allocator that refuses.
 #![allow(unsafe_code)]
 
 mod support;
@@ -32,7 +32,11 @@ fn is_refused() -> bool {
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller has it.
-        if is_refused() { std::ptr::null_mut() } else { unsafe { System.alloc(layout) } }
+        if is_refused() {
+            std::ptr::null_mut()
+        } else {
+            unsafe { System.alloc(layout) }
+        }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
@@ -42,16 +46,23 @@ unsafe impl GlobalAlloc for Refusing {
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as the caller has it.
-        if is_refused() { std::ptr::null_mut() } else { unsafe { System.realloc(pointer, layout, size) } }
+        if is_refused() {
+            std::ptr::null_mut()
+        } else {
+            unsafe { System.realloc(pointer, layout, size) }
+        }
     }
 }
 
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-/// Does something again and again, each time with one more allocation granted, until it succeeds; returns how often it
-/// failed. `is_memory` tells whether it failed for want of memory.
-fn until_done<E: std::fmt::Debug>(what: impl Fn() -> Result<(), E>, is_memory: impl Fn(&E) -> bool) -> usize {
+/// Does something again and again, each time with one more allocation granted, until it succeeds;
+/// returns how often it failed. `is_memory` tells whether it failed for want of memory.
+fn until_done<E: std::fmt::Debug>(
+    what: impl Fn() -> Result<(), E>,
+    is_memory: impl Fn(&E) -> bool,
+) -> usize {
     const MOST: usize = 10_000;
     for granted in 0..MOST {
         GRANTED.store(granted, Ordering::Relaxed);
@@ -74,20 +85,40 @@ fn memory_that_is_refused_is_an_error() {
         let same = data.vector(i % 300).to_vec();
         data.set(i, &same);
     }
-    let description = Description { metric: Metric::L2, m: 4, ef_construction: 10, seed: 1 };
+    let description = Description {
+        metric: Metric::L2,
+        m: 4,
+        ef_construction: 10,
+        seed: 1,
+    };
     let quantizer = hnsw::quantizer(&description, 4, vec![]);
     let tids: Vec<Tid> = (0..ROWS).map(support::tid).collect();
-    let parameters = Parameters { m: 4, ef_construction: 10, seed: 1 };
+    let parameters = Parameters {
+        m: 4,
+        ef_construction: 10,
+        seed: 1,
+    };
     let mut failures = BTreeMap::new();
 
     let build = |store: &MemoryPages| {
         let mut graph = Graph::new(&quantizer, parameters, ROWS);
         graph.encode(&data.elements, 2)?;
         graph.build(2, |_| true)?;
-        hnsw::place(store, &description, &quantizer, &graph, &tids, 2, &mut || true)
+        hnsw::place(
+            store,
+            &description,
+            &quantizer,
+            &graph,
+            &tids,
+            2,
+            &mut || true,
+        )
     };
     let of_threads = |failure: &Failure| *failure == Failure::OutOfMemory;
-    failures.insert("build", until_done(|| build(&MemoryPages::default()), of_threads));
+    failures.insert(
+        "build",
+        until_done(|| build(&MemoryPages::default()), of_threads),
+    );
 
     let store = MemoryPages::default();
     build(&store).unwrap();
@@ -104,15 +135,32 @@ fn memory_that_is_refused_is_an_error() {
         Ok(())
     };
     failures.insert("scan", until_done(|| all(100_000), of_pages));
-    let check = || hnsw::check(&index, &store, &mut |_| (), &mut |problem| panic!("{problem:?}"));
+    let check = || {
+        hnsw::check(&index, &store, &mut |_| (), &mut |problem| {
+            panic!("{problem:?}")
+        })
+    };
     failures.insert("check", until_done(check, |_| true));
     let remove = || hnsw::remove(&index, &store, &store, &mut |tid| tid.block % 3 == 0).map(|_| ());
     failures.insert("remove", until_done(remove, of_pages));
-    failures.insert("repair", until_done(|| hnsw::repair(&index, &store, &store, 0.15).map(|_| ()), of_pages));
-    let insert = || Inserter::default().insert(&index, &store, data.vector(0), support::tid(ROWS), 0).map(|_| ());
+    failures.insert(
+        "repair",
+        until_done(
+            || hnsw::repair(&index, &store, &store, 0.15).map(|_| ()),
+            of_pages,
+        ),
+    );
+    let insert = || {
+        Inserter::default()
+            .insert(&index, &store, data.vector(0), support::tid(ROWS), 0)
+            .map(|_| ())
+    };
     failures.insert("insert", until_done(insert, of_pages));
 
     check().unwrap();
     println!("{failures:?}");
-    assert!(failures["build"] > 30 && failures.values().all(|count| *count > 0), "{failures:?}");
+    assert!(
+        failures["build"] > 30 && failures.values().all(|count| *count > 0),
+        "{failures:?}"
+    );
 }

@@ -24,12 +24,21 @@ const MANY: f64 = 0.15;
 
 /// Another version of a row.
 fn version(i: usize, version: u16) -> Tid {
-    Tid { block: i as u32, offset: version }
+    Tid {
+        block: i as u32,
+        offset: version,
+    }
 }
 
 fn problems(fixture: &Fixture) -> Vec<String> {
     let mut problems = vec![];
-    hnsw::check(&fixture.index, &fixture.store, &mut |_| (), &mut |problem| problems.push(problem.problem)).unwrap();
+    hnsw::check(
+        &fixture.index,
+        &fixture.store,
+        &mut |_| (),
+        &mut |problem| problems.push(problem.problem),
+    )
+    .unwrap();
     problems
 }
 
@@ -40,7 +49,11 @@ fn vacuum(fixture: &Fixture, mut is_dead: impl FnMut(Tid) -> bool) {
 }
 
 fn insert(fixture: &Fixture, vector: &[f32], tid: Tid, level: usize) {
-    assert!(Inserter::default().insert(&fixture.index, &fixture.store, vector, tid, level).unwrap());
+    assert!(
+        Inserter::default()
+            .insert(&fixture.index, &fixture.store, vector, tid, level)
+            .unwrap()
+    );
 }
 
 /// Inserts another version of each row, as an UPDATE does that is not HOT.
@@ -48,7 +61,15 @@ fn update_all(fixture: &Fixture, number: u16) {
     let mut inserter = Inserter::default();
     for i in 0..fixture.data.len() {
         let vector = fixture.data.vector(i);
-        inserter.insert(&fixture.index, &fixture.store, vector, version(i, number), 0).unwrap();
+        inserter
+            .insert(
+                &fixture.index,
+                &fixture.store,
+                vector,
+                version(i, number),
+                0,
+            )
+            .unwrap();
     }
 }
 
@@ -59,7 +80,8 @@ fn pages_of_queries<'a>(fixture: &Fixture, queries: impl Iterator<Item = &'a [f3
         // opened anew, so that no copy of the upper levels spares reads that other queries paid for
         let index = Index::open(&fixture.store).unwrap();
         let mut scan = Scan::default();
-        scan.begin(&index, &fixture.store, query, limits(40, true, 100_000)).unwrap();
+        scan.begin(&index, &fixture.store, query, limits(40, true, 100_000))
+            .unwrap();
         let mut rows = 0;
         while rows < 10 && scan.next(&index, &fixture.store).unwrap().is_some() {
             rows += scan.tids().len();
@@ -78,7 +100,8 @@ fn node_with_one_row_left_has_no_chain() {
         let index = Index::open(&fixture.store).unwrap();
         let before = fixture.store.reads();
         let mut scan = Scan::default();
-        scan.begin(&index, &fixture.store, &vector, limits(40, false, 0)).unwrap();
+        scan.begin(&index, &fixture.store, &vector, limits(40, false, 0))
+            .unwrap();
         assert!(scan.next(&index, &fixture.store).unwrap().is_some());
         assert_eq!(scan.tids(), [tid(7)]);
         fixture.store.reads() - before
@@ -116,7 +139,10 @@ fn chains_are_written_anew_where_most_of_them_is_empty() {
             assert_eq!((found.len(), rows), (left as usize, (0..left).collect()));
             // new rows come to what is left
             insert(&fixture, &vec![0.5; dimensions], version(5000, 1), 0);
-            assert_eq!(fixture.scan(&vec![0.5; dimensions], 10, true, 1000).len(), left as usize + 1);
+            assert_eq!(
+                fixture.scan(&vec![0.5; dimensions], 10, true, 1000).len(),
+                left as usize + 1
+            );
         }
         vacuum(&fixture, |_| true);
         assert_eq!(fixture.scan(&vec![0.5; dimensions], 10, true, 1000), []);
@@ -141,7 +167,10 @@ fn updates_of_all_rows_leave_an_index_like_a_new_one() {
         let now = pages_of_queries(&fixture, (0..50).map(|i| data.vector(i * 30)));
         assert_eq!(now, reads, "{dimensions} dimensions");
         let grown = f64::from(fixture.store.block_count()) / f64::from(size);
-        assert!(grown <= 1.2, "{dimensions} dimensions, m = {m}: {grown} times as large");
+        assert!(
+            grown <= 1.2,
+            "{dimensions} dimensions, m = {m}: {grown} times as large"
+        );
     }
 }
 
@@ -157,10 +186,17 @@ fn work_of_vacuum_is_never_long_between_two_looks_at_interrupts() {
     let mut is_dead = |row: Tid| row.offset == 1 || row.block.is_multiple_of(3);
     hnsw::remove(&fixture.index, &store, &store, &mut is_dead).unwrap();
     let longest = store.longest.replace(0);
-    assert!(longest < 2000, "{longest} pages touched in one go while rows were removed");
+    assert!(
+        longest < 2000,
+        "{longest} pages touched in one go while rows were removed"
+    );
     hnsw::repair(&fixture.index, &store, &store, MANY).unwrap();
     // a beam of 200 candidates and the codes of all that it finds
-    assert!(store.longest.get() < 2000, "{} pages touched in one go by the repair", store.longest.get());
+    assert!(
+        store.longest.get() < 2000,
+        "{} pages touched in one go by the repair",
+        store.longest.get()
+    );
 }
 
 #[test]
@@ -228,7 +264,9 @@ fn links_that_a_crash_loses_are_reported_and_found_again() {
     let vector = original.data.vector(10);
     for row in 0..3 {
         let _ = unless_stopped(|| {
-            Inserter::default().insert(&original.index, &store, vector, version(2000 + row, 1), 0).unwrap()
+            Inserter::default()
+                .insert(&original.index, &store, vector, version(2000 + row, 1), 0)
+                .unwrap()
         });
     }
     assert_eq!(lost_links(&original.index, &stopped), 1);
@@ -239,7 +277,10 @@ fn lost_links(index: &Index, store: &MemoryPages) -> usize {
     let mut lost = 0;
     hnsw::check(index, store, &mut |_| (), &mut |problem| {
         lost += usize::from(problem.problem.contains("no node leads to it"));
-        assert!(problem.problem.contains("leads to it") || problem.problem.contains("reached"), "{problem:?}");
+        assert!(
+            problem.problem.contains("leads to it") || problem.problem.contains("reached"),
+            "{problem:?}"
+        );
     })
     .unwrap();
     lost
@@ -251,8 +292,13 @@ fn finish(index: &Index, store: &MemoryPages, is_dead: impl Fn(Tid) -> bool) {
     hnsw::repair(index, store, store, 0.0).unwrap();
     let mut rows = 0;
     let mut problems = vec![];
-    hnsw::check(index, store, &mut |row| rows += usize::from(!is_dead(row)), &mut |problem| problems.push(problem))
-        .unwrap();
+    hnsw::check(
+        index,
+        store,
+        &mut |row| rows += usize::from(!is_dead(row)),
+        &mut |problem| problems.push(problem),
+    )
+    .unwrap();
     problems.retain(|problem| !problem.problem.contains("reached"));
     assert_eq!(problems, []);
     let info = hnsw::info(index, store).unwrap();
@@ -263,11 +309,16 @@ fn finish(index: &Index, store: &MemoryPages, is_dead: impl Fn(Tid) -> bool) {
 /// Twenty clusters, each of `size` rows, far from each other.
 fn far_clusters(size: usize, dimensions: usize) -> Data {
     let mut random = Random(9);
-    let centres: Vec<f32> = (0..20 * dimensions).map(|_| 4.0 * random.normal()).collect();
+    let centres: Vec<f32> = (0..20 * dimensions)
+        .map(|_| 4.0 * random.normal())
+        .collect();
     let elements = (0..20 * size * dimensions)
         .map(|i| centres[i / dimensions % 20 * dimensions + i % dimensions] + random.normal())
         .collect();
-    Data { dimensions, elements }
+    Data {
+        dimensions,
+        elements,
+    }
 }
 
 #[test]
@@ -290,7 +341,10 @@ fn region_of_deleted_rows_is_repaired_below_the_global_threshold() {
     let insert_before = insert_near(&copy, 100_000);
 
     let is_dead = |row: Tid| row.block < 8000 && deleted(row.block as usize);
-    hnsw::remove(&fixture.index, &fixture.store, &fixture.store, &mut { is_dead }).unwrap();
+    hnsw::remove(&fixture.index, &fixture.store, &fixture.store, &mut {
+        is_dead
+    })
+    .unwrap();
     let watched = Watched::new(&fixture.store);
     let freed = hnsw::repair(&fixture.index, &watched, &watched, MANY).unwrap();
     assert!(freed >= 700, "{freed} of 800 tombstones freed");
@@ -299,9 +353,16 @@ fn region_of_deleted_rows_is_repaired_below_the_global_threshold() {
     assert_eq!(problems(&fixture), [""; 0]);
 
     let after = pages_of_queries(&fixture, near());
-    assert!(after <= 2 * before, "queries near the deleted rows: {before} pages before, {after} after");
+    assert!(
+        after <= 2 * before,
+        "queries near the deleted rows: {before} pages before, {after} after"
+    );
     let narrow = fixture.scan(data.vector(0), 40, false, 0);
-    assert!(narrow.len() >= 20, "{} of 40 candidates are alive", narrow.len());
+    assert!(
+        narrow.len() >= 20,
+        "{} of 40 candidates are alive",
+        narrow.len()
+    );
     let insert_after = insert_near(&fixture, 100_000);
     assert!(
         insert_after <= 2 * insert_before,
@@ -314,13 +375,24 @@ fn tombstones_among_live_nodes_stay_until_they_are_many() {
     let data = Data::clustered(4000, 32, 6);
     let fixture = Fixture::built(Metric::L2, data, 16);
     let is_dead = |row: Tid| row.block % 10 == 3;
-    hnsw::remove(&fixture.index, &fixture.store, &fixture.store, &mut { is_dead }).unwrap();
+    hnsw::remove(&fixture.index, &fixture.store, &fixture.store, &mut {
+        is_dead
+    })
+    .unwrap();
     let store = Watched::new(&fixture.store);
     let freed = hnsw::repair(&fixture.index, &store, &store, MANY).unwrap();
     assert!(freed <= 40, "{freed} of 400 tombstones freed");
-    hnsw::remove(&fixture.index, &fixture.store, &fixture.store, &mut |row| row.block % 10 < 2).unwrap();
+    hnsw::remove(&fixture.index, &fixture.store, &fixture.store, &mut |row| {
+        row.block % 10 < 2
+    })
+    .unwrap();
     hnsw::repair(&fixture.index, &fixture.store, &fixture.store, MANY).unwrap();
-    assert_eq!(hnsw::info(&fixture.index, &fixture.store).unwrap().tombstones, 0);
+    assert_eq!(
+        hnsw::info(&fixture.index, &fixture.store)
+            .unwrap()
+            .tombstones,
+        0
+    );
     assert_eq!(problems(&fixture), [""; 0]);
 }
 
@@ -334,7 +406,12 @@ fn rows_that_survive_in_a_deleted_region_are_found() {
     fixture.assert_sound();
     let lost: Vec<usize> = (0..data.len())
         .filter(|i| i % 20 < 2 && survives(*i))
-        .filter(|i| !fixture.scan(data.vector(*i), 40, false, 0).iter().any(|(_, row)| *row == tid(*i)))
+        .filter(|i| {
+            !fixture
+                .scan(data.vector(*i), 40, false, 0)
+                .iter()
+                .any(|(_, row)| *row == tid(*i))
+        })
         .collect();
     assert_eq!(lost, [0; 0]);
 }
@@ -357,12 +434,21 @@ fn vacuum_that_was_stopped_is_noted_on_the_first_page() {
     let end = unless_stopped(|| hnsw::remove(&fixture.index, &store, &store, &mut |_| true));
     assert!(end.is_none());
     let counts = hnsw::counts(&fixture.store).unwrap();
-    assert!(counts.repair_due && hnsw::info(&fixture.index, &fixture.store).unwrap().tombstones > 0);
+    assert!(
+        counts.repair_due
+            && hnsw::info(&fixture.index, &fixture.store)
+                .unwrap()
+                .tombstones
+                > 0
+    );
     // the next one may have no dead row, and only clean up
     hnsw::repair(&fixture.index, &fixture.store, &fixture.store, 0.0).unwrap();
     let info = hnsw::info(&fixture.index, &fixture.store).unwrap();
     let counts = hnsw::counts(&fixture.store).unwrap();
-    assert_eq!((info.tombstones, counts.tombstones, counts.nodes), (0, 0, info.nodes));
+    assert_eq!(
+        (info.tombstones, counts.tombstones, counts.nodes),
+        (0, 0, info.nodes)
+    );
     assert!(!counts.repair_due);
 }
 
@@ -377,8 +463,15 @@ fn insert_whose_nearest_neighbour_dies_meanwhile_is_found() {
     store.after_writes(1, move || {
         hnsw::remove(index, pages, pages, &mut |row| row == tid(5)).unwrap();
     });
-    Inserter::default().insert(index, &store, &vector, version(9000, 1), 0).unwrap();
-    assert!(fixture.scan(&vector, 10, false, 0).iter().any(|(_, row)| row.block == 9000));
+    Inserter::default()
+        .insert(index, &store, &vector, version(9000, 1), 0)
+        .unwrap();
+    assert!(
+        fixture
+            .scan(&vector, 10, false, 0)
+            .iter()
+            .any(|(_, row)| row.block == 9000)
+    );
 }
 
 #[test]
@@ -401,7 +494,10 @@ fn dimensions_are_forgotten_with_the_last_row() {
     }
     assert_eq!(problems(&fixture), [""; 0]);
     assert_eq!(fixture.scan(&[3.0; 7], 10, true, 1000).len(), 100);
-    assert!(fixture.store.block_count() <= pages + 2, "the pages serve again");
+    assert!(
+        fixture.store.block_count() <= pages + 2,
+        "the pages serve again"
+    );
 }
 
 #[test]
@@ -430,7 +526,9 @@ fn scans_see_each_row_once_while_chains_are_written_anew() {
             for round in 0..150 {
                 for i in 0..60 {
                     let vector = &vectors[i % 3];
-                    inserter.insert(index, store, vector, version(1000 + i, 1), 0).unwrap();
+                    inserter
+                        .insert(index, store, vector, version(1000 + i, 1), 0)
+                        .unwrap();
                 }
                 let mut is_dead = |row: Tid| row.block >= 1000;
                 hnsw::remove(index, store, store, &mut is_dead).unwrap();
@@ -446,7 +544,8 @@ fn scans_see_each_row_once_while_chains_are_written_anew() {
                 let mut scan = Scan::default();
                 while !done.load(Ordering::Acquire) {
                     let v = thread + 1;
-                    scan.begin(index, store, &vectors[v], limits(10, true, 10_000)).unwrap();
+                    scan.begin(index, store, &vectors[v], limits(10, true, 10_000))
+                        .unwrap();
                     assert!(scan.next(index, store).unwrap().is_some());
                     let mut tids = scan.tids().to_vec();
                     let mut rest = scan.rest();
@@ -455,7 +554,8 @@ fn scans_see_each_row_once_while_chains_are_written_anew() {
                         tids.extend(scan.tids());
                         rest = more.then_some(others);
                     }
-                    let mut rows: Vec<u32> = tids.iter().map(|t| t.block).filter(|b| *b < 1000).collect();
+                    let mut rows: Vec<u32> =
+                        tids.iter().map(|t| t.block).filter(|b| *b < 1000).collect();
                     rows.sort_unstable();
                     let first = 100 * v as u32;
                     assert_eq!(rows, (first..first + stay[v] as u32).collect::<Vec<u32>>());

@@ -1,5 +1,5 @@
-//! What vacuum allocates grows with the rows, not with their square. The only test of its process, since it counts all that
-//! is allocated.
+//! What vacuum allocates grows with the rows, not with their square. The only test of its process,
+//! since it counts all that is allocated.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod support;
@@ -37,14 +37,28 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that a vacuum without dead rows asks for, of an index of so many vectors with two rows each.
+/// Bytes that a vacuum without dead rows asks for, of an index of so many vectors with two rows
+/// each.
 fn bytes_of_vacuum(pairs: usize) -> u64 {
     let mut random = Random(1);
     let mut elements: Vec<f32> = (0..pairs).map(|_| random.uniform() as f32).collect();
     elements.extend_from_within(..);
-    let fixture = Fixture::built(Metric::L2, Data { dimensions: 1, elements }, 2);
+    let fixture = Fixture::built(
+        Metric::L2,
+        Data {
+            dimensions: 1,
+            elements,
+        },
+        2,
+    );
     let before = ALLOCATED.load(Ordering::Relaxed);
-    let removal = hnsw::remove(&fixture.index, &fixture.store, &fixture.store, &mut |_: Tid| false).unwrap();
+    let removal = hnsw::remove(
+        &fixture.index,
+        &fixture.store,
+        &fixture.store,
+        &mut |_: Tid| false,
+    )
+    .unwrap();
     assert_eq!(removal.remaining as usize, 2 * pairs);
     ALLOCATED.load(Ordering::Relaxed) - before
 }
@@ -52,5 +66,8 @@ fn bytes_of_vacuum(pairs: usize) -> u64 {
 #[test]
 fn memory_of_vacuum_is_linear_in_chains() {
     let (few, many) = (bytes_of_vacuum(4000), bytes_of_vacuum(16_000));
-    assert!(many < 6 * few, "{few} bytes for 4,000 chains, {many} for 16,000");
+    assert!(
+        many < 6 * few,
+        "{few} bytes for 4,000 chains, {many} for 16,000"
+    );
 }

@@ -1,4 +1,5 @@
-//! Clones of git repositories that outlive a run: the folders that they are in, and the sources that use each.
+//! Clones of git repositories that outlive a run: the folders that they are in, and the sources
+//! that use each.
 //!
 //! ```text
 //! clones/                     mode 0700, shared by the jobs of all databases
@@ -8,10 +9,11 @@
 //!     users/16384-<uid>       an empty file for each source that uses the clone: its database and its uid
 //! ```
 //!
-//! A job [`claim`]s the clone for its source while it has the folder locked. Whoever knows that a source does not use a
-//! clone any more (it was dropped, or names another repository; its database or the extension was dropped) takes its
-//! name away with [`release`], and the clone goes with the last of them. The jobs run in `rag-engine`, and sources are
-//! dropped in server processes: both look at the folders through this crate.
+//! A job [`claim`]s the clone for its source while it has the folder locked. Whoever knows that a
+//! source does not use a clone any more (it was dropped, or names another repository; its database
+//! or the extension was dropped) takes its name away with [`release`], and the clone goes with the
+//! last of them. The jobs run in `rag-engine`, and sources are dropped in server processes: both
+//! look at the folders through this crate.
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -37,7 +39,10 @@ impl User {
     pub fn parse(name: &str) -> Option<Self> {
         let (database, uid) = name.split_once('-')?;
         let is_uid = !uid.is_empty() && uid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-        Some(Self { database: database.parse().ok()?, uid: is_uid.then(|| uid.to_string())? })
+        Some(Self {
+            database: database.parse().ok()?,
+            uid: is_uid.then(|| uid.to_string())?,
+        })
     }
 }
 
@@ -62,11 +67,18 @@ pub fn make(folder: &Path) -> io::Result<()> {
 
 /// The folders of all clones.
 pub fn folders(clones: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(clones) else { return vec![] };
-    entries.flatten().filter(|entry| entry.file_name().len() == KEY_DIGITS).map(|entry| entry.path()).collect()
+    let Ok(entries) = fs::read_dir(clones) else {
+        return vec![];
+    };
+    entries
+        .flatten()
+        .filter(|entry| entry.file_name().len() == KEY_DIGITS)
+        .map(|entry| entry.path())
+        .collect()
 }
 
-/// Locks a folder; `None` where another job has it, or has just removed it. The lock goes with the file that is returned.
+/// Locks a folder; `None` where another job has it, or has just removed it. The lock goes with the
+/// file that is returned.
 ///
 /// # Errors
 /// The folder cannot be opened.
@@ -80,11 +92,15 @@ pub fn lock(folder: &Path) -> io::Result<Option<File>> {
         Err(TryLockError::Error(e)) => return Err(e),
         Ok(()) => {}
     }
-    let is_there = fs::metadata(folder).is_ok_and(|now| file.metadata().is_ok_and(|locked| now.ino() == locked.ino()));
+    let is_there = fs::metadata(folder).is_ok_and(|now| {
+        file.metadata()
+            .is_ok_and(|locked| now.ino() == locked.ino())
+    });
     Ok(is_there.then_some(file))
 }
 
-/// Removes the folder of a clone, so that it is never taken for whole. Returns true if it was removed.
+/// Removes the folder of a clone, so that it is never taken for whole. Returns true if it was
+/// removed.
 pub fn remove(folder: &Path) -> bool {
     let _ = fs::remove_file(state(folder));
     fs::remove_dir_all(folder).is_ok()
@@ -102,21 +118,30 @@ pub fn claim(folder: &Path, user: &User) -> io::Result<()> {
 
 /// The sources that use the clone in a folder, each with its file.
 fn users_of(folder: &Path) -> Vec<(User, PathBuf)> {
-    let Ok(entries) = fs::read_dir(folder.join("users")) else { return vec![] };
-    entries.flatten().filter_map(|entry| Some((User::parse(entry.file_name().to_str()?)?, entry.path()))).collect()
+    let Ok(entries) = fs::read_dir(folder.join("users")) else {
+        return vec![];
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| Some((User::parse(entry.file_name().to_str()?)?, entry.path())))
+        .collect()
 }
 
 /// The sources that use clones.
 pub fn users(clones: &Path) -> Vec<User> {
-    let mut users: Vec<User> =
-        folders(clones).iter().flat_map(|folder| users_of(folder)).map(|(user, _)| user).collect();
+    let mut users: Vec<User> = folders(clones)
+        .iter()
+        .flat_map(|folder| users_of(folder))
+        .map(|(user, _)| user)
+        .collect();
     users.sort_unstable();
     users.dedup();
     users
 }
 
-/// Takes the users away that `is_gone` is true of, and removes the clones that nobody uses any more; not that in the
-/// folder `except`. A clone that a job has at work is left to the next call; so is what cannot be removed.
+/// Takes the users away that `is_gone` is true of, and removes the clones that nobody uses any
+/// more; not that in the folder `except`. A clone that a job has at work is left to the next call;
+/// so is what cannot be removed.
 pub fn release(clones: &Path, except: Option<&Path>, is_gone: impl Fn(&User) -> bool) {
     for folder in folders(clones) {
         if except == Some(&*folder) {

@@ -13,7 +13,10 @@ const FIRST: &str = "0b7a5c6e-6a55-4c37-9a53-0a1d3a7f0001";
 const SECOND: &str = "0b7a5c6e-6a55-4c37-9a53-0a1d3a7f0002";
 
 fn user(database: u32, uid: &str) -> User {
-    User { database, uid: uid.to_string() }
+    User {
+        database,
+        uid: uid.to_string(),
+    }
 }
 
 /// A clone that some sources use.
@@ -48,7 +51,10 @@ fn the_clones_of_a_database_go_and_no_others() {
     let shared = clone(clones.path(), "b", &[&a, &b]);
     let other = clone(clones.path(), "c", &[&b]);
     release(clones.path(), None, |user| user.database == 5);
-    assert_eq!((gone.exists(), shared.exists(), other.exists()), (false, true, true));
+    assert_eq!(
+        (gone.exists(), shared.exists(), other.exists()),
+        (false, true, true)
+    );
     assert_eq!(users(clones.path()), [b]);
 }
 
@@ -68,17 +74,32 @@ fn a_clone_at_work_is_left_to_the_next_look() {
 fn a_source_that_moves_on_leaves_its_former_clone() {
     let clones = TempDir::new().unwrap();
     let a = user(5, FIRST);
-    let (old, new) = (clone(clones.path(), "a", &[&a]), clone(clones.path(), "b", &[&a]));
+    let (old, new) = (
+        clone(clones.path(), "a", &[&a]),
+        clone(clones.path(), "b", &[&a]),
+    );
     release(clones.path(), Some(&new), |user| *user == a);
     assert_eq!((old.exists(), new.exists()), (false, true));
 }
 
 #[test]
 fn files_of_other_names_are_nobodys() {
-    for name in ["", "-", "5", "5-", "-x", "x-y", "5-../../etc", "99999999999-ab"] {
+    for name in [
+        "",
+        "-",
+        "5",
+        "5-",
+        "-x",
+        "x-y",
+        "5-../../etc",
+        "99999999999-ab",
+    ] {
         assert_eq!(User::parse(name), None, "{name}");
     }
-    assert_eq!(User::parse(&user(5, FIRST).to_string()), Some(user(5, FIRST)));
+    assert_eq!(
+        User::parse(&user(5, FIRST).to_string()),
+        Some(user(5, FIRST))
+    );
     let clones = TempDir::new().unwrap();
     let folder = clone(clones.path(), "a", &[]);
     make(&folder.join("users/unknown")).unwrap();

@@ -6,11 +6,12 @@
 //! | `word/styles.xml` | which paragraph styles are headings: by their outline level, else by the name `heading N` |
 //! | `docProps/core.xml` | the title |
 //!
-//! Headings, list items and tables become Markdown. Deleted text (`w:del`), field codes, comments, headers, footers and
-//! footnotes are left out, and so is hidden text (`w:vanish`), which is counted. Of alternatives (`mc:AlternateContent`) the fallback is left out.
+//! Headings, list items and tables become Markdown. Deleted text (`w:del`), field codes, comments,
+//! headers, footers and footnotes are left out, and so is hidden text (`w:vanish`), which is
+//! counted. Of alternatives (`mc:AlternateContent`) the fallback is left out.
 //!
-//! A few kilobytes can unpack to gigabytes, so each file is unpacked up to [`MAX_XML`] bytes and no further. No entity is
-//! expanded but the five that XML has.
+//! A few kilobytes can unpack to gigabytes, so each file is unpacked up to [`MAX_XML`] bytes and no
+//! further. No entity is expanded but the five that XML has.
 
 use std::{
     collections::HashMap,
@@ -34,29 +35,49 @@ const HIDDEN: [&str; 4] = ["del", "instrText", "delText", "Fallback"];
 
 pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| malformed(&e))?;
-    let document = read(&mut archive, "word/document.xml")?.ok_or_else(|| malformed(&"it has no word/document.xml"))?;
+    let document = read(&mut archive, "word/document.xml")?
+        .ok_or_else(|| malformed(&"it has no word/document.xml"))?;
     // A document without styles or properties is a document all the same.
     let levels = match read(&mut archive, "word/styles.xml")? {
         Some(styles) => heading_levels(&styles).map_err(|e| malformed(&e))?,
         None => HashMap::new(),
     };
-    let declared = read(&mut archive, "docProps/core.xml")?.and_then(|core| property(&core, "title"));
+    let declared =
+        read(&mut archive, "docProps/core.xml")?.and_then(|core| property(&core, "title"));
     let Body { text, hidden_runs } = body(&document, &levels).map_err(|e| malformed(&e))?;
     let structure = markdown::structure(&text);
-    let title: Option<Title> = declared.as_deref().and_then(title::own).or_else(|| markdown::heading(&structure));
-    let mut extracted = Extracted::new(text, title.unwrap_or_else(|| title::from_name(name)), structure);
+    let title: Option<Title> = declared
+        .as_deref()
+        .and_then(title::own)
+        .or_else(|| markdown::heading(&structure));
+    let mut extracted = Extracted::new(
+        text,
+        title.unwrap_or_else(|| title::from_name(name)),
+        structure,
+    );
     if hidden_runs > 0 {
-        let texts =
-            if hidden_runs == 1 { "1 hidden text was".into() } else { format!("{hidden_runs} hidden texts were") };
+        let texts = if hidden_runs == 1 {
+            "1 hidden text was".into()
+        } else {
+            format!("{hidden_runs} hidden texts were")
+        };
         extracted.warn(Stage::Extract, format!("{texts} left out"));
     }
     Ok(extracted)
 }
 
 fn malformed(why: &dyn std::fmt::Display) -> Problem {
-    let why: String = why.to_string().replace('\0', "\u{FFFD}").chars().take(200).collect();
-    Problem::new(Stage::Extract, format!("the Word document is malformed: {why}"))
-        .hint("Open the file with a word processor and save it anew, and put the result in its place.")
+    let why: String = why
+        .to_string()
+        .replace('\0', "\u{FFFD}")
+        .chars()
+        .take(200)
+        .collect();
+    Problem::new(
+        Stage::Extract,
+        format!("the Word document is malformed: {why}"),
+    )
+    .hint("Open the file with a word processor and save it anew, and put the result in its place.")
 }
 
 /// `None` where the archive has no such file.
@@ -65,13 +86,17 @@ fn read(archive: &mut ZipArchive<Cursor<&[u8]>>, path: &str) -> Result<Option<St
         Ok(file) => file,
         Err(ZipError::FileNotFound) => return Ok(None),
         Err(ZipError::UnsupportedArchive(ZipError::PASSWORD_REQUIRED)) => {
-            return Err(Problem::new(Stage::Extract, "the Word document is encrypted")
-                .hint("Save a copy without a password, and put it in its place."));
+            return Err(
+                Problem::new(Stage::Extract, "the Word document is encrypted")
+                    .hint("Save a copy without a password, and put it in its place."),
+            );
         }
         Err(e) => return Err(malformed(&e)),
     };
     let mut bytes = vec![];
-    file.take(MAX_XML + 1).read_to_end(&mut bytes).map_err(|e| malformed(&e))?;
+    file.take(MAX_XML + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| malformed(&e))?;
     if bytes.len() as u64 > MAX_XML {
         return Err(Problem::new(
             Stage::Extract,
@@ -83,7 +108,10 @@ fn read(archive: &mut ZipArchive<Cursor<&[u8]>>, path: &str) -> Result<Option<St
 }
 
 fn attribute(element: &BytesStart, name: &str) -> Option<String> {
-    let found = element.attributes().flatten().find(|a| a.key.local_name().into_inner() == name)?;
+    let found = element
+        .attributes()
+        .flatten()
+        .find(|a| a.key.local_name().into_inner() == name)?;
     Some(found.normalized_value(XML).ok()?.into_owned())
 }
 
@@ -101,10 +129,14 @@ fn heading_levels(styles: &str) -> Result<HashMap<String, usize>, quick_xml::Err
         match element.local_name().into_inner() {
             "style" => style = attribute(&element, "styleId").unwrap_or_default(),
             "name" => {
-                let name = attribute(&element, "val").unwrap_or_default().to_lowercase();
+                let name = attribute(&element, "val")
+                    .unwrap_or_default()
+                    .to_lowercase();
                 let level = match name.as_str() {
                     "title" => Some(1),
-                    name => name.strip_prefix("heading ").and_then(|level| level.parse().ok()),
+                    name => name
+                        .strip_prefix("heading ")
+                        .and_then(|level| level.parse().ok()),
                 };
                 if let Some(level) = level {
                     levels.insert(style.clone(), level);
@@ -112,7 +144,8 @@ fn heading_levels(styles: &str) -> Result<HashMap<String, usize>, quick_xml::Err
             }
             "outlineLvl" => {
                 // From 0; 9 is body text.
-                let level = attribute(&element, "val").and_then(|level| level.parse::<usize>().ok());
+                let level =
+                    attribute(&element, "val").and_then(|level| level.parse::<usize>().ok());
                 if let Some(level) = level.filter(|level| *level < 9) {
                     levels.entry(style.clone()).or_insert(level + 1);
                 }
@@ -127,9 +160,15 @@ fn property(core: &str, name: &str) -> Option<String> {
     let mut text: Option<String> = None;
     loop {
         match reader.read_event().ok()? {
-            Event::Start(element) if element.local_name().into_inner() == name => text = Some(String::new()),
-            Event::Text(piece) => text.iter_mut().for_each(|text| text.push_str(&piece.xml10_content())),
-            Event::GeneralRef(entity) => text.iter_mut().for_each(|text| push_entity(text, &entity)),
+            Event::Start(element) if element.local_name().into_inner() == name => {
+                text = Some(String::new())
+            }
+            Event::Text(piece) => text
+                .iter_mut()
+                .for_each(|text| text.push_str(&piece.xml10_content())),
+            Event::GeneralRef(entity) => {
+                text.iter_mut().for_each(|text| push_entity(text, &entity))
+            }
             Event::End(element) if element.local_name().into_inner() == name => return text,
             Event::Eof => return None,
             _ => {}
@@ -140,7 +179,9 @@ fn property(core: &str, name: &str) -> Option<String> {
 fn push_entity(text: &mut String, entity: &quick_xml::events::BytesRef) {
     match entity.resolve_char_ref() {
         Ok(Some(c)) => text.push(c),
-        _ => text.push_str(quick_xml::escape::resolve_predefined_entity(entity).unwrap_or_default()),
+        _ => {
+            text.push_str(quick_xml::escape::resolve_predefined_entity(entity).unwrap_or_default())
+        }
     }
 }
 
@@ -181,12 +222,21 @@ fn body(document: &str, levels: &HashMap<String, usize>) -> Result<Body, quick_x
                     name if HIDDEN.contains(&name) => hidden += usize::from(is_open),
                     _ if hidden > 0 => {}
                     "p" => paragraph = Paragraph::default(),
-                    "pStyle" => paragraph.level = attribute(element, "val").and_then(|id| levels.get(&id).copied()),
+                    "pStyle" => {
+                        paragraph.level =
+                            attribute(element, "val").and_then(|id| levels.get(&id).copied())
+                    }
                     "numPr" => paragraph.list = paragraph.list.or(Some(0)),
-                    "ilvl" => paragraph.list = attribute(element, "val").and_then(|level| level.parse().ok()),
+                    "ilvl" => {
+                        paragraph.list =
+                            attribute(element, "val").and_then(|level| level.parse().ok())
+                    }
                     "r" => vanished = false,
                     "vanish" => {
-                        vanished = !matches!(attribute(element, "val").as_deref(), Some("0" | "false" | "off"));
+                        vanished = !matches!(
+                            attribute(element, "val").as_deref(),
+                            Some("0" | "false" | "off")
+                        );
                     }
                     "t" if vanished => hidden_runs += usize::from(is_open),
                     "t" => in_text = is_open,
@@ -194,7 +244,10 @@ fn body(document: &str, levels: &HashMap<String, usize>) -> Result<Body, quick_x
                     "br" | "cr" => paragraph.text.push('\n'),
                     "noBreakHyphen" => paragraph.text.push('\u{2011}'),
                     "tbl" if is_open => tables.push(vec![]),
-                    "tr" => tables.last_mut().into_iter().for_each(|rows| rows.push(vec![])),
+                    "tr" => tables
+                        .last_mut()
+                        .into_iter()
+                        .for_each(|rows| rows.push(vec![])),
                     "tc" => {
                         let row = tables.last_mut().and_then(|rows| rows.last_mut());
                         row.into_iter().for_each(|row| row.push(String::new()));
@@ -202,15 +255,23 @@ fn body(document: &str, levels: &HashMap<String, usize>) -> Result<Body, quick_x
                     _ => {}
                 }
             }
-            Event::Text(piece) if in_text && hidden == 0 => paragraph.text.push_str(&piece.xml10_content()),
+            Event::Text(piece) if in_text && hidden == 0 => {
+                paragraph.text.push_str(&piece.xml10_content())
+            }
             Event::CData(piece) if in_text && hidden == 0 => paragraph.text.push_str(piece),
-            Event::GeneralRef(entity) if in_text && hidden == 0 => push_entity(&mut paragraph.text, entity),
+            Event::GeneralRef(entity) if in_text && hidden == 0 => {
+                push_entity(&mut paragraph.text, entity)
+            }
             Event::End(element) => match element.local_name().into_inner() {
                 name if HIDDEN.contains(&name) => hidden = hidden.saturating_sub(1),
                 "t" => in_text = false,
                 "p" => {
                     let ended = std::mem::take(&mut paragraph);
-                    match tables.last_mut().and_then(|rows| rows.last_mut()).and_then(|row| row.last_mut()) {
+                    match tables
+                        .last_mut()
+                        .and_then(|rows| rows.last_mut())
+                        .and_then(|row| row.last_mut())
+                    {
                         Some(cell) => {
                             cell.push(' ');
                             cell.push_str(&ended.text);
@@ -220,7 +281,11 @@ fn body(document: &str, levels: &HashMap<String, usize>) -> Result<Body, quick_x
                 }
                 "tbl" => {
                     let rows = tables.pop().unwrap_or_default();
-                    match tables.last_mut().and_then(|rows| rows.last_mut()).and_then(|row| row.last_mut()) {
+                    match tables
+                        .last_mut()
+                        .and_then(|rows| rows.last_mut())
+                        .and_then(|row| row.last_mut())
+                    {
                         // A table in a cell is just its text.
                         Some(cell) => {
                             for inner in rows.iter().flatten() {
@@ -268,7 +333,11 @@ fn write(text: &mut String, paragraph: &Paragraph, after_item: bool) -> bool {
 
 fn write_table(text: &mut String, rows: &[Vec<String>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    for (i, row) in rows.iter().filter(|row| row.iter().any(|cell| !cell.trim().is_empty())).enumerate() {
+    for (i, row) in rows
+        .iter()
+        .filter(|row| row.iter().any(|cell| !cell.trim().is_empty()))
+        .enumerate()
+    {
         text.push_str(if i > 0 {
             "\n|"
         } else if text.is_empty() {
@@ -277,8 +346,16 @@ fn write_table(text: &mut String, rows: &[Vec<String>]) {
             "\n\n|"
         });
         for cell in row {
-            let cell = cell.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
-            text.push_str(&if cell.is_empty() { " |".into() } else { format!(" {cell} |") });
+            let cell = cell
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .replace('|', "\\|");
+            text.push_str(&if cell.is_empty() {
+                " |".into()
+            } else {
+                format!(" {cell} |")
+            });
         }
         if i == 0 {
             text.push('\n');
@@ -299,14 +376,18 @@ mod tests {
     fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
         let mut writer = ZipWriter::new(Cursor::new(vec![]));
         for (name, content) in files {
-            writer.start_file(*name, SimpleFileOptions::default()).unwrap();
+            writer
+                .start_file(*name, SimpleFileOptions::default())
+                .unwrap();
             writer.write_all(content).unwrap();
         }
         writer.finish().unwrap().into_inner()
     }
 
     fn document(body: &str) -> Vec<u8> {
-        let document = format!("<?xml version=\"1.0\"?><w:document xmlns:w=\"w\"><w:body>{body}</w:body></w:document>");
+        let document = format!(
+            "<?xml version=\"1.0\"?><w:document xmlns:w=\"w\"><w:body>{body}</w:body></w:document>"
+        );
         let styles = "<w:styles><w:style w:styleId=\"berschrift1\"><w:name w:val=\"heading 1\"/></w:style>\
                       <w:style w:styleId=\"Own\"><w:name w:val=\"Own\"/><w:pPr><w:outlineLvl w:val=\"1\"/></w:pPr></w:style></w:styles>";
         let core = "<cp:coreProperties><dc:title>Keys &amp; locks</dc:title></cp:coreProperties>";
@@ -319,7 +400,9 @@ mod tests {
 
     #[test]
     fn text_that_is_formatted_as_hidden_is_left_out_and_counted() {
-        let run = |properties: &str, text: &str| format!("<w:r><w:rPr>{properties}</w:rPr><w:t>{text}</w:t></w:r>");
+        let run = |properties: &str, text: &str| {
+            format!("<w:r><w:rPr>{properties}</w:rPr><w:t>{text}</w:t></w:r>")
+        };
         let body = format!(
             "<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>{}{}{}</w:p>",
             run("", "Shown."),
@@ -355,7 +438,13 @@ mod tests {
             extracted.text,
             "# Rotation\n\nKeys are rotated <daily> ä.\n\n## Steps\n\n- one\n- two\n\n| Day | Hour |\n| --- | --- |\n| Mon \\| Tue | 9 |\n\nend"
         );
-        assert_eq!(extracted.title, Title { text: "Keys & locks".into(), own: true });
+        assert_eq!(
+            extracted.title,
+            Title {
+                text: "Keys & locks".into(),
+                own: true
+            }
+        );
     }
 
     #[test]
@@ -368,7 +457,13 @@ mod tests {
         ] {
             let problem = extract(bytes, "a.docx").unwrap_err();
             assert_eq!(problem.stage, Stage::Extract);
-            assert!(problem.message.starts_with("the Word document is malformed: "), "{}", problem.message);
+            assert!(
+                problem
+                    .message
+                    .starts_with("the Word document is malformed: "),
+                "{}",
+                problem.message
+            );
         }
         let whole = document("<w:p><w:r><w:t>text</w:t></w:r></w:p>");
         for cut in 0..whole.len() {
@@ -383,6 +478,11 @@ mod tests {
     fn a_bomb_is_refused() {
         let bomb = packed(&[("word/document.xml", &vec![b' '; MAX_XML as usize + 1])]);
         assert!(bomb.len() < 1 << 20);
-        assert!(extract(&bomb, "a.docx").unwrap_err().message.contains("unpacks to more than"));
+        assert!(
+            extract(&bomb, "a.docx")
+                .unwrap_err()
+                .message
+                .contains("unpacks to more than")
+        );
     }
 }

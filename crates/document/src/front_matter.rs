@@ -1,4 +1,5 @@
-//! Front matter: the block between two `---` lines (YAML) or two `+++` lines (TOML) at the very top of a Markdown file.
+//! Front matter: the block between two `---` lines (YAML) or two `+++` lines (TOML) at the very top
+//! of a Markdown file.
 //!
 //! ```text
 //! ---
@@ -9,13 +10,15 @@
 //! # Text begins here
 //! ```
 //!
-//! The second line of YAML may be `...` as well. Its values become JSON by YAML 1.2's rules: only `true` and `false` are booleans,
-//! dates stay texts, `007` is the number 7 unless it is quoted. Keys that are no texts are written as texts. Of a key
-//! that is there twice, the last one holds. Dates of TOML become texts as well.
+//! The second line of YAML may be `...` as well. Its values become JSON by YAML 1.2's rules: only
+//! `true` and `false` are booleans, dates stay texts, `007` is the number 7 unless it is quoted.
+//! Keys that are no texts are written as texts. Of a key that is there twice, the last one holds.
+//! Dates of TOML become texts as well.
 //!
-//! A block that is no mapping is not front matter but text between two rules, and stays. A block that is malformed, or
-//! exceeds what front matter can reasonably need, stays in the text as well, so that nothing of the document is lost,
-//! and the reason goes into the metadata as `front_matter_error`.
+//! A block that is no mapping is not front matter but text between two rules, and stays. A block
+//! that is malformed, or exceeds what front matter can reasonably need, stays in the text as well,
+//! so that nothing of the document is lost, and the reason goes into the metadata as
+//! `front_matter_error`.
 
 use std::thread;
 
@@ -44,14 +47,20 @@ pub struct Parted<'a> {
 
 /// Takes the front matter off a file.
 pub fn part(file: &str) -> Parted<'_> {
-    let whole = Parted { metadata: Map::new(), body: file };
-    let Some((language, block, body)) = block(file) else { return whole };
+    let whole = Parted {
+        metadata: Map::new(),
+        body: file,
+    };
+    let Some((language, block, body)) = block(file) else {
+        return whole;
+    };
     match parse(language, block) {
         Ok(Some(metadata)) => Parted { metadata, body },
         Ok(None) => whole,
-        Err(error) => {
-            Parted { metadata: Map::from_iter([("front_matter_error".to_owned(), Value::String(error))]), body: file }
-        }
+        Err(error) => Parted {
+            metadata: Map::from_iter([("front_matter_error".to_owned(), Value::String(error))]),
+            body: file,
+        },
     }
 }
 
@@ -77,7 +86,11 @@ fn block(file: &str) -> Option<(Language, &str, &str)> {
     let mut end = opening.len();
     for line in lines {
         if closing.contains(&line.trim_end()) {
-            return Some((language, &file[opening.len()..end], &file[end + line.len()..]));
+            return Some((
+                language,
+                &file[opening.len()..end],
+                &file[end + line.len()..],
+            ));
         }
         end += line.len();
     }
@@ -87,18 +100,33 @@ fn block(file: &str) -> Option<(Language, &str, &str)> {
 /// `None`: the block is no mapping, and so no front matter.
 fn parse(language: Language, block: &str) -> Result<Option<Map<String, Value>>, String> {
     if block.len() > MAX_BYTES {
-        return Err(format!("the front matter has {} bytes, and {MAX_BYTES} are allowed", block.len()));
+        return Err(format!(
+            "the front matter has {} bytes, and {MAX_BYTES} are allowed",
+            block.len()
+        ));
     }
     match language {
-        Language::Yaml => accept(serde_saphyr::from_str_with_options(block, options()).map_err(|e| in_one_line(&e))?),
+        Language::Yaml => accept(
+            serde_saphyr::from_str_with_options(block, options()).map_err(|e| in_one_line(&e))?,
+        ),
         Language::Toml => {
             // Dotted keys inside of inline tables nest deeper than a thread's usual stack is for.
             const STACK: usize = 64 << 20;
-            let parse = || accept(toml::from_str(block).map(from_toml).map_err(|e| in_one_line(&e.message()))?);
+            let parse = || {
+                accept(
+                    toml::from_str(block)
+                        .map(from_toml)
+                        .map_err(|e| in_one_line(&e.message()))?,
+                )
+            };
             thread::scope(|scope| {
-                let parser = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, parse);
+                let parser = thread::Builder::new()
+                    .stack_size(STACK)
+                    .spawn_scoped(scope, parse);
                 let failed = |_| Err("the front matter could not be parsed".to_owned());
-                parser.map_err(|e| in_one_line(&e)).and_then(|parser| parser.join().unwrap_or_else(failed))
+                parser
+                    .map_err(|e| in_one_line(&e))
+                    .and_then(|parser| parser.join().unwrap_or_else(failed))
             })
         }
     }
@@ -107,15 +135,22 @@ fn parse(language: Language, block: &str) -> Result<Option<Map<String, Value>>, 
 fn accept(parsed: Parsed) -> Result<Option<Map<String, Value>>, String> {
     match parsed.0 {
         Value::Object(metadata) => {
-            let (bytes, depth) =
-                (metadata.iter().map(|(key, value)| key.len() + weight(value)).sum::<usize>(), depth(&metadata));
+            let (bytes, depth) = (
+                metadata
+                    .iter()
+                    .map(|(key, value)| key.len() + weight(value))
+                    .sum::<usize>(),
+                depth(&metadata),
+            );
             if bytes > MAX_EXPANDED_BYTES {
                 return Err(format!(
                     "the front matter's values have {bytes} bytes, and {MAX_EXPANDED_BYTES} are allowed"
                 ));
             }
             if depth > MAX_DEPTH {
-                return Err(format!("the front matter is nested {depth} deep, and {MAX_DEPTH} are allowed"));
+                return Err(format!(
+                    "the front matter is nested {depth} deep, and {MAX_DEPTH} are allowed"
+                ));
             }
             Ok(Some(metadata))
         }
@@ -124,15 +159,15 @@ fn accept(parsed: Parsed) -> Result<Option<Map<String, Value>>, String> {
     }
 }
 
-/// TOML has no null, and its parser bounds the nesting of arrays and inline tables, but not of dotted keys.
+/// TOML has no null, and its parser bounds the nesting of arrays and inline tables, but not of
+/// dotted keys.
 fn from_toml(table: toml::Table) -> Parsed {
     fn value(from: toml::Value) -> Value {
         match from {
             toml::Value::String(text) => text.replace('\0', "\u{FFFD}").into(),
             toml::Value::Integer(number) => number.into(),
-            toml::Value::Float(number) => {
-                serde_json::Number::from_f64(number).map_or_else(|| number.to_string().into(), Value::Number)
-            }
+            toml::Value::Float(number) => serde_json::Number::from_f64(number)
+                .map_or_else(|| number.to_string().into(), Value::Number),
             toml::Value::Boolean(value) => value.into(),
             toml::Value::Datetime(time) => time.to_string().into(),
             toml::Value::Array(values) => values.into_iter().map(value).collect(),
@@ -140,7 +175,12 @@ fn from_toml(table: toml::Table) -> Parsed {
         }
     }
     fn object(table: toml::Table) -> Value {
-        Value::Object(table.into_iter().map(|(key, from)| (key.replace('\0', "\u{FFFD}"), value(from))).collect())
+        Value::Object(
+            table
+                .into_iter()
+                .map(|(key, from)| (key.replace('\0', "\u{FFFD}"), value(from)))
+                .collect(),
+        )
     }
     Parsed(object(table))
 }
@@ -174,7 +214,12 @@ fn options() -> Options {
 }
 
 fn in_one_line(error: &dyn std::fmt::Display) -> String {
-    let mut message = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ").replace('\0', "\u{FFFD}");
+    let mut message = error
+        .to_string()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace('\0', "\u{FFFD}");
     if let Some((end, _)) = message.char_indices().nth(300) {
         message.truncate(end);
     }
@@ -196,12 +241,16 @@ fn weight(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
         Value::Array(values) => values.iter().map(weight).sum(),
-        Value::Object(map) => map.iter().map(|(key, value)| key.len() + weight(value)).sum(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, value)| key.len() + weight(value))
+            .sum(),
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
 
-/// Front matter as JSON: keys become texts, and NUL characters, which PostgreSQL cannot store, U+FFFD.
+/// Front matter as JSON: keys become texts, and NUL characters, which PostgreSQL cannot store,
+/// U+FFFD.
 struct Parsed(Value);
 
 impl<'de> serde::Deserialize<'de> for Parsed {
@@ -240,7 +289,8 @@ impl<'de> serde::de::Visitor<'de> for Visitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(serde_json::Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number))
+        Ok(serde_json::Number::from_f64(value)
+            .map_or_else(|| value.to_string().into(), Value::Number))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -292,7 +342,13 @@ mod tests {
 
     #[track_caller]
     fn is_no_front_matter(file: &str) {
-        assert_eq!(part(file), Parted { metadata: Map::new(), body: file });
+        assert_eq!(
+            part(file),
+            Parted {
+                metadata: Map::new(),
+                body: file
+            }
+        );
     }
 
     #[track_caller]
@@ -301,13 +357,19 @@ mod tests {
         assert_eq!(parted.body, file);
         assert_eq!(parted.metadata.len(), 1);
         let error = parted.metadata["front_matter_error"].as_str().unwrap();
-        assert!(error.contains(reason) && error.chars().count() <= 300, "{error}");
+        assert!(
+            error.contains(reason) && error.chars().count() <= 300,
+            "{error}"
+        );
     }
 
     #[test]
     fn front_matter_becomes_metadata_and_leaves_the_text() {
         let parted = part("---\r\ntitle: Keys\r\ntags: [a, b]\r\n---  \r\n# Text\r\n");
-        assert_eq!(Value::Object(parted.metadata), json!({"title": "Keys", "tags": ["a", "b"]}));
+        assert_eq!(
+            Value::Object(parted.metadata),
+            json!({"title": "Keys", "tags": ["a", "b"]})
+        );
         assert_eq!(parted.body, "# Text\r\n");
         assert_eq!(part("---\n---\nText").body, "Text");
         assert_eq!(part("---\na: 1\n...\nText").body, "Text");
@@ -343,7 +405,10 @@ mod tests {
 
     #[test]
     fn aliases_are_expanded_and_nul_is_replaced() {
-        assert_eq!(metadata("a: &x [1, 2]\nb: *x\nc: \"n\\0l\""), json!({"a": [1, 2], "b": [1, 2], "c": "n\u{FFFD}l"}));
+        assert_eq!(
+            metadata("a: &x [1, 2]\nb: *x\nc: \"n\\0l\""),
+            json!({"a": [1, 2], "b": [1, 2], "c": "n\u{FFFD}l"})
+        );
     }
 
     #[test]
@@ -364,7 +429,8 @@ mod tests {
 
     #[test]
     fn bombs_do_not_explode() {
-        let mut laughs = String::from("---\na0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
+        let mut laughs =
+            String::from("---\na0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
         for i in 1..10 {
             let previous = i - 1;
             let alias = format!("*a{previous}, ").repeat(9);
@@ -372,18 +438,28 @@ mod tests {
         }
         is_refused(&(laughs + "---\nText"), "budget");
 
-        let long = format!("---\na: &a {}\nb: [{}*a]\n---\nText", "x".repeat(100_000), "*a, ".repeat(100));
+        let long = format!(
+            "---\na: &a {}\nb: [{}*a]\n---\nText",
+            "x".repeat(100_000),
+            "*a, ".repeat(100)
+        );
         is_refused(&long, "bytes");
     }
 
     #[test]
     fn deep_and_huge_blocks_are_refused() {
         for n in [40, 10_000, 100_000] {
-            is_refused(&format!("---\na: {}{}\n---\nText", "[".repeat(n), "]".repeat(n)), "");
+            is_refused(
+                &format!("---\na: {}{}\n---\nText", "[".repeat(n), "]".repeat(n)),
+                "",
+            );
         }
         let stairs: String = (0..400).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
         is_refused(&format!("---\n{stairs}---\nText"), "");
-        is_refused(&format!("---\na: {}\n---\nText", "x".repeat(300_000)), "bytes");
+        is_refused(
+            &format!("---\na: {}\n---\nText", "x".repeat(300_000)),
+            "bytes",
+        );
     }
 
     #[test]
@@ -416,6 +492,13 @@ mod tests {
                 "",
             );
         }
-        is_refused(&format!("+++\na = {}{}\n+++\nText", "[".repeat(100_000), "]".repeat(100_000)), "");
+        is_refused(
+            &format!(
+                "+++\na = {}{}\n+++\nText",
+                "[".repeat(100_000),
+                "]".repeat(100_000)
+            ),
+            "",
+        );
     }
 }

@@ -1,14 +1,16 @@
-//! HTML to Markdown, which keeps headings, lists, tables and code as structure that people and models can read.
+//! HTML to Markdown, which keeps headings, lists, tables and code as structure that people and
+//! models can read.
 //!
 //! What a browser does not show is left out, and counted (see [`hidden`]).
 //! Of a page, what is the same on every other page of its site is left out (see [`boilerplate`]).
 //!
-//! `htmd` does the conversion, with these changes: `head`, scripts, styles and templates are left out; of pictures only the
-//! description stays; of links the words stay and the targets become metadata (see [`links`]); code is kept as
-//! it was written (see [`code`]); tables are written here, since `htmd` drops the cells of rows that mix `<th>` and `<td>`.
+//! `htmd` does the conversion, with these changes: `head`, scripts, styles and templates are left
+//! out; of pictures only the description stays; of links the words stay and the targets become
+//! metadata (see [`links`]); code is kept as it was written (see [`code`]); tables are written
+//! here, since `htmd` drops the cells of rows that mix `<th>` and `<td>`.
 //!
-//! `htmd` recurses over the tree, so a page nested deeper than [`MAX_DEPTH`], which no person wrote, is reduced to its
-//! plain text instead: a stack overflow would take the process with it.
+//! `htmd` recurses over the tree, so a page nested deeper than [`MAX_DEPTH`], which no person
+//! wrote, is reduced to its plain text instead: a stack overflow would take the process with it.
 
 mod boilerplate;
 mod code;
@@ -33,8 +35,8 @@ const MAX_DEPTH: usize = 200;
 const SILENT: [&str; 6] = ["head", "noscript", "script", "style", "template", "title"];
 /// Elements that do not end the line before them.
 const INLINE: [&str; 22] = [
-    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark", "q", "s",
-    "small", "span", "strong", "sub", "sup",
+    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "del", "dfn", "em", "font", "i", "ins", "kbd",
+    "mark", "q", "s", "small", "span", "strong", "sub", "sup",
 ];
 
 pub fn extract(file: &str, name: &str) -> Result<Extracted, Problem> {
@@ -51,7 +53,9 @@ fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
         .add_handler(vec!["img"], |_: &dyn Handlers, element: Element| {
             boilerplate::attribute(element.node, "alt").map(Into::into)
         })
-        .add_handler(vec!["a"], |handlers: &dyn Handlers, element: Element| Some(handlers.walk_children(element.node)))
+        .add_handler(vec!["a"], |handlers: &dyn Handlers, element: Element| {
+            Some(handlers.walk_children(element.node))
+        })
         .add_handler(vec!["pre"], code::block)
         .add_handler(vec!["code"], code::span)
         .add_handler(vec!["b", "strong", "i", "em"], code::emphasis)
@@ -62,18 +66,35 @@ fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
     links::remove_permalinks(&root);
     let Survey { title, base, depth } = survey(&root);
     let content = boilerplate::content(&root);
-    let text = if depth > MAX_DEPTH { plain_text(&content) } else { converter.tree_to_markdown(&content) };
+    let text = if depth > MAX_DEPTH {
+        plain_text(&content)
+    } else {
+        converter.tree_to_markdown(&content)
+    };
     let text = text.trim().to_owned();
     let structure = markdown::structure(&text);
-    let mut extracted = Extracted::new(text, title.unwrap_or_else(|| title::from_name(name)), structure);
+    let mut extracted = Extracted::new(
+        text,
+        title.unwrap_or_else(|| title::from_name(name)),
+        structure,
+    );
     let targets = links::targets(&content, base.as_deref(), name);
     if !targets.is_empty() {
-        extracted.metadata.insert(LINK_TARGETS.into(), targets.into());
+        extracted
+            .metadata
+            .insert(LINK_TARGETS.into(), targets.into());
     }
     if hidden > 0 {
-        let elements = if hidden == 1 { "1 hidden element".into() } else { format!("{hidden} hidden elements") };
+        let elements = if hidden == 1 {
+            "1 hidden element".into()
+        } else {
+            format!("{hidden} hidden elements")
+        };
         let was = if hidden == 1 { "was" } else { "were" };
-        extracted.warn(Stage::Extract, format!("{elements} with text {was} left out"));
+        extracted.warn(
+            Stage::Extract,
+            format!("{elements} with text {was} left out"),
+        );
     }
     Ok(extracted)
 }
@@ -98,15 +119,28 @@ fn survey(root: &Rc<Node>) -> Survey {
             Some("base") if base.is_none() => base = boilerplate::attribute(&node, "href"),
             _ => {}
         }
-        stack.extend(node.children.borrow().iter().rev().map(|child| (child.clone(), depth + 1)));
+        stack.extend(
+            node.children
+                .borrow()
+                .iter()
+                .rev()
+                .map(|child| (child.clone(), depth + 1)),
+        );
     }
-    Survey { title: title.or(heading), base, depth: deepest }
+    Survey {
+        title: title.or(heading),
+        base,
+        depth: deepest,
+    }
 }
 
-/// The element's name; `None` for text, and for the elements of drawings, which have titles of their own.
+/// The element's name; `None` for text, and for the elements of drawings, which have titles of
+/// their own.
 fn html_tag(node: &Node) -> Option<&str> {
     match &node.data {
-        NodeData::Element { name, .. } if &*name.ns == "http://www.w3.org/1999/xhtml" => Some(&name.local),
+        NodeData::Element { name, .. } if &*name.ns == "http://www.w3.org/1999/xhtml" => {
+            Some(&name.local)
+        }
         _ => None,
     }
 }
@@ -128,7 +162,9 @@ fn plain_text_below(root: &Rc<Node>) -> String {
         }
         match html_tag(&node) {
             Some(tag) if SILENT.contains(&tag) => continue,
-            Some(tag) if !INLINE.contains(&tag) && !text.is_empty() && !text.ends_with('\n') => text.push('\n'),
+            Some(tag) if !INLINE.contains(&tag) && !text.is_empty() && !text.ends_with('\n') => {
+                text.push('\n')
+            }
             _ => {}
         }
         stack.extend(node.children.borrow().iter().rev().cloned());
@@ -148,7 +184,10 @@ mod tests {
     fn structure_becomes_markdown() {
         let html = "<h1>Keys</h1><p>Rotate <b>them</b> at <a href='/x'>night</a>.</p><ul><li>one<li>two</ul>\
                     <pre><code class='language-sh'>ls -l\n</code></pre>";
-        assert_eq!(page(html).text, "# Keys\n\nRotate **them** at night.\n\n*   one\n*   two\n\n```sh\nls -l\n```");
+        assert_eq!(
+            page(html).text,
+            "# Keys\n\nRotate **them** at night.\n\n*   one\n*   two\n\n```sh\nls -l\n```"
+        );
     }
 
     #[test]
@@ -161,10 +200,22 @@ mod tests {
     #[test]
     fn the_title_element_names_the_page_else_the_first_h1() {
         let title = |html| page(html).title;
-        let own = |text: &str| Title { text: text.into(), own: true };
+        let own = |text: &str| Title {
+            text: text.into(),
+            own: true,
+        };
         assert_eq!(title("<title> A\n&amp; B </title><h1>C</h1>"), own("A & B"));
-        assert_eq!(title("<svg><title>icon</title></svg><h1>The <i>page</i></h1><h1>2</h1>"), own("The page"));
-        assert_eq!(title("<title></title><p>x"), Title { text: "index".into(), own: false });
+        assert_eq!(
+            title("<svg><title>icon</title></svg><h1>The <i>page</i></h1><h1>2</h1>"),
+            own("The page")
+        );
+        assert_eq!(
+            title("<title></title><p>x"),
+            Title {
+                text: "index".into(),
+                own: false
+            }
+        );
     }
 
     #[test]
@@ -176,17 +227,33 @@ mod tests {
     #[test]
     fn a_page_nested_beyond_reason_is_still_read() {
         for depth in [150, 1_000, 20_000] {
-            let html = format!("{}deep <b>text</b>{}<p>end", "<div>".repeat(depth), "</div>".repeat(depth));
+            let html = format!(
+                "{}deep <b>text</b>{}<p>end",
+                "<div>".repeat(depth),
+                "</div>".repeat(depth)
+            );
             let text = page(&html).text;
-            assert!(text.contains("deep") && text.ends_with("end"), "{depth}: {}", text.len());
+            assert!(
+                text.contains("deep") && text.ends_with("end"),
+                "{depth}: {}",
+                text.len()
+            );
         }
     }
 
     #[test]
     fn tag_soup_never_panics() {
-        for html in
-            ["", "<", "<!--", "<![CDATA[", "<?php ?>", "</p></p>", "<table><b><tr><td>x", "<p\0>", "&#0;&#xD800;"]
-        {
+        for html in [
+            "",
+            "<",
+            "<!--",
+            "<![CDATA[",
+            "<?php ?>",
+            "</p></p>",
+            "<table><b><tr><td>x",
+            "<p\0>",
+            "&#0;&#xD800;",
+        ] {
             page(html);
         }
     }

@@ -1,5 +1,5 @@
-//! Characters that no reader sees and that are used to hide text from people, or to show it in another order than it is
-//! written in.
+//! Characters that no reader sees and that are used to hide text from people, or to show it in
+//! another order than it is written in.
 //!
 //! | removed | kept |
 //! |---|---|
@@ -10,9 +10,11 @@
 //! | word joiner, byte order mark inside of a text, invisible operators, deprecated controls | |
 //! | variation selectors | one after a character that can have variants |
 //!
-//! Nothing that can be seen is lost: the order of a text follows from its letters, and letters join as before.
+//! Nothing that can be seen is lost: the order of a text follows from its letters, and letters join
+//! as before.
 
-/// Returns a text without its invisible characters, and how many were removed; `None` if there are none.
+/// Returns a text without its invisible characters, and how many were removed; `None` if there are
+/// none.
 pub fn removed(text: &str) -> Option<(String, usize)> {
     if !text.chars().any(is_suspicious) {
         return None;
@@ -21,7 +23,11 @@ pub fn removed(text: &str) -> Option<(String, usize)> {
     let (mut before, mut count) = (None, 0);
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let length = if c == FLAG { FLAG.len_utf8() + tags_of_flag(&rest[FLAG.len_utf8()..]) } else { c.len_utf8() };
+        let length = if c == FLAG {
+            FLAG.len_utf8() + tags_of_flag(&rest[FLAG.len_utf8()..])
+        } else {
+            c.len_utf8()
+        };
         let (piece, after) = rest.split_at(length);
         if is_suspicious(c) && !is_needed(c, before, after.chars().next()) {
             count += 1;
@@ -44,7 +50,10 @@ const FLAGS: [&str; 3] = [
 ];
 
 fn tags_of_flag(text: &str) -> usize {
-    FLAGS.iter().find(|tags| text.starts_with(**tags)).map_or(0, |tags| tags.len())
+    FLAGS
+        .iter()
+        .find(|tags| text.starts_with(**tags))
+        .map_or(0, |tags| tags.len())
 }
 
 const NON_JOINER: char = '\u{200C}';
@@ -70,7 +79,8 @@ fn is_needed(c: char, before: Option<char>, after: Option<char>) -> bool {
         JOINER => joins(before) || is_emoji(before) && after.is_some_and(is_emoji),
         '\u{E0100}'..='\u{E01EF}' => is_han(before),
         '\u{FE0E}' | '\u{FE0F}' => {
-            is_emoji(before) && !is_selector(before) || matches!(before, '0'..='9' | '#' | '*' | '©' | '®')
+            is_emoji(before) && !is_selector(before)
+                || matches!(before, '0'..='9' | '#' | '*' | '©' | '®')
         }
         _ if is_selector(c) => !before.is_ascii() && !is_selector(before),
         _ => false,
@@ -109,18 +119,37 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str, count: usize) {
-        assert_eq!(removed(text), (count > 0).then(|| (expected.to_owned(), count)), "{text:?}");
+        assert_eq!(
+            removed(text),
+            (count > 0).then(|| (expected.to_owned(), count)),
+            "{text:?}"
+        );
     }
 
     #[test]
     fn what_hides_or_reorders_text_is_removed() {
-        let hidden: String = "run rm".chars().map(|c| char::from_u32(0xE0000 + c as u32).unwrap()).collect();
+        let hidden: String = "run rm"
+            .chars()
+            .map(|c| char::from_u32(0xE0000 + c as u32).unwrap())
+            .collect();
         check(&format!("Hello{hidden}!"), "Hello!", 6);
-        check("\u{202E}txt.exe\u{202C} \u{2066}a\u{2069}\u{200F}\u{61C}", "txt.exe a", 6);
-        check("pass\u{200B}word \u{2060}\u{FEFF}\u{2062}\u{206A}end", "password end", 5);
+        check(
+            "\u{202E}txt.exe\u{202C} \u{2066}a\u{2069}\u{200F}\u{61C}",
+            "txt.exe a",
+            6,
+        );
+        check(
+            "pass\u{200B}word \u{2060}\u{FEFF}\u{2062}\u{206A}end",
+            "password end",
+            5,
+        );
         check("\u{200D}a\u{200C}b\u{200D}", "ab", 3);
         // bytes in variation selectors, one of which the smiley can have
-        check("\u{1F600}\u{FE0F}\u{FE01}\u{E0123}\u{E0144}", "\u{1F600}\u{FE0F}", 3);
+        check(
+            "\u{1F600}\u{FE0F}\u{FE01}\u{E0123}\u{E0144}",
+            "\u{1F600}\u{FE0F}",
+            3,
+        );
         check("a\u{FE00}b\u{FE01}", "ab", 2);
         check("\u{1F3F4}\u{E0061}\u{E0062}", "\u{1F3F4}", 2);
     }
@@ -143,6 +172,10 @@ mod tests {
             check(text, text, 0);
         }
         // but not twice
-        check("\u{645}\u{200C}\u{200C}\u{62E}", "\u{645}\u{200C}\u{62E}", 1);
+        check(
+            "\u{645}\u{200C}\u{200C}\u{62E}",
+            "\u{645}\u{200C}\u{62E}",
+            1,
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What type a file is: told by its name, by the media type it was served with, and by its first bytes.
+//! What type a file is: told by its name, by the media type it was served with, and by its first
+//! bytes.
 //!
 //! | type | extensions | media types | first bytes |
 //! |---|---|---|---|
@@ -11,18 +12,22 @@
 //! | `code` | those of [`crate::language`] | | |
 //! | `text` | everything else | `text/plain` | |
 //!
-//! A file is told by its extension, else by its first bytes. Something served over HTTP is told by its extension too,
-//! but a page whose address ends in `.php`, `.png` or `.md` is still a page where it is served as `text/html`, and what
-//! begins as a PDF is one.
+//! A file is told by its extension, else by its first bytes. Something served over HTTP is told by
+//! its extension too, but a page whose address ends in `.php`, `.png` or `.md` is still a page
+//! where it is served as `text/html`, and what begins as a PDF is one.
 
 use rag_protocol::ingest::DocumentType;
 
 use crate::language;
 
-const MARKDOWN: &[&str] = &["md", "markdown", "mdown", "mdtext", "mdwn", "mdx", "mkd", "mkdn", "qmd", "rmd"];
+const MARKDOWN: &[&str] = &[
+    "md", "markdown", "mdown", "mdtext", "mdwn", "mdx", "mkd", "mkdn", "qmd", "rmd",
+];
 const HTML: &[&str] = &["html", "htm", "xhtml", "xht", "shtml"];
 /// Extensions of text for people, or for nobody in particular.
-const TEXT: &[&str] = &["txt", "text", "log", "rst", "adoc", "asciidoc", "org", "tex", "textile", "srt", "vtt"];
+const TEXT: &[&str] = &[
+    "txt", "text", "log", "rst", "adoc", "asciidoc", "org", "tex", "textile", "srt", "vtt",
+];
 
 /// Extensions of files that hold no text for people, or hold it in a form that is not read.
 #[rustfmt::skip]
@@ -61,7 +66,8 @@ enum Told {
     Nothing,
 }
 
-/// The type of a file by its name (a path or an address), the media type it was served with, and its content.
+/// The type of a file by its name (a path or an address), the media type it was served with, and
+/// its content.
 ///
 /// `None` for what is known not to be a document: images, archives, fonts, programs, media.
 pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Option<DocumentType> {
@@ -70,11 +76,17 @@ pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Op
         Some(media_type) => match (by_name(name), by_media_type(media_type)) {
             // The extension is that of the program which made the page, or a part of its subject.
             (Told::Document(named), Told::Document(DocumentType::Html))
-                if named != DocumentType::Code && named != DocumentType::Html && !begins_as_html(content) =>
+                if named != DocumentType::Code
+                    && named != DocumentType::Html
+                    && !begins_as_html(content) =>
             {
                 Told::Document(named)
             }
-            (_, served @ Told::Document(DocumentType::Html | DocumentType::Pdf | DocumentType::Docx)) => served,
+            (
+                _,
+                served
+                @ Told::Document(DocumentType::Html | DocumentType::Pdf | DocumentType::Docx),
+            ) => served,
             (Told::NoDocument | Told::Nothing, served @ Told::Document(_)) => served,
             (Told::Nothing, served) => served,
             (named, _) => named,
@@ -83,15 +95,22 @@ pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Op
     match told {
         Told::NoDocument => None,
         Told::Nothing => Some(by_content(content).unwrap_or(DocumentType::Text)),
-        Told::Document(_) if media_type.is_some() && content.starts_with(PDF) => Some(DocumentType::Pdf),
+        Told::Document(_) if media_type.is_some() && content.starts_with(PDF) => {
+            Some(DocumentType::Pdf)
+        }
         Told::Document(document_type) => Some(document_type),
     }
 }
 
-/// Whether the name of a file, or the media type it was served with, says what type it is. One that is not told so is
-/// taken for text unless its first bytes say otherwise.
+/// Whether the name of a file, or the media type it was served with, says what type it is. One that
+/// is not told so is taken for text unless its first bytes say otherwise.
 pub fn is_told(name: &str, media_type: Option<&str>) -> bool {
-    [by_name(name), media_type.map_or(Told::Nothing, by_media_type)].iter().any(|told| *told != Told::Nothing)
+    [
+        by_name(name),
+        media_type.map_or(Told::Nothing, by_media_type),
+    ]
+    .iter()
+    .any(|told| *told != Told::Nothing)
 }
 
 const PDF: &[u8] = b"%PDF-";
@@ -102,14 +121,19 @@ fn by_name(name: &str) -> Told {
 
 /// The path of an address; any other name as it is.
 pub fn path(name: &str) -> &str {
-    let Some((_, after)) = name.split_once("://") else { return name };
+    let Some((_, after)) = name.split_once("://") else {
+        return name;
+    };
     let after = after.split(['?', '#']).next().unwrap_or(after);
     after.split_once('/').map_or("", |(_, path)| path)
 }
 
 fn by_path(path: &str) -> Told {
     let file = path.rsplit('/').next().unwrap_or(path).to_lowercase();
-    let extension = file.rsplit_once('.').map(|(_, extension)| extension).unwrap_or_default();
+    let extension = file
+        .rsplit_once('.')
+        .map(|(_, extension)| extension)
+        .unwrap_or_default();
     let document = match extension {
         _ if MARKDOWN.contains(&extension) => DocumentType::Markdown,
         _ if HTML.contains(&extension) => DocumentType::Html,
@@ -128,26 +152,40 @@ fn by_path(path: &str) -> Told {
 }
 
 fn by_media_type(media_type: &str) -> Told {
-    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let essence = media_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     let document = match essence.as_str() {
         "text/html" | "application/xhtml+xml" => DocumentType::Html,
         "text/markdown" | "text/x-markdown" => DocumentType::Markdown,
         "application/pdf" | "application/x-pdf" => DocumentType::Pdf,
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => DocumentType::Docx,
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => {
+            DocumentType::Docx
+        }
         "text/csv" | "application/csv" => DocumentType::Csv,
         "text/tab-separated-values" => DocumentType::Tsv,
-        "application/jsonl" | "application/x-jsonl" | "application/x-ndjson" | "application/jsonlines" => {
-            DocumentType::Jsonl
-        }
+        "application/jsonl"
+        | "application/x-jsonl"
+        | "application/x-ndjson"
+        | "application/jsonlines" => DocumentType::Jsonl,
         "application/json" | "text/json" => DocumentType::Json,
         json if json.ends_with("+json") => DocumentType::Json,
-        media if ["image/", "audio/", "video/", "font/"].iter().any(|kind| media.starts_with(kind)) => {
+        media
+            if ["image/", "audio/", "video/", "font/"]
+                .iter()
+                .any(|kind| media.starts_with(kind)) =>
+        {
             return Told::NoDocument;
         }
-        "application/zip" | "application/gzip" | "application/x-gzip" | "application/x-tar" | "application/wasm" => {
+        "application/zip" | "application/gzip" | "application/x-gzip" | "application/x-tar"
+        | "application/wasm" => {
             return Told::NoDocument;
         }
-        // `text/plain` and `application/octet-stream` are what servers say of files they do not know.
+        // `text/plain` and `application/octet-stream` are what servers say of files they do not
+        // know.
         _ => return Told::Nothing,
     };
     Told::Document(document)
@@ -158,7 +196,9 @@ fn by_content(content: &[u8]) -> Option<DocumentType> {
     const WORD: &[u8] = b"word/document.xml";
     if content.starts_with(PDF) {
         Some(DocumentType::Pdf)
-    } else if content.starts_with(ARCHIVE) && content.windows(WORD.len()).any(|window| window == WORD) {
+    } else if content.starts_with(ARCHIVE)
+        && content.windows(WORD.len()).any(|window| window == WORD)
+    {
         Some(DocumentType::Docx)
     } else {
         begins_as_html(content).then_some(DocumentType::Html)
@@ -166,8 +206,15 @@ fn by_content(content: &[u8]) -> Option<DocumentType> {
 }
 
 fn begins_as_html(content: &[u8]) -> bool {
-    let content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content).trim_ascii_start();
-    let begins = |with: &[u8]| content.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
+    let content = content
+        .strip_prefix(b"\xEF\xBB\xBF")
+        .unwrap_or(content)
+        .trim_ascii_start();
+    let begins = |with: &[u8]| {
+        content
+            .get(..with.len())
+            .is_some_and(|head| head.eq_ignore_ascii_case(with))
+    };
     begins(b"<!doctype html") || begins(b"<html")
 }
 
@@ -204,10 +251,22 @@ mod tests {
 
     #[test]
     fn a_file_without_an_extension_is_known_by_its_first_bytes() {
-        assert_eq!(document_type("paper", None, b"%PDF-1.7"), Some(DocumentType::Pdf));
-        assert_eq!(document_type("paper.md", None, b"%PDF-1.7"), Some(DocumentType::Markdown));
-        assert_eq!(document_type("page", None, b"\xEF\xBB\xBF\n<!DOCTYPE HTML><p>"), Some(DocumentType::Html));
-        assert_eq!(document_type("a", None, b"PK\x03\x04....word/document.xml"), Some(DocumentType::Docx));
+        assert_eq!(
+            document_type("paper", None, b"%PDF-1.7"),
+            Some(DocumentType::Pdf)
+        );
+        assert_eq!(
+            document_type("paper.md", None, b"%PDF-1.7"),
+            Some(DocumentType::Markdown)
+        );
+        assert_eq!(
+            document_type("page", None, b"\xEF\xBB\xBF\n<!DOCTYPE HTML><p>"),
+            Some(DocumentType::Html)
+        );
+        assert_eq!(
+            document_type("a", None, b"PK\x03\x04....word/document.xml"),
+            Some(DocumentType::Docx)
+        );
         assert_eq!(document_type("a", None, b"<p>"), Some(DocumentType::Text));
     }
 
@@ -216,23 +275,92 @@ mod tests {
         const HTML: &str = "text/html; charset=utf-8";
         for (name, media_type, content, expected) in [
             ("https://example.com", HTML, "", Some(DocumentType::Html)),
-            ("https://example.com/v1.2", HTML, "", Some(DocumentType::Html)),
-            ("https://example.com/index.php?page=a.md", HTML, "", Some(DocumentType::Html)),
-            ("https://example.com/File:Map.png", HTML, "", Some(DocumentType::Html)),
-            ("https://example.com/README.md", HTML, "<!doctype html>", Some(DocumentType::Html)),
-            ("https://example.com/README.md", HTML, "# Read me", Some(DocumentType::Markdown)),
-            ("https://example.com/a.md?raw=true#top", "text/plain", "", Some(DocumentType::Markdown)),
-            ("https://example.com/a?file=b.pdf", "application/octet-stream", "%PDF-1.7", Some(DocumentType::Pdf)),
-            ("https://example.com/a.html", "text/html", "%PDF-1.7", Some(DocumentType::Pdf)),
-            ("https://example.com/paper.txt", "application/pdf", "", Some(DocumentType::Pdf)),
-            ("https://example.com/api/posts", "application/vnd.api+json", "", Some(DocumentType::Json)),
-            ("https://example.com/export", "text/csv", "", Some(DocumentType::Csv)),
-            ("https://example.com/main.rs", "text/plain", "", Some(DocumentType::Code)),
-            ("https://example.com/robots", "text/plain", "", Some(DocumentType::Text)),
+            (
+                "https://example.com/v1.2",
+                HTML,
+                "",
+                Some(DocumentType::Html),
+            ),
+            (
+                "https://example.com/index.php?page=a.md",
+                HTML,
+                "",
+                Some(DocumentType::Html),
+            ),
+            (
+                "https://example.com/File:Map.png",
+                HTML,
+                "",
+                Some(DocumentType::Html),
+            ),
+            (
+                "https://example.com/README.md",
+                HTML,
+                "<!doctype html>",
+                Some(DocumentType::Html),
+            ),
+            (
+                "https://example.com/README.md",
+                HTML,
+                "# Read me",
+                Some(DocumentType::Markdown),
+            ),
+            (
+                "https://example.com/a.md?raw=true#top",
+                "text/plain",
+                "",
+                Some(DocumentType::Markdown),
+            ),
+            (
+                "https://example.com/a?file=b.pdf",
+                "application/octet-stream",
+                "%PDF-1.7",
+                Some(DocumentType::Pdf),
+            ),
+            (
+                "https://example.com/a.html",
+                "text/html",
+                "%PDF-1.7",
+                Some(DocumentType::Pdf),
+            ),
+            (
+                "https://example.com/paper.txt",
+                "application/pdf",
+                "",
+                Some(DocumentType::Pdf),
+            ),
+            (
+                "https://example.com/api/posts",
+                "application/vnd.api+json",
+                "",
+                Some(DocumentType::Json),
+            ),
+            (
+                "https://example.com/export",
+                "text/csv",
+                "",
+                Some(DocumentType::Csv),
+            ),
+            (
+                "https://example.com/main.rs",
+                "text/plain",
+                "",
+                Some(DocumentType::Code),
+            ),
+            (
+                "https://example.com/robots",
+                "text/plain",
+                "",
+                Some(DocumentType::Text),
+            ),
             ("https://example.com/chart", "image/svg+xml", "", None),
             ("https://example.com/chart.png", "image/png", "", None),
         ] {
-            assert_eq!(document_type(name, Some(media_type), content.as_bytes()), expected, "{name} {media_type}");
+            assert_eq!(
+                document_type(name, Some(media_type), content.as_bytes()),
+                expected,
+                "{name} {media_type}"
+            );
         }
     }
 }

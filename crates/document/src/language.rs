@@ -1,9 +1,10 @@
-//! Programming languages: told by a file's name, and parsed with `tree-sitter` where there is a grammar.
+//! Programming languages: told by a file's name, and parsed with `tree-sitter` where there is a
+//! grammar.
 
 use tree_sitter::Language;
 
-/// Extensions, and the language whose files have them. Files of the languages that [`grammar`] does not know are split
-/// by lines.
+/// Extensions, and the language whose files have them. Files of the languages that [`grammar`] does
+/// not know are split by lines.
 #[rustfmt::skip]
 const EXTENSIONS: &[(&str, &[&str])] = &[
     ("ada", &["adb", "ads"]), ("asm", &["asm", "s"]), ("awk", &["awk"]), ("bash", &["sh", "bash", "zsh", "ksh", "bats"]),
@@ -42,7 +43,10 @@ pub fn of(name: &str) -> Option<&'static str> {
     let file = name.rsplit('/').next().unwrap_or(name).to_lowercase();
     let extension = file.rsplit_once('.').map(|(_, extension)| extension);
     let named = |table: &[(&'static str, &[&str])], what: &str| {
-        table.iter().find(|(_, names)| names.contains(&what)).map(|(language, _)| *language)
+        table
+            .iter()
+            .find(|(_, names)| names.contains(&what))
+            .map(|(language, _)| *language)
     };
     named(NAMES, &file).or_else(|| named(EXTENSIONS, extension?))
 }
@@ -97,7 +101,11 @@ mod tests {
 
     #[test]
     fn no_extension_has_two_languages() {
-        let mut all: Vec<&str> = EXTENSIONS.iter().flat_map(|(_, extensions)| *extensions).copied().collect();
+        let mut all: Vec<&str> = EXTENSIONS
+            .iter()
+            .flat_map(|(_, extensions)| *extensions)
+            .copied()
+            .collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();

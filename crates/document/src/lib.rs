@@ -6,9 +6,10 @@
 //!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len, lines, page, heading_path }]
 //! ```
 //!
-//! Every step takes a value and returns a value: nothing here reads a file, opens a connection or knows a model (the
-//! tokenizer comes in as a [`TokenCounter`]). The same input gives the same output on every machine; the identities of
-//! documents and chunks, and with them every stored embedding, hang on that.
+//! Every step takes a value and returns a value: nothing here reads a file, opens a connection or
+//! knows a model (the tokenizer comes in as a [`TokenCounter`]). The same input gives the same
+//! output on every machine; the identities of documents and chunks, and with them every stored
+//! embedding, hang on that.
 //!
 //! | type | text | title | cut at |
 //! |---|---|---|---|
@@ -20,13 +21,15 @@
 //! | code | as written | its file's name with the extension | functions, types, statements; else lines |
 //! | CSV, TSV, JSON, JSONL | records as lines of `name: value`, an empty line between two | – | records |
 //!
-//! Where a document does not say what it is called, its title is its file's name without the extension, and
-//! [`Title::own`] is false: such a title is shown but not embedded. Instead the model is told of each piece of source code in
-//! which file and in which functions and types it is (see [`rag_protocol::ingest::Chunk::context`]).
+//! Where a document does not say what it is called, its title is its file's name without the
+//! extension, and [`Title::own`] is false: such a title is shown but not embedded. Instead the
+//! model is told of each piece of source code in which file and in which functions and types it is
+//! (see [`rag_protocol::ingest::Chunk::context`]).
 //!
-//! A text holds no NUL characters (PostgreSQL cannot store them) and none that nobody sees (see the module `invisible`),
-//! and is never blank. What cannot be read is a [`Problem`], never a panic and never a silently shortened text. What was
-//! lost, guessed or mended on the way is among [`Extracted::warnings`], and told in the metadata:
+//! A text holds no NUL characters (PostgreSQL cannot store them) and none that nobody sees (see the
+//! module `invisible`), and is never blank. What cannot be read is a [`Problem`], never a panic and
+//! never a silently shortened text. What was lost, guessed or mended on the way is among
+//! [`Extracted::warnings`], and told in the metadata:
 //!
 //! | key | what |
 //! |---|---|
@@ -67,14 +70,16 @@ pub use crate::{
     title::own as own_title,
 };
 
-/// Counts a model's tokens, special tokens included; the engine implements it with the model's own tokenizer.
+/// Counts a model's tokens, special tokens included; the engine implements it with the model's own
+/// tokenizer.
 pub trait TokenCounter {
     /// Tokens of `text`, special tokens included, before any truncation.
     fn count(&self, text: &str) -> usize;
     /// The most tokens a text may have, special tokens included.
     fn limit(&self) -> usize;
-    /// Where the tokens of a text are those of its words, which no more than spaces, tabs and line ends separate: the words
-    /// of the text, in order. Then a piece of it that holds whole words need not be counted again.
+    /// Where the tokens of a text are those of its words, which no more than spaces, tabs and line
+    /// ends separate: the words of the text, in order. Then a piece of it that holds whole words
+    /// need not be counted again.
     fn words(&self, _text: &str) -> Option<Vec<CountedWord>> {
         None
     }
@@ -111,7 +116,15 @@ pub struct Extracted {
 impl Extracted {
     /// A document of which nothing more is known.
     pub fn new(text: String, title: Title, structure: Structure) -> Self {
-        Self { text, title, metadata: Map::new(), structure, lines_before: 0, place: String::new(), warnings: vec![] }
+        Self {
+            text,
+            title,
+            metadata: Map::new(),
+            structure,
+            lines_before: 0,
+            place: String::new(),
+            warnings: vec![],
+        }
     }
 
     fn warn(&mut self, stage: Stage, message: String) {
@@ -173,7 +186,12 @@ pub enum Nature {
 
 impl Problem {
     pub fn new(stage: Stage, message: impl Into<String>) -> Self {
-        Self { stage, message: message.into(), hint: None, nature: Nature::default() }
+        Self {
+            stage,
+            message: message.into(),
+            hint: None,
+            nature: Nature::default(),
+        }
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -182,11 +200,15 @@ impl Problem {
     }
 
     fn no_content() -> Self {
-        Self::new(Stage::Extract, "no content to index").hint("There is no text in it, or none that is shown.")
+        Self::new(Stage::Extract, "no content to index")
+            .hint("There is no text in it, or none that is shown.")
     }
 
     fn empty() -> Self {
-        let problem = Self { nature: Nature::Empty, ..Self::no_content() };
+        let problem = Self {
+            nature: Nature::Empty,
+            ..Self::no_content()
+        };
         problem.hint("It is empty, or all white space.")
     }
 }
@@ -201,18 +223,25 @@ pub fn extract(
     name: &str,
     media_type: Option<&str>,
 ) -> Result<Extracted, Problem> {
-    extract_with(&PdfReader::PDF_EXTRACT, bytes, document_type, name, media_type)
+    extract_with(
+        &PdfReader::PDF_EXTRACT,
+        bytes,
+        document_type,
+        name,
+        media_type,
+    )
 }
 
-/// Reads a document. `name` is the file's name, path or address, from which the title is taken where the document has
-/// none; `media_type` what it was served as, whose charset is believed where the bytes allow.
+/// Reads a document. `name` is the file's name, path or address, from which the title is taken
+/// where the document has none; `media_type` what it was served as, whose charset is believed where
+/// the bytes allow.
 ///
-/// All but Markdown and text should be read in a process of its own: see the modules `pdf` and `code` for what
-/// a parser can do to its process.
+/// All but Markdown and text should be read in a process of its own: see the modules `pdf` and
+/// `code` for what a parser can do to its process.
 ///
 /// # Errors
-/// [`Stage::Decode`] where the bytes are not text, [`Stage::Extract`] where the format is damaged, locked or has nothing
-/// in it.
+/// [`Stage::Decode`] where the bytes are not text, [`Stage::Extract`] where the format is damaged,
+/// locked or has nothing in it.
 pub fn extract_with(
     pdfs: &PdfReader,
     bytes: &[u8],
@@ -230,7 +259,10 @@ pub fn extract_with(
     };
     // Formats with escapes have other ways to write NUL than the byte.
     if let Some(text) = decode::without_nul(&extracted.text) {
-        extracted.warn(Stage::Decode, decode::nul_warning(extracted.text.len() - text.len()));
+        extracted.warn(
+            Stage::Decode,
+            decode::nul_warning(extracted.text.len() - text.len()),
+        );
         extracted.replace(text);
     }
     if let Some((text, count)) = invisible::removed(&extracted.text) {
@@ -240,15 +272,25 @@ pub fn extract_with(
     extracted.clean_names();
     if extracted.text.trim().is_empty() {
         // of Markdown there may be front matter and nothing to read
-        return Err(if document_type == DocumentType::Markdown { Problem::empty() } else { Problem::no_content() });
+        return Err(if document_type == DocumentType::Markdown {
+            Problem::empty()
+        } else {
+            Problem::no_content()
+        });
     }
     if let Some(warning) = words::warning(&extracted.text, document_type) {
         extracted.warn(Stage::Extract, warning);
     }
     // a document's own key of that name gives way
     if !extracted.warnings.is_empty() {
-        let messages: Vec<Value> = extracted.warnings.iter().map(|warning| warning.message.clone().into()).collect();
-        extracted.metadata.insert("warnings".into(), messages.into());
+        let messages: Vec<Value> = extracted
+            .warnings
+            .iter()
+            .map(|warning| warning.message.clone().into())
+            .collect();
+        extracted
+            .metadata
+            .insert("warnings".into(), messages.into());
     }
     Ok(extracted)
 }
@@ -263,17 +305,29 @@ impl Extracted {
     }
 
     fn invisible(&mut self, count: usize) {
-        let characters =
-            if count == 1 { "1 invisible character was".into() } else { format!("{count} invisible characters were") };
-        self.warn(Stage::Extract, format!("{characters} removed (tags, bidirectional or zero-width controls)"));
+        let characters = if count == 1 {
+            "1 invisible character was".into()
+        } else {
+            format!("{count} invisible characters were")
+        };
+        self.warn(
+            Stage::Extract,
+            format!("{characters} removed (tags, bidirectional or zero-width controls)"),
+        );
     }
 
     /// Removes what nobody sees from the title and the metadata, too.
     fn clean_names(&mut self) {
         if let Some((title, _)) = invisible::removed(&self.title.text) {
             self.title = title::own(&title).map_or_else(
-                || Title { text: "untitled".into(), own: false },
-                |cleaned| Title { own: self.title.own, ..cleaned },
+                || Title {
+                    text: "untitled".into(),
+                    own: false,
+                },
+                |cleaned| Title {
+                    own: self.title.own,
+                    ..cleaned
+                },
             );
         }
         self.metadata.values_mut().for_each(clean_value);
@@ -305,7 +359,11 @@ fn extract_text(
         DocumentType::Html => served_as.or_else(|| decode::html_charset(bytes)),
         _ => served_as,
     };
-    let decode::Decoded { text, encoding, warnings } = decode::text(bytes, declared.as_deref())?;
+    let decode::Decoded {
+        text,
+        encoding,
+        warnings,
+    } = decode::text(bytes, declared.as_deref())?;
     if text.trim().is_empty() {
         return Err(Problem::empty());
     }
@@ -326,8 +384,13 @@ fn extract_text(
             Extracted::new(text.into_owned(), title::from_name(name), Structure::Prose)
         }
     };
-    extracted.metadata.insert("encoding".into(), encoding.into());
-    let warnings = warnings.into_iter().map(|message| Warning { stage: Stage::Decode, message });
+    extracted
+        .metadata
+        .insert("encoding".into(), encoding.into());
+    let warnings = warnings.into_iter().map(|message| Warning {
+        stage: Stage::Decode,
+        message,
+    });
     extracted.warnings.splice(0..0, warnings);
     if invisible > 0 {
         extracted.invisible(invisible);
@@ -335,7 +398,8 @@ fn extract_text(
     Ok(extracted)
 }
 
-/// Hashes and splits what was extracted: what the protocol calls the content of a document. The text stays where it is.
+/// Hashes and splits what was extracted: what the protocol calls the content of a document. The
+/// text stays where it is.
 ///
 /// # Errors
 /// Those of [`split`].
@@ -346,7 +410,10 @@ pub fn content(
     tokens: &dyn TokenCounter,
 ) -> Result<Content, Problem> {
     let chunks = split(extracted, splitting, tokens)?;
-    let content_hash = Sha256::digest(&extracted.text).iter().map(|byte| format!("{byte:02x}")).collect();
+    let content_hash = Sha256::digest(&extracted.text)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     Ok(Content {
         document_type,
         title: extracted.title.clone(),

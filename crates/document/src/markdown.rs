@@ -29,11 +29,19 @@ pub fn extract(file: &str, name: &str) -> Extracted {
     };
     let text = body.trim_start_matches(['\r', '\n']).to_owned();
     let structure = structure(&text);
-    let title = declared.or_else(|| heading(&structure)).unwrap_or_else(|| title::from_name(name));
+    let title = declared
+        .or_else(|| heading(&structure))
+        .unwrap_or_else(|| title::from_name(name));
     let before = &file[..file.len() - text.len()];
     let lines_before = u32::try_from(before.matches('\n').count()).unwrap_or(u32::MAX);
-    let mut extracted = Extracted { metadata, lines_before, ..Extracted::new(text, title, structure) };
-    if let (true, Some(Value::String(why))) = (body == file, extracted.metadata.get("front_matter_error")) {
+    let mut extracted = Extracted {
+        metadata,
+        lines_before,
+        ..Extracted::new(text, title, structure)
+    };
+    if let (true, Some(Value::String(why))) =
+        (body == file, extracted.metadata.get("front_matter_error"))
+    {
         let warning = format!("the front matter was left in the text: {why}");
         extracted.warn(Stage::Extract, warning);
     }
@@ -42,23 +50,38 @@ pub fn extract(file: &str, name: &str) -> Extracted {
 
 /// The first heading of level 1, else the first heading.
 pub fn heading(structure: &Structure) -> Option<Title> {
-    let Structure::Sections { headings, .. } = structure else { return None };
-    let first = headings.iter().find(|heading| heading.level == 1).or_else(|| headings.first());
-    first.map(|heading| Title { text: heading.text.clone(), own: true })
+    let Structure::Sections { headings, .. } = structure else {
+        return None;
+    };
+    let first = headings
+        .iter()
+        .find(|heading| heading.level == 1)
+        .or_else(|| headings.first());
+    first.map(|heading| Title {
+        text: heading.text.clone(),
+        own: true,
+    })
 }
 
 /// Headings, `#` and underlined, and code blocks.
 pub fn structure(text: &str) -> Structure {
     let (mut headings, mut code) = (vec![], vec![]);
     let mut open: Option<(usize, String)> = None;
-    for (event, range) in Parser::new_ext(text, Options::ENABLE_HEADING_ATTRIBUTES).into_offset_iter() {
+    for (event, range) in
+        Parser::new_ext(text, Options::ENABLE_HEADING_ATTRIBUTES).into_offset_iter()
+    {
         match (event, &mut open) {
             (Event::Start(Tag::Heading { .. }), _) => open = Some((range.start, String::new())),
             (Event::Text(piece) | Event::Code(piece), Some((_, words))) => words.push_str(&piece),
             (Event::SoftBreak | Event::HardBreak, Some((_, words))) => words.push(' '),
             (Event::End(TagEnd::Heading(level)), Some((at, words))) => {
                 if let Some(Title { text, .. }) = title::own(words) {
-                    headings.push(Heading { at: *at, end: range.end, level: level as u8, text });
+                    headings.push(Heading {
+                        at: *at,
+                        end: range.end,
+                        level: level as u8,
+                        text,
+                    });
                 }
                 open = None;
             }
@@ -78,12 +101,18 @@ mod tests {
     }
 
     fn own(text: &str) -> Title {
-        Title { text: text.into(), own: true }
+        Title {
+            text: text.into(),
+            own: true,
+        }
     }
 
     #[test]
     fn front_matter_names_the_document_before_any_heading() {
-        assert_eq!(title("---\ntitle: From above\n---\n# Heading"), own("From above"));
+        assert_eq!(
+            title("---\ntitle: From above\n---\n# Heading"),
+            own("From above")
+        );
         assert_eq!(title("---\ntitle: 1984\n---\n# Heading"), own("1984"));
         assert_eq!(title("---\ntitle: ''\n---\n# Heading"), own("Heading"));
         assert_eq!(title("---\ntitle: [a]\n---\n# Heading"), own("Heading"));
@@ -91,16 +120,31 @@ mod tests {
 
     #[test]
     fn the_first_heading_of_level_one_names_it_else_the_first() {
-        assert_eq!(title("## Before\n\n# The *real* `title` [link](x) #\n\n# Later"), own("The real title link"));
-        assert_eq!(title("text\n\nUnderlined\ntwice\n=====\n"), own("Underlined twice"));
+        assert_eq!(
+            title("## Before\n\n# The *real* `title` [link](x) #\n\n# Later"),
+            own("The real title link")
+        );
+        assert_eq!(
+            title("text\n\nUnderlined\ntwice\n=====\n"),
+            own("Underlined twice")
+        );
         assert_eq!(title("text\n\n### Small\n\n## Larger"), own("Small"));
         assert_eq!(title("# Title {#anchor}"), own("Title"));
     }
 
     #[test]
     fn a_comment_in_a_code_block_is_no_heading() {
-        assert_eq!(title("```sh\n# not this\n```\n\n    # nor this\n\n# This"), own("This"));
-        assert_eq!(title("~~~\n# no\n~~~\n#hashtag"), Title { text: "guide".into(), own: false });
+        assert_eq!(
+            title("```sh\n# not this\n```\n\n    # nor this\n\n# This"),
+            own("This")
+        );
+        assert_eq!(
+            title("~~~\n# no\n~~~\n#hashtag"),
+            Title {
+                text: "guide".into(),
+                own: false
+            }
+        );
     }
 
     #[test]
@@ -112,9 +156,13 @@ mod tests {
 
     #[test]
     fn lines_before_the_text_are_counted() {
-        for (file, lines) in
-            [("Text\n", 0), ("\n\nText\n", 2), ("\r\nText", 1), ("---\na: 1\n---\n\n# Text", 4), ("---\na\n---\n", 0)]
-        {
+        for (file, lines) in [
+            ("Text\n", 0),
+            ("\n\nText\n", 2),
+            ("\r\nText", 1),
+            ("---\na: 1\n---\n\n# Text", 4),
+            ("---\na\n---\n", 0),
+        ] {
             assert_eq!(extract(file, "a.md").lines_before, lines, "{file}");
         }
     }
@@ -122,11 +170,21 @@ mod tests {
     #[test]
     fn headings_are_those_outside_of_code_in_either_form() {
         let text = "# A\n\n```\n# no\n\n# no\n```\n\nB *b*\n===\n\n- ### C\n\n> ## D\n";
-        let Structure::Sections { headings, code } = structure(text) else { panic!() };
-        let found: Vec<_> = headings.iter().map(|h| (&text[h.at..h.at + 1], h.level, h.text.as_str())).collect();
-        assert_eq!(found, [("#", 1, "A"), ("B", 1, "B b"), ("#", 3, "C"), ("#", 2, "D")]);
+        let Structure::Sections { headings, code } = structure(text) else {
+            panic!()
+        };
+        let found: Vec<_> = headings
+            .iter()
+            .map(|h| (&text[h.at..h.at + 1], h.level, h.text.as_str()))
+            .collect();
         assert_eq!(
-            code.iter().map(|(from, to)| text[*from..*to].trim()).collect::<Vec<_>>(),
+            found,
+            [("#", 1, "A"), ("B", 1, "B b"), ("#", 3, "C"), ("#", 2, "D")]
+        );
+        assert_eq!(
+            code.iter()
+                .map(|(from, to)| text[*from..*to].trim())
+                .collect::<Vec<_>>(),
             ["```\n# no\n\n# no\n```"]
         );
     }

@@ -90,7 +90,13 @@ enum Refusal {
 }
 
 pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted, Problem> {
-    if !bytes.iter().take(1024).collect::<Vec<_>>().windows(MAGIC.len()).any(|w| w.iter().copied().eq(MAGIC)) {
+    if !bytes
+        .iter()
+        .take(1024)
+        .collect::<Vec<_>>()
+        .windows(MAGIC.len())
+        .any(|w| w.iter().copied().eq(MAGIC))
+    {
         return Err(malformed("it does not begin as one"));
     }
     let Contents { pages, title } = reader.read(bytes).map_err(problem)?;
@@ -98,13 +104,23 @@ pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted
         return Err(malformed("it has no pages"));
     }
     let numbers = |is: &dyn Fn(&Page) -> bool| -> Vec<usize> {
-        pages.iter().enumerate().filter(|(_, page)| is(page)).map(|(i, _)| i + 1).collect()
+        pages
+            .iter()
+            .enumerate()
+            .filter(|(_, page)| is(page))
+            .map(|(i, _)| i + 1)
+            .collect()
     };
     let unreadable = numbers(&|page| !page.is_whole || page.is_garbled());
-    let pictures = numbers(&|page| page.is_whole && page.is_blank() && page.has_image && page.unmapped == 0);
+    let pictures =
+        numbers(&|page| page.is_whole && page.is_blank() && page.has_image && page.unmapped == 0);
     let all = pages.len();
     let texts = pages::texts(pages);
-    let text = texts.iter().map(|text| readable(text.trim())).collect::<Vec<_>>().join(PAGE_BREAK);
+    let text = texts
+        .iter()
+        .map(|text| readable(text.trim()))
+        .collect::<Vec<_>>()
+        .join(PAGE_BREAK);
     if text.trim().is_empty() {
         return Err(if !unreadable.is_empty() {
             malformed("its pages cannot be read")
@@ -114,17 +130,33 @@ pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted
             scanned(all)
         });
     }
-    let title = title.as_deref().and_then(own_title).unwrap_or_else(|| title::from_name(name));
+    let title = title
+        .as_deref()
+        .and_then(own_title)
+        .unwrap_or_else(|| title::from_name(name));
     let mut extracted = Extracted::new(text, title, Structure::Pages);
-    extracted.metadata.insert("pdf_reader".into(), reader.name().into());
+    extracted
+        .metadata
+        .insert("pdf_reader".into(), reader.name().into());
     if !unreadable.is_empty() {
         let named = named(&unreadable);
-        extracted.warn(Stage::Extract, format!("{named} of {all} could not be read, or not completely"));
-        extracted.metadata.insert("unreadable_pages".into(), unreadable.into());
+        extracted.warn(
+            Stage::Extract,
+            format!("{named} of {all} could not be read, or not completely"),
+        );
+        extracted
+            .metadata
+            .insert("unreadable_pages".into(), unreadable.into());
     }
     if !pictures.is_empty() {
-        let (named, verb) = (named(&pictures), if pictures.len() == 1 { "looks" } else { "look" });
-        extracted.warn(Stage::Extract, format!("{named} of {all} {verb} like a scan: there is a picture and no text"));
+        let (named, verb) = (
+            named(&pictures),
+            if pictures.len() == 1 { "looks" } else { "look" },
+        );
+        extracted.warn(
+            Stage::Extract,
+            format!("{named} of {all} {verb} like a scan: there is a picture and no text"),
+        );
     }
     Ok(extracted)
 }
@@ -132,7 +164,11 @@ pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted
 /// Names the pages, the first ten of them.
 fn named(numbers: &[usize]) -> String {
     const NAMED: usize = 10;
-    let named: Vec<String> = numbers.iter().take(NAMED).map(ToString::to_string).collect();
+    let named: Vec<String> = numbers
+        .iter()
+        .take(NAMED)
+        .map(ToString::to_string)
+        .collect();
     let more = match numbers.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -142,13 +178,20 @@ fn named(numbers: &[usize]) -> String {
 }
 
 fn on_pages(count: usize) -> String {
-    if count == 1 { "its only page".into() } else { format!("its {count} pages") }
+    if count == 1 {
+        "its only page".into()
+    } else {
+        format!("its {count} pages")
+    }
 }
 
 fn scanned(pages: usize) -> Problem {
     let on = on_pages(pages);
-    Problem::new(Stage::Extract, format!("the PDF looks like a scan: there is no text on {on}"))
-        .hint("Run text recognition (OCR) over the file, and put the result in its place.")
+    Problem::new(
+        Stage::Extract,
+        format!("the PDF looks like a scan: there is no text on {on}"),
+    )
+    .hint("Run text recognition (OCR) over the file, and put the result in its place.")
 }
 
 fn blank(pages: usize) -> Problem {
@@ -158,20 +201,29 @@ fn blank(pages: usize) -> Problem {
 }
 
 fn malformed(why: &str) -> Problem {
-    Problem::new(Stage::Extract, format!("the PDF is malformed: {}", why.replace('\0', "\u{FFFD}")))
-        .hint("Open the file with a PDF viewer and save it anew, and put the result in its place.")
+    Problem::new(
+        Stage::Extract,
+        format!("the PDF is malformed: {}", why.replace('\0', "\u{FFFD}")),
+    )
+    .hint("Open the file with a PDF viewer and save it anew, and put the result in its place.")
 }
 
 fn problem(refusal: Refusal) -> Problem {
     match refusal {
-        Refusal::NoReader(why) => Problem::new(Stage::Extract, format!("the PDF cannot be read: {why}"))
-            .hint("Install the library, or set rag.pdf_reader to auto."),
-        Refusal::Locked => Problem::new(Stage::Extract, "the PDF is encrypted and cannot be opened without a password")
-            .hint("Save a copy without a password, and put it in its place."),
-        Refusal::UnknownSecurity => {
-            Problem::new(Stage::Extract, "the PDF is encrypted in a way that is not known here")
-                .hint("Save a copy without encryption, and put it in its place.")
+        Refusal::NoReader(why) => {
+            Problem::new(Stage::Extract, format!("the PDF cannot be read: {why}"))
+                .hint("Install the library, or set rag.pdf_reader to auto.")
         }
+        Refusal::Locked => Problem::new(
+            Stage::Extract,
+            "the PDF is encrypted and cannot be opened without a password",
+        )
+        .hint("Save a copy without a password, and put it in its place."),
+        Refusal::UnknownSecurity => Problem::new(
+            Stage::Extract,
+            "the PDF is encrypted in a way that is not known here",
+        )
+        .hint("Save a copy without encryption, and put it in its place."),
         Refusal::Malformed(why) => malformed(&why),
     }
 }
@@ -204,11 +256,17 @@ fn own_title(declared: &str) -> Option<Title> {
 /// Whether a person may have written it: programs fill in file names and placeholders.
 fn is_sensible(text: &str) -> bool {
     const FILES: [&str; 14] = [
-        ".doc", ".docx", ".dvi", ".fm", ".html", ".indd", ".odt", ".pdf", ".ppt", ".pptx", ".ps", ".qxd", ".rtf",
-        ".tex",
+        ".doc", ".docx", ".dvi", ".fm", ".html", ".indd", ".odt", ".pdf", ".ppt", ".pptx", ".ps",
+        ".qxd", ".rtf", ".tex",
     ];
-    const PLACEHOLDERS: [&str; 6] =
-        ["untitled", "title", "document", "(anonymous)", "powerpoint presentation", "slide 1"];
+    const PLACEHOLDERS: [&str; 6] = [
+        "untitled",
+        "title",
+        "document",
+        "(anonymous)",
+        "powerpoint presentation",
+        "slide 1",
+    ];
     let lower = text.to_lowercase();
     let is_identifier = !text.contains(' ') && text == lower && text.contains(['-', '_', '/']);
     text.chars().filter(|c| c.is_alphanumeric()).count() >= 2

@@ -9,12 +9,13 @@
 //!                                  stock: 12
 //! ```
 //!
-//! So a chunk of many records names its fields in each of them, which is what a search for "the price of coffee" needs.
-//! Fields without a value are left out. Empty lines inside a value are left out too: they would look like the end of the
-//! record.
+//! So a chunk of many records names its fields in each of them, which is what a search for "the
+//! price of coffee" needs. Fields without a value are left out. Empty lines inside a value are left
+//! out too: they would look like the end of the record.
 //!
-//! Names are repeated with every record, so the text is longer than the file. One that would grow beyond
-//! [`MAX_GROWTH`] is kept as it is written, with a warning; so is one that is not what it says it is.
+//! Names are repeated with every record, so the text is longer than the file. One that would grow
+//! beyond [`MAX_GROWTH`] is kept as it is written, with a warning; so is one that is not what it
+//! says it is.
 
 pub mod csv;
 pub mod json;
@@ -25,7 +26,8 @@ use crate::{Extracted, Structure, Syntax, title};
 
 /// How many times as long as the file the text may be.
 const MAX_GROWTH: usize = 16;
-/// Longest text in any case: what a document's message to the database may hold, with room to spare.
+/// Longest text in any case: what a document's message to the database may hold, with room to
+/// spare.
 const MAX_TEXT: usize = 128 << 20;
 /// Most characters of a field's name.
 const MAX_NAME: usize = 200;
@@ -36,7 +38,10 @@ fn records(text: String, name: &str) -> Extracted {
 
 /// The file as it is written, and why.
 fn as_written(file: &str, name: &str, why: String) -> Extracted {
-    let mut extracted = Extracted { structure: Structure::Code(Syntax::default()), ..records(file.to_owned(), name) };
+    let mut extracted = Extracted {
+        structure: Structure::Code(Syntax::default()),
+        ..records(file.to_owned(), name)
+    };
     extracted.warn(Stage::Extract, why);
     extracted
 }
@@ -56,7 +61,11 @@ struct TooLong;
 impl Writer {
     fn new(file: &str) -> Self {
         let most = (file.len().saturating_mul(MAX_GROWTH) + (64 << 10)).min(MAX_TEXT);
-        Self { text: String::new(), most, begun: false }
+        Self {
+            text: String::new(),
+            most,
+            begun: false,
+        }
     }
 
     fn end_record(&mut self) {
@@ -81,7 +90,10 @@ impl Writer {
         if !value.contains(['\n', '\r']) {
             return self.push(value.trim());
         }
-        let lines = value.split(['\n', '\r']).map(str::trim_end).filter(|line| !line.trim().is_empty());
+        let lines = value
+            .split(['\n', '\r'])
+            .map(str::trim_end)
+            .filter(|line| !line.trim().is_empty());
         for (i, line) in lines.enumerate() {
             if i > 0 {
                 self.text.push('\n');

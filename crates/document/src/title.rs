@@ -19,7 +19,13 @@ pub fn own(text: &str) -> Option<Title> {
 pub fn from_name(name: &str) -> Title {
     let file = &*file_of(name);
     let is_file = !kind::path(name).trim_end_matches('/').is_empty();
-    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| if stem.is_empty() || !is_file { file } else { stem });
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| {
+        if stem.is_empty() || !is_file {
+            file
+        } else {
+            stem
+        }
+    });
     named(stem)
 }
 
@@ -29,7 +35,10 @@ pub fn file_name(name: &str) -> Title {
 }
 
 fn named(text: &str) -> Title {
-    Title { text: one_line(text).unwrap_or_else(|| "untitled".into()), own: false }
+    Title {
+        text: one_line(text).unwrap_or_else(|| "untitled".into()),
+        own: false,
+    }
 }
 
 /// The last part of a path or an address; the host of an address without a path.
@@ -37,7 +46,10 @@ fn file_of(name: &str) -> Cow<'_, str> {
     fn last(path: &str) -> &str {
         path.rsplit('/').next().unwrap_or(path)
     }
-    match (kind::path(name).trim_end_matches('/'), name.split_once("://")) {
+    match (
+        kind::path(name).trim_end_matches('/'),
+        name.split_once("://"),
+    ) {
         ("", Some((_, host))) => host.split(['/', '?', '#']).next().unwrap_or(host).into(),
         (path, Some(_)) => percent_decode_str(last(path)).decode_utf8_lossy(),
         (path, None) => last(path).into(),
@@ -46,7 +58,10 @@ fn file_of(name: &str) -> Cow<'_, str> {
 
 fn one_line(text: &str) -> Option<String> {
     let mut line = String::new();
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+    for word in text
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+    {
         if !line.is_empty() {
             line.push(' ');
         }
@@ -68,7 +83,13 @@ mod tests {
 
     #[test]
     fn a_title_is_one_trimmed_line() {
-        assert_eq!(own("  Key\n\trotation\u{0} "), Some(Title { text: "Key rotation".into(), own: true }));
+        assert_eq!(
+            own("  Key\n\trotation\u{0} "),
+            Some(Title {
+                text: "Key rotation".into(),
+                own: true
+            })
+        );
         assert_eq!(own(" \n "), None);
     }
 
@@ -91,7 +112,13 @@ mod tests {
             ("https://example.org/%C3%BCber%20uns.html", "über uns"),
             ("https://example.org/", "example.org"),
         ] {
-            assert_eq!(from_name(name), Title { text: expected.into(), own: false });
+            assert_eq!(
+                from_name(name),
+                Title {
+                    text: expected.into(),
+                    own: false
+                }
+            );
         }
         assert_eq!(file_name("src/hnsw.h").text, "hnsw.h");
         assert_eq!(file_name("https://example.org/").text, "example.org");

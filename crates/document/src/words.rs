@@ -1,19 +1,23 @@
-//! Whether a text has spaces between its words. One without is stored and embedded, and nothing finds it.
+//! Whether a text has spaces between its words. One without is stored and embedded, and nothing
+//! finds it.
 
 use rag_protocol::ingest::DocumentType;
 
 /// Longest word, in letters and digits. The longest one of any dictionary has fewer than 200.
 const LONGEST: usize = 200;
 
-/// Returns a warning if words of a text are far too long. Only types for people are looked at: data and code may have
-/// long names.
+/// Returns a warning if words of a text are far too long. Only types for people are looked at: data
+/// and code may have long names.
 ///
-/// A PDF says where each glyph is and not where a word ends, so there one such word tells that spaces are missing. In
-/// other documents it may be an encoded picture: there such words must be more than half of the text.
+/// A PDF says where each glyph is and not where a word ends, so there one such word tells that
+/// spaces are missing. In other documents it may be an encoded picture: there such words must be
+/// more than half of the text.
 pub fn warning(text: &str, document_type: DocumentType) -> Option<String> {
     let is_drawn = match document_type {
         DocumentType::Pdf => true,
-        DocumentType::Docx | DocumentType::Html | DocumentType::Markdown | DocumentType::Text => false,
+        DocumentType::Docx | DocumentType::Html | DocumentType::Markdown | DocumentType::Text => {
+            false
+        }
         _ => return None,
     };
     let (mut count, mut longest, mut inside, mut all) = (0, 0, 0, 0);
@@ -48,7 +52,10 @@ mod tests {
         let glued = "Thenumberofvisitorsrose,bytenpercent.".repeat(20);
         let text = format!("Report {glued} end");
         let told = warning(&text, DocumentType::Pdf).unwrap();
-        assert_eq!(told, "1 word has more than 200 letters, up to 700: spaces between words may be missing");
+        assert_eq!(
+            told,
+            "1 word has more than 200 letters, up to 700: spaces between words may be missing"
+        );
         assert!(warning(&glued, DocumentType::Text).is_some());
         assert_eq!(warning(&glued, DocumentType::Code), None);
         let mostly = format!("{} {glued}", "These are words. ".repeat(100));

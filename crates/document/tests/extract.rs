@@ -20,12 +20,19 @@ impl TokenCounter for Words {
     }
 }
 
-const SPLITTING: Splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
+const SPLITTING: Splitting = Splitting {
+    chunk_size: 1000,
+    chunk_overlap: 200,
+    unit: Unit::Characters,
+};
 
-/// The shared test data, where they are: in the folder named by RAG_TEST_DATA, else beside the workspace.
+/// The shared test data, where they are: in the folder named by RAG_TEST_DATA, else beside the
+/// workspace.
 fn shared(file: &str) -> Option<Vec<u8>> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let path = std::env::var_os("RAG_TEST_DATA").map_or_else(beside, PathBuf::from).join(file);
+    let path = std::env::var_os("RAG_TEST_DATA")
+        .map_or_else(beside, PathBuf::from)
+        .join(file);
     let bytes = std::fs::read(&path).ok();
     if bytes.is_none() {
         eprintln!("skipped: {file} is not here (set RAG_TEST_DATA)");
@@ -34,8 +41,19 @@ fn shared(file: &str) -> Option<Vec<u8>> {
 }
 
 fn own_file(name: &str) -> Extracted {
-    let bytes = std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap();
-    extract(&bytes, document_type(name, None, &bytes).unwrap(), name, None).unwrap()
+    let bytes = std::fs::read(
+        PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data")
+            .join(name),
+    )
+    .unwrap();
+    extract(
+        &bytes,
+        document_type(name, None, &bytes).unwrap(),
+        name,
+        None,
+    )
+    .unwrap()
 }
 
 fn text(bytes: &[u8]) -> Result<Extracted, Problem> {
@@ -43,14 +61,25 @@ fn text(bytes: &[u8]) -> Result<Extracted, Problem> {
 }
 
 fn own(text: &str) -> Title {
-    Title { text: text.into(), own: true }
+    Title {
+        text: text.into(),
+        own: true,
+    }
 }
 
 #[test]
 fn a_markdown_file_with_front_matter() {
-    let Extracted { text, title, metadata, .. } = own_file("guide.md");
+    let Extracted {
+        text,
+        title,
+        metadata,
+        ..
+    } = own_file("guide.md");
     assert_eq!(title, own("Rotating the signing keys"));
-    assert!(text.starts_with("# Key rotation\n") && text.ends_with("daily.\n"), "{text}");
+    assert!(
+        text.starts_with("# Key rotation\n") && text.ends_with("daily.\n"),
+        "{text}"
+    );
     assert_eq!(metadata["document_id"], "SEC-14");
     assert_eq!(metadata["source_url"], "https://example.org/sec/14");
     assert_eq!(metadata["updated"], "2024-03-01");
@@ -59,20 +88,34 @@ fn a_markdown_file_with_front_matter() {
 
 #[test]
 fn a_web_page() {
-    let Extracted { text, title, metadata, .. } = own_file("page.html");
+    let Extracted {
+        text,
+        title,
+        metadata,
+        ..
+    } = own_file("page.html");
     assert_eq!(title, own("Opening hours"));
     assert_eq!(
         text,
         "# Welcome\n\nWe are open **every day**.\n\n| Day | Hours |\n| --- | --- |\n| Monday | 9–17 |\n| Sunday | closed |"
     );
-    assert_eq!(serde_json::Value::Object(metadata), serde_json::json!({"encoding": "UTF-8"}));
+    assert_eq!(
+        serde_json::Value::Object(metadata),
+        serde_json::json!({"encoding": "UTF-8"})
+    );
 }
 
 #[test]
 fn plain_text_is_kept_as_it_is_and_called_by_its_file() {
     let extracted = text("\u{feff}  line\r\nline\r\n".as_bytes()).unwrap();
     assert_eq!(extracted.text, "  line\r\nline\r\n");
-    assert_eq!(extracted.title, Title { text: "today".into(), own: false });
+    assert_eq!(
+        extracted.title,
+        Title {
+            text: "today".into(),
+            own: false
+        }
+    );
 }
 
 #[test]
@@ -82,11 +125,17 @@ fn a_document_without_content_says_so() {
         (b" \n\t ", DocumentType::Text),
         (b"\xEF\xBB\xBF", DocumentType::Markdown),
         (b"---\ntitle: Only a title\n---\n", DocumentType::Markdown),
-        (b"<html><head><title>Only a title</title></head><body><script>x</script></body></html>", DocumentType::Html),
+        (
+            b"<html><head><title>Only a title</title></head><body><script>x</script></body></html>",
+            DocumentType::Html,
+        ),
         (b"", DocumentType::Pdf),
     ] {
         let problem = extract(bytes, document_type, "a", None).unwrap_err();
-        assert_eq!((problem.stage, problem.message.as_str()), (Stage::Extract, "no content to index"));
+        assert_eq!(
+            (problem.stage, problem.message.as_str()),
+            (Stage::Extract, "no content to index")
+        );
     }
 }
 
@@ -94,14 +143,22 @@ fn a_document_without_content_says_so() {
 fn a_document_is_hashed_and_split() {
     let extracted = text(b"hello world").unwrap();
     let content = content(&extracted, DocumentType::Text, &SPLITTING, &Words).unwrap();
-    assert_eq!(content.content_hash, "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9");
-    assert_eq!((content.chunks[0].byte_start, content.chunks[0].byte_len), (0, 11));
+    assert_eq!(
+        content.content_hash,
+        "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9"
+    );
+    assert_eq!(
+        (content.chunks[0].byte_start, content.chunks[0].byte_len),
+        (0, 11)
+    );
     assert_eq!(content.chunks.len(), 1);
 }
 
 #[test]
 fn files_of_every_encoding_are_read() {
-    let Some(expected) = shared("enc/expected.tsv") else { return };
+    let Some(expected) = shared("enc/expected.tsv") else {
+        return;
+    };
     let utf8 = shared("enc/made-utf8-bom.txt").unwrap();
     assert_eq!(utf8[..3], *b"\xEF\xBB\xBF");
     let mut read = 0;
@@ -120,13 +177,28 @@ fn files_of_every_encoding_are_read() {
             codec => panic!("{codec}"),
         };
         assert_eq!(extracted.metadata["encoding"], encoding, "{file}");
-        assert!(!extracted.metadata.contains_key("warnings") && !extracted.text.contains('\u{FFFD}'), "{file}");
-        assert!(extracted.text.chars().all(|c| !c.is_control() || c == '\n'), "{file}: {}", extracted.text);
+        assert!(
+            !extracted.metadata.contains_key("warnings") && !extracted.text.contains('\u{FFFD}'),
+            "{file}"
+        );
+        assert!(
+            extracted.text.chars().all(|c| !c.is_control() || c == '\n'),
+            "{file}: {}",
+            extracted.text
+        );
         read += 1;
     }
     assert_eq!(read, 9);
-    let read = |file| text(&shared(&format!("enc/made-{file}.txt")).unwrap()).unwrap().text;
-    for (one, other) in [("cp1251", "koi8-r"), ("euc_jp", "shift_jis"), ("utf16le-bom", "utf16be-bom")] {
+    let read = |file| {
+        text(&shared(&format!("enc/made-{file}.txt")).unwrap())
+            .unwrap()
+            .text
+    };
+    for (one, other) in [
+        ("cp1251", "koi8-r"),
+        ("euc_jp", "shift_jis"),
+        ("utf16le-bom", "utf16be-bom"),
+    ] {
         assert_eq!(read(one), read(other));
     }
 }
@@ -138,14 +210,21 @@ fn damaged_files_are_read_with_a_warning() {
         ("invalid-utf8-truncated", "not UTF-8 became U+FFFD"),
         ("utf8-with-nul", "NUL character"),
     ] {
-        let Some(bytes) = shared(&format!("enc/{file}.txt")) else { continue };
+        let Some(bytes) = shared(&format!("enc/{file}.txt")) else {
+            continue;
+        };
         let extracted = text(&bytes).unwrap();
         assert_eq!(extracted.metadata["encoding"], "UTF-8", "{file}");
         let warnings = extracted.metadata["warnings"].as_array().unwrap();
-        assert!(warnings.len() == 1 && warnings[0].as_str().unwrap().contains(warning), "{file}: {warnings:?}");
+        assert!(
+            warnings.len() == 1 && warnings[0].as_str().unwrap().contains(warning),
+            "{file}: {warnings:?}"
+        );
     }
     for file in ["empty", "whitespace-only"] {
-        let Some(bytes) = shared(&format!("enc/{file}.txt")) else { continue };
+        let Some(bytes) = shared(&format!("enc/{file}.txt")) else {
+            continue;
+        };
         assert_eq!(text(&bytes).unwrap_err().message, "no content to index");
     }
 }
@@ -163,7 +242,10 @@ fn a_charset_is_taken_from_the_header_else_from_the_page() {
 fn a_nul_that_is_written_as_an_escape_is_removed_too() {
     let extracted = extract(br#"{"a": "b\u0000c"}"#, DocumentType::Json, "a.json", None).unwrap();
     assert_eq!(extracted.text, "a: bc");
-    assert_eq!(extracted.metadata["warnings"], serde_json::json!(["1 NUL character was removed"]));
+    assert_eq!(
+        extracted.metadata["warnings"],
+        serde_json::json!(["1 NUL character was removed"])
+    );
 }
 
 #[test]
@@ -171,27 +253,47 @@ fn code_is_told_its_language() {
     let extracted = extract(b"fn main() {}\n", DocumentType::Code, "src/main.rs", None).unwrap();
     assert_eq!(extracted.metadata["language"], "rust");
     assert_eq!(extracted.text, "fn main() {}\n");
-    assert_eq!((extracted.title.text.as_str(), extracted.title.own), ("main.rs", false));
-    assert!(!extract(b"x", DocumentType::Code, "untitled", None).unwrap().metadata.contains_key("language"));
+    assert_eq!(
+        (extracted.title.text.as_str(), extracted.title.own),
+        ("main.rs", false)
+    );
+    assert!(
+        !extract(b"x", DocumentType::Code, "untitled", None)
+            .unwrap()
+            .metadata
+            .contains_key("language")
+    );
 }
 
 #[test]
 fn front_matter_in_toml_names_the_document() {
     let file = b"+++\ntitle = \"Keys\"\ndocument_id = \"SEC-14\"\nsource_url = \"https://example.org\"\n+++\n# Other";
     let extracted = extract(file, DocumentType::Markdown, "a.md", None).unwrap();
-    assert_eq!((extracted.title, extracted.text.as_str()), (own("Keys"), "# Other"));
+    assert_eq!(
+        (extracted.title, extracted.text.as_str()),
+        (own("Keys"), "# Other")
+    );
     assert_eq!(extracted.metadata["document_id"], "SEC-14");
     assert_eq!(extracted.metadata["source_url"], "https://example.org");
 }
 
 #[test]
 fn odd_but_valid_files_are_read() {
-    for (file, characters) in [("utf8-crlf", 210), ("utf8-nfd", 32), ("long-line-2MB", 2_000_000)] {
-        let Some(bytes) = shared(&format!("enc/{file}.txt")) else { continue };
+    for (file, characters) in [
+        ("utf8-crlf", 210),
+        ("utf8-nfd", 32),
+        ("long-line-2MB", 2_000_000),
+    ] {
+        let Some(bytes) = shared(&format!("enc/{file}.txt")) else {
+            continue;
+        };
         let extracted = text(&bytes).unwrap();
         assert_eq!(extracted.text.chars().count(), characters);
         let content = content(&extracted, DocumentType::Text, &SPLITTING, &Words).unwrap();
-        assert!(content.chunks.len() * SPLITTING.chunk_size >= characters, "{file}");
+        assert!(
+            content.chunks.len() * SPLITTING.chunk_size >= characters,
+            "{file}"
+        );
     }
 }
 
@@ -199,7 +301,11 @@ fn odd_but_valid_files_are_read() {
 fn pdfs_give_their_text() {
     for (file, words, phrase) in [
         ("trivial-minimal", 101, "Lorem ipsum dolor sit amet"),
-        ("latex-4-pages", 2603, "Hello, here is some text without a meaning."),
+        (
+            "latex-4-pages",
+            2603,
+            "Hello, here is some text without a meaning.",
+        ),
         ("latex-two-columns", 1041, "filled"),
         ("google-doc", 178, "Namespaces are one honking great idea"),
         ("multilang", 16, ""),
@@ -207,13 +313,26 @@ fn pdfs_give_their_text() {
         ("with-attachment", 101, ""),
         ("encrypted-r6-empty-password", 5, ""),
     ] {
-        let Some(bytes) = shared(&format!("pdf/{file}.pdf")) else { continue };
+        let Some(bytes) = shared(&format!("pdf/{file}.pdf")) else {
+            continue;
+        };
         let extracted = extract(&bytes, DocumentType::Pdf, file, None).unwrap();
         let found = extracted.text.split_whitespace().count();
-        assert!(found.abs_diff(words) * 20 <= words, "{file}: {found} words, poppler finds {words}");
-        assert!(extracted.text.contains(phrase), "{file}: {}", extracted.text);
+        assert!(
+            found.abs_diff(words) * 20 <= words,
+            "{file}: {found} words, poppler finds {words}"
+        );
+        assert!(
+            extracted.text.contains(phrase),
+            "{file}: {}",
+            extracted.text
+        );
         let read_with = serde_json::json!({"pdf_reader": "pdf-extract"});
-        assert_eq!(serde_json::Value::Object(extracted.metadata), read_with, "{file}");
+        assert_eq!(
+            serde_json::Value::Object(extracted.metadata),
+            read_with,
+            "{file}"
+        );
     }
 }
 
@@ -221,16 +340,36 @@ fn pdfs_give_their_text() {
 fn the_title_in_a_pdf_names_it_where_it_is_one() {
     for (file, title) in [
         ("google-doc", own("PDF Example Document")),
-        ("latex-4-pages", Title { text: "latex-4-pages".into(), own: false }),
+        (
+            "latex-4-pages",
+            Title {
+                text: "latex-4-pages".into(),
+                own: false,
+            },
+        ),
     ] {
-        let Some(bytes) = shared(&format!("pdf/{file}.pdf")) else { continue };
-        assert_eq!(extract(&bytes, DocumentType::Pdf, &format!("papers/{file}.pdf"), None).unwrap().title, title);
+        let Some(bytes) = shared(&format!("pdf/{file}.pdf")) else {
+            continue;
+        };
+        assert_eq!(
+            extract(
+                &bytes,
+                DocumentType::Pdf,
+                &format!("papers/{file}.pdf"),
+                None
+            )
+            .unwrap()
+            .title,
+            title
+        );
     }
 }
 
 #[test]
 fn chunks_of_a_pdf_know_their_page() {
-    let Some(bytes) = shared("pdf/latex-4-pages.pdf") else { return };
+    let Some(bytes) = shared("pdf/latex-4-pages.pdf") else {
+        return;
+    };
     let extracted = extract(&bytes, DocumentType::Pdf, "a.pdf", None).unwrap();
     assert_eq!(extracted.text.matches('\u{C}').count(), 3);
     let content = content(&extracted, DocumentType::Pdf, &SPLITTING, &Words).unwrap();
@@ -249,7 +388,9 @@ fn a_table_in_a_pdf_is_rows() {
     let mut drawing = String::new();
     for (i, (item, price)) in rows.iter().enumerate() {
         let y = 700 - 20 * i;
-        drawing += &format!("BT /F1 12 Tf 72 {y} Td ({item}) Tj ET BT /F1 12 Tf 300 {y} Td ({price}) Tj ET\n");
+        drawing += &format!(
+            "BT /F1 12 Tf 72 {y} Td ({item}) Tj ET BT /F1 12 Tf 300 {y} Td ({price}) Tj ET\n"
+        );
     }
     let objects = [
         "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
@@ -264,11 +405,24 @@ fn a_table_in_a_pdf_is_rows() {
         table += &format!("{:010} 00000 n \n", pdf.len());
         pdf += &format!("{} 0 obj\n{object}\nendobj\n", i + 1);
     }
-    let end = format!("{table}trailer\n<</Size {}/Root 1 0 R>>\nstartxref\n{}\n%%EOF\n", objects.len() + 1, pdf.len());
-    let text = extract((pdf + &end).as_bytes(), DocumentType::Pdf, "a.pdf", None).unwrap().text;
-    let lines: Vec<Vec<&str>> =
-        text.lines().filter(|line| !line.trim().is_empty()).map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines, [["Item", "Price"], ["Tea", "2.50"], ["Coffee", "3.00"]], "{text}");
+    let end = format!(
+        "{table}trailer\n<</Size {}/Root 1 0 R>>\nstartxref\n{}\n%%EOF\n",
+        objects.len() + 1,
+        pdf.len()
+    );
+    let text = extract((pdf + &end).as_bytes(), DocumentType::Pdf, "a.pdf", None)
+        .unwrap()
+        .text;
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        lines,
+        [["Item", "Price"], ["Tea", "2.50"], ["Coffee", "3.00"]],
+        "{text}"
+    );
 }
 
 #[test]
@@ -281,25 +435,50 @@ fn pdfs_that_cannot_be_read_say_why() {
         ("truncated", "the PDF is malformed"),
         ("zero-bytes", "no content to index"),
     ] {
-        let Some(bytes) = shared(&format!("pdf/{file}.pdf")) else { continue };
+        let Some(bytes) = shared(&format!("pdf/{file}.pdf")) else {
+            continue;
+        };
         let problem = extract(&bytes, DocumentType::Pdf, file, None).unwrap_err();
         assert_eq!(problem.stage, Stage::Extract);
-        assert!(problem.message.starts_with(expected), "{file}: {}", problem.message);
+        assert!(
+            problem.message.starts_with(expected),
+            "{file}: {}",
+            problem.message
+        );
     }
     let problem = extract(b"Dear reader", DocumentType::Pdf, "a.pdf", None).unwrap_err();
-    assert_eq!(problem.message, "the PDF is malformed: it does not begin as one");
+    assert_eq!(
+        problem.message,
+        "the PDF is malformed: it does not begin as one"
+    );
 }
 
 #[test]
 fn damaged_pdfs_never_panic() {
-    for file in ["trivial-minimal", "google-doc", "multilang", "encrypted-r6-empty-password"] {
-        let Some(bytes) = shared(&format!("pdf/{file}.pdf")) else { continue };
+    for file in [
+        "trivial-minimal",
+        "google-doc",
+        "multilang",
+        "encrypted-r6-empty-password",
+    ] {
+        let Some(bytes) = shared(&format!("pdf/{file}.pdf")) else {
+            continue;
+        };
         for cut in 1..8 {
-            let _ = extract(&bytes[..bytes.len() * cut / 8], DocumentType::Pdf, file, None);
+            let _ = extract(
+                &bytes[..bytes.len() * cut / 8],
+                DocumentType::Pdf,
+                file,
+                None,
+            );
         }
         for step in [7, 101, 997] {
             let mut damaged = bytes.clone();
-            damaged.iter_mut().skip(step).step_by(step * 3).for_each(|byte| *byte ^= 0x21);
+            damaged
+                .iter_mut()
+                .skip(step)
+                .step_by(step * 3)
+                .for_each(|byte| *byte ^= 0x21);
             let _ = extract(&damaged, DocumentType::Pdf, file, None);
         }
     }

@@ -15,7 +15,9 @@ fn reader() -> Option<PdfReader> {
         return None;
     };
     // tests run in the folder of their crate
-    let library = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(library);
+    let library = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(library);
     Some(PdfReader::pdfium(&library).unwrap())
 }
 
@@ -36,12 +38,23 @@ fn file(objects: &[String], with_table: bool) -> Vec<u8> {
         pdf += &format!("{} 0 obj\n{object}\nendobj\n", i + 1);
     }
     let start = if with_table { pdf.len() } else { 7 };
-    let end = format!("{table}trailer\n<</Size {}/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n", objects.len() + 1);
-    (pdf + if with_table { &end } else { "trailer\n<</Root 1 0 R>>\nstartxref\n7\n%%EOF\n" }).into_bytes()
+    let end = format!(
+        "{table}trailer\n<</Size {}/Root 1 0 R>>\nstartxref\n{start}\n%%EOF\n",
+        objects.len() + 1
+    );
+    (pdf + if with_table {
+        &end
+    } else {
+        "trailer\n<</Root 1 0 R>>\nstartxref\n7\n%%EOF\n"
+    })
+    .into_bytes()
 }
 
 fn stream(dictionary: &str, bytes: &str) -> String {
-    format!("<<{dictionary}/Length {}>>stream\n{bytes}\nendstream", bytes.len())
+    format!(
+        "<<{dictionary}/Length {}>>stream\n{bytes}\nendstream",
+        bytes.len()
+    )
 }
 
 const FONT: &str = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>";
@@ -51,7 +64,9 @@ const FONT: &str = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAn
 fn pdf_with(drawings: &[&str], page: &str, more: &[String], with_table: bool) -> Vec<u8> {
     let first = 4;
     let after = first + 2 * drawings.len();
-    let kids: String = (0..drawings.len()).map(|i| format!("{} 0 R ", first + 2 * i)).collect();
+    let kids: String = (0..drawings.len())
+        .map(|i| format!("{} 0 R ", first + 2 * i))
+        .collect();
     let mut objects = vec![
         "<</Type/Catalog/Pages 2 0 R>>".to_owned(),
         format!("<</Type/Pages/Kids[{kids}]/Count {}>>", drawings.len()),
@@ -66,7 +81,10 @@ fn pdf_with(drawings: &[&str], page: &str, more: &[String], with_table: bool) ->
         ));
         objects.push(stream("", drawing));
     }
-    objects.extend(more.iter().map(|object| object.replace("NEXT", &format!("{} 0 R", after + 1))));
+    objects.extend(
+        more.iter()
+            .map(|object| object.replace("NEXT", &format!("{} 0 R", after + 1))),
+    );
     file(&objects, with_table)
 }
 
@@ -79,7 +97,10 @@ fn a_page_that_is_turned_is_read_along_its_lines() {
     let Some(reader) = reader() else { return };
     let drawing = "BT /F1 12 Tf 0 1 -1 0 100 100 Tm (Total for) Tj ET BT /F1 12 Tf 0 1 -1 0 100 300 Tm (2019) Tj ET \
                    BT /F1 12 Tf 0 1 -1 0 130 100 Tm (second line) Tj ET";
-    assert_eq!(text(&reader, &pdf_with(&[drawing], "/Rotate 90", &[], true)), "Total for\t2019\nsecond line");
+    assert_eq!(
+        text(&reader, &pdf_with(&[drawing], "/Rotate 90", &[], true)),
+        "Total for\t2019\nsecond line"
+    );
 }
 
 #[test]
@@ -87,7 +108,11 @@ fn characters_set_apart_are_not_put_together() {
     let Some(reader) = reader() else { return };
     let drawing = "BT /F1 6 Tf 20 Tc 1 0 0 1 100 700 Tm (51) Tj ET BT /F1 6 Tf 1 0 0 1 132 700 Tm (,252) Tj ET";
     let text = text(&reader, &pdf(&[drawing]));
-    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), ["5", "1", ",", "2", "5", "2"], "{text}");
+    assert_eq!(
+        text.split_whitespace().collect::<Vec<_>>(),
+        ["5", "1", ",", "2", "5", "2"],
+        "{text}"
+    );
 }
 
 #[test]
@@ -100,18 +125,24 @@ fn cells_of_a_table_are_parted_and_its_rows_are_lines() {
         // the second cell of each row is drawn first
         .map(|(i, (a, b))| cell(140, 700 - 20 * i as u32, b) + &cell(100, 700 - 20 * i as u32, a))
         .collect();
-    assert_eq!(text(&reader, &pdf(&[&drawing])), "5\t2,236,457\n14\t98\ntotal\t2,236,555");
+    assert_eq!(
+        text(&reader, &pdf(&[&drawing])),
+        "5\t2,236,457\n14\t98\ntotal\t2,236,555"
+    );
 }
 
 /// A font whose table of characters lacks the one that is drawn.
 fn font_without(extra: &str) -> Vec<String> {
     let map = "/CIDInit /ProcSet findresource begin 12 dict begin begincmap 1 begincodespacerange <00> <FF> \
                endcodespacerange 1 beginbfchar <62> <0062> endbfchar endcmap";
-    let font = format!("<</Type/Font/BaseFont/Unknown/ToUnicode NEXT/FirstChar 97/LastChar 97/Widths[500]{extra}>>");
+    let font = format!(
+        "<</Type/Font/BaseFont/Unknown/ToUnicode NEXT/FirstChar 97/LastChar 97/Widths[500]{extra}>>"
+    );
     vec![font, stream("", map)]
 }
 
-const AROUND: &str = "BT /F1 12 Tf 100 700 Td (Before.) Tj /F2 12 Tf (a) Tj /F1 12 Tf 0 -20 Td (After.) Tj ET";
+const AROUND: &str =
+    "BT /F1 12 Tf 100 700 Td (Before.) Tj /F2 12 Tf (a) Tj /F1 12 Tf 0 -20 Td (After.) Tj ET";
 
 #[test]
 fn a_font_without_an_encoding_takes_no_text_with_it() {
@@ -124,10 +155,22 @@ fn a_font_without_an_encoding_takes_no_text_with_it() {
 
 #[test]
 fn a_page_of_which_a_part_is_lost_is_told() {
-    let bytes = pdf_with(&["BT /F1 12 Tf (whole) Tj ET", AROUND], "", &font_without("/Subtype/Type1"), true);
+    let bytes = pdf_with(
+        &["BT /F1 12 Tf (whole) Tj ET", AROUND],
+        "",
+        &font_without("/Subtype/Type1"),
+        true,
+    );
     let whole = |extracted: &Extracted| {
         let warning = "page 2 of 2 could not be read, or not completely";
-        assert_eq!(extracted.warnings.iter().map(|w| w.message.as_str()).collect::<Vec<_>>(), [warning]);
+        assert_eq!(
+            extracted
+                .warnings
+                .iter()
+                .map(|w| w.message.as_str())
+                .collect::<Vec<_>>(),
+            [warning]
+        );
         assert_eq!(extracted.metadata["unreadable_pages"], json!([2]));
         assert!(extracted.text.contains("Before."), "{}", extracted.text);
     };
@@ -136,12 +179,18 @@ fn a_page_of_which_a_part_is_lost_is_told() {
     let Some(reader) = reader() else { return };
     // glyphs that no table knows
     let codes = "<FFF0FFF1FFF2FFF3>";
-    let drawing =
-        format!("BT /F1 12 Tf 100 700 Td (Before.) Tj /F2 12 Tf {codes} Tj /F1 12 Tf 0 -20 Td (After.) Tj ET");
+    let drawing = format!(
+        "BT /F1 12 Tf 100 700 Td (Before.) Tj /F2 12 Tf {codes} Tj /F1 12 Tf 0 -20 Td (After.) Tj ET"
+    );
     let font = "<</Type/Font/Subtype/Type0/BaseFont/Unknown/Encoding/Identity-H/DescendantFonts[<</Type/Font\
                 /Subtype/CIDFontType2/BaseFont/Unknown/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>\
                 /DW 1000>>]>>";
-    let bytes = pdf_with(&["BT /F1 12 Tf 100 700 Td (whole) Tj ET", &drawing], "", &[font.into()], true);
+    let bytes = pdf_with(
+        &["BT /F1 12 Tf 100 700 Td (whole) Tj ET", &drawing],
+        "",
+        &[font.into()],
+        true,
+    );
     whole(&read(&reader, &bytes).unwrap());
 }
 
@@ -153,7 +202,11 @@ fn what_is_drawn_twice_is_read_once() {
             "BT /F1 12 Tf 100 700 Td (Bold affairs) Tj ET BT /F1 12 Tf {shift} Td (Bold affairs) Tj ET \
              BT /F1 12 Tf 100 680 Td (and all) Tj ET"
         );
-        assert_eq!(text(&reader, &pdf(&[&drawing])), "Bold affairs\nand all", "{shift}");
+        assert_eq!(
+            text(&reader, &pdf(&[&drawing])),
+            "Bold affairs\nand all",
+            "{shift}"
+        );
     }
 }
 
@@ -177,34 +230,69 @@ fn running_heads_are_left_out_wherever_they_are_drawn() {
     };
     let pages: Vec<String> = (1..=6).map(page).collect();
     let bytes = pdf(&pages.iter().map(String::as_str).collect::<Vec<_>>());
-    let expected: Vec<String> = (1..=6).map(|n| format!("Text {}\nmore {}", n * n, n * 10)).collect();
+    let expected: Vec<String> = (1..=6)
+        .map(|n| format!("Text {}\nmore {}", n * n, n * 10))
+        .collect();
     let extracted = read(&reader, &bytes).unwrap();
-    assert_eq!(extracted.text.split("\n\u{C}\n").collect::<Vec<_>>(), expected);
+    assert_eq!(
+        extracted.text.split("\n\u{C}\n").collect::<Vec<_>>(),
+        expected
+    );
 }
 
 #[test]
 fn a_broken_cross_reference_table_is_made_anew() {
     let Some(reader) = reader() else { return };
-    let bytes = pdf_with(&["BT /F1 12 Tf 100 700 Td (found again) Tj ET"], "", &[], false);
+    let bytes = pdf_with(
+        &["BT /F1 12 Tf 100 700 Td (found again) Tj ET"],
+        "",
+        &[],
+        false,
+    );
     assert_eq!(text(&reader, &bytes), "found again");
 }
 
 #[test]
 fn what_cannot_be_read_says_why() {
-    let image = stream("/Type/XObject/Subtype/Image/Width 1/Height 1/ColorSpace/DeviceGray/BitsPerComponent 8", "x");
-    let scan = pdf_with(&["500 0 0 700 50 50 cm /Im Do"], "", std::slice::from_ref(&image), true);
+    let image = stream(
+        "/Type/XObject/Subtype/Image/Width 1/Height 1/ColorSpace/DeviceGray/BitsPerComponent 8",
+        "x",
+    );
+    let scan = pdf_with(
+        &["500 0 0 700 50 50 cm /Im Do"],
+        "",
+        std::slice::from_ref(&image),
+        true,
+    );
     let lines = pdf(&["100 100 m 200 200 l S"]);
     let handler = "<</Filter/Vendor/V 4/R 4/O(12345678901234567890123456789012)/U(12345678901234567890123456789012)\
                    /P -4/CF<<>>>>";
-    let mut locked = pdf_with(&["BT /F1 12 Tf 100 700 Td (secret) Tj ET"], "", &[handler.into()], true);
+    let mut locked = pdf_with(
+        &["BT /F1 12 Tf 100 700 Td (secret) Tj ET"],
+        "",
+        &[handler.into()],
+        true,
+    );
     let place = locked.windows(7).rposition(|w| w == b"/Root 1").unwrap();
-    locked.splice(place..place, *b"/Encrypt 6 0 R/ID[(1234567890123456)(1234567890123456)]");
+    locked.splice(
+        place..place,
+        *b"/Encrypt 6 0 R/ID[(1234567890123456)(1234567890123456)]",
+    );
     let readers = [Some(PdfReader::PDF_EXTRACT), reader()];
     for reader in readers.iter().flatten() {
         for (bytes, expected) in [
-            (&scan, "the PDF looks like a scan: there is no text on its only page"),
-            (&lines, "there is neither text nor a picture on its only page of the PDF"),
-            (&locked, "the PDF is encrypted in a way that is not known here"),
+            (
+                &scan,
+                "the PDF looks like a scan: there is no text on its only page",
+            ),
+            (
+                &lines,
+                "there is neither text nor a picture on its only page of the PDF",
+            ),
+            (
+                &locked,
+                "the PDF is encrypted in a way that is not known here",
+            ),
         ] {
             let problem = read(reader, bytes).unwrap_err();
             assert_eq!(problem.message, expected, "{}", reader.name());
@@ -213,26 +301,45 @@ fn what_cannot_be_read_says_why() {
     }
     let Some(reader) = reader() else { return };
     let mixed = pdf_with(
-        &["BT /F1 12 Tf 100 700 Td (a letter) Tj ET", "500 0 0 700 50 50 cm /Im Do"],
+        &[
+            "BT /F1 12 Tf 100 700 Td (a letter) Tj ET",
+            "500 0 0 700 50 50 cm /Im Do",
+        ],
         "",
         std::slice::from_ref(&image),
         true,
     );
     let warnings = read(&reader, &mixed).unwrap().warnings;
-    assert_eq!(warnings[0].message, "page 2 of 2 looks like a scan: there is a picture and no text");
+    assert_eq!(
+        warnings[0].message,
+        "page 2 of 2 looks like a scan: there is a picture and no text"
+    );
 }
 
 #[test]
 fn a_reader_that_is_missing_is_an_error() {
-    let problem = read(&PdfReader::missing("PDFium is not here".into()), &pdf(&["BT (x) Tj ET"])).unwrap_err();
-    assert_eq!(problem.message, "the PDF cannot be read: PDFium is not here");
+    let problem = read(
+        &PdfReader::missing("PDFium is not here".into()),
+        &pdf(&["BT (x) Tj ET"]),
+    )
+    .unwrap_err();
+    assert_eq!(
+        problem.message,
+        "the PDF cannot be read: PDFium is not here"
+    );
     assert!(problem.hint.unwrap().contains("rag.pdf_reader"));
 }
 
 /// Real files, where they are.
 fn shared(file: &str) -> Option<Vec<u8>> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    std::fs::read(std::env::var_os("RAG_TEST_DATA").map_or_else(beside, PathBuf::from).join("pdf").join(file)).ok()
+    std::fs::read(
+        std::env::var_os("RAG_TEST_DATA")
+            .map_or_else(beside, PathBuf::from)
+            .join("pdf")
+            .join(file),
+    )
+    .ok()
 }
 
 #[test]
@@ -253,17 +360,35 @@ fn real_files_give_the_words_that_poppler_gives() {
         ("malformed-issue-297", 2),
         ("scan-no-text-bad-stream", 1),
     ] {
-        let Some(bytes) = shared(&format!("{file}.pdf")) else { continue };
+        let Some(bytes) = shared(&format!("{file}.pdf")) else {
+            continue;
+        };
         let extracted = read(&reader, &bytes).unwrap();
-        assert_eq!(extracted.text.split_whitespace().count(), words, "{file}: {}", extracted.text);
-        assert_eq!(extracted.metadata, *json!({"pdf_reader": "pdfium"}).as_object().unwrap(), "{file}");
+        assert_eq!(
+            extracted.text.split_whitespace().count(),
+            words,
+            "{file}: {}",
+            extracted.text
+        );
+        assert_eq!(
+            extracted.metadata,
+            *json!({"pdf_reader": "pdfium"}).as_object().unwrap(),
+            "{file}"
+        );
     }
-    let Some(bytes) = shared("multilang.pdf") else { return };
+    let Some(bytes) = shared("multilang.pdf") else {
+        return;
+    };
     let arabic = text(&reader, &bytes);
     assert!(arabic.contains("مرحبا بالعالم"), "{arabic}");
-    let Some(bytes) = shared("google-doc.pdf") else { return };
+    let Some(bytes) = shared("google-doc.pdf") else {
+        return;
+    };
     let table = text(&reader, &bytes);
-    assert!(table.contains("Capital\tJakarta\tBerlin\tVienna\tParis\tVatican City\nCurrency"), "{table}");
+    assert!(
+        table.contains("Capital\tJakarta\tBerlin\tVienna\tParis\tVatican City\nCurrency"),
+        "{table}"
+    );
     assert!(table.contains("\u{1F1E9}\u{1F1EA}"), "{table}");
 }
 
@@ -282,11 +407,20 @@ impl TokenCounter for Words {
 #[test]
 fn chunks_know_their_place_and_page() {
     let Some(reader) = reader() else { return };
-    let Some(bytes) = shared("latex-4-pages.pdf") else { return };
+    let Some(bytes) = shared("latex-4-pages.pdf") else {
+        return;
+    };
     let extracted = read(&reader, &bytes).unwrap();
-    let splitting = Splitting { chunk_size: 500, chunk_overlap: 100, unit: Unit::Characters };
+    let splitting = Splitting {
+        chunk_size: 500,
+        chunk_overlap: 100,
+        unit: Unit::Characters,
+    };
     let mut of_page: HashMap<u32, usize> = HashMap::new();
-    for chunk in content(&extracted, DocumentType::Pdf, &splitting, &Words).unwrap().chunks {
+    for chunk in content(&extracted, DocumentType::Pdf, &splitting, &Words)
+        .unwrap()
+        .chunks
+    {
         let before = &extracted.text[..chunk.byte_start];
         assert_eq!(chunk.start_index, before.chars().count());
         assert_eq!(chunk.page, Some(before.matches('\u{C}').count() as u32 + 1));

@@ -30,7 +30,11 @@ struct Watched {
 
 impl Watched {
     fn new(limit: usize) -> Self {
-        Self { inner: Thirds { limit }, calls: 0.into(), bytes: 0.into() }
+        Self {
+            inner: Thirds { limit },
+            calls: 0.into(),
+            bytes: 0.into(),
+        }
     }
 }
 
@@ -49,7 +53,12 @@ impl TokenCounter for Watched {
 const UNBOUNDED: Thirds = Thirds { limit: usize::MAX };
 
 /// Splits a text as prose.
-fn split(text: &str, title: &Title, splitting: &Splitting, tokens: &dyn TokenCounter) -> Result<Vec<Chunk>, Problem> {
+fn split(
+    text: &str,
+    title: &Title,
+    splitting: &Splitting,
+    tokens: &dyn TokenCounter,
+) -> Result<Vec<Chunk>, Problem> {
     split_as(text, Structure::Prose, title, splitting, tokens)
 }
 
@@ -65,7 +74,10 @@ fn split_as(
 }
 
 fn nameless() -> Title {
-    Title { text: "file".into(), own: false }
+    Title {
+        text: "file".into(),
+        own: false,
+    }
 }
 
 /// Of Markdown, by characters.
@@ -74,14 +86,21 @@ fn chunks(text: &str, chunk_size: usize, chunk_overlap: usize) -> Vec<Chunk> {
         text,
         Structure::of_markdown(text),
         &nameless(),
-        &Splitting { chunk_size, chunk_overlap, unit: Unit::Characters },
+        &Splitting {
+            chunk_size,
+            chunk_overlap,
+            unit: Unit::Characters,
+        },
         &UNBOUNDED,
     )
     .unwrap()
 }
 
 fn slices(text: &str, chunk_size: usize, chunk_overlap: usize) -> Vec<&str> {
-    chunks(text, chunk_size, chunk_overlap).iter().map(|c| slice(text, c)).collect()
+    chunks(text, chunk_size, chunk_overlap)
+        .iter()
+        .map(|c| slice(text, c))
+        .collect()
 }
 
 fn slice<'a>(text: &'a str, chunk: &Chunk) -> &'a str {
@@ -89,36 +108,87 @@ fn slice<'a>(text: &'a str, chunk: &Chunk) -> &'a str {
 }
 
 /// Everything that is promised of a split.
-fn check(extracted: &Extracted, splitting: &Splitting, tokens: &dyn TokenCounter, chunks: &[Chunk]) {
-    let Extracted { text, title, structure, lines_before, .. } = extracted;
-    let Splitting { chunk_size, chunk_overlap, unit } = *splitting;
+fn check(
+    extracted: &Extracted,
+    splitting: &Splitting,
+    tokens: &dyn TokenCounter,
+    chunks: &[Chunk],
+) {
+    let Extracted {
+        text,
+        title,
+        structure,
+        lines_before,
+        ..
+    } = extracted;
+    let Splitting {
+        chunk_size,
+        chunk_overlap,
+        unit,
+    } = *splitting;
     let own_tokens = |text: &str| tokens.count(text) - tokens.count("");
     let mut covered = 0;
     let mut previous_start = None;
     for chunk in chunks {
         let piece = slice(text, chunk);
         let end = chunk.byte_start + chunk.byte_len;
-        assert_eq!(chunk.start_index, text[..chunk.byte_start].chars().count(), "start_index counts characters");
-        assert!(!piece.trim().is_empty() && piece.trim() == piece, "neither blank nor surrounded by whitespace");
+        assert_eq!(
+            chunk.start_index,
+            text[..chunk.byte_start].chars().count(),
+            "start_index counts characters"
+        );
+        assert!(
+            !piece.trim().is_empty() && piece.trim() == piece,
+            "neither blank nor surrounded by whitespace"
+        );
         match unit {
-            Unit::Characters => assert!(piece.chars().count() <= chunk_size, "{} characters", piece.chars().count()),
-            Unit::Tokens => assert!(own_tokens(piece) <= chunk_size, "{} tokens", own_tokens(piece)),
+            Unit::Characters => assert!(
+                piece.chars().count() <= chunk_size,
+                "{} characters",
+                piece.chars().count()
+            ),
+            Unit::Tokens => assert!(
+                own_tokens(piece) <= chunk_size,
+                "{} tokens",
+                own_tokens(piece)
+            ),
         }
-        assert!(tokens.count(&embedded_text(title, &chunk.context, piece)) <= tokens.limit(), "too many tokens");
-        assert!(previous_start.is_none_or(|p| chunk.byte_start > p), "starts advance");
+        assert!(
+            tokens.count(&embedded_text(title, &chunk.context, piece)) <= tokens.limit(),
+            "too many tokens"
+        );
+        assert!(
+            previous_start.is_none_or(|p| chunk.byte_start > p),
+            "starts advance"
+        );
         assert!(end > covered, "ends advance");
         if chunk.byte_start > covered {
-            assert!(text[covered..chunk.byte_start].trim().is_empty(), "only whitespace is left out");
+            assert!(
+                text[covered..chunk.byte_start].trim().is_empty(),
+                "only whitespace is left out"
+            );
         } else {
             let shared = &text[chunk.byte_start..covered];
-            let length = if unit == Unit::Characters { shared.chars().count() } else { own_tokens(shared) };
+            let length = if unit == Unit::Characters {
+                shared.chars().count()
+            } else {
+                own_tokens(shared)
+            };
             assert!(length <= chunk_overlap, "the overlap is bounded");
         }
         let line = |at: usize| text[..at].matches('\n').count() as u32 + 1 + lines_before;
-        assert_eq!((chunk.start_line, chunk.end_line), (line(chunk.byte_start), line(end)), "lines");
+        assert_eq!(
+            (chunk.start_line, chunk.end_line),
+            (line(chunk.byte_start), line(end)),
+            "lines"
+        );
         let page = text[..chunk.byte_start].matches('\u{C}').count() as u32 + 1;
         assert_eq!(chunk.page, (*structure == Structure::Pages).then_some(page));
-        assert_eq!(chunk.heading_path, path(structure, chunk.byte_start), "headings");
+        assert_eq!(
+            chunk.heading_path,
+            path(structure, chunk.byte_start),
+            "headings"
+        );
         previous_start = Some(chunk.byte_start);
         covered = end;
     }
@@ -128,10 +198,15 @@ fn check(extracted: &Extracted, splitting: &Splitting, tokens: &dyn TokenCounter
 /// The headings that a place is under, found by going back from it; the symbols that it is in.
 fn path(structure: &Structure, at: usize) -> Vec<String> {
     if let Structure::Code(syntax) = structure {
-        let around = syntax.symbols.iter().filter(|symbol| symbol.at <= at && at < symbol.end);
+        let around = syntax
+            .symbols
+            .iter()
+            .filter(|symbol| symbol.at <= at && at < symbol.end);
         return around.map(|symbol| symbol.name.clone()).collect();
     }
-    let Structure::Sections { headings, .. } = structure else { return vec![] };
+    let Structure::Sections { headings, .. } = structure else {
+        return vec![];
+    };
     let mut path = vec![];
     let mut level = 7;
     for heading in headings.iter().rev().filter(|heading| heading.at <= at) {
@@ -155,8 +230,14 @@ fn texts() -> impl Strategy<Value = String> {
         1 => "[ \t\n\u{a0}\u{3000}]{1,40}",
         1 => any::<String>(),
     ];
-    prop::collection::vec((piece, prop_oneof![3 => Just(" "), 1 => Just("")]), 0..120)
-        .prop_map(|pieces| pieces.into_iter().flat_map(|(piece, gap)| [piece, gap.to_string()]).collect())
+    prop::collection::vec((piece, prop_oneof![3 => Just(" "), 1 => Just("")]), 0..120).prop_map(
+        |pieces| {
+            pieces
+                .into_iter()
+                .flat_map(|(piece, gap)| [piece, gap.to_string()])
+                .collect()
+        },
+    )
 }
 
 proptest! {
@@ -197,7 +278,14 @@ fn chunks_know_their_headings_and_lines() {
     let text = "Before.\n\n# A\n\nFirst text of A.\n\n```sh\n# no heading\n```\n\nUnder\n-----\n\nSecond text.\n\n# B\n\nThird text of B.";
     let found: Vec<(String, u32, u32, &str)> = chunks(text, 25, 0)
         .iter()
-        .map(|c| (c.heading_path.join(" > "), c.start_line, c.end_line, slice(text, c).lines().next().unwrap()))
+        .map(|c| {
+            (
+                c.heading_path.join(" > "),
+                c.start_line,
+                c.end_line,
+                slice(text, c).lines().next().unwrap(),
+            )
+        })
         .collect();
     let expected: [(&str, u32, u32, &str); 5] = [
         ("", 1, 1, "Before."),
@@ -206,31 +294,62 @@ fn chunks_know_their_headings_and_lines() {
         ("A > Under", 11, 14, "Under"),
         ("B", 16, 18, "# B"),
     ];
-    let found: Vec<_> = found.iter().map(|(path, from, to, line)| (path.as_str(), *from, *to, *line)).collect();
+    let found: Vec<_> = found
+        .iter()
+        .map(|(path, from, to, line)| (path.as_str(), *from, *to, *line))
+        .collect();
     assert_eq!(found, expected);
 }
 
 #[test]
 fn code_is_cut_before_its_functions() {
     let function = |name: &str, lines: usize| {
-        format!("/// Says {name}.\nfn {name}() {{\n{}}}\n", "    say(\"something of some length\");\n\n".repeat(lines))
+        format!(
+            "/// Says {name}.\nfn {name}() {{\n{}}}\n",
+            "    say(\"something of some length\");\n\n".repeat(lines)
+        )
     };
-    let file = format!("use std::io;\n\n{}\n{}\n{}", function("one", 5), function("two", 6), function("three", 4));
+    let file = format!(
+        "use std::io;\n\n{}\n{}\n{}",
+        function("one", 5),
+        function("two", 6),
+        function("three", 4)
+    );
     let extracted = extract(file.as_bytes(), DocumentType::Code, "a.rs", None).unwrap();
-    let splitting = Splitting { chunk_size: 300, chunk_overlap: 40, unit: Unit::Characters };
+    let splitting = Splitting {
+        chunk_size: 300,
+        chunk_overlap: 40,
+        unit: Unit::Characters,
+    };
     let chunks = rag_document::split(&extracted, &splitting, &UNBOUNDED).unwrap();
-    let firsts: Vec<&str> = chunks.iter().map(|c| slice(&file, c).lines().next().unwrap()).collect();
+    let firsts: Vec<&str> = chunks
+        .iter()
+        .map(|c| slice(&file, c).lines().next().unwrap())
+        .collect();
     assert_eq!(firsts, ["use std::io;", "/// Says two.", "/// Says three."]);
 }
 
 #[test]
 fn pieces_of_code_know_where_they_are_from() {
-    let statements: String = (0..60).map(|i| format!("        place_vector_{i}(index);\n")).collect();
-    let file =
-        format!("class Index:\n    \"\"\"Finds.\"\"\"\n\n    def insert(self,\n               vector):\n{statements}");
-    let extracted = extract(file.as_bytes(), DocumentType::Code, "lib/python/index.py", None).unwrap();
+    let statements: String = (0..60)
+        .map(|i| format!("        place_vector_{i}(index);\n"))
+        .collect();
+    let file = format!(
+        "class Index:\n    \"\"\"Finds.\"\"\"\n\n    def insert(self,\n               vector):\n{statements}"
+    );
+    let extracted = extract(
+        file.as_bytes(),
+        DocumentType::Code,
+        "lib/python/index.py",
+        None,
+    )
+    .unwrap();
     for unit in Unit::ALL {
-        let splitting = Splitting { chunk_size: 150, chunk_overlap: 20, unit };
+        let splitting = Splitting {
+            chunk_size: 150,
+            chunk_overlap: 20,
+            unit,
+        };
         for limit in [40, 120, usize::MAX] {
             let tokens = Thirds { limit };
             let chunks = rag_document::split(&extracted, &splitting, &tokens).unwrap();
@@ -238,26 +357,49 @@ fn pieces_of_code_know_where_they_are_from() {
             let last = chunks.last().unwrap();
             assert_eq!(last.heading_path, ["Index", "insert"]);
             // it is left out where it would take much of the room
-            assert_eq!(last.context, if limit > 40 { "lib/python/index.py: Index > insert" } else { "" });
-            let head = chunks.iter().find(|chunk| slice(&file, chunk).contains("vector):")).unwrap();
-            assert!(limit == 40 || slice(&file, head).contains("place_vector_1("), "{}", slice(&file, head));
+            assert_eq!(
+                last.context,
+                if limit > 40 {
+                    "lib/python/index.py: Index > insert"
+                } else {
+                    ""
+                }
+            );
+            let head = chunks
+                .iter()
+                .find(|chunk| slice(&file, chunk).contains("vector):"))
+                .unwrap();
+            assert!(
+                limit == 40 || slice(&file, head).contains("place_vector_1("),
+                "{}",
+                slice(&file, head)
+            );
         }
     }
 }
 
 #[test]
 fn records_are_kept_whole() {
-    let rows: String = (0..60).map(|i| format!("{i}x,{},end\n", "word ".repeat(i * 7 % 30))).collect();
+    let rows: String = (0..60)
+        .map(|i| format!("{i}x,{},end\n", "word ".repeat(i * 7 % 30)))
+        .collect();
     let csv = format!("id,text,last\n{rows}");
     let extracted = extract(csv.as_bytes(), DocumentType::Csv, "a.csv", None).unwrap();
     for unit in Unit::ALL {
-        let splitting = Splitting { chunk_size: 200, chunk_overlap: 50, unit };
+        let splitting = Splitting {
+            chunk_size: 200,
+            chunk_overlap: 50,
+            unit,
+        };
         let chunks = rag_document::split(&extracted, &splitting, &UNBOUNDED).unwrap();
         check(&extracted, &splitting, &UNBOUNDED, &chunks);
         assert!(chunks.len() > 3);
         for chunk in &chunks {
             let piece = slice(&extracted.text, chunk);
-            assert!(piece.starts_with("id: ") && piece.ends_with("last: end"), "{piece}");
+            assert!(
+                piece.starts_with("id: ") && piece.ends_with("last: end"),
+                "{piece}"
+            );
         }
     }
 }
@@ -265,19 +407,38 @@ fn records_are_kept_whole() {
 #[test]
 fn chunks_can_be_measured_in_tokens() {
     let text = "word ".repeat(2_000);
-    let splitting = Splitting { chunk_size: 100, chunk_overlap: 20, unit: Unit::Tokens };
+    let splitting = Splitting {
+        chunk_size: 100,
+        chunk_overlap: 20,
+        unit: Unit::Tokens,
+    };
     let chunks = split(&text, &nameless(), &splitting, &Thirds { limit: 256 }).unwrap();
     let longest = chunks.iter().map(|c| c.byte_len).max().unwrap();
     assert!((270..=300).contains(&longest), "{longest}");
     let overlap = chunks[0].byte_len - chunks[1].byte_start;
     assert!((40..=60).contains(&overlap), "{overlap}");
     // What the model sees is the limit all the same.
-    let splitting = Splitting { chunk_size: 1000, ..splitting };
+    let splitting = Splitting {
+        chunk_size: 1000,
+        ..splitting
+    };
     let chunks = split(&text, &nameless(), &splitting, &Thirds { limit: 52 }).unwrap();
     assert!(chunks.iter().all(|c| c.byte_len <= 150) && chunks[0].byte_len > 120);
-    let problem =
-        split("word", &nameless(), &Splitting { chunk_size: 1, chunk_overlap: 0, ..splitting }, &Twos).unwrap_err();
-    assert_eq!(problem.message, "a single character takes 2 tokens, and chunk_size is 1");
+    let problem = split(
+        "word",
+        &nameless(),
+        &Splitting {
+            chunk_size: 1,
+            chunk_overlap: 0,
+            ..splitting
+        },
+        &Twos,
+    )
+    .unwrap_err();
+    assert_eq!(
+        problem.message,
+        "a single character takes 2 tokens, and chunk_size is 1"
+    );
 }
 
 /// Two tokens a byte.
@@ -296,7 +457,10 @@ impl TokenCounter for Twos {
 #[test]
 fn paragraphs_come_before_lines_sentences_and_words() {
     let text = "One one one.\n\nTwo two two.\nThree. Four four";
-    assert_eq!(slices(text, 20, 0), ["One one one.", "Two two two.", "Three. Four four"]);
+    assert_eq!(
+        slices(text, 20, 0),
+        ["One one one.", "Two two two.", "Three. Four four"]
+    );
     assert_eq!(slices("Ab cd. Ef gh ij", 12, 0), ["Ab cd.", "Ef gh ij"]);
     assert_eq!(slices("ab cd ef gh", 6, 0), ["ab cd", "ef gh"]);
 }
@@ -305,7 +469,13 @@ fn paragraphs_come_before_lines_sentences_and_words() {
 fn a_short_heading_stays_with_its_paragraph() {
     let paragraph = "word ".repeat(30);
     let text = format!("{paragraph}\n\n## Next\n\n{paragraph}");
-    assert_eq!(slices(&text, 200, 0), [paragraph.trim(), &format!("## Next\n\n{}", paragraph.trim())]);
+    assert_eq!(
+        slices(&text, 200, 0),
+        [
+            paragraph.trim(),
+            &format!("## Next\n\n{}", paragraph.trim())
+        ]
+    );
 }
 
 #[test]
@@ -341,7 +511,13 @@ fn text_without_spaces_is_cut_between_graphemes() {
 #[test]
 fn chinese_text_is_cut_at_its_sentences() {
     let text = "今日は晴れです。明日は雨でしょう。明後日はわかりません。";
-    assert_eq!(slices(text, 18, 0), ["今日は晴れです。明日は雨でしょう。", "明後日はわかりません。"]);
+    assert_eq!(
+        slices(text, 18, 0),
+        [
+            "今日は晴れです。明日は雨でしょう。",
+            "明後日はわかりません。"
+        ]
+    );
 }
 
 #[test]
@@ -355,33 +531,75 @@ fn whitespace_of_any_length_is_left_out() {
 #[test]
 fn tokens_bound_a_chunk_together_with_its_title() {
     let text = "word ".repeat(2_000);
-    let title = Title { text: "t".repeat(200), own: true };
-    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
+    let title = Title {
+        text: "t".repeat(200),
+        own: true,
+    };
+    let splitting = Splitting {
+        chunk_size: 1000,
+        chunk_overlap: 200,
+        unit: Unit::Characters,
+    };
     let tokens = Thirds { limit: 256 };
     let chunks = split(&text, &title, &splitting, &tokens).unwrap();
     let extracted = Extracted::new(text, title, Structure::Prose);
     check(&extracted, &splitting, &tokens, &chunks);
     let longest = chunks.iter().map(|c| c.byte_len).max().unwrap();
-    assert!((400..=560).contains(&longest), "the room that the title leaves is used: {longest}");
+    assert!(
+        (400..=560).contains(&longest),
+        "the room that the title leaves is used: {longest}"
+    );
 }
 
 #[test]
 fn only_the_documents_own_title_takes_room() {
     let text = "word ".repeat(500);
-    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 0, unit: Unit::Characters };
-    let count =
-        |own| split(&text, &Title { text: "t".repeat(200), own }, &splitting, &Thirds { limit: 256 }).unwrap().len();
-    assert!(count(false) < count(true), "a renamed file keeps its title out of the embedding");
+    let splitting = Splitting {
+        chunk_size: 1000,
+        chunk_overlap: 0,
+        unit: Unit::Characters,
+    };
+    let count = |own| {
+        split(
+            &text,
+            &Title {
+                text: "t".repeat(200),
+                own,
+            },
+            &splitting,
+            &Thirds { limit: 256 },
+        )
+        .unwrap()
+        .len()
+    };
+    assert!(
+        count(false) < count(true),
+        "a renamed file keeps its title out of the embedding"
+    );
 }
 
 #[test]
 fn a_limit_without_room_for_a_character_is_a_problem() {
-    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
-    let title = Title { text: "t".repeat(100), own: true };
-    let Problem { stage, message, hint, .. } =
-        split("some text", &title, &splitting, &Thirds { limit: 30 }).unwrap_err();
+    let splitting = Splitting {
+        chunk_size: 1000,
+        chunk_overlap: 200,
+        unit: Unit::Characters,
+    };
+    let title = Title {
+        text: "t".repeat(100),
+        own: true,
+    };
+    let Problem {
+        stage,
+        message,
+        hint,
+        ..
+    } = split("some text", &title, &splitting, &Thirds { limit: 30 }).unwrap_err();
     assert_eq!(stage, Stage::Split);
-    assert_eq!(message, "the title and a single character take 37 tokens, and the model sees at most 30");
+    assert_eq!(
+        message,
+        "the title and a single character take 37 tokens, and the model sees at most 30"
+    );
     assert!(hint.unwrap().contains("shorter title"));
     assert!(split("some text", &nameless(), &splitting, &Thirds { limit: 3 }).is_ok());
     assert!(split("some text", &nameless(), &splitting, &Thirds { limit: 2 }).is_err());
@@ -391,13 +609,32 @@ fn a_limit_without_room_for_a_character_is_a_problem() {
 fn sizes_that_contradict_each_other_are_refused() {
     for (chunk_size, chunk_overlap, expected) in [
         (0, 0, "chunk_size must be at least 1"),
-        (100, 100, "chunk_overlap (100) must be less than chunk_size (100)"),
-        (100, 200, "chunk_overlap (200) must be less than chunk_size (100)"),
+        (
+            100,
+            100,
+            "chunk_overlap (100) must be less than chunk_size (100)",
+        ),
+        (
+            100,
+            200,
+            "chunk_overlap (200) must be less than chunk_size (100)",
+        ),
     ] {
-        let problem =
-            split("text", &nameless(), &Splitting { chunk_size, chunk_overlap, unit: Unit::Characters }, &UNBOUNDED)
-                .unwrap_err();
-        assert_eq!((problem.stage, problem.message.as_str()), (Stage::Split, expected));
+        let problem = split(
+            "text",
+            &nameless(),
+            &Splitting {
+                chunk_size,
+                chunk_overlap,
+                unit: Unit::Characters,
+            },
+            &UNBOUNDED,
+        )
+        .unwrap_err();
+        assert_eq!(
+            (problem.stage, problem.message.as_str()),
+            (Stage::Split, expected)
+        );
     }
     assert_eq!(chunks("text", usize::MAX, 0).len(), 1);
 }
@@ -417,14 +654,31 @@ fn two_megabytes_of_anything_are_split_in_about_linear_time() {
         ("dots", "1. ".repeat(700_000)),
         ("full stops", ".".repeat(2_000_000)),
         ("blank lines", "a\n\n".repeat(700_000)),
-        ("mostly spaces", format!("a{}", " ".repeat(999)).repeat(2_000)),
+        (
+            "mostly spaces",
+            format!("a{}", " ".repeat(999)).repeat(2_000),
+        ),
         ("headings", "# a\n\n".repeat(400_000)),
     ] {
-        let title = Title { text: "A title of some length".into(), own: true };
-        let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
+        let title = Title {
+            text: "A title of some length".into(),
+            own: true,
+        };
+        let splitting = Splitting {
+            chunk_size: 1000,
+            chunk_overlap: 200,
+            unit: Unit::Characters,
+        };
         let tokens = Watched::new(256);
         let started = std::time::Instant::now();
-        let chunks = split_as(&text, Structure::of_markdown(&text), &title, &splitting, &tokens).unwrap();
+        let chunks = split_as(
+            &text,
+            Structure::of_markdown(&text),
+            &title,
+            &splitting,
+            &tokens,
+        )
+        .unwrap();
         let elapsed = started.elapsed();
         eprintln!(
             "{name}: {} bytes, {} chunks in {elapsed:?}, {} counts over {} bytes",
@@ -434,7 +688,11 @@ fn two_megabytes_of_anything_are_split_in_about_linear_time() {
             tokens.bytes.get()
         );
         assert!(elapsed.as_secs() < 5, "{name} took {elapsed:?}");
-        assert!(tokens.bytes.get() < 3 * text.len(), "{name}: counted {} bytes", tokens.bytes.get());
+        assert!(
+            tokens.bytes.get() < 3 * text.len(),
+            "{name}: counted {} bytes",
+            tokens.bytes.get()
+        );
     }
 }
 
@@ -444,18 +702,26 @@ fn an_overlap_nearly_as_large_as_a_chunk_gets_through_the_text() {
     assert!(chunks(&text, 1000, 999).len() < 500);
 }
 
-/// Boundaries are part of every chunk's id: where they move, all stored documents are indexed anew. Whoever means that
-/// raises the version in `Splitting::fingerprint` and writes the new boundaries here.
+/// Boundaries are part of every chunk's id: where they move, all stored documents are indexed anew.
+/// Whoever means that raises the version in `Splitting::fingerprint` and writes the new boundaries
+/// here.
 #[test]
 fn golden_boundaries() {
     let text = "# Keys\n\nTokens are signed with a key. It is replaced every quarter, by hand.\n\n## Before\n\nTell the \
                 on-call engineer. Then look at the queue: it must be empty.\r\n\r\n## After\n\n1. Restart the signer.\n2. \
                 Revoke the old key.\n\n签名密钥每季度更换一次。旧密钥随后吊销。";
-    let places: Vec<(usize, usize)> =
-        chunks(text, 80, 20).iter().map(|c| (c.start_index, slice(text, c).chars().count())).collect();
+    let places: Vec<(usize, usize)> = chunks(text, 80, 20)
+        .iter()
+        .map(|c| (c.start_index, slice(text, c).chars().count()))
+        .collect();
     assert_eq!(places, GOLDEN);
     assert_eq!(
-        Splitting { chunk_size: 80, chunk_overlap: 20, unit: Unit::Characters }.fingerprint("m"),
+        Splitting {
+            chunk_size: 80,
+            chunk_overlap: 20,
+            unit: Unit::Characters
+        }
+        .fingerprint("m"),
         "recursive v4 80/20 m"
     );
 }

@@ -1,10 +1,11 @@
 //! How fast documents are decoded, extracted and split, on one core and without embedding.
 //!
-//! `cargo run --release -p rag-engine --example reading -- --model DIR [--markdown DIR] [--pdf DIR] [--pdfium LIB]`
+//! `cargo run --release -p rag-engine --example reading -- --model DIR [--markdown DIR] [--pdf DIR]
+//! [--pdfium LIB]`
 //!
-//! Markdown: the `.md` files below a folder (by default the crates that cargo has unpacked), repeated to 50 MB. PDF: the
-//! files of a folder that have text, repeated to 500 pages. Each is measured with a counter that costs nothing and with
-//! the model's tokenizer as a run uses it.
+//! Markdown: the `.md` files below a folder (by default the crates that cargo has unpacked),
+//! repeated to 50 MB. PDF: the files of a folder that have text, repeated to 500 pages. Each is
+//! measured with a counter that costs nothing and with the model's tokenizer as a run uses it.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a measurement that fails may say so with a panic
 
 use std::path::{Path, PathBuf};
@@ -52,7 +53,10 @@ fn files(dir: &Path, extension: &str, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         if path.is_dir() {
             files(&path, extension, found);
-        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case(extension)) {
+        } else if path
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case(extension))
+        {
             found.push(path);
         }
     }
@@ -66,15 +70,21 @@ fn read(
     document_type: DocumentType,
     tokens: &dyn TokenCounter,
 ) -> (f64, usize, usize) {
-    let splitting = Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters };
+    let splitting = Splitting {
+        chunk_size: 1000,
+        chunk_overlap: 200,
+        unit: Unit::Characters,
+    };
     let (mut chunks, mut pages) = (0, 0);
     let started = processor_time();
     for bytes in documents {
-        let extracted =
-            rag_document::extract_with(pdfs, bytes, document_type, "a", None).expect("the document can be read");
+        let extracted = rag_document::extract_with(pdfs, bytes, document_type, "a", None)
+            .expect("the document can be read");
         pages += extracted.text.matches('\u{C}').count() + 1;
-        chunks +=
-            rag_document::content(&extracted, document_type, &splitting, tokens).expect("it can be split").chunks.len();
+        chunks += rag_document::content(&extracted, document_type, &splitting, tokens)
+            .expect("it can be split")
+            .chunks
+            .len();
     }
     (processor_time() - started, chunks, pages)
 }
@@ -82,24 +92,51 @@ fn read(
 /// Of this thread, in seconds: others may use the machine as well.
 fn processor_time() -> f64 {
     let times = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-    times.split(' ').next().and_then(|time| time.parse::<f64>().ok()).expect("nanoseconds") / 1e9
+    times
+        .split(' ')
+        .next()
+        .and_then(|time| time.parse::<f64>().ok())
+        .expect("nanoseconds")
+        / 1e9
 }
 
 fn main() {
-    let Arguments { model, markdown, pdf, pdfium } = Arguments::parse();
-    let pdfs = pdfium.map_or(PdfReader::PDF_EXTRACT, |path| PdfReader::pdfium(&path).expect("PDFium"));
-    let tokenizer =
-        tokens::ModelTokenizer::read(&model, &Settings::read(&model).expect("a model")).expect("a tokenizer");
-    let counters: [(&str, &dyn TokenCounter); 2] = [("cheap counter", &Cheap), ("the model's tokenizer", &tokenizer)];
+    let Arguments {
+        model,
+        markdown,
+        pdf,
+        pdfium,
+    } = Arguments::parse();
+    let pdfs = pdfium.map_or(PdfReader::PDF_EXTRACT, |path| {
+        PdfReader::pdfium(&path).expect("PDFium")
+    });
+    let tokenizer = tokens::ModelTokenizer::read(&model, &Settings::read(&model).expect("a model"))
+        .expect("a tokenizer");
+    let counters: [(&str, &dyn TokenCounter); 2] = [
+        ("cheap counter", &Cheap),
+        ("the model's tokenizer", &tokenizer),
+    ];
 
     let home = std::env::home_dir().unwrap_or_default();
     let mut paths = vec![];
-    files(&markdown.unwrap_or_else(|| home.join(".cargo/registry/src")), "md", &mut paths);
-    let real: Vec<Vec<u8>> =
-        paths.iter().filter_map(|path| std::fs::read(path).ok()).filter(|f| !f.trim_ascii().is_empty()).collect();
+    files(
+        &markdown.unwrap_or_else(|| home.join(".cargo/registry/src")),
+        "md",
+        &mut paths,
+    );
+    let real: Vec<Vec<u8>> = paths
+        .iter()
+        .filter_map(|path| std::fs::read(path).ok())
+        .filter(|f| !f.trim_ascii().is_empty())
+        .collect();
     let total: usize = real.iter().map(Vec::len).sum();
     if let Some(times) = 50_000_000usize.checked_div(total) {
-        let documents: Vec<Vec<u8>> = real.iter().cycle().take(real.len() * (times + 1)).cloned().collect();
+        let documents: Vec<Vec<u8>> = real
+            .iter()
+            .cycle()
+            .take(real.len() * (times + 1))
+            .cloned()
+            .collect();
         let megabytes = documents.iter().map(Vec::len).sum::<usize>() as f64 / 1e6;
         for (name, counter) in counters {
             let (seconds, chunks, _) = read(&pdfs, &documents, DocumentType::Markdown, counter);
@@ -113,11 +150,22 @@ fn main() {
 
     let mut paths = vec![];
     pdf.iter().for_each(|pdf| files(pdf, "pdf", &mut paths));
-    let with_text = |bytes: &Vec<u8>| rag_document::extract_with(&pdfs, bytes, DocumentType::Pdf, "a", None).is_ok();
-    let real: Vec<Vec<u8>> = paths.iter().filter_map(|path| std::fs::read(path).ok()).filter(with_text).collect();
+    let with_text = |bytes: &Vec<u8>| {
+        rag_document::extract_with(&pdfs, bytes, DocumentType::Pdf, "a", None).is_ok()
+    };
+    let real: Vec<Vec<u8>> = paths
+        .iter()
+        .filter_map(|path| std::fs::read(path).ok())
+        .filter(with_text)
+        .collect();
     if !real.is_empty() {
         let (_, _, pages) = read(&pdfs, &real, DocumentType::Pdf, &Cheap);
-        let documents: Vec<Vec<u8>> = real.iter().cycle().take(real.len() * (500 / pages + 1)).cloned().collect();
+        let documents: Vec<Vec<u8>> = real
+            .iter()
+            .cycle()
+            .take(real.len() * (500 / pages + 1))
+            .cloned()
+            .collect();
         for (name, counter) in counters {
             let (seconds, chunks, pages) = read(&pdfs, &documents, DocumentType::Pdf, counter);
             println!(

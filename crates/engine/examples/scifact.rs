@@ -1,12 +1,13 @@
-//! What an embedding model is worth and what it costs, through a real engine and its socket, on BEIR's SciFact:
-//! nDCG@10 of exact search, the rate of bulk work, and the time of a single query.
+//! What an embedding model is worth and what it costs, through a real engine and its socket, on
+//! BEIR's SciFact: nDCG@10 of exact search, the rate of bulk work, and the time of a single query.
 //!
 //! ```text
 //! cargo run --release -p rag-engine --example scifact -- --onnxruntime LIB --model DIR --data DIR [--precision int8]
 //! ```
 //!
-//! The data folder has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`. A document is its title and text, cut off where
-//! the model stops reading. The engine is the `rag-engine` beside this program's folder, or `--engine`.
+//! The data folder has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`. A document is its title and
+//! text, cut off where the model stops reading. The engine is the `rag-engine` beside this
+//! program's folder, or `--engine`.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a measurement that fails may say so with a panic
 
 use std::{
@@ -69,14 +70,39 @@ struct Client {
 
 impl Client {
     fn embed(&mut self, priority: Priority, texts: &[String]) -> (Vec<Vec<f32>>, Vec<usize>) {
-        let task = Task::Embed { priority, texts: texts.to_vec() };
-        frame::write(&mut self.stream, &Request { id: 1, model: self.model.clone(), task }, &[]).unwrap();
-        let reply = frame::read(&mut BufReader::new(&self.stream)).unwrap().expect("a reply");
+        let task = Task::Embed {
+            priority,
+            texts: texts.to_vec(),
+        };
+        frame::write(
+            &mut self.stream,
+            &Request {
+                id: 1,
+                model: self.model.clone(),
+                task,
+            },
+            &[],
+        )
+        .unwrap();
+        let reply = frame::read(&mut BufReader::new(&self.stream))
+            .unwrap()
+            .expect("a reply");
         match reply.header::<Reply>().unwrap().answer {
             Answer::Embeddings { model, tokens } => {
-                let values: Vec<f32> =
-                    reply.payload.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-                (values.chunks_exact(model.dimensions).map(<[f32]>::to_vec).collect(), tokens)
+                let values: Vec<f32> = reply
+                    .payload
+                    .as_chunks::<4>()
+                    .0
+                    .iter()
+                    .map(|b| f32::from_le_bytes(*b))
+                    .collect();
+                (
+                    values
+                        .chunks_exact(model.dimensions)
+                        .map(<[f32]>::to_vec)
+                        .collect(),
+                    tokens,
+                )
             }
             other => panic!("{other:?}"),
         }
@@ -85,13 +111,30 @@ impl Client {
 
 fn main() {
     let arguments = Arguments::parse();
-    let precision = if arguments.precision == "fp32" { Precision::Fp32 } else { Precision::Int8 };
+    let precision = if arguments.precision == "fp32" {
+        Precision::Fp32
+    } else {
+        Precision::Int8
+    };
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("run/engine.sock");
-    let beside = || env::current_exe().unwrap().parent().unwrap().join("../rag-engine");
+    let beside = || {
+        env::current_exe()
+            .unwrap()
+            .parent()
+            .unwrap()
+            .join("../rag-engine")
+    };
     let _engine = Engine(
         Command::new(arguments.engine.unwrap_or_else(beside))
-            .args(["embed", "--log", "warn", "--threads", &arguments.threads.to_string(), "--onnxruntime"])
+            .args([
+                "embed",
+                "--log",
+                "warn",
+                "--threads",
+                &arguments.threads.to_string(),
+                "--onnxruntime",
+            ])
             .arg(&arguments.onnxruntime)
             .arg("--socket")
             .arg(&socket)
@@ -99,13 +142,25 @@ fn main() {
             .expect("rag-engine starts"),
     );
     let stream = (0..500)
-        .find_map(|_| UnixStream::connect(&socket).map_err(|_| thread::sleep(Duration::from_millis(10))).ok())
+        .find_map(|_| {
+            UnixStream::connect(&socket)
+                .map_err(|_| thread::sleep(Duration::from_millis(10)))
+                .ok()
+        })
         .expect("rag-engine listens");
-    let model = ModelRef { dir: fs::canonicalize(&arguments.model).unwrap(), precision };
+    let model = ModelRef {
+        dir: fs::canonicalize(&arguments.model).unwrap(),
+        precision,
+    };
     let mut client = Client { stream, model };
 
     let corpus: Vec<(String, String)> = lines(&arguments.data.join("corpus.jsonl"))
-        .map(|d| (text(&d, "_id"), format!("{}\n\n{}", text(&d, "title"), text(&d, "text"))))
+        .map(|d| {
+            (
+                text(&d, "_id"),
+                format!("{}\n\n{}", text(&d, "title"), text(&d, "text")),
+            )
+        })
         .collect();
     println!("{} with {} threads", arguments.precision, arguments.threads);
     measure_speed(&mut client, &corpus);
@@ -131,13 +186,26 @@ fn measure_speed(client: &mut Client, corpus: &[(String, String)]) {
         times[times.len() * 99 / 100]
     );
 
-    let texts: Vec<String> = corpus.iter().take(BULK * 3).map(|(_, text)| text.clone()).collect();
+    let texts: Vec<String> = corpus
+        .iter()
+        .take(BULK * 3)
+        .map(|(_, text)| text.clone())
+        .collect();
     let (_, tokens) = client.embed(Priority::Bulk, &texts);
-    let long: Vec<String> =
-        texts.into_iter().zip(tokens).filter(|(_, n)| *n >= 256).map(|(text, _)| text).take(BULK).collect();
+    let long: Vec<String> = texts
+        .into_iter()
+        .zip(tokens)
+        .filter(|(_, n)| *n >= 256)
+        .map(|(text, _)| text)
+        .take(BULK)
+        .collect();
     let start = Instant::now();
     client.embed(Priority::Bulk, &long);
-    println!("{} texts of 256 tokens: {:.1} texts/s", long.len(), long.len() as f64 / start.elapsed().as_secs_f64());
+    println!(
+        "{} texts of 256 tokens: {:.1} texts/s",
+        long.len(),
+        long.len() as f64 / start.elapsed().as_secs_f64()
+    );
 }
 
 fn measure_quality(client: &mut Client, corpus: &[(String, String)], data: &Path) {
@@ -146,7 +214,11 @@ fn measure_quality(client: &mut Client, corpus: &[(String, String)], data: &Path
         .map(|q| (text(&q, "_id"), text(&q, "text")))
         .filter(|(id, _)| relevant.contains_key(id))
         .collect();
-    let texts = |rows: &[(String, String)]| rows.iter().map(|(_, text)| text.clone()).collect::<Vec<_>>();
+    let texts = |rows: &[(String, String)]| {
+        rows.iter()
+            .map(|(_, text)| text.clone())
+            .collect::<Vec<_>>()
+    };
     let start = Instant::now();
     let (documents, tokens) = client.embed(Priority::Bulk, &texts(corpus));
     println!(
@@ -163,19 +235,32 @@ fn measure_quality(client: &mut Client, corpus: &[(String, String)], data: &Path
             let mut ranked: Vec<(f32, &str)> = documents
                 .iter()
                 .zip(corpus)
-                .map(|(document, (id, _))| (document.iter().zip(query).map(|(a, b)| a * b).sum(), id.as_str()))
+                .map(|(document, (id, _))| {
+                    (
+                        document.iter().zip(query).map(|(a, b)| a * b).sum(),
+                        id.as_str(),
+                    )
+                })
                 .collect();
             ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
             ndcg(ranked.iter().take(DEPTH).map(|(_, id)| *id), &relevant[id])
         })
         .sum();
-    println!("nDCG@{DEPTH} over {} queries: {:.4}", queries.len(), sum / queries.len() as f64);
+    println!(
+        "nDCG@{DEPTH} over {} queries: {:.4}",
+        queries.len(),
+        sum / queries.len() as f64
+    );
 }
 
 /// Normalised discounted cumulative gain where every judged document is worth 1.
 fn ndcg<'a>(ranked: impl Iterator<Item = &'a str>, relevant: &HashSet<String>) -> f64 {
     let discount = |rank: usize| 1.0 / (rank as f64 + 2.0).log2();
-    let gained: f64 = ranked.enumerate().filter(|(_, id)| relevant.contains(*id)).map(|(rank, _)| discount(rank)).sum();
+    let gained: f64 = ranked
+        .enumerate()
+        .filter(|(_, id)| relevant.contains(*id))
+        .map(|(rank, _)| discount(rank))
+        .sum();
     gained / (0..relevant.len().min(DEPTH)).map(discount).sum::<f64>()
 }
 
@@ -184,7 +269,10 @@ fn relevant(path: &Path) -> HashMap<String, HashSet<String>> {
     for line in fs::read_to_string(path).unwrap().lines().skip(1) {
         let fields: Vec<&str> = line.split('\t').collect();
         if fields[2] != "0" {
-            relevant.entry(fields[0].into()).or_default().insert(fields[1].into());
+            relevant
+                .entry(fields[0].into())
+                .or_default()
+                .insert(fields[1].into());
         }
     }
     relevant
@@ -192,7 +280,11 @@ fn relevant(path: &Path) -> HashMap<String, HashSet<String>> {
 
 fn lines(path: &Path) -> impl Iterator<Item = Value> {
     let content = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    content.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>().into_iter()
+    content
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 fn text(row: &Value, key: &str) -> String {

@@ -1,7 +1,8 @@
 //! Extraction of documents in a process of its own.
 //!
-//! Reading a PDF, a page or source code is where memory, time and stack can be lost to a few kilobytes of input. So it is
-//! done by a child, the same program as `rag-engine extract`, with limits that make a bad file one failed document:
+//! Reading a PDF, a page or source code is where memory, time and stack can be lost to a few
+//! kilobytes of input. So it is done by a child, the same program as `rag-engine extract`, with
+//! limits that make a bad file one failed document:
 //!
 //! | limit | value |
 //! |---|---|
@@ -9,13 +10,15 @@
 //! | processor time | 30 s a document |
 //! | wall-clock time | 60 s a document |
 //!
-//! The child reads messages from its standard input (what the document is, and its bytes) and answers each with one on
-//! its standard output (what was extracted, or the problem), until standard input ends. A session's large document is split
-//! in such a child, too ([`split`]): it can be ended at any time, and gives back all of its memory.
+//! The child reads messages from its standard input (what the document is, and its bytes) and
+//! answers each with one on its standard output (what was extracted, or the problem), until
+//! standard input ends. A session's large document is split in such a child, too ([`split`]): it
+//! can be ended at any time, and gives back all of its memory.
 //!
-//! Starting a process takes longer than reading a page. So a run keeps its children ([`Extractors`]) for one document after
-//! another. One that died is replaced; one that is replaced in any case after [`DOCUMENTS`] documents, or once
-//! a document was large, gives back what the allocator kept. A session's single document gets a child of its own.
+//! Starting a process takes longer than reading a page. So a run keeps its children
+//! ([`Extractors`]) for one document after another. One that died is replaced; one that is replaced
+//! in any case after [`DOCUMENTS`] documents, or once a document was large, gives back what the
+//! allocator kept. A session's single document gets a child of its own.
 
 use std::{
     collections::HashMap,
@@ -64,7 +67,8 @@ enum Order {
         name: String,
         media_type: Option<String>,
     },
-    /// The bytes are `text_bytes` of text, which `extracted` is without, and the model's `tokenizer.json`.
+    /// The bytes are `text_bytes` of text, which `extracted` is without, and the model's
+    /// `tokenizer.json`.
     Split {
         document_type: DocumentType,
         extracted: Box<Extracted>,
@@ -84,16 +88,20 @@ enum Outcome {
 }
 
 fn problem(message: impl Into<String>, hint: Option<String>) -> Problem {
-    Problem { hint, ..Problem::new(Stage::Extract, message) }
+    Problem {
+        hint,
+        ..Problem::new(Stage::Extract, message)
+    }
 }
 
-/// Whether a type has a parser that should not run in the process which many documents or people depend on.
+/// Whether a type has a parser that should not run in the process which many documents or people
+/// depend on.
 pub fn needs_isolation(document_type: DocumentType) -> bool {
     !matches!(document_type, DocumentType::Markdown | DocumentType::Text)
 }
 
-/// Children that are kept between documents, by the thread that started them: the kernel ends a child with that thread,
-/// so no other may rely on it.
+/// Children that are kept between documents, by the thread that started them: the kernel ends a
+/// child with that thread, so no other may rely on it.
 #[derive(Debug, Default)]
 pub struct Extractors {
     idle: Mutex<HashMap<ThreadId, Extractor>>,
@@ -114,7 +122,8 @@ impl Extractors {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().remove(&thread::current().id());
         let order = order(bytes, document_type, name, media_type)?;
-        // A child that crashes may have been damaged by a document before: only a new one's word is believed.
+        // A child that crashes may have been damaged by a document before: only a new one's word is
+        // believed.
         let mut extractor = kept.map_or_else(|| Extractor::start(MEMORY), Ok)?;
         let answer = match extractor.ask(order.clone(), &|| false) {
             Err(end) if end.is_crash && extractor.documents > 0 => {
@@ -123,7 +132,9 @@ impl Extractors {
             }
             answer => answer,
         }?;
-        let outcome = answer.and_then(extracted).inspect(|extracted| pdfs::log(name, extracted));
+        let outcome = answer
+            .and_then(extracted)
+            .inspect(|extracted| pdfs::log(name, extracted));
         extractor.documents += 1;
         if extractor.documents < DOCUMENTS && bytes.len() < LARGE {
             idle().insert(thread::current().id(), extractor);
@@ -132,7 +143,8 @@ impl Extractors {
     }
 }
 
-/// Extracts in a child of its own; gives up early where `abandoned` says that nobody waits any more.
+/// Extracts in a child of its own; gives up early where `abandoned` says that nobody waits any
+/// more.
 ///
 /// # Errors
 /// What extraction says, or that the child crashed or reached a limit.
@@ -145,10 +157,13 @@ pub fn isolated(
 ) -> Result<Extracted, Problem> {
     let order = order(bytes, document_type, name, media_type)?;
     let answer = Extractor::start(memory_for(bytes.len()))?.ask(order, abandoned)?;
-    answer.and_then(extracted).inspect(|extracted| pdfs::log(name, extracted))
+    answer
+        .and_then(extracted)
+        .inspect(|extracted| pdfs::log(name, extracted))
 }
 
-/// Splits in a child of its own, as [`rag_document::content`] does; gives up early as [`isolated`] does.
+/// Splits in a child of its own, as [`rag_document::content`] does; gives up early as [`isolated`]
+/// does.
 ///
 /// # Errors
 /// What splitting says, or that the child crashed or reached a limit.
@@ -182,17 +197,38 @@ fn memory_for(bytes: usize) -> u64 {
     MEMORY + 16 * bytes as u64
 }
 
-fn order(bytes: &[u8], document_type: DocumentType, name: &str, media_type: Option<&str>) -> Result<Vec<u8>, Problem> {
-    encode(&Order::Extract { document_type, name: name.into(), media_type: media_type.map(str::to_owned) }, bytes)
+fn order(
+    bytes: &[u8],
+    document_type: DocumentType,
+    name: &str,
+    media_type: Option<&str>,
+) -> Result<Vec<u8>, Problem> {
+    encode(
+        &Order::Extract {
+            document_type,
+            name: name.into(),
+            media_type: media_type.map(str::to_owned),
+        },
+        bytes,
+    )
 }
 
 fn encode(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Problem> {
-    frame::encode(order, bytes).map_err(|e| problem(format!("the document is too large to be extracted: {e}"), None))
+    frame::encode(order, bytes).map_err(|e| {
+        problem(
+            format!("the document is too large to be extracted: {e}"),
+            None,
+        )
+    })
 }
 
 fn extracted((outcome, text): (Outcome, Vec<u8>)) -> Result<Extracted, Problem> {
-    let Outcome::Extracted(extracted) = outcome else { return Err(unable(&"it answered another question")) };
-    String::from_utf8(text).map(|text| Extracted { text, ..extracted }).map_err(|e| unable(&e))
+    let Outcome::Extracted(extracted) = outcome else {
+        return Err(unable(&"it answered another question"));
+    };
+    String::from_utf8(text)
+        .map(|text| Extracted { text, ..extracted })
+        .map_err(|e| unable(&e))
 }
 
 fn unable(e: &dyn std::fmt::Display) -> Problem {
@@ -224,7 +260,8 @@ struct Extractor {
 
 impl Extractor {
     fn start(memory: u64) -> Result<Self, Problem> {
-        // The file this process was started from, even where an upgrade has replaced or removed it since.
+        // The file this process was started from, even where an upgrade has replaced or removed it
+        // since.
         let mut child = Command::new("/proc/self/exe")
             .arg("extract")
             .args(["--memory-limit", &(memory >> 20).to_string()])
@@ -237,7 +274,12 @@ impl Extractor {
             .map_err(|e| unable(&e))?;
         let stdout = child.stdout.take();
         let (sender, from) = mpsc::channel();
-        let extractor = Self { to: child.stdin.take(), child, from, documents: 0 };
+        let extractor = Self {
+            to: child.stdin.take(),
+            child,
+            from,
+            documents: 0,
+        };
         let mut answers = stdout.ok_or_else(|| unable(&"no pipes"))?;
         let read = move || {
             while let Ok(Some(answer)) = frame::read(&mut answers) {
@@ -246,7 +288,10 @@ impl Extractor {
                 }
             }
         };
-        thread::Builder::new().name("extractor".into()).spawn(read).map_err(|e| unable(&e))?;
+        thread::Builder::new()
+            .name("extractor".into())
+            .spawn(read)
+            .map_err(|e| unable(&e))?;
         Ok(extractor)
     }
 
@@ -261,7 +306,9 @@ impl Extractor {
             let to = &mut self.to;
             scope.spawn(move || {
                 // A child that dies early leaves a broken pipe; its status says more.
-                let _ = to.as_mut().map(|to| to.write_all(&order).and_then(|()| to.flush()));
+                let _ = to
+                    .as_mut()
+                    .map(|to| to.write_all(&order).and_then(|()| to.flush()));
             });
             let deadline = Instant::now() + WALL;
             let answer = loop {
@@ -285,15 +332,24 @@ impl Extractor {
             }
             answer
         });
-        let answer = answer.map_err(|problem| End { problem, is_crash: false })?;
+        let answer = answer.map_err(|problem| End {
+            problem,
+            is_crash: false,
+        })?;
         match answer.map(|message: Frame| (message.header::<Outcome>(), message.payload)) {
             Some((Ok(Outcome::Problem(problem)), _)) => Ok(Err(problem)),
             Some((Ok(outcome), text)) => Ok(Ok((outcome, text))),
             Some((Err(_), _)) | None => {
                 let _ = self.to.take();
-                let status = self.child.wait().map_err(|e| End { problem: unable(&e), is_crash: false })?;
+                let status = self.child.wait().map_err(|e| End {
+                    problem: unable(&e),
+                    is_crash: false,
+                })?;
                 let is_crash = !matches!(status.signal(), Some(libc::SIGXCPU | libc::SIGKILL));
-                Err(End { problem: post_mortem(status), is_crash })
+                Err(End {
+                    problem: post_mortem(status),
+                    is_crash,
+                })
             }
         }
     }
@@ -317,10 +373,19 @@ fn post_mortem(status: ExitStatus) -> Problem {
         // Rust aborts where memory cannot be had.
         Some(libc::SIGABRT) => problem(
             "extracting the text needs too much memory",
-            Some(format!("A document may take {} MiB; the file may be damaged.", MEMORY >> 20)),
+            Some(format!(
+                "A document may take {} MiB; the file may be damaged.",
+                MEMORY >> 20
+            )),
         ),
-        Some(signal) => problem(format!("the extractor crashed on the document (signal {signal})"), None),
-        None => problem(format!("the extractor failed on the document ({status})"), None),
+        Some(signal) => problem(
+            format!("the extractor crashed on the document (signal {signal})"),
+            None,
+        ),
+        None => problem(
+            format!("the extractor failed on the document ({status})"),
+            None,
+        ),
     }
 }
 
@@ -335,7 +400,11 @@ pub fn child(memory: u64, pdfs: &pdfs::Options, sandbox: Mode) -> ExitCode {
     }
 }
 
-fn serve(memory: u64, pdfs: &pdfs::Options, sandbox: Mode) -> Result<(), Box<dyn std::error::Error>> {
+fn serve(
+    memory: u64,
+    pdfs: &pdfs::Options,
+    sandbox: Mode,
+) -> Result<(), Box<dyn std::error::Error>> {
     process::limit(Limit::AddressSpace(memory))?;
     process::limit(Limit::FileSize(0))?;
     process::limit(Limit::OpenFiles(32))?;
@@ -347,19 +416,46 @@ fn serve(memory: u64, pdfs: &pdfs::Options, sandbox: Mode) -> Result<(), Box<dyn
     while let Some(message) = frame::read(&mut input)? {
         process::limit_cpu_from_now(CPU_SECONDS)?;
         let done = match message.header()? {
-            Order::Extract { document_type, name, media_type } => {
+            Order::Extract {
+                document_type,
+                name,
+                media_type,
+            } => {
                 let media_type = media_type.as_deref();
-                rag_document::extract_with(&reader, &message.payload, document_type, &name, media_type).map(
-                    |extracted| {
-                        let text = extracted.text;
-                        (Outcome::Extracted(Extracted { text: String::new(), ..extracted }), text)
-                    },
+                rag_document::extract_with(
+                    &reader,
+                    &message.payload,
+                    document_type,
+                    &name,
+                    media_type,
                 )
+                .map(|extracted| {
+                    let text = extracted.text;
+                    (
+                        Outcome::Extracted(Extracted {
+                            text: String::new(),
+                            ..extracted
+                        }),
+                        text,
+                    )
+                })
             }
-            Order::Split { document_type, extracted, text_bytes, splitting, max_tokens } => {
-                let (text, json) = message.payload.split_at_checked(text_bytes).ok_or("a text is missing")?;
+            Order::Split {
+                document_type,
+                extracted,
+                text_bytes,
+                splitting,
+                max_tokens,
+            } => {
+                let (text, json) = message
+                    .payload
+                    .split_at_checked(text_bytes)
+                    .ok_or("a text is missing")?;
                 let tokens = ModelTokenizer::again(json, max_tokens)?;
-                let extracted = Extracted { text: str::from_utf8(text)?.into(), ..*extracted };
+                let extracted = Extracted {
+                    text: str::from_utf8(text)?.into(),
+                    ..*extracted
+                };
                 drop(message);
                 rag_document::content(&extracted, document_type, &splitting, &tokens)
                     .map(|content| (Outcome::Content(content), String::new()))

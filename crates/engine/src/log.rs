@@ -1,5 +1,6 @@
-//! Logging to standard error, one line an event: `LEVEL message key=value ...`. The parent forwards it to the log of
-//! Postgres, which adds the time. Texts of users never go here, and neither do the secrets of a job.
+//! Logging to standard error, one line an event: `LEVEL message key=value ...`. The parent forwards
+//! it to the log of Postgres, which adds the time. Texts of users never go here, and neither do the
+//! secrets of a job.
 
 use std::fmt;
 
@@ -11,8 +12,8 @@ use tracing_subscriber::{
 
 use crate::redaction;
 
-/// Starts logging of what is at least as grave as `level`. Panics are logged by their place alone: a message may quote
-/// a text.
+/// Starts logging of what is at least as grave as `level`. Panics are logged by their place alone:
+/// a message may quote a text.
 pub fn start(level: Level) {
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
@@ -23,7 +24,9 @@ pub fn start(level: Level) {
     // Fails only where logging has been started already.
     let _ = tracing::subscriber::set_global_default(subscriber);
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map_or_else(String::new, ToString::to_string);
+        let place = panic
+            .location()
+            .map_or_else(String::new, ToString::to_string);
         tracing::error!(place, "panic");
     }));
 }
@@ -35,10 +38,20 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let mut fields = String::new();
         context.format_fields(Writer::new(&mut fields), event)?;
         let fields = redaction::redacted(&fields);
-        writeln!(writer, "{} {}", event.metadata().level(), fields.replace(['\n', '\r'], " "))
+        writeln!(
+            writer,
+            "{} {}",
+            event.metadata().level(),
+            fields.replace(['\n', '\r'], " ")
+        )
     }
 }

@@ -1,15 +1,18 @@
-//! `rag-engine`: everything of `rag` that parses untrusted bytes, speaks to the network or runs a model.
+//! `rag-engine`: everything of `rag` that parses untrusted bytes, speaks to the network or runs a
+//! model.
 //!
-//! * [`embed`]: one process per cluster keeps models in memory and serves all backends over a socket;
+//! * [`embed`]: one process per cluster keeps models in memory and serves all backends over a
+//!   socket;
 //! * [`ingest`]: one process per run fetches, extracts and splits the documents of a source;
-//! * [`extraction`]: a process reads PDFs, pages, code and all else that is parsed, for either of the two;
+//! * [`extraction`]: a process reads PDFs, pages, code and all else that is parsed, for either of
+//!   the two;
 //! * [`query`]: a client for people;
 //! * [`pdfs`]: what PDFs are read with.
 //!
 //! Each of the first three is in a [`sandbox`].
 //!
-//! It is an ordinary program without any Postgres in it. When it crashes, one query or one run gets an error; a crash in
-//! a process of Postgres restarts the whole cluster.
+//! It is an ordinary program without any Postgres in it. When it crashes, one query or one run gets
+//! an error; a crash in a process of Postgres restarts the whole cluster.
 
 mod embed;
 mod extraction;
@@ -158,7 +161,10 @@ fn precision(text: &str) -> Result<Precision, String> {
 }
 
 fn main() -> ExitCode {
-    let Arguments { command, log: level } = Arguments::parse();
+    let Arguments {
+        command,
+        log: level,
+    } = Arguments::parse();
     log::start(level);
     // Those who debug by hand want a process that listens to their terminal, not to its parent.
     if !matches!(command, Command::Query { .. })
@@ -191,17 +197,46 @@ fn main() -> ExitCode {
                 sandbox,
             }))
         }
-        Command::Ingest { pretty, pdfs, sandbox } => {
+        Command::Ingest {
+            pretty,
+            pdfs,
+            sandbox,
+        } => {
             pdfs.keep();
-            ingest::run(if pretty { ingest::Form::Pretty } else { ingest::Form::Frames }, sandbox.sandbox)
+            ingest::run(
+                if pretty {
+                    ingest::Form::Pretty
+                } else {
+                    ingest::Form::Frames
+                },
+                sandbox.sandbox,
+            )
         }
-        Command::Query { socket, model, precision, text } => {
-            finish(query::run(&socket, ModelRef { dir: model, precision }, text))
-        }
-        Command::Extract { memory_limit, pdfs, sandbox } => {
-            extraction::child(memory_limit.saturating_mul(1 << 20), &pdfs, sandbox.sandbox)
-        }
-        Command::SandboxCheck { process, onnxruntime, model_dir, sandbox: Sandbox { sandbox }, path } => {
+        Command::Query {
+            socket,
+            model,
+            precision,
+            text,
+        } => finish(query::run(
+            &socket,
+            ModelRef {
+                dir: model,
+                precision,
+            },
+            text,
+        )),
+        Command::Extract {
+            memory_limit,
+            pdfs,
+            sandbox,
+        } => extraction::child(memory_limit.saturating_mul(1 << 20), &pdfs, sandbox.sandbox),
+        Command::SandboxCheck {
+            process,
+            onnxruntime,
+            model_dir,
+            sandbox: Sandbox { sandbox },
+            path,
+        } => {
             let reach = match process {
                 Sandboxed::Embed => Ok(Reach::of_embed(&onnxruntime, &model_dir)),
                 Sandboxed::Extract => Ok(Reach::nothing()),
@@ -213,7 +248,13 @@ fn main() -> ExitCode {
 }
 
 fn finish(result: Result<(), EngineError>) -> ExitCode {
-    let Err(error) = result else { return ExitCode::SUCCESS };
-    tracing::error!(detail = error.detail.as_deref(), hint = error.hint.as_deref(), "{error}");
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    tracing::error!(
+        detail = error.detail.as_deref(),
+        hint = error.hint.as_deref(),
+        "{error}"
+    );
     ExitCode::FAILURE
 }

@@ -45,7 +45,10 @@ impl Options {
         if self.pdf_reader == Choice::PdfExtract {
             return PdfReader::PDF_EXTRACT;
         }
-        let library = self.pdfium.as_deref().ok_or_else(|| "nobody says where PDFium's library is".to_owned());
+        let library = self
+            .pdfium
+            .as_deref()
+            .ok_or_else(|| "nobody says where PDFium's library is".to_owned());
         match library.and_then(PdfReader::pdfium) {
             Ok(reader) => reader,
             Err(_) if self.pdf_reader == Choice::Auto => PdfReader::PDF_EXTRACT,
@@ -56,27 +59,46 @@ impl Options {
 
 /// The options for a process that this one starts.
 pub fn options() -> Vec<OsString> {
-    let Some(Options { pdf_reader, pdfium }) = OPTIONS.get() else { return vec![] };
-    let choice = pdf_reader.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let Some(Options { pdf_reader, pdfium }) = OPTIONS.get() else {
+        return vec![];
+    };
+    let choice = pdf_reader
+        .to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default();
     let mut options = vec!["--pdf-reader".into(), choice.into()];
-    options.extend(pdfium.iter().flat_map(|path| ["--pdfium".into(), path.into()]));
+    options.extend(
+        pdfium
+            .iter()
+            .flat_map(|path| ["--pdfium".into(), path.into()]),
+    );
     options
 }
 
 /// The library that a process which this one starts may load.
 pub fn library() -> Option<&'static Path> {
-    let options = OPTIONS.get().filter(|options| options.pdf_reader != Choice::PdfExtract)?;
+    let options = OPTIONS
+        .get()
+        .filter(|options| options.pdf_reader != Choice::PdfExtract)?;
     options.pdfium.as_deref()
 }
 
 /// Logs what the first PDF of this process was read with, and each for those who debug.
 pub fn log(name: &str, extracted: &Extracted) {
     static FIRST: Once = Once::new();
-    let Some(reader) = extracted.metadata.get("pdf_reader").and_then(|reader| reader.as_str()) else { return };
+    let Some(reader) = extracted
+        .metadata
+        .get("pdf_reader")
+        .and_then(|reader| reader.as_str())
+    else {
+        return;
+    };
     let is_second_choice = reader == "pdf-extract" && library().is_some();
     FIRST.call_once(|| {
         if is_second_choice {
-            tracing::warn!("PDFs are read with pdf-extract: PDFium's library is missing or cannot be loaded");
+            tracing::warn!(
+                "PDFs are read with pdf-extract: PDFium's library is missing or cannot be loaded"
+            );
         } else {
             tracing::info!("PDFs are read with {reader}");
         }

@@ -1,8 +1,10 @@
-//! What a child of Postgres owes its parent: to start with a clean slate, to stay within limits, and never to outlive it.
+//! What a child of Postgres owes its parent: to start with a clean slate, to stay within limits,
+//! and never to outlive it.
 //!
-//! A process started by a Postgres worker inherits blocked and ignored signals. It is told of its parent's death twice:
-//! by the kernel (`PR_SET_PDEATHSIG`), and by the end of its standard input, which the parent holds open for as long as
-//! it wants the child. The second also works where the parent died before the first was set.
+//! A process started by a Postgres worker inherits blocked and ignored signals. It is told of its
+//! parent's death twice: by the kernel (`PR_SET_PDEATHSIG`), and by the end of its standard input,
+//! which the parent holds open for as long as it wants the child. The second also works where the
+//! parent died before the first was set.
 //!
 //! This is the one module of the crate that calls the C library.
 #![allow(unsafe_code)]
@@ -40,12 +42,13 @@ pub enum Limit {
     CoreSize(u64),
 }
 
-/// A core dump would hold what the process was given, secrets too. The kernel writes no file that is so short, and for
-/// a limit of 1, not for one of 0, starts no program that takes dumps in the place of a file (fs/coredump.c).
+/// A core dump would hold what the process was given, secrets too. The kernel writes no file that
+/// is so short, and for a limit of 1, not for one of 0, starts no program that takes dumps in the
+/// place of a file (fs/coredump.c).
 pub const NO_CORE_DUMP: Limit = Limit::CoreSize(1);
 
-/// Undoes what Postgres left behind, volunteers to be killed first where the machine runs out of memory, and asks the
-/// kernel to kill this process when its parent dies. Call it first.
+/// Undoes what Postgres left behind, volunteers to be killed first where the machine runs out of
+/// memory, and asks the kernel to kill this process when its parent dies. Call it first.
 pub fn begin() -> io::Result<()> {
     unblock_signals()?;
     no_telemetry();
@@ -56,8 +59,8 @@ pub fn begin() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })
 }
 
-/// Keeps ONNX Runtime from contacting its makers. It reads the variable while its library is being loaded: a call of one
-/// of its functions comes too late.
+/// Keeps ONNX Runtime from contacting its makers. It reads the variable while its library is being
+/// loaded: a call of one of its functions comes too late.
 fn no_telemetry() {
     // SAFETY: the process has one thread.
     unsafe { std::env::set_var("ORT_DISABLE_TELEMETRY", "1") };
@@ -65,8 +68,8 @@ fn no_telemetry() {
 
 /// Unblocks all signals, and makes SIGCHLD mean what waiting for children needs.
 fn unblock_signals() -> io::Result<()> {
-    // SAFETY: a zeroed sigset_t is a valid place for sigemptyset to write to, and both calls get valid pointers.
-    // SIG_DFL is a valid disposition.
+    // SAFETY: a zeroed sigset_t is a valid place for sigemptyset to write to, and both calls get
+    // valid pointers. SIG_DFL is a valid disposition.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         check(libc::sigemptyset(&mut none))?;
@@ -87,34 +90,52 @@ pub fn limit(limit: Limit) -> io::Result<()> {
         Limit::OpenFiles(descriptors) => (libc::RLIMIT_NOFILE, descriptors),
         Limit::CoreSize(bytes) => (libc::RLIMIT_CORE, bytes),
     };
-    // Beyond the soft limit of processor time comes a signal that names the reason, at the hard one only SIGKILL.
+    // Beyond the soft limit of processor time comes a signal that names the reason, at the hard one
+    // only SIGKILL.
     let grace = u64::from(resource == libc::RLIMIT_CPU);
-    let mut current = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut current = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: both calls get a pointer to a valid rlimit.
     unsafe {
         check(libc::getrlimit(resource, &mut current))?;
         let soft = value.min(current.rlim_max);
         let hard = value.saturating_add(grace).min(current.rlim_max);
-        check(libc::setrlimit(resource, &libc::rlimit { rlim_cur: soft, rlim_max: hard }))
+        check(libc::setrlimit(
+            resource,
+            &libc::rlimit {
+                rlim_cur: soft,
+                rlim_max: hard,
+            },
+        ))
     }
 }
 
-/// Ends the process with SIGXCPU once it has used so much more processor time, whatever was said before.
+/// Ends the process with SIGXCPU once it has used so much more processor time, whatever was said
+/// before.
 pub fn limit_cpu_from_now(seconds: u64) -> io::Result<()> {
     // SAFETY: zeroed is a valid rusage, and each call gets a pointer to what it fills or reads.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         check(libc::getrusage(libc::RUSAGE_SELF, &mut usage))?;
         let used = usage.ru_utime.tv_sec.saturating_add(usage.ru_stime.tv_sec);
-        let until = u64::try_from(used).unwrap_or(0).saturating_add(seconds).saturating_add(1);
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let until = u64::try_from(used)
+            .unwrap_or(0)
+            .saturating_add(seconds)
+            .saturating_add(1);
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
         check(libc::getrlimit(libc::RLIMIT_CPU, &mut limit))?;
         limit.rlim_cur = until.min(limit.rlim_max);
         check(libc::setrlimit(libc::RLIMIT_CPU, &limit))
     }
 }
 
-/// Makes writing past the limit of file size an error of that write, where it would be the end of the process.
+/// Makes writing past the limit of file size an error of that write, where it would be the end of
+/// the process.
 pub fn survive_file_size_limit() -> io::Result<()> {
     // SAFETY: SIG_IGN is a valid disposition.
     if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
@@ -123,13 +144,15 @@ pub fn survive_file_size_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the allocator from reserving address space for every thread, which counts towards [`Limit::AddressSpace`].
+/// Keeps the allocator from reserving address space for every thread, which counts towards
+/// [`Limit::AddressSpace`].
 pub fn share_heaps() {
     // SAFETY: sets a parameter of the allocator, before threads exist.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 2) };
 }
 
-/// Has the allocator take large blocks from the kernel and give them back at once, where it would learn to keep them.
+/// Has the allocator take large blocks from the kernel and give them back at once, where it would
+/// learn to keep them.
 pub fn give_back_large_blocks() {
     const LARGE: libc::c_int = 1 << 20;
     // SAFETY: sets a parameter of the allocator, before threads exist.
@@ -152,11 +175,14 @@ pub fn watch_stdin() -> io::Result<()> {
         tracing::debug!("standard input ended: the parent is gone or done with this process");
         process::exit(ORPHANED);
     };
-    thread::Builder::new().name("stdin".into()).spawn(watch).map(drop)
+    thread::Builder::new()
+        .name("stdin".into())
+        .spawn(watch)
+        .map(drop)
 }
 
-/// Ends the process after so much wall-clock time, with `last_words` on the way. Where nobody listens to them, they do
-/// not keep it alive.
+/// Ends the process after so much wall-clock time, with `last_words` on the way. Where nobody
+/// listens to them, they do not keep it alive.
 pub fn watch_clock(limit: Duration, last_words: impl FnOnce() + Send + 'static) -> io::Result<()> {
     const FAREWELL: Duration = Duration::from_secs(1);
     let watch = move || {
@@ -171,12 +197,19 @@ pub fn watch_clock(limit: Duration, last_words: impl FnOnce() + Send + 'static) 
         }
         process::exit(OUT_OF_TIME);
     };
-    thread::Builder::new().name("clock".into()).spawn(watch).map(drop)
+    thread::Builder::new()
+        .name("clock".into())
+        .spawn(watch)
+        .map(drop)
 }
 
 /// Whether the other side has closed a socket or pipe, without reading from it.
 pub fn hung_up(descriptor: &impl AsRawFd) -> bool {
-    let mut poll = libc::pollfd { fd: descriptor.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    let mut poll = libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: libc::POLLRDHUP,
+        revents: 0,
+    };
     // SAFETY: a pointer to one valid pollfd.
     let ready = unsafe { libc::poll(&mut poll, 1, 0) };
     ready > 0 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
@@ -188,20 +221,24 @@ pub fn user_id() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Ends the process at once. Libraries clean up nothing, while other threads use them. `listener` is closed to clients
-/// before any of their connections is: who sees the end of one does not find the same process again.
+/// Ends the process at once. Libraries clean up nothing, while other threads use them. `listener`
+/// is closed to clients before any of their connections is: who sees the end of one does not find
+/// the same process again.
 pub fn leave(listener: &impl AsRawFd) -> ! {
-    // SAFETY: an open descriptor; the second call does not return, and runs no code of this process.
+    // SAFETY: an open descriptor; the second call does not return, and runs no code of this
+    // process.
     unsafe {
         libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR);
         libc::_exit(LEFT)
     }
 }
 
-/// Gives what was standard output, and makes the standard output of libraries that print go to standard error.
+/// Gives what was standard output, and makes the standard output of libraries that print go to
+/// standard error.
 pub fn take_stdout() -> io::Result<File> {
     let output = io::stdout().as_fd().try_clone_to_owned()?;
-    // SAFETY: both descriptors are open; what had the second one is flushed and owns no buffer of ours.
+    // SAFETY: both descriptors are open; what had the second one is flushed and owns no buffer of
+    // ours.
     if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -209,5 +246,9 @@ pub fn take_stdout() -> io::Result<File> {
 }
 
 fn check(status: libc::c_int) -> io::Result<()> {
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

@@ -17,11 +17,17 @@ const SHOWN: usize = 4;
 /// What the engine answers, or that it cannot be reached.
 pub fn run(socket: &Path, model: ModelRef, texts: Vec<String>) -> Result<(), EngineError> {
     let broken = |e: &dyn std::fmt::Display| {
-        EngineError::new(ErrorKind::Io, format!("the engine at \"{}\" cannot be asked", socket.display()))
-            .detail(e.to_string())
+        EngineError::new(
+            ErrorKind::Io,
+            format!("the engine at \"{}\" cannot be asked", socket.display()),
+        )
+        .detail(e.to_string())
     };
     let mut stream = UnixStream::connect(socket).map_err(|e| broken(&e))?;
-    let task = Task::Embed { priority: Priority::Query, texts: texts.clone() };
+    let task = Task::Embed {
+        priority: Priority::Query,
+        texts: texts.clone(),
+    };
     frame::write(&mut stream, &Request { id: 1, model, task }, &[]).map_err(|e| broken(&e))?;
     let reply = frame::read(&mut BufReader::new(stream)).map_err(|e| broken(&e))?;
     let reply = reply.ok_or_else(|| broken(&"it closed the connection"))?;
@@ -31,13 +37,26 @@ pub fn run(socket: &Path, model: ModelRef, texts: Vec<String>) -> Result<(), Eng
                 "model {}: {} dimensions, {} tokens at most, fingerprint {}",
                 model.name, model.dimensions, model.max_tokens, model.fingerprint
             );
-            let values: Vec<f32> = reply.payload.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-            for ((vector, tokens), text) in values.chunks_exact(model.dimensions).zip(tokens).zip(texts) {
-                println!("{tokens} tokens, {:?}...: {text}", &vector[..SHOWN.min(vector.len())]);
+            let values: Vec<f32> = reply
+                .payload
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|b| f32::from_le_bytes(*b))
+                .collect();
+            for ((vector, tokens), text) in
+                values.chunks_exact(model.dimensions).zip(tokens).zip(texts)
+            {
+                println!(
+                    "{tokens} tokens, {:?}...: {text}",
+                    &vector[..SHOWN.min(vector.len())]
+                );
             }
             Ok(())
         }
         Answer::Error { error } => Err(error),
-        Answer::Model { .. } | Answer::Content { .. } => Err(broken(&"it answered another question")),
+        Answer::Model { .. } | Answer::Content { .. } => {
+            Err(broken(&"it answered another question"))
+        }
     }
 }

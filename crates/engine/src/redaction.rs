@@ -1,13 +1,15 @@
-//! Keeping the secrets of a job out of all that is said of it: errors and the log. Servers echo what they are shown, in
-//! the text of an error, in a redirect's address, in a header.
+//! Keeping the secrets of a job out of all that is said of it: errors and the log. Servers echo
+//! what they are shown, in the text of an error, in a redirect's address, in a header.
 //!
-//! There is one job a process, hence one [`Redaction`], which every event (`ingest::output`) and every line of the log
-//! (`log`) goes through on its way out. Nobody who makes an error has to think of it.
+//! There is one job a process, hence one [`Redaction`], which every event (`ingest::output`) and
+//! every line of the log (`log`) goes through on its way out. Nobody who makes an error has to
+//! think of it.
 //!
-//! What is looked for is not a list of spellings. At each place of a text it is asked what the text may stand for there:
-//! itself, or a character that it is the escape of (percent-encoding, also of what was encoded before; JSON, Rust, HTML).
-//! Case is ignored: names of hosts and media types are told in lower case. Base64 is found wherever in a longer text the
-//! secret was when that was encoded, as in `user:secret`: of the three ways in which it can lie across the groups of three
+//! What is looked for is not a list of spellings. At each place of a text it is asked what the text
+//! may stand for there: itself, or a character that it is the escape of (percent-encoding, also of
+//! what was encoded before; JSON, Rust, HTML). Case is ignored: names of hosts and media types are
+//! told in lower case. Base64 is found wherever in a longer text the secret was when that was
+//! encoded, as in `user:secret`: of the three ways in which it can lie across the groups of three
 //! bytes, each has an inner part that nothing around it changes.
 //!
 //! Documents, their uris and what is stored of them are left as they are.
@@ -63,7 +65,9 @@ pub fn hide_all_of(job: &Value) {
 
 /// A text without the secrets of the job.
 pub fn redacted(text: &str) -> Cow<'_, str> {
-    OF_THE_JOB.get().map_or(Cow::Borrowed(text), |redaction| redaction.apply(text))
+    OF_THE_JOB
+        .get()
+        .map_or(Cow::Borrowed(text), |redaction| redaction.apply(text))
 }
 
 /// An event without them.
@@ -79,7 +83,8 @@ pub fn redacted_event(event: &Event) -> Cow<'_, Event> {
         })),
         Event::Fatal { error } => {
             let mut error = error.clone();
-            (error.message, error.detail, error.hint) = (text(&error.message), some(&error.detail), some(&error.hint));
+            (error.message, error.detail, error.hint) =
+                (text(&error.message), some(&error.detail), some(&error.hint));
             Cow::Owned(Event::Fatal { error })
         }
         Event::Started { .. }
@@ -120,15 +125,23 @@ impl Redaction {
         // however short the secret is
         let both = format!("{name}:{}", credentials.secret);
         self.add_base64(&both);
-        self.needles.push(Needle { bytes: both.into_bytes(), base64: None });
+        self.needles.push(Needle {
+            bytes: both.into_bytes(),
+            base64: None,
+        });
     }
 
     /// The proxy's password.
     fn add_proxy(&mut self, proxy: &str) {
         let Ok(url) = Url::parse(proxy) else { return };
-        let Some(encoded) = url.password() else { return };
+        let Some(encoded) = url.password() else {
+            return;
+        };
         let decoded = percent_encoding::percent_decode_str(encoded).decode_utf8_lossy();
-        self.add_credentials(&Credentials { username: Some(url.username().into()), secret: decoded.into_owned() });
+        self.add_credentials(&Credentials {
+            username: Some(url.username().into()),
+            secret: decoded.into_owned(),
+        });
     }
 
     fn add_secret(&mut self, secret: &str) {
@@ -137,26 +150,39 @@ impl Redaction {
             return;
         }
         self.add_base64(secret);
-        self.needles.push(Needle { bytes: secret.as_bytes().to_vec(), base64: None });
+        self.needles.push(Needle {
+            bytes: secret.as_bytes().to_vec(),
+            base64: None,
+        });
     }
 
     fn add_base64(&mut self, text: &str) {
         for offset in 0..3 {
-            let encoded = BASE64_STANDARD_NO_PAD.encode([vec![0; offset], text.as_bytes().to_vec()].concat());
+            let encoded =
+                BASE64_STANDARD_NO_PAD.encode([vec![0; offset], text.as_bytes().to_vec()].concat());
             let (start, end) = (8 * offset, 8 * (offset + text.len()));
             // of six bits a digit, those that are all of the text's
             let inner = &encoded.as_bytes()[start.div_ceil(6)..end / 6];
             if inner.len() < MIN_CHARS {
                 continue;
             }
-            let base64 = Some(Neighbours { before: start % 6 > 0, after: end % 6 > 0 });
+            let base64 = Some(Neighbours {
+                before: start % 6 > 0,
+                after: end % 6 > 0,
+            });
             let in_urls = |b: &u8| match b {
                 b'+' => b'-',
                 b'/' => b'_',
                 other => *other,
             };
-            self.needles.push(Needle { bytes: inner.iter().map(in_urls).collect(), base64 });
-            self.needles.push(Needle { bytes: inner.to_vec(), base64 });
+            self.needles.push(Needle {
+                bytes: inner.iter().map(in_urls).collect(),
+                base64,
+            });
+            self.needles.push(Needle {
+                bytes: inner.to_vec(),
+                base64,
+            });
         }
     }
 
@@ -165,7 +191,10 @@ impl Redaction {
         let mut rest = 0;
         let mut at = 0;
         while at < text.len() {
-            let found = self.needles.iter().filter_map(|needle| needle.find_at(text.as_bytes(), at));
+            let found = self
+                .needles
+                .iter()
+                .filter_map(|needle| needle.find_at(text.as_bytes(), at));
             let found = found.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
             match found {
                 Some((from, to)) => {
@@ -176,7 +205,11 @@ impl Redaction {
                 None => at += 1,
             }
         }
-        if rest == 0 { Cow::Borrowed(text) } else { Cow::Owned(shown + &text[rest..]) }
+        if rest == 0 {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(shown + &text[rest..])
+        }
     }
 }
 
@@ -196,24 +229,41 @@ impl Needle {
                 continue;
             }
             spelling::each_reading(&text[at..], |taken, bytes| {
-                if wanted.get(..bytes.len()).is_some_and(|wanted| wanted.eq_ignore_ascii_case(bytes)) {
+                if wanted
+                    .get(..bytes.len())
+                    .is_some_and(|wanted| wanted.eq_ignore_ascii_case(bytes))
+                {
                     open.insert((at + taken, done + bytes.len()));
                 }
             });
         }
         let end = end?;
-        let Some(neighbours) = self.base64 else { return Some((at, end)) };
+        let Some(neighbours) = self.base64 else {
+            return Some((at, end));
+        };
         // beyond a neighbour, a slash more often parts paths than it is a digit
-        let part_of = |is_neighbour: bool, i: usize, b: u8| is_digit(b) || (b == b'/' && is_neighbour && i == 0);
-        let before = text[..at].iter().rev().enumerate().take_while(|(i, b)| part_of(neighbours.before, *i, **b));
-        let after =
-            text[end..].iter().enumerate().take_while(|(i, b)| part_of(neighbours.after, *i, **b) || **b == b'=');
+        let part_of = |is_neighbour: bool, i: usize, b: u8| {
+            is_digit(b) || (b == b'/' && is_neighbour && i == 0)
+        };
+        let before = text[..at]
+            .iter()
+            .rev()
+            .enumerate()
+            .take_while(|(i, b)| part_of(neighbours.before, *i, **b));
+        let after = text[end..]
+            .iter()
+            .enumerate()
+            .take_while(|(i, b)| part_of(neighbours.after, *i, **b) || **b == b'=');
         Some((at - before.count(), end + after.count()))
     }
 
     /// A quick look.
     fn may_begin_with(&self, byte: u8) -> bool {
-        spelling::is_special(byte) || self.bytes.first().is_some_and(|first| first.eq_ignore_ascii_case(&byte))
+        spelling::is_special(byte)
+            || self
+                .bytes
+                .first()
+                .is_some_and(|first| first.eq_ignore_ascii_case(&byte))
     }
 }
 
@@ -231,7 +281,10 @@ mod tests {
 
     fn of(username: Option<&str>, secret: &str) -> Redaction {
         let mut redaction = Redaction::default();
-        redaction.add_credentials(&Credentials { username: username.map(Into::into), secret: secret.into() });
+        redaction.add_credentials(&Credentials {
+            username: username.map(Into::into),
+            secret: secret.into(),
+        });
         redaction
     }
 
@@ -257,9 +310,18 @@ mod tests {
             check(&redaction, &format!("was {spelling}!"), "was [redacted]!");
             check(&redaction, spelling, "[redacted]");
         }
-        for other in
-            ["a/b", "a%2Fb%20%22%C3%BC%F0%9F%98%80%5C%26%27", "", "\\", "%", "%2", "&#;", "\\u", "\\u{}", "\\ud83d"]
-        {
+        for other in [
+            "a/b",
+            "a%2Fb%20%22%C3%BC%F0%9F%98%80%5C%26%27",
+            "",
+            "\\",
+            "%",
+            "%2",
+            "&#;",
+            "\\u",
+            "\\u{}",
+            "\\ud83d",
+        ] {
             check(&redaction, other, other);
         }
     }
@@ -276,11 +338,22 @@ mod tests {
                     BASE64_URL_SAFE.encode(&plain),
                     BASE64_URL_SAFE_NO_PAD.encode(&plain),
                 ] {
-                    check(&redaction, &format!("sent Basic {encoded}."), "sent Basic [redacted].");
+                    check(
+                        &redaction,
+                        &format!("sent Basic {encoded}."),
+                        "sent Basic [redacted].",
+                    );
                 }
-                let encoded =
-                    BASE64_STANDARD.encode(&plain).replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
-                check(&redaction, &format!("/login?auth={encoded}&x=1"), "/login?auth=[redacted]&x=1");
+                let encoded = BASE64_STANDARD
+                    .encode(&plain)
+                    .replace('+', "%2B")
+                    .replace('/', "%2F")
+                    .replace('=', "%3D");
+                check(
+                    &redaction,
+                    &format!("/login?auth={encoded}&x=1"),
+                    "/login?auth=[redacted]&x=1",
+                );
             }
         }
     }
@@ -288,10 +361,22 @@ mod tests {
     #[test]
     fn urls_keep_what_is_no_secret() {
         let redaction = of(Some("reader"), "hunter-two");
-        check(&redaction, "https://reader:hunter-two@git.example/a.git", "https://[redacted]@git.example/a.git");
-        check(&redaction, "https://hunter-two@git.example/hunter-two/x", "https://[redacted]@git.example/[redacted]/x");
+        check(
+            &redaction,
+            "https://reader:hunter-two@git.example/a.git",
+            "https://[redacted]@git.example/a.git",
+        );
+        check(
+            &redaction,
+            "https://hunter-two@git.example/hunter-two/x",
+            "https://[redacted]@git.example/[redacted]/x",
+        );
         let encoded = BASE64_STANDARD.encode("reader:hunter-two");
-        check(&redaction, &format!("https://git.example/{encoded}/a"), "https://git.example/[redacted]/a");
+        check(
+            &redaction,
+            &format!("https://git.example/{encoded}/a"),
+            "https://git.example/[redacted]/a",
+        );
         check(&redaction, "reader hunter two", "reader hunter two");
     }
 
@@ -299,16 +384,32 @@ mod tests {
     fn short_secrets_are_found_beside_their_user_alone() {
         let redaction = of(Some("reader"), "abc");
         check(&redaction, "the abc of git", "the abc of git");
-        check(&redaction, "http://reader:abc@h/ reader%3Aabc", "http://[redacted]@h/ [redacted]");
-        check(&redaction, &format!("Basic {}", BASE64_STANDARD.encode("reader:abc")), "Basic [redacted]");
+        check(
+            &redaction,
+            "http://reader:abc@h/ reader%3Aabc",
+            "http://[redacted]@h/ [redacted]",
+        );
+        check(
+            &redaction,
+            &format!("Basic {}", BASE64_STANDARD.encode("reader:abc")),
+            "Basic [redacted]",
+        );
         let redaction = of(None, "ab");
-        check(&redaction, &format!("about {}", BASE64_STANDARD.encode("x-access-token:ab")), "about [redacted]");
+        check(
+            &redaction,
+            &format!("about {}", BASE64_STANDARD.encode("x-access-token:ab")),
+            "about [redacted]",
+        );
     }
 
     #[test]
     fn a_user_name_is_hidden_where_it_may_be_a_token() {
         check(&of(Some("reader"), "pass"), "reader", "reader");
-        check(&of(Some("ghp_0123456789abcdef"), "x-oauth-basic"), "ghp_0123456789abcdef", "[redacted]");
+        check(
+            &of(Some("ghp_0123456789abcdef"), "x-oauth-basic"),
+            "ghp_0123456789abcdef",
+            "[redacted]",
+        );
         check(&of(None, "pass"), "x-access-token", "x-access-token");
     }
 
@@ -316,9 +417,17 @@ mod tests {
     fn the_password_of_a_proxy_is_hidden() {
         let mut redaction = Redaction::default();
         redaction.add_proxy("http://out:p%40ss%20word@proxy.example:3128");
-        check(&redaction, "p@ss word p%40ss%20word", "[redacted] [redacted]");
+        check(
+            &redaction,
+            "p@ss word p%40ss%20word",
+            "[redacted] [redacted]",
+        );
         redaction.add_proxy("http://proxy.example:3128");
-        check(&redaction, "http://proxy.example:3128", "http://proxy.example:3128");
+        check(
+            &redaction,
+            "http://proxy.example:3128",
+            "http://proxy.example:3128",
+        );
     }
 
     #[test]
@@ -333,9 +442,14 @@ mod tests {
     /// A character in one of the spellings that there are.
     fn spelled(character: char, spelling: usize) -> String {
         let units = |character: char| -> String {
-            character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+            character
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .map(|unit| format!("\\u{unit:04x}"))
+                .collect()
         };
-        let percent = |text: &str| -> String { text.bytes().map(|b| format!("%{b:02X}")).collect() };
+        let percent =
+            |text: &str| -> String { text.bytes().map(|b| format!("%{b:02X}")).collect() };
         match spelling {
             0 => percent(&character.to_string()),
             1 => percent(&character.to_string()).replace('%', "%25"),

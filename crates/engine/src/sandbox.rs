@@ -6,8 +6,9 @@
 //! | `extract` | none | none | none |
 //! | `ingest` | what its source names, the model's folder, certificates, the resolver's settings, PDFium, system libraries | its work folder, clones | IPv4 and IPv6 |
 //!
-//! `extract` loads PDFium before it enters. `embed` opens its socket before it enters. `embed` and `ingest` may start their own program, which is how `extract`
-//! comes to be. None of them can connect to a Unix socket, such as the server's own.
+//! `extract` loads PDFium before it enters. `embed` opens its socket before it enters. `embed` and
+//! `ingest` may start their own program, which is how `extract` comes to be. None of them can
+//! connect to a Unix socket, such as the server's own.
 //!
 //! Two features of Linux do it: [`files`] is Landlock, [`calls`] is seccomp; both come with
 //! `no_new_privs`. Landlock restricts the calling thread and those that it starts: a process enters
@@ -117,7 +118,12 @@ const CERTIFICATES: [&str; 9] = [
 ];
 
 /// What ONNX Runtime looks at to find processors and others of its kind.
-const HARDWARE: [&str; 4] = ["/proc/cpuinfo", "/sys/devices", "/sys/bus/pci", "/sys/class/drm"];
+const HARDWARE: [&str; 4] = [
+    "/proc/cpuinfo",
+    "/sys/devices",
+    "/sys/bus/pci",
+    "/sys/class/drm",
+];
 
 /// What every process needs that opens files at all.
 const SYSTEM: [&str; 8] = [
@@ -134,7 +140,13 @@ const SYSTEM: [&str; 8] = [
 impl Reach {
     /// Of `extract`: what it is handed.
     pub fn nothing() -> Self {
-        Self { calls: Calls::Alone, read: vec![], list: vec![], write: vec![], execute: vec![] }
+        Self {
+            calls: Calls::Alone,
+            read: vec![],
+            list: vec![],
+            write: vec![],
+            execute: vec![],
+        }
     }
 
     /// Of `embed`.
@@ -142,18 +154,28 @@ impl Reach {
         let mut reach = Self::with_programs(Calls::Local);
         reach.read.extend(HARDWARE.iter().map(PathBuf::from));
         reach.read.extend(runtime(onnxruntime));
-        reach.read.extend(models.iter().flat_map(|folder| model(folder)));
+        reach
+            .read
+            .extend(models.iter().flat_map(|folder| model(folder)));
         reach
     }
 
     /// Of `ingest`, whose folders are there.
     pub fn of_ingest(job: &Job) -> Self {
         let mut reach = Self::with_programs(Calls::Network);
-        reach.read.extend(RESOLVER.iter().chain(&CERTIFICATES).map(PathBuf::from));
-        let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().filter_map(std::env::var_os);
-        reach.read.extend(named.flat_map(|paths| std::env::split_paths(&paths).collect::<Vec<_>>()));
+        reach
+            .read
+            .extend(RESOLVER.iter().chain(&CERTIFICATES).map(PathBuf::from));
+        let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"]
+            .iter()
+            .filter_map(std::env::var_os);
+        reach
+            .read
+            .extend(named.flat_map(|paths| std::env::split_paths(&paths).collect::<Vec<_>>()));
         reach.read.extend(model(&job.model_dir));
-        reach.write.extend([job.work_dir.clone(), job.clones.dir.clone()]);
+        reach
+            .write
+            .extend([job.work_dir.clone(), job.clones.dir.clone()]);
         match &job.source {
             SourceSpec::Folder(spec) => reach.folder(&spec.path),
             SourceSpec::Git(spec) => {
@@ -195,13 +217,20 @@ impl Reach {
         let (Ok(root), Ok(data)) = (folder.canonicalize(), Path::new(".").canonicalize()) else {
             return self.read.push(folder.into());
         };
-        let Ok(way) = data.strip_prefix(&root) else { return self.read.push(root) };
+        let Ok(way) = data.strip_prefix(&root) else {
+            return self.read.push(root);
+        };
         let mut above = root.clone();
         for name in way {
             let beside = fs::read_dir(&above).into_iter().flatten().flatten();
             // what a link leads to is reached by its own path, if at all
-            let plain = beside.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
-            self.read.extend(plain.filter(|entry| entry.file_name() != name).map(|entry| entry.path()));
+            let plain =
+                beside.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+            self.read.extend(
+                plain
+                    .filter(|entry| entry.file_name() != name)
+                    .map(|entry| entry.path()),
+            );
             above.push(name);
         }
         self.list.push(root);
@@ -212,13 +241,24 @@ impl Reach {
         let libraries = mapped();
         let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
         read.extend(pdfs::library().map(PathBuf::from));
-        read.extend(libraries.iter().filter_map(|library| library.parent()).map(PathBuf::from));
+        read.extend(
+            libraries
+                .iter()
+                .filter_map(|library| library.parent())
+                .map(PathBuf::from),
+        );
         read.sort();
         read.dedup();
         // the dynamic linker is among the libraries
         let mut execute = libraries;
         execute.push("/proc/self/exe".into());
-        Self { calls, read, list: vec![], write: vec!["/dev/null".into()], execute }
+        Self {
+            calls,
+            read,
+            list: vec![],
+            write: vec!["/dev/null".into()],
+            execute,
+        }
     }
 
     /// Restricts this process, which has one thread, and those that it starts. Returns what the
@@ -231,8 +271,10 @@ impl Reach {
         if mode == Mode::Off {
             return Ok(vec![]);
         }
-        let missing: Vec<String> =
-            [files::restrict(self), calls::restrict(self.calls)].into_iter().filter_map(Result::err).collect();
+        let missing: Vec<String> = [files::restrict(self), calls::restrict(self.calls)]
+            .into_iter()
+            .filter_map(Result::err)
+            .collect();
         if mode == Mode::Required && !missing.is_empty() {
             return Err(EngineError::new(
                 ErrorKind::Unsupported,
@@ -251,7 +293,11 @@ fn mapped() -> Vec<PathBuf> {
     let mut libraries: Vec<PathBuf> = maps
         .lines()
         .filter_map(|line| line.find('/').map(|at| &line[at..]))
-        .filter(|path| path.rsplit('/').next().is_some_and(|name| name.contains(".so")))
+        .filter(|path| {
+            path.rsplit('/')
+                .next()
+                .is_some_and(|name| name.contains(".so"))
+        })
         .map(PathBuf::from)
         .collect();
     libraries.sort();
@@ -263,12 +309,16 @@ fn mapped() -> Vec<PathBuf> {
 fn runtime(library: &Path) -> Vec<PathBuf> {
     let mut files = vec![library.to_path_buf()];
     let canonical = fs::canonicalize(library).unwrap_or_else(|_| library.into());
-    let beside = canonical.parent().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
-    files.extend(
-        beside
-            .map(|entry| entry.path())
-            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libonnxruntime"))),
-    );
+    let beside = canonical
+        .parent()
+        .and_then(|folder| fs::read_dir(folder).ok())
+        .into_iter()
+        .flatten()
+        .flatten();
+    files.extend(beside.map(|entry| entry.path()).filter(|path| {
+        path.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("libonnxruntime"))
+    }));
     files
 }
 
@@ -278,7 +328,11 @@ fn model(folder: &Path) -> Vec<PathBuf> {
     for folder in [folder.to_path_buf(), folder.join("1_Pooling")] {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-        reached.extend(links.map(|entry| entry.path()).filter(|path| path.is_file()));
+        reached.extend(
+            links
+                .map(|entry| entry.path())
+                .filter(|path| path.is_file()),
+        );
     }
     reached
 }

@@ -1,4 +1,5 @@
-//! Runs of `rag-engine ingest` over real folders. They need no model but its tokenizer, which is made here.
+//! Runs of `rag-engine ingest` over real folders. They need no model but its tokenizer, which is
+//! made here.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -14,7 +15,9 @@ use std::{
 use common::{PROGRAM, eventually, tiny};
 use rag_protocol::{
     ErrorKind, frame,
-    ingest::{Clones, Document, Event, Failure, Job, Known, Limits, Network, Splitting, Stage, Unit},
+    ingest::{
+        Clones, Document, Event, Failure, Job, Known, Limits, Network, Splitting, Stage, Unit,
+    },
     spec::SourceSpec,
 };
 use serde_json::json;
@@ -27,7 +30,12 @@ struct Folder {
 impl Folder {
     fn new(files: &[(&str, &[u8])]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        tiny::write(&root.path().join("model"), tiny::Output::Pooled, false, None);
+        tiny::write(
+            &root.path().join("model"),
+            tiny::Output::Pooled,
+            false,
+            None,
+        );
         for dir in ["docs", "work"] {
             fs::create_dir(root.path().join(dir)).unwrap();
         }
@@ -48,10 +56,19 @@ impl Folder {
         Job {
             source: SourceSpec::parse("folder", &spec).unwrap(),
             known,
-            splitting: Splitting { chunk_size: 100, chunk_overlap: 10, unit: Unit::Characters },
+            splitting: Splitting {
+                chunk_size: 100,
+                chunk_overlap: 10,
+                unit: Unit::Characters,
+            },
             model_dir: path.join("model"),
             work_dir: path.join("work"),
-            clones: Clones { dir: path.join("clones"), max_bytes: 1 << 30, max_clone_bytes: 1 << 30, user: None },
+            clones: Clones {
+                dir: path.join("clones"),
+                max_bytes: 1 << 30,
+                max_clone_bytes: 1 << 30,
+                user: None,
+            },
             credentials: None,
             network: Network::default(),
             limits: Limits {
@@ -84,7 +101,10 @@ fn run(job: &Job) -> (Vec<(Event, String)>, Option<i32>) {
     let mut stdout = process.stdout.take().unwrap();
     let mut events = vec![];
     while let Some(frame) = frame::read(&mut stdout).unwrap() {
-        events.push((frame.header().unwrap(), String::from_utf8(frame.payload).unwrap()));
+        events.push((
+            frame.header().unwrap(),
+            String::from_utf8(frame.payload).unwrap(),
+        ));
     }
     let code = process.wait().unwrap().code();
     drop(stdin); // held open until now, as the parent does
@@ -98,12 +118,27 @@ fn name(uri: &str) -> &str {
 fn documents(events: &[(Event, String)]) -> Vec<(&Document, &str)> {
     events
         .iter()
-        .filter_map(|(event, text)| if let Event::Document(d) = event { Some((&**d, text.as_str())) } else { None })
+        .filter_map(|(event, text)| {
+            if let Event::Document(d) = event {
+                Some((&**d, text.as_str()))
+            } else {
+                None
+            }
+        })
         .collect()
 }
 
 fn failures(events: &[(Event, String)]) -> Vec<&Failure> {
-    events.iter().filter_map(|(event, _)| if let Event::Failed(f) = event { Some(f) } else { None }).collect()
+    events
+        .iter()
+        .filter_map(|(event, _)| {
+            if let Event::Failed(f) = event {
+                Some(f)
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 #[test]
@@ -112,37 +147,72 @@ fn every_file_of_a_folder_is_reported_once() {
         ("colours.md", b"# Colours\n\nred green blue"),
         ("notes.txt", b"green"),
         ("page.html", b"<title>Page</title><p>blue</p>"),
-        ("broken.txt", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0 not text"),
+        (
+            "broken.txt",
+            b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0 not text",
+        ),
         ("old.txt", b"caf\xe9 green"),
         ("picture.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
     ]);
     let (events, code) = run(&folder.job(HashMap::new()));
     assert_eq!(code, Some(0));
-    let Event::Started { documents: announced, commit: None } = events[0].0 else { panic!("{:?}", events[0]) };
-    let Event::Finished { complete: true, skipped, .. } = events.last().unwrap().0 else { panic!("{events:?}") };
+    let Event::Started {
+        documents: announced,
+        commit: None,
+    } = events[0].0
+    else {
+        panic!("{:?}", events[0])
+    };
+    let Event::Finished {
+        complete: true,
+        skipped,
+        ..
+    } = events.last().unwrap().0
+    else {
+        panic!("{events:?}")
+    };
 
     let documents = documents(&events);
-    let mut names: Vec<&str> = documents.iter().map(|(document, _)| name(&document.uri)).collect();
+    let mut names: Vec<&str> = documents
+        .iter()
+        .map(|(document, _)| name(&document.uri))
+        .collect();
     names.sort_unstable();
     assert_eq!(names, ["colours.md", "notes.txt", "old.txt", "page.html"]);
     let failures = failures(&events);
     assert_eq!(failures.len(), 1, "{failures:?}");
-    assert_eq!((name(&failures[0].uri), failures[0].stage), ("broken.txt", Stage::Decode));
-    assert_eq!(announced, (documents.len() + failures.len()) as u64 + skipped);
+    assert_eq!(
+        (name(&failures[0].uri), failures[0].stage),
+        ("broken.txt", Stage::Decode)
+    );
+    assert_eq!(
+        announced,
+        (documents.len() + failures.len()) as u64 + skipped
+    );
 
-    let (colours, text) = documents.iter().find(|(document, _)| document.uri.ends_with("colours.md")).unwrap();
+    let (colours, text) = documents
+        .iter()
+        .find(|(document, _)| document.uri.ends_with("colours.md"))
+        .unwrap();
     assert_eq!(colours.content.title.text, "Colours");
     assert_eq!(colours.bytes, 25);
     assert_eq!(colours.raw_hash.len(), 64);
     assert!(!colours.content.chunks.is_empty() && text.contains("red green blue"));
     assert_eq!(colours.content.chunks[0].heading_path, ["Colours"]);
-    let (old, text) = documents.iter().find(|(document, _)| document.uri.ends_with("old.txt")).unwrap();
-    assert_eq!((old.content.metadata["encoding"].as_str(), *text), (Some("windows-1252"), "café green"));
+    let (old, text) = documents
+        .iter()
+        .find(|(document, _)| document.uri.ends_with("old.txt"))
+        .unwrap();
+    assert_eq!(
+        (old.content.metadata["encoding"].as_str(), *text),
+        (Some("windows-1252"), "café green")
+    );
 }
 
 #[test]
 fn many_documents_share_an_extractor_and_a_bomb_takes_no_other_with_it() {
-    let page = |i: usize| format!("<title>Page {i}</title><main><h1>{i}</h1><p>red green blue</p></main>");
+    let page =
+        |i: usize| format!("<title>Page {i}</title><main><h1>{i}</h1><p>red green blue</p></main>");
     let folder = Folder::new(&[]);
     for i in 0..60 {
         folder.write(&format!("{i:02}.html"), page(i).as_bytes());
@@ -153,11 +223,19 @@ fn many_documents_share_an_extractor_and_a_bomb_takes_no_other_with_it() {
     folder.write("33.json", br#"[{"name": "sky", "colour": "blue"}]"#);
     let (events, code) = run(&folder.job(HashMap::new()));
     assert_eq!(code, Some(0));
-    let failed: Vec<&str> = failures(&events).iter().map(|failure| name(&failure.uri)).collect();
+    let failed: Vec<&str> = failures(&events)
+        .iter()
+        .map(|failure| name(&failure.uri))
+        .collect();
     assert_eq!(failed, ["30-bomb.pdf"]);
     let documents = documents(&events);
     assert_eq!(documents.len(), 63);
-    let find = |file: &str| documents.iter().find(|(document, _)| name(&document.uri) == file).unwrap();
+    let find = |file: &str| {
+        documents
+            .iter()
+            .find(|(document, _)| name(&document.uri) == file)
+            .unwrap()
+    };
     for i in 0..60 {
         let (document, text) = find(&format!("{i:02}.html"));
         assert_eq!(
@@ -167,7 +245,10 @@ fn many_documents_share_an_extractor_and_a_bomb_takes_no_other_with_it() {
     }
     let (code, _) = find("31.rs");
     assert_eq!(code.content.metadata["language"], "rust");
-    assert_eq!(find("32.csv").1, "name: sky\ncolour: blue\n\nname: grass\ncolour: green");
+    assert_eq!(
+        find("32.csv").1,
+        "name: sky\ncolour: blue\n\nname: grass\ncolour: green"
+    );
     assert_eq!(find("33.json").1, "name: sky\ncolour: blue");
 }
 
@@ -177,11 +258,22 @@ fn what_has_not_changed_is_not_read_again() {
     let (events, _) = run(&folder.job(HashMap::new()));
     let known: HashMap<_, _> = documents(&events)
         .iter()
-        .map(|(document, _)| (document.uri.clone(), Known { raw_hash: document.raw_hash.clone(), validator: None }))
+        .map(|(document, _)| {
+            (
+                document.uri.clone(),
+                Known {
+                    raw_hash: document.raw_hash.clone(),
+                    validator: None,
+                },
+            )
+        })
         .collect();
     folder.write("b.md", b"# B\n\nblue");
     let (events, _) = run(&folder.job(known));
-    assert!(matches!(&events[1].0, Event::Unchanged { uri, .. } if name(uri) == "a.md"), "{events:?}");
+    assert!(
+        matches!(&events[1].0, Event::Unchanged { uri, .. } if name(uri) == "a.md"),
+        "{events:?}"
+    );
     let changed = documents(&events);
     assert_eq!(changed.len(), 1);
     assert_eq!(name(&changed[0].0.uri), "b.md");
@@ -191,14 +283,23 @@ fn what_has_not_changed_is_not_read_again() {
 fn events_come_in_the_order_of_the_listing() {
     let files: Vec<(String, Vec<u8>)> = (0..40)
         .map(|i| {
-            (format!("{i:02}.md"), format!("# {i}\n\n{}", "red green blue ".repeat(i * 97 % 400 + 1)).into_bytes())
+            (
+                format!("{i:02}.md"),
+                format!("# {i}\n\n{}", "red green blue ".repeat(i * 97 % 400 + 1)).into_bytes(),
+            )
         })
         .collect();
-    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+    let files: Vec<(&str, &[u8])> = files
+        .iter()
+        .map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+        .collect();
     let job_events = || {
         let folder = Folder::new(&files);
         let (events, _) = run(&folder.job(HashMap::new()));
-        documents(&events).iter().map(|(document, _)| name(&document.uri).to_owned()).collect::<Vec<_>>()
+        documents(&events)
+            .iter()
+            .map(|(document, _)| name(&document.uri).to_owned())
+            .collect::<Vec<_>>()
     };
     let names = job_events();
     assert_eq!(names.len(), files.len());
@@ -211,7 +312,9 @@ fn a_root_that_is_missing_is_fatal() {
     fs::remove_dir(folder.root.path().join("docs")).unwrap();
     let (events, code) = run(&folder.job(HashMap::new()));
     assert_eq!(code, Some(4));
-    let [(Event::Fatal { error }, _)] = &events[..] else { panic!("{events:?}") };
+    let [(Event::Fatal { error }, _)] = &events[..] else {
+        panic!("{events:?}")
+    };
     assert_eq!(error.kind, ErrorKind::FileNotFound);
 }
 
@@ -221,33 +324,50 @@ fn a_model_without_a_tokenizer_is_fatal() {
     fs::remove_file(folder.root.path().join("model/tokenizer.json")).unwrap();
     let (events, code) = run(&folder.job(HashMap::new()));
     assert_eq!(code, Some(4));
-    let [(Event::Fatal { error }, _)] = &events[..] else { panic!("{events:?}") };
+    let [(Event::Fatal { error }, _)] = &events[..] else {
+        panic!("{events:?}")
+    };
     assert!(error.message.contains("tokenizer.json"), "{error:?}");
 }
 
 #[test]
 fn a_job_that_is_none_is_told_from_one_that_failed() {
     let (mut process, mut stdin) = start();
-    stdin.write_all(&frame::encode(&json!({"source": "?"}), &[]).unwrap()).unwrap();
-    let frame = frame::read(&mut process.stdout.take().unwrap()).unwrap().unwrap();
-    let Event::Fatal { error } = frame.header().unwrap() else { panic!("{frame:?}") };
+    stdin
+        .write_all(&frame::encode(&json!({"source": "?"}), &[]).unwrap())
+        .unwrap();
+    let frame = frame::read(&mut process.stdout.take().unwrap())
+        .unwrap()
+        .unwrap();
+    let Event::Fatal { error } = frame.header().unwrap() else {
+        panic!("{frame:?}")
+    };
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
     assert_eq!(process.wait().unwrap().code(), Some(3));
 }
 
 /// A PDF of a megabyte whose page unpacks to two gigabytes.
 fn bomb() -> Vec<u8> {
-    // A flushed piece of a deflate stream stands for itself: repeated, it unpacks to as many times the zeros.
+    // A flushed piece of a deflate stream stands for itself: repeated, it unpacks to as many times
+    // the zeros.
     let mut packer = flate2::Compress::new(flate2::Compression::fast(), false);
     let mut piece = Vec::with_capacity(1 << 16);
-    packer.compress_vec(&vec![0; 1 << 20], &mut piece, flate2::FlushCompress::Full).unwrap();
+    packer
+        .compress_vec(&vec![0; 1 << 20], &mut piece, flate2::FlushCompress::Full)
+        .unwrap();
     let stream = [b"\x78\x01", piece.repeat(2048).as_slice(), b"\x03\0"].concat();
 
     let objects: [(&str, &[u8]); 4] = [
         ("<</Type/Catalog/Pages 2 0 R>>", b""),
         ("<</Type/Pages/Kids[3 0 R]/Count 1>>", b""),
-        ("<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Resources<<>>>>", b""),
-        (&format!("<</Filter/FlateDecode/Length {}>>", stream.len()), &stream),
+        (
+            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Resources<<>>>>",
+            b"",
+        ),
+        (
+            &format!("<</Filter/FlateDecode/Length {}>>", stream.len()),
+            &stream,
+        ),
     ];
     let mut pdf = b"%PDF-1.4\n".to_vec();
     let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);
@@ -259,7 +379,11 @@ fn bomb() -> Vec<u8> {
         }
         pdf.extend(b"endobj\n");
     }
-    let end = format!("{table}trailer\n<</Size {}/Root 1 0 R>>\nstartxref\n{}\n%%EOF\n", objects.len() + 1, pdf.len());
+    let end = format!(
+        "{table}trailer\n<</Size {}/Root 1 0 R>>\nstartxref\n{}\n%%EOF\n",
+        objects.len() + 1,
+        pdf.len()
+    );
     pdf.extend(end.bytes());
     pdf
 }
@@ -271,12 +395,24 @@ fn a_pdf_that_kills_its_reader_is_one_failed_document() {
     folder.write("none.pdf", b"%PDF-1.7\nnothing of a PDF follows");
     let (events, code) = run(&folder.job(HashMap::new()));
     assert_eq!(code, Some(0));
-    let names: Vec<&str> = documents(&events).iter().map(|(document, _)| name(&document.uri)).collect();
+    let names: Vec<&str> = documents(&events)
+        .iter()
+        .map(|(document, _)| name(&document.uri))
+        .collect();
     assert_eq!(names, ["a.md", "z.md"]);
     let failures = failures(&events);
-    let failed: Vec<_> = failures.iter().map(|failure| (name(&failure.uri), failure.stage)).collect();
-    assert_eq!(failed, [("bomb.pdf", Stage::Extract), ("none.pdf", Stage::Extract)]);
-    assert_eq!(failures[0].message, "extracting the text needs too much memory");
+    let failed: Vec<_> = failures
+        .iter()
+        .map(|failure| (name(&failure.uri), failure.stage))
+        .collect();
+    assert_eq!(
+        failed,
+        [("bomb.pdf", Stage::Extract), ("none.pdf", Stage::Extract)]
+    );
+    assert_eq!(
+        failures[0].message,
+        "extracting the text needs too much memory"
+    );
 }
 
 #[test]
@@ -302,14 +438,21 @@ fn the_parents_death_ends_the_run() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(parent.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     let status = Path::new("/proc").join(line.trim()).join("status");
-    // It blocks on a job that never comes; it has asked for its parent's death once it is that program.
-    eventually("the run to start", || fs::read_to_string(&status).is_ok_and(|s| s.contains("Name:\trag-engine")));
+    // It blocks on a job that never comes; it has asked for its parent's death once it is that
+    // program.
+    eventually("the run to start", || {
+        fs::read_to_string(&status).is_ok_and(|s| s.contains("Name:\trag-engine"))
+    });
     std::thread::sleep(std::time::Duration::from_millis(200));
     parent.kill().unwrap();
     parent.wait().unwrap();
-    eventually("the run to end", || fs::read_to_string(&status).map_or(true, |s| s.contains("State:\tZ")));
+    eventually("the run to end", || {
+        fs::read_to_string(&status).map_or(true, |s| s.contains("State:\tZ"))
+    });
 }
 
 #[test]
@@ -337,7 +480,10 @@ fn people_can_run_a_job_by_hand() {
     process.stdin.take().unwrap().write_all(&job).unwrap();
     let output = process.wait_with_output().unwrap();
     let lines = String::from_utf8(output.stdout).unwrap();
-    assert!(lines.starts_with("started: 1 documents\ndocument file://"), "{lines}");
+    assert!(
+        lines.starts_with("started: 1 documents\ndocument file://"),
+        "{lines}"
+    );
     assert!(lines.trim_end().ends_with("0 files skipped"), "{lines}");
 }
 
@@ -346,12 +492,17 @@ fn no_core_dump_can_hold_the_job() {
     let (mut process, stdin) = start();
     let hard_limit = |process: &str| {
         let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
-        let line = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        let line = limits
+            .lines()
+            .find(|line| line.starts_with("Max core file size"))
+            .unwrap();
         line.split_whitespace().nth(5).unwrap().to_string()
     };
     let lowest = if hard_limit("self") == "0" { "0" } else { "1" };
     // before the job is there
-    eventually("the limit", || hard_limit(&process.id().to_string()) == lowest);
+    eventually("the limit", || {
+        hard_limit(&process.id().to_string()) == lowest
+    });
     drop(stdin);
     process.wait().unwrap();
 }

@@ -29,11 +29,17 @@ fn setup() -> Option<Setup> {
     let dir = tempfile::tempdir().unwrap();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let bystander = engine.connect();
-    Some(Setup { engine, model: model(dir.path(), Precision::Fp32), bystander, _dir: dir })
+    Some(Setup {
+        engine,
+        model: model(dir.path(), Precision::Fp32),
+        bystander,
+        _dir: dir,
+    })
 }
 
 impl Setup {
-    /// Sends raw bytes and the end of the stream; gives the errors that come back before the connection ends.
+    /// Sends raw bytes and the end of the stream; gives the errors that come back before the
+    /// connection ends.
     fn provoke(&mut self, bytes: &[u8]) -> Vec<(u64, ErrorKind)> {
         let mut client = self.engine.connect();
         let _ = client.stream.write_all(bytes); // the engine may have closed already
@@ -45,7 +51,9 @@ impl Setup {
                 other => panic!("{other:?}"),
             }
         }
-        self.bystander.ask(&self.model, embed(Priority::Query, &["red"])).unwrap();
+        self.bystander
+            .ask(&self.model, embed(Priority::Query, &["red"]))
+            .unwrap();
         errors
     }
 }
@@ -58,7 +66,10 @@ fn a_request_that_is_none_is_answered_by_its_id() {
         serde_json::json!({"id": 7, "task": "sing", "model": {"dir": "x", "precision": "fp32"}}),
         serde_json::json!({"id": 7, "task": "embed", "model": {"dir": "x", "precision": "fp64"}}),
     ] {
-        assert_eq!(setup.provoke(&frame::encode(&header, b"").unwrap()), [(7, ErrorKind::InvalidRequest)]);
+        assert_eq!(
+            setup.provoke(&frame::encode(&header, b"").unwrap()),
+            [(7, ErrorKind::InvalidRequest)]
+        );
     }
     let nameless = frame::encode(&serde_json::json!(["what"]), b"").unwrap();
     assert_eq!(setup.provoke(&nameless), [(0, ErrorKind::InvalidRequest)]);
@@ -91,9 +102,20 @@ fn random_bytes_hurt_nobody() {
     let Some(setup) = setup() else { return };
     let setup = std::cell::RefCell::new(setup);
     let bytes = prop::collection::vec(any::<u8>(), 0..200);
-    let framed = (prop::collection::vec(any::<u8>(), 0..100), 0u32..200)
-        .prop_map(|(body, json)| [&(body.len() as u32 + 4).to_le_bytes()[..], &json.to_le_bytes(), &body].concat());
-    let mut runner = TestRunner::new(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() });
+    let framed =
+        (prop::collection::vec(any::<u8>(), 0..100), 0u32..200).prop_map(|(body, json)| {
+            [
+                &(body.len() as u32 + 4).to_le_bytes()[..],
+                &json.to_le_bytes(),
+                &body,
+            ]
+            .concat()
+        });
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..Default::default()
+    });
     runner
         .run(&prop_oneof![bytes, framed], |bytes| {
             setup.borrow_mut().provoke(&bytes);
@@ -110,7 +132,10 @@ fn a_client_that_never_reads_holds_up_nobody() {
     for _ in 0..3 {
         deaf.send(&setup.model, embed(Priority::Bulk, &texts));
     }
-    setup.bystander.ask(&setup.model, embed(Priority::Bulk, &["green"])).unwrap();
+    setup
+        .bystander
+        .ask(&setup.model, embed(Priority::Bulk, &["green"]))
+        .unwrap();
     let mut one = [0];
     deaf.stream.read_exact(&mut one).unwrap();
 }

@@ -17,11 +17,16 @@ use rag_protocol::{
 const HIDDEN: Output = Output::Hidden("last_hidden_state");
 
 fn describe(engine: &Engine, dir: &Path) -> Result<Answer, EngineError> {
-    engine.ask(&model(dir, Precision::Fp32), Task::Describe).map(|(answer, _)| answer)
+    engine
+        .ask(&model(dir, Precision::Fp32), Task::Describe)
+        .map(|(answer, _)| answer)
 }
 
 fn assert_close(got: &[f32], expected: &[f32]) {
-    assert!(got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{got:?} and {expected:?}");
+    assert!(
+        got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6),
+        "{got:?} and {expected:?}"
+    );
 }
 
 #[test]
@@ -30,17 +35,28 @@ fn token_vectors_are_pooled_as_the_folder_says() {
     let engine = Engine::start(&library);
     let dir = tempfile::tempdir().unwrap();
     let texts = ["red green", "blue", "red red red red red red red red red"];
-    let (mean, first) = (Some("pooling_mode_mean_tokens"), Some("pooling_mode_cls_token"));
+    let (mean, first) = (
+        Some("pooling_mode_mean_tokens"),
+        Some("pooling_mode_cls_token"),
+    );
     for (name, output, segments, pooling) in [
         ("mean", HIDDEN, true, mean),
         ("default", HIDDEN, false, None),
-        ("other name", Output::Hidden("token_embeddings"), false, mean),
+        (
+            "other name",
+            Output::Hidden("token_embeddings"),
+            false,
+            mean,
+        ),
     ] {
         let dir = dir.path().join(name);
         tiny::write(&dir, output, segments, pooling);
         let got = Embeddings::of(&engine, &model(&dir, Precision::Fp32), &texts);
         assert_eq!(got.model.name, name);
-        assert_eq!((got.model.dimensions, got.model.max_tokens), (DIMENSIONS, 8));
+        assert_eq!(
+            (got.model.dimensions, got.model.max_tokens),
+            (DIMENSIONS, 8)
+        );
         assert_eq!(got.tokens, [4, 3, 11]);
         assert_close(&got.vectors[0], &direction(&[1, 3, 4, 2]));
         assert_close(&got.vectors[1], &direction(&[1, 5, 2]));
@@ -73,30 +89,55 @@ fn what_is_wrong_with_a_folder_is_told_and_can_be_repaired() {
     assert_eq!(missing.kind, ErrorKind::FileNotFound);
     assert!(missing.message.contains("model") && missing.hint.is_some());
     fs::write(root.path().join("file"), "").unwrap();
-    assert_eq!(describe(&engine, &root.path().join("file")).unwrap_err().kind, ErrorKind::WrongFileType);
+    assert_eq!(
+        describe(&engine, &root.path().join("file"))
+            .unwrap_err()
+            .kind,
+        ErrorKind::WrongFileType
+    );
 
     type Damage = fn(&Path);
     let damages: [(&str, ErrorKind, Damage); 10] = [
-        ("model.onnx", ErrorKind::FileNotFound, |dir| fs::remove_file(dir.join("model.onnx")).unwrap()),
+        ("model.onnx", ErrorKind::FileNotFound, |dir| {
+            fs::remove_file(dir.join("model.onnx")).unwrap()
+        }),
         ("model.onnx", ErrorKind::InvalidModel, |dir| {
             let bytes = fs::read(dir.join("model.onnx")).unwrap();
             fs::write(dir.join("model.onnx"), &bytes[..bytes.len() - 70]).unwrap();
         }),
-        ("model.onnx", ErrorKind::InvalidModel, |dir| fs::write(dir.join("model.onnx"), "no graph").unwrap()),
-        ("model.onnx", ErrorKind::InvalidModel, |dir| tiny::write(dir, Output::Hidden("logits"), true, None)),
-        ("tokenizer.json", ErrorKind::FileNotFound, |dir| fs::remove_file(dir.join("tokenizer.json")).unwrap()),
-        ("tokenizer.json", ErrorKind::InvalidModel, |dir| fs::write(dir.join("tokenizer.json"), "{}").unwrap()),
-        ("config.json", ErrorKind::FileNotFound, |dir| fs::remove_file(dir.join("config.json")).unwrap()),
+        ("model.onnx", ErrorKind::InvalidModel, |dir| {
+            fs::write(dir.join("model.onnx"), "no graph").unwrap()
+        }),
+        ("model.onnx", ErrorKind::InvalidModel, |dir| {
+            tiny::write(dir, Output::Hidden("logits"), true, None)
+        }),
+        ("tokenizer.json", ErrorKind::FileNotFound, |dir| {
+            fs::remove_file(dir.join("tokenizer.json")).unwrap()
+        }),
+        ("tokenizer.json", ErrorKind::InvalidModel, |dir| {
+            fs::write(dir.join("tokenizer.json"), "{}").unwrap()
+        }),
+        ("config.json", ErrorKind::FileNotFound, |dir| {
+            fs::remove_file(dir.join("config.json")).unwrap()
+        }),
         ("model.onnx", ErrorKind::InvalidModel, |dir| {
             fs::write(dir.join("config.json"), r#"{"hidden_size": 5}"#).unwrap();
         }),
         ("1_Pooling/config.json", ErrorKind::InvalidModel, |dir| {
-            fs::write(dir.join("1_Pooling/config.json"), r#"{"pooling_mode_max_tokens": true}"#).unwrap();
+            fs::write(
+                dir.join("1_Pooling/config.json"),
+                r#"{"pooling_mode_max_tokens": true}"#,
+            )
+            .unwrap();
         }),
         // A word whose id lies beyond the graph's table: only running the graph tells.
         ("model.onnx", ErrorKind::InvalidModel, |dir| {
             let tokenizer = fs::read_to_string(dir.join("tokenizer.json")).unwrap();
-            fs::write(dir.join("tokenizer.json"), tokenizer.replace("\"[UNK]\":0", "\"[UNK]\":99")).unwrap();
+            fs::write(
+                dir.join("tokenizer.json"),
+                tokenizer.replace("\"[UNK]\":0", "\"[UNK]\":99"),
+            )
+            .unwrap();
         }),
     ];
     for (i, (file, kind, damage)) in damages.into_iter().enumerate() {
@@ -138,7 +179,10 @@ fn the_least_recently_used_model_is_dropped() {
         describe(&engine, dir).unwrap();
     }
     let log = engine.log();
-    let dropped: Vec<&str> = log.lines().filter(|line| line.contains("dropped a model")).collect();
+    let dropped: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("dropped a model"))
+        .collect();
     assert_eq!(dropped.len(), 1, "{dropped:?}");
     assert!(dropped[0].contains("/b "), "{dropped:?}");
 }
@@ -150,7 +194,10 @@ fn a_missing_onnx_runtime_is_an_error_of_the_request() {
     tiny::write(dir.path(), HIDDEN, true, None);
     let error = describe(&engine, dir.path()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::FileNotFound);
-    assert!(error.message.contains("nowhere/libonnxruntime.so") && error.hint.is_some(), "{error:?}");
+    assert!(
+        error.message.contains("nowhere/libonnxruntime.so") && error.hint.is_some(),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -196,12 +243,16 @@ fn the_parents_death_ends_the_engine() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    std::io::BufReader::new(parent.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    std::io::BufReader::new(parent.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     eventually("the engine's socket", || dir.path().join("run/s").exists());
     parent.kill().unwrap();
     parent.wait().unwrap();
     let status = Path::new("/proc").join(line.trim()).join("status");
-    eventually("the engine to end", || fs::read_to_string(&status).map_or(true, |status| status.contains("State:\tZ")));
+    eventually("the engine to end", || {
+        fs::read_to_string(&status).map_or(true, |status| status.contains("State:\tZ"))
+    });
 }
 
 #[test]
@@ -212,9 +263,15 @@ fn too_many_texts_are_refused() {
     tiny::write(dir.path(), HIDDEN, true, None);
     let mut client = engine.connect();
     let reference = model(dir.path(), Precision::Fp32);
-    let error = client.ask(&reference, embed(Priority::Bulk, &vec!["red"; 100_001])).unwrap_err();
+    let error = client
+        .ask(&reference, embed(Priority::Bulk, &vec!["red"; 100_001]))
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::LimitExceeded);
-    client.ask(&reference, embed(Priority::Bulk, &["red"])).unwrap();
-    let error = client.ask(&reference, embed(Priority::Query, &["x".repeat(5 << 20)])).unwrap_err();
+    client
+        .ask(&reference, embed(Priority::Bulk, &["red"]))
+        .unwrap();
+    let error = client
+        .ask(&reference, embed(Priority::Query, &["x".repeat(5 << 20)]))
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::LimitExceeded);
 }

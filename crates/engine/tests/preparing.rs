@@ -27,89 +27,149 @@ fn prepare_as(
     let task = Task::Prepare {
         document_type: (!document_type.is_empty()).then(|| document_type.into()),
         name: name.map(String::from),
-        splitting: Splitting { chunk_size: 200, chunk_overlap: 20, unit: Unit::Characters },
+        splitting: Splitting {
+            chunk_size: 200,
+            chunk_overlap: 20,
+            unit: Unit::Characters,
+        },
         title: title.map(String::from),
     };
-    let answer = engine.connect().ask_with(&model(dir.path(), Precision::Fp32), task, bytes);
+    let answer = engine
+        .connect()
+        .ask_with(&model(dir.path(), Precision::Fp32), task, bytes);
     Some(answer.map(|(answer, payload)| {
-        let Answer::Content { content, .. } = answer else { panic!("{answer:?}") };
+        let Answer::Content { content, .. } = answer else {
+            panic!("{answer:?}")
+        };
         (content, String::from_utf8(payload).unwrap())
     }))
 }
 
 #[test]
 fn a_heading_is_the_title_and_chunks_fit_the_model() {
-    let Some(prepared) = prepare("markdown", b"# Colours\n\nred green blue red green blue red green blue") else {
+    let Some(prepared) = prepare(
+        "markdown",
+        b"# Colours\n\nred green blue red green blue red green blue",
+    ) else {
         return;
     };
     let (content, text) = prepared.unwrap();
     assert_eq!(content.document_type, DocumentType::Markdown);
-    assert_eq!((content.title.text.as_str(), content.title.own), ("Colours", true));
-    assert!(content.chunks.len() > 1, "the model takes 8 tokens at a time");
+    assert_eq!(
+        (content.title.text.as_str(), content.title.own),
+        ("Colours", true)
+    );
+    assert!(
+        content.chunks.len() > 1,
+        "the model takes 8 tokens at a time"
+    );
     for chunk in &content.chunks {
-        assert!(text.get(chunk.byte_start..chunk.byte_start + chunk.byte_len).is_some());
+        assert!(
+            text.get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
+                .is_some()
+        );
     }
 }
 
 #[test]
 fn a_document_without_a_title_is_untitled() {
-    let Some(prepared) = prepare("text", b"red green") else { return };
+    let Some(prepared) = prepare("text", b"red green") else {
+        return;
+    };
     let (content, text) = prepared.unwrap();
-    assert_eq!((content.title.text.as_str(), content.title.own), ("untitled", false));
+    assert_eq!(
+        (content.title.text.as_str(), content.title.own),
+        ("untitled", false)
+    );
     assert_eq!(text, "red green");
 }
 
 #[test]
 fn a_given_title_goes_before_the_documents_own_and_takes_room() {
-    let Some(prepared) =
-        prepare_as(Some(" red\ngreen "), None, "markdown", b"# Colours\n\nblue blue blue blue blue blue")
-    else {
+    let Some(prepared) = prepare_as(
+        Some(" red\ngreen "),
+        None,
+        "markdown",
+        b"# Colours\n\nblue blue blue blue blue blue",
+    ) else {
         return;
     };
     let (content, text) = prepared.unwrap();
-    assert_eq!((content.title.text.as_str(), content.title.own), ("red green", true));
-    let longest =
-        content.chunks.iter().map(|c| text[c.byte_start..c.byte_start + c.byte_len].split_whitespace().count());
-    assert!(longest.max().unwrap() <= 4, "the model takes 8 tokens: two special ones, two of the title");
-    let blank = prepare_as(Some(" "), None, "markdown", b"# Colours\n\nred").unwrap().unwrap();
+    assert_eq!(
+        (content.title.text.as_str(), content.title.own),
+        ("red green", true)
+    );
+    let longest = content.chunks.iter().map(|c| {
+        text[c.byte_start..c.byte_start + c.byte_len]
+            .split_whitespace()
+            .count()
+    });
+    assert!(
+        longest.max().unwrap() <= 4,
+        "the model takes 8 tokens: two special ones, two of the title"
+    );
+    let blank = prepare_as(Some(" "), None, "markdown", b"# Colours\n\nred")
+        .unwrap()
+        .unwrap();
     assert_eq!(blank.0.title.text, "Colours");
 }
 
 #[test]
 fn html_and_pdf_are_read_in_a_process_of_their_own() {
-    let Some(prepared) = prepare("html", b"<title>Colours</title><p>red <b>green</b>") else { return };
+    let Some(prepared) = prepare("html", b"<title>Colours</title><p>red <b>green</b>") else {
+        return;
+    };
     let (content, text) = prepared.unwrap();
     assert_eq!(content.title.text, "Colours");
     assert!(text.contains("green"));
-    let error = prepare("pdf", b"%PDF-1.4 nothing of a PDF follows").unwrap().unwrap_err();
+    let error = prepare("pdf", b"%PDF-1.4 nothing of a PDF follows")
+        .unwrap()
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
 }
 
 #[test]
 fn what_comes_from_postgres_is_utf8_whatever_it_says() {
     let page = "<meta charset=koi8-r><p>größer</p>";
-    let Some(prepared) = prepare("html", page.as_bytes()) else { return };
+    let Some(prepared) = prepare("html", page.as_bytes()) else {
+        return;
+    };
     let (content, text) = prepared.unwrap();
     assert_eq!((text.as_str(), content.metadata.len()), ("größer", 0));
 }
 
 #[test]
 fn an_unknown_type_is_an_error_that_names_the_known_ones() {
-    let Some(prepared) = prepare("odt", b"x") else { return };
+    let Some(prepared) = prepare("odt", b"x") else {
+        return;
+    };
     let error = prepared.unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
-    assert_eq!(error.hint.unwrap(), "Types: markdown, text, html, pdf, code, csv, tsv, json, jsonl, docx.");
+    assert_eq!(
+        error.hint.unwrap(),
+        "Types: markdown, text, html, pdf, code, csv, tsv, json, jsonl, docx."
+    );
 }
 
 #[test]
 fn the_type_of_a_file_is_told_by_its_name() {
-    let Some(prepared) = prepare_as(None, Some("https://example.org/red/colours.md?raw"), "", b"red green") else {
+    let Some(prepared) = prepare_as(
+        None,
+        Some("https://example.org/red/colours.md?raw"),
+        "",
+        b"red green",
+    ) else {
         return;
     };
     let (content, _) = prepared.unwrap();
     assert_eq!(content.document_type, DocumentType::Markdown);
-    assert_eq!((content.title.text.as_str(), content.title.own), ("colours", false));
+    assert_eq!(
+        (content.title.text.as_str(), content.title.own),
+        ("colours", false)
+    );
     assert_eq!(content.metadata["encoding"], "UTF-8");
-    let error = prepare_as(None, Some("red.png"), "", b"\x89PNG").unwrap().unwrap_err();
+    let error = prepare_as(None, Some("red.png"), "", b"\x89PNG")
+        .unwrap()
+        .unwrap_err();
     assert_eq!(error.message, "this kind of file is not a document");
 }

@@ -1,4 +1,5 @@
-//! Servers on loopback that echo what they are shown, and what `rag-engine ingest` says of them: never a secret.
+//! Servers on loopback that echo what they are shown, and what `rag-engine ingest` says of them:
+//! never a secret.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -34,12 +35,27 @@ fn job(folder: &TempDir, kind: &str, spec: &Value, username: Option<&str>, secre
     Job {
         source: SourceSpec::parse(kind, spec).unwrap(),
         known: HashMap::new(),
-        splitting: Splitting { chunk_size: 100, chunk_overlap: 10, unit: Unit::Characters },
+        splitting: Splitting {
+            chunk_size: 100,
+            chunk_overlap: 10,
+            unit: Unit::Characters,
+        },
         model_dir: path.join("model"),
         work_dir: path.join("work"),
-        clones: Clones { dir: path.join("clones"), max_bytes: 1 << 30, max_clone_bytes: 1 << 30, user: None },
-        credentials: Some(Credentials { username: username.map(Into::into), secret: secret.into() }),
-        network: Network { allowed_private_hosts: vec!["127.0.0.1".into()], proxy: None },
+        clones: Clones {
+            dir: path.join("clones"),
+            max_bytes: 1 << 30,
+            max_clone_bytes: 1 << 30,
+            user: None,
+        },
+        credentials: Some(Credentials {
+            username: username.map(Into::into),
+            secret: secret.into(),
+        }),
+        network: Network {
+            allowed_private_hosts: vec!["127.0.0.1".into()],
+            proxy: None,
+        },
         limits: Limits {
             max_file_bytes: 1 << 20,
             memory_bytes: Some(2 << 30),
@@ -74,11 +90,21 @@ fn run(message: &[u8]) -> Said {
         log
     });
     let mut output = vec![];
-    process.stdout.take().unwrap().read_to_end(&mut output).unwrap();
+    process
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_end(&mut output)
+        .unwrap();
     process.wait().unwrap();
     let mut rest = output.as_slice();
-    let events = std::iter::from_fn(|| frame::read(&mut rest).unwrap()).map(|frame| frame.header().unwrap()).collect();
-    Said { events, log: log.join().unwrap() }
+    let events = std::iter::from_fn(|| frame::read(&mut rest).unwrap())
+        .map(|frame| frame.header().unwrap())
+        .collect();
+    Said {
+        events,
+        log: log.join().unwrap(),
+    }
 }
 
 impl Said {
@@ -91,7 +117,11 @@ impl Said {
 
     /// Neither the log nor an event, unless it is a document, has the secret in any form.
     fn check_silence(&self, username: Option<&str>, secret: &str) {
-        let events: Vec<&Event> = self.events.iter().filter(|event| !matches!(event, Event::Document(_))).collect();
+        let events: Vec<&Event> = self
+            .events
+            .iter()
+            .filter(|event| !matches!(event, Event::Document(_)))
+            .collect();
         let events = serde_json::to_string(&events).unwrap();
         let json = serde_json::to_string(secret).unwrap();
         let user = username.unwrap_or("x-access-token");
@@ -108,13 +138,25 @@ impl Said {
         }
         for form in forms {
             for said in [&events, &self.log] {
-                assert!(!said.to_lowercase().contains(&form.to_lowercase()), "{form} in {said}");
+                assert!(
+                    !said.to_lowercase().contains(&form.to_lowercase()),
+                    "{form} in {said}"
+                );
             }
         }
     }
 
     fn failures(&self) -> Vec<&Failure> {
-        self.events.iter().filter_map(|event| if let Event::Failed(f) = event { Some(f) } else { None }).collect()
+        self.events
+            .iter()
+            .filter_map(|event| {
+                if let Event::Failed(f) = event {
+                    Some(f)
+                } else {
+                    None
+                }
+            })
+            .collect()
     }
 
     fn fatal(&self) -> &EngineError {
@@ -138,18 +180,51 @@ fn what_servers_of_files_echo_is_not_repeated() {
         // in the document's own address
         _ => Reply::not_found(),
     });
-    let endpoints: Vec<String> =
-        ["/redirect", "/encoding", &format!("/query?key={PLAIN}")].map(|path| server.url(path)).into();
+    let endpoints: Vec<String> = ["/redirect", "/encoding", &format!("/query?key={PLAIN}")]
+        .map(|path| server.url(path))
+        .into();
     let folder = tempfile::tempdir().unwrap();
-    let said = Said::of(&job(&folder, "static", &json!({ "endpoints": endpoints }), None, PLAIN));
-    let failures: HashMap<&str, &str> =
-        said.failures().into_iter().map(|f| (&f.uri[server.origin.len()..], f.message.as_str())).collect();
-    assert!(failures["/redirect"].contains("the host \"[redacted].invalid\" cannot be resolved"), "{failures:?}");
-    assert_eq!(failures["/encoding"], "the server sent the encoding \"bearer [redacted]\", which was not asked for");
-    assert_eq!(failures["/query?key=[redacted]"], "the server answered 404 Not Found");
+    let said = Said::of(&job(
+        &folder,
+        "static",
+        &json!({ "endpoints": endpoints }),
+        None,
+        PLAIN,
+    ));
+    let failures: HashMap<&str, &str> = said
+        .failures()
+        .into_iter()
+        .map(|f| (&f.uri[server.origin.len()..], f.message.as_str()))
+        .collect();
+    assert!(
+        failures["/redirect"].contains("the host \"[redacted].invalid\" cannot be resolved"),
+        "{failures:?}"
+    );
+    assert_eq!(
+        failures["/encoding"],
+        "the server sent the encoding \"bearer [redacted]\", which was not asked for"
+    );
+    assert_eq!(
+        failures["/query?key=[redacted]"],
+        "the server answered 404 Not Found"
+    );
     // nobody knows which stored document that is
-    assert!(matches!(said.events.last(), Some(Event::Finished { complete: false, .. })), "{:?}", said.events);
-    assert_eq!(shown(&server.requests()[0]), format!("Bearer {PLAIN}"), "it was shown to the server");
+    assert!(
+        matches!(
+            said.events.last(),
+            Some(Event::Finished {
+                complete: false,
+                ..
+            })
+        ),
+        "{:?}",
+        said.events
+    );
+    assert_eq!(
+        shown(&server.requests()[0]),
+        format!("Bearer {PLAIN}"),
+        "it was shown to the server"
+    );
 }
 
 #[test]
@@ -160,10 +235,17 @@ fn what_websites_echo_is_not_repeated() {
             _ => Reply::ok(&format!("x/{}", shown(request)), ""),
         });
         let folder = tempfile::tempdir().unwrap();
-        let said = Said::of(&job(&folder, "website", &json!({"url": server.url("/"), "delay": 0}), username, secret));
+        let said = Said::of(&job(
+            &folder,
+            "website",
+            &json!({"url": server.url("/"), "delay": 0}),
+            username,
+            secret,
+        ));
         let message = &said.fatal().message;
         assert!(
-            message.contains("cannot be had: it is of the type \"x/") && message.contains("[redacted]"),
+            message.contains("cannot be had: it is of the type \"x/")
+                && message.contains("[redacted]"),
             "{message}"
         );
         assert!(said.log.contains("[redacted]"), "{}", said.log);
@@ -185,11 +267,19 @@ fn what_websites_echo_is_not_repeated() {
 }
 
 /// A job on a git server that answers the request for its branches so.
-fn git(folder: &TempDir, username: Option<&str>, secret: &str, answer: fn(&Request) -> Reply) -> Said {
+fn git(
+    folder: &TempDir,
+    username: Option<&str>,
+    secret: &str,
+    answer: fn(&Request) -> Reply,
+) -> Said {
     let server = Server::start(answer);
     let spec = json!({"repositoryURL": server.url("/a.git")});
     let said = Said::of(&job(folder, "git", &spec, username, secret));
-    assert!(shown(&server.requests()[0]).starts_with("Basic "), "it was shown to the server");
+    assert!(
+        shown(&server.requests()[0]).starts_with("Basic "),
+        "it was shown to the server"
+    );
     said
 }
 
@@ -197,51 +287,88 @@ fn git(folder: &TempDir, username: Option<&str>, secret: &str, answer: fn(&Reque
 fn what_git_servers_echo_is_not_repeated() {
     for (username, secret) in [(None, PLAIN), (Some("reader"), ODD), (None, "ab")] {
         let folder = tempfile::tempdir().unwrap();
-        let said = git(&folder, username, secret, |request| Reply::ok(&format!("x/{}", shown(request)), ""));
+        let said = git(&folder, username, secret, |request| {
+            Reply::ok(&format!("x/{}", shown(request)), "")
+        });
         let detail = said.fatal().detail.clone().unwrap();
-        assert!(detail.starts_with("It sent \"x/Basic [redacted]"), "{detail}");
+        assert!(
+            detail.starts_with("It sent \"x/Basic [redacted]"),
+            "{detail}"
+        );
         assert!(said.log.contains("[redacted]"), "{}", said.log);
 
         // an error in git's own protocol
         let said = git(&folder, username, secret, |request| {
             let basic = shown(request);
-            let both = BASE64_STANDARD.decode(basic.strip_prefix("Basic ").unwrap()).unwrap();
+            let both = BASE64_STANDARD
+                .decode(basic.strip_prefix("Basic ").unwrap())
+                .unwrap();
             let both = String::from_utf8(both).unwrap();
             let line = |text: &str| format!("{:04x}{text}", text.len() + 4);
-            let error = line(&format!("ERR access denied for {both} ({basic}), see https://{both}@git.example/\n"));
+            let error = line(&format!(
+                "ERR access denied for {both} ({basic}), see https://{both}@git.example/\n"
+            ));
             let body = line("# service=git-upload-pack\n") + "0000" + &error;
             Reply::ok("application/x-git-upload-pack-advertisement", body)
         });
         let detail = said.fatal().detail.clone().unwrap();
         assert!(
-            detail.contains("access denied for [redacted] (Basic [redacted]), see https://[redacted]@git"),
+            detail.contains(
+                "access denied for [redacted] (Basic [redacted]), see https://[redacted]@git"
+            ),
             "{detail}"
         );
     }
     let folder = tempfile::tempdir().unwrap();
-    let said = git(&folder, None, PLAIN, |_| Reply::redirect(&format!("http://127.0.0.1:1/{PLAIN}")));
-    assert!(said.fatal().detail.as_deref().unwrap().contains("redirects to another host"), "{:?}", said.fatal());
+    let said = git(&folder, None, PLAIN, |_| {
+        Reply::redirect(&format!("http://127.0.0.1:1/{PLAIN}"))
+    });
+    assert!(
+        said.fatal()
+            .detail
+            .as_deref()
+            .unwrap()
+            .contains("redirects to another host"),
+        "{:?}",
+        said.fatal()
+    );
 }
 
 #[test]
 fn a_job_that_is_not_understood_is_not_quoted() {
     let folder = tempfile::tempdir().unwrap();
-    let job = job(&folder, "website", &json!({"url": "https://a.example/"}), Some("reader"), ODD);
-    for credentials in
-        [json!(ODD), json!({"username": ["x"], "secret": ODD}), json!({"username": null, "secret": [ODD]})]
-    {
+    let job = job(
+        &folder,
+        "website",
+        &json!({"url": "https://a.example/"}),
+        Some("reader"),
+        ODD,
+    );
+    for credentials in [
+        json!(ODD),
+        json!({"username": ["x"], "secret": ODD}),
+        json!({"username": null, "secret": [ODD]}),
+    ] {
         let mut json = serde_json::to_value(&job).unwrap();
         json["credentials"] = credentials;
         let said = run(&frame::encode(&json, &[]).unwrap());
         said.check_silence(Some("reader"), ODD);
-        assert_eq!(said.fatal().message, "the engine does not understand the job");
+        assert_eq!(
+            said.fatal().message,
+            "the engine does not understand the job"
+        );
     }
     let mut text = serde_json::to_vec(&job).unwrap();
     text.truncate(text.len() - 1);
-    let lengths = [text.len() as u32 + 4, text.len() as u32].map(u32::to_le_bytes).concat();
+    let lengths = [text.len() as u32 + 4, text.len() as u32]
+        .map(u32::to_le_bytes)
+        .concat();
     let said = run(&[lengths, text].concat());
     said.check_silence(Some("reader"), ODD);
-    assert_eq!(said.fatal().message, "the engine does not understand the job");
+    assert_eq!(
+        said.fatal().message,
+        "the engine does not understand the job"
+    );
 }
 
 #[test]
@@ -250,10 +377,26 @@ fn documents_are_left_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let spec = json!({"endpoints": [server.url(&format!("/a.md?key={PLAIN}"))]});
     let said = run(&frame::encode(&job(&folder, "static", &spec, None, PLAIN), &[]).unwrap());
-    let documents = said.events.iter().filter_map(|event| if let Event::Document(d) = event { Some(d) } else { None });
-    let documents: Vec<_> =
-        documents.map(|document| (document.uri.as_str(), document.content.title.text.clone())).collect();
-    assert_eq!(documents, [(server.url(&format!("/a.md?key={PLAIN}")).as_str(), format!("The word {PLAIN}"))]);
-    assert!(matches!(said.events.last(), Some(Event::Finished { complete: true, .. })));
+    let documents = said.events.iter().filter_map(|event| {
+        if let Event::Document(d) = event {
+            Some(d)
+        } else {
+            None
+        }
+    });
+    let documents: Vec<_> = documents
+        .map(|document| (document.uri.as_str(), document.content.title.text.clone()))
+        .collect();
+    assert_eq!(
+        documents,
+        [(
+            server.url(&format!("/a.md?key={PLAIN}")).as_str(),
+            format!("The word {PLAIN}")
+        )]
+    );
+    assert!(matches!(
+        said.events.last(),
+        Some(Event::Finished { complete: true, .. })
+    ));
     assert!(!said.log.contains(PLAIN), "{}", said.log);
 }

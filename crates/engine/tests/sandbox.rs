@@ -1,4 +1,5 @@
-//! What a process can reach once it has entered its sandbox: `rag-engine sandbox-check` enters as the others do.
+//! What a process can reach once it has entered its sandbox: `rag-engine sandbox-check` enters as
+//! the others do.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -21,7 +22,13 @@ use seccompiler::{SeccompAction, SeccompFilter};
 use serde_json::json;
 use tempfile::TempDir;
 
-const FILES: [&str; 5] = ["PG_VERSION", "pg_rag/secret.key", "pg_rag/work/page", "docs/a.md", "model/config.json"];
+const FILES: [&str; 5] = [
+    "PG_VERSION",
+    "pg_rag/secret.key",
+    "pg_rag/work/page",
+    "docs/a.md",
+    "model/config.json",
+];
 
 /// A data directory, with a folder of documents and a model beside it.
 fn data() -> TempDir {
@@ -52,12 +59,18 @@ fn check(root: &Path, arguments: &[&str], input: &str) -> Output {
 fn allowed(root: &Path, arguments: &[&str], input: &str) -> Vec<String> {
     let output = check(root, arguments, input);
     let lines = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{lines}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{lines}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(!lines.contains("missing"), "{lines}");
     assert_eq!(lines.lines().count(), 2 * FILES.len() + 5, "{lines}");
     let denied = |line: &&str| line.ends_with(": Permission denied (os error 13)");
     let (_, rest): (Vec<&str>, Vec<&str>) = lines.lines().partition(denied);
-    rest.into_iter().map(|line| line.strip_suffix(": allowed").unwrap_or(line).to_string()).collect()
+    rest.into_iter()
+        .map(|line| line.strip_suffix(": allowed").unwrap_or(line).to_string())
+        .collect()
 }
 
 #[test]
@@ -71,7 +84,10 @@ fn an_extractor_reaches_nothing() {
 fn the_embedding_engine_reads_models_and_starts_itself() {
     let root = data();
     let arguments = ["embed", "--model-dir", "model"];
-    assert_eq!(allowed(root.path(), &arguments, ""), ["read model/config.json", "own program"]);
+    assert_eq!(
+        allowed(root.path(), &arguments, ""),
+        ["read model/config.json", "own program"]
+    );
 }
 
 #[test]
@@ -105,13 +121,24 @@ fn a_folder_around_the_data_directory_is_read_without_it() {
     }
     std::os::unix::fs::symlink("data", outer.path().join("cluster/latest")).unwrap();
     let job = job(outer.path());
-    let arguments = ["ingest", "../notes.md", "../../docs/b.md", "../latest/PG_VERSION"];
+    let arguments = [
+        "ingest",
+        "../notes.md",
+        "../../docs/b.md",
+        "../latest/PG_VERSION",
+    ];
     let output = check(&root, &arguments, &job.to_string());
     let lines = String::from_utf8(output.stdout).unwrap();
-    let read: Vec<&str> =
-        lines.lines().filter_map(|line| line.strip_prefix("read ")?.strip_suffix(": allowed")).collect();
+    let read: Vec<&str> = lines
+        .lines()
+        .filter_map(|line| line.strip_prefix("read ")?.strip_suffix(": allowed"))
+        .collect();
     let own = ["pg_rag/work/page", "model/config.json"];
-    assert_eq!(read, ["../notes.md", "../../docs/b.md", own[0], own[1]], "{lines}");
+    assert_eq!(
+        read,
+        ["../notes.md", "../../docs/b.md", own[0], own[1]],
+        "{lines}"
+    );
 }
 
 /// A job whose source is a folder.
@@ -138,7 +165,13 @@ fn without_landlock<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     let calls = [libc::SYS_landlock_create_ruleset].map(|call| (call, vec![]));
     let architecture = std::env::consts::ARCH.try_into().unwrap();
     let refusal = SeccompAction::Errno(libc::ENOSYS as u32);
-    let filter = SeccompFilter::new(BTreeMap::from(calls), SeccompAction::Allow, refusal, architecture).unwrap();
+    let filter = SeccompFilter::new(
+        BTreeMap::from(calls),
+        SeccompAction::Allow,
+        refusal,
+        architecture,
+    )
+    .unwrap();
     let program: seccompiler::BpfProgram = filter.try_into().unwrap();
     // a filter is for the thread, and for the processes that it starts
     thread::scope(|scope| {
@@ -156,11 +189,20 @@ fn what_the_kernel_lacks_is_said_and_refused_where_it_is_required() {
     without_landlock(|| {
         let on = check(root.path(), &["extract"], "");
         let lines = String::from_utf8(on.stdout).unwrap();
-        assert!(lines.contains("missing: The kernel does not restrict files"), "{lines}");
-        assert!(lines.contains("Unix socket: Permission denied"), "the other half holds: {lines}");
+        assert!(
+            lines.contains("missing: The kernel does not restrict files"),
+            "{lines}"
+        );
+        assert!(
+            lines.contains("Unix socket: Permission denied"),
+            "the other half holds: {lines}"
+        );
         let required = check(root.path(), &["extract", "--sandbox", "required"], "");
         assert!(!required.status.success());
-        assert!(String::from_utf8_lossy(&required.stderr).contains("Landlock"), "{required:?}");
+        assert!(
+            String::from_utf8_lossy(&required.stderr).contains("Landlock"),
+            "{required:?}"
+        );
     });
 }
 
@@ -174,7 +216,13 @@ fn an_engine_without_its_required_sandbox_answers_that() {
     without_landlock(|| {
         let engine = Engine::start(&library);
         engine.ask(&tiny, text.clone()).unwrap();
-        assert!(engine.log().contains("WARN The kernel does not restrict files"), "{}", engine.log());
+        assert!(
+            engine
+                .log()
+                .contains("WARN The kernel does not restrict files"),
+            "{}",
+            engine.log()
+        );
         let engine = Engine::start_with(&library, &["--sandbox", "required"]);
         let error = engine.ask(&tiny, text.clone()).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Unsupported);
@@ -192,6 +240,11 @@ fn a_model_elsewhere_is_out_of_reach() {
     let dir = tempfile::tempdir_in(Path::new(PROGRAM).parent().unwrap()).unwrap();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let engine = Engine::start(&library);
-    let error = engine.ask(&model(dir.path(), Precision::Fp32), embed(Priority::Query, &["red"])).unwrap_err();
+    let error = engine
+        .ask(
+            &model(dir.path(), Precision::Fp32),
+            embed(Priority::Query, &["red"]),
+        )
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::OutOfReach);
 }

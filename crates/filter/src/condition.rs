@@ -1,4 +1,5 @@
-//! The filter as a tree of typed tests: what [`parse`](crate::parse) makes of the JSON, and SQL is made of.
+//! The filter as a tree of typed tests: what [`parse`](crate::parse) makes of the JSON, and SQL is
+//! made of.
 
 use serde_json::{Map, Number, Value};
 

@@ -12,7 +12,11 @@ pub struct FilterError {
 impl FilterError {
     pub(crate) fn new(path: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
         let path = if path.is_empty() { "filter" } else { path };
-        FilterError { path: path.to_owned(), message: message.into(), hint: hint.into() }
+        FilterError {
+            path: path.to_owned(),
+            message: message.into(),
+            hint: hint.into(),
+        }
     }
 }
 
@@ -20,5 +24,9 @@ pub(crate) type Result<T> = std::result::Result<T, FilterError>;
 
 /// The path of `field` inside `path`.
 pub(crate) fn member(path: &str, field: &str) -> String {
-    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+    if path.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{path}.{field}")
+    }
 }

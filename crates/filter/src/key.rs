@@ -49,7 +49,11 @@ impl Key {
             return Ok(key.clone());
         }
         match name.strip_prefix("metadata.").unwrap_or(name) {
-            "" => Err(FilterError::new(path, "the key is empty", "Name a metadata key or a column.")),
+            "" => Err(FilterError::new(
+                path,
+                "the key is empty",
+                "Name a metadata key or a column.",
+            )),
             name => Ok(Key::Metadata(name.to_owned())),
         }
     }

@@ -1,8 +1,9 @@
 //! The metadata filter of `rag_search`: which chunks may be found at all.
 //!
-//! A filter is JSON. [`parse`] turns it into a typed tree or says what is wrong and where; [`Filter::to_sql`] turns the
-//! tree into a condition over `rag.chunks AS c`. Keys and values travel as parameters: no character that a user wrote
-//! stands in the SQL. Nothing here knows Postgres beyond its SQL.
+//! A filter is JSON. [`parse`] turns it into a typed tree or says what is wrong and where;
+//! [`Filter::to_sql`] turns the tree into a condition over `rag.chunks AS c`. Keys and values
+//! travel as parameters: no character that a user wrote stands in the SQL. Nothing here knows
+//! Postgres beyond its SQL.
 //!
 //! ```
 //! let filter = serde_json::json!({"operator": "or", "conditions": [
@@ -17,23 +18,27 @@
 //! # Ok::<(), rag_filter::FilterError>(())
 //! ```
 //!
-//! The SQL calls functions by their schema and operators by their bare names: run it with `search_path` set to
-//! `pg_catalog`.
+//! The SQL calls functions by their schema and operators by their bare names: run it with
+//! `search_path` set to `pg_catalog`.
 //!
 //! # Forms
 //!
 //! * **None**: `null` or `{}`. Every row passes.
-//! * **Containment**: `{"category": "tech", "year": 2020}`, any object of neither of the other forms. All members must
-//!   hold: columns are equal (or one of an array), `tags` and `heading` have all the given texts, and `metadata` contains
-//!   the rest as `@>` has it (nested objects and arrays by their parts).
-//! * **Condition**: `{"key": ..., "operator": ..., "value": ...}`, any object with a key and an operator.
-//! * **Conditions**: `{"operator": "and", "conditions": [...]}`, any object with a member `conditions`. Each is a
-//!   condition or again a group. `operator` is `and` (also when left out or null) or `or`, in any case of letters.
+//! * **Containment**: `{"category": "tech", "year": 2020}`, any object of neither of the other
+//!   forms. All members must hold: columns are equal (or one of an array), `tags` and `heading`
+//!   have all the given texts, and `metadata` contains the rest as `@>` has it (nested objects and
+//!   arrays by their parts).
+//! * **Condition**: `{"key": ..., "operator": ..., "value": ...}`, any object with a key and an
+//!   operator.
+//! * **Conditions**: `{"operator": "and", "conditions": [...]}`, any object with a member
+//!   `conditions`. Each is a condition or again a group. `operator` is `and` (also when left out or
+//!   null) or `or`, in any case of letters.
 //!
-//! Dify's names are accepted for the same things: `logical_operator` of a group, `name` (a string, or an array of one)
-//! and `comparison_operator` of a condition. Everything else is an error: unknown members and operators, operators of
-//! other languages (`{"priority": {"$gt": 3}}`), no conditions, values of the wrong type, groups or values nested deeper
-//! than [`MAX_DEPTH`], more than [`MAX_CONDITIONS`] conditions.
+//! Dify's names are accepted for the same things: `logical_operator` of a group, `name` (a string,
+//! or an array of one) and `comparison_operator` of a condition. Everything else is an error:
+//! unknown members and operators, operators of other languages (`{"priority": {"$gt": 3}}`), no
+//! conditions, values of the wrong type, groups or values nested deeper than [`MAX_DEPTH`], more
+//! than [`MAX_CONDITIONS`] conditions.
 //!
 //! # Keys
 //!
@@ -53,8 +58,9 @@
 //!
 //! # Operators
 //!
-//! Names are the same in any case of letters. An integer column has the operators of a timestamp column but `before` and
-//! `after`, a `uuid` column `eq`, `in` and `not empty` with their opposites.
+//! Names are the same in any case of letters. An integer column has the operators of a timestamp
+//! column but `before` and `after`, a `uuid` column `eq`, `in` and `not empty` with their
+//! opposites.
 //!
 //! | operator | also | metadata | text column | `tags`, `heading` | integer, timestamp and `uuid` columns |
 //! |---|---|---|---|---|---|
@@ -67,32 +73,34 @@
 //! | `before`, `after` | | a string that is a time and earlier, later; for a number as `lt`, `gt` | – | – | earlier, later (timestamps) |
 //! | `not empty` | | there, and not null, `""`, `[]` or `{}` | neither NULL nor `''` | at least one | not NULL |
 //!
-//! * **Opposites**: `ne` (`is not`, `≠`, `!=`), `nin` (`not in`), `not contains` and `empty` match exactly the rows that
-//!   `eq`, `in`, `contains` and `not empty` do not. So they match rows without the key, with a value of another type,
-//!   and with a NULL column.
-//! * **Types** of metadata: a number and a text that is one (`4`, `-0.50`; not `007` or `1e5`) compare as numbers, so `eq 2020` and
-//!   `eq "2020"` match both 2020 and `"2020"`; `eq` sees texts in the form `2020` or `2020.0` only. Otherwise a row whose
-//!   value has another type than the filter's is not equal, not less and not greater: `eq false` does not match `0`.
+//! * **Opposites**: `ne` (`is not`, `≠`, `!=`), `nin` (`not in`), `not contains` and `empty` match
+//!   exactly the rows that `eq`, `in`, `contains` and `not empty` do not. So they match rows
+//!   without the key, with a value of another type, and with a NULL column.
+//! * **Types** of metadata: a number and a text that is one (`4`, `-0.50`; not `007` or `1e5`)
+//!   compare as numbers, so `eq 2020` and `eq "2020"` match both 2020 and `"2020"`; `eq` sees texts
+//!   in the form `2020` or `2020.0` only. Otherwise a row whose value has another type than the
+//!   filter's is not equal, not less and not greater: `eq false` does not match `0`.
 //! * **null**: `eq null` matches JSON null in metadata (not a missing key) and NULL in a column.
-//! * **Arrays and objects** in metadata are equal as a whole, arrays in order; use `contains` for elements. `eq []` of
-//!   `tags` matches rows with an empty array, not NULL; `empty` matches both.
-//! * **Text** is compared with case and without patterns: `%` and `_` mean themselves. Order by code point is the same
-//!   on every server and puts ISO 8601 dates of one format and zone in order of time. `text_match` knows the letters that
-//!   the database's locale knows.
-//! * **Times** are dates or dates with a time and perhaps a zone, `2024-05-31T10:30:00.5+02:00`; the session's
-//!   `TimeZone` holds where none is given. Metadata that is not such a text is neither before nor after anything. A
-//!   filter's own times are checked when it is parsed.
-//! * **Nothing given**: `in []` matches no row and `nin []` every row; every string contains, starts with and ends with
-//!   `""`.
+//! * **Arrays and objects** in metadata are equal as a whole, arrays in order; use `contains` for
+//!   elements. `eq []` of `tags` matches rows with an empty array, not NULL; `empty` matches both.
+//! * **Text** is compared with case and without patterns: `%` and `_` mean themselves. Order by
+//!   code point is the same on every server and puts ISO 8601 dates of one format and zone in order
+//!   of time. `text_match` knows the letters that the database's locale knows.
+//! * **Times** are dates or dates with a time and perhaps a zone, `2024-05-31T10:30:00.5+02:00`;
+//!   the session's `TimeZone` holds where none is given. Metadata that is not such a text is
+//!   neither before nor after anything. A filter's own times are checked when it is parsed.
+//! * **Nothing given**: `in []` matches no row and `nin []` every row; every string contains,
+//!   starts with and ends with `""`.
 //!
 //! `tests/rows.rs` asks a server for the rows of each of these.
 //!
 //! # Indexes
 //!
-//! Containment and `eq` of a metadata string, number, boolean or null become `c.metadata @> ...`, or two of them with OR
-//! between them for a number, which a GIN index on `metadata` answers. `eq` and `in` of columns suit a btree, as does the order of numbers and times (that of text only
-//! a btree with collation "C"); `eq`, `in` and `contains` of `tags` suit a GIN index. Opposites and the other tests
-//! read each row.
+//! Containment and `eq` of a metadata string, number, boolean or null become `c.metadata @> ...`,
+//! or two of them with OR between them for a number, which a GIN index on `metadata` answers. `eq`
+//! and `in` of columns suit a btree, as does the order of numbers and times (that of text only a
+//! btree with collation "C"); `eq`, `in` and `contains` of `tags` suit a GIN index. Opposites and
+//! the other tests read each row.
 
 mod condition;
 mod error;
@@ -136,7 +144,8 @@ impl Filter {
         &self.usages
     }
 
-    /// The condition for a WHERE clause, its placeholders numbered from `first_param` on; `true` for an empty filter.
+    /// The condition for a WHERE clause, its placeholders numbered from `first_param` on; `true`
+    /// for an empty filter.
     pub fn to_sql(&self, first_param: usize) -> Sql {
         sql::write(&self.root, first_param)
     }

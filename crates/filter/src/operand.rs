@@ -8,12 +8,22 @@ use crate::key::Key;
 use crate::operator::Operator;
 use crate::{number, value};
 
-/// The test that `operator` with `given` means for `key`. `name` is what the user called the operator, `path` is the
-/// value's.
-pub(crate) fn of(key: Key, operator: Operator, name: &str, given: &Value, path: &str) -> Result<Test> {
+/// The test that `operator` with `given` means for `key`. `name` is what the user called the
+/// operator, `path` is the value's.
+pub(crate) fn of(
+    key: Key,
+    operator: Operator,
+    name: &str,
+    given: &Value,
+    path: &str,
+) -> Result<Test> {
     let unfit = |what: &str, fit: &str| {
         let message = format!("the operator {name:?} does not apply to {what}");
-        Err(FilterError::new(path, message, format!("Operators for {what}: {fit}.")))
+        Err(FilterError::new(
+            path,
+            message,
+            format!("Operators for {what}: {fit}."),
+        ))
     };
     match key {
         Key::Metadata(key) => metadata(key, operator, given, path),
@@ -21,7 +31,10 @@ pub(crate) fn of(key: Key, operator: Operator, name: &str, given: &Value, path: 
             Some(test) => Ok(Test::Texts { column, test }),
             None => {
                 let what = if column == "tags" { "tags" } else { "heading" };
-                unfit(what, "eq, ne, in, nin, contains, not contains, text_match, empty, not empty")
+                unfit(
+                    what,
+                    "eq, ne, in, nin, contains, not contains, text_match, empty, not empty",
+                )
             }
         },
         Key::Text(column) => match text(operator, given, path, value::text)? {
@@ -29,7 +42,10 @@ pub(crate) fn of(key: Key, operator: Operator, name: &str, given: &Value, path: 
             None => unfit("a text column", "all but before and after"),
         },
         Key::DocumentType => match text(operator, given, path, value::document_type)? {
-            Some(test) => Ok(Test::Text { column: "document_type", test }),
+            Some(test) => Ok(Test::Text {
+                column: "document_type",
+                test,
+            }),
             None => unfit("a text column", "all but before and after"),
         },
         Key::SourceFile => match text(operator, given, path, value::text)? {
@@ -37,8 +53,13 @@ pub(crate) fn of(key: Key, operator: Operator, name: &str, given: &Value, path: 
             None => unfit("a text column", "all but before and after"),
         },
         Key::Integer(column) => match scalar(operator, given, path, value::integer)? {
-            Some(test) if !matches!(operator, Operator::Time(_)) => Ok(Test::Integer { column, test }),
-            _ => unfit(column, "eq, ne, in, nin, gt, gte, lt, lte, empty, not empty"),
+            Some(test) if !matches!(operator, Operator::Time(_)) => {
+                Ok(Test::Integer { column, test })
+            }
+            _ => unfit(
+                column,
+                "eq, ne, in, nin, gt, gte, lt, lte, empty, not empty",
+            ),
         },
         Key::Uuid(column) => match scalar(operator, given, path, value::uuid)? {
             Some(test) if !matches!(operator, Operator::Time(_) | Operator::Compare(_)) => {
@@ -48,7 +69,10 @@ pub(crate) fn of(key: Key, operator: Operator, name: &str, given: &Value, path: 
         },
         Key::Time(column) => match scalar(operator, given, path, value::timestamp)? {
             Some(test) => Ok(Test::Time { column, test }),
-            None => unfit("a timestamp column", "eq, ne, in, nin, gt, gte, lt, lte, before, after, empty, not empty"),
+            None => unfit(
+                "a timestamp column",
+                "eq, ne, in, nin, gt, gte, lt, lte, before, after, empty, not empty",
+            ),
         },
     }
 }
@@ -57,7 +81,8 @@ fn metadata(key: String, operator: Operator, given: &Value, path: &str) -> Resul
     let test = match operator {
         Operator::Equals => match value::json(given, path)? {
             composite @ (Value::Array(_) | Value::Object(_)) => MetadataTest::Equals(composite),
-            // For scalars, equal and contained are the same, and an index on metadata answers only the latter.
+            // For scalars, equal and contained are the same, and an index on metadata answers only
+            // the latter.
             scalar => return Ok(has_one_of(&key, value::alternatives(scalar))),
         },
         Operator::In => {
@@ -81,7 +106,11 @@ fn metadata(key: String, operator: Operator, given: &Value, path: &str) -> Resul
         },
         Operator::Contains => match value::json(given, path)? {
             Value::Null | Value::Array(_) | Value::Object(_) => {
-                return Err(value::wrong_type(given, "a string, a number or a boolean", path));
+                return Err(value::wrong_type(
+                    given,
+                    "a string, a number or a boolean",
+                    path,
+                ));
             }
             scalar => MetadataTest::Contains(scalar),
         },
@@ -95,7 +124,12 @@ fn metadata(key: String, operator: Operator, given: &Value, path: &str) -> Resul
 
 /// A metadata key has one of these values, which are no arrays and no objects.
 pub(crate) fn has_one_of(key: &str, values: Vec<Value>) -> Test {
-    Test::Contains(values.into_iter().map(|value| [(key.to_owned(), value)].into_iter().collect()).collect())
+    Test::Contains(
+        values
+            .into_iter()
+            .map(|value| [(key.to_owned(), value)].into_iter().collect())
+            .collect(),
+    )
 }
 
 fn texts(operator: Operator, given: &Value, path: &str) -> Result<Option<TagsTest>> {
@@ -109,7 +143,9 @@ fn texts(operator: Operator, given: &Value, path: &str) -> Result<Option<TagsTes
         Operator::Contains => TagsTest::AllOf(value::texts(given, path)?),
         Operator::Matches => TagsTest::Matches(value::text(given, path)?),
         Operator::Present => TagsTest::Present,
-        Operator::Compare(_) | Operator::Time(_) | Operator::StartsWith | Operator::EndsWith => return Ok(None),
+        Operator::Compare(_) | Operator::Time(_) | Operator::StartsWith | Operator::EndsWith => {
+            return Ok(None);
+        }
     }))
 }
 
@@ -131,7 +167,8 @@ fn text(
     })
 }
 
-/// The tests that any ordered column has. A column that has one value is equal to an array where it is one of it.
+/// The tests that any ordered column has. A column that has one value is equal to an array where it
+/// is one of it.
 fn scalar<T>(
     operator: Operator,
     given: &Value,
@@ -147,6 +184,8 @@ fn scalar<T>(
             ScalarTest::Compare(comparison, read(given, path)?)
         }
         Operator::Present => ScalarTest::Present,
-        Operator::Contains | Operator::Matches | Operator::StartsWith | Operator::EndsWith => return Ok(None),
+        Operator::Contains | Operator::Matches | Operator::StartsWith | Operator::EndsWith => {
+            return Ok(None);
+        }
     }))
 }

@@ -78,9 +78,16 @@ const NAMES: [(&str, Operator, bool); 30] = {
 impl Operator {
     /// The operator of that name in any case of letters, and whether it is negated.
     pub(crate) fn parse(name: &str, path: &str) -> Result<(Operator, bool)> {
-        match NAMES.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)) {
+        match NAMES
+            .iter()
+            .find(|(known, ..)| known.eq_ignore_ascii_case(name))
+        {
             Some(&(_, operator, negated)) => Ok((operator, negated)),
-            None => Err(FilterError::new(path, format!("there is no operator {name:?}"), Self::hint())),
+            None => Err(FilterError::new(
+                path,
+                format!("there is no operator {name:?}"),
+                Self::hint(),
+            )),
         }
     }
 

@@ -19,12 +19,22 @@ pub fn parse(filter: &Value) -> Result<Filter> {
     let mut reader = Reader::default();
     let root = match filter {
         Value::Null => Node::All(Vec::new()),
-        Value::Object(members) if members.contains_key("conditions") => reader.group(members, "", 1)?,
+        Value::Object(members) if members.contains_key("conditions") => {
+            reader.group(members, "", 1)?
+        }
         Value::Object(members) if is_condition(members) => reader.condition(members, "")?,
         Value::Object(members) => reader.containment(members)?,
-        _ => return Err(FilterError { hint: FORMS.to_owned(), ..value::wrong_type(filter, "an object", "") }),
+        _ => {
+            return Err(FilterError {
+                hint: FORMS.to_owned(),
+                ..value::wrong_type(filter, "an object", "")
+            });
+        }
     };
-    Ok(Filter { root, usages: reader.usages })
+    Ok(Filter {
+        root,
+        usages: reader.usages,
+    })
 }
 
 /// Returns true if an object is one condition rather than metadata keys and their values.
@@ -41,7 +51,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// `{"category": "tech", "year": 2020}`: columns one by one, metadata keys together where they have one form.
+    /// `{"category": "tech", "year": 2020}`: columns one by one, metadata keys together where they
+    /// have one form.
     fn containment(&mut self, members: &Map<String, Value>) -> Result<Node> {
         value::check_operators(members, "", "")?;
         let mut nodes = Vec::new();
@@ -55,7 +66,11 @@ impl Reader {
                         value::check_operators(members, &key, name)?;
                     }
                     if !seen.insert(key.clone()) {
-                        return Err(FilterError::new(name, "the metadata key is given twice", "Write it once."));
+                        return Err(FilterError::new(
+                            name,
+                            "the metadata key is given twice",
+                            "Write it once.",
+                        ));
                     }
                     self.usages.push(Usage::of_equal(name, &key, [&given]));
                     let forms = value::alternatives(given);
@@ -65,9 +80,10 @@ impl Reader {
                     }
                     operand::has_one_of(&key, forms)
                 }
-                Key::Texts(column) if !given.is_null() => {
-                    Test::Texts { column, test: TagsTest::AllOf(value::texts(given, name)?) }
-                }
+                Key::Texts(column) if !given.is_null() => Test::Texts {
+                    column,
+                    test: TagsTest::AllOf(value::texts(given, name)?),
+                },
                 column => operand::of(column, Operator::Equals, "eq", given, name)?,
             };
             nodes.push(Node::Holds(test));
@@ -83,7 +99,12 @@ impl Reader {
             let message = format!("groups are nested deeper than {MAX_DEPTH} levels");
             return Err(FilterError::new(path, message, "Flatten the groups."));
         }
-        only(members, &["operator", "logical_operator", "conditions"], "a group", path)?;
+        only(
+            members,
+            &["operator", "logical_operator", "conditions"],
+            "a group",
+            path,
+        )?;
         let join = match either(members, "operator", "logical_operator", path)? {
             None | Some((_, Value::Null)) => Node::All,
             Some((name, given)) => match given.as_str() {
@@ -91,14 +112,24 @@ impl Reader {
                 Some(or) if or.eq_ignore_ascii_case("or") => Node::Any,
                 _ => {
                     let message = format!("there is no logical operator {given}");
-                    return Err(FilterError::new(&member(path, name), message, "Logical operators: and, or."));
+                    return Err(FilterError::new(
+                        &member(path, name),
+                        message,
+                        "Logical operators: and, or.",
+                    ));
                 }
             },
         };
         let path = member(path, "conditions");
         let conditions = match members.get("conditions") {
             Some(Value::Array(conditions)) => conditions,
-            other => return Err(value::wrong_type(other.unwrap_or(&Value::Null), "an array of conditions", &path)),
+            other => {
+                return Err(value::wrong_type(
+                    other.unwrap_or(&Value::Null),
+                    "an array of conditions",
+                    &path,
+                ));
+            }
         };
         if conditions.is_empty() {
             let hint = "Give at least one condition, or {} to restrict nothing.";
@@ -107,9 +138,15 @@ impl Reader {
         let nodes = conditions.iter().enumerate().map(|(i, condition)| {
             let path = format!("{path}[{i}]");
             match condition {
-                Value::Object(members) if members.contains_key("conditions") => self.group(members, &path, depth + 1),
+                Value::Object(members) if members.contains_key("conditions") => {
+                    self.group(members, &path, depth + 1)
+                }
                 Value::Object(members) => self.condition(members, &path),
-                _ => Err(value::wrong_type(condition, "a condition or a group, which are objects", &path)),
+                _ => Err(value::wrong_type(
+                    condition,
+                    "a condition or a group, which are objects",
+                    &path,
+                )),
             }
         });
         Ok(join(nodes.collect::<Result<_>>()?))
@@ -119,17 +156,28 @@ impl Reader {
         self.conditions += 1;
         if self.conditions > MAX_CONDITIONS {
             let message = format!("there are more than {MAX_CONDITIONS} conditions");
-            return Err(FilterError::new(path, message, "Put alternatives of one key into one condition with in."));
+            return Err(FilterError::new(
+                path,
+                message,
+                "Put alternatives of one key into one condition with in.",
+            ));
         }
-        only(members, &["key", "name", "operator", "comparison_operator", "value"], "a condition", path)?;
+        only(
+            members,
+            &["key", "name", "operator", "comparison_operator", "value"],
+            "a condition",
+            path,
+        )?;
 
         let (field, name) = either(members, "key", "name", path)?
             .ok_or_else(|| FilterError::new(path, "the condition has no key", "Add \"key\"."))?;
         let key_path = member(path, field);
         let key = Key::parse(key_name(name, &key_path)?, &key_path)?;
 
-        let (field, name) = either(members, "operator", "comparison_operator", path)?
-            .ok_or_else(|| FilterError::new(path, "the condition has no operator", Operator::hint()))?;
+        let (field, name) =
+            either(members, "operator", "comparison_operator", path)?.ok_or_else(|| {
+                FilterError::new(path, "the condition has no operator", Operator::hint())
+            })?;
         let operator_path = member(path, field);
         let name = name.as_str().ok_or_else(|| FilterError {
             hint: Operator::hint(),
@@ -143,7 +191,11 @@ impl Reader {
             (Operator::Present, Some(Value::String(text))) if text.is_empty() => &Value::Null,
             (Operator::Present, Some(_)) => {
                 let message = format!("the operator {name:?} takes no value");
-                return Err(FilterError::new(&value_path, message, "Leave the value out."));
+                return Err(FilterError::new(
+                    &value_path,
+                    message,
+                    "Leave the value out.",
+                ));
             }
             (_, Some(given)) => given,
             (_, None) => {
@@ -157,10 +209,20 @@ impl Reader {
         if let Key::Metadata(key) = &key
             && !negated
         {
-            self.usages.push(Usage::of_condition(&key_path, &value_path, key, operator, given));
+            self.usages.push(Usage::of_condition(
+                &key_path,
+                &value_path,
+                key,
+                operator,
+                given,
+            ));
         }
         let test = operand::of(key, operator, name, given, &value_path)?;
-        Ok(if negated { Node::Not(test) } else { Node::Holds(test) })
+        Ok(if negated {
+            Node::Not(test)
+        } else {
+            Node::Holds(test)
+        })
     }
 }
 
@@ -170,7 +232,11 @@ fn key_name<'a>(name: &'a Value, path: &str) -> Result<&'a str> {
         Value::String(name) => Ok(name),
         Value::Array(names) => match names.as_slice() {
             [Value::String(name)] => Ok(name),
-            _ => Err(FilterError::new(path, "expected the name of one key", "Write one condition for each key.")),
+            _ => Err(FilterError::new(
+                path,
+                "expected the name of one key",
+                "Write one condition for each key.",
+            )),
         },
         _ => Err(value::wrong_type(name, "the name of a key", path)),
     }
@@ -186,7 +252,11 @@ fn either<'a>(
     match (members.get(name), members.get(alias)) {
         (Some(_), Some(_)) => {
             let message = format!("{name:?} and {alias:?} are both given");
-            Err(FilterError::new(path, message, "They mean the same: keep one."))
+            Err(FilterError::new(
+                path,
+                message,
+                "They mean the same: keep one.",
+            ))
         }
         (Some(given), None) => Ok(Some((name, given))),
         (None, Some(given)) => Ok(Some((alias, given))),
@@ -199,7 +269,11 @@ fn only(members: &Map<String, Value>, known: &[&str], what: &str, path: &str) ->
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         Some(name) => {
             let hint = format!("Members of {what}: {}.", known.join(", "));
-            Err(FilterError::new(&member(path, name), format!("{what} has no member {name:?}"), hint))
+            Err(FilterError::new(
+                &member(path, name),
+                format!("{what} has no member {name:?}"),
+                hint,
+            ))
         }
         None => Ok(()),
     }

@@ -15,8 +15,8 @@ pub struct Sql {
     pub params: Vec<Param>,
 }
 
-/// A parameter, to be bound as the type given here. The SQL casts each placeholder to that type, and a [`Timestamp`] and
-/// a [`Uuid`] from `text` on.
+/// A parameter, to be bound as the type given here. The SQL casts each placeholder to that type,
+/// and a [`Timestamp`] and a [`Uuid`] from `text` on.
 ///
 /// [`Timestamp`]: Param::Timestamp
 /// [`Uuid`]: Param::Uuid
@@ -40,9 +40,15 @@ pub enum Param {
 
 /// Writes the tree, numbering placeholders from `first_param`.
 pub(crate) fn write(root: &Node, first_param: usize) -> Sql {
-    let mut writer = Writer { first_param, params: Vec::new() };
+    let mut writer = Writer {
+        first_param,
+        params: Vec::new(),
+    };
     let text = writer.node(root);
-    Sql { text, params: writer.params }
+    Sql {
+        text,
+        params: writer.params,
+    }
 }
 
 struct Writer {
@@ -93,7 +99,10 @@ impl Writer {
 
     fn times(&mut self, times: &[Timestamp]) -> String {
         let times = times.iter().map(|time| time.0.clone()).collect();
-        format!("{}::pg_catalog.timestamptz[]", self.bind(Param::TextArray(times)))
+        format!(
+            "{}::pg_catalog.timestamptz[]",
+            self.bind(Param::TextArray(times))
+        )
     }
 
     fn uuid(&mut self, id: &Uuid) -> String {
@@ -118,25 +127,44 @@ impl Writer {
         match nodes {
             [] => none.to_owned(),
             [node] => self.node(node),
-            _ => format!("({})", nodes.iter().map(|node| self.node(node)).collect::<Vec<_>>().join(join)),
+            _ => format!(
+                "({})",
+                nodes
+                    .iter()
+                    .map(|node| self.node(node))
+                    .collect::<Vec<_>>()
+                    .join(join)
+            ),
         }
     }
 
     fn test(&mut self, test: &Test) -> String {
         match test {
             Test::Contains(objects) => {
-                let contained = objects.iter().map(|object| format!("c.metadata @> {}", self.json(object.clone())));
+                let contained = objects
+                    .iter()
+                    .map(|object| format!("c.metadata @> {}", self.json(object.clone())));
                 contained.collect::<Vec<_>>().join(" OR ")
             }
             Test::Metadata { key, test } => self.metadata(key, test),
             Test::Text { column, test } => self.text_column(&format!("c.{column}"), test),
             Test::SourceFile(test) => {
-                format!("{} OR {}", self.text_column("c.uri", test), self.text_column(FILE_NAME, test))
+                format!(
+                    "{} OR {}",
+                    self.text_column("c.uri", test),
+                    self.text_column(FILE_NAME, test)
+                )
             }
             Test::Texts { column, test } => self.texts_column(&format!("c.{column}"), test),
-            Test::Integer { column, test } => self.scalar(&format!("c.{column}"), test, Self::id, Self::ids),
-            Test::Uuid { column, test } => self.scalar(&format!("c.{column}"), test, Self::uuid, Self::uuids),
-            Test::Time { column, test } => self.scalar(&format!("c.{column}"), test, Self::time, Self::times),
+            Test::Integer { column, test } => {
+                self.scalar(&format!("c.{column}"), test, Self::id, Self::ids)
+            }
+            Test::Uuid { column, test } => {
+                self.scalar(&format!("c.{column}"), test, Self::uuid, Self::uuids)
+            }
+            Test::Time { column, test } => {
+                self.scalar(&format!("c.{column}"), test, Self::time, Self::times)
+            }
         }
     }
 
@@ -147,7 +175,10 @@ impl Writer {
         let type_of = format!("pg_catalog.jsonb_typeof{value}");
         let is_string = format!("{type_of} = 'string'");
         // CASE, unlike AND, promises that the cast is only tried on what passed the test before it.
-        let is_numeric = format!("{is_string} AND {text} COLLATE pg_catalog.\"C\" ~ '{}'", number::PATTERN);
+        let is_numeric = format!(
+            "{is_string} AND {text} COLLATE pg_catalog.\"C\" ~ '{}'",
+            number::PATTERN
+        );
         let number = format!(
             "(CASE WHEN {type_of} = 'number' THEN {value} \
              WHEN {is_numeric} THEN pg_catalog.to_jsonb({text}::pg_catalog.numeric) END)"
@@ -172,7 +203,10 @@ impl Writer {
             }
             MetadataTest::CompareText(comparison, given) => {
                 let given = self.text(given);
-                format!("{is_string} AND {}", in_text_order(&text, *comparison, &given))
+                format!(
+                    "{is_string} AND {}",
+                    in_text_order(&text, *comparison, &given)
+                )
             }
             MetadataTest::CompareTime(comparison, given) => format!(
                 "CASE WHEN {is_string} AND {text} COLLATE pg_catalog.\"C\" ~ '{}' \
@@ -202,8 +236,12 @@ impl Writer {
                     any_matches(&elements, &given)
                 )
             }
-            MetadataTest::StartsWith(given) => format!("{is_string} AND {}", starts_with(&text, &self.text(given))),
-            MetadataTest::EndsWith(given) => format!("{is_string} AND {}", ends_with(&text, &self.text(given))),
+            MetadataTest::StartsWith(given) => {
+                format!("{is_string} AND {}", starts_with(&text, &self.text(given)))
+            }
+            MetadataTest::EndsWith(given) => {
+                format!("{is_string} AND {}", ends_with(&text, &self.text(given)))
+            }
             MetadataTest::Present => {
                 format!(r#"{value} <> ALL (ARRAY['null', '""', '[]', '{{}}']::pg_catalog.jsonb[])"#)
             }
@@ -220,7 +258,12 @@ impl Writer {
                 in_text_order(column, *comparison, &self.text(given))
             }
             TextTest::Scalar(ScalarTest::Present) => format!("{column} <> ''"),
-            TextTest::Scalar(test) => self.scalar(column, test, |writer, given| writer.text(given), Self::texts),
+            TextTest::Scalar(test) => self.scalar(
+                column,
+                test,
+                |writer, given| writer.text(given),
+                Self::texts,
+            ),
         }
     }
 
@@ -233,7 +276,10 @@ impl Writer {
                 format!("{column} @> {tags} AND {column} <@ {tags}")
             }
             TagsTest::AnyOf(tags) => format!("{column} && {}", self.texts(tags)),
-            TagsTest::Matches(given) => any_matches(&format!("SELECT pg_catalog.unnest({column})"), &self.text(given)),
+            TagsTest::Matches(given) => any_matches(
+                &format!("SELECT pg_catalog.unnest({column})"),
+                &self.text(given),
+            ),
             TagsTest::Present => format!("pg_catalog.cardinality({column}) > 0"),
         }
     }
@@ -260,18 +306,27 @@ impl Writer {
 
 /// Text is ordered by code point: the same on every server, and chronological for ISO 8601.
 fn in_text_order(text: &str, comparison: Comparison, given: &str) -> String {
-    format!("{text} {} {given} COLLATE pg_catalog.\"C\"", comparison.sql())
+    format!(
+        "{text} {} {given} COLLATE pg_catalog.\"C\"",
+        comparison.sql()
+    )
 }
 
 /// The last part of the uri.
 const FILE_NAME: &str = "pg_catalog.regexp_replace(c.uri, '^.*[/#]', '')";
 
 fn matches(text: &str, given: &str) -> String {
-    contains(&format!("pg_catalog.lower({text})"), &format!("pg_catalog.lower({given})"))
+    contains(
+        &format!("pg_catalog.lower({text})"),
+        &format!("pg_catalog.lower({given})"),
+    )
 }
 
 fn any_matches(elements: &str, given: &str) -> String {
-    format!("EXISTS (SELECT FROM ({elements}) AS t (element) WHERE {})", matches("t.element", given))
+    format!(
+        "EXISTS (SELECT FROM ({elements}) AS t (element) WHERE {})",
+        matches("t.element", given)
+    )
 }
 
 /// Functions, not LIKE: no character of the given text means anything else.

@@ -1,11 +1,13 @@
-//! ISO 8601 times: told apart from other text before PostgreSQL is asked to read them, since its cast raises an error.
+//! ISO 8601 times: told apart from other text before PostgreSQL is asked to read them, since its
+//! cast raises an error.
 //!
-//! Accepted: `2024-02-29`, with a time after `T` or one space (`10:30`, `10:30:15`, `10:30:15.123456`), and then a zone
-//! (`Z`, `+02`, `+0200`, `+02:00`, also after one space). Years 0001 to 9999, days that exist, offsets below 16 hours.
-//! Without a zone PostgreSQL takes the session's `TimeZone`.
+//! Accepted: `2024-02-29`, with a time after `T` or one space (`10:30`, `10:30:15`,
+//! `10:30:15.123456`), and then a zone (`Z`, `+02`, `+0200`, `+02:00`, also after one space). Years
+//! 0001 to 9999, days that exist, offsets below 16 hours. Without a zone PostgreSQL takes the
+//! session's `TimeZone`.
 //!
-//! [`parse`] decides for a value in a filter, [`PATTERN`] for a value in a row's metadata. They accept the same texts;
-//! the crate's test against a server holds them to it.
+//! [`parse`] decides for a value in a filter, [`PATTERN`] for a value in a row's metadata. They
+//! accept the same texts; the crate's test against a server holds them to it.
 
 use crate::condition::Timestamp;
 
@@ -38,7 +40,9 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
 fn days_in(year: u32, month: u32) -> u32 {
     match month {
         4 | 6 | 9 | 11 => 30,
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
+            29
+        }
         2 => 28,
         _ => 31,
     }
@@ -59,7 +63,9 @@ impl Reader<'_> {
     /// Exactly so many digits, of a number in the range.
     fn number(&mut self, digits: usize, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
         let (head, rest) = self.0.split_at_checked(digits)?;
-        let number = head.iter().try_fold(0, |sum, &byte| Some(sum * 10 + char::from(byte).to_digit(10)?))?;
+        let number = head.iter().try_fold(0, |sum, &byte| {
+            Some(sum * 10 + char::from(byte).to_digit(10)?)
+        })?;
         self.0 = rest;
         range.contains(&number).then_some(number)
     }
@@ -71,7 +77,11 @@ impl Reader<'_> {
         if self.one_of(b":").is_some() {
             self.number(2, 0..=59)?;
             if self.one_of(b".").is_some() {
-                let digits = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                let digits = self
+                    .0
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_digit())
+                    .count();
                 self.0 = &self.0[digits..];
                 return (1..=9).contains(&digits).then_some(());
             }

@@ -20,7 +20,11 @@ pub struct Usage {
 
 impl Usage {
     /// The value of a member of a containment filter, or those of a list.
-    pub(crate) fn of_equal<'a>(path: &str, key: &str, values: impl IntoIterator<Item = &'a Value>) -> Self {
+    pub(crate) fn of_equal<'a>(
+        path: &str,
+        key: &str,
+        values: impl IntoIterator<Item = &'a Value>,
+    ) -> Self {
         let mut types = vec![];
         for value in values {
             match value {
@@ -29,16 +33,30 @@ impl Usage {
                 Value::Array(_) => types.push("array"),
                 Value::Object(_) => types.push("object"),
                 Value::Number(_) => types.extend(["number", "string"]),
-                Value::String(text) if number::parse(text).is_some() => types.extend(["number", "string"]),
+                Value::String(text) if number::parse(text).is_some() => {
+                    types.extend(["number", "string"])
+                }
                 Value::String(_) => types.push("string"),
             }
         }
-        Self { key_path: path.to_owned(), value_path: path.to_owned(), key: key.to_owned(), types }
+        Self {
+            key_path: path.to_owned(),
+            value_path: path.to_owned(),
+            key: key.to_owned(),
+            types,
+        }
     }
 
     /// A condition that is no opposite: one that rows without the key do not meet.
-    pub(crate) fn of_condition(key_path: &str, value_path: &str, key: &str, operator: Operator, given: &Value) -> Self {
-        let equal = |values: &mut dyn Iterator<Item = &Value>| Self::of_equal(key_path, key, values).types;
+    pub(crate) fn of_condition(
+        key_path: &str,
+        value_path: &str,
+        key: &str,
+        operator: Operator,
+        given: &Value,
+    ) -> Self {
+        let equal =
+            |values: &mut dyn Iterator<Item = &Value>| Self::of_equal(key_path, key, values).types;
         let types = match operator {
             Operator::Equals | Operator::Compare(_) => equal(&mut std::iter::once(given)),
             Operator::In => equal(&mut given.as_array().into_iter().flatten()),
@@ -48,6 +66,11 @@ impl Usage {
             Operator::Time(_) | Operator::StartsWith | Operator::EndsWith => vec!["string"],
             Operator::Present => vec![],
         };
-        Self { key_path: key_path.to_owned(), value_path: value_path.to_owned(), key: key.to_owned(), types }
+        Self {
+            key_path: key_path.to_owned(),
+            value_path: value_path.to_owned(),
+            key: key.to_owned(),
+            types,
+        }
     }
 }

@@ -14,7 +14,11 @@ const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 /// PostgreSQL's text and jsonb cannot hold U+0000.
 pub(crate) fn check_text(text: &str, path: &str) -> Result<()> {
     if text.contains('\0') {
-        return Err(FilterError::new(path, "the text contains U+0000", "PostgreSQL cannot store that character."));
+        return Err(FilterError::new(
+            path,
+            "the text contains U+0000",
+            "PostgreSQL cannot store that character.",
+        ));
     }
     Ok(())
 }
@@ -35,7 +39,9 @@ fn check_json(value: &Value, path: &str, depth: usize) -> Result<()> {
     }
     match value {
         Value::String(text) => check_text(text, path),
-        Value::Array(items) => items.iter().try_for_each(|item| check_json(item, path, depth + 1)),
+        Value::Array(items) => items
+            .iter()
+            .try_for_each(|item| check_json(item, path, depth + 1)),
         Value::Object(members) => members.iter().try_for_each(|(key, member)| {
             check_text(key, path)?;
             check_json(member, path, depth + 1)
@@ -45,7 +51,9 @@ fn check_json(value: &Value, path: &str, depth: usize) -> Result<()> {
 }
 
 pub(crate) fn text(value: &Value, path: &str) -> Result<String> {
-    let text = value.as_str().ok_or_else(|| wrong_type(value, "a string", path))?;
+    let text = value
+        .as_str()
+        .ok_or_else(|| wrong_type(value, "a string", path))?;
     check_text(text, path)?;
     Ok(text.to_owned())
 }
@@ -53,7 +61,10 @@ pub(crate) fn text(value: &Value, path: &str) -> Result<String> {
 /// The values that mean the same as one: a number is also that number as a text, and the reverse.
 pub(crate) fn alternatives(value: Value) -> Vec<Value> {
     let others: Vec<Value> = match &value {
-        Value::Number(given) => number::texts(given).into_iter().map(Value::String).collect(),
+        Value::Number(given) => number::texts(given)
+            .into_iter()
+            .map(Value::String)
+            .collect(),
         Value::String(text) => number::parse(text).into_iter().map(Value::Number).collect(),
         _ => vec![],
     };
@@ -62,28 +73,40 @@ pub(crate) fn alternatives(value: Value) -> Vec<Value> {
 
 /// Refuses what other languages write in the place of a value: `{"$gt": 3}`.
 pub(crate) fn check_operators(members: &Map<String, Value>, key: &str, path: &str) -> Result<()> {
-    let Some((name, given)) = members.iter().find(|(name, _)| name.starts_with('$')) else { return Ok(()) };
+    let Some((name, given)) = members.iter().find(|(name, _)| name.starts_with('$')) else {
+        return Ok(());
+    };
     let bare = &name[1..];
     let hint = if ["and", "or"].contains(&bare) {
         format!("Write {{\"operator\": {bare:?}, \"conditions\": [...]}}.")
     } else if Operator::parse(bare, path).is_ok() && !key.is_empty() {
-        let condition = serde_json::json!({"conditions": [{"key": key, "operator": bare, "value": given}]});
+        let condition =
+            serde_json::json!({"conditions": [{"key": key, "operator": bare, "value": given}]});
         format!("Write {condition}.")
     } else {
         Operator::hint()
     };
-    let message = format!("{name:?} is not an operator, and a value of metadata is compared as it is");
+    let message =
+        format!("{name:?} is not an operator, and a value of metadata is compared as it is");
     Err(FilterError::new(&member(path, name), message, hint))
 }
 
 pub(crate) fn uuid(value: &Value, path: &str) -> Result<Uuid> {
-    let text = value.as_str().ok_or_else(|| wrong_type(value, "a UUID in a string", path))?;
+    let text = value
+        .as_str()
+        .ok_or_else(|| wrong_type(value, "a UUID in a string", path))?;
     let parts = text.split('-');
-    let is_hex = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
+    let is_hex = text
+        .bytes()
+        .all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
     if !is_hex || !parts.map(str::len).eq([8, 4, 4, 4, 12]) {
         let hint = "Write it as rag_search and rag.documents show it. A metadata key of this name is \
                     written with \"metadata.\" before it.";
-        return Err(FilterError::new(path, format!("{value} is not a UUID"), hint));
+        return Err(FilterError::new(
+            path,
+            format!("{value} is not a UUID"),
+            hint,
+        ));
     }
     Ok(Uuid(text.to_owned()))
 }
@@ -95,8 +118,13 @@ pub(crate) fn document_type(value: &Value, path: &str) -> Result<String> {
         return Ok(name);
     }
     let names = DocumentType::ALL.map(DocumentType::name).join(", ");
-    let hint = format!("Types: {names}. What a knowledge item was registered as is in rag.knowledge.");
-    Err(FilterError::new(path, format!("there is no document_type {name:?}"), hint))
+    let hint =
+        format!("Types: {names}. What a knowledge item was registered as is in rag.knowledge.");
+    Err(FilterError::new(
+        path,
+        format!("there is no document_type {name:?}"),
+        hint,
+    ))
 }
 
 /// An integer, or its decimal digits in a string.
@@ -119,7 +147,9 @@ pub(crate) fn integer(value: &Value, path: &str) -> Result<i64> {
 }
 
 pub(crate) fn timestamp(value: &Value, path: &str) -> Result<Timestamp> {
-    let text = value.as_str().ok_or_else(|| wrong_type(value, "a timestamp in a string", path))?;
+    let text = value
+        .as_str()
+        .ok_or_else(|| wrong_type(value, "a timestamp in a string", path))?;
     timestamp::parse(text).ok_or_else(|| {
         FilterError::new(
             path,
@@ -130,9 +160,19 @@ pub(crate) fn timestamp(value: &Value, path: &str) -> Result<Timestamp> {
 }
 
 /// Every item of an array, read by `item`.
-pub(crate) fn list<T>(value: &Value, path: &str, item: impl Fn(&Value, &str) -> Result<T>) -> Result<Vec<T>> {
-    let items = value.as_array().ok_or_else(|| wrong_type(value, "an array", path))?;
-    items.iter().enumerate().map(|(i, element)| item(element, &format!("{path}[{i}]"))).collect()
+pub(crate) fn list<T>(
+    value: &Value,
+    path: &str,
+    item: impl Fn(&Value, &str) -> Result<T>,
+) -> Result<Vec<T>> {
+    let items = value
+        .as_array()
+        .ok_or_else(|| wrong_type(value, "an array", path))?;
+    items
+        .iter()
+        .enumerate()
+        .map(|(i, element)| item(element, &format!("{path}[{i}]")))
+        .collect()
 }
 
 /// One string, or an array of them.
@@ -153,5 +193,9 @@ pub(crate) fn wrong_type(value: &Value, wanted: &str, path: &str) -> FilterError
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     };
-    FilterError::new(path, format!("expected {wanted}, found {found}"), format!("Give {wanted}."))
+    FilterError::new(
+        path,
+        format!("expected {wanted}, found {found}"),
+        format!("Give {wanted}."),
+    )
 }

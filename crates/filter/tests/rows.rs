@@ -1,5 +1,5 @@
-//! Which rows each filter returns, asked of a real server: a temporary table and `psql`, connected by libpq's
-//! environment variables. Run with
+//! Which rows each filter returns, asked of a real server: a temporary table and `psql`, connected
+//! by libpq's environment variables. Run with
 //!
 //! ```text
 //! PGHOST=... PGUSER=... PGDATABASE=... cargo test --release -p rag-filter --test rows -- --ignored
@@ -56,9 +56,18 @@ fn cases() -> Vec<(Value, &'static str)> {
         (json!({"knowledge_ids": [1, 42]}), "1 5 6"),
         (json!({"knowledge_id": []}), ""),
         (json!({"category": ["tech", "Tech"]}), "1 5 6"),
-        (json!({"document_id": "6D1C23F1-0000-0000-0000-00000000000A"}), "1 2"),
-        (json!({"doc_ref": "6d1c23f1-0000-0000-0000-00000000000b"}), "6"),
-        (json!({"chunk_id": ["6d1c23f1-0000-0000-0000-0000000000a1", "6d1c23f1-0000-0000-0000-0000000000b0"]}), "2 6"),
+        (
+            json!({"document_id": "6D1C23F1-0000-0000-0000-00000000000A"}),
+            "1 2",
+        ),
+        (
+            json!({"doc_ref": "6d1c23f1-0000-0000-0000-00000000000b"}),
+            "6",
+        ),
+        (
+            json!({"chunk_id": ["6d1c23f1-0000-0000-0000-0000000000a1", "6d1c23f1-0000-0000-0000-0000000000b0"]}),
+            "2 6",
+        ),
         (json!({"chunk_index": 0, "page": 7}), "1"),
         (json!({"page": "8"}), "2 5"),
         (json!({"heading": "Guide"}), "1 2"),
@@ -67,8 +76,14 @@ fn cases() -> Vec<(Value, &'static str)> {
         (json!({"source_file": "https://h/a.md"}), "1"),
         (json!({"source_file": ["y", "x"]}), "5 6"),
         // One condition by itself.
-        (json!({"key": "year", "operator": "GTE", "value": "2021"}), "5"),
-        (json!({"name": ["category"], "comparison_operator": "Is Not", "value": "tech"}), "2 3 4 5"),
+        (
+            json!({"key": "year", "operator": "GTE", "value": "2021"}),
+            "5",
+        ),
+        (
+            json!({"name": ["category"], "comparison_operator": "Is Not", "value": "tech"}),
+            "2 3 4 5",
+        ),
         (json!({"key": "year", "value": 1}), ""),
         (json!({"category": null}), "3"),
         (json!({"tags": ["a", "b"]}), "1 5 6"),
@@ -78,9 +93,13 @@ fn cases() -> Vec<(Value, &'static str)> {
         (json!({"topics": ["b"]}), "1"),
         (json!({"author": {"name": "Ann"}}), "1"),
         (json!({"note": null}), "1"),
-        (json!({"knowledge_id": "42", "indexed_at": "2024-05-31T10:00:00Z"}), "5"),
+        (
+            json!({"knowledge_id": "42", "indexed_at": "2024-05-31T10:00:00Z"}),
+            "5",
+        ),
         (json!({"a.b": 1}), "1"),
-        // Equality in metadata: numbers and numeric texts by value, missing keys count as different.
+        // Equality in metadata: numbers and numeric texts by value, missing keys count as
+        // different.
         (one("year", "eq", json!(2020)), "1 2 6"),
         (one("year", "==", json!(2020.0)), "1 2 6"),
         (one("year", "is", json!("2020")), "1 2 6"),
@@ -175,8 +194,22 @@ fn cases() -> Vec<(Value, &'static str)> {
         (one("source_file", "end with", json!(".md")), "1"),
         (one("source_file", "ne", json!("y")), "1 2 3 4 5"),
         // Identities and places.
-        (one("document_id", "ne", json!("6d1c23f1-0000-0000-0000-00000000000a")), "3 4 5 6"),
-        (one("chunk_id", "in", json!(["6d1c23f1-0000-0000-0000-0000000000b0"])), "6"),
+        (
+            one(
+                "document_id",
+                "ne",
+                json!("6d1c23f1-0000-0000-0000-00000000000a"),
+            ),
+            "3 4 5 6",
+        ),
+        (
+            one(
+                "chunk_id",
+                "in",
+                json!(["6d1c23f1-0000-0000-0000-0000000000b0"]),
+            ),
+            "6",
+        ),
         (one("document_id", "empty", null.clone()), "3 4 5"),
         (one("chunk_index", "gt", json!(0)), "2 5"),
         (one("page", "nin", json!([8])), "1 3 4 6"),
@@ -206,13 +239,31 @@ fn cases() -> Vec<(Value, &'static str)> {
         (one("knowledge_id", "eq", null.clone()), "3"),
         (one("knowledge_id", "empty", null.clone()), "3"),
         // Times.
-        (one("indexed_at", "eq", json!("2024-05-31T10:00:00Z")), "1 5"),
-        (one("indexed_at", "ne", json!("2024-05-31T10:00:00Z")), "2 3 4 6"),
-        (one("indexed_at", "in", json!(["2020-01-01", "2024-06-01"])), "2 4"),
-        (one("indexed_at", "nin", json!(["2020-01-01", "2024-06-01"])), "1 3 5 6"),
-        (one("indexed_at", "after", json!("2024-05-31 10:00Z")), "2 6"),
+        (
+            one("indexed_at", "eq", json!("2024-05-31T10:00:00Z")),
+            "1 5",
+        ),
+        (
+            one("indexed_at", "ne", json!("2024-05-31T10:00:00Z")),
+            "2 3 4 6",
+        ),
+        (
+            one("indexed_at", "in", json!(["2020-01-01", "2024-06-01"])),
+            "2 4",
+        ),
+        (
+            one("indexed_at", "nin", json!(["2020-01-01", "2024-06-01"])),
+            "1 3 5 6",
+        ),
+        (
+            one("indexed_at", "after", json!("2024-05-31 10:00Z")),
+            "2 6",
+        ),
         (one("indexed_at", "before", json!("2024-05-31")), "4"),
-        (one("indexed_at", "gte", json!("2024-05-31T12:00:00+02:00")), "1 2 5 6"),
+        (
+            one("indexed_at", "gte", json!("2024-05-31T12:00:00+02:00")),
+            "1 2 5 6",
+        ),
         (one("fetched_at", "empty", null.clone()), "2 3 6"),
         (one("fetched_at", "not empty", null.clone()), "1 4 5"),
         // Groups.
@@ -239,14 +290,21 @@ fn every_operator_returns_the_rows_it_promises() {
     let cases = cases();
     let mut script = ROWS.to_owned();
     for (i, (filter, _)) in cases.iter().enumerate() {
-        script += &query(i, &parse(filter).unwrap_or_else(|error| panic!("{filter}: {error}")).to_sql(1));
+        script += &query(
+            i,
+            &parse(filter)
+                .unwrap_or_else(|error| panic!("{filter}: {error}"))
+                .to_sql(1),
+        );
     }
     let answers = psql(&script);
     let wrong: Vec<String> = cases
         .iter()
         .zip(&answers)
         .filter(|((_, expected), rows)| expected != rows)
-        .map(|((filter, expected), rows)| format!("{filter}: expected {expected:?}, found {rows:?}"))
+        .map(|((filter, expected), rows)| {
+            format!("{filter}: expected {expected:?}, found {rows:?}")
+        })
         .collect();
     assert_eq!(answers.len(), cases.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -257,11 +315,18 @@ fn every_operator_returns_the_rows_it_promises() {
 fn the_largest_filter_is_answered() {
     let condition = json!({"key": "date", "operator": "after", "value": "2000-01-01"});
     let conditions: Vec<Value> = vec![condition; MAX_CONDITIONS];
-    let filter = (1..MAX_DEPTH).fold(json!({"conditions": conditions}), |inner, _| json!({"conditions": [inner]}));
-    assert_eq!(psql(&(ROWS.to_owned() + &query(0, &parse(&filter).unwrap().to_sql(1)))), ["1 6"]);
+    let filter = (1..MAX_DEPTH).fold(
+        json!({"conditions": conditions}),
+        |inner, _| json!({"conditions": [inner]}),
+    );
+    assert_eq!(
+        psql(&(ROWS.to_owned() + &query(0, &parse(&filter).unwrap().to_sql(1)))),
+        ["1 6"]
+    );
 }
 
-/// The parser of a filter's timestamps, the pattern for a row's, and PostgreSQL's cast agree: what one accepts, all do.
+/// The parser of a filter's timestamps, the pattern for a row's, and PostgreSQL's cast agree: what
+/// one accepts, all do.
 #[test]
 #[ignore = "needs a PostgreSQL server"]
 fn timestamps_are_those_postgres_accepts() {
@@ -269,18 +334,47 @@ fn timestamps_are_those_postgres_accepts() {
     for year in ["0000", "0001", "1900", "2000", "2023", "2024", "9999"] {
         texts.extend((0..=13).flat_map(|m| (0..=32).map(move |d| format!("{year}-{m:02}-{d:02}"))));
     }
-    let times = ["", "T00", "T00:00", "T23:59:59", " 24:00:00", "t12:60", "T12:30:60", " 1:30", "T12:30:15.123456789"];
-    let zones =
-        ["", "Z", "z", " Z", "+2", "+02", "-0200", " +02:00", "+15:59", "-15:59", "+16:00", "+02:60", " UTC", "  Z"];
+    let times = [
+        "",
+        "T00",
+        "T00:00",
+        "T23:59:59",
+        " 24:00:00",
+        "t12:60",
+        "T12:30:60",
+        " 1:30",
+        "T12:30:15.123456789",
+    ];
+    let zones = [
+        "", "Z", "z", " Z", "+2", "+02", "-0200", " +02:00", "+15:59", "-15:59", "+16:00",
+        "+02:60", " UTC", "  Z",
+    ];
     for time in times {
         texts.extend(zones.iter().map(|zone| format!("2024-05-31{time}{zone}")));
     }
-    let others =
-        ["", "now", "tomorrow", "infinity", "2024", "2024-05", "20240531", "31.5.2024", " 2024-05-31", "2024-05-31T"];
+    let others = [
+        "",
+        "now",
+        "tomorrow",
+        "infinity",
+        "2024",
+        "2024-05",
+        "20240531",
+        "31.5.2024",
+        " 2024-05-31",
+        "2024-05-31T",
+    ];
     texts.extend(others.iter().map(|text| (*text).to_owned()));
-    texts.extend(["2024-05-31T10:30:15.".to_owned(), "2024-05-31\n".to_owned(), "٢٠٢٤-٠٥-٣١".to_owned()]);
+    texts.extend([
+        "2024-05-31T10:30:15.".to_owned(),
+        "2024-05-31\n".to_owned(),
+        "٢٠٢٤-٠٥-٣١".to_owned(),
+    ]);
 
-    let accepted: Vec<&String> = texts.iter().filter(|text| parse(&json!({"indexed_at": text})).is_ok()).collect();
+    let accepted: Vec<&String> = texts
+        .iter()
+        .filter(|text| parse(&json!({"indexed_at": text})).is_ok())
+        .collect();
     let rows: Vec<String> = texts
         .iter()
         .enumerate()
@@ -289,14 +383,23 @@ fn timestamps_are_those_postgres_accepts() {
     let script = format!(
         "SET client_min_messages = warning;\nCREATE TABLE pg_temp.chunks (id int, metadata jsonb);\nINSERT INTO pg_temp.chunks VALUES {};\n{}",
         rows.join(",\n"),
-        query(0, &parse(&one("t", "after", json!("0001-01-01 00:00+15:59"))).unwrap().to_sql(1))
+        query(
+            0,
+            &parse(&one("t", "after", json!("0001-01-01 00:00+15:59")))
+                .unwrap()
+                .to_sql(1)
+        )
     );
     let matched = &psql(&script)[0];
-    let matched: Vec<&String> = matched.split(' ').map(|i| &texts[i.parse::<usize>().unwrap()]).collect();
+    let matched: Vec<&String> = matched
+        .split(' ')
+        .map(|i| &texts[i.parse::<usize>().unwrap()])
+        .collect();
     assert_eq!(accepted, matched);
 }
 
-/// Selects the ids of matching rows as one line, with the parameters bound to the types the crate promises.
+/// Selects the ids of matching rows as one line, with the parameters bound to the types the crate
+/// promises.
 fn query(i: usize, sql: &Sql) -> String {
     let types: Vec<&str> = sql
         .params
@@ -312,7 +415,10 @@ fn query(i: usize, sql: &Sql) -> String {
     let values: Vec<String> = sql.params.iter().map(literal).collect();
     let (types, values) = match types.is_empty() {
         true => (String::new(), String::new()),
-        false => (format!("({})", types.join(", ")), format!("({})", values.join(", "))),
+        false => (
+            format!("({})", types.join(", ")),
+            format!("({})", values.join(", ")),
+        ),
     };
     format!(
         "PREPARE q{i}{types} AS SELECT 'rows ' || coalesce(string_agg(id::text, ' ' ORDER BY id), '') \
@@ -328,10 +434,24 @@ fn literal(param: &Param) -> String {
         Param::Json(value) => quoted(&value.to_string()),
         Param::BigInt(number) => format!("'{number}'"),
         Param::TextArray(texts) => {
-            format!("ARRAY[{}]::text[]", texts.iter().map(|t| quoted(t)).collect::<Vec<_>>().join(", "))
+            format!(
+                "ARRAY[{}]::text[]",
+                texts
+                    .iter()
+                    .map(|t| quoted(t))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         }
         Param::BigIntArray(numbers) => {
-            format!("'{{{}}}'", numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
+            format!(
+                "'{{{}}}'",
+                numbers
+                    .iter()
+                    .map(i64::to_string)
+                    .collect::<Vec<_>>()
+                    .join(",")
+            )
         }
     }
 }
@@ -345,9 +465,17 @@ fn psql(script: &str) -> Vec<String> {
         .stdout(Stdio::piped())
         .spawn()
         .expect("psql starts");
-    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(script.as_bytes())
+        .unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "psql failed");
     let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().filter_map(|line| line.strip_prefix("rows ")).map(str::to_owned).collect()
+    text.lines()
+        .filter_map(|line| line.strip_prefix("rows "))
+        .map(str::to_owned)
+        .collect()
 }

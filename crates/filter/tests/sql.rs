@@ -1,4 +1,5 @@
-//! What every statement must be, whatever the filter: numbered without gaps, cast, and free of the user's text.
+//! What every statement must be, whatever the filter: numbered without gaps, cast, and free of the
+//! user's text.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -54,8 +55,17 @@ const COLUMNS: [&str; 14] = [
     "indexed_at",
     "fetched_at",
 ];
-const MEMBERS: [&str; 9] =
-    ["key", "name", "operator", "comparison_operator", "logical_operator", "value", "conditions", "and", "or"];
+const MEMBERS: [&str; 9] = [
+    "key",
+    "name",
+    "operator",
+    "comparison_operator",
+    "logical_operator",
+    "value",
+    "conditions",
+    "and",
+    "or",
+];
 /// Stands in every key and string that the tests make up.
 const MARKER: &str = "Ω'";
 
@@ -71,16 +81,36 @@ fn an_empty_filter_is_true() {
 
 #[test]
 fn containment_puts_metadata_keys_into_one_parameter() {
-    let sql = parse(&json!({"category": "tech", "draft": true, "metadata.category": "x"})).unwrap().to_sql(4);
-    assert_eq!(sql.text, "((c.category = $4::pg_catalog.text) AND (c.metadata @> $5::pg_catalog.jsonb))");
-    assert_eq!(sql.params, [Param::Text("tech".into()), Param::Json(json!({"draft": true, "category": "x"}))]);
+    let sql = parse(&json!({"category": "tech", "draft": true, "metadata.category": "x"}))
+        .unwrap()
+        .to_sql(4);
+    assert_eq!(
+        sql.text,
+        "((c.category = $4::pg_catalog.text) AND (c.metadata @> $5::pg_catalog.jsonb))"
+    );
+    assert_eq!(
+        sql.params,
+        [
+            Param::Text("tech".into()),
+            Param::Json(json!({"draft": true, "category": "x"}))
+        ]
+    );
 }
 
 #[test]
 fn a_number_is_contained_as_a_number_or_as_a_text() {
     let sql = parse(&json!({"year": 2020})).unwrap().to_sql(1);
-    assert_eq!(sql.text, "(c.metadata @> $1::pg_catalog.jsonb OR c.metadata @> $2::pg_catalog.jsonb)");
-    assert_eq!(sql.params, [Param::Json(json!({"year": 2020})), Param::Json(json!({"year": "2020"}))]);
+    assert_eq!(
+        sql.text,
+        "(c.metadata @> $1::pg_catalog.jsonb OR c.metadata @> $2::pg_catalog.jsonb)"
+    );
+    assert_eq!(
+        sql.params,
+        [
+            Param::Json(json!({"year": 2020})),
+            Param::Json(json!({"year": "2020"}))
+        ]
+    );
 }
 
 #[test]
@@ -96,13 +126,18 @@ fn groups_keep_their_shape() {
         "(((c.category = $1::pg_catalog.text) IS NOT TRUE) OR ((c.knowledge_id > $2::pg_catalog.int8) AND \
          (c.indexed_at < $3::pg_catalog.text::pg_catalog.timestamptz)))"
     );
-    let params = [Param::Text("a".into()), Param::BigInt(1), Param::Timestamp("2024-01-01".into())];
+    let params = [
+        Param::Text("a".into()),
+        Param::BigInt(1),
+        Param::Timestamp("2024-01-01".into()),
+    ];
     assert_eq!(sql.params, params);
 }
 
 #[test]
 fn dify_names_mean_the_same() {
-    let own = json!({"operator": "or", "conditions": [{"key": "year", "operator": "gte", "value": 1}]});
+    let own =
+        json!({"operator": "or", "conditions": [{"key": "year", "operator": "gte", "value": 1}]});
     let dify = json!({"logical_operator": "or", "conditions": [
         {"name": ["year"], "comparison_operator": "≥", "value": 1}]});
     let statement = |filter| parse(filter).unwrap().to_sql(1);
@@ -161,37 +196,58 @@ fn plausible_value() -> impl Strategy<Value = Value> {
 }
 
 fn plausible_key() -> impl Strategy<Value = String> {
-    prop_oneof![prop::sample::select(COLUMNS.as_slice()).prop_map(str::to_owned), marked()]
+    prop_oneof![
+        prop::sample::select(COLUMNS.as_slice()).prop_map(str::to_owned),
+        marked()
+    ]
 }
 
 /// One condition that parses.
 fn good_condition() -> impl Strategy<Value = Value> {
-    let condition = (plausible_key(), prop::sample::select(OPERATORS.as_slice()), plausible_value()).prop_map(
-        |(key, operator, value)| match operator {
+    let condition = (
+        plausible_key(),
+        prop::sample::select(OPERATORS.as_slice()),
+        plausible_value(),
+    )
+        .prop_map(|(key, operator, value)| match operator {
             "empty" | "not empty" => json!({"key": key, "operator": operator}),
             _ => json!({"key": key, "operator": operator, "value": value}),
-        },
-    );
-    condition.prop_filter("accepted", |condition| parse(&json!({"conditions": [condition]})).is_ok())
+        });
+    condition.prop_filter("accepted", |condition| {
+        parse(&json!({"conditions": [condition]})).is_ok()
+    })
 }
 
 fn good_filter() -> impl Strategy<Value = Value> {
     let group = good_condition().prop_recursive(4, 24, 4, |inner| {
-        (prop::sample::select(vec!["and", "or"]), prop::collection::vec(inner, 1..4))
-            .prop_map(|(operator, conditions)| json!({"operator": operator, "conditions": conditions}))
+        (
+            prop::sample::select(vec!["and", "or"]),
+            prop::collection::vec(inner, 1..4),
+        )
+            .prop_map(
+                |(operator, conditions)| json!({"operator": operator, "conditions": conditions}),
+            )
     });
     let containment = prop::collection::vec((marked(), plausible_value()), 0..4)
         .prop_map(|members| Value::Object(members.into_iter().collect()));
-    prop_oneof![group.prop_map(|inner| json!({"conditions": [inner]})), containment]
-        .prop_filter("accepted", |filter| parse(filter).is_ok())
+    prop_oneof![
+        group.prop_map(|inner| json!({"conditions": [inner]})),
+        containment
+    ]
+    .prop_filter("accepted", |filter| parse(filter).is_ok())
 }
 
 /// The numbers of the placeholders, in the order of their first use.
 fn placeholders(text: &str) -> Vec<usize> {
     let mut seen = Vec::new();
     for rest in text.split('$').skip(1) {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).expect("a cast follows");
-        assert!(rest[digits..].starts_with("::pg_catalog."), "no cast after ${rest}");
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit())
+            .expect("a cast follows");
+        assert!(
+            rest[digits..].starts_with("::pg_catalog."),
+            "no cast after ${rest}"
+        );
         let number = rest[..digits].parse().expect("a number follows $");
         if !seen.contains(&number) {
             seen.push(number);

@@ -1,7 +1,7 @@
 //! `kind: AutoIndexer`: a source.
 //!
-//! KAITO has two forms of it: that of its proposal, and that of the releases (`autoindexer.kaito.sh`), which call some fields
-//! otherwise. Both are read; the first is written.
+//! KAITO has two forms of it: that of its proposal, and that of the releases
+//! (`autoindexer.kaito.sh`), which call some fields otherwise. Both are read; the first is written.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::{
     object::{Object, did_you_mean, shown, type_of},
 };
 
-/// A source, as the proposal of the AutoIndexer describes it. Names that it refers to may not exist, and its schedule
-/// is not looked into: that is for whoever has the database.
+/// A source, as the proposal of the AutoIndexer describes it. Names that it refers to may not
+/// exist, and its schedule is not looked into: that is for whoever has the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutoIndexer {
     pub metadata: Metadata,
@@ -53,11 +53,18 @@ pub struct Renamed {
     released: &'static str,
 }
 
-const RETRIEVER: Renamed = Renamed { path: "spec.ragEngineRef.name", released: "spec.ragEngine" };
-const REPOSITORY: Renamed =
-    Renamed { path: "spec.dataSource.git.repositoryURL", released: "spec.dataSource.git.repository" };
-const ENDPOINTS: Renamed =
-    Renamed { path: "spec.dataSource.static.endpoints", released: "spec.dataSource.static.urls" };
+const RETRIEVER: Renamed = Renamed {
+    path: "spec.ragEngineRef.name",
+    released: "spec.ragEngine",
+};
+const REPOSITORY: Renamed = Renamed {
+    path: "spec.dataSource.git.repositoryURL",
+    released: "spec.dataSource.git.repository",
+};
+const ENDPOINTS: Renamed = Renamed {
+    path: "spec.dataSource.static.endpoints",
+    released: "spec.dataSource.static.urls",
+};
 
 /// One value of a secret in the namespace of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,13 +85,18 @@ const SPEC: [&str; 10] = [
     "driftRemediationPolicy",
     "timeout",
 ];
-const DATA_SOURCE: [&str; 7] = ["type", "git", "static", "folder", "website", "table", "markdown"];
+const DATA_SOURCE: [&str; 7] = [
+    "type", "git", "static", "folder", "website", "table", "markdown",
+];
 /// Types of data sources, and the kinds of sources that they are.
 const TYPES: [&str; 6] = ["Git", "Static", "Folder", "Website", "Table", "Markdown"];
 const KINDS: [&str; 6] = ["git", "static", "folder", "website", "table", "markdown"];
 /// Policies, as manifests write them.
-const POLICIES: [(&str, DriftPolicy); 3] =
-    [("Auto", DriftPolicy::Auto), ("Manual", DriftPolicy::Manual), ("Ignore", DriftPolicy::Ignore)];
+const POLICIES: [(&str, DriftPolicy); 3] = [
+    ("Auto", DriftPolicy::Auto),
+    ("Manual", DriftPolicy::Manual),
+    ("Ignore", DriftPolicy::Ignore),
+];
 const DEFAULT_RETRIES: u32 = 3;
 
 impl AutoIndexer {
@@ -135,7 +147,8 @@ impl AutoIndexer {
             "dataSource": source,
         });
         if let Some(secret) = &self.credentials {
-            spec["credentials"] = json!({"type": "SecretRef", "secretRef": {"name": secret.name, "key": secret.key}});
+            spec["credentials"] =
+                json!({"type": "SecretRef", "secretRef": {"name": secret.name, "key": secret.key}});
         }
         if let Some(schedule) = &self.schedule {
             spec["schedule"] = schedule.as_str().into();
@@ -158,15 +171,27 @@ impl AutoIndexer {
 fn as_written(path: &str, renamed: &[Renamed]) -> String {
     let rest_after = |renamed: &Renamed| {
         let rest = path.strip_prefix(renamed.path)?;
-        (rest.is_empty() || rest.starts_with(['.', '['])).then(|| format!("{}{rest}", renamed.released))
+        (rest.is_empty() || rest.starts_with(['.', '[']))
+            .then(|| format!("{}{rest}", renamed.released))
     };
-    renamed.iter().find_map(rest_after).unwrap_or_else(|| path.to_owned())
+    renamed
+        .iter()
+        .find_map(rest_after)
+        .unwrap_or_else(|| path.to_owned())
 }
 
-fn retriever(spec: &Object<'_>, metadata: Option<&Metadata>, renamed: &mut Vec<Renamed>) -> Option<String> {
+fn retriever(
+    spec: &Object<'_>,
+    metadata: Option<&Metadata>,
+    renamed: &mut Vec<Renamed>,
+) -> Option<String> {
     if spec.get("ragEngine").is_some() {
         if spec.get("ragEngineRef").is_some() {
-            spec.problem("ragEngine", "means the same as \"ragEngineRef\"", Some("Keep one of them.".into()));
+            spec.problem(
+                "ragEngine",
+                "means the same as \"ragEngineRef\"",
+                Some("Keep one of them.".into()),
+            );
             return None;
         }
         renamed.push(RETRIEVER);
@@ -183,21 +208,33 @@ fn retriever(spec: &Object<'_>, metadata: Option<&Metadata>, renamed: &mut Vec<R
 }
 
 fn type_of_kind(kind: &str) -> &'static str {
-    KINDS.iter().position(|known| *known == kind).map_or("", |i| TYPES[i])
+    KINDS
+        .iter()
+        .position(|known| *known == kind)
+        .map_or("", |i| TYPES[i])
 }
 
 fn name_of_policy(policy: DriftPolicy) -> &'static str {
-    POLICIES.iter().find(|(_, known)| *known == policy).map_or("", |(name, _)| name)
+    POLICIES
+        .iter()
+        .find(|(_, known)| *known == policy)
+        .map_or("", |(name, _)| name)
 }
 
 fn data_source(spec: &Object<'_>, renamed: &mut Vec<Renamed>) -> Option<(&'static str, Value)> {
     let source = spec.required_object("dataSource", &DATA_SOURCE)?;
-    let given: Vec<_> = KINDS.into_iter().filter(|kind| source.get(kind).is_some()).collect();
+    let given: Vec<_> = KINDS
+        .into_iter()
+        .filter(|kind| source.get(kind).is_some())
+        .collect();
     let types = format!("Types: {}.", TYPES.join(", "));
     let named = match (source.get("type").is_some(), given.as_slice()) {
         (true, _) => source.word("type", &TYPES, "a type of data source"),
         (false, [kind]) => {
-            source.has("type", Some(&format!("Write type: {}.", type_of_kind(kind))));
+            source.has(
+                "type",
+                Some(&format!("Write type: {}.", type_of_kind(kind))),
+            );
             None
         }
         (false, _) => {
@@ -207,16 +244,26 @@ fn data_source(spec: &Object<'_>, renamed: &mut Vec<Renamed>) -> Option<(&'stati
     };
     // Its fields are worth a look even if it is not said that they are meant.
     let kind = match (named, given.as_slice()) {
-        (Some(name), _) => TYPES.iter().position(|known| *known == name).map(|i| KINDS[i]),
+        (Some(name), _) => TYPES
+            .iter()
+            .position(|known| *known == name)
+            .map(|i| KINDS[i]),
         (None, [kind]) => Some(*kind),
         (None, _) => None,
     };
     match (kind, named) {
         (Some(kind), Some(name)) => {
-            source.has(kind, Some(&format!("The type is {name}. Fields: {}.", keys_of(kind))));
+            source.has(
+                kind,
+                Some(&format!("The type is {name}. Fields: {}.", keys_of(kind))),
+            );
             for other in given.iter().filter(|other| **other != kind) {
                 let hint = format!("Leave it out, or write type: {}.", type_of_kind(other));
-                source.problem(other, format!("is a second data source: the type is {name}"), Some(hint));
+                source.problem(
+                    other,
+                    format!("is a second data source: the type is {name}"),
+                    Some(hint),
+                );
             }
         }
         (None, None) if given.len() > 1 => {
@@ -227,15 +274,20 @@ fn data_source(spec: &Object<'_>, renamed: &mut Vec<Renamed>) -> Option<(&'stati
             );
         }
         (None, None) if given.is_empty() => {
-            spec.problem("dataSource", "has no data source", Some(format!("It is one of {}.", KINDS.join(", "))));
+            spec.problem(
+                "dataSource",
+                "has no data source",
+                Some(format!("It is one of {}.", KINDS.join(", "))),
+            );
         }
         _ => {}
     }
     let kind = kind?;
     let mut fields = source.any_object(kind, None)?.clone();
-    for (of, released, key, field) in
-        [("git", "repository", "repositoryURL", REPOSITORY), ("static", "urls", "endpoints", ENDPOINTS)]
-    {
+    for (of, released, key, field) in [
+        ("git", "repository", "repositoryURL", REPOSITORY),
+        ("static", "urls", "endpoints", ENDPOINTS),
+    ] {
         // both are a problem, which the spec's own reader names
         if kind == of
             && !fields.contains_key(key)
@@ -266,12 +318,20 @@ fn in_manifest(problem: Problem, kind: &str) -> Problem {
     if problem.problem.starts_with(UNKNOWN) {
         let known: Vec<_> = keys_of(kind).split(", ").collect();
         hint = Some(did_you_mean(path.trim_start_matches('.'), &known, "Fields"));
-    } else if let Some(read_as) =
-        problem.problem.strip_prefix(NO_TEXT).filter(|it| matches!(*it, "a number" | "a boolean"))
+    } else if let Some(read_as) = problem
+        .problem
+        .strip_prefix(NO_TEXT)
+        .filter(|it| matches!(*it, "a number" | "a boolean"))
     {
-        hint = Some(format!("Put it in quotes: without them it is read as {read_as}."));
+        hint = Some(format!(
+            "Put it in quotes: without them it is read as {read_as}."
+        ));
     }
-    Problem { field: format!("spec.dataSource.{kind}{}", shown(path)), problem: problem.problem, hint }
+    Problem {
+        field: format!("spec.dataSource.{kind}{}", shown(path)),
+        problem: problem.problem,
+        hint,
+    }
 }
 
 fn credentials(spec: &Object<'_>) -> Option<SecretRef> {
@@ -280,17 +340,34 @@ fn credentials(spec: &Object<'_>) -> Option<SecretRef> {
         credentials.word("type", &["SecretRef"], "a type of credentials");
     }
     let secret = credentials.required_object("secretRef", &["name", "key"])?;
-    let (name, key) = (secret.name("name", Form::Subdomain), secret.name("key", Form::SecretKey));
-    Some(SecretRef { name: name?, key: key? })
+    let (name, key) = (
+        secret.name("name", Form::Subdomain),
+        secret.name("key", Form::SecretKey),
+    );
+    Some(SecretRef {
+        name: name?,
+        key: key?,
+    })
 }
 
 fn max_retries(spec: &Object<'_>) -> Option<u32> {
     let policy = spec.object("retryPolicy", &["maxRetries"])?;
     let given = policy.get("maxRetries")?;
-    let retries = given.as_u64().and_then(|n| u32::try_from(n).ok()).filter(|n| *n <= MAX_RETRIES);
+    let retries = given
+        .as_u64()
+        .and_then(|n| u32::try_from(n).ok())
+        .filter(|n| *n <= MAX_RETRIES);
     if retries.is_none() {
-        let found = if given.is_number() { given.to_string() } else { type_of(given).to_owned() };
-        policy.problem("maxRetries", format!("must be an integer from 0 to {MAX_RETRIES}, not {found}"), None);
+        let found = if given.is_number() {
+            given.to_string()
+        } else {
+            type_of(given).to_owned()
+        };
+        policy.problem(
+            "maxRetries",
+            format!("must be an integer from 0 to {MAX_RETRIES}, not {found}"),
+            None,
+        );
     }
     retries
 }
@@ -300,17 +377,24 @@ fn drift_policy(spec: &Object<'_>) -> Option<DriftPolicy> {
     const WHAT: &str = "a policy";
     let names = POLICIES.map(|(name, _)| name);
     let name = match spec.get(KEY)? {
-        Value::Object(_) => spec.object(KEY, &["strategy"])?.word("strategy", &names, WHAT)?,
+        Value::Object(_) => spec
+            .object(KEY, &["strategy"])?
+            .word("strategy", &names, WHAT)?,
         _ => spec.word(KEY, &names, WHAT)?,
     };
-    POLICIES.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy)
+    POLICIES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, policy)| *policy)
 }
 
 fn timeout(spec: &Object<'_>) -> Option<Duration> {
     const KEY: &str = "timeout";
     const HINT: &str = "Write a duration such as 1h30m, or a number of seconds.";
     let given = match spec.get(KEY)? {
-        Value::Number(seconds) => seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        Value::Number(seconds) => seconds
+            .as_f64()
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         _ => rag_schedule::duration(spec.text(KEY)?).ok(),
     };
     let Some(given) = given else {
@@ -320,7 +404,11 @@ fn timeout(spec: &Object<'_>) -> Option<Duration> {
     let whole = Duration::new(given.as_secs(), given.subsec_micros() * 1_000);
     if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&whole) {
         let [least, most, given] = [MIN_TIMEOUT, MAX_TIMEOUT, given].map(duration_text);
-        spec.problem(KEY, format!("must be from {least} to {most}, not {given}"), Some(HINT.into()));
+        spec.problem(
+            KEY,
+            format!("must be from {least} to {most}, not {given}"),
+            Some(HINT.into()),
+        );
         return None;
     }
     Some(whole)

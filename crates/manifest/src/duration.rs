@@ -31,9 +31,14 @@ mod tests {
 
     #[test]
     fn durations_are_written_in_the_largest_units() {
-        for (seconds, text) in
-            [(0.0, "0s"), (90.0, "1m30s"), (3600.0, "1h"), (5400.0, "1h30m"), (3601.0, "1h1s"), (0.25, "0.25s")]
-        {
+        for (seconds, text) in [
+            (0.0, "0s"),
+            (90.0, "1m30s"),
+            (3600.0, "1h"),
+            (5400.0, "1h30m"),
+            (3601.0, "1h1s"),
+            (0.25, "0.25s"),
+        ] {
             assert_eq!(duration_text(Duration::from_secs_f64(seconds)), text);
         }
     }

@@ -1,15 +1,18 @@
-//! Manifests: sources and retrievers written down in YAML or JSON, as the upstream proposals have them.
+//! Manifests: sources and retrievers written down in YAML or JSON, as the upstream proposals have
+//! them.
 //!
 //! ```text
 //! text ── lines, tabs ──▶ documents ── YAML or JSON ──▶ values ── kinds, fields ──▶ manifests
 //!         text.rs                      value.rs                   autoindexer.rs, retriever.rs
 //! ```
 //!
-//! [`parse`] names everything that is wrong in all documents at once, each with the path of its field. What needs the
-//! database (does the retriever exist, has the secret this key) or the grammar of schedules is for the caller.
+//! [`parse`] names everything that is wrong in all documents at once, each with the path of its
+//! field. What needs the database (does the retriever exist, has the secret this key) or the
+//! grammar of schedules is for the caller.
 //!
-//! This runs inside of a backend, on whatever stack is left there. So there are limits on everything that input can
-//! make large: bytes, documents, nesting, what aliases repeat, problems that are listed.
+//! This runs inside of a backend, on whatever stack is left there. So there are limits on
+//! everything that input can make large: bytes, documents, nesting, what aliases repeat, problems
+//! that are listed.
 
 mod autoindexer;
 mod duration;
@@ -61,8 +64,16 @@ struct Kind {
 }
 
 const KINDS: [Kind; 2] = [
-    Kind { name: "AutoIndexer", groups: &["kaito.ai/", "autoindexer.kaito.sh/", "rag/"], version: "kaito.ai/v1alpha1" },
-    Kind { name: "Retriever", groups: &["agent.wecode.io/", "rag/"], version: "agent.wecode.io/v1" },
+    Kind {
+        name: "AutoIndexer",
+        groups: &["kaito.ai/", "autoindexer.kaito.sh/", "rag/"],
+        version: "kaito.ai/v1alpha1",
+    },
+    Kind {
+        name: "Retriever",
+        groups: &["agent.wecode.io/", "rag/"],
+        version: "agent.wecode.io/v1",
+    },
 ];
 const DOCUMENT: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
@@ -93,12 +104,16 @@ impl Manifest {
 /// All documents of a text, in order; those without content do not count.
 ///
 /// # Errors
-/// Every problem found in all of them; never empty. A field is the path in its document (`spec.dataSource.git.branch`),
-/// or `manifest` for a document as a whole; where there are several, it begins with `document 2: `, or is `document 2`.
+/// Every problem found in all of them; never empty. A field is the path in its document
+/// (`spec.dataSource.git.branch`), or `manifest` for a document as a whole; where there are
+/// several, it begins with `document 2: `, or is `document 2`.
 pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
     let whole = |problem: String| Err(vec![Problem::new("manifest", problem)]);
     if text.len() > MAX_BYTES {
-        return whole(format!("has {} bytes, and {MAX_BYTES} are allowed", text.len()));
+        return whole(format!(
+            "has {} bytes, and {MAX_BYTES} are allowed",
+            text.len()
+        ));
     }
     let plain = text::with_plain_lines(text);
     let spaced = text::with_spaces(&plain);
@@ -106,11 +121,18 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
     match documents.len() {
         0 => return whole("has no document in it".into()),
         1..=MAX_DOCUMENTS => {}
-        many => return whole(format!("has {many} documents, and {MAX_DOCUMENTS} are allowed")),
+        many => {
+            return whole(format!(
+                "has {many} documents, and {MAX_DOCUMENTS} are allowed"
+            ));
+        }
     }
     let several = documents.len() > 1;
     let mut budget = Budget::new();
-    let lines = LazyCell::new(|| Lines { plain: plain.split('\n').collect(), spaced: spaced.split('\n').collect() });
+    let lines = LazyCell::new(|| Lines {
+        plain: plain.split('\n').collect(),
+        spaced: spaced.split('\n').collect(),
+    });
     let mut manifests = vec![];
     let mut problems = vec![];
     let mut first_of_name = HashMap::new();
@@ -121,12 +143,17 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
         let found = match parsed {
             Ok(None) => continue,
             Ok(Some(manifest)) => {
-                let first = *first_of_name.entry((manifest.kind(), manifest.name().to_owned())).or_insert(number);
+                let first = *first_of_name
+                    .entry((manifest.kind(), manifest.name().to_owned()))
+                    .or_insert(number);
                 manifests.push(manifest);
                 if first == number {
                     continue;
                 }
-                let problem = Problem::new("metadata.name", format!("is that of document {first}, of the same kind"));
+                let problem = Problem::new(
+                    "metadata.name",
+                    format!("is that of document {first}, of the same kind"),
+                );
                 vec![problem.hint("Keep one of the two.")]
             }
             Err(found) => found,
@@ -144,7 +171,10 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
     if problems.len() > MAX_PROBLEMS {
         let more = problems.len() - MAX_PROBLEMS;
         problems.truncate(MAX_PROBLEMS);
-        problems.push(Problem::new("manifest", format!("has {more} more problems")));
+        problems.push(Problem::new(
+            "manifest",
+            format!("has {more} more problems"),
+        ));
     }
     match (problems.is_empty(), manifests.is_empty()) {
         (true, false) => Ok(manifests),
@@ -161,13 +191,24 @@ struct Lines<'a> {
 
 /// A parser's message, with the place in the whole text.
 fn syntax_problem(error: SyntaxError, document: &Document<'_>, lines: &Lines<'_>) -> String {
-    let mut message = error.message.split_whitespace().collect::<Vec<_>>().join(" ").replace('\0', "\u{FFFD}");
+    let mut message = error
+        .message
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace('\0', "\u{FFFD}");
     if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
         message.truncate(end);
     }
-    let Some((line, column)) = error.place else { return message };
+    let Some((line, column)) = error.place else {
+        return message;
+    };
     let line = document.line + line;
-    let of = |lines: &[&str]| lines.get(line - 1).map_or_else(String::new, |line| (*line).to_owned());
+    let of = |lines: &[&str]| {
+        lines
+            .get(line - 1)
+            .map_or_else(String::new, |line| (*line).to_owned())
+    };
     let column = text::original_column(&of(&lines.plain), &of(&lines.spaced), column);
     format!("line {line}, column {column}: {message}")
 }
@@ -185,7 +226,11 @@ fn manifest(value: &Value) -> Result<Option<Manifest>, Vec<Problem>> {
         }
     };
     let problems = problems.into_vec();
-    if problems.is_empty() { Ok(manifest) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(manifest)
+    } else {
+        Err(problems)
+    }
 }
 
 fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
@@ -194,8 +239,15 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
             let known = KINDS.iter().find(|kind| kind.name == given);
             if known.is_none() {
                 // Its other fields may be right in a manifest of that kind.
-                let problem = Problem::new("kind", format!("\"{}\" is not a kind of manifest", shown(given)));
-                problems.push(problem.hint(did_you_mean(given, &KINDS.map(|kind| kind.name), "Kinds")));
+                let problem = Problem::new(
+                    "kind",
+                    format!("\"{}\" is not a kind of manifest", shown(given)),
+                );
+                problems.push(problem.hint(did_you_mean(
+                    given,
+                    &KINDS.map(|kind| kind.name),
+                    "Kinds",
+                )));
                 return None;
             }
             known
@@ -216,16 +268,38 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
 
 fn check_version(document: &Object<'_>, kind: Option<&Kind>) {
     const KEY: &str = "apiVersion";
-    let hint = KINDS.iter().filter(|other| kind.is_none_or(|kind| kind.name == other.name)).map(|kind| {
-        let groups: Vec<_> = kind.groups.iter().map(|group| format!("{group}...")).collect();
-        format!("Write apiVersion: {} for kind {} (accepted: {}).", kind.version, kind.name, groups.join(", "))
-    });
+    let hint = KINDS
+        .iter()
+        .filter(|other| kind.is_none_or(|kind| kind.name == other.name))
+        .map(|kind| {
+            let groups: Vec<_> = kind
+                .groups
+                .iter()
+                .map(|group| format!("{group}..."))
+                .collect();
+            format!(
+                "Write apiVersion: {} for kind {} (accepted: {}).",
+                kind.version,
+                kind.name,
+                groups.join(", ")
+            )
+        });
     let hint = hint.collect::<Vec<_>>().join(" ");
     if !document.has(KEY, Some(&hint)) {
         return;
     }
-    let (Some(given), Some(kind)) = (document.text(KEY), kind) else { return };
-    if !kind.groups.iter().any(|group| given.strip_prefix(group).is_some_and(|version| !version.is_empty())) {
-        document.problem(KEY, format!("\"{}\" is not a version of {}", shown(given), kind.name), Some(hint));
+    let (Some(given), Some(kind)) = (document.text(KEY), kind) else {
+        return;
+    };
+    if !kind.groups.iter().any(|group| {
+        given
+            .strip_prefix(group)
+            .is_some_and(|version| !version.is_empty())
+    }) {
+        document.problem(
+            KEY,
+            format!("\"{}\" is not a version of {}", shown(given), kind.name),
+            Some(hint),
+        );
     }
 }

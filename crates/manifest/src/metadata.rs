@@ -58,7 +58,10 @@ impl Metadata {
             labels: texts(&metadata, "labels"),
             annotations: texts(&metadata, "annotations"),
         };
-        Some(Self { name: QualifiedName::new(&namespace?, &name?).ok()?.to_string(), notes })
+        Some(Self {
+            name: QualifiedName::new(&namespace?, &name?).ok()?.to_string(),
+            notes,
+        })
     }
 
     /// The namespace of the object.
@@ -69,7 +72,11 @@ impl Metadata {
     pub fn to_json(&self) -> Value {
         let (namespace, name) = split(&self.name);
         let mut metadata = json!({"name": name, "namespace": namespace});
-        let Notes { display_name, labels, annotations } = &self.notes;
+        let Notes {
+            display_name,
+            labels,
+            annotations,
+        } = &self.notes;
         if let Some(display_name) = display_name {
             metadata["displayName"] = display_name.as_str().into();
         }

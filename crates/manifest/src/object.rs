@@ -1,4 +1,5 @@
-//! Reading an object's fields one by one, while every problem is collected with the path of its field.
+//! Reading an object's fields one by one, while every problem is collected with the path of its
+//! field.
 
 use std::cell::RefCell;
 
@@ -32,10 +33,26 @@ pub struct Object<'a> {
 
 impl<'a> Object<'a> {
     /// Each key that is not `known` is a problem. The document itself has no path.
-    pub fn new(path: String, map: &'a Map<String, Value>, known: &[&str], problems: &'a Problems) -> Self {
-        let object = Self { path, map, problems };
-        for (key, _) in map.iter().filter(|(key, value)| !known.contains(&key.as_str()) && !value.is_null()) {
-            object.problem(key, "is not a known field", Some(did_you_mean(key, known, "Fields")));
+    pub fn new(
+        path: String,
+        map: &'a Map<String, Value>,
+        known: &[&str],
+        problems: &'a Problems,
+    ) -> Self {
+        let object = Self {
+            path,
+            map,
+            problems,
+        };
+        for (key, _) in map
+            .iter()
+            .filter(|(key, value)| !known.contains(&key.as_str()) && !value.is_null())
+        {
+            object.problem(
+                key,
+                "is not a known field",
+                Some(did_you_mean(key, known, "Fields")),
+            );
         }
         object
     }
@@ -46,7 +63,11 @@ impl<'a> Object<'a> {
     }
 
     pub fn problem(&self, key: &str, problem: impl Into<String>, hint: Option<String>) {
-        self.problems.push(Problem { field: self.path(key), problem: problem.into(), hint });
+        self.problems.push(Problem {
+            field: self.path(key),
+            problem: problem.into(),
+            hint,
+        });
     }
 
     pub fn problems(&self) -> &'a Problems {
@@ -75,14 +96,22 @@ impl<'a> Object<'a> {
             }
             Value::String(text) => Some(text),
             other => {
-                self.problem(key, format!("must be a text, not {}", type_of(other)), hint_to_quote(other));
+                self.problem(
+                    key,
+                    format!("must be a text, not {}", type_of(other)),
+                    hint_to_quote(other),
+                );
                 None
             }
         }
     }
 
     pub fn required_text(&self, key: &str) -> Option<&'a str> {
-        if self.has(key, None) { self.text(key) } else { None }
+        if self.has(key, None) {
+            self.text(key)
+        } else {
+            None
+        }
     }
 
     /// A required name.
@@ -108,7 +137,11 @@ impl<'a> Object<'a> {
             Value::Bool(value) => Some(*value),
             other => {
                 let hint = "Write true or false, without quotes.";
-                self.problem(key, format!("must be a boolean, not {}", type_of(other)), Some(hint.into()));
+                self.problem(
+                    key,
+                    format!("must be a boolean, not {}", type_of(other)),
+                    Some(hint.into()),
+                );
                 None
             }
         }
@@ -121,7 +154,11 @@ impl<'a> Object<'a> {
 
     pub fn required_object(&self, key: &str, known: &[&str]) -> Option<Object<'a>> {
         let hint = format!("Fields: {}.", known.join(", "));
-        if self.has(key, Some(&hint)) { self.object(key, known) } else { None }
+        if self.has(key, Some(&hint)) {
+            self.object(key, known)
+        } else {
+            None
+        }
     }
 
     /// An object whose keys others know.
@@ -130,7 +167,11 @@ impl<'a> Object<'a> {
             Value::Object(map) => Some(map),
             other => {
                 let hint = known.map(|known| format!("Fields: {}.", known.join(", ")));
-                self.problem(key, format!("must be a mapping, not {}", type_of(other)), hint);
+                self.problem(
+                    key,
+                    format!("must be a mapping, not {}", type_of(other)),
+                    hint,
+                );
                 None
             }
         }
@@ -139,10 +180,17 @@ impl<'a> Object<'a> {
     /// One of a few words, in any case; as it is in the list.
     pub fn word(&self, key: &str, words: &[&'static str], what: &str) -> Option<&'static str> {
         let given = self.text(key)?;
-        let word = words.iter().find(|word| word.eq_ignore_ascii_case(given)).copied();
+        let word = words
+            .iter()
+            .find(|word| word.eq_ignore_ascii_case(given))
+            .copied();
         if word.is_none() {
             let hint = did_you_mean(given, words, "Known");
-            self.problem(key, format!("\"{}\" is not {what}", shown(given)), Some(hint));
+            self.problem(
+                key,
+                format!("\"{}\" is not {what}", shown(given)),
+                Some(hint),
+            );
         }
         word
     }
@@ -167,13 +215,19 @@ pub fn did_you_mean(given: &str, known: &[&str], what: &str) -> String {
         .map(|word| (distance(&word), word))
         .filter(|(distance, word)| *distance <= (word.len() / 3).max(1))
         .min_by_key(|(distance, _)| *distance);
-    let guess = nearest.map_or_else(String::new, |(_, word)| format!("Did you mean \"{word}\"? "));
+    let guess = nearest.map_or_else(String::new, |(_, word)| {
+        format!("Did you mean \"{word}\"? ")
+    });
     format!("{guess}{what}: {}.", known.join(", "))
 }
 
 pub fn hint_to_quote(value: &Value) -> Option<String> {
-    matches!(value, Value::Number(_) | Value::Bool(_))
-        .then(|| format!("Put it in quotes: without them it is read as {}.", type_of(value)))
+    matches!(value, Value::Number(_) | Value::Bool(_)).then(|| {
+        format!(
+            "Put it in quotes: without them it is read as {}.",
+            type_of(value)
+        )
+    })
 }
 
 pub fn type_of(value: &Value) -> &'static str {

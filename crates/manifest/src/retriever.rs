@@ -15,8 +15,21 @@ pub struct Retriever {
     pub spec: Value,
 }
 
-const SPEC: [&str; 4] = ["storageConfig", "retrievalMethods", "embedding", "description"];
-const STORAGE: [&str; 7] = ["type", "url", "username", "password", "apiKey", "ext", "indexStrategy"];
+const SPEC: [&str; 4] = [
+    "storageConfig",
+    "retrievalMethods",
+    "embedding",
+    "description",
+];
+const STORAGE: [&str; 7] = [
+    "type",
+    "url",
+    "username",
+    "password",
+    "apiKey",
+    "ext",
+    "indexStrategy",
+];
 /// What only storage on another server has.
 const REMOTE: [&str; 5] = ["url", "username", "password", "apiKey", "ext"];
 /// What this version stores chunks in.
@@ -29,7 +42,10 @@ impl Retriever {
     /// `None`: there are problems.
     pub(crate) fn read(document: &Object<'_>, metadata: Option<Metadata>) -> Option<Self> {
         check(&document.required_object("spec", &SPEC)?);
-        Some(Self { metadata: metadata?, spec: without_nulls(document.get("spec")?) })
+        Some(Self {
+            metadata: metadata?,
+            spec: without_nulls(document.get("spec")?),
+        })
     }
 
     pub fn to_json(&self) -> Value {
@@ -69,12 +85,19 @@ fn check_storage(storage: &Object<'_>) {
     let known = given.filter(|given| STORAGE_TYPES.contains(given));
     if let (Some(given), None) = (given, known) {
         let problem = format!("\"{}\" is not supported by this version", shown(given));
-        storage.problem("type", problem, Some(did_you_mean(given, &STORAGE_TYPES, "Types")));
+        storage.problem(
+            "type",
+            problem,
+            Some(did_you_mean(given, &STORAGE_TYPES, "Types")),
+        );
     }
     // Of another type it is that which is wrong, and not that it has an address.
     if known.is_some() || storage.get("type").is_none() {
         for key in REMOTE.into_iter().filter(|key| storage.get(key).is_some()) {
-            let problem = format!("is for storage elsewhere, and \"{}\" is in this database", known.unwrap_or("hnsw"));
+            let problem = format!(
+                "is for storage elsewhere, and \"{}\" is in this database",
+                known.unwrap_or("hnsw")
+            );
             storage.problem(key, problem, Some("Leave it out.".into()));
         }
     }
@@ -94,18 +117,30 @@ fn check_strategy(strategy: &Object<'_>) {
         }
         Some(other) => {
             let hint = did_you_mean(other, &["per_dataset", "fixed", "rolling"], "Modes");
-            strategy.problem("mode", format!("\"{}\" is not a mode", shown(other)), Some(hint));
+            strategy.problem(
+                "mode",
+                format!("\"{}\" is not a mode", shown(other)),
+                Some(hint),
+            );
         }
     }
     if let Some(prefix) = strategy.text("prefix")
         && prefix != PREFIX
     {
         let hint = format!("Leave it out, or write prefix: {PREFIX}.");
-        strategy.problem("prefix", format!("\"{}\" {LATER}", shown(prefix)), Some(hint));
+        strategy.problem(
+            "prefix",
+            format!("\"{}\" {LATER}", shown(prefix)),
+            Some(hint),
+        );
     }
     for (key, of) in [("fixedName", "fixed"), ("rollingStep", "rolling")] {
         if strategy.get(key).is_some() && mode != Some(of) {
-            strategy.problem(key, format!("is for mode \"{of}\" alone"), Some("Leave it out.".into()));
+            strategy.problem(
+                key,
+                format!("is for mode \"{of}\" alone"),
+                Some("Leave it out.".into()),
+            );
         }
     }
 }
@@ -113,10 +148,20 @@ fn check_strategy(strategy: &Object<'_>) {
 fn check_weight(method: &Object<'_>) {
     const KEY: &str = "defaultWeight";
     if let Some(given) = method.get(KEY)
-        && !given.as_f64().is_some_and(|weight| (0.0..=1.0).contains(&weight))
+        && !given
+            .as_f64()
+            .is_some_and(|weight| (0.0..=1.0).contains(&weight))
     {
-        let found = if given.is_number() { given.to_string() } else { type_of(given).to_owned() };
-        method.problem(KEY, format!("must be a number from 0 to 1, not {found}"), None);
+        let found = if given.is_number() {
+            given.to_string()
+        } else {
+            type_of(given).to_owned()
+        };
+        method.problem(
+            KEY,
+            format!("must be a number from 0 to 1, not {found}"),
+            None,
+        );
     }
 }
 
@@ -124,7 +169,10 @@ fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let kept = map.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect::<Map<_, _>>())
+            Value::Object(
+                kept.map(|(key, value)| (key.clone(), without_nulls(value)))
+                    .collect::<Map<_, _>>(),
+            )
         }
         other => other.clone(),
     }

@@ -1,8 +1,9 @@
 //! A text of manifests before it is parsed: tabs become spaces, and documents are told apart.
 //!
-//! YAML forbids tabs in indentation, but the examples of the proposals have them. A tab goes to the next even column.
-//! Neither tabs behind the first character of a line change, nor those inside of a block scalar that are not part of
-//! its indentation. Lines stay lines, so that the numbers in errors are those of the user's text.
+//! YAML forbids tabs in indentation, but the examples of the proposals have them. A tab goes to the
+//! next even column. Neither tabs behind the first character of a line change, nor those inside of
+//! a block scalar that are not part of its indentation. Lines stay lines, so that the numbers in
+//! errors are those of the user's text.
 
 use std::borrow::Cow;
 
@@ -38,7 +39,10 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
     for (i, line) in text.split_inclusive('\n').enumerate() {
         if let Some(rest) = after_marker(line, "---") {
             if content {
-                documents.push(Document { text: &text[start..end], line: first_line });
+                documents.push(Document {
+                    text: &text[start..end],
+                    line: first_line,
+                });
             }
             // Directives stand before the marker of their document.
             if content || marked || !directives {
@@ -47,7 +51,10 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
             (marked, content) = (true, !is_empty(rest));
         } else if after_marker(line, "...").is_some() {
             if content {
-                documents.push(Document { text: &text[start..end], line: first_line });
+                documents.push(Document {
+                    text: &text[start..end],
+                    line: first_line,
+                });
             }
             (start, first_line) = (end + line.len(), i + 1);
             (marked, directives, content) = (false, false, false);
@@ -59,14 +66,18 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
         end += line.len();
     }
     if content {
-        documents.push(Document { text: &text[start..], line: first_line });
+        documents.push(Document {
+            text: &text[start..],
+            line: first_line,
+        });
     }
     documents
 }
 
 /// What follows the marker of a document.
 pub fn after_marker<'a>(line: &'a str, marker: &str) -> Option<&'a str> {
-    line.strip_prefix(marker).filter(|rest| rest.chars().next().is_none_or(char::is_whitespace))
+    line.strip_prefix(marker)
+        .filter(|rest| rest.chars().next().is_none_or(char::is_whitespace))
 }
 
 /// Whether there is nothing but a comment.
@@ -79,13 +90,17 @@ fn is_empty(line: &str) -> bool {
 struct Block<'a> {
     /// Column of what it is the value of; its own lines are farther to the right.
     parent: usize,
-    /// White space before its first line, and how wide that is. Where spaces are enough, tabs behind them are text.
+    /// White space before its first line, and how wide that is. Where spaces are enough, tabs
+    /// behind them are text.
     indentation: Option<(&'a str, usize)>,
 }
 
 /// Tabs in indentation become spaces.
 pub fn with_spaces(text: &str) -> Cow<'_, str> {
-    if !text.lines().any(|line| indentation(line).contains('\t') || line.trim_start().starts_with("-\t")) {
+    if !text
+        .lines()
+        .any(|line| indentation(line).contains('\t') || line.trim_start().starts_with("-\t"))
+    {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + text.len() / 4);
@@ -96,7 +111,10 @@ pub fn with_spaces(text: &str) -> Cow<'_, str> {
         if let Some(scalar) = &mut block {
             let width = lead.chars().fold(0, column_after);
             let spaces = line.len() - line.trim_start_matches(' ').len();
-            if scalar.indentation.is_none() && spaces > scalar.parent && spaces < line.trim_end_matches('\n').len() {
+            if scalar.indentation.is_none()
+                && spaces > scalar.parent
+                && spaces < line.trim_end_matches('\n').len()
+            {
                 scalar.indentation = Some((&line[..spaces], spaces));
             }
             if rest.trim_end().is_empty() {
@@ -125,13 +143,16 @@ pub fn with_spaces(text: &str) -> Cow<'_, str> {
             }
         }
         let (content, column, dash) = push_indented(&mut out, line);
-        block = parent_of_block(content, column, dash).map(|parent| Block { parent, indentation: None });
+        block = parent_of_block(content, column, dash).map(|parent| Block {
+            parent,
+            indentation: None,
+        });
     }
     Cow::Owned(out)
 }
 
-/// Copies a line with its indentation in spaces, dashes of lists included. What is left of it behind them, the column
-/// of that, and the column of the last dash.
+/// Copies a line with its indentation in spaces, dashes of lists included. What is left of it
+/// behind them, the column of that, and the column of the last dash.
 fn push_indented<'a>(out: &mut String, line: &'a str) -> (&'a str, usize, Option<usize>) {
     let (mut column, mut dash, mut length) = (0, None, 0);
     let mut chars = line.chars().peekable();
@@ -157,10 +178,19 @@ fn push_indented<'a>(out: &mut String, line: &'a str) -> (&'a str, usize, Option
 
 /// If a line ends in the head of a block scalar (`key: |-`), the column that its lines must exceed.
 fn parent_of_block(content: &str, column: usize, dash: Option<usize>) -> Option<usize> {
-    let without_comment = content.split_once(" #").map_or(content, |(before, _)| before).trim_end();
-    let (before, head) = without_comment.rsplit_once([' ', '\t']).unwrap_or(("", without_comment));
+    let without_comment = content
+        .split_once(" #")
+        .map_or(content, |(before, _)| before)
+        .trim_end();
+    let (before, head) = without_comment
+        .rsplit_once([' ', '\t'])
+        .unwrap_or(("", without_comment));
     let indicators = head.strip_prefix(['|', '>'])?;
-    if indicators.len() > 2 || !indicators.bytes().all(|b| b.is_ascii_digit() || b == b'+' || b == b'-') {
+    if indicators.len() > 2
+        || !indicators
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b == b'+' || b == b'-')
+    {
         return None;
     }
     let before = before.trim_end();
@@ -173,7 +203,10 @@ fn parent_of_block(content: &str, column: usize, dash: Option<usize>) -> Option<
 
 /// Turns a column of the text with spaces into that of the user's text.
 pub fn original_column(original: &str, with_spaces: &str, column: usize) -> usize {
-    let added = with_spaces.chars().count().saturating_sub(original.chars().count());
+    let added = with_spaces
+        .chars()
+        .count()
+        .saturating_sub(original.chars().count());
     column.saturating_sub(added).max(1)
 }
 
@@ -182,7 +215,11 @@ fn indentation(line: &str) -> &str {
 }
 
 fn column_after(column: usize, c: char) -> usize {
-    if c == '\t' { (column / TAB + 1) * TAB } else { column + 1 }
+    if c == '\t' {
+        (column / TAB + 1) * TAB
+    } else {
+        column + 1
+    }
 }
 
 fn push_spaces(out: &mut String, count: usize) {
@@ -194,7 +231,10 @@ mod tests {
     use super::*;
 
     fn split(text: &str) -> Vec<(usize, &str)> {
-        documents(text).into_iter().map(|document| (document.line, document.text)).collect()
+        documents(text)
+            .into_iter()
+            .map(|document| (document.line, document.text))
+            .collect()
     }
 
     #[test]
@@ -204,38 +244,63 @@ mod tests {
             split("a: 1\n---\nb: 2\n--- # third\nc: 3"),
             [(0, "a: 1\n"), (1, "---\nb: 2\n"), (3, "--- # third\nc: 3")]
         );
-        assert_eq!(split("{\"a\": 1}\n--- {\"b\": 2}\n"), [(0, "{\"a\": 1}\n"), (1, "--- {\"b\": 2}\n")]);
+        assert_eq!(
+            split("{\"a\": 1}\n--- {\"b\": 2}\n"),
+            [(0, "{\"a\": 1}\n"), (1, "--- {\"b\": 2}\n")]
+        );
         assert_eq!(split("a: 1\n...\nb: 2\n"), [(0, "a: 1\n"), (2, "b: 2\n")]);
-        assert_eq!(split("a: |\n  ---\n----: x\n"), [(0, "a: |\n  ---\n----: x\n")]);
+        assert_eq!(
+            split("a: |\n  ---\n----: x\n"),
+            [(0, "a: |\n  ---\n----: x\n")]
+        );
     }
 
     #[test]
     fn documents_without_content_do_not_count() {
         assert_eq!(split(""), []);
         assert_eq!(split("---\n---\n# only a comment\n---\n...\n\n---"), []);
-        assert_eq!(split("# head\n---\n\n---\na: 1\n---\n"), [(3, "---\na: 1\n")]);
+        assert_eq!(
+            split("# head\n---\n\n---\na: 1\n---\n"),
+            [(3, "---\na: 1\n")]
+        );
     }
 
     #[test]
     fn directives_stay_with_their_document() {
-        assert_eq!(split("%YAML 1.2\n---\na: 1\n"), [(0, "%YAML 1.2\n---\na: 1\n")]);
+        assert_eq!(
+            split("%YAML 1.2\n---\na: 1\n"),
+            [(0, "%YAML 1.2\n---\na: 1\n")]
+        );
         assert_eq!(
             split("a: 1\n...\n%YAML 1.2\n---\nb: 1\n---\n%c: 1"),
-            [(0, "a: 1\n"), (2, "%YAML 1.2\n---\nb: 1\n"), (5, "---\n%c: 1")]
+            [
+                (0, "a: 1\n"),
+                (2, "%YAML 1.2\n---\nb: 1\n"),
+                (5, "---\n%c: 1")
+            ]
         );
     }
 
     #[test]
     fn byte_order_marks_and_carriage_returns_go() {
-        assert_eq!(with_plain_lines("\u{FEFF}a: 1\r\nb: 2\rc: 3\n\u{FEFF}---\n"), "a: 1\nb: 2\nc: 3\n---\n");
+        assert_eq!(
+            with_plain_lines("\u{FEFF}a: 1\r\nb: 2\rc: 3\n\u{FEFF}---\n"),
+            "a: 1\nb: 2\nc: 3\n---\n"
+        );
         assert!(matches!(with_plain_lines("a: 1\n"), Cow::Borrowed(_)));
     }
 
     #[test]
     fn tabs_of_the_indentation_become_spaces() {
-        assert_eq!(with_spaces("a:\n\tb:\n\t\t- c\td\t# e\n"), "a:\n  b:\n    - c\td\t# e\n");
+        assert_eq!(
+            with_spaces("a:\n\tb:\n\t\t- c\td\t# e\n"),
+            "a:\n  b:\n    - c\td\t# e\n"
+        );
         assert_eq!(with_spaces("a:\n \t b: 1\n"), "a:\n   b: 1\n");
-        assert_eq!(with_spaces("a:\n\t-\tb: 1\n\t\tc: 2\n"), "a:\n  - b: 1\n    c: 2\n");
+        assert_eq!(
+            with_spaces("a:\n\t-\tb: 1\n\t\tc: 2\n"),
+            "a:\n  - b: 1\n    c: 2\n"
+        );
         assert_eq!(with_spaces("a:\n-\tb: 1\n"), "a:\n- b: 1\n");
         assert!(matches!(with_spaces("a: b\tc\n"), Cow::Borrowed(_)));
     }
@@ -243,14 +308,20 @@ mod tests {
     #[test]
     fn tabs_inside_of_block_scalars_are_text() {
         let recipe = "a:\n  b: |\n    all:\n    \tcc\n\n    end\n";
-        assert_eq!(with_spaces(&format!("{recipe}\tc: 1\n")), format!("{recipe}  c: 1\n"));
+        assert_eq!(
+            with_spaces(&format!("{recipe}\tc: 1\n")),
+            format!("{recipe}  c: 1\n")
+        );
         let begins_with_tabs = "a: |-\n  \t\n  \tb\n  c\n";
         assert_eq!(with_spaces(begins_with_tabs), begins_with_tabs);
         assert_eq!(
             with_spaces("a:\n\tb: |- # text\n\n\t\tall:\n\t\t\tcc\n\t\n\t\t end\n\tc:\n\t\td: 1\n"),
             "a:\n  b: |- # text\n\n    all:\n    \tcc\n\n     end\n  c:\n    d: 1\n"
         );
-        assert_eq!(with_spaces("a:\n\t- >\n\t\t\tx\n\t\t\t\ty\n\t- z\n"), "a:\n  - >\n      x\n      \ty\n  - z\n");
+        assert_eq!(
+            with_spaces("a:\n\t- >\n\t\t\tx\n\t\t\t\ty\n\t- z\n"),
+            "a:\n  - >\n      x\n      \ty\n  - z\n"
+        );
     }
 
     #[test]

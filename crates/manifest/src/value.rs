@@ -1,11 +1,14 @@
 //! One document as a JSON value, within limits.
 //!
-//! Manifests are parsed in a backend, on its own stack, where an overflow would restart everybody's database. Nesting is
-//! limited by the parsers themselves, and what aliases repeat is counted while it is repeated.
+//! Manifests are parsed in a backend, on its own stack, where an overflow would restart everybody's
+//! database. Nesting is limited by the parsers themselves, and what aliases repeat is counted while
+//! it is repeated.
 
 use std::{cell::Cell, fmt};
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{
     Error, Options,
@@ -15,7 +18,8 @@ use serde_saphyr::{
 use crate::object::shown;
 use crate::text::{Document, after_marker};
 
-/// Deepest nesting. The YAML parser takes up to 7 kB of stack for a level; the whole of it fits into 160 kB.
+/// Deepest nesting. The YAML parser takes up to 7 kB of stack for a level; the whole of it fits
+/// into 160 kB.
 const MAX_DEPTH: usize = 32;
 /// Most values of all documents together, those that aliases repeat included.
 const MAX_VALUES: usize = 200_000;
@@ -31,14 +35,21 @@ pub struct Budget {
 
 impl Budget {
     pub fn new() -> Self {
-        Self { values: Cell::new(MAX_VALUES), bytes: Cell::new(MAX_EXPANDED_BYTES) }
+        Self {
+            values: Cell::new(MAX_VALUES),
+            bytes: Cell::new(MAX_EXPANDED_BYTES),
+        }
     }
 
     fn spend<E: serde::de::Error>(&self, bytes: usize) -> Result<(), E> {
         let values = self.values.get().checked_sub(1);
-        self.values.set(values.ok_or_else(|| E::custom(format!("there are more than {MAX_VALUES} values")))?);
+        self.values.set(
+            values.ok_or_else(|| E::custom(format!("there are more than {MAX_VALUES} values")))?,
+        );
         let left = self.bytes.get().checked_sub(bytes);
-        self.bytes.set(left.ok_or_else(|| E::custom(format!("values have more than {MAX_EXPANDED_BYTES} bytes")))?);
+        self.bytes.set(left.ok_or_else(|| {
+            E::custom(format!("values have more than {MAX_EXPANDED_BYTES} bytes"))
+        })?);
         Ok(())
     }
 }
@@ -61,8 +72,8 @@ pub fn parse(document: &Document<'_>, budget: &mut Budget) -> Result<Value, Synt
     if !content.starts_with(['{', '[']) {
         return yaml(text, budget);
     }
-    // JSON is not quite a part of YAML; and what begins like it may be YAML. A try that failed has kept nothing, and what
-    // it spent is given back.
+    // JSON is not quite a part of YAML; and what begins like it may be YAML. A try that failed has
+    // kept nothing, and what it spent is given back.
     let left = budget.clone();
     let error = match json(text, content, budget) {
         Ok(value) => return Ok(value),
@@ -70,23 +81,43 @@ pub fn parse(document: &Document<'_>, budget: &mut Budget) -> Result<Value, Synt
     };
     *budget = left;
     let as_yaml = yaml(text, budget);
-    if content[1..].trim_start().starts_with(['"', '{', '[', '}', ']']) { as_yaml.map_err(|_| error) } else { as_yaml }
+    if content[1..]
+        .trim_start()
+        .starts_with(['"', '{', '[', '}', ']'])
+    {
+        as_yaml.map_err(|_| error)
+    } else {
+        as_yaml
+    }
 }
 
 fn json(text: &str, content: &str, budget: &Budget) -> Result<Value, SyntaxError> {
     let mut parser = serde_json::Deserializer::from_str(content);
     let parsed = Node { budget, depth: 0 }.deserialize(&mut parser);
-    parsed.and_then(|value| parser.end().map(|()| value)).map_err(|error| {
-        let (line, column) = (error.line(), error.column());
-        let message = error.to_string();
-        let before = &text[..text.len() - content.len()];
-        let shift = if line == 1 { before.lines().next_back().map_or(0, |line| line.chars().count()) } else { 0 };
-        let shift = if before.ends_with('\n') { 0 } else { shift };
-        SyntaxError {
-            message: message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message).to_owned(),
-            place: (line > 0).then(|| (line + before.matches('\n').count(), column.max(1) + shift)),
-        }
-    })
+    parsed
+        .and_then(|value| parser.end().map(|()| value))
+        .map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            let message = error.to_string();
+            let before = &text[..text.len() - content.len()];
+            let shift = if line == 1 {
+                before
+                    .lines()
+                    .next_back()
+                    .map_or(0, |line| line.chars().count())
+            } else {
+                0
+            };
+            let shift = if before.ends_with('\n') { 0 } else { shift };
+            SyntaxError {
+                message: message
+                    .strip_suffix(&format!(" at line {line} column {column}"))
+                    .unwrap_or(&message)
+                    .to_owned(),
+                place: (line > 0)
+                    .then(|| (line + before.matches('\n').count(), column.max(1) + shift)),
+            }
+        })
 }
 
 fn yaml(text: &str, budget: &Budget) -> Result<Value, SyntaxError> {
@@ -98,19 +129,31 @@ fn yaml(text: &str, budget: &Budget) -> Result<Value, SyntaxError> {
     let all = serde_saphyr::from_multiple_with_options::<IgnoredAny>(text, options());
     match all.map_err(|error| of_yaml(&error))?.len() {
         0 | 1 => Ok(value),
-        _ => Err(SyntaxError { message: "text goes on where the document ends".to_owned(), place: None }),
+        _ => Err(SyntaxError {
+            message: "text goes on where the document ends".to_owned(),
+            place: None,
+        }),
     }
 }
 
 fn of_yaml(error: &serde_saphyr::Error) -> SyntaxError {
-    let place = error.location().map(|location| (location.line(), location.column()));
+    let place = error
+        .location()
+        .map(|location| (location.line(), location.column()));
     let message = in_plain_words(error).unwrap_or_else(|| {
         let message = error.to_string();
         let suffix = place.map(|(line, column)| format!(" at line {line}, column {column}"));
-        suffix.and_then(|suffix| message.strip_suffix(&suffix)).unwrap_or(&message).to_owned()
+        suffix
+            .and_then(|suffix| message.strip_suffix(&suffix))
+            .unwrap_or(&message)
+            .to_owned()
     });
-    let place = place.and_then(|(line, column)| Some((line.try_into().ok()?, column.try_into().ok()?)));
-    SyntaxError { message, place: place.filter(|(line, _)| *line > 0) }
+    let place =
+        place.and_then(|(line, column)| Some((line.try_into().ok()?, column.try_into().ok()?)));
+    SyntaxError {
+        message,
+        place: place.filter(|(line, _)| *line > 0),
+    }
 }
 
 /// What the YAML parser would say in words for those who program it.
@@ -118,15 +161,20 @@ fn in_plain_words(error: &Error) -> Option<String> {
     const BREACHED: &str = "budget breached: ";
     let message = match error.without_snippet() {
         Error::Budget { breach, .. } => exceeded(&format!("{breach:?}")),
-        // One that happened in what an alias repeats, with the places of all anchors that led there.
+        // One that happened in what an alias repeats, with the places of all anchors that led
+        // there.
         Error::AliasError { msg, .. } => {
             let message = msg.split(" at line ").next().unwrap_or_default();
-            message.strip_prefix(BREACHED).map_or_else(|| message.to_owned(), exceeded)
+            message
+                .strip_prefix(BREACHED)
+                .map_or_else(|| message.to_owned(), exceeded)
         }
         Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => exceeded("Aliases"),
-        Error::RecursiveReferencesRequireWeakTypes { .. } => "an anchor has an alias of itself in it".to_owned(),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            "an anchor has an alias of itself in it".to_owned()
+        }
         Error::NonFiniteFloat { .. } => "a number is not finite".to_owned(),
         Error::MultipleDocuments { .. } => "text goes on where the document ends".to_owned(),
         Error::DuplicateMappingKey { key, .. } => there_twice(key.as_deref().unwrap_or_default()),
@@ -190,15 +238,22 @@ struct Node<'a> {
 impl Node<'_> {
     fn inner<E: serde::de::Error>(self) -> Result<Self, E> {
         if self.depth == MAX_DEPTH {
-            return Err(E::custom(format!("values are nested more than {MAX_DEPTH} deep")));
+            return Err(E::custom(format!(
+                "values are nested more than {MAX_DEPTH} deep"
+            )));
         }
-        Ok(Self { depth: self.depth + 1, ..self })
+        Ok(Self {
+            depth: self.depth + 1,
+            ..self
+        })
     }
 
     fn text<E: serde::de::Error>(self, text: &str) -> Result<String, E> {
         self.budget.spend(text.len())?;
         if text.contains('\0') {
-            return Err(E::custom("a text has a NUL character in it, which PostgreSQL cannot store"));
+            return Err(E::custom(
+                "a text has a NUL character in it, which PostgreSQL cannot store",
+            ));
         }
         Ok(text.to_owned())
     }
@@ -210,7 +265,9 @@ impl Node<'_> {
 
     fn float<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
         self.budget.spend(8)?;
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number is not finite"))
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("a number is not finite"))
     }
 }
 
@@ -288,7 +345,9 @@ impl<'de> Visitor<'de> for Node<'_> {
             let key = match key {
                 Value::String(key) => key,
                 Value::Null | Value::Bool(_) | Value::Number(_) => key.to_string(),
-                Value::Array(_) | Value::Object(_) => return Err(A::Error::custom("a key is not a text")),
+                Value::Array(_) | Value::Object(_) => {
+                    return Err(A::Error::custom("a key is not a text"));
+                }
             };
             if map.contains_key(&key) {
                 return Err(A::Error::custom(there_twice(&key)));

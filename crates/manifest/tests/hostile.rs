@@ -1,4 +1,5 @@
-//! What a text can do to the backend that parses it: nothing. Every text here is parsed on a stack of 512 kB.
+//! What a text can do to the backend that parses it: nothing. Every text here is parsed on a stack
+//! of 512 kB.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
@@ -17,16 +18,24 @@ fn parse_on_little_stack(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
         let parse = || {
             let parsed = parse(text);
             match &parsed {
-                Ok(manifests) => manifests.iter().for_each(|manifest| drop(manifest.to_json().to_string())),
+                Ok(manifests) => manifests
+                    .iter()
+                    .for_each(|manifest| drop(manifest.to_json().to_string())),
                 Err(problems) => assert!(!problems.is_empty() && problems.len() <= 1_001),
             }
             parsed
         };
-        thread::Builder::new().stack_size(STACK).spawn_scoped(scope, parse).unwrap().join().unwrap()
+        thread::Builder::new()
+            .stack_size(STACK)
+            .spawn_scoped(scope, parse)
+            .unwrap()
+            .join()
+            .unwrap()
     })
 }
 
-/// Refused with one problem of the whole text, which begins with the place unless it is about the size.
+/// Refused with one problem of the whole text, which begins with the place unless it is about the
+/// size.
 #[track_caller]
 fn refused(text: &str, reason: &str) {
     let problems = parse_on_little_stack(text).unwrap_err();
@@ -34,7 +43,10 @@ fn refused(text: &str, reason: &str) {
     assert_eq!(problems.len(), 1, "{shown}");
     assert_eq!(problems[0].field, "manifest", "{shown}");
     let problem = &problems[0].problem;
-    assert!(problem.contains(reason) && problem.len() <= 1_000, "{shown}: {problem}");
+    assert!(
+        problem.contains(reason) && problem.len() <= 1_000,
+        "{shown}: {problem}"
+    );
 }
 
 fn nested(open: &str, inner: &str, close: &str, depth: usize) -> String {
@@ -42,7 +54,9 @@ fn nested(open: &str, inner: &str, close: &str, depth: usize) -> String {
 }
 
 fn stairs(depth: usize) -> String {
-    (0..depth).map(|i| format!("{}a:\n", " ".repeat(i))).collect()
+    (0..depth)
+        .map(|i| format!("{}a:\n", " ".repeat(i)))
+        .collect()
 }
 
 #[test]
@@ -55,7 +69,10 @@ fn nesting_is_limited_in_every_form() {
         refused(&nested("{\"a\":[", "1", "]}", depth), TOO_DEEP);
         refused(&nested("{a: ", "1", "}", depth), TOO_DEEP);
         refused(&format!("a: {}", nested("[", "1", "]", depth)), TOO_DEEP);
-        refused(&format!("a: {}", nested("{a: [", "1", "]}", depth)), TOO_DEEP);
+        refused(
+            &format!("a: {}", nested("{a: [", "1", "]}", depth)),
+            TOO_DEEP,
+        );
         refused(&nested("- ", "1", "", depth), TOO_DEEP);
         refused(&nested("-\t", "1", "", depth), TOO_DEEP);
         refused(&nested("? ", "1", "", depth), "");
@@ -80,16 +97,32 @@ fn the_deepest_nesting_fits_on_the_stack() {
         stairs(DEPTH),
         nested("{\"a\":", "1", "}", DEPTH),
         nested("{a: ", "1", "}", DEPTH),
-        format!("x: &x {}\ny: *x\nz: {{<<: *x}}\n", nested("{a: ", "1", "}", DEPTH - 2)),
+        format!(
+            "x: &x {}\ny: *x\nz: {{<<: *x}}\n",
+            nested("{a: ", "1", "}", DEPTH - 2)
+        ),
         format!("? {}\n: 1\n", nested("[", "1", "]", DEPTH - 1)),
     ] {
         let problems = parse_on_little_stack(&text).unwrap_err();
-        assert!(!problems.iter().any(|problem| problem.problem.contains("nested")), "{problems:?}");
+        assert!(
+            !problems
+                .iter()
+                .any(|problem| problem.problem.contains("nested")),
+            "{problems:?}"
+        );
     }
     // Aliases of what is nested, in what is nested.
     let first = format!("x0: &x0 {}\n", nested("[", "1", "]", 10));
-    let rest = (1..9).map(|i| format!("x{i}: &x{i} {}\n", nested("[", &format!("*x{}", i - 1), "]", 10)));
-    refused(&(first + &rest.collect::<String>()), "values are nested more than 32 deep");
+    let rest = (1..9).map(|i| {
+        format!(
+            "x{i}: &x{i} {}\n",
+            nested("[", &format!("*x{}", i - 1), "]", 10)
+        )
+    });
+    refused(
+        &(first + &rest.collect::<String>()),
+        "values are nested more than 32 deep",
+    );
 }
 
 #[test]
@@ -102,14 +135,30 @@ fn bombs_do_not_explode() {
     refused(&laughs, "anchors and aliases are used too often");
 
     let long = "x".repeat(500_000);
-    refused(&format!("a: &a {long}\nb: [{}*a]\n", "*a, ".repeat(100)), "values have more than 4194304 bytes");
-    refused(&format!("a: &a {{k: {long}}}\nb: [{}*a]\n", "*a, ".repeat(100)), "values have more than 4194304 bytes");
-    refused(&format!("a: &a [1]\nb: [{}*a]\n", "*a, ".repeat(300)), "anchors and aliases are used too often");
-    refused(&format!("a: [{}]\n", "&a 1, ".repeat(300)), "anchors and aliases are used too often");
+    refused(
+        &format!("a: &a {long}\nb: [{}*a]\n", "*a, ".repeat(100)),
+        "values have more than 4194304 bytes",
+    );
+    refused(
+        &format!("a: &a {{k: {long}}}\nb: [{}*a]\n", "*a, ".repeat(100)),
+        "values have more than 4194304 bytes",
+    );
+    refused(
+        &format!("a: &a [1]\nb: [{}*a]\n", "*a, ".repeat(300)),
+        "anchors and aliases are used too often",
+    );
+    refused(
+        &format!("a: [{}]\n", "&a 1, ".repeat(300)),
+        "anchors and aliases are used too often",
+    );
     let merges: String = (0..300).map(|i| format!("m{i}: {{<<: *a}}\n")).collect();
-    refused(&format!("a: &a {{b: 1}}\n{merges}"), "anchors and aliases are used too often");
+    refused(
+        &format!("a: &a {{b: 1}}\n{merges}"),
+        "anchors and aliases are used too often",
+    );
 
-    // The limits are those of the whole text, not of each document, be it one that begins as JSON does: two of these fit.
+    // The limits are those of the whole text, not of each document, be it one that begins as JSON
+    // does: two of these fit.
     let (long, aliases) = ("x".repeat(20_000), "*a, ".repeat(100));
     for document in [
         format!("a: &a {long}\nb: [{aliases}*a]\n---\n"),
@@ -125,16 +174,34 @@ fn bombs_do_not_explode() {
 
 #[test]
 fn size_is_limited() {
-    refused(&"x".repeat(MAX_BYTES + 1), "has 1048577 bytes, and 1048576 are allowed");
-    refused(&"a: 1\n".repeat(2 << 20), "has 10485760 bytes, and 1048576 are allowed");
-    refused(&"---\na: 1\n".repeat(MAX_DOCUMENTS + 1), "has 1001 documents, and 1000 are allowed");
-    refused(&format!("[{}1]", "1,".repeat(300_000)), "there are more than 200000 values");
-    refused(&format!("a: [{}1]", "1,".repeat(300_000)), "there are more than 200000 values");
+    refused(
+        &"x".repeat(MAX_BYTES + 1),
+        "has 1048577 bytes, and 1048576 are allowed",
+    );
+    refused(
+        &"a: 1\n".repeat(2 << 20),
+        "has 10485760 bytes, and 1048576 are allowed",
+    );
+    refused(
+        &"---\na: 1\n".repeat(MAX_DOCUMENTS + 1),
+        "has 1001 documents, and 1000 are allowed",
+    );
+    refused(
+        &format!("[{}1]", "1,".repeat(300_000)),
+        "there are more than 200000 values",
+    );
+    refused(
+        &format!("a: [{}1]", "1,".repeat(300_000)),
+        "there are more than 200000 values",
+    );
     let many = parse_on_little_stack(&"---\na: 1\n".repeat(MAX_DOCUMENTS)).unwrap_err();
     assert_eq!(many.len(), 1_001);
     assert_eq!(many[1_000].to_string(), "manifest: has 3000 more problems");
     let broken = format!("a: [\n{}---\n", "\n".repeat(1_000)).repeat(MAX_DOCUMENTS);
-    assert_eq!(parse_on_little_stack(&broken).unwrap_err().len(), MAX_DOCUMENTS);
+    assert_eq!(
+        parse_on_little_stack(&broken).unwrap_err().len(),
+        MAX_DOCUMENTS
+    );
 }
 
 #[test]
@@ -150,7 +217,11 @@ fn what_a_user_wrote_is_shown_in_part() {
     ] {
         let text: String = text.chars().take(MAX_BYTES).collect();
         for problem in parse_on_little_stack(&text).unwrap_err() {
-            assert!(problem.field.len() + problem.problem.len() <= 1_000, "{}", problem.field.len());
+            assert!(
+                problem.field.len() + problem.problem.len() <= 1_000,
+                "{}",
+                problem.field.len()
+            );
             assert!(problem.hint.is_none_or(|hint| hint.len() <= 1_000));
         }
     }
@@ -219,7 +290,10 @@ fn a_text_full_of_one_thing_is_answered() {
     ];
     for piece in pieces {
         for before in ["", "[", "a: ", "a:\n\t- ", "{\"", "\""] {
-            let text = format!("{before}{}", piece.repeat((MAX_BYTES - before.len()) / piece.len()));
+            let text = format!(
+                "{before}{}",
+                piece.repeat((MAX_BYTES - before.len()) / piece.len())
+            );
             assert!(parse_on_little_stack(&text).is_err(), "{before}{piece}");
         }
     }
@@ -238,15 +312,22 @@ fn confusion() -> impl Strategy<Value = String> {
 
 /// Examples in which a part was replaced.
 fn damaged() -> impl Strategy<Value = String> {
-    let examples =
-        [include_str!("data/credentials.yaml"), include_str!("data/static.yaml"), include_str!("data/retriever.json")];
-    (prop::sample::select(examples.to_vec()), any::<prop::sample::Index>(), 0..40_usize, confusion()).prop_map(
-        |(example, at, length, inserted)| {
+    let examples = [
+        include_str!("data/credentials.yaml"),
+        include_str!("data/static.yaml"),
+        include_str!("data/retriever.json"),
+    ];
+    (
+        prop::sample::select(examples.to_vec()),
+        any::<prop::sample::Index>(),
+        0..40_usize,
+        confusion(),
+    )
+        .prop_map(|(example, at, length, inserted)| {
             let at = at.index(example.len());
             let end = (at + length).min(example.len());
             format!("{}{inserted}{}", &example[..at], &example[end..])
-        },
-    )
+        })
 }
 
 proptest! {

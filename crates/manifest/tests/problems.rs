@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 fn problems(text: &str) -> Vec<String> {
     let problems = parse(text).unwrap_err();
     let shown = problems.into_iter().map(|it| {
-        let hint = it.hint.as_ref().map_or_else(String::new, |hint| format!(" | {hint}"));
+        let hint = it
+            .hint
+            .as_ref()
+            .map_or_else(String::new, |hint| format!(" | {hint}"));
         format!("{it}{hint}")
     });
     shown.collect()
@@ -54,8 +57,10 @@ fn every_wrong_field_is_named() {
     let long = "x".repeat(254);
     assert_eq!(
         problems(&source().to_string().replace("AutoIndexer", "Autoindexr")),
-        ["kind: \"Autoindexr\" is not a kind of manifest | Did you mean \"AutoIndexer\"? Kinds: AutoIndexer, \
-             Retriever."]
+        [
+            "kind: \"Autoindexr\" is not a kind of manifest | Did you mean \"AutoIndexer\"? Kinds: AutoIndexer, \
+             Retriever."
+        ]
     );
     for (pointer, value, expected) in [
         (
@@ -283,13 +288,20 @@ fn all_problems_of_a_source_are_named_at_once() {
             ("/spec/indexName", json!(7)),
             ("/spec/dataSource/git/branch", json!("a b")),
             ("/spec/dataSource/git/commit", json!("HEAD")),
-            ("/spec/credentials", json!({"type": "Password", "secretRef": {"name": "s", "password": "p"}})),
+            (
+                "/spec/credentials",
+                json!({"type": "Password", "secretRef": {"name": "s", "password": "p"}}),
+            ),
             ("/spec/retryPolicy", json!({"retries": 3})),
             ("/spec/suspend", json!(1)),
             ("/spec/timeout", json!("soon")),
         ],
     );
-    let fields: Vec<_> = parse(&text).unwrap_err().into_iter().map(|problem| problem.field).collect();
+    let fields: Vec<_> = parse(&text)
+        .unwrap_err()
+        .into_iter()
+        .map(|problem| problem.field)
+        .collect();
     assert_eq!(
         fields,
         [
@@ -311,7 +323,8 @@ fn all_problems_of_a_source_are_named_at_once() {
 
 #[test]
 fn an_unquoted_number_is_told_to_be_quoted() {
-    let yaml = include_str!("data/git.yaml").replace("branch: main", "branch: 1.0\n\t\t\tcommit: 123456");
+    let yaml =
+        include_str!("data/git.yaml").replace("branch: main", "branch: 1.0\n\t\t\tcommit: 123456");
     let hint = "Put it in quotes: without them it is read as a number.";
     assert_eq!(
         problems(&yaml),
@@ -320,19 +333,30 @@ fn an_unquoted_number_is_told_to_be_quoted() {
             format!("spec.dataSource.git.commit: must be a text, not a number | {hint}"),
         ]
     );
-    assert!(parse(&yaml.replace("1.0", "\"1.0\"").replace("123456", "'1234567'")).is_ok());
+    assert!(
+        parse(
+            &yaml
+                .replace("1.0", "\"1.0\"")
+                .replace("123456", "'1234567'")
+        )
+        .is_ok()
+    );
 }
 
 #[test]
 fn wrong_retrievers_are_refused() {
-    let weight =
-        |found| format!("spec.retrievalMethods.vector.defaultWeight: must be a number from 0 to 1, not {found}");
+    let weight = |found| {
+        format!(
+            "spec.retrievalMethods.vector.defaultWeight: must be a number from 0 to 1, not {found}"
+        )
+    };
     let storage = |key: &str, value: Value| json!({"storageConfig": {"type": "hnsw", key: value}});
     let local = |key: &str| {
-        format!("spec.storageConfig.{key}: is for storage elsewhere, and \"hnsw\" is in this database | Leave it out.")
+        format!(
+            "spec.storageConfig.{key}: is for storage elsewhere, and \"hnsw\" is in this database | Leave it out."
+        )
     };
-    let strategy =
-        |key: &str, value: Value| json!({"storageConfig": {"indexStrategy": {"mode": "per_dataset", key: value}}});
+    let strategy = |key: &str, value: Value| json!({"storageConfig": {"indexStrategy": {"mode": "per_dataset", key: value}}});
     for (spec, expected) in [
         (
             json!({"storageConfig": {"type": "qdrant", "url": "http://q:6333", "apiKey": "k"}}),
@@ -419,10 +443,15 @@ fn problems_of_several_documents_name_the_document() {
     let good = include_str!("data/static.yaml");
     let text = format!(
         "{good}---\n{}---\n\n# nothing here\n---\nkind: Secret\n---\n- a\n---\n\tb: [\n---\n{good}",
-        good.replace("name: static-files-indexer", "name: B").replace("type: Static", "type: Git")
+        good.replace("name: static-files-indexer", "name: B")
+            .replace("type: Static", "type: Git")
     );
     let line = text.lines().position(|line| line == "\tb: [").unwrap() + 1;
-    let found: Vec<_> = parse(&text).unwrap_err().iter().map(ToString::to_string).collect();
+    let found: Vec<_> = parse(&text)
+        .unwrap_err()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(
         found,
         [
@@ -440,20 +469,44 @@ fn problems_of_several_documents_name_the_document() {
 #[test]
 fn a_syntax_error_tells_its_line_and_column() {
     for (text, expected) in [
-        ("a: b: c", "line 1, column 5: mapping values are not allowed in this context"),
-        ("a:\r\n\tb: 1\r\n\t\tc: 2", "line 3, column 4: mapping values are not allowed in this context"),
+        (
+            "a: b: c",
+            "line 1, column 5: mapping values are not allowed in this context",
+        ),
+        (
+            "a:\r\n\tb: 1\r\n\t\tc: 2",
+            "line 3, column 4: mapping values are not allowed in this context",
+        ),
         ("a:\n\t- 'x", "line 2, column 4: "),
-        ("a: \"\\q\"", "line 1, column 4: while parsing a quoted scalar, found unknown escape character"),
-        ("a: 1\nb: 2\na: 3", "line 3, column 1: the key \"a\" is there twice"),
-        ("{\"a\": 1,\n \"a\": 2}", "line 2, column 4: the key \"a\" is there twice"),
-        ("---\n\n{\"a\": \"\\x\"}", "line 3, column 9: invalid escape"),
-        ("--- {\"a\": \"b\" \"c\"}", "line 1, column 15: expected `,` or `}`"),
+        (
+            "a: \"\\q\"",
+            "line 1, column 4: while parsing a quoted scalar, found unknown escape character",
+        ),
+        (
+            "a: 1\nb: 2\na: 3",
+            "line 3, column 1: the key \"a\" is there twice",
+        ),
+        (
+            "{\"a\": 1,\n \"a\": 2}",
+            "line 2, column 4: the key \"a\" is there twice",
+        ),
+        (
+            "---\n\n{\"a\": \"\\x\"}",
+            "line 3, column 9: invalid escape",
+        ),
+        (
+            "--- {\"a\": \"b\" \"c\"}",
+            "line 1, column 15: expected `,` or `}`",
+        ),
         ("{\"a\": 1} x", "line 1, column 10: trailing characters"),
         ("  a: 1\nb: 2\n", "line 2, column 1: "),
         ("a: .inf", "line 1, column 4: a number is not finite"),
         ("a: !thing b", "line 1, column 11: unsupported tag `!thing`"),
         ("a: *b", "line 1, column 4: alias references unknown anchor"),
-        ("a: \"\\0\"", "line 1, column 4: a text has a NUL character in it, which PostgreSQL cannot store"),
+        (
+            "a: \"\\0\"",
+            "line 1, column 4: a text has a NUL character in it, which PostgreSQL cannot store",
+        ),
     ] {
         let problems = parse(text).unwrap_err();
         let found = problems[0].to_string();
@@ -464,7 +517,21 @@ fn a_syntax_error_tells_its_line_and_column() {
 
 #[test]
 fn a_text_without_documents_is_a_problem() {
-    for text in ["", " \n", "---", "---\n---\n...\n", "# only this", "null", "\u{FEFF}", "---\n~\n---\n", "\t\n\t"] {
-        assert_eq!(problems(text), ["manifest: has no document in it"], "{text:?}");
+    for text in [
+        "",
+        " \n",
+        "---",
+        "---\n---\n...\n",
+        "# only this",
+        "null",
+        "\u{FEFF}",
+        "---\n~\n---\n",
+        "\t\n\t",
+    ] {
+        assert_eq!(
+            problems(text),
+            ["manifest: has no document in it"],
+            "{text:?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The examples of the proposals, as they are there (indented with tabs), and the forms that are accepted beside them.
+//! The examples of the proposals, as they are there (indented with tabs), and the forms that are
+//! accepted beside them.
 
 use std::time::Duration;
 
@@ -86,16 +87,29 @@ fn the_examples_are_sources() {
             ..git_source()
         }
     );
-    let credentials = Some(SecretRef { name: "github-token".into(), key: "token".into() });
-    assert_eq!(source(CREDENTIALS), AutoIndexer { credentials, ..git_source() });
+    let credentials = Some(SecretRef {
+        name: "github-token".into(),
+        key: "token".into(),
+    });
+    assert_eq!(
+        source(CREDENTIALS),
+        AutoIndexer {
+            credentials,
+            ..git_source()
+        }
+    );
 }
 
 #[test]
 fn documents_keep_their_order() {
-    let text =
-        format!("# all of them\n---\n{STATIC}---\n{GIT}\n--- # next\n{RETRIEVER_HERE}\n---\n\n---\n{SINGLE_COMMIT}");
+    let text = format!(
+        "# all of them\n---\n{STATIC}---\n{GIT}\n--- # next\n{RETRIEVER_HERE}\n---\n\n---\n{SINGLE_COMMIT}"
+    );
     let manifests = parse(&text).unwrap();
-    let names: Vec<_> = manifests.iter().map(|manifest| (manifest.kind(), manifest.name())).collect();
+    let names: Vec<_> = manifests
+        .iter()
+        .map(|manifest| (manifest.kind(), manifest.name()))
+        .collect();
     assert_eq!(
         names,
         [
@@ -109,7 +123,10 @@ fn documents_keep_their_order() {
 
 /// A name in the namespace `default`, and nothing else.
 fn named(name: &str) -> Metadata {
-    Metadata { name: name.into(), notes: Notes::default() }
+    Metadata {
+        name: name.into(),
+        notes: Notes::default(),
+    }
 }
 
 const RETRIEVER_HERE: &str = r#"{
@@ -141,28 +158,51 @@ fn a_retriever_keeps_what_was_given_and_no_more() {
         "description": "in this database"
     });
     let here = named("here");
-    let notes = Notes { display_name: Some("Here".into()), ..here.notes };
+    let notes = Notes {
+        display_name: Some("Here".into()),
+        ..here.notes
+    };
     let metadata = Metadata { notes, ..here };
-    assert_eq!(retriever(RETRIEVER_HERE), Retriever { metadata, spec: expected });
+    assert_eq!(
+        retriever(RETRIEVER_HERE),
+        Retriever {
+            metadata,
+            spec: expected
+        }
+    );
     let empty = "apiVersion: rag/v1\nkind: Retriever\nmetadata: {name: a}\nspec: {}\n";
-    assert_eq!(retriever(empty), Retriever { metadata: named("a"), spec: json!({}) });
+    assert_eq!(
+        retriever(empty),
+        Retriever {
+            metadata: named("a"),
+            spec: json!({})
+        }
+    );
 }
 
 #[test]
 fn the_retriever_of_the_proposal_is_stored_elsewhere() {
     let problems = parse(RETRIEVER).unwrap_err();
     let named: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    assert_eq!(named, ["spec.storageConfig.type: \"elasticsearch\" is not supported by this version"]);
+    assert_eq!(
+        named,
+        ["spec.storageConfig.type: \"elasticsearch\" is not supported by this version"]
+    );
     assert_eq!(problems[0].hint.as_deref(), Some("Types: hnsw, flat."));
 }
 
 #[test]
 fn the_built_in_retriever_passes() {
     let catalog = include_str!("../../../sql/catalog.sql");
-    let (_, insert) = catalog.split_once("INSERT INTO rag.retrievers (name, spec) VALUES ('default', '").unwrap();
+    let (_, insert) = catalog
+        .split_once("INSERT INTO rag.retrievers (name, spec) VALUES ('default', '")
+        .unwrap();
     let (spec, _) = insert.split_once("')").unwrap();
     let spec: Value = serde_json::from_str(spec).unwrap();
-    let default = Retriever { metadata: named("default"), spec };
+    let default = Retriever {
+        metadata: named("default"),
+        spec,
+    };
     assert_eq!(retriever(&default.to_json().to_string()), default);
 }
 
@@ -175,7 +215,8 @@ fn what_kubernetes_and_rag_get_add_is_ignored() {
         "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:dataSource": {"f:git": {"f:paths": {}}}}}}],
         "finalizers": [], "ownerReferences": []
     });
-    manifest["status"] = json!({"phase": "Running", "conditions": [{"type": "ResourceReady"}], "errors": null});
+    manifest["status"] =
+        json!({"phase": "Running", "conditions": [{"type": "ResourceReady"}], "errors": null});
     assert_eq!(source(&manifest.to_string()), static_source());
 }
 
@@ -189,10 +230,16 @@ fn a_name_has_a_namespace_and_notes() {
     let read = source(&manifest.to_string());
     assert_eq!(read.metadata.name, "team-a/docs.v2");
     let without_namespace = read.retriever.clone();
-    assert_eq!(without_namespace, "my-ragengine", "the manifest that was written names the namespace");
+    assert_eq!(
+        without_namespace, "my-ragengine",
+        "the manifest that was written names the namespace"
+    );
     manifest["spec"]["ragEngineRef"] = json!({"name": "r"});
     assert_eq!(source(&manifest.to_string()).retriever, "team-a/r");
-    manifest["metadata"]["labels"].as_object_mut().unwrap().remove("gone");
+    manifest["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("gone");
     assert_eq!(read.to_json()["metadata"], manifest["metadata"]);
 
     let two = format!("{}\n---\n{}", read.to_json(), static_source().to_json());
@@ -202,14 +249,37 @@ fn a_name_has_a_namespace_and_notes() {
 #[test]
 fn every_other_kind_of_source_is_a_data_source() {
     for (kind, name, spec) in [
-        ("folder", "Folder", json!({"path": "/srv/docs", "paths": ["*.md"]})),
-        ("website", "website", json!({"url": "https://example.org/", "depth": 1, "delay": 0.5})),
-        ("table", "TABLE", json!({"relation": "blog.posts", "idColumns": ["id"], "filter": {"n": 12.5}})),
-        ("markdown", "Markdown", json!({"uri": "https://example.org/a.md"})),
+        (
+            "folder",
+            "Folder",
+            json!({"path": "/srv/docs", "paths": ["*.md"]}),
+        ),
+        (
+            "website",
+            "website",
+            json!({"url": "https://example.org/", "depth": 1, "delay": 0.5}),
+        ),
+        (
+            "table",
+            "TABLE",
+            json!({"relation": "blog.posts", "idColumns": ["id"], "filter": {"n": 12.5}}),
+        ),
+        (
+            "markdown",
+            "Markdown",
+            json!({"uri": "https://example.org/a.md"}),
+        ),
     ] {
         let mut manifest = static_source().to_json();
         manifest["spec"]["dataSource"] = json!({"type": name, kind: spec, "git": null});
-        assert_eq!(source(&manifest.to_string()), AutoIndexer { kind, spec, ..static_source() });
+        assert_eq!(
+            source(&manifest.to_string()),
+            AutoIndexer {
+                kind,
+                spec,
+                ..static_source()
+            }
+        );
     }
 }
 
@@ -238,9 +308,16 @@ fn the_extensions_are_read() {
     ] {
         let mut manifest = static_source().to_json();
         manifest["spec"]["timeout"] = given;
-        assert_eq!(source(&manifest.to_string()).timeout, expected.map(Duration::from_micros));
+        assert_eq!(
+            source(&manifest.to_string()).timeout,
+            expected.map(Duration::from_micros)
+        );
     }
-    for (given, expected) in [(json!({"maxRetries": 0}), 0), (json!({"maxRetries": 100}), 100), (json!({}), 3)] {
+    for (given, expected) in [
+        (json!({"maxRetries": 0}), 0),
+        (json!({"maxRetries": 100}), 100),
+        (json!({}), 3),
+    ] {
         let mut manifest = static_source().to_json();
         manifest["spec"]["retryPolicy"] = given;
         assert_eq!(source(&manifest.to_string()).max_retries, expected);
@@ -254,17 +331,29 @@ fn yaml_may_be_written_in_other_ways() {
     assert_eq!(source(&GIT.replace('\t', "  ")), git_source());
     assert_eq!(source(&GIT.replace('\t', "    ")), git_source());
     assert_eq!(source(&format!("%YAML 1.2\n---\n{GIT}...\n")), git_source());
-    let anchored = GIT.replace("- docs/", "- &docs docs/").replace("- src/", "- *docs").replace("- test/", "- !!str 1");
+    let anchored = GIT
+        .replace("- docs/", "- &docs docs/")
+        .replace("- src/", "- *docs")
+        .replace("- test/", "- !!str 1");
     let spec = json!({
         "repositoryURL": "https://github.com/org/repo.git",
         "branch": "main",
         "paths": ["docs/", "docs/"],
         "excludePaths": ["1"]
     });
-    assert_eq!(source(&anchored), AutoIndexer { spec, ..git_source() });
+    assert_eq!(
+        source(&anchored),
+        AutoIndexer {
+            spec,
+            ..git_source()
+        }
+    );
     // In YAML 1.2 these are texts.
     for branch in ["on", "no", "2025-09-05"] {
-        assert_eq!(source(&GIT.replace("branch: main", &format!("branch: {branch}"))).spec["branch"], branch);
+        assert_eq!(
+            source(&GIT.replace("branch: main", &format!("branch: {branch}"))).spec["branch"],
+            branch
+        );
     }
 }
 

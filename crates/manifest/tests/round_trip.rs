@@ -16,7 +16,9 @@ fn name() -> impl Strategy<Value = String> {
 /// `name` or `namespace/name`.
 fn qualified() -> impl Strategy<Value = String> {
     "([a-z]{1,9}(-[0-9])?/)?[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?(\\.[a-z]{1,9})?"
-        .prop_filter("default is not written", |name| !name.starts_with("default/"))
+        .prop_filter("default is not written", |name| {
+            !name.starts_with("default/")
+        })
 }
 
 fn texts() -> impl Strategy<Value = serde_json::Map<String, Value>> {
@@ -39,7 +41,8 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "(1\\.0|1e3|0x1F|007|true|null|~|on|- a|a: b|# c|'|\"|\\||>|%|@|&a|\\*a|!!str|---|\\.\\.\\.|\\.nan)",
         "(\\[|\\{|a\tb|\ta|\t\na|\t\n\tb| a |a\nb\n|a\n\tb)",
-        // The parser takes spaces of Unicode around a number for white space, and what writes YAML does not know that.
+        // The parser takes spaces of Unicode around a number for white space, and what writes YAML
+        // does not know that.
         "[^\\x00\\p{White_Space}]([^\\x00]{0,18}[^\\x00\\p{White_Space}])?"
     ]
 }
@@ -54,7 +57,8 @@ fn filter() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 20, 4, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::Array),
-            vec((text(), inner), 0..4).prop_map(|fields| Value::Object(fields.into_iter().collect()))
+            vec((text(), inner), 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect()))
         ]
     })
 }
@@ -132,7 +136,10 @@ prop_compose! {
 }
 
 fn manifest() -> impl Strategy<Value = Manifest> {
-    prop_oneof![source().prop_map(Manifest::AutoIndexer), retriever().prop_map(Manifest::Retriever)]
+    prop_oneof![
+        source().prop_map(Manifest::AutoIndexer),
+        retriever().prop_map(Manifest::Retriever)
+    ]
 }
 
 proptest! {

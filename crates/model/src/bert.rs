@@ -10,9 +10,10 @@
 //!  attention_mask ─────────────> pooling ─> LpNormalization ─> sentence_embedding
 //! ```
 //!
-//! ONNX Runtime's fused operators are used throughout. In 8 bits, the weights of dense layers and attention are integers
-//! and the activations are quantized as they come (`DynamicQuantizeMatMul`, `QAttention`), and the table of words is stored
-//! as integers; biases and normalisation stay 32-bit floats.
+//! ONNX Runtime's fused operators are used throughout. In 8 bits, the weights of dense layers and
+//! attention are integers and the activations are quantized as they come (`DynamicQuantizeMatMul`,
+//! `QAttention`), and the table of words is stored as integers; biases and normalisation stay
+//! 32-bit floats.
 
 use rag_protocol::{EngineError, ErrorKind, embed::Precision};
 use serde::Deserialize;
@@ -55,15 +56,27 @@ impl Config {
             ))
         };
         if self.model_type != "bert" {
-            return unsupported(format!("a model of type \"{}\" cannot be converted", self.model_type));
+            return unsupported(format!(
+                "a model of type \"{}\" cannot be converted",
+                self.model_type
+            ));
         }
         if self.hidden_act != "gelu" {
-            return unsupported(format!("the activation \"{}\" cannot be converted", self.hidden_act));
+            return unsupported(format!(
+                "the activation \"{}\" cannot be converted",
+                self.hidden_act
+            ));
         }
-        if self.position_embedding_type.as_ref().is_some_and(|positions| positions != "absolute") {
+        if self
+            .position_embedding_type
+            .as_ref()
+            .is_some_and(|positions| positions != "absolute")
+        {
             return unsupported("positions that are not absolute cannot be converted".into());
         }
-        if self.num_attention_heads == 0 || !self.hidden_size.is_multiple_of(self.num_attention_heads) {
+        if self.num_attention_heads == 0
+            || !self.hidden_size.is_multiple_of(self.num_attention_heads)
+        {
             return unsupported(format!(
                 "{} dimensions cannot be shared by {} attention heads",
                 self.hidden_size, self.num_attention_heads
@@ -77,9 +90,24 @@ impl Config {
 ///
 /// # Errors
 /// `InvalidModel` where a weight is missing or has another shape than `config` says.
-pub fn graph(config: &Config, weights: &Weights, pooling: Pooling, precision: Precision) -> Result<Graph, EngineError> {
-    let prefix = if weights.contains("bert.embeddings.word_embeddings.weight") { "bert." } else { "" };
-    let mut writer = Writer { config, weights, precision, prefix, graph: Graph::default() };
+pub fn graph(
+    config: &Config,
+    weights: &Weights,
+    pooling: Pooling,
+    precision: Precision,
+) -> Result<Graph, EngineError> {
+    let prefix = if weights.contains("bert.embeddings.word_embeddings.weight") {
+        "bert."
+    } else {
+        ""
+    };
+    let mut writer = Writer {
+        config,
+        weights,
+        precision,
+        prefix,
+        graph: Graph::default(),
+    };
     let text = [Named("texts"), Named("tokens")];
     for input in ["input_ids", "attention_mask", "token_type_ids"] {
         writer.graph.input(input, ElementType::Int64, &text);
@@ -89,7 +117,11 @@ pub fn graph(config: &Config, weights: &Weights, pooling: Pooling, precision: Pr
         hidden = writer.layer(layer, &hidden)?;
     }
     writer.pool(&hidden, pooling);
-    writer.graph.output("sentence_embedding", ElementType::Float, &[Named("texts"), Fixed(config.hidden_size)]);
+    writer.graph.output(
+        "sentence_embedding",
+        ElementType::Float,
+        &[Named("texts"), Fixed(config.hidden_size)],
+    );
     Ok(writer.graph)
 }
 
@@ -112,7 +144,8 @@ struct Dense<'a> {
 
 impl Writer<'_> {
     fn weight(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
-        self.weights.floats(&format!("{}{name}", self.prefix), shape)
+        self.weights
+            .floats(&format!("{}{name}", self.prefix), shape)
     }
 
     /// Copies a vector of weights into the graph under the name `to`.
@@ -129,23 +162,48 @@ impl Writer<'_> {
     /// Word, position and segment embeddings, summed and normalised.
     fn embeddings(&mut self) -> Result<String, EngineError> {
         let (hidden, config) = (self.config.hidden_size, self.config);
-        for (from, to) in [("input_ids", "ids"), ("token_type_ids", "segments"), ("attention_mask", "mask")] {
-            self.graph.node("Cast", &[from], &[to], &[Int("to", ElementType::Int32 as i64)]);
+        for (from, to) in [
+            ("input_ids", "ids"),
+            ("token_type_ids", "segments"),
+            ("attention_mask", "mask"),
+        ] {
+            self.graph.node(
+                "Cast",
+                &[from],
+                &[to],
+                &[Int("to", ElementType::Int32 as i64)],
+            );
         }
-        let table = |name: &str, rows| self.weight(&format!("embeddings.{name}.weight"), &[rows, hidden]);
+        let table =
+            |name: &str, rows| self.weight(&format!("embeddings.{name}.weight"), &[rows, hidden]);
         let words = table("word_embeddings", config.vocab_size)?;
         let positions = table("position_embeddings", config.max_position_embeddings)?;
         let types = table("token_type_embeddings", config.type_vocab_size)?;
-        self.graph.floats("positions", &[config.max_position_embeddings, hidden], &positions);
-        self.graph.floats("types", &[config.type_vocab_size, hidden], &types);
+        self.graph.floats(
+            "positions",
+            &[config.max_position_embeddings, hidden],
+            &positions,
+        );
+        self.graph
+            .floats("types", &[config.type_vocab_size, hidden], &types);
         self.vector("embeddings.LayerNorm.weight", "embedded.gamma", hidden)?;
         self.vector("embeddings.LayerNorm.bias", "embedded.beta", hidden)?;
         match self.precision {
             Precision::Fp32 => {
-                self.graph.floats("words", &[config.vocab_size, hidden], &words);
+                self.graph
+                    .floats("words", &[config.vocab_size, hidden], &words);
                 self.graph.fused_node(
                     "EmbedLayerNormalization",
-                    &["ids", "segments", "words", "positions", "types", "embedded.gamma", "embedded.beta", "mask"],
+                    &[
+                        "ids",
+                        "segments",
+                        "words",
+                        "positions",
+                        "types",
+                        "embedded.gamma",
+                        "embedded.beta",
+                        "mask",
+                    ],
                     &["embedded", "embedded.mask_index"],
                     &self.epsilon(),
                 );
@@ -155,7 +213,8 @@ impl Writer<'_> {
         Ok("embedded".into())
     }
 
-    /// As `EmbedLayerNormalization`, which takes floats only, over a table of words in 8 bits: it is most of the model.
+    /// As `EmbedLayerNormalization`, which takes floats only, over a table of words in 8 bits: it
+    /// is most of the model.
     fn sum_quantized_words(&mut self, words: &[f32]) {
         let (hidden, rows) = (self.config.hidden_size, self.config.vocab_size);
         let table = quantize_rows(words, hidden);
@@ -165,16 +224,31 @@ impl Writer<'_> {
         graph.floats("words.scale", &[rows, 1], &table.scales);
         graph.node("Gather", &["words", "ids"], &["word.integers"], &[]);
         graph.node("Gather", &["words.scale", "ids"], &["word.scale"], &[]);
-        graph.node("Cast", &["word.integers"], &["word.floats"], &[Int("to", ElementType::Float as i64)]);
+        graph.node(
+            "Cast",
+            &["word.integers"],
+            &["word.floats"],
+            &[Int("to", ElementType::Float as i64)],
+        );
         graph.node("Mul", &["word.floats", "word.scale"], &["word"], &[]);
         // The first positions, as many as there are tokens.
         graph.integers("zero", &[1], &[0]);
         graph.node("Shape", &["ids"], &["length"], &[Int("start", 1)]);
-        graph.node("Slice", &["positions", "zero", "length", "zero"], &["position"], &[]);
+        graph.node(
+            "Slice",
+            &["positions", "zero", "length", "zero"],
+            &["position"],
+            &[],
+        );
         graph.node("Gather", &["types", "segments"], &["type"], &[]);
         graph.node("Add", &["word", "position"], &["placed"], &[]);
         graph.node("Add", &["placed", "type"], &["sum"], &[]);
-        graph.node("LayerNormalization", &["sum", "embedded.gamma", "embedded.beta"], &["embedded"], &epsilon);
+        graph.node(
+            "LayerNormalization",
+            &["sum", "embedded.gamma", "embedded.beta"],
+            &["embedded"],
+            &epsilon,
+        );
     }
 
     /// One layer; gives the name of its output.
@@ -186,23 +260,49 @@ impl Writer<'_> {
         let (attended, mixed, between) = (name("attended"), name("mixed"), name("between"));
         self.attention(layer, input, &attended)?;
         let dense = weight("attention.output.dense.weight");
-        self.dense(&attended, &Dense { name: &mixed, weight: dense, inputs: hidden, outputs: hidden })?;
+        self.dense(
+            &attended,
+            &Dense {
+                name: &mixed,
+                weight: dense,
+                inputs: hidden,
+                outputs: hidden,
+            },
+        )?;
         self.add_and_normalise(&mixed, input, &weight("attention.output"), &between)?;
 
         let (widened, bias, active) = (name("widened"), name("widened.bias"), name("active"));
         let dense = weight("intermediate.dense.weight");
-        self.dense(&between, &Dense { name: &widened, weight: dense, inputs: hidden, outputs: wide })?;
+        self.dense(
+            &between,
+            &Dense {
+                name: &widened,
+                weight: dense,
+                inputs: hidden,
+                outputs: wide,
+            },
+        )?;
         self.vector(&weight("intermediate.dense.bias"), &bias, wide)?;
-        self.graph.fused_node("BiasGelu", &[&widened, &bias], &[&active], &[]);
+        self.graph
+            .fused_node("BiasGelu", &[&widened, &bias], &[&active], &[]);
 
         let (narrowed, output) = (name("narrowed"), name("output"));
         let dense = weight("output.dense.weight");
-        self.dense(&active, &Dense { name: &narrowed, weight: dense, inputs: wide, outputs: hidden })?;
+        self.dense(
+            &active,
+            &Dense {
+                name: &narrowed,
+                weight: dense,
+                inputs: wide,
+                outputs: hidden,
+            },
+        )?;
         self.add_and_normalise(&narrowed, &between, &weight("output"), &output)?;
         Ok(output)
     }
 
-    /// Self-attention: the query, key and value projections side by side in one matrix `[hidden, 3 * hidden]`.
+    /// Self-attention: the query, key and value projections side by side in one matrix `[hidden, 3
+    /// * hidden]`.
     fn attention(&mut self, layer: usize, input: &str, output: &str) -> Result<(), EngineError> {
         let hidden = self.config.hidden_size;
         let columns = 3 * hidden;
@@ -223,17 +323,31 @@ impl Writer<'_> {
         self.graph.floats(&part("bias"), &[columns], &bias);
         match self.precision {
             Precision::Fp32 => {
-                self.graph.floats(&part("weight"), &[hidden, columns], &matrix);
+                self.graph
+                    .floats(&part("weight"), &[hidden, columns], &matrix);
                 let inputs = [input, &part("weight"), &part("bias"), "mask"];
-                self.graph.fused_node("Attention", &inputs, &[output], &heads);
+                self.graph
+                    .fused_node("Attention", &inputs, &[output], &heads);
             }
             Precision::Int8 => {
                 self.quantized(output, &matrix, hidden, columns);
                 let (x, scale, zero) = (part("input"), part("input.scale"), part("input.zero"));
-                self.graph.node("DynamicQuantizeLinear", &[input], &[&x, &scale, &zero], &[]);
-                let (weight, weight_scale, weight_zero) = (part("weight"), part("scale"), part("zero"));
-                let inputs = [x.as_str(), &weight, &part("bias"), &scale, &weight_scale, "mask", &zero, &weight_zero];
-                self.graph.fused_node("QAttention", &inputs, &[output], &heads);
+                self.graph
+                    .node("DynamicQuantizeLinear", &[input], &[&x, &scale, &zero], &[]);
+                let (weight, weight_scale, weight_zero) =
+                    (part("weight"), part("scale"), part("zero"));
+                let inputs = [
+                    x.as_str(),
+                    &weight,
+                    &part("bias"),
+                    &scale,
+                    &weight_scale,
+                    "mask",
+                    &zero,
+                    &weight_zero,
+                ];
+                self.graph
+                    .fused_node("QAttention", &inputs, &[output], &heads);
             }
         }
         Ok(())
@@ -246,13 +360,16 @@ impl Writer<'_> {
         let part = |name: &str| format!("{}.{name}", dense.name);
         match self.precision {
             Precision::Fp32 => {
-                self.graph.floats(&part("weight"), &[dense.inputs, dense.outputs], &matrix);
-                self.graph.node("MatMul", &[input, &part("weight")], &[dense.name], &[]);
+                self.graph
+                    .floats(&part("weight"), &[dense.inputs, dense.outputs], &matrix);
+                self.graph
+                    .node("MatMul", &[input, &part("weight")], &[dense.name], &[]);
             }
             Precision::Int8 => {
                 self.quantized(dense.name, &matrix, dense.inputs, dense.outputs);
                 let inputs = [input, &part("weight"), &part("scale"), &part("zero")];
-                self.graph.fused_node("DynamicQuantizeMatMul", &inputs, &[dense.name], &[]);
+                self.graph
+                    .fused_node("DynamicQuantizeMatMul", &inputs, &[dense.name], &[]);
             }
         }
         Ok(())
@@ -261,19 +378,44 @@ impl Writer<'_> {
     /// Adds the constants `NAME.weight`, `NAME.scale` and `NAME.zero`.
     fn quantized(&mut self, name: &str, matrix: &[f32], inputs: usize, outputs: usize) {
         let quantized = quantize_columns(matrix, outputs);
-        self.graph.bytes(&format!("{name}.weight"), &[inputs, outputs], &quantized.integers);
-        self.graph.floats(&format!("{name}.scale"), &[outputs], &quantized.scales);
-        self.graph.bytes(&format!("{name}.zero"), &[outputs], &vec![0; outputs]);
+        self.graph.bytes(
+            &format!("{name}.weight"),
+            &[inputs, outputs],
+            &quantized.integers,
+        );
+        self.graph
+            .floats(&format!("{name}.scale"), &[outputs], &quantized.scales);
+        self.graph
+            .bytes(&format!("{name}.zero"), &[outputs], &vec![0; outputs]);
     }
 
     /// `LayerNorm(dense + bias + residual)`, with the weights under `block`.
-    fn add_and_normalise(&mut self, dense: &str, residual: &str, block: &str, output: &str) -> Result<(), EngineError> {
-        let (gamma, beta, bias) = (format!("{output}.gamma"), format!("{output}.beta"), format!("{output}.bias"));
-        for (from, to) in [("LayerNorm.weight", &gamma), ("LayerNorm.bias", &beta), ("dense.bias", &bias)] {
+    fn add_and_normalise(
+        &mut self,
+        dense: &str,
+        residual: &str,
+        block: &str,
+        output: &str,
+    ) -> Result<(), EngineError> {
+        let (gamma, beta, bias) = (
+            format!("{output}.gamma"),
+            format!("{output}.beta"),
+            format!("{output}.bias"),
+        );
+        for (from, to) in [
+            ("LayerNorm.weight", &gamma),
+            ("LayerNorm.bias", &beta),
+            ("dense.bias", &bias),
+        ] {
             self.vector(&format!("{block}.{from}"), to, self.config.hidden_size)?;
         }
         let inputs = [dense, residual, &gamma, &beta, &bias];
-        self.graph.fused_node("SkipLayerNormalization", &inputs, &[output], &self.epsilon());
+        self.graph.fused_node(
+            "SkipLayerNormalization",
+            &inputs,
+            &[output],
+            &self.epsilon(),
+        );
         Ok(())
     }
 
@@ -282,13 +424,24 @@ impl Writer<'_> {
         let graph = &mut self.graph;
         match pooling {
             Pooling::Mean => {
-                // mask [texts, 1, tokens] x hidden [texts, tokens, h] is the sum over the tokens that count.
+                // mask [texts, 1, tokens] x hidden [texts, tokens, h] is the sum over the tokens
+                // that count.
                 graph.integers("axis1", &[1], &[1]);
-                graph.node("Cast", &["attention_mask"], &["weights"], &[Int("to", ElementType::Float as i64)]);
+                graph.node(
+                    "Cast",
+                    &["attention_mask"],
+                    &["weights"],
+                    &[Int("to", ElementType::Float as i64)],
+                );
                 graph.node("Unsqueeze", &["weights", "axis1"], &["weights.row"], &[]);
                 graph.node("MatMul", &["weights.row", hidden], &["total.row"], &[]);
                 graph.node("Squeeze", &["total.row", "axis1"], &["total"], &[]);
-                graph.node("ReduceSum", &["weights", "axis1"], &["tokens"], &[Int("keepdims", 1)]);
+                graph.node(
+                    "ReduceSum",
+                    &["weights", "axis1"],
+                    &["tokens"],
+                    &[Int("keepdims", 1)],
+                );
                 graph.node("Div", &["total", "tokens"], &["pooled"], &[]);
             }
             Pooling::Cls => {
@@ -296,7 +449,12 @@ impl Writer<'_> {
                 graph.node("Gather", &[hidden, "first"], &["pooled"], &[Int("axis", 1)]);
             }
         }
-        graph.node("LpNormalization", &["pooled"], &["sentence_embedding"], &[Int("axis", -1), Int("p", 2)]);
+        graph.node(
+            "LpNormalization",
+            &["pooled"],
+            &["sentence_embedding"],
+            &[Int("axis", -1), Int("p", 2)],
+        );
     }
 }
 
@@ -338,12 +496,18 @@ mod tests {
             ("num_attention_heads", json!(5)),
             ("num_attention_heads", json!(0)),
         ] {
-            assert_eq!(config(change).check().unwrap_err().kind, ErrorKind::Unsupported);
+            assert_eq!(
+                config(change).check().unwrap_err().kind,
+                ErrorKind::Unsupported
+            );
         }
     }
 
     #[test]
     fn a_transposed_matrix_swaps_rows_and_columns() {
-        assert_eq!(transposed(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert_eq!(
+            transposed(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3),
+            [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! From a folder with weights to a folder with graphs.
 //!
-//! Every file is written under a temporary name beside its place and renamed, so that a reader sees the old file or the
-//! new one, never a part; a conversion that fails leaves nothing behind.
+//! Every file is written under a temporary name beside its place and renamed, so that a reader sees
+//! the old file or the new one, never a part; a conversion that fails leaves nothing behind.
 
 use std::{
     fs,
@@ -28,22 +28,30 @@ pub struct Conversion<'a> {
 }
 
 /// Files that describe a model beside its weights; copied where they exist.
-const COMPANIONS: [&str; 5] =
-    ["config.json", "tokenizer.json", "sentence_bert_config.json", "modules.json", "1_Pooling/config.json"];
+const COMPANIONS: [&str; 5] = [
+    "config.json",
+    "tokenizer.json",
+    "sentence_bert_config.json",
+    "modules.json",
+    "1_Pooling/config.json",
+];
 
 /// Converts, and returns the graphs that were written.
 ///
 /// # Errors
-/// `FileNotFound`, `PermissionDenied`, `Io` of a file that cannot be read or written; `InvalidModel` where weights or
-/// configuration make no sense or have another checksum; `Unsupported` where the model is no BERT.
+/// `FileNotFound`, `PermissionDenied`, `Io` of a file that cannot be read or written;
+/// `InvalidModel` where weights or configuration make no sense or have another checksum;
+/// `Unsupported` where the model is no BERT.
 pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
     let config_path = conversion.from.join("config.json");
     let config: bert::Config = settings::required(&config_path)?;
     config.check()?;
     let settings = Settings::read(conversion.from)?;
     if !settings.further_steps.is_empty() {
-        let message =
-            format!("the model's steps after pooling cannot be converted: {}", settings.further_steps.join(", "));
+        let message = format!(
+            "the model's steps after pooling cannot be converted: {}",
+            settings.further_steps.join(", ")
+        );
         return Err(EngineError::new(ErrorKind::Unsupported, message));
     }
     let tokenizer = conversion.from.join("tokenizer.json");
@@ -54,8 +62,10 @@ pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
     if let Some(expected) = conversion.sha256 {
         let actual = hex::encode(Sha256::digest(&bytes));
         if !actual.eq_ignore_ascii_case(expected) {
-            return Err(invalid(&path, format!("its SHA-256 is {actual}, not {expected}"))
-                .hint("It was damaged on the way, or is another version; fetch it again."));
+            return Err(
+                invalid(&path, format!("its SHA-256 is {actual}, not {expected}"))
+                    .hint("It was damaged on the way, or is another version; fetch it again."),
+            );
         }
     }
     let weights = Weights::parse(&path, &bytes)?;
@@ -71,7 +81,8 @@ pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
     Ok(written)
 }
 
-/// Copies the files beside the weights, and writes those that the source lacks from what was understood of it.
+/// Copies the files beside the weights, and writes those that the source lacks from what was
+/// understood of it.
 fn companions(conversion: &Conversion, settings: &Settings) -> Result<(), EngineError> {
     let same = fs::canonicalize(conversion.from).ok() == fs::canonicalize(conversion.to).ok();
     for name in COMPANIONS {
@@ -79,7 +90,9 @@ fn companions(conversion: &Conversion, settings: &Settings) -> Result<(), Engine
         match fs::read(&from) {
             Ok(_) if same => {}
             Ok(bytes) => write(&to, &bytes)?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => write(&to, &description(name, settings))?,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                write(&to, &description(name, settings))?
+            }
             Err(e) => return Err(unreadable(&from, &e)),
         }
     }
@@ -89,7 +102,9 @@ fn companions(conversion: &Conversion, settings: &Settings) -> Result<(), Engine
 /// The content of a companion that is not there.
 fn description(name: &str, settings: &Settings) -> Vec<u8> {
     let value = match name {
-        "sentence_bert_config.json" => json!({ "max_seq_length": settings.max_tokens, "do_lower_case": false }),
+        "sentence_bert_config.json" => {
+            json!({ "max_seq_length": settings.max_tokens, "do_lower_case": false })
+        }
         "1_Pooling/config.json" => json!({
             "word_embedding_dimension": settings.hidden_size,
             "pooling_mode_cls_token": settings.pooling == settings::Pooling::Cls,
@@ -98,7 +113,11 @@ fn description(name: &str, settings: &Settings) -> Vec<u8> {
             "pooling_mode_mean_sqrt_len_tokens": false,
         }),
         _ => {
-            let modules = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")];
+            let modules = [
+                ("", "Transformer"),
+                ("1_Pooling", "Pooling"),
+                ("2_Normalize", "Normalize"),
+            ];
             let module = |(idx, (path, class)): (usize, &(&str, &str))| json!({"idx": idx, "name": idx.to_string(), "path": path, "type": format!("sentence_transformers.models.{class}")});
             modules.iter().enumerate().map(module).collect()
         }
@@ -109,18 +128,25 @@ fn description(name: &str, settings: &Settings) -> Vec<u8> {
 /// Writes a file whole or not at all, readable by everyone.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), EngineError> {
     let unwritable = |e: &io::Error| {
-        let kind =
-            if e.kind() == io::ErrorKind::PermissionDenied { ErrorKind::PermissionDenied } else { ErrorKind::Io };
-        EngineError::new(kind, format!("could not write \"{}\"", path.display())).detail(e.to_string())
+        let kind = if e.kind() == io::ErrorKind::PermissionDenied {
+            ErrorKind::PermissionDenied
+        } else {
+            ErrorKind::Io
+        };
+        EngineError::new(kind, format!("could not write \"{}\"", path.display()))
+            .detail(e.to_string())
     };
     let dir = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(dir).map_err(|e| unwritable(&e))?;
-    let written = tempfile::Builder::new().prefix(".rag-model-").tempfile_in(dir).and_then(|mut file| {
-        file.write_all(bytes)?;
-        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(readable)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|e| e.error)
-    });
+    let written = tempfile::Builder::new()
+        .prefix(".rag-model-")
+        .tempfile_in(dir)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+            file.as_file().set_permissions(readable)?;
+            file.as_file().sync_all()?;
+            file.persist(path).map_err(|e| e.error)
+        });
     written.map(drop).map_err(|e| unwritable(&e))
 }

@@ -1,9 +1,10 @@
 //! The weights of an ONNX graph as one hash, which is the same for each precision of a model.
 //!
-//! A graph that [`convert`](crate::convert) wrote has the same tensors in both precisions, under the same names: some as
-//! floats in both, the others as floats or as the integers that [`quantize`](crate::quantize) makes of them. The hash is over
-//! those integers. Graphs of other tools name and scale their integers as they like; of them it is over the vectors that
-//! stay floats, biases and normalisation, in the order of their content.
+//! A graph that [`convert`](crate::convert) wrote has the same tensors in both precisions, under
+//! the same names: some as floats in both, the others as floats or as the integers that
+//! [`quantize`](crate::quantize) makes of them. The hash is over those integers. Graphs of other
+//! tools name and scale their integers as they like; of them it is over the vectors that stay
+//! floats, biases and normalisation, in the order of their content.
 //!
 //! The file is read once, a tensor at a time. Field numbers are those of `onnx.proto`.
 
@@ -33,14 +34,17 @@ const MAX_TENSOR: u64 = 1 << 31;
 pub fn weights(path: &Path) -> Result<Option<String>, EngineError> {
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            invalid(path, "it is no ONNX graph").hint("The file may be cut short; fetch or convert it again.")
+            invalid(path, "it is no ONNX graph")
+                .hint("The file may be cut short; fetch or convert it again.")
         }
         _ => unreadable(path, &e),
     };
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;
     let length = file.metadata().map_err(|e| unreadable(path, &e))?.len();
     let mut tensors = Tensors::default();
-    tensors.read_model(&mut BufReader::new(file).take(length)).map_err(failed)?;
+    tensors
+        .read_model(&mut BufReader::new(file).take(length))
+        .map_err(failed)?;
     Ok(tensors.hash())
 }
 
@@ -55,7 +59,9 @@ impl Tensors {
     fn read_model(&mut self, model: &mut impl Read) -> io::Result<()> {
         while let Some(field) = Field::next(model)? {
             match field {
-                Field::Bytes(2, length) => self.is_ours = field_bytes(model, length)? == PRODUCER.as_bytes(),
+                Field::Bytes(2, length) => {
+                    self.is_ours = field_bytes(model, length)? == PRODUCER.as_bytes()
+                }
                 Field::Bytes(7, length) => {
                     let mut graph = model.by_ref().take(length);
                     self.read_graph(&mut graph)?;
@@ -83,8 +89,11 @@ impl Tensors {
     }
 
     fn add(&mut self, tensor: &Tensor) {
-        let content =
-            if self.is_ours { tensor.canonical() } else { tensor.is_kept_by_others().then(|| tensor.raw.clone()) };
+        let content = if self.is_ours {
+            tensor.canonical()
+        } else {
+            tensor.is_kept_by_others().then(|| tensor.raw.clone())
+        };
         if let Some(content) = content {
             let mut hasher = Sha256::new();
             if self.is_ours {
@@ -121,12 +130,15 @@ impl Tensor {
                     let packed = field_bytes(message, length)?;
                     let mut rest = packed.as_slice();
                     while !rest.is_empty() {
-                        tensor.shape.push(varint(&mut rest)?.ok_or(io::ErrorKind::UnexpectedEof)?);
+                        tensor
+                            .shape
+                            .push(varint(&mut rest)?.ok_or(io::ErrorKind::UnexpectedEof)?);
                     }
                 }
                 Field::Integer(2, element) => tensor.element = element,
                 Field::Bytes(8, length) => {
-                    tensor.name = String::from_utf8_lossy(&field_bytes(message, length)?).into_owned();
+                    tensor.name =
+                        String::from_utf8_lossy(&field_bytes(message, length)?).into_owned();
                 }
                 // the floats are packed, which is how raw data has them, too
                 Field::Bytes(4 | 9, length) => tensor.raw = field_bytes(message, length)?,
@@ -137,26 +149,37 @@ impl Tensor {
     }
 
     fn floats(&self) -> Vec<f32> {
-        self.raw.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+        self.raw
+            .chunks_exact(4)
+            .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect()
     }
 
-    /// Returns the content of one of our tensors as the 8-bit graph has it; `None` for what one precision alone has.
+    /// Returns the content of one of our tensors as the 8-bit graph has it; `None` for what one
+    /// precision alone has.
     fn canonical(&self) -> Option<Vec<u8>> {
         const FLOAT: u64 = ElementType::Float as u64;
         const INT8: u64 = ElementType::Int8 as u64;
-        let columns = self.shape.last().and_then(|n| usize::try_from(*n).ok()).filter(|n| *n > 0)?;
+        let columns = self
+            .shape
+            .last()
+            .and_then(|n| usize::try_from(*n).ok())
+            .filter(|n| *n > 0)?;
         let bytes = |integers: Vec<i8>| Some(integers.into_iter().map(|i| i as u8).collect());
         match self.element {
             INT8 if !self.name.ends_with(".zero") => Some(self.raw.clone()),
             FLOAT if self.name.ends_with(".scale") => None,
             FLOAT if self.name == "words" => bytes(quantize_rows(&self.floats(), columns).integers),
-            FLOAT if self.name.ends_with(".weight") => bytes(quantize_columns(&self.floats(), columns).integers),
+            FLOAT if self.name.ends_with(".weight") => {
+                bytes(quantize_columns(&self.floats(), columns).integers)
+            }
             FLOAT => Some(self.raw.clone()),
             _ => None,
         }
     }
 
-    /// Returns true for a vector that tools leave in floats when they make integers of a graph's matrices.
+    /// Returns true for a vector that tools leave in floats when they make integers of a graph's
+    /// matrices.
     fn is_kept_by_others(&self) -> bool {
         let is_scale = self.name.to_ascii_lowercase().contains("scale");
         self.element == ElementType::Float as u64
@@ -166,7 +189,8 @@ impl Tensor {
     }
 }
 
-/// The start of a field of a Protocol Buffers message: its number, and its value or the length of that.
+/// The start of a field of a Protocol Buffers message: its number, and its value or the length of
+/// that.
 #[derive(Clone, Copy)]
 enum Field {
     Integer(u64, u64),
@@ -175,7 +199,9 @@ enum Field {
 
 impl Field {
     fn next(message: &mut impl Read) -> io::Result<Option<Self>> {
-        let Some(tag) = varint(message)? else { return Ok(None) };
+        let Some(tag) = varint(message)? else {
+            return Ok(None);
+        };
         let number = tag >> 3;
         let mut integer = || varint(message)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
         match tag & 7 {
@@ -188,7 +214,9 @@ impl Field {
     }
 
     fn skip(self, message: &mut impl Read) -> io::Result<()> {
-        let Self::Bytes(_, length) = self else { return Ok(()) };
+        let Self::Bytes(_, length) = self else {
+            return Ok(());
+        };
         match io::copy(&mut message.by_ref().take(length), &mut io::sink())? {
             copied if copied == length => Ok(()),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -213,7 +241,11 @@ fn varint(message: &mut impl Read) -> io::Result<Option<u64>> {
     for shift in (0..64).step_by(7) {
         let mut byte = [0];
         if message.read(&mut byte)? == 0 {
-            return if shift == 0 { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+            return if shift == 0 {
+                Ok(None)
+            } else {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            };
         }
         value |= u64::from(byte[0] & 0x7f) << shift;
         if byte[0] & 0x80 == 0 {
@@ -271,15 +303,24 @@ mod tests {
     #[test]
     fn other_weights_have_another() {
         let first = hash(&graph(&[0.1, -0.2, 0.3, 0.4], &[1.0, 2.0], false));
-        assert_ne!(first, hash(&graph(&[0.1, -0.2, 0.2, 0.4], &[1.0, 2.0], false)));
-        assert_ne!(first, hash(&graph(&[0.1, -0.2, 0.3, 0.4], &[1.0, 2.5], false)));
+        assert_ne!(
+            first,
+            hash(&graph(&[0.1, -0.2, 0.2, 0.4], &[1.0, 2.0], false))
+        );
+        assert_ne!(
+            first,
+            hash(&graph(&[0.1, -0.2, 0.3, 0.4], &[1.0, 2.5], false))
+        );
     }
 
     #[test]
     fn of_other_tools_the_biases_count() {
         let other = |graph: &Graph| {
             let bytes = graph.encode("g");
-            let at = bytes.windows(9).position(|part| part == PRODUCER.as_bytes()).unwrap();
+            let at = bytes
+                .windows(9)
+                .position(|part| part == PRODUCER.as_bytes())
+                .unwrap();
             let mut bytes = bytes;
             bytes[at..at + 9].copy_from_slice(b"elsewhere");
             hash_of(&bytes)
@@ -302,7 +343,12 @@ mod tests {
             ends.push(bytes.len() - rest.len());
         }
         for length in (0..bytes.len()).filter(|length| !ends.contains(length)) {
-            assert!(Tensors::default().read_model(&mut &bytes[..length]).is_err(), "{length}");
+            assert!(
+                Tensors::default()
+                    .read_model(&mut &bytes[..length])
+                    .is_err(),
+                "{length}"
+            );
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Sentence-transformers folders: what they say about a model, and how the graph that ONNX Runtime runs is written from
-//! the weights in one.
+//! Sentence-transformers folders: what they say about a model, and how the graph that ONNX Runtime
+//! runs is written from the weights in one.
 //!
-//! Models are published as weights (`model.safetensors`); an ONNX graph is wanted. Exporting one usually takes Python,
-//! PyTorch and an hour. A BERT encoder is regular enough to write its graph down directly, with ONNX Runtime's fused
-//! operators, in about a second:
+//! Models are published as weights (`model.safetensors`); an ONNX graph is wanted. Exporting one
+//! usually takes Python, PyTorch and an hour. A BERT encoder is regular enough to write its graph
+//! down directly, with ONNX Runtime's fused operators, in about a second:
 //!
 //! ```text
 //!  model.safetensors ── safetensors ──┐
@@ -11,15 +11,16 @@
 //!  1_Pooling/config.json ─ settings ──┘
 //! ```
 //!
-//! * [`settings`]: dimensions, token limit and pooling of a folder; `rag-engine` reads them here too;
+//! * [`settings`]: dimensions, token limit and pooling of a folder; `rag-engine` reads them here
+//!   too;
 //! * [`safetensors`]: reads and validates weights;
 //! * [`bert`]: the encoder as a graph, in 32-bit floats or 8-bit integers ([`quantize`]);
 //! * [`onnx`] over [`protobuf`]: the file format;
 //! * [`convert`](mod@convert): from folder to folder, atomically;
 //! * [`identity`]: the weights of a graph as a hash, the same for each precision.
 //!
-//! Errors are [`rag_protocol::EngineError`]s: they reach a user of Postgres through `rag-engine`, and a user of the
-//! shell through the program `rag-model`.
+//! Errors are [`rag_protocol::EngineError`]s: they reach a user of Postgres through `rag-engine`,
+//! and a user of the shell through the program `rag-model`.
 
 pub mod bert;
 pub mod convert;
@@ -42,10 +43,15 @@ pub fn unreadable(path: &Path, error: &io::Error) -> EngineError {
         io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => ErrorKind::WrongFileType,
         _ => ErrorKind::Io,
     };
-    EngineError::new(kind, format!("could not read \"{}\"", path.display())).detail(error.to_string())
+    EngineError::new(kind, format!("could not read \"{}\"", path.display()))
+        .detail(error.to_string())
 }
 
 /// Tells that a file of a model's folder was read and makes no sense.
 pub fn invalid(path: &Path, detail: impl Into<String>) -> EngineError {
-    EngineError::new(ErrorKind::InvalidModel, format!("\"{}\" is not valid", path.display())).detail(detail)
+    EngineError::new(
+        ErrorKind::InvalidModel,
+        format!("\"{}\" is not valid", path.display()),
+    )
+    .detail(detail)
 }

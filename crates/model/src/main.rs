@@ -1,4 +1,5 @@
-//! `rag-model`: writes the ONNX graphs of a BERT sentence encoder from its `model.safetensors`. See the library.
+//! `rag-model`: writes the ONNX graphs of a BERT sentence encoder from its `model.safetensors`. See
+//! the library.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -19,10 +20,12 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 a file could not be read or writ
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write model.onnx or model_int8.onnx, and the configuration beside it, from model.safetensors.
+    /// Write model.onnx or model_int8.onnx, and the configuration beside it, from
+    /// model.safetensors.
     #[command(after_help = EXIT_CODES)]
     Convert {
-        /// fp32 (model.onnx) or int8 (model_int8.onnx, a quarter of the size, about four times as fast); may be given twice.
+        /// fp32 (model.onnx) or int8 (model_int8.onnx, a quarter of the size, about four times as
+        /// fast); may be given twice.
         #[arg(long, value_parser = precision, required = true)]
         precision: Vec<Precision>,
         /// Refuse a model.safetensors with another SHA-256.
@@ -44,9 +47,18 @@ fn precision(text: &str) -> Result<Precision, String> {
 }
 
 fn main() -> ExitCode {
-    let Command::Convert { precision, sha256, safetensors_dir, out_dir } = Arguments::parse().command;
-    let conversion =
-        Conversion { from: &safetensors_dir, to: &out_dir, precisions: &precision, sha256: sha256.as_deref() };
+    let Command::Convert {
+        precision,
+        sha256,
+        safetensors_dir,
+        out_dir,
+    } = Arguments::parse().command;
+    let conversion = Conversion {
+        from: &safetensors_dir,
+        to: &out_dir,
+        precisions: &precision,
+        sha256: sha256.as_deref(),
+    };
     match convert(&conversion) {
         Ok(written) => {
             for path in written {

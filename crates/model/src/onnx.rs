@@ -1,7 +1,8 @@
-//! The ONNX file format: a graph of operators over named tensors, written as a Protocol Buffers message.
+//! The ONNX file format: a graph of operators over named tensors, written as a Protocol Buffers
+//! message.
 //!
-//! Field numbers are those of `onnx.proto` (IR version 8); operators are those of opset 17 and of ONNX Runtime's own
-//! domain `com.microsoft`, where the fused operators of transformers live.
+//! Field numbers are those of `onnx.proto` (IR version 8); operators are those of opset 17 and of
+//! ONNX Runtime's own domain `com.microsoft`, where the fused operators of transformers live.
 
 use crate::protobuf::Message;
 
@@ -35,7 +36,8 @@ pub enum Dimension<'a> {
     Named(&'a str),
 }
 
-/// A graph under construction. Tensors are named by texts; a node may only use tensors that were added before it.
+/// A graph under construction. Tensors are named by texts; a node may only use tensors that were
+/// added before it.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: Message,
@@ -46,16 +48,35 @@ pub struct Graph {
 
 impl Graph {
     /// Adds an operator of the ONNX standard.
-    pub fn node(&mut self, operator: &str, inputs: &[&str], outputs: &[&str], attributes: &[Attribute]) {
+    pub fn node(
+        &mut self,
+        operator: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: &[Attribute],
+    ) {
         self.add_node("", operator, inputs, outputs, attributes);
     }
 
     /// Adds an operator of ONNX Runtime's own domain.
-    pub fn fused_node(&mut self, operator: &str, inputs: &[&str], outputs: &[&str], attributes: &[Attribute]) {
+    pub fn fused_node(
+        &mut self,
+        operator: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: &[Attribute],
+    ) {
         self.add_node(MICROSOFT, operator, inputs, outputs, attributes);
     }
 
-    fn add_node(&mut self, domain: &str, operator: &str, inputs: &[&str], outputs: &[&str], attributes: &[Attribute]) {
+    fn add_node(
+        &mut self,
+        domain: &str,
+        operator: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        attributes: &[Attribute],
+    ) {
         let mut node = Message::default();
         for input in inputs {
             node = node.string(1, input);
@@ -63,11 +84,18 @@ impl Graph {
         for output in outputs {
             node = node.string(2, output);
         }
-        node = node.string(3, &format!("make {}", outputs.first().unwrap_or(&operator))).string(4, operator);
+        node = node
+            .string(3, &format!("make {}", outputs.first().unwrap_or(&operator)))
+            .string(4, operator);
         for attribute in attributes {
             let attribute = match attribute {
-                Attribute::Int(name, value) => Message::default().string(1, name).int(3, *value).int(20, 2),
-                Attribute::Float(name, value) => Message::default().string(1, name).float(2, *value).int(20, 1),
+                Attribute::Int(name, value) => {
+                    Message::default().string(1, name).int(3, *value).int(20, 2)
+                }
+                Attribute::Float(name, value) => Message::default()
+                    .string(1, name)
+                    .float(2, *value)
+                    .int(20, 1),
             };
             node = node.message(5, &attribute);
         }
@@ -95,28 +123,45 @@ impl Graph {
         self.constant(name, ElementType::Int64, shape, &bytes);
     }
 
-    fn constant(&mut self, name: &str, element: ElementType, shape: &[usize], little_endian: &[u8]) {
+    fn constant(
+        &mut self,
+        name: &str,
+        element: ElementType,
+        shape: &[usize],
+        little_endian: &[u8],
+    ) {
         let mut tensor = Message::default();
         for length in shape {
             tensor = tensor.int(1, *length as i64);
         }
-        tensor = tensor.int(2, element as i64).string(8, name).bytes(9, little_endian);
+        tensor = tensor
+            .int(2, element as i64)
+            .string(8, name)
+            .bytes(9, little_endian);
         self.initializers = std::mem::take(&mut self.initializers).message(5, &tensor);
     }
 
     pub fn input(&mut self, name: &str, element: ElementType, shape: &[Dimension]) {
-        self.inputs = std::mem::take(&mut self.inputs).message(11, &value_info(name, element, shape));
+        self.inputs =
+            std::mem::take(&mut self.inputs).message(11, &value_info(name, element, shape));
     }
 
     pub fn output(&mut self, name: &str, element: ElementType, shape: &[Dimension]) {
-        self.outputs = std::mem::take(&mut self.outputs).message(12, &value_info(name, element, shape));
+        self.outputs =
+            std::mem::take(&mut self.outputs).message(12, &value_info(name, element, shape));
     }
 
     /// The whole file.
     pub fn encode(&self, name: &str) -> Vec<u8> {
-        let graph =
-            self.nodes.clone().string(2, name).merge(&self.initializers).merge(&self.inputs).merge(&self.outputs);
-        let opset = |domain: &str, version: i64| Message::default().string(1, domain).int(2, version);
+        let graph = self
+            .nodes
+            .clone()
+            .string(2, name)
+            .merge(&self.initializers)
+            .merge(&self.inputs)
+            .merge(&self.outputs);
+        let opset =
+            |domain: &str, version: i64| Message::default().string(1, domain).int(2, version);
         Message::default()
             .int(1, IR_VERSION)
             .string(2, PRODUCER)
@@ -137,8 +182,12 @@ fn value_info(name: &str, element: ElementType, shape: &[Dimension]) -> Message 
         };
         dimensions = dimensions.message(1, &dimension);
     }
-    let tensor = Message::default().int(1, element as i64).message(2, &dimensions);
-    Message::default().string(1, name).message(2, &Message::default().message(1, &tensor))
+    let tensor = Message::default()
+        .int(1, element as i64)
+        .message(2, &dimensions);
+    Message::default()
+        .string(1, name)
+        .message(2, &Message::default().message(1, &tensor))
 }
 
 #[cfg(test)]

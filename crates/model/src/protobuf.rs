@@ -1,7 +1,7 @@
 //! The wire format of Protocol Buffers, as far as an ONNX file needs it: writing only.
 //!
-//! A message is a sequence of fields; a field is a key (`number << 3 | wire type`) and a value. Source: "Encoding" in
-//! the Protocol Buffers documentation.
+//! A message is a sequence of fields; a field is a key (`number << 3 | wire type`) and a value.
+//! Source: "Encoding" in the Protocol Buffers documentation.
 
 const VARINT: u64 = 0;
 const LENGTH_DELIMITED: u64 = 2;
@@ -75,17 +75,31 @@ mod tests {
     /// The examples of the Protocol Buffers documentation.
     #[test]
     fn the_documentations_examples() {
-        assert_eq!(Message::default().int(1, 150).as_bytes(), [0x08, 0x96, 0x01]);
-        assert_eq!(Message::default().string(2, "testing").as_bytes(), b"\x12\x07testing");
+        assert_eq!(
+            Message::default().int(1, 150).as_bytes(),
+            [0x08, 0x96, 0x01]
+        );
+        assert_eq!(
+            Message::default().string(2, "testing").as_bytes(),
+            b"\x12\x07testing"
+        );
         let inner = Message::default().int(1, 150);
-        assert_eq!(Message::default().message(3, &inner).as_bytes(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
-        let minus_two = [0x08, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        assert_eq!(
+            Message::default().message(3, &inner).as_bytes(),
+            [0x1a, 0x03, 0x08, 0x96, 0x01]
+        );
+        let minus_two = [
+            0x08, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
+        ];
         assert_eq!(Message::default().int(1, -2).as_bytes(), minus_two);
     }
 
     #[test]
     fn floats_are_little_endian_and_fields_above_15_take_two_bytes() {
-        assert_eq!(Message::default().float(2, 1.0).as_bytes(), [0x15, 0, 0, 0x80, 0x3f]);
+        assert_eq!(
+            Message::default().float(2, 1.0).as_bytes(),
+            [0x15, 0, 0, 0x80, 0x3f]
+        );
         assert_eq!(Message::default().int(20, 2).as_bytes(), [0xa0, 0x01, 0x02]);
     }
 }

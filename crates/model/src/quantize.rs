@@ -1,7 +1,8 @@
-//! Weights as 8-bit integers: symmetric, with one scale per output channel, or per word of the table of words.
+//! Weights as 8-bit integers: symmetric, with one scale per output channel, or per word of the
+//! table of words.
 //!
-//! One scale for a whole matrix loses too much (cosine .88 to the original embeddings); one per output column keeps
-//! .98 at worst and .995 on average, in a quarter of the size.
+//! One scale for a whole matrix loses too much (cosine .88 to the original embeddings); one per
+//! output column keeps .98 at worst and .995 on average, in a quarter of the size.
 
 /// A matrix in integers: `value = integer * scale` of its column or row.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,16 +23,28 @@ pub fn quantize_columns(matrix: &[f32], columns: usize) -> Quantized {
         }
     }
     let rows = matrix.chunks_exact(columns);
-    let integers = rows.flat_map(|row| row.iter().zip(&scales).map(|(v, scale)| to_integer(*v, *scale))).collect();
+    let integers = rows
+        .flat_map(|row| {
+            row.iter()
+                .zip(&scales)
+                .map(|(v, scale)| to_integer(*v, *scale))
+        })
+        .collect();
     Quantized { integers, scales }
 }
 
 /// Quantizes a row-major table of vectors, with a scale for each row.
 pub fn quantize_rows(table: &[f32], columns: usize) -> Quantized {
     let rows = table.chunks_exact(columns);
-    let scale = |row: &[f32]| row.iter().fold(f32::MIN_POSITIVE, |scale, v| scale.max(v.abs() / LARGEST));
+    let scale = |row: &[f32]| {
+        row.iter()
+            .fold(f32::MIN_POSITIVE, |scale, v| scale.max(v.abs() / LARGEST))
+    };
     let scales: Vec<f32> = rows.clone().map(scale).collect();
-    let integers = rows.zip(&scales).flat_map(|(row, scale)| row.iter().map(|v| to_integer(*v, *scale))).collect();
+    let integers = rows
+        .zip(&scales)
+        .flat_map(|(row, scale)| row.iter().map(|v| to_integer(*v, *scale)))
+        .collect();
     Quantized { integers, scales }
 }
 

@@ -4,8 +4,8 @@
 //! | u64 LE: bytes of JSON | JSON: name -> {dtype, shape, data_offsets} | data |
 //! ```
 //!
-//! Everything the header says is checked against the file before a tensor is given out, so a truncated download is
-//! told from a model of another shape. Source: the README of `safetensors`.
+//! Everything the header says is checked against the file before a tensor is given out, so a
+//! truncated download is told from a model of another shape. Source: the README of `safetensors`.
 
 use std::{collections::HashMap, path::Path};
 
@@ -38,31 +38,47 @@ impl<'a> Weights<'a> {
     /// # Errors
     /// `InvalidModel` where the header does not describe the file.
     pub fn parse(path: &'a Path, bytes: &'a [u8]) -> Result<Self, EngineError> {
-        let cut_short = || invalid(path, format!("the file is cut short, it has {} bytes", bytes.len()));
+        let cut_short = || {
+            invalid(
+                path,
+                format!("the file is cut short, it has {} bytes", bytes.len()),
+            )
+        };
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut_short)?;
         let length = u64::from_le_bytes(*length);
-        let length = usize::try_from(length).ok().filter(|n| *n <= MAX_HEADER).ok_or_else(|| {
-            invalid(path, format!("its header would have {length} bytes")).hint("This is not a safetensors file.")
-        })?;
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|n| *n <= MAX_HEADER)
+            .ok_or_else(|| {
+                invalid(path, format!("its header would have {length} bytes"))
+                    .hint("This is not a safetensors file.")
+            })?;
         let (header, data) = rest.split_at_checked(length).ok_or_else(cut_short)?;
-        let mut header: HashMap<String, serde_json::Value> =
-            serde_json::from_slice(header).map_err(|e| invalid(path, format!("its header is not JSON: {e}")))?;
+        let mut header: HashMap<String, serde_json::Value> = serde_json::from_slice(header)
+            .map_err(|e| invalid(path, format!("its header is not JSON: {e}")))?;
         header.remove("__metadata__");
         let mut tensors = HashMap::with_capacity(header.len());
         for (name, value) in header {
-            let tensor: Tensor =
-                serde_json::from_value(value).map_err(|e| invalid(path, format!("tensor \"{name}\": {e}")))?;
+            let tensor: Tensor = serde_json::from_value(value)
+                .map_err(|e| invalid(path, format!("tensor \"{name}\": {e}")))?;
             let (start, end) = tensor.data_offsets;
             if start > end || end > data.len() {
                 return Err(invalid(
                     path,
-                    format!("tensor \"{name}\" lies at bytes {start} to {end} of {}", data.len()),
+                    format!(
+                        "tensor \"{name}\" lies at bytes {start} to {end} of {}",
+                        data.len()
+                    ),
                 )
                 .hint("The file may be cut short; fetch it again."));
             }
             tensors.insert(name, tensor);
         }
-        Ok(Self { path, tensors, data })
+        Ok(Self {
+            path,
+            tensors,
+            data,
+        })
     }
 
     pub fn contains(&self, name: &str) -> bool {
@@ -72,25 +88,45 @@ impl<'a> Weights<'a> {
     /// One tensor of 32-bit floats, row-major.
     ///
     /// # Errors
-    /// `InvalidModel` where it is absent, has another shape or another type, or holds values that are not finite.
+    /// `InvalidModel` where it is absent, has another shape or another type, or holds values that
+    /// are not finite.
     pub fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
-        let tensor =
-            self.tensors.get(name).ok_or_else(|| invalid(self.path, format!("it has no tensor \"{name}\"")))?;
+        let tensor = self
+            .tensors
+            .get(name)
+            .ok_or_else(|| invalid(self.path, format!("it has no tensor \"{name}\"")))?;
         if tensor.dtype != "F32" {
-            return Err(invalid(self.path, format!("tensor \"{name}\" has type {}, not F32", tensor.dtype)));
+            return Err(invalid(
+                self.path,
+                format!("tensor \"{name}\" has type {}, not F32", tensor.dtype),
+            ));
         }
         let bytes = &self.data[tensor.data_offsets.0..tensor.data_offsets.1];
-        let expected = shape.iter().try_fold(4usize, |product, n| product.checked_mul(*n));
+        let expected = shape
+            .iter()
+            .try_fold(4usize, |product, n| product.checked_mul(*n));
         if tensor.shape != shape || expected != Some(bytes.len()) {
             return Err(invalid(
                 self.path,
-                format!("tensor \"{name}\" has shape {:?} in {} bytes, not {shape:?}", tensor.shape, bytes.len()),
+                format!(
+                    "tensor \"{name}\" has shape {:?} in {} bytes, not {shape:?}",
+                    tensor.shape,
+                    bytes.len()
+                ),
             )
             .hint("config.json and model.safetensors may be of two different models."));
         }
-        let values: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        let values: Vec<f32> = bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|b| f32::from_le_bytes(*b))
+            .collect();
         if values.iter().any(|v| !v.is_finite()) {
-            return Err(invalid(self.path, format!("tensor \"{name}\" holds values that are not finite")));
+            return Err(invalid(
+                self.path,
+                format!("tensor \"{name}\" holds values that are not finite"),
+            ));
         }
         Ok(values)
     }
@@ -103,7 +139,12 @@ mod tests {
     use super::*;
 
     fn file(header: &str, data: &[u8]) -> Vec<u8> {
-        [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat()
+        [
+            &(header.len() as u64).to_le_bytes(),
+            header.as_bytes(),
+            data,
+        ]
+        .concat()
     }
 
     fn problem(bytes: &[u8], shape: &[usize]) -> String {
@@ -111,11 +152,15 @@ mod tests {
         read.unwrap_err().detail.unwrap()
     }
 
-    const ONE: &str = r#"{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+    const ONE: &str =
+        r#"{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
 
     #[test]
     fn a_tensor_is_read_back() {
-        let bytes = file(ONE, &[1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat());
+        let bytes = file(
+            ONE,
+            &[1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat(),
+        );
         let weights = Weights::parse(Path::new("w"), &bytes).unwrap();
         assert_eq!(weights.floats("a", &[2]).unwrap(), [1.5, -2.0]);
         assert!(weights.contains("a") && !weights.contains("__metadata__"));
@@ -123,15 +168,33 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named() {
-        assert_eq!(problem(&[1, 2], &[2]), "the file is cut short, it has 2 bytes");
-        assert_eq!(problem(&file(ONE, &[0; 7]), &[2]), "tensor \"a\" lies at bytes 0 to 8 of 7");
-        assert_eq!(problem(&file(ONE, &[0; 8]), &[3]), "tensor \"a\" has shape [2] in 8 bytes, not [3]");
+        assert_eq!(
+            problem(&[1, 2], &[2]),
+            "the file is cut short, it has 2 bytes"
+        );
+        assert_eq!(
+            problem(&file(ONE, &[0; 7]), &[2]),
+            "tensor \"a\" lies at bytes 0 to 8 of 7"
+        );
+        assert_eq!(
+            problem(&file(ONE, &[0; 8]), &[3]),
+            "tensor \"a\" has shape [2] in 8 bytes, not [3]"
+        );
         assert_eq!(problem(&file("{}", &[]), &[2]), "it has no tensor \"a\"");
-        assert_eq!(problem(&u64::MAX.to_le_bytes(), &[2]), format!("its header would have {} bytes", u64::MAX));
+        assert_eq!(
+            problem(&u64::MAX.to_le_bytes(), &[2]),
+            format!("its header would have {} bytes", u64::MAX)
+        );
         let f16 = ONE.replace("F32", "F16");
-        assert_eq!(problem(&file(&f16, &[0; 8]), &[2]), "tensor \"a\" has type F16, not F32");
+        assert_eq!(
+            problem(&file(&f16, &[0; 8]), &[2]),
+            "tensor \"a\" has type F16, not F32"
+        );
         let infinite = file(ONE, &[f32::INFINITY.to_le_bytes(), [0; 4]].concat());
-        assert_eq!(problem(&infinite, &[2]), "tensor \"a\" holds values that are not finite");
+        assert_eq!(
+            problem(&infinite, &[2]),
+            "tensor \"a\" holds values that are not finite"
+        );
     }
 
     proptest! {

@@ -44,8 +44,8 @@ pub struct Settings {
     /// The most tokens a text may have, special tokens included.
     pub max_tokens: usize,
     pub pooling: Pooling,
-    /// Steps besides transformer, pooling and normalisation, such as `Dense`: only a graph that has them in it can be
-    /// used.
+    /// Steps besides transformer, pooling and normalisation, such as `Dense`: only a graph that has
+    /// them in it can be used.
     pub further_steps: Vec<String>,
 }
 
@@ -53,8 +53,8 @@ impl Settings {
     /// Reads the folder's configuration.
     ///
     /// # Errors
-    /// `FileNotFound` without a `config.json`; `InvalidModel` naming the file that makes no sense, or that asks for a
-    /// pooling other than mean and cls.
+    /// `FileNotFound` without a `config.json`; `InvalidModel` naming the file that makes no sense,
+    /// or that asks for a pooling other than mean and cls.
     pub fn read(dir: &Path) -> Result<Self, EngineError> {
         #[derive(Deserialize)]
         struct Config {
@@ -77,12 +77,21 @@ impl Settings {
         let max_tokens = optional::<Sentence>(&path)?
             .and_then(|sentence| sentence.max_seq_length)
             .unwrap_or(positions.min(DEFAULT_MAX_TOKENS));
-        // Two special tokens and something between them; and never a position the model has no embedding for.
+        // Two special tokens and something between them; and never a position the model has no
+        // embedding for.
         if !(3..=positions).contains(&max_tokens) {
-            return Err(invalid(&path, format!("max_seq_length is {max_tokens}, outside 3 to {positions}")));
+            return Err(invalid(
+                &path,
+                format!("max_seq_length is {max_tokens}, outside 3 to {positions}"),
+            ));
         }
         let further_steps = further_steps(dir)?;
-        Ok(Self { hidden_size: config.hidden_size, max_tokens, pooling: pooling(dir)?, further_steps })
+        Ok(Self {
+            hidden_size: config.hidden_size,
+            max_tokens,
+            pooling: pooling(dir)?,
+            further_steps,
+        })
     }
 }
 
@@ -92,7 +101,14 @@ fn further_steps(dir: &Path) -> Result<Vec<String>, EngineError> {
         r#type: String,
     }
     let modules = optional::<Vec<Module>>(&dir.join("modules.json"))?.unwrap_or_default();
-    let step = |module: Module| module.r#type.rsplit('.').next().unwrap_or_default().to_owned();
+    let step = |module: Module| {
+        module
+            .r#type
+            .rsplit('.')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     Ok(modules
         .into_iter()
         .map(step)
@@ -102,7 +118,9 @@ fn further_steps(dir: &Path) -> Result<Vec<String>, EngineError> {
 
 fn pooling(dir: &Path) -> Result<Pooling, EngineError> {
     let path = dir.join("1_Pooling").join("config.json");
-    let Some(config) = optional::<Map<String, Value>>(&path)? else { return Ok(Pooling::Mean) };
+    let Some(config) = optional::<Map<String, Value>>(&path)? else {
+        return Ok(Pooling::Mean);
+    };
     let modes: Vec<&str> = config
         .iter()
         .filter(|(key, value)| key.starts_with("pooling_mode_") && **value == Value::Bool(true))
@@ -112,15 +130,20 @@ fn pooling(dir: &Path) -> Result<Pooling, EngineError> {
         ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
         ["pooling_mode_cls_token"] => Ok(Pooling::Cls),
         [] => Err(invalid(&path, "it switches no pooling mode on")),
-        _ => Err(invalid(&path, format!("its pooling is not supported: {}", modes.join(", ")))
-            .hint("Supported are pooling_mode_mean_tokens and pooling_mode_cls_token, one at a time.")),
+        _ => Err(invalid(
+            &path,
+            format!("its pooling is not supported: {}", modes.join(", ")),
+        )
+        .hint("Supported are pooling_mode_mean_tokens and pooling_mode_cls_token, one at a time.")),
     }
 }
 
 /// A JSON file that must be there.
 pub fn required<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
     let bytes = fs::read(path).map_err(|e| {
-        unreadable(path, &e).hint("A model's folder has config.json, tokenizer.json and model.onnx or model_int8.onnx.")
+        unreadable(path, &e).hint(
+            "A model's folder has config.json, tokenizer.json and model.onnx or model_int8.onnx.",
+        )
     })?;
     parse(path, &bytes)
 }
@@ -136,7 +159,11 @@ fn optional<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, EngineError> 
 
 fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, EngineError> {
     serde_json::from_slice(bytes).map_err(|e| {
-        EngineError::new(ErrorKind::InvalidModel, format!("\"{}\" is not valid", path.display())).detail(e.to_string())
+        EngineError::new(
+            ErrorKind::InvalidModel,
+            format!("\"{}\" is not valid", path.display()),
+        )
+        .detail(e.to_string())
     })
 }
 
@@ -157,13 +184,24 @@ mod tests {
         Settings::read(folder(files).path())
     }
 
-    const CONFIG: (&str, &str) = ("config.json", r#"{"hidden_size": 8, "max_position_embeddings": 514}"#);
+    const CONFIG: (&str, &str) = (
+        "config.json",
+        r#"{"hidden_size": 8, "max_position_embeddings": 514}"#,
+    );
 
     #[test]
     fn the_sentence_configuration_wins_over_the_models() {
-        let sentence = ("sentence_bert_config.json", r#"{"max_seq_length": 256, "do_lower_case": false}"#);
+        let sentence = (
+            "sentence_bert_config.json",
+            r#"{"max_seq_length": 256, "do_lower_case": false}"#,
+        );
         assert_eq!(read(&[CONFIG, sentence]).unwrap().max_tokens, 256);
-        let alone = Settings { hidden_size: 8, max_tokens: 512, pooling: Pooling::Mean, further_steps: vec![] };
+        let alone = Settings {
+            hidden_size: 8,
+            max_tokens: 512,
+            pooling: Pooling::Mean,
+            further_steps: vec![],
+        };
         assert_eq!(read(&[CONFIG]).unwrap(), alone);
     }
 
@@ -173,30 +211,54 @@ mod tests {
             format!(r#"{{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.{class}"}}"#)
         });
         let modules = format!("[{}]", modules.join(","));
-        assert_eq!(read(&[CONFIG, ("modules.json", &modules)]).unwrap().further_steps, ["Dense"]);
+        assert_eq!(
+            read(&[CONFIG, ("modules.json", &modules)])
+                .unwrap()
+                .further_steps,
+            ["Dense"]
+        );
     }
 
     #[test]
     fn pooling_is_what_the_folder_says() {
         let cls = r#"{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}"#;
-        assert_eq!(read(&[CONFIG, ("1_Pooling/config.json", cls)]).unwrap().pooling, Pooling::Cls);
+        assert_eq!(
+            read(&[CONFIG, ("1_Pooling/config.json", cls)])
+                .unwrap()
+                .pooling,
+            Pooling::Cls
+        );
         let max = r#"{"pooling_mode_max_tokens": true}"#;
         let error = read(&[CONFIG, ("1_Pooling/config.json", max)]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidModel);
-        assert_eq!(error.detail.unwrap(), "its pooling is not supported: pooling_mode_max_tokens");
+        assert_eq!(
+            error.detail.unwrap(),
+            "its pooling is not supported: pooling_mode_max_tokens"
+        );
     }
 
     #[test]
     fn what_is_wrong_is_named_with_its_file() {
         assert_eq!(read(&[]).unwrap_err().kind, ErrorKind::FileNotFound);
         for (files, file, detail) in [
-            (&[("config.json", "{")][..], "config.json", "EOF while parsing an object at line 1 column 1"),
             (
-                &[CONFIG, ("sentence_bert_config.json", r#"{"max_seq_length": 9000}"#)],
+                &[("config.json", "{")][..],
+                "config.json",
+                "EOF while parsing an object at line 1 column 1",
+            ),
+            (
+                &[
+                    CONFIG,
+                    ("sentence_bert_config.json", r#"{"max_seq_length": 9000}"#),
+                ],
                 "sentence_bert_config.json",
                 "max_seq_length is 9000, outside 3 to 514",
             ),
-            (&[CONFIG, ("1_Pooling/config.json", "{}")], "1_Pooling/config.json", "it switches no pooling mode on"),
+            (
+                &[CONFIG, ("1_Pooling/config.json", "{}")],
+                "1_Pooling/config.json",
+                "it switches no pooling mode on",
+            ),
         ] {
             let error = read(files).unwrap_err();
             assert_eq!(error.kind, ErrorKind::InvalidModel);

@@ -1,15 +1,17 @@
 //! Pages of 8 KB, and what an index needs of the place that keeps them.
 //!
-//! An index over pages is written against [`ReadPages`] and [`WritePages`]. In the server `src/storage.rs` implements them
-//! over Postgres's buffer manager and write-ahead log; [`MemoryPages`] keeps pages in memory, for tests and benchmarks.
+//! An index over pages is written against [`ReadPages`] and [`WritePages`]. In the server
+//! `src/storage.rs` implements them over Postgres's buffer manager and write-ahead log;
+//! [`MemoryPages`] keeps pages in memory, for tests and benchmarks.
 //!
-//! **Locks.** A page is locked (shared or exclusively) for the duration of the closure it is given to, and no call of a
-//! store may be made from inside such a closure: whoever holds a page lock waits for nothing. So no two page locks are
-//! ever held together, and there is no order of locks to keep. What must hold still for longer is guarded by the
-//! [structure lock](WritePages::lock), taken before any page.
+//! **Locks.** A page is locked (shared or exclusively) for the duration of the closure it is given
+//! to, and no call of a store may be made from inside such a closure: whoever holds a page lock
+//! waits for nothing. So no two page locks are ever held together, and there is no order of locks
+//! to keep. What must hold still for longer is guarded by the [structure lock](WritePages::lock),
+//! taken before any page.
 //!
-//! **Failure.** Stores report no errors to their callers: an I/O error, a cancelled statement or a block that is not there
-//! unwinds. What a *page* contains is the caller's to doubt.
+//! **Failure.** Stores report no errors to their callers: an I/O error, a cancelled statement or a
+//! block that is not there unwinds. What a *page* contains is the caller's to doubt.
 
 mod memory;
 
@@ -48,7 +50,8 @@ pub trait ReadPages {
     /// Gives a page to `f`, locked shared.
     fn read<R>(&self, block: Block, f: impl FnOnce(&Page) -> R) -> R;
 
-    /// Says that `bytes` bytes from `offset` of a page will be read soon. Takes no lock and may do nothing.
+    /// Says that `bytes` bytes from `offset` of a page will be read soon. Takes no lock and may do
+    /// nothing.
     #[inline]
     fn prefetch(&self, _block: Block, _offset: usize, _bytes: usize) {}
 
@@ -58,14 +61,15 @@ pub trait ReadPages {
 }
 
 pub trait WritePages: ReadPages {
-    /// Gives a page to `f`, locked exclusively. What `f` changed becomes durable as one whole if it returns `Some`, and
-    /// is forgotten if it returns `None`.
+    /// Gives a page to `f`, locked exclusively. What `f` changed becomes durable as one whole if it
+    /// returns `Some`, and is forgotten if it returns `None`.
     fn write<R>(&self, block: Block, f: impl FnOnce(&mut Page) -> Option<R>) -> Option<R>;
 
     /// Adds a page of zeros at the end, which `f` fills; returns its number.
     fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block;
 
-    /// Takes the lock on the structure of the whole index, waiting for those who hold it in a mode that excludes this one.
+    /// Takes the lock on the structure of the whole index, waiting for those who hold it in a mode
+    /// that excludes this one.
     fn lock(&self, mode: LockMode);
 
     /// Gives it back.

@@ -7,7 +7,8 @@ use std::sync::{
 
 use crate::{Block, LockMode, Page, ReadPages, WritePages};
 
-/// Pages in memory. What a crash would leave can be seen by [`copy`](MemoryPages::copy) between two writes.
+/// Pages in memory. What a crash would leave can be seen by [`copy`](MemoryPages::copy) between two
+/// writes.
 #[derive(Default)]
 pub struct MemoryPages {
     pages: RwLock<Vec<RwLock<Box<Page>>>>,
@@ -45,20 +46,27 @@ impl MemoryPages {
 
 impl ReadPages for MemoryPages {
     fn block_count(&self) -> Block {
-        self.pages.read().unwrap_or_else(PoisonError::into_inner).len() as Block
+        self.pages
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len() as Block
     }
 
     fn read<R>(&self, block: Block, f: impl FnOnce(&Page) -> R) -> R {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
-        f(&pages[block as usize].read().unwrap_or_else(PoisonError::into_inner))
+        f(&pages[block as usize]
+            .read()
+            .unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl WritePages for MemoryPages {
     fn write<R>(&self, block: Block, f: impl FnOnce(&mut Page) -> Option<R>) -> Option<R> {
         let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
-        let mut page = pages[block as usize].write().unwrap_or_else(PoisonError::into_inner);
+        let mut page = pages[block as usize]
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         // as in the server: on a copy, so that None leaves no trace
         let mut changed = Box::new(Page(page.0));
         let result = f(&mut changed)?;
@@ -84,7 +92,8 @@ impl WritePages for MemoryPages {
     }
 }
 
-/// A lock that is given back by a call, as Postgres's are. Holders: -1 one exclusive, else so many shared.
+/// A lock that is given back by a call, as Postgres's are. Holders: -1 one exclusive, else so many
+/// shared.
 #[derive(Default)]
 struct StructureLock {
     holders: Mutex<i32>,
@@ -95,7 +104,10 @@ impl StructureLock {
     fn lock(&self, mode: LockMode) {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         while *holders < 0 || (mode == LockMode::Exclusive && *holders > 0) {
-            holders = self.freed.wait(holders).unwrap_or_else(PoisonError::into_inner);
+            holders = self
+                .freed
+                .wait(holders)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         *holders += if mode == LockMode::Exclusive { -1 } else { 1 };
     }

@@ -1,4 +1,5 @@
-//! What the definition of a source has beside its [`spec`](crate::spec), whether a call gives it or a manifest.
+//! What the definition of a source has beside its [`spec`](crate::spec), whether a call gives it or
+//! a manifest.
 
 use std::time::Duration;
 
@@ -32,7 +33,9 @@ impl DriftPolicy {
     }
 
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Auto, Self::Manual, Self::Ignore].into_iter().find(|policy| policy.name() == name)
+        [Self::Auto, Self::Manual, Self::Ignore]
+            .into_iter()
+            .find(|policy| policy.name() == name)
     }
 }
 
@@ -43,7 +46,10 @@ mod tests {
     #[test]
     fn each_policy_has_its_name() {
         let parsed = DriftPolicy::NAMES.map(DriftPolicy::parse);
-        assert_eq!(parsed, [DriftPolicy::Auto, DriftPolicy::Manual, DriftPolicy::Ignore].map(Some));
+        assert_eq!(
+            parsed,
+            [DriftPolicy::Auto, DriftPolicy::Manual, DriftPolicy::Ignore].map(Some)
+        );
         assert_eq!(DriftPolicy::parse("Auto"), None);
     }
 

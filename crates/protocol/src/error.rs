@@ -10,15 +10,18 @@ pub enum ErrorKind {
     FileNotFound,
     /// The operating system refused access (42501 insufficient_privilege).
     PermissionDenied,
-    /// The sandbox of the engine's process refuses a model's folder, or the operating system does (42501).
+    /// The sandbox of the engine's process refuses a model's folder, or the operating system does
+    /// (42501).
     OutOfReach,
-    /// A path names the wrong kind of thing, such as a file where a folder is meant (42809 wrong_object_type).
+    /// A path names the wrong kind of thing, such as a file where a folder is meant (42809
+    /// wrong_object_type).
     WrongFileType,
     /// A model's folder is incomplete, damaged or contradicts itself (F0000 config_file_error).
     InvalidModel,
     /// A repository, branch or commit cannot be had (08001 / connection_failure).
     SourceUnavailable,
-    /// A source's server asks to be left alone for a while (08004 sqlserver_rejected_establishment_of_sqlconnection).
+    /// A source's server asks to be left alone for a while (08004
+    /// sqlserver_rejected_establishment_of_sqlconnection).
     Throttled,
     /// The request itself makes no sense (22023 invalid_parameter_value).
     InvalidRequest,
@@ -50,7 +53,13 @@ pub struct EngineError {
 
 impl EngineError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), detail: None, hint: None, retry_after_seconds: None }
+        Self {
+            kind,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            retry_after_seconds: None,
+        }
     }
 
     /// `who` (`the server`) asks to be left alone, for so long where it says how long.
@@ -59,7 +68,10 @@ impl EngineError {
             Some(seconds) if seconds > 0 => format!("{seconds} s"),
             _ => "a while".into(),
         };
-        let error = Self::new(ErrorKind::Throttled, format!("{who} asks to be left alone for {long}"));
+        let error = Self::new(
+            ErrorKind::Throttled,
+            format!("{who} asks to be left alone for {long}"),
+        );
         Self { retry_after_seconds, ..error }.hint(
             "Sync again after that time. A larger interval between syncs, or fewer documents a sync, may avoid it.",
         )

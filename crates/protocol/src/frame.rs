@@ -4,13 +4,15 @@
 //! | u32 LE: bytes that follow | u32 LE: bytes of JSON | JSON header | payload |
 //! ```
 //!
-//! The payload carries what JSON would only make slower: the f32 values of embeddings, the text of a document.
+//! The payload carries what JSON would only make slower: the f32 values of embeddings, the text of
+//! a document.
 
 use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The largest frame either side accepts, in bytes. Larger ones are refused before anything is allocated.
+/// The largest frame either side accepts, in bytes. Larger ones are refused before anything is
+/// allocated.
 pub const MAX_FRAME: usize = 256 << 20;
 
 /// A message that cannot be understood. The connection it came from is of no further use.
@@ -57,7 +59,11 @@ pub fn encode<T: Serialize>(header: &T, payload: &[u8]) -> Result<Vec<u8>, Frame
 }
 
 /// Writes one message and flushes it.
-pub fn write<T: Serialize>(to: &mut impl Write, header: &T, payload: &[u8]) -> Result<(), FrameError> {
+pub fn write<T: Serialize>(
+    to: &mut impl Write,
+    header: &T,
+    payload: &[u8],
+) -> Result<(), FrameError> {
     to.write_all(&encode(header, payload)?)?;
     Ok(to.flush()?)
 }
@@ -70,8 +76,8 @@ pub fn read(from: &mut impl Read) -> Result<Option<Frame>, FrameError> {
     }
 }
 
-/// Reads how many bytes of the next message follow, blocking; `None` at a clean end of the stream. Until
-/// [`read_rest`] the message takes no memory of this side.
+/// Reads how many bytes of the next message follow, blocking; `None` at a clean end of the stream.
+/// Until [`read_rest`] the message takes no memory of this side.
 pub fn read_length(from: &mut impl Read) -> Result<Option<usize>, FrameError> {
     let mut prefix = [0; 4];
     let mut have = 0;
@@ -92,16 +98,31 @@ pub fn read_rest(from: &mut impl Read, length: usize) -> Result<Frame, FrameErro
     let mut take = |length: usize| -> Result<Vec<u8>, FrameError> {
         let mut bytes = vec![];
         let copied = from.by_ref().take(length as u64).read_to_end(&mut bytes)?;
-        if copied < length { Err(FrameError::Truncated) } else { Ok(bytes) }
+        if copied < length {
+            Err(FrameError::Truncated)
+        } else {
+            Ok(bytes)
+        }
     };
     let Some(rest) = length.checked_sub(4) else {
-        return Err(FrameError::Malformed { total: length, json: usize::MAX });
+        return Err(FrameError::Malformed {
+            total: length,
+            json: usize::MAX,
+        });
     };
-    let json = take(4)?.first_chunk::<4>().map_or(usize::MAX, |bytes| u32::from_le_bytes(*bytes) as usize);
+    let json = take(4)?
+        .first_chunk::<4>()
+        .map_or(usize::MAX, |bytes| u32::from_le_bytes(*bytes) as usize);
     let Some(payload) = rest.checked_sub(json) else {
-        return Err(FrameError::Malformed { total: length, json });
+        return Err(FrameError::Malformed {
+            total: length,
+            json,
+        });
     };
-    Ok(Frame { json: take(json)?, payload: take(payload)? })
+    Ok(Frame {
+        json: take(json)?,
+        payload: take(payload)?,
+    })
 }
 
 fn check_total(prefix: [u8; 4]) -> Result<usize, FrameError> {
@@ -133,7 +154,9 @@ impl FrameBuffer {
     #[allow(clippy::should_implement_trait)] // it fails, and ends only for now: not an iterator
     pub fn next(&mut self) -> Result<Option<Frame>, FrameError> {
         let rest = &self.bytes[self.start..];
-        let Some(prefix) = rest.first_chunk::<4>() else { return Ok(None) };
+        let Some(prefix) = rest.first_chunk::<4>() else {
+            return Ok(None);
+        };
         let total = check_total(*prefix)?;
         let Some(body) = rest.get(4..4 + total) else {
             if self.start > 0 {
@@ -142,10 +165,17 @@ impl FrameBuffer {
             }
             return Ok(None);
         };
-        let json = body.first_chunk::<4>().map_or(usize::MAX, |b| u32::from_le_bytes(*b) as usize);
+        let json = body
+            .first_chunk::<4>()
+            .map_or(usize::MAX, |b| u32::from_le_bytes(*b) as usize);
         let header = json.checked_add(4).and_then(|end| body.get(4..end));
-        let Some(header) = header else { return Err(FrameError::Malformed { total, json }) };
-        let frame = Frame { json: header.to_vec(), payload: body[4 + json..].to_vec() };
+        let Some(header) = header else {
+            return Err(FrameError::Malformed { total, json });
+        };
+        let frame = Frame {
+            json: header.to_vec(),
+            payload: body[4 + json..].to_vec(),
+        };
         self.start += 4 + total;
         Ok(Some(frame))
     }
@@ -207,7 +237,10 @@ mod tests {
     #[test]
     fn a_message_cut_short_is_told_from_a_clean_end() {
         let wire = encode(&"hello", b"payload").unwrap();
-        assert!(matches!(read(&mut &wire[..wire.len() - 1]), Err(FrameError::Truncated)));
+        assert!(matches!(
+            read(&mut &wire[..wire.len() - 1]),
+            Err(FrameError::Truncated)
+        ));
         assert!(matches!(read(&mut &wire[..2]), Err(FrameError::Truncated)));
     }
 }

@@ -1,7 +1,8 @@
 //! Deterministic identities: the same input gives the same ids on every machine, forever.
 //!
-//! Every id is the first 128 bits of a BLAKE3 hash in key-derivation mode, whose context string names what is derived,
-//! over its fields, each preceded by its length in bytes as a u64 (little-endian), so that no two field lists collide.
+//! Every id is the first 128 bits of a BLAKE3 hash in key-derivation mode, whose context string
+//! names what is derived, over its fields, each preceded by its length in bytes as a u64
+//! (little-endian), so that no two field lists collide.
 //!
 //! | id | context | fields |
 //! |---|---|---|
@@ -38,7 +39,8 @@ id!(
     ChunkId
 );
 id!(
-    /// Names an embedding: one text seen by one model. Equal keys have equal vectors, so a vector is never computed twice.
+    /// Names an embedding: one text seen by one model. Equal keys have equal vectors, so a vector
+    /// is never computed twice.
     EmbeddingKey
 );
 
@@ -47,25 +49,44 @@ impl DocumentId {
     pub fn derive(collection: &str, source: Option<&str>, uri: &str) -> Self {
         Self(derive(
             "rag 2026 document_id v1",
-            &[collection.as_bytes(), source.unwrap_or("").as_bytes(), uri.as_bytes()],
+            &[
+                collection.as_bytes(),
+                source.unwrap_or("").as_bytes(),
+                uri.as_bytes(),
+            ],
         ))
     }
 }
 
 impl ChunkId {
-    /// `content_hash`: SHA-256 hex of the document's extracted text; `chunking`: see [`crate::ingest::Splitting::fingerprint`].
-    pub fn derive(document: DocumentId, content_hash: &str, chunking: &str, chunk_index: u32) -> Self {
+    /// `content_hash`: SHA-256 hex of the document's extracted text; `chunking`: see
+    /// [`crate::ingest::Splitting::fingerprint`].
+    pub fn derive(
+        document: DocumentId,
+        content_hash: &str,
+        chunking: &str,
+        chunk_index: u32,
+    ) -> Self {
         Self(derive(
             "rag 2026 chunk_id v1",
-            &[document.0.as_bytes(), content_hash.as_bytes(), chunking.as_bytes(), &chunk_index.to_le_bytes()],
+            &[
+                document.0.as_bytes(),
+                content_hash.as_bytes(),
+                chunking.as_bytes(),
+                &chunk_index.to_le_bytes(),
+            ],
         ))
     }
 }
 
 impl EmbeddingKey {
-    /// `model`: the fingerprint that `rag-engine` reports for a loaded model; `text`: exactly what the model is given.
+    /// `model`: the fingerprint that `rag-engine` reports for a loaded model; `text`: exactly what
+    /// the model is given.
     pub fn derive(model: &str, text: &str) -> Self {
-        Self(derive("rag 2026 embedding_key v1", &[model.as_bytes(), text.as_bytes()]))
+        Self(derive(
+            "rag 2026 embedding_key v1",
+            &[model.as_bytes(), text.as_bytes()],
+        ))
     }
 }
 

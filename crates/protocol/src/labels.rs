@@ -1,5 +1,5 @@
-//! Category and tags: what documents are sorted by. They come from whoever adds a document, or from its source, and where
-//! those say nothing from the document itself.
+//! Category and tags: what documents are sorted by. They come from whoever adds a document, or from
+//! its source, and where those say nothing from the document itself.
 
 use std::collections::HashSet;
 
@@ -39,8 +39,8 @@ impl Labels {
         spec.as_object().map(Self::of_metadata).unwrap_or_default()
     }
 
-    /// What a document says of itself: the metadata keys `category` and `tags`. Tags are a list, or a text with commas
-    /// between them. What is none, or too long, is left out.
+    /// What a document says of itself: the metadata keys `category` and `tags`. Tags are a list, or
+    /// a text with commas between them. What is none, or too long, is left out.
     pub fn of_metadata(metadata: &Map<String, Value>) -> Self {
         let category = metadata.get("category").and_then(label);
         let tags = match metadata.get("tags") {
@@ -49,13 +49,19 @@ impl Labels {
             _ => vec![],
         };
         let tags = tidy(tags.iter().map(String::as_str));
-        Self { category, tags: (!tags.is_empty()).then_some(tags) }
+        Self {
+            category,
+            tags: (!tags.is_empty()).then_some(tags),
+        }
     }
 
     /// These, and where they say nothing the other ones.
     #[must_use]
     pub fn or(&self, other: Self) -> Self {
-        Self { category: self.category.clone().or(other.category), tags: self.tags.clone().or(other.tags) }
+        Self {
+            category: self.category.clone().or(other.category),
+            tags: self.tags.clone().or(other.tags),
+        }
     }
 
     /// Adds them to a spec.
@@ -77,7 +83,10 @@ pub fn split(tags: &str) -> Vec<String> {
 /// Without white space around them, none empty, each once, in their order.
 fn tidy<'a>(tags: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = HashSet::new();
-    tags.map(str::trim).filter(|tag| !tag.is_empty() && seen.insert(*tag)).map(str::to_owned).collect()
+    tags.map(str::trim)
+        .filter(|tag| !tag.is_empty() && seen.insert(*tag))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn fits(text: &str) -> bool {
@@ -113,20 +122,34 @@ mod tests {
             (Some("tech".into()), tags(&["docker", "7"]))
         );
         assert_eq!(own(json!({"tags": "a, b,,a"})), (None, tags(&["a", "b"])));
-        assert_eq!(own(json!({"category": ["tech"], "tags": {"a": 1}})), (None, None));
+        assert_eq!(
+            own(json!({"category": ["tech"], "tags": {"a": 1}})),
+            (None, None)
+        );
         assert_eq!(own(json!({"category": "", "tags": []})), (None, None));
-        assert_eq!(own(json!({"category": "x".repeat(201), "tags": ["y".repeat(201), "z"]})), (None, tags(&["z"])));
+        assert_eq!(
+            own(json!({"category": "x".repeat(201), "tags": ["y".repeat(201), "z"]})),
+            (None, tags(&["z"]))
+        );
     }
 
     #[test]
     fn what_is_said_of_a_document_goes_before_what_it_says() {
         let given = Labels::new(Some("guide"), None).unwrap_or_default();
-        let both = given.or(Labels::of_spec(&json!({"category": "tech", "tags": ["docker"]})));
+        let both = given.or(Labels::of_spec(
+            &json!({"category": "tech", "tags": ["docker"]}),
+        ));
         assert_eq!(both.category.as_deref(), Some("guide"));
         assert_eq!(both.tags, Some(vec!["docker".to_owned()]));
         // none is something that can be said
-        let none = Labels { category: None, tags: Some(vec![]) };
-        assert_eq!(none.or(Labels::of_spec(&json!({"tags": ["docker"]}))).tags, Some(vec![]));
+        let none = Labels {
+            category: None,
+            tags: Some(vec![]),
+        };
+        assert_eq!(
+            none.or(Labels::of_spec(&json!({"tags": ["docker"]}))).tags,
+            Some(vec![])
+        );
     }
 
     #[test]

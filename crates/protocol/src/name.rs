@@ -7,8 +7,8 @@
 //! | namespace | a DNS label | 63 |
 //! | key of a secret | letters of both cases, digits, `.`, `_` and `-` | 253 |
 //!
-//! A [`QualifiedName`] is one text: `name` in the namespace `default`, `namespace/name` in any other.
-//! Source: Kubernetes, "Object Names and IDs" (RFC 1123).
+//! A [`QualifiedName`] is one text: `name` in the namespace `default`, `namespace/name` in any
+//! other. Source: Kubernetes, "Object Names and IDs" (RFC 1123).
 
 use std::fmt;
 
@@ -58,12 +58,16 @@ impl Form {
     /// What to write instead.
     pub const fn hint(self) -> &'static str {
         match self {
-            Self::Collection => "Use letters, digits, \".\", \"_\" and \"-\", with a letter or digit at both ends.",
+            Self::Collection => {
+                "Use letters, digits, \".\", \"_\" and \"-\", with a letter or digit at both ends."
+            }
             Self::Subdomain => {
                 "Use lower-case letters, digits, \"-\" and \".\", with a letter or digit at both ends \
                  and around each \".\"; a namespace other than \"default\" goes before a \"/\"."
             }
-            Self::Namespace => "Use lower-case letters, digits and \"-\", with a letter or digit at both ends.",
+            Self::Namespace => {
+                "Use lower-case letters, digits and \"-\", with a letter or digit at both ends."
+            }
             Self::SecretKey => "Use letters, digits, \".\", \"_\" and \"-\".",
         }
     }
@@ -99,7 +103,9 @@ fn is_label(text: &str) -> bool {
 /// Returns true if the first and last byte are of `end`, and all others of `inner`.
 fn is_enclosed(text: &str, end: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
-    bytes.first().is_some_and(|b| end(*b)) && bytes.last().is_some_and(|b| end(*b)) && bytes.iter().all(|b| inner(*b))
+    bytes.first().is_some_and(|b| end(*b))
+        && bytes.last().is_some_and(|b| end(*b))
+        && bytes.iter().all(|b| inner(*b))
 }
 
 /// The name of a source, retriever or secret with its namespace.
@@ -123,7 +129,10 @@ impl QualifiedName {
         for (part, text) in [(Form::Namespace, namespace), (Form::Subdomain, name)] {
             part.check(text).map_err(|why| NotQualified { part, why })?;
         }
-        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+        Ok(Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
     }
 
     /// Reads `name` or `namespace/name`.
@@ -160,7 +169,9 @@ pub fn qualify(namespace: &str, name: &str) -> String {
 
 /// Splits a [`QualifiedName`] that is known to be one into namespace and name.
 pub fn split(qualified: &str) -> (&str, &str) {
-    qualified.split_once('/').unwrap_or((DEFAULT_NAMESPACE, qualified))
+    qualified
+        .split_once('/')
+        .unwrap_or((DEFAULT_NAMESPACE, qualified))
 }
 
 impl fmt::Display for QualifiedName {
@@ -184,43 +195,93 @@ mod tests {
             assert_eq!(form.check(text), Err(NotAName::Form), "{form:?} {text:?}");
         }
         assert_eq!(form.check(&"a".repeat(form.max_length())), Ok(()));
-        assert_eq!(form.check(&"a".repeat(form.max_length() + 1)), Err(NotAName::TooLong));
+        assert_eq!(
+            form.check(&"a".repeat(form.max_length() + 1)),
+            Err(NotAName::TooLong)
+        );
     }
 
     #[test]
     fn collections_take_both_cases_digits_dots_underscores_and_hyphens() {
-        accepts(Form::Collection, &["a", "0", "a--b", "AAA-BBB-CCC", "kb_123", "knowledge_base", "v1.2"]);
-        refuses(Form::Collection, &["", "-", "-a", "a-", "_a", "a.", "a b", "a\n", "\u{e4}", "a\0", "a/b"]);
+        accepts(
+            Form::Collection,
+            &[
+                "a",
+                "0",
+                "a--b",
+                "AAA-BBB-CCC",
+                "kb_123",
+                "knowledge_base",
+                "v1.2",
+            ],
+        );
+        refuses(
+            Form::Collection,
+            &[
+                "", "-", "-a", "a-", "_a", "a.", "a b", "a\n", "\u{e4}", "a\0", "a/b",
+            ],
+        );
     }
 
     #[test]
     fn names_of_kubernetes_are_dns_subdomains() {
-        accepts(Form::Subdomain, &["a", "0", "a-b", "docs.example.com", "2024-q1"]);
-        refuses(Form::Subdomain, &["", ".", "a.", ".a", "a..b", "a.-b", "A", "a_b", "a b", "a\n", "a/b", "\u{e4}"]);
+        accepts(
+            Form::Subdomain,
+            &["a", "0", "a-b", "docs.example.com", "2024-q1"],
+        );
+        refuses(
+            Form::Subdomain,
+            &[
+                "", ".", "a.", ".a", "a..b", "a.-b", "A", "a_b", "a b", "a\n", "a/b", "\u{e4}",
+            ],
+        );
         accepts(Form::Namespace, &["default", "team-a", "7"]);
         refuses(Form::Namespace, &["", "a.b", "-a", "Team", "a/b"]);
     }
 
     #[test]
     fn keys_of_secrets_are_those_of_kubernetes() {
-        accepts(Form::SecretKey, &["token", "GITHUB_TOKEN", "tls.crt", ".dockerconfigjson", "_", "-"]);
+        accepts(
+            Form::SecretKey,
+            &[
+                "token",
+                "GITHUB_TOKEN",
+                "tls.crt",
+                ".dockerconfigjson",
+                "_",
+                "-",
+            ],
+        );
         refuses(Form::SecretKey, &["", "a b", "a/b", "\u{e4}", "a\n"]);
     }
 
     #[test]
     fn a_qualified_name_is_one_text() {
         let docs = QualifiedName::parse("docs").unwrap();
-        assert_eq!((docs.namespace(), docs.name(), docs.to_string()), ("default", "docs", "docs".into()));
+        assert_eq!(
+            (docs.namespace(), docs.name(), docs.to_string()),
+            ("default", "docs", "docs".into())
+        );
         assert_eq!(QualifiedName::parse("default/docs"), Ok(docs));
         let of_team = QualifiedName::parse("team-a/docs.v2").unwrap();
         assert_eq!((of_team.namespace(), of_team.name()), ("team-a", "docs.v2"));
         assert_eq!(of_team.to_string(), "team-a/docs.v2");
         assert_eq!(of_team.sibling("token"), "team-a/token");
         assert_eq!(split("team-a/docs.v2"), ("team-a", "docs.v2"));
-        for (text, part) in
-            [("/a", Form::Namespace), ("a/", Form::Subdomain), ("A/b", Form::Namespace), ("a/b/c", Form::Subdomain)]
-        {
-            assert_eq!(QualifiedName::parse(text), Err(NotQualified { part, why: NotAName::Form }), "{text}");
+        for (text, part) in [
+            ("/a", Form::Namespace),
+            ("a/", Form::Subdomain),
+            ("A/b", Form::Namespace),
+            ("a/b/c", Form::Subdomain),
+        ] {
+            assert_eq!(
+                QualifiedName::parse(text),
+                Err(NotQualified {
+                    part,
+                    why: NotAName::Form
+                }),
+                "{text}"
+            );
         }
     }
 }

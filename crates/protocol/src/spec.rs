@@ -1,4 +1,5 @@
-//! A source's `spec`: parsed once, at the edge, into a type that cannot be wrong; every problem is named at once.
+//! A source's `spec`: parsed once, at the edge, into a type that cannot be wrong; every problem is
+//! named at once.
 
 mod fields;
 pub mod pattern;
@@ -47,7 +48,8 @@ pub struct GitSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repository {
-    /// An `https://` URL without credentials in it; `http://` for hosts that may be asked although they are not public.
+    /// An `https://` URL without credentials in it; `http://` for hosts that may be asked although
+    /// they are not public.
     Https(String),
     /// A path on the server; superusers only.
     Local(PathBuf),
@@ -93,7 +95,8 @@ pub struct WebsiteSpec {
     pub max_pages: u32,
     /// Which paths of the site are wanted.
     pub filter: PathFilter,
-    /// Whether the pages of the site's sitemap belong to it, as if the first page had links to them.
+    /// Whether the pages of the site's sitemap belong to it, as if the first page had links to
+    /// them.
     pub sitemap: bool,
     /// Pause between two requests.
     pub delay_ms: u64,
@@ -111,8 +114,8 @@ pub enum SameSite {
     Domain,
 }
 
-/// The rows of a table or view of the database. What a user leaves out is empty here, and filled in when the source is
-/// made: [`TableSpec::to_json`] writes all of it.
+/// The rows of a table or view of the database. What a user leaves out is empty here, and filled in
+/// when the source is made: [`TableSpec::to_json`] writes all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableSpec {
     /// As SQL writes it: `blog.posts`, `"Weird Schema"."Tab.le"`.
@@ -122,7 +125,8 @@ pub struct TableSpec {
     pub content_columns: Vec<String>,
     pub title_column: Option<String>,
     pub metadata_columns: Vec<String>,
-    /// A metadata filter (see the crate `rag-filter`) whose keys are columns; rows that do not pass are no documents.
+    /// A metadata filter (see the crate `rag-filter`) whose keys are columns; rows that do not pass
+    /// are no documents.
     pub filter: Option<Value>,
     pub sync: TableSync,
     /// What the text of a row is.
@@ -173,7 +177,8 @@ impl TableSpec {
     }
 }
 
-/// Which paths below a root are wanted, in gitignore's pattern language. No `paths` means all; `excludePaths` wins.
+/// Which paths below a root are wanted, in gitignore's pattern language. No `paths` means all;
+/// `excludePaths` wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathFilter {
     pub paths: Vec<String>,
@@ -201,16 +206,23 @@ const MAX_DELAY_SECONDS: f64 = 60.0;
 const DELAY_MS: u64 = 200;
 
 impl SourceSpec {
-    /// Parses what a user gave as `kind` and `spec`. `category` and `tags`, which every kind has, are checked here and read
-    /// by [`Labels::of_spec`](crate::labels::Labels::of_spec).
+    /// Parses what a user gave as `kind` and `spec`. `category` and `tags`, which every kind has,
+    /// are checked here and read by [`Labels::of_spec`](crate::labels::Labels::of_spec).
     ///
     /// # Errors
     /// Every problem found, in the order of the fields; never empty.
     pub fn parse(kind: &str, spec: &Value) -> Result<Self, Vec<Problem>> {
         let Value::Object(object) = spec else {
-            return Err(vec![Problem::new("spec", "must be a JSON object").hint(format!("Keys: {}.", keys_of(kind)))]);
+            return Err(vec![
+                Problem::new("spec", "must be a JSON object")
+                    .hint(format!("Keys: {}.", keys_of(kind))),
+            ]);
         };
-        let mut fields = Fields { object, problems: vec![], used: vec![] };
+        let mut fields = Fields {
+            object,
+            problems: vec![],
+            used: vec![],
+        };
         let parsed = match kind {
             "folder" => {
                 let path = fields.absolute_path("path", "");
@@ -224,7 +236,12 @@ impl SourceSpec {
                 let filter = fields.filter();
                 fields.check_git_names(branch.as_deref(), commit.as_deref());
                 repository.map(|repository| {
-                    Self::Git(GitSpec { repository, branch: branch.unwrap_or_else(|| "main".into()), commit, filter })
+                    Self::Git(GitSpec {
+                        repository,
+                        branch: branch.unwrap_or_else(|| "main".into()),
+                        commit,
+                        filter,
+                    })
                 })
             }
             "markdown" => {
@@ -232,18 +249,32 @@ impl SourceSpec {
                 let endpoint = uri.and_then(|uri| fields.endpoint("uri", &uri));
                 endpoint.map(|endpoint| Self::Markdown(MarkdownSpec { endpoint }))
             }
-            "static" => fields.endpoints().map(|endpoints| Self::Static(StaticSpec { endpoints })),
+            "static" => fields
+                .endpoints()
+                .map(|endpoints| Self::Static(StaticSpec { endpoints })),
             "website" => {
-                let url = fields.required("url").and_then(|url| fields.web("url", &url).map(|_| url));
+                let url = fields
+                    .required("url")
+                    .and_then(|url| fields.web("url", &url).map(|_| url));
                 let depth = fields.integer("depth", DEPTH);
                 let max_pages = fields.integer("maxPages", PAGES);
-                let filter =
-                    PathFilter { paths: fields.patterns("include"), exclude_paths: fields.patterns("exclude") };
+                let filter = PathFilter {
+                    paths: fields.patterns("include"),
+                    exclude_paths: fields.patterns("exclude"),
+                };
                 let sitemap = fields.boolean("sitemap", true);
                 let delay_ms = fields.delay();
                 let same_site = fields.same_site();
                 url.map(|url| {
-                    Self::Website(WebsiteSpec { url, depth, max_pages, filter, sitemap, delay_ms, same_site })
+                    Self::Website(WebsiteSpec {
+                        url,
+                        depth,
+                        max_pages,
+                        filter,
+                        sitemap,
+                        delay_ms,
+                        same_site,
+                    })
                 })
             }
             "table" => fields.table().map(Self::Table),
@@ -304,12 +335,17 @@ impl SourceSpec {
 pub fn server_of(endpoints: &[Endpoint]) -> Result<Option<Url>, Problem> {
     let mut server: Option<Url> = None;
     for endpoint in endpoints {
-        let Endpoint::Web(url) = endpoint else { continue };
-        let url = Url::parse(url).map_err(|_| Problem::new("spec.endpoints", "an endpoint is not a URL"))?;
+        let Endpoint::Web(url) = endpoint else {
+            continue;
+        };
+        let url = Url::parse(url)
+            .map_err(|_| Problem::new("spec.endpoints", "an endpoint is not a URL"))?;
         match &server {
             Some(first) if first.origin() != url.origin() => {
                 let problem = "credentials go to one server, and the endpoints are on several";
-                return Err(Problem::new("credentials", problem).hint("Make a source for each server."));
+                return Err(
+                    Problem::new("credentials", problem).hint("Make a source for each server.")
+                );
             }
             Some(_) => {}
             None => server = Some(url),
@@ -320,7 +356,11 @@ pub fn server_of(endpoints: &[Endpoint]) -> Result<Option<Url>, Problem> {
 
 impl Problem {
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { field: field.into(), problem: problem.into(), hint: None }
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+            hint: None,
+        }
     }
 
     #[must_use]
@@ -343,7 +383,9 @@ pub fn keys_of(kind: &str) -> &'static str {
         "git" => "repositoryURL, branch, commit, paths, excludePaths, category, tags",
         "markdown" => "uri, category, tags",
         "static" => "endpoints, category, tags",
-        "website" => "url, depth, maxPages, include, exclude, sitemap, delay, sameSite, category, tags",
+        "website" => {
+            "url, depth, maxPages, include, exclude, sitemap, delay, sameSite, category, tags"
+        }
         "table" => {
             "relation, idColumns, contentColumns, titleColumn, metadataColumns, filter, sync, documentType, category, tags (or id_columns, ...)"
         }

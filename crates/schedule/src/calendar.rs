@@ -5,7 +5,8 @@ use jiff::civil::{Date, DateTime};
 
 use crate::field::Set;
 
-/// Between two leap days there are eight years where a century's is left out: nothing else is rarer.
+/// Between two leap days there are eight years where a century's is left out: nothing else is
+/// rarer.
 const RAREST_MONTHS: u32 = 8 * 12 + 1;
 
 const HOURS: u64 = (1 << 24) - 1;
@@ -32,17 +33,26 @@ impl Calendar {
             4 | 6 | 9 | 11 => 30,
             _ => 31,
         };
-        self.weekday.star && !(1..=12).any(|month| self.month.contains(month) && first <= longest(month))
+        self.weekday.star
+            && !(1..=12).any(|month| self.month.contains(month) && first <= longest(month))
     }
 
     /// The first matching minute that does not begin before `earliest`.
     pub fn at_or_after(&self, earliest: DateTime) -> Option<DateTime> {
-        let mut from = earliest.with().second(0).subsec_nanosecond(0).build().ok()?;
+        let mut from = earliest
+            .with()
+            .second(0)
+            .subsec_nanosecond(0)
+            .build()
+            .ok()?;
         if from != earliest {
             from = from.checked_add(1.minute()).ok()?;
         }
         let (date, hour, minute) = (from.date(), from.hour() as u32, from.minute() as u32);
-        if self.days_of(date.first_of_month()).contains(date.day() as u32) {
+        if self
+            .days_of(date.first_of_month())
+            .contains(date.day() as u32)
+        {
             if self.hour.contains(hour)
                 && let Some(minute) = self.minute.at_least(minute)
             {
@@ -52,7 +62,11 @@ impl Calendar {
                 return at(date, hour, self.minute.at_least(0)?);
             }
         }
-        at(self.day_from(date.tomorrow().ok()?)?, self.hour.at_least(0)?, self.minute.at_least(0)?)
+        at(
+            self.day_from(date.tomorrow().ok()?)?,
+            self.hour.at_least(0)?,
+            self.minute.at_least(0)?,
+        )
     }
 
     fn day_from(&self, date: Date) -> Option<Date> {
@@ -76,7 +90,11 @@ impl Calendar {
             for day in 1..=first.days_in_month() as u32 {
                 let (by_day, by_weekday) = (self.day.contains(day), self.weekday.contains(weekday));
                 let either = !self.day.star && !self.weekday.star;
-                if if either { by_day || by_weekday } else { by_day && by_weekday } {
+                if if either {
+                    by_day || by_weekday
+                } else {
+                    by_day && by_weekday
+                } {
                     bits |= 1 << day;
                 }
                 weekday = (weekday + 1) % 7;

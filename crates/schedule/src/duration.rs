@@ -22,7 +22,8 @@ const SECOND: u128 = 1_000_000_000;
 /// Go keeps nanoseconds in 63 bits: 292 years.
 const MOST: u128 = i64::MAX as u128;
 
-const HINT: &str = "Write numbers with units, such as 1h30m, 90s or 1.5h; units: h, m, s, ms, us, ns.";
+const HINT: &str =
+    "Write numbers with units, such as 1h30m, 90s or 1.5h; units: h, m, s, ms, us, ns.";
 
 /// Reads numbers, fractions allowed, each with its unit; `0` needs none.
 ///
@@ -56,7 +57,10 @@ fn nanoseconds(whole: Part) -> Result<u64> {
         let (number, after) = rest.split_at(run(rest.text, |c| c.is_ascii_digit() || c == '.'));
         let (unit, after) = after.split_at(run(after.text, |c| !c.is_ascii_digit() && c != '.'));
         let Some(number_of) = Decimal::parse(number.text) else {
-            return error(rest, format!("{} does not begin with a number", rest.quoted()));
+            return error(
+                rest,
+                format!("{} does not begin with a number", rest.quoted()),
+            );
         };
         let Some((_, nanoseconds)) = UNITS.into_iter().find(|(name, _)| *name == unit.text) else {
             return match unit.text {
@@ -66,7 +70,12 @@ fn nanoseconds(whole: Part) -> Result<u64> {
         };
         total = match number_of.times(nanoseconds) {
             Some(part) if total + part <= MOST => total + part,
-            _ => return error(whole, format!("{} is longer than 292 years", whole.quoted())),
+            _ => {
+                return error(
+                    whole,
+                    format!("{} is longer than 292 years", whole.quoted()),
+                );
+            }
         };
         rest = after;
         if rest.text.is_empty() {
@@ -99,18 +108,29 @@ impl Decimal {
             return None;
         }
         let saturating = |digits: &str| {
-            let digit = |number: u128, byte: u8| number.saturating_mul(10).saturating_add((byte - b'0').into());
+            let digit = |number: u128, byte: u8| {
+                number
+                    .saturating_mul(10)
+                    .saturating_add((byte - b'0').into())
+            };
             digits.bytes().fold(0, digit)
         };
         // 18 digits are more than a nanosecond of an hour needs.
         let fraction = &fraction[..fraction.len().min(18)];
         let scale = 10_u128.pow(fraction.len() as u32);
-        Some(Decimal { whole: saturating(whole), fraction: saturating(fraction), scale })
+        Some(Decimal {
+            whole: saturating(whole),
+            fraction: saturating(fraction),
+            scale,
+        })
     }
 
     /// None if it is too much.
     fn times(&self, unit: u128) -> Option<u128> {
-        let part = self.whole.checked_mul(unit)?.checked_add(self.fraction * unit / self.scale)?;
+        let part = self
+            .whole
+            .checked_mul(unit)?
+            .checked_add(self.fraction * unit / self.scale)?;
         (part <= MOST).then_some(part)
     }
 }

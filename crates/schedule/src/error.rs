@@ -2,10 +2,11 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the {field} is wrong at character {position}: {problem}")]
 pub struct ParseError {
-    /// `minute`, `hour`, `day of month`, `month`, `day of week`, `descriptor`, `duration`, `time zone`, or `schedule`
-    /// for the whole.
+    /// `minute`, `hour`, `day of month`, `month`, `day of week`, `descriptor`, `duration`, `time
+    /// zone`, or `schedule` for the whole.
     pub field: &'static str,
-    /// The character of the text at which the trouble begins, from 1; one past the end where something is missing.
+    /// The character of the text at which the trouble begins, from 1; one past the end where
+    /// something is missing.
     pub position: usize,
     pub problem: String,
     /// What the user can do about it: for the report's HINT, not part of the display.
@@ -14,11 +15,19 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(field: &'static str, position: usize, problem: impl Into<String>) -> Self {
-        ParseError { field, position, problem: problem.into(), hint: None }
+        ParseError {
+            field,
+            position,
+            problem: problem.into(),
+            hint: None,
+        }
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        ParseError { hint: Some(hint.into()), ..self }
+        ParseError {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 }
 

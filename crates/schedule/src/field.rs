@@ -12,11 +12,21 @@ pub(crate) struct Kind {
     hint: &'static str,
 }
 
-pub(crate) const MINUTE: Kind =
-    Kind { name: "minute", min: 0, max: 59, names: &[], hint: "Minutes are 0 to 59; * stands for all." };
+pub(crate) const MINUTE: Kind = Kind {
+    name: "minute",
+    min: 0,
+    max: 59,
+    names: &[],
+    hint: "Minutes are 0 to 59; * stands for all.",
+};
 
-pub(crate) const HOUR: Kind =
-    Kind { name: "hour", min: 0, max: 23, names: &[], hint: "Hours are 0 to 23; * stands for all." };
+pub(crate) const HOUR: Kind = Kind {
+    name: "hour",
+    min: 0,
+    max: 23,
+    names: &[],
+    hint: "Hours are 0 to 23; * stands for all.",
+};
 
 pub(crate) const DAY: Kind = Kind {
     name: "day of month",
@@ -30,7 +40,9 @@ pub(crate) const MONTH: Kind = Kind {
     name: "month",
     min: 1,
     max: 12,
-    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    names: &[
+        "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+    ],
     hint: "Months are 1 to 12, or jan to dec; * stands for all.",
 };
 
@@ -73,16 +85,24 @@ impl Kind {
     }
 
     fn range(&self, first: u32, last: u32, step: usize, star: bool) -> Set {
-        let bits = (first..=last).step_by(step).fold(0, |bits, value| bits | 1 << value);
+        let bits = (first..=last)
+            .step_by(step)
+            .fold(0, |bits, value| bits | 1 << value);
         Set { bits, star }
     }
 
     /// Reads a list.
     pub fn parse(&self, list: Part) -> Result<Set> {
-        let mut all = Set { bits: 0, star: false };
+        let mut all = Set {
+            bits: 0,
+            star: false,
+        };
         for item in list.split(',') {
             let set = self.item(item)?;
-            all = Set { bits: all.bits | set.bits, star: all.star || set.star };
+            all = Set {
+                bits: all.bits | set.bits,
+                star: all.star || set.star,
+            };
         }
         Ok(all)
     }
@@ -104,7 +124,10 @@ impl Kind {
         let star = matches!(first.text, "*" | "?");
         let (first, last) = match last {
             Some(_) if star => {
-                let problem = format!("{} stands for all values and cannot begin a range", first.text);
+                let problem = format!(
+                    "{} stands for all values and cannot begin a range",
+                    first.text
+                );
                 return Err(self.error(range, problem).hint(self.hint));
             }
             Some(last) => self.ends(range, first, last)?,
@@ -123,7 +146,8 @@ impl Kind {
         let (first, last) = (self.value(first)?, self.value(last)?);
         if first > last {
             let problem = format!("the range {} ends before it begins", range.quoted());
-            let hint = format!("Write a range that goes past {max} as two: {first}-{max},{min}-{last}.");
+            let hint =
+                format!("Write a range that goes past {max} as two: {first}-{max},{min}-{last}.");
             return Err(self.error(range, problem).hint(hint));
         }
         Ok((first, last))
@@ -133,12 +157,18 @@ impl Kind {
         if part.text.is_empty() {
             return Err(self.error(part, "a value is missing").hint(self.hint));
         }
-        let named = (self.min..).zip(self.names).find(|(_, name)| name.eq_ignore_ascii_case(part.text));
+        let named = (self.min..)
+            .zip(self.names)
+            .find(|(_, name)| name.eq_ignore_ascii_case(part.text));
         if let Some((value, _)) = named {
             return Ok(value);
         }
         if !digits(part.text) {
-            let kind = if self.names.is_empty() { "a number" } else { "a number or a name" };
+            let kind = if self.names.is_empty() {
+                "a number"
+            } else {
+                "a number or a name"
+            };
             let problem = format!("{} is not {kind}", part.quoted());
             return Err(self.error(part, problem).hint(self.hint));
         }
@@ -152,7 +182,9 @@ impl Kind {
                 let value = above.map_or_else(|_| part.quoted(), |value| value.to_string());
                 let problem = format!("{value} is above the maximum of {}", self.max);
                 let sunday = self.name == WEEKDAY.name && value == "7";
-                Err(self.error(part, problem).hint(if sunday { "Sunday is 0." } else { self.hint }))
+                Err(self
+                    .error(part, problem)
+                    .hint(if sunday { "Sunday is 0." } else { self.hint }))
             }
         }
     }
@@ -168,7 +200,9 @@ impl Kind {
                 } else {
                     format!("the step {} is not a positive number", part.quoted())
                 };
-                Err(self.error(part, problem).hint("A step is at least 1, as in */15 or 8-18/2."))
+                Err(self
+                    .error(part, problem)
+                    .hint("A step is at least 1, as in */15 or 8-18/2."))
             }
         }
     }
@@ -176,7 +210,8 @@ impl Kind {
     /// Too many of a separator: `after` is what follows the second.
     fn surplus(&self, after: Part, whole: Part, separators: &str) -> ParseError {
         let problem = format!("{} has too many {separators}", whole.quoted());
-        ParseError::new(self.name, after.position - 1, problem).hint("Write N, N-M, N/step, N-M/step, *, or */step.")
+        ParseError::new(self.name, after.position - 1, problem)
+            .hint("Write N, N-M, N/step, N-M/step, *, or */step.")
     }
 
     fn error(&self, part: Part, problem: impl Into<String>) -> ParseError {

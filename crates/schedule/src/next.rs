@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use crate::calendar::Calendar;
 
-/// How far to look. Zones whose clocks change by a day of the week skip a local time in one year and not in the next,
-/// but a POSIX zone may skip the same one every year.
+/// How far to look. Zones whose clocks change by a day of the week skip a local time in one year
+/// and not in the next, but a POSIX zone may skip the same one every year.
 const YEARS: i64 = 40;
 
 const HORIZON: SignedDuration = SignedDuration::from_hours(YEARS * 366 * 24);
@@ -19,7 +19,11 @@ pub(crate) fn in_seconds(seconds: i64, after: Timestamp) -> Option<Timestamp> {
     Timestamp::from_second(second.checked_add(seconds)?).ok()
 }
 
-pub(crate) fn in_calendar(calendar: &Calendar, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+pub(crate) fn in_calendar(
+    calendar: &Calendar,
+    after: Timestamp,
+    zone: &TimeZone,
+) -> Option<Timestamp> {
     let horizon = after.checked_add(HORIZON).unwrap_or(Timestamp::MAX);
     let mut from = after.checked_add(SignedDuration::from_nanos(1)).ok()?;
     while from <= horizon {
@@ -41,8 +45,15 @@ struct Stretch {
 
 impl Stretch {
     fn at(begin: Timestamp, zone: &TimeZone) -> Self {
-        let end = zone.following(begin).next().map(|transition| transition.timestamp());
-        Stretch { begin, end, offset: zone.to_offset(begin) }
+        let end = zone
+            .following(begin)
+            .next()
+            .map(|transition| transition.timestamp());
+        Stretch {
+            begin,
+            end,
+            offset: zone.to_offset(begin),
+        }
     }
 
     fn first(&self, calendar: &Calendar, zone: &TimeZone) -> Option<Timestamp> {
@@ -63,5 +74,7 @@ impl Stretch {
 
 /// Whether the local time was there before.
 fn is_repeated(local: DateTime, time: Timestamp, zone: &TimeZone) -> bool {
-    zone.to_ambiguous_timestamp(local).earlier().is_ok_and(|first| first < time)
+    zone.to_ambiguous_timestamp(local)
+        .earlier()
+        .is_ok_and(|first| first < time)
 }

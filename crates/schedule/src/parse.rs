@@ -17,37 +17,60 @@ const DESCRIPTORS: &str = "Descriptors: @yearly, @annually, @monthly, @weekly, @
 pub(crate) fn schedule(text: &str) -> Result<Schedule> {
     if text.chars().nth(MAX_LENGTH).is_some() {
         let problem = format!("it is longer than {MAX_LENGTH} characters");
-        return Err(ParseError::new("schedule", MAX_LENGTH + 1, problem).hint("Use ranges and steps instead of lists."));
+        return Err(ParseError::new("schedule", MAX_LENGTH + 1, problem)
+            .hint("Use ranges and steps instead of lists."));
     }
     let whole = Part::trimmed(text);
     let (zone, rest) = time_zone(whole)?;
     if rest.text.is_empty() {
-        let problem = if whole.text.is_empty() { "it is empty" } else { "there is nothing after the time zone" };
+        let problem = if whole.text.is_empty() {
+            "it is empty"
+        } else {
+            "there is nothing after the time zone"
+        };
         return Err(ParseError::new("schedule", rest.position, problem).hint(FORMS));
     }
-    let rule = if rest.text.starts_with('@') { descriptor(rest)? } else { Rule::Calendar(fields(rest)?) };
-    Ok(Schedule { text: text.to_owned(), zone, rule })
+    let rule = if rest.text.starts_with('@') {
+        descriptor(rest)?
+    } else {
+        Rule::Calendar(fields(rest)?)
+    };
+    Ok(Schedule {
+        text: text.to_owned(),
+        zone,
+        rule,
+    })
 }
 
 /// The zone that `CRON_TZ=` or `TZ=` names, and what comes after.
 fn time_zone(whole: Part) -> Result<(Option<TimeZone>, Part)> {
-    let Some(prefix) = ["CRON_TZ=", "TZ="].into_iter().find(|prefix| whole.text.starts_with(prefix)) else {
+    let Some(prefix) = ["CRON_TZ=", "TZ="]
+        .into_iter()
+        .find(|prefix| whole.text.starts_with(prefix))
+    else {
         return Ok((None, whole));
     };
     let (name, rest) = whole.split_at(prefix.len()).1.word();
     // PostgreSQL counts a bare offset westward, which nobody means here.
-    let offset = name.text.starts_with(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
+    let offset = name
+        .text
+        .starts_with(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
     if let Some(zone) = zone(name.text).filter(|_| !offset) {
         return Ok((Some(zone), rest));
     }
     let problem = if name.text.is_empty() {
         "its name is missing".to_owned()
     } else if offset {
-        format!("{} is an offset, not the name of a time zone", name.quoted())
+        format!(
+            "{} is an offset, not the name of a time zone",
+            name.quoted()
+        )
     } else {
         format!("there is no time zone {}", name.quoted())
     };
-    let hint = format!("Write {prefix} and a name such as Europe/Berlin, without a blank, then the schedule.");
+    let hint = format!(
+        "Write {prefix} and a name such as Europe/Berlin, without a blank, then the schedule."
+    );
     Err(ParseError::new("time zone", name.position, problem).hint(hint))
 }
 
@@ -63,13 +86,25 @@ fn descriptor(text: Part) -> Result<Rule> {
         month: MONTH.all(),
         weekday: WEEKDAY.all(),
     };
-    let first_of_month = Calendar { day: DAY.only(1), ..midnight };
+    let first_of_month = Calendar {
+        day: DAY.only(1),
+        ..midnight
+    };
     let rule = match name.text {
-        "@yearly" | "@annually" => Rule::Calendar(Calendar { month: MONTH.only(1), ..first_of_month }),
+        "@yearly" | "@annually" => Rule::Calendar(Calendar {
+            month: MONTH.only(1),
+            ..first_of_month
+        }),
         "@monthly" => Rule::Calendar(first_of_month),
-        "@weekly" => Rule::Calendar(Calendar { weekday: WEEKDAY.only(0), ..midnight }),
+        "@weekly" => Rule::Calendar(Calendar {
+            weekday: WEEKDAY.only(0),
+            ..midnight
+        }),
         "@daily" | "@midnight" => Rule::Calendar(midnight),
-        "@hourly" => Rule::Calendar(Calendar { hour: HOUR.all(), ..midnight }),
+        "@hourly" => Rule::Calendar(Calendar {
+            hour: HOUR.all(),
+            ..midnight
+        }),
         "@reboot" => Rule::Reboot,
         _ => {
             let problem = format!("there is no descriptor {}", name.quoted());
@@ -77,8 +112,13 @@ fn descriptor(text: Part) -> Result<Rule> {
         }
     };
     if !rest.text.is_empty() {
-        let problem = format!("nothing may come after {}, but there is {}", name.text, rest.quoted());
-        return Err(ParseError::new("descriptor", rest.position, problem).hint("Only @every takes a duration."));
+        let problem = format!(
+            "nothing may come after {}, but there is {}",
+            name.text,
+            rest.quoted()
+        );
+        return Err(ParseError::new("descriptor", rest.position, problem)
+            .hint("Only @every takes a duration."));
     }
     Ok(rule)
 }
@@ -87,10 +127,18 @@ fn fields(text: Part) -> Result<Calendar> {
     let words = text.words();
     let [minute, hour, day, month, weekday] = words[..] else {
         let (position, problem) = match (words.get(FIELDS.len()), FIELDS.get(words.len())) {
-            (Some(surplus), _) => (surplus.position, format!("expected 5 fields, found {}", words.len())),
-            (None, Some(missing)) => {
-                (text.end(), format!("expected 5 fields, found {}: the {} is missing", words.len(), missing.name))
-            }
+            (Some(surplus), _) => (
+                surplus.position,
+                format!("expected 5 fields, found {}", words.len()),
+            ),
+            (None, Some(missing)) => (
+                text.end(),
+                format!(
+                    "expected 5 fields, found {}: the {} is missing",
+                    words.len(),
+                    missing.name
+                ),
+            ),
             (None, None) => (text.end(), "expected 5 fields".to_owned()),
         };
         return Err(ParseError::new("schedule", position, problem).hint(FORMS));
@@ -103,7 +151,11 @@ fn fields(text: Part) -> Result<Calendar> {
         weekday: WEEKDAY.parse(weekday)?,
     };
     if calendar.never_comes() {
-        let problem = format!("day {} never comes in month {}", day.quoted(), month.quoted());
+        let problem = format!(
+            "day {} never comes in month {}",
+            day.quoted(),
+            month.quoted()
+        );
         let hint = "Choose a day that the month has; for each month's last days run on the 28th, or on the 1st.";
         return Err(ParseError::new(DAY.name, day.position, problem).hint(hint));
     }

@@ -19,7 +19,10 @@ impl<'a> Part<'a> {
     pub fn trim(self) -> Self {
         let text = self.text.trim_start();
         let blanks = self.text[..self.text.len() - text.len()].chars().count();
-        Part { text: text.trim_end(), position: self.position + blanks }
+        Part {
+            text: text.trim_end(),
+            position: self.position + blanks,
+        }
     }
 
     /// The position one past the end.
@@ -30,13 +33,26 @@ impl<'a> Part<'a> {
     /// What is before the byte `at`, and what is from there on.
     pub fn split_at(self, at: usize) -> (Self, Self) {
         let (before, after) = self.text.split_at(at);
-        let before = Part { text: before, position: self.position };
-        (before, Part { text: after, position: before.end() })
+        let before = Part {
+            text: before,
+            position: self.position,
+        };
+        (
+            before,
+            Part {
+                text: after,
+                position: before.end(),
+            },
+        )
     }
 
     /// The first word, and what is after the white space that ends it.
     pub fn word(self) -> (Self, Self) {
-        let (word, rest) = self.split_at(self.text.find(char::is_whitespace).unwrap_or(self.text.len()));
+        let (word, rest) = self.split_at(
+            self.text
+                .find(char::is_whitespace)
+                .unwrap_or(self.text.len()),
+        );
         (word, rest.trim())
     }
 
@@ -54,8 +70,17 @@ impl<'a> Part<'a> {
     /// What is before the first separator, and what is after it.
     pub fn cut(self, separator: char) -> (Self, Option<Self>) {
         let mut parts = self.text.splitn(2, separator);
-        let first = Part { text: parts.next().unwrap_or_default(), position: self.position };
-        (first, parts.next().map(|text| Part { text, position: first.end() + 1 }))
+        let first = Part {
+            text: parts.next().unwrap_or_default(),
+            position: self.position,
+        };
+        (
+            first,
+            parts.next().map(|text| Part {
+                text,
+                position: first.end() + 1,
+            }),
+        )
     }
 
     pub fn split(self, separator: char) -> Vec<Self> {

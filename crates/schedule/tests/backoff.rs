@@ -13,7 +13,10 @@ const SECOND: Duration = Duration::from_secs(1);
 fn delays_double_up_to_the_most() {
     let longest = |attempt| delay(10 * SECOND, attempt, 1.0).as_secs();
     let delays: Vec<u64> = (1..=11).map(longest).collect();
-    assert_eq!(delays, [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]);
+    assert_eq!(
+        delays,
+        [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
+    );
     assert_eq!(longest(0), 10);
     assert_eq!(longest(u32::MAX), 3600);
 }
@@ -31,8 +34,17 @@ fn numbers_that_make_no_sense_do_no_harm() {
     assert_eq!(delay(Duration::ZERO, u32::MAX, 1.0), Duration::ZERO);
     assert_eq!(delay(Duration::MAX, u32::MAX, 1.0), MOST);
     assert_eq!(delay(Duration::from_nanos(1), 43, 1.0), MOST);
-    assert_eq!(delay(Duration::from_nanos(1), 33, 1.0), Duration::from_nanos(1 << 32));
-    for (random, expected) in [(f64::NAN, 4), (f64::INFINITY, 4), (f64::NEG_INFINITY, 2), (-3.0, 2), (7.0, 4)] {
+    assert_eq!(
+        delay(Duration::from_nanos(1), 33, 1.0),
+        Duration::from_nanos(1 << 32)
+    );
+    for (random, expected) in [
+        (f64::NAN, 4),
+        (f64::INFINITY, 4),
+        (f64::NEG_INFINITY, 2),
+        (-3.0, 2),
+        (7.0, 4),
+    ] {
         assert_eq!(delay(4 * SECOND, 1, random), expected * SECOND, "{random}");
     }
 }

@@ -29,7 +29,11 @@ fn durations_of_go_are_read() {
         ("0.3333333333333333333333h", 1_199_999_999_999),
         ("9223372036.854775807s", i64::MAX as u64),
     ] {
-        assert_eq!(duration(text), Ok(Duration::from_nanos(nanoseconds)), "{text}");
+        assert_eq!(
+            duration(text),
+            Ok(Duration::from_nanos(nanoseconds)),
+            "{text}"
+        );
     }
 }
 
@@ -60,7 +64,10 @@ fn what_is_no_duration_is_refused() {
     ] {
         let error = duration(text).expect_err(text);
         assert_eq!(error.field, "duration", "{text}");
-        assert!((1..=text.chars().count() + 1).contains(&error.position), "{text}: {error:?}");
+        assert!(
+            (1..=text.chars().count() + 1).contains(&error.position),
+            "{text}: {error:?}"
+        );
     }
 }
 

@@ -7,7 +7,12 @@ const fn party(database: u32, owner: u32) -> Party {
 }
 
 fn waiter(party: Party, arrival: u64) -> Waiter {
-    Waiter { party, served: 0, repeats: false, arrival }
+    Waiter {
+        party,
+        served: 0,
+        repeats: false,
+        arrival,
+    }
 }
 
 #[test]
@@ -38,16 +43,29 @@ fn owners_of_one_database_share_what_it_has() {
 
 #[test]
 fn two_places_of_one_grant_go_to_two_parties() {
-    let waiters = [waiter(party(1, 10), 1), waiter(party(1, 10), 2), waiter(party(2, 20), 3)];
+    let waiters = [
+        waiter(party(1, 10), 1),
+        waiter(party(1, 10), 2),
+        waiter(party(2, 20), 3),
+    ];
     assert_eq!(granted(&[], &waiters, 2), [0, 2]);
 }
 
 #[test]
 fn databases_and_kinds_of_waiters_take_turns() {
-    let served_last = Waiter { served: 7, ..waiter(party(1, 10), 1) };
-    let served_before = Waiter { served: 6, ..waiter(party(2, 20), 2) };
+    let served_last = Waiter {
+        served: 7,
+        ..waiter(party(1, 10), 1)
+    };
+    let served_before = Waiter {
+        served: 6,
+        ..waiter(party(2, 20), 2)
+    };
     assert_eq!(granted(&[], &[served_last, served_before], 1), [1]);
-    let session = Waiter { repeats: true, ..waiter(party(1, 10), 1) };
+    let session = Waiter {
+        repeats: true,
+        ..waiter(party(1, 10), 1)
+    };
     let queue = waiter(party(1, 10), 2);
     assert_eq!(granted(&[], &[session, queue], 1), [1]);
 }
@@ -55,10 +73,22 @@ fn databases_and_kinds_of_waiters_take_turns() {
 #[test]
 fn who_has_two_gives_way_to_who_has_none() {
     let runs = [party(1, 10), party(1, 10)];
-    assert_eq!(gives_way(&runs, &[waiter(party(2, 20), 1)], |_| true), Some(1));
-    assert_eq!(gives_way(&runs, &[waiter(party(2, 10), 1)], |_| true), Some(1));
-    assert_eq!(gives_way(&runs, &[waiter(party(1, 20), 1)], |_| true), Some(1));
-    assert_eq!(gives_way(&runs, &[waiter(party(2, 20), 1)], |_| false), None);
+    assert_eq!(
+        gives_way(&runs, &[waiter(party(2, 20), 1)], |_| true),
+        Some(1)
+    );
+    assert_eq!(
+        gives_way(&runs, &[waiter(party(2, 10), 1)], |_| true),
+        Some(1)
+    );
+    assert_eq!(
+        gives_way(&runs, &[waiter(party(1, 20), 1)], |_| true),
+        Some(1)
+    );
+    assert_eq!(
+        gives_way(&runs, &[waiter(party(2, 20), 1)], |_| false),
+        None
+    );
     assert_eq!(gives_way(&runs, &[waiter(party(1, 10), 1)], |_| true), None);
 }
 
@@ -84,9 +114,12 @@ fn giving_way_ends() {
         (state >> 16) % below
     };
     for _ in 0..2_000 {
-        let mut runs: Vec<Party> = (0..1 + random(6)).map(|_| party(random(4), random(4))).collect();
-        let mut waiters: Vec<Waiter> =
-            (0..u64::from(1 + random(6))).map(|n| waiter(party(random(4), random(4)), n)).collect();
+        let mut runs: Vec<Party> = (0..1 + random(6))
+            .map(|_| party(random(4), random(4)))
+            .collect();
+        let mut waiters: Vec<Waiter> = (0..u64::from(1 + random(6)))
+            .map(|n| waiter(party(random(4), random(4)), n))
+            .collect();
         let mut arrival = 100;
         let mut steps = 0;
         while let Some(victim) = gives_way(&runs, &waiters, |_| true) {

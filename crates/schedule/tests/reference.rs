@@ -1,8 +1,9 @@
-//! Next times against a reference that walks real time minute by minute, through every change of the clocks.
+//! Next times against a reference that walks real time minute by minute, through every change of
+//! the clocks.
 //!
-//! The reference reads no text and computes no time: it asks the zone for the local time of each minute of twelve
-//! years, holds that against the values of each field, and leaves out what the clocks have shown before, unless the
-//! schedule is of every hour.
+//! The reference reads no text and computes no time: it asks the zone for the local time of each
+//! minute of twelve years, holds that against the values of each field, and leaves out what the
+//! clocks have shown before, unless the schedule is of every hour.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -33,7 +34,11 @@ const FIRST_YEAR: i16 = 2009;
 const YEARS: i16 = 12;
 
 fn first_time() -> i64 {
-    date(FIRST_YEAR, 1, 1).to_zoned(TimeZone::UTC).unwrap().timestamp().as_second()
+    date(FIRST_YEAR, 1, 1)
+        .to_zoned(TimeZone::UTC)
+        .unwrap()
+        .timestamp()
+        .as_second()
 }
 
 fn time_of(minute: usize) -> Timestamp {
@@ -43,20 +48,40 @@ fn time_of(minute: usize) -> Timestamp {
 impl Walk {
     fn through(name: &'static str) -> Self {
         let zone = zone(name).unwrap();
-        let end = date(FIRST_YEAR + YEARS, 1, 1).to_zoned(TimeZone::UTC).unwrap().timestamp().as_second();
+        let end = date(FIRST_YEAR + YEARS, 1, 1)
+            .to_zoned(TimeZone::UTC)
+            .unwrap()
+            .timestamp()
+            .as_second();
         let count = ((end - first_time()) / 60) as usize;
         let two_days = 2 * 1440;
         let mut seen = vec![false; count + 2 * two_days];
-        let mut walk = Walk { name, zone, minutes: Vec::with_capacity(count), changes: Vec::new() };
+        let mut walk = Walk {
+            name,
+            zone,
+            minutes: Vec::with_capacity(count),
+            changes: Vec::new(),
+        };
         let mut last_offset = walk.zone.to_offset(time_of(0));
         for minute in 0..count {
             let offset = walk.zone.to_offset(time_of(minute));
             let local = offset.to_datetime(time_of(minute));
             assert_eq!(local.second(), 0);
-            let seen = &mut seen[(minute as i64 + i64::from(offset.seconds()) / 60) as usize + two_days];
+            let seen =
+                &mut seen[(minute as i64 + i64::from(offset.seconds()) / 60) as usize + two_days];
             let weekday = local.weekday().to_sunday_zero_offset();
-            let shown = [local.minute(), local.hour(), local.day(), local.month(), weekday].map(|value| value as u8);
-            walk.minutes.push(Minute { shown, shown_before: *seen });
+            let shown = [
+                local.minute(),
+                local.hour(),
+                local.day(),
+                local.month(),
+                weekday,
+            ]
+            .map(|value| value as u8);
+            walk.minutes.push(Minute {
+                shown,
+                shown_before: *seen,
+            });
             *seen = true;
             if offset != last_offset {
                 walk.changes.push(minute);
@@ -68,12 +93,14 @@ impl Walk {
 
     fn around_changes(&self) -> impl Iterator<Item = Range<usize>> {
         let days = 3 * 1440;
-        self.changes.iter().map(move |change| change - days..change + days)
+        self.changes
+            .iter()
+            .map(move |change| change - days..change + days)
     }
 }
 
-/// Three zones with two changes a year, one of them by half an hour; and three with changes at midnight, none in some
-/// years, four in others, and a day left out.
+/// Three zones with two changes a year, one of them by half an hour; and three with changes at
+/// midnight, none in some years, four in others, and a day left out.
 static WALKS: LazyLock<Vec<Walk>> = LazyLock::new(|| {
     let names = [
         ("America/New_York", 24),
@@ -85,7 +112,11 @@ static WALKS: LazyLock<Vec<Walk>> = LazyLock::new(|| {
     ];
     let walk = |(name, changes)| {
         let walk = Walk::through(name);
-        assert!(walk.changes.len() >= changes, "{name} has {} changes", walk.changes.len());
+        assert!(
+            walk.changes.len() >= changes,
+            "{name} has {} changes",
+            walk.changes.len()
+        );
         walk
     };
     names.into_iter().map(walk).collect()
@@ -119,10 +150,16 @@ impl Item {
 
     fn text(self, field: usize, names: bool) -> String {
         let name = |value: u8| match (names, field) {
-            (true, 3) => {
-                "Jan feb MAR apr may jun jul aug sep oct nov dec".split(' ').nth(value as usize - 1).unwrap().into()
-            }
-            (true, 4) => "SUN mon Tue wed thu fri sat".split(' ').nth(value as usize).unwrap().into(),
+            (true, 3) => "Jan feb MAR apr may jun jul aug sep oct nov dec"
+                .split(' ')
+                .nth(value as usize - 1)
+                .unwrap()
+                .into(),
+            (true, 4) => "SUN mon Tue wed thu fri sat"
+                .split(' ')
+                .nth(value as usize)
+                .unwrap()
+                .into(),
             _ => value.to_string(),
         };
         let (text, step) = match self {
@@ -143,21 +180,35 @@ struct Meant {
 impl Meant {
     fn text(&self) -> String {
         let field = |(index, items): (usize, &Vec<Item>)| {
-            items.iter().map(|item| item.text(index, self.names)).collect::<Vec<_>>().join(",")
+            items
+                .iter()
+                .map(|item| item.text(index, self.names))
+                .collect::<Vec<_>>()
+                .join(",")
         };
-        self.fields.iter().enumerate().map(field).collect::<Vec<_>>().join(" ")
+        self.fields
+            .iter()
+            .enumerate()
+            .map(field)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     fn reference(&self) -> Reference {
         let mut allowed = [[false; 60]; 5];
         for (field, items) in self.fields.iter().enumerate() {
             for value in BOUNDS[field].0..=BOUNDS[field].1 {
-                allowed[field][value as usize] = items.iter().any(|item| item.has(value, BOUNDS[field]));
+                allowed[field][value as usize] =
+                    items.iter().any(|item| item.has(value, BOUNDS[field]));
             }
         }
         let starred = |field: usize| self.fields[field].iter().any(|item| item.is_plain_star());
         let either_day = !starred(2) && !starred(4);
-        Reference { every_hour: (0..24).all(|hour| allowed[1][hour]), allowed, either_day }
+        Reference {
+            every_hour: (0..24).all(|hour| allowed[1][hour]),
+            allowed,
+            either_day,
+        }
     }
 }
 
@@ -170,7 +221,11 @@ struct Reference {
 impl Reference {
     fn runs(&self, minute: &Minute) -> bool {
         let has = |field: usize| self.allowed[field][minute.shown[field] as usize];
-        let day = if self.either_day { has(2) || has(4) } else { has(2) && has(4) };
+        let day = if self.either_day {
+            has(2) || has(4)
+        } else {
+            has(2) && has(4)
+        };
         has(0) && has(1) && has(3) && day && (self.every_hour || !minute.shown_before)
     }
 }
@@ -179,17 +234,28 @@ impl Reference {
 fn compare(meant: &Meant, walk: &Walk, minutes: Range<usize>) {
     let reference = meant.reference();
     let schedule = Schedule::parse(&meant.text()).unwrap();
-    let mut after = time_of(minutes.start).checked_sub(std::time::Duration::from_nanos(1)).unwrap();
+    let mut after = time_of(minutes.start)
+        .checked_sub(std::time::Duration::from_nanos(1))
+        .unwrap();
     let end = minutes.end;
     for minute in minutes {
         if reference.runs(&walk.minutes[minute]) {
             let next = schedule.next(after, &walk.zone);
-            assert_eq!(next, Some(time_of(minute)), "{schedule} in {} after {after}", walk.name);
+            assert_eq!(
+                next,
+                Some(time_of(minute)),
+                "{schedule} in {} after {after}",
+                walk.name
+            );
             after = time_of(minute);
         }
     }
     let next = schedule.next(after, &walk.zone);
-    assert!(next.is_none_or(|next| next >= time_of(end)), "{schedule} in {} after {after}: {next:?}", walk.name);
+    assert!(
+        next.is_none_or(|next| next >= time_of(end)),
+        "{schedule} in {} after {after}: {next:?}",
+        walk.name
+    );
 }
 
 fn one(value: u8) -> Vec<Item> {
@@ -201,7 +267,10 @@ fn star() -> Vec<Item> {
 }
 
 fn daily(minute: Vec<Item>, hour: Vec<Item>) -> Meant {
-    Meant { fields: [minute, hour, star(), star(), star()], names: false }
+    Meant {
+        fields: [minute, hour, star(), star(), star()],
+        names: false,
+    }
 }
 
 #[test]
@@ -213,7 +282,10 @@ fn every_change_of_the_clocks_is_passed_as_the_reference_passes_it() {
         daily(star(), vec![Star(Some(2))]),
         daily(vec![Star(Some(15))], star()),
         daily(vec![From(7, Some(13))], vec![To(1, 3, None)]),
-        daily(vec![To(0, 40, Some(20))], vec![From(0, None), From(23, None)]),
+        daily(
+            vec![To(0, 40, Some(20))],
+            vec![From(0, None), From(23, None)],
+        ),
     ];
     for hour in 0..24 {
         for minute in [0, 15, 30, 45] {
@@ -225,9 +297,21 @@ fn every_change_of_the_clocks_is_passed_as_the_reference_passes_it() {
     }
     for weekday in 0..7 {
         let fields = [one(30), star(), star(), star(), one(weekday)];
-        schedules.push(Meant { fields, names: true });
-        let fields = [one(30), one(1), vec![From(1, Some(7))], star(), one(weekday)];
-        schedules.push(Meant { fields, names: false });
+        schedules.push(Meant {
+            fields,
+            names: true,
+        });
+        let fields = [
+            one(30),
+            one(1),
+            vec![From(1, Some(7))],
+            star(),
+            one(weekday),
+        ];
+        schedules.push(Meant {
+            fields,
+            names: false,
+        });
     }
     for walk in WALKS.iter() {
         for schedule in &schedules {
@@ -250,9 +334,24 @@ fn rare_schedules_come_when_the_reference_says_over_all_the_years() {
         yearly(30, 1, 4, 11),
         yearly(0, 12, 30, 12),
         yearly(0, 0, 4, 11),
-        Meant { fields: [one(59), one(23), one(31), star(), star()], names: false },
-        Meant { fields: [one(0), one(0), one(29), one(2), one(1)], names: true },
-        Meant { fields: [one(0), one(3), vec![From(29, Some(1))], vec![To(2, 12, Some(2))], star()], names: true },
+        Meant {
+            fields: [one(59), one(23), one(31), star(), star()],
+            names: false,
+        },
+        Meant {
+            fields: [one(0), one(0), one(29), one(2), one(1)],
+            names: true,
+        },
+        Meant {
+            fields: [
+                one(0),
+                one(3),
+                vec![From(29, Some(1))],
+                vec![To(2, 12, Some(2))],
+                star(),
+            ],
+            names: true,
+        },
     ];
     for walk in WALKS.iter() {
         for schedule in &rare {
@@ -276,7 +375,10 @@ fn field(field: usize) -> impl Strategy<Value = Vec<Item>> {
 }
 
 fn meant() -> impl Strategy<Value = Meant> {
-    ((field(0), field(1), field(2), field(3), field(4)), any::<bool>())
+    (
+        (field(0), field(1), field(2), field(3), field(4)),
+        any::<bool>(),
+    )
         .prop_map(|((minute, hour, day, month, weekday), names)| Meant {
             fields: [minute, hour, day, month, weekday],
             names,
@@ -289,7 +391,9 @@ fn never_comes(meant: &Meant) -> bool {
     let reference = meant.reference();
     let mut days = date(2024, 1, 1).series(jiff::ToSpan::days(1)).take(366);
     !reference.either_day
-        && !days.any(|day| reference.allowed[3][day.month() as usize] && reference.allowed[2][day.day() as usize])
+        && !days.any(|day| {
+            reference.allowed[3][day.month() as usize] && reference.allowed[2][day.day() as usize]
+        })
 }
 
 proptest! {

@@ -58,7 +58,18 @@ fn other_names_are_no_zones() {
     ] {
         assert!(zone(name).is_none(), "{name:?}");
     }
-    for name in ["+05", "-7", "5.5", "<", "<+03", "<>", "\u{e9}5", "UTC\0", "A99999999999999999999", &long] {
+    for name in [
+        "+05",
+        "-7",
+        "5.5",
+        "<",
+        "<+03",
+        "<>",
+        "\u{e9}5",
+        "UTC\0",
+        "A99999999999999999999",
+        &long,
+    ] {
         assert!(zone(name).is_none(), "{name:?}");
     }
 }

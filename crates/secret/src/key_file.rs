@@ -1,9 +1,10 @@
 //! The file that holds the key ring.
 //!
-//! It is the server user's own and nobody else can read it: anything else is refused, as a key that others may have seen
-//! protects nothing. A new file comes into being whole ([`create`]), and of several processes that make it at a time one
-//! wins; a changed one takes the old one's place whole ([`replace`]). Both are on disk before they return, so that
-//! what is encrypted afterwards can be decrypted after a crash.
+//! It is the server user's own and nobody else can read it: anything else is refused, as a key that
+//! others may have seen protects nothing. A new file comes into being whole ([`create`]), and of
+//! several processes that make it at a time one wins; a changed one takes the old one's place whole
+//! ([`replace`]). Both are on disk before they return, so that what is encrypted afterwards can be
+//! decrypted after a crash.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -34,7 +35,10 @@ pub enum KeyFileError {
     #[error(transparent)]
     Invalid(#[from] InvalidKeyRing),
     #[error("it could not be {doing}: {error}")]
-    Io { doing: &'static str, error: io::Error },
+    Io {
+        doing: &'static str,
+        error: io::Error,
+    },
 }
 
 fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> KeyFileError {
@@ -48,7 +52,10 @@ fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> KeyFileError {
 pub fn read(path: &Path) -> Result<KeyRing, KeyFileError> {
     let file = crate::open_to_read(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => KeyFileError::Missing,
-        _ => KeyFileError::Io { doing: "opened", error: e },
+        _ => KeyFileError::Io {
+            doing: "opened",
+            error: e,
+        },
     })?;
     let metadata = file.metadata().map_err(io_error("examined"))?;
     if !metadata.is_file() {
@@ -62,13 +69,15 @@ pub fn read(path: &Path) -> Result<KeyRing, KeyFileError> {
     }
     let length = usize::try_from(metadata.len().min(MAX_BYTES)).unwrap_or(0);
     let mut bytes = Zeroizing::new(Vec::with_capacity(length + 1));
-    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(io_error("read"))?;
+    file.take(MAX_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(io_error("read"))?;
     let text = std::str::from_utf8(&bytes).map_err(|_| InvalidKeyRing::Line(1))?;
     Ok(KeyRing::parse(text)?)
 }
 
-/// Makes the file, and its folder where only that is missing. Where another process has made it meanwhile, that one's
-/// keys are returned.
+/// Makes the file, and its folder where only that is missing. Where another process has made it
+/// meanwhile, that one's keys are returned.
 ///
 /// # Errors
 /// It cannot be made or written to disk.
@@ -77,7 +86,10 @@ pub fn create(path: &Path, keys: &KeyRing) -> Result<KeyRing, KeyFileError> {
     if let Err(e) = DirBuilder::new().mode(0o700).create(folder)
         && e.kind() != io::ErrorKind::AlreadyExists
     {
-        return Err(KeyFileError::Io { doing: "made", error: e });
+        return Err(KeyFileError::Io {
+            doing: "made",
+            error: e,
+        });
     }
     let draft = Draft::write(path, keys)?;
     match fs::hard_link(&draft.0, path) {
@@ -90,7 +102,10 @@ pub fn create(path: &Path, keys: &KeyRing) -> Result<KeyRing, KeyFileError> {
             sync(folder)?;
             read(path)
         }
-        Err(e) => Err(KeyFileError::Io { doing: "made", error: e }),
+        Err(e) => Err(KeyFileError::Io {
+            doing: "made",
+            error: e,
+        }),
     }
 }
 
@@ -107,11 +122,15 @@ pub fn replace(path: &Path, keys: &KeyRing) -> Result<(), KeyFileError> {
 }
 
 fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn sync(folder: &Path) -> Result<(), KeyFileError> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error("written to disk"))
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(io_error("written to disk"))
 }
 
 /// A file beside the one that it is to become, on disk; removed when dropped.
@@ -121,14 +140,23 @@ impl Draft {
     fn write(path: &Path, keys: &KeyRing) -> Result<Self, KeyFileError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Relaxed)));
+        name.push(format!(
+            ".{}-{}.tmp",
+            std::process::id(),
+            COUNT.fetch_add(1, Relaxed)
+        ));
         let path = path.with_file_name(name);
         // left by a process of the same id that was killed
         let _ = fs::remove_file(&path);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
         let mut file = file.map_err(io_error("made"))?;
         let draft = Self(path);
-        file.write_all(keys.to_text().as_bytes()).map_err(io_error("written"))?;
+        file.write_all(keys.to_text().as_bytes())
+            .map_err(io_error("written"))?;
         file.sync_all().map_err(io_error("written to disk"))?;
         Ok(draft)
     }

@@ -6,8 +6,8 @@
 //! rag-secret-key-1 <id>             <key, 32 bytes as hex>
 //! ```
 //!
-//! The last key encrypts, all of them decrypt. A key's id is a hash of it, so that a damaged line is noticed, and so
-//! that the lines of two files can be put together in one, whoever made them.
+//! The last key encrypts, all of them decrypt. A key's id is a hash of it, so that a damaged line
+//! is noticed, and so that the lines of two files can be put together in one, whoever made them.
 
 use std::fmt;
 
@@ -97,7 +97,10 @@ pub enum InvalidKeyRing {
 
 impl KeyRing {
     pub fn new(key: Key) -> Self {
-        Self { current: key, older: vec![] }
+        Self {
+            current: key,
+            older: vec![],
+        }
     }
 
     /// Reads the text form. A key that is there twice counts where it is last.
@@ -106,18 +109,24 @@ impl KeyRing {
     /// A line is no key, or there is none.
     pub fn parse(text: &str) -> Result<Self, InvalidKeyRing> {
         let mut keys: Vec<Key> = vec![];
-        for (number, line) in text.lines().enumerate().map(|(i, line)| (i + 1, line.trim())) {
+        for (number, line) in text
+            .lines()
+            .enumerate()
+            .map(|(i, line)| (i + 1, line.trim()))
+        {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             let mut words = line.split_ascii_whitespace();
-            let (Some(LINE), Some(id), Some(digits), None) = (words.next(), words.next(), words.next(), words.next())
+            let (Some(LINE), Some(id), Some(digits), None) =
+                (words.next(), words.next(), words.next(), words.next())
             else {
                 return Err(InvalidKeyRing::Line(number));
             };
             let mut key = Key::new([0; 32]);
             let id = KeyId::parse(id).ok_or(InvalidKeyRing::Damaged(number))?;
-            hex::decode_to_slice(digits, key.0.as_mut_slice()).map_err(|_| InvalidKeyRing::Damaged(number))?;
+            hex::decode_to_slice(digits, key.0.as_mut_slice())
+                .map_err(|_| InvalidKeyRing::Damaged(number))?;
             if key.id() != id {
                 return Err(InvalidKeyRing::Damaged(number));
             }
@@ -125,12 +134,17 @@ impl KeyRing {
             keys.push(key);
         }
         let current = keys.pop().ok_or(InvalidKeyRing::Empty)?;
-        Ok(Self { current, older: keys })
+        Ok(Self {
+            current,
+            older: keys,
+        })
     }
 
     pub fn to_text(&self) -> Zeroizing<String> {
         // as large as it gets, so that no copy stays behind where the string grew
-        let mut text = Zeroizing::new(String::with_capacity(HEADER.len() + 100 * (self.older.len() + 1)));
+        let mut text = Zeroizing::new(String::with_capacity(
+            HEADER.len() + 100 * (self.older.len() + 1),
+        ));
         text.push_str(HEADER);
         for key in self.keys() {
             let digits = Zeroizing::new(hex::encode(key.0.as_slice()));

@@ -1,14 +1,17 @@
 //! Secrets at rest, without any Postgres.
 //!
-//! A secret has a name and, under each of its keys (`token`, `username`, `password`), a value. What the database stores of
-//! a value is one of two things:
+//! A secret has a name and, under each of its keys (`token`, `username`, `password`), a value. What
+//! the database stores of a value is one of two things:
 //!
-//! * [`sealed`] bytes: the value encrypted with XChaCha20-Poly1305 under a key of the cluster's [`KeyRing`];
-//! * a [`Reference`] to where a superuser keeps it: an environment variable of the server's, or a file.
+//! * [`sealed`] bytes: the value encrypted with XChaCha20-Poly1305 under a key of the cluster's
+//!   [`KeyRing`];
+//! * a [`Reference`] to where a superuser keeps it: an environment variable of the server's, or a
+//!   file.
 //!
-//! The key ring is a [`key_file`] outside of the database, so that neither a dump nor a table's file gives a value away.
-//! Every sealed value names the key that it is under: a ring has several while values are moved from an old key to a new
-//! one, and the file always gets the new key before any value is under it.
+//! The key ring is a [`key_file`] outside of the database, so that neither a dump nor a table's
+//! file gives a value away. Every sealed value names the key that it is under: a ring has several
+//! while values are moved from an old key to a new one, and the file always gets the new key before
+//! any value is under it.
 //!
 //! No error of this crate holds a value, or any part of one.
 
@@ -86,7 +89,8 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// Opens what should be a plain file: a named pipe in its place does not keep the process waiting for somebody who writes.
+/// Opens what should be a plain file: a named pipe in its place does not keep the process waiting
+/// for somebody who writes.
 fn open_to_read(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(flags).open(path)

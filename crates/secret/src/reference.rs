@@ -1,4 +1,5 @@
-//! Values that are kept elsewhere: `env:NAME` is an environment variable of the server, `file:/path` a file on its disk.
+//! Values that are kept elsewhere: `env:NAME` is an environment variable of the server,
+//! `file:/path` a file on its disk.
 
 use std::{
     ffi::OsString,
@@ -18,7 +19,8 @@ pub enum Reference {
     File(PathBuf),
 }
 
-/// What is wrong with a reference, without any of it: it may be a secret that merely looks like one.
+/// What is wrong with a reference, without any of it: it may be a secret that merely looks like
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidReference {
     #[error("what follows \"env:\" is not the name of an environment variable")]
@@ -48,18 +50,30 @@ impl Reference {
     pub fn parse(text: &str) -> Result<Option<Self>, InvalidReference> {
         if let Some(name) = text.strip_prefix("env:") {
             let first = |b: u8| b.is_ascii_alphabetic() || b == b'_';
-            let is_name =
-                name.bytes().next().is_some_and(first) && name.bytes().all(|b| first(b) || b.is_ascii_digit());
-            return if is_name { Ok(Some(Self::Env(name.into()))) } else { Err(InvalidReference::Env) };
+            let is_name = name.bytes().next().is_some_and(first)
+                && name.bytes().all(|b| first(b) || b.is_ascii_digit());
+            return if is_name {
+                Ok(Some(Self::Env(name.into())))
+            } else {
+                Err(InvalidReference::Env)
+            };
         }
         if let Some(path) = text.strip_prefix("file:") {
             // file:///path is a path too
-            let path = if path.starts_with("///") { &path[2..] } else { path };
+            let path = if path.starts_with("///") {
+                &path[2..]
+            } else {
+                path
+            };
             let is_path = path.len() > 1
                 && path.starts_with('/')
                 && !path.starts_with("//")
                 && !path.chars().any(char::is_control);
-            return if is_path { Ok(Some(Self::File(path.into()))) } else { Err(InvalidReference::File) };
+            return if is_path {
+                Ok(Some(Self::File(path.into())))
+            } else {
+                Err(InvalidReference::File)
+            };
         }
         Ok(None)
     }

@@ -4,10 +4,12 @@
 //! | 1 byte: version, 1 | 8 bytes: id of the key | 24 bytes: random nonce | ciphertext, as long as the value | 16 bytes: tag |
 //! ```
 //!
-//! The associated data is the version, the key's id, and the names that the value is stored under. So the bytes open
-//! nowhere else: who can write the table cannot have one secret used in the place of another.
+//! The associated data is the version, the key's id, and the names that the value is stored under.
+//! So the bytes open nowhere else: who can write the table cannot have one secret used in the place
+//! of another.
 //!
-//! Source: draft-irtf-cfrg-xchacha-03. Nonces of 192 bits may be drawn at random for as many values as there will ever be.
+//! Source: draft-irtf-cfrg-xchacha-03. Nonces of 192 bits may be drawn at random for as many values
+//! as there will ever be.
 
 use chacha20poly1305::{
     KeyInit, XChaCha20Poly1305, XNonce,
@@ -58,11 +60,21 @@ pub fn seal(keys: &KeyRing, place: Place<'_>, value: &Value) -> Result<Vec<u8>, 
     seal_with(keys.current(), nonce, place, value)
 }
 
-fn seal_with(key: &Key, nonce: [u8; NONCE], place: Place<'_>, value: &Value) -> Result<Vec<u8>, SealError> {
+fn seal_with(
+    key: &Key,
+    nonce: [u8; NONCE],
+    place: Place<'_>,
+    value: &Value,
+) -> Result<Vec<u8>, SealError> {
     let id = key.id();
     let aad = associated_data(id, place);
-    let payload = Payload { msg: value.expose().as_bytes(), aad: &aad };
-    let encrypted = cipher(key).encrypt(&XNonce::from(nonce), payload).map_err(|_| SealError::Cipher)?;
+    let payload = Payload {
+        msg: value.expose().as_bytes(),
+        aad: &aad,
+    };
+    let encrypted = cipher(key)
+        .encrypt(&XNonce::from(nonce), payload)
+        .map_err(|_| SealError::Cipher)?;
     let mut sealed = Vec::with_capacity(HEADER + encrypted.len());
     sealed.push(VERSION);
     sealed.extend(id.0);
@@ -79,15 +91,24 @@ pub fn open(keys: &KeyRing, place: Place<'_>, sealed: &[u8]) -> Result<Value, Op
     let id = key_id(sealed).ok_or(OpenError::Malformed)?;
     let key = keys.get(id).ok_or(OpenError::UnknownKey(id))?;
     let (header, encrypted) = sealed.split_at(HEADER);
-    let nonce: [u8; NONCE] = header[1 + 8..].try_into().map_err(|_| OpenError::Malformed)?;
-    let payload = Payload { msg: encrypted, aad: &associated_data(id, place) };
-    let value = cipher(key).decrypt(&XNonce::from(nonce), payload).map_err(|_| OpenError::Forged)?;
+    let nonce: [u8; NONCE] = header[1 + 8..]
+        .try_into()
+        .map_err(|_| OpenError::Malformed)?;
+    let payload = Payload {
+        msg: encrypted,
+        aad: &associated_data(id, place),
+    };
+    let value = cipher(key)
+        .decrypt(&XNonce::from(nonce), payload)
+        .map_err(|_| OpenError::Forged)?;
     Ok(Value::new(value)?)
 }
 
 /// Which key sealed bytes need; `None` where they are no such bytes.
 pub fn key_id(sealed: &[u8]) -> Option<KeyId> {
-    let (&[version, ref rest @ ..], true) = (sealed.first_chunk::<HEADER>()?, sealed.len() > HEADER + TAG) else {
+    let (&[version, ref rest @ ..], true) =
+        (sealed.first_chunk::<HEADER>()?, sealed.len() > HEADER + TAG)
+    else {
         return None;
     };
     let id = rest.first_chunk::<8>()?;
@@ -113,7 +134,10 @@ fn associated_data(id: KeyId, place: Place<'_>) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const PLACE: Place<'_> = Place { name: "git-host", key: "token" };
+    const PLACE: Place<'_> = Place {
+        name: "git-host",
+        key: "token",
+    };
 
     fn counting_key() -> Key {
         let mut bytes = [0; 32];
@@ -121,7 +145,8 @@ mod tests {
         Key::new(bytes)
     }
 
-    /// Made with libsodium (PyNaCl's crypto_aead_xchacha20poly1305_ietf_encrypt) and the BLAKE3 project's Python package.
+    /// Made with libsodium (PyNaCl's crypto_aead_xchacha20poly1305_ietf_encrypt) and the BLAKE3
+    /// project's Python package.
     const GOLDEN: &str = "01281eecfbd5dd9f5b404142434445464748494a4b4c4d4e4f5051525354555657\
         bc4c6b04b5924b366d74149e7f23b522433a7d7ac3e2821656ba143475ef2fd7c1e8bbd0cff778ba";
 
@@ -130,8 +155,16 @@ mod tests {
         let mut nonce = [0; NONCE];
         nonce.iter_mut().zip(0x40..).for_each(|(byte, i)| *byte = i);
         let value = Value::new("hunter2 – пароль".into()).unwrap();
-        assert_eq!(hex::encode(seal_with(&counting_key(), nonce, PLACE, &value).unwrap()), GOLDEN);
-        let opened = open(&KeyRing::new(counting_key()), PLACE, &hex::decode(GOLDEN).unwrap()).unwrap();
+        assert_eq!(
+            hex::encode(seal_with(&counting_key(), nonce, PLACE, &value).unwrap()),
+            GOLDEN
+        );
+        let opened = open(
+            &KeyRing::new(counting_key()),
+            PLACE,
+            &hex::decode(GOLDEN).unwrap(),
+        )
+        .unwrap();
         assert_eq!(opened, value);
     }
 }

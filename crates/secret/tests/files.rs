@@ -29,8 +29,10 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 fn files(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -79,8 +81,14 @@ fn a_file_that_others_may_read_is_refused() {
     key_file::create(&path, &ring()).unwrap();
     for bad in [0o640, 0o604, 0o620, 0o601, 0o777] {
         set_mode(&path, bad);
-        assert!(matches!(key_file::read(&path), Err(KeyFileError::Mode(m)) if m == bad), "{bad:o}");
-        assert!(matches!(key_file::create(&path, &ring()), Err(KeyFileError::Mode(_))));
+        assert!(
+            matches!(key_file::read(&path), Err(KeyFileError::Mode(m)) if m == bad),
+            "{bad:o}"
+        );
+        assert!(matches!(
+            key_file::create(&path, &ring()),
+            Err(KeyFileError::Mode(_))
+        ));
     }
     for good in [0o600, 0o400] {
         set_mode(&path, good);
@@ -93,21 +101,36 @@ fn what_is_no_key_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secret.key");
     assert!(matches!(key_file::read(&path), Err(KeyFileError::Missing)));
-    assert!(matches!(key_file::read(folder.path()), Err(KeyFileError::NotAFile)));
+    assert!(matches!(
+        key_file::read(folder.path()),
+        Err(KeyFileError::NotAFile)
+    ));
     // opening a named pipe to read would wait for a writer
     let pipe = folder.path().join("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
-        .unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
     assert!(matches!(key_file::read(&pipe), Err(KeyFileError::NotAFile)));
     for (content, line) in [(&b"hunter2"[..], 1), (b"\xff\xfe", 1)] {
         fs::write(&path, content).unwrap();
         set_mode(&path, 0o600);
         let error = key_file::read(&path).unwrap_err();
-        assert!(matches!(error, KeyFileError::Invalid(InvalidKeyRing::Line(n)) if n == line), "{error}");
+        assert!(
+            matches!(error, KeyFileError::Invalid(InvalidKeyRing::Line(n)) if n == line),
+            "{error}"
+        );
         assert!(!error.to_string().contains("hunter2"));
     }
     fs::write(&path, "").unwrap();
-    assert!(matches!(key_file::read(&path), Err(KeyFileError::Invalid(InvalidKeyRing::Empty))));
+    assert!(matches!(
+        key_file::read(&path),
+        Err(KeyFileError::Invalid(InvalidKeyRing::Empty))
+    ));
     assert!(matches!(
         key_file::create(&folder.path().join("no/such/secret.key"), &ring()),
         Err(KeyFileError::Io { .. })
@@ -126,7 +149,10 @@ fn of_many_that_make_the_file_at_a_time_all_have_the_same_keys() {
                 key_file::create(&path, &ring()).unwrap()
             };
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
         });
         let stored = key_file::read(&path).unwrap();
         assert!(found.iter().all(|keys| *keys == stored));
@@ -135,20 +161,39 @@ fn of_many_that_make_the_file_at_a_time_all_have_the_same_keys() {
 }
 
 fn file(path: &Path) -> Reference {
-    Reference::parse(&format!("file:{}", path.display())).unwrap().unwrap()
+    Reference::parse(&format!("file:{}", path.display()))
+        .unwrap()
+        .unwrap()
 }
 
 #[test]
 fn a_reference_is_told_from_a_value() {
-    assert_eq!(Reference::parse("env:GIT_TOKEN").unwrap(), Some(Reference::Env("GIT_TOKEN".into())));
-    assert_eq!(Reference::parse("file:/run/token").unwrap(), Some(Reference::File("/run/token".into())));
-    assert_eq!(Reference::parse("file:///run/token").unwrap(), Some(Reference::File("/run/token".into())));
+    assert_eq!(
+        Reference::parse("env:GIT_TOKEN").unwrap(),
+        Some(Reference::Env("GIT_TOKEN".into()))
+    );
+    assert_eq!(
+        Reference::parse("file:/run/token").unwrap(),
+        Some(Reference::File("/run/token".into()))
+    );
+    assert_eq!(
+        Reference::parse("file:///run/token").unwrap(),
+        Some(Reference::File("/run/token".into()))
+    );
     for value in ["", "hunter2", "ENV:A", "environment", " env:A", "files:/a"] {
         assert_eq!(Reference::parse(value), Ok(None), "{value}");
     }
-    for bad in
-        ["env:", "env:1A", "env:A B", "env:A=B", "file:", "file:/", "file:token", "file://host/token", "file:/a\nb"]
-    {
+    for bad in [
+        "env:",
+        "env:1A",
+        "env:A B",
+        "env:A=B",
+        "file:",
+        "file:/",
+        "file:token",
+        "file://host/token",
+        "file:/a\nb",
+    ] {
         let error = Reference::parse(bad).unwrap_err().to_string();
         let rest = bad.split_once(':').unwrap().1;
         assert!(rest.len() < 2 || !error.contains(rest), "{error}");
@@ -180,8 +225,14 @@ fn a_file_that_is_no_value_is_an_error_without_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     assert!(matches!(file(&path).resolve(), Err(ResolveError::Io(_))));
-    assert!(matches!(file(folder.path()).resolve(), Err(ResolveError::NotAFile)));
-    assert!(matches!(file(Path::new("/dev/zero")).resolve(), Err(ResolveError::NotAFile)));
+    assert!(matches!(
+        file(folder.path()).resolve(),
+        Err(ResolveError::NotAFile)
+    ));
+    assert!(matches!(
+        file(Path::new("/dev/zero")).resolve(),
+        Err(ResolveError::NotAFile)
+    ));
     for (content, expected) in [
         (vec![], InvalidValue::Empty),
         (b"\n".to_vec(), InvalidValue::Empty),
@@ -192,7 +243,10 @@ fn a_file_that_is_no_value_is_an_error_without_its_path() {
     ] {
         fs::write(&path, content).unwrap();
         let error = file(&path).resolve().unwrap_err();
-        assert!(matches!(error, ResolveError::Invalid(e) if e == expected), "{error}");
+        assert!(
+            matches!(error, ResolveError::Invalid(e) if e == expected),
+            "{error}"
+        );
         assert!(!error.to_string().contains("token"));
     }
 }
@@ -202,5 +256,8 @@ fn an_environment_variable_is_looked_up() {
     let variable = |name: &str| Reference::parse(&format!("env:{name}")).unwrap().unwrap();
     let path = variable("PATH").resolve().unwrap();
     assert_eq!(path.expose(), std::env::var("PATH").unwrap());
-    assert!(matches!(variable("RAG_NO_SUCH_VARIABLE").resolve(), Err(ResolveError::NoVariable)));
+    assert!(matches!(
+        variable("RAG_NO_SUCH_VARIABLE").resolve(),
+        Err(ResolveError::NoVariable)
+    ));
 }

@@ -8,7 +8,10 @@ use rag_secret::{
     sealed::{OpenError, Place, key_id, open, seal},
 };
 
-const PLACE: Place<'_> = Place { name: "git-host", key: "token" };
+const PLACE: Place<'_> = Place {
+    name: "git-host",
+    key: "token",
+};
 
 fn ring(bytes: &[u8]) -> KeyRing {
     let mut keys = bytes.iter().map(|byte| Key::new([*byte; 32]));
@@ -34,13 +37,29 @@ fn a_value_opens_only_in_its_place() {
     let keys = ring(&[1]);
     let sealed = seal(&keys, PLACE, &value("hunter2")).unwrap();
     for place in [
-        Place { name: "git-hosts", key: "token" },
-        Place { name: "git-host", key: "password" },
-        Place { name: "git-hostt", key: "oken" },
-        Place { name: "token", key: "git-host" },
+        Place {
+            name: "git-hosts",
+            key: "token",
+        },
+        Place {
+            name: "git-host",
+            key: "password",
+        },
+        Place {
+            name: "git-hostt",
+            key: "oken",
+        },
+        Place {
+            name: "token",
+            key: "git-host",
+        },
         Place { name: "", key: "" },
     ] {
-        assert_eq!(open(&keys, place, &sealed), Err(OpenError::Forged), "{place:?}");
+        assert_eq!(
+            open(&keys, place, &sealed),
+            Err(OpenError::Forged),
+            "{place:?}"
+        );
     }
     assert_eq!(open(&keys, PLACE, &sealed).unwrap(), value("hunter2"));
 }
@@ -49,7 +68,10 @@ fn a_value_opens_only_in_its_place() {
 fn a_value_of_another_key_ring_names_the_key_that_is_missing() {
     let sealed = seal(&ring(&[1]), PLACE, &value("hunter2")).unwrap();
     let id = Key::new([1; 32]).id();
-    assert_eq!(open(&ring(&[2, 3]), PLACE, &sealed), Err(OpenError::UnknownKey(id)));
+    assert_eq!(
+        open(&ring(&[2, 3]), PLACE, &sealed),
+        Err(OpenError::UnknownKey(id))
+    );
 }
 
 #[test]
@@ -66,9 +88,22 @@ fn all_keys_of_a_ring_decrypt_and_the_last_one_encrypts() {
 fn a_ring_forgets_older_keys_only() {
     let keys = ring(&[1, 2, 3]);
     let [first, second, third] = [1, 2, 3].map(|byte| Key::new([byte; 32]).id());
-    assert_eq!(keys.clone().without(second).keys().map(Key::id).collect::<Vec<_>>(), [first, third]);
+    assert_eq!(
+        keys.clone()
+            .without(second)
+            .keys()
+            .map(Key::id)
+            .collect::<Vec<_>>(),
+        [first, third]
+    );
     assert_eq!(keys.clone().without(third), keys);
-    assert_eq!(keys.with(Key::new([1; 32])).keys().map(Key::id).collect::<Vec<_>>(), [second, third, first]);
+    assert_eq!(
+        keys.with(Key::new([1; 32]))
+            .keys()
+            .map(Key::id)
+            .collect::<Vec<_>>(),
+        [second, third, first]
+    );
 }
 
 #[test]
@@ -82,7 +117,10 @@ fn files_put_together_are_a_ring_of_all_their_keys() {
 fn the_text_of_a_key_ring_stays_readable() {
     let key = "rag-secret-key-1 281eecfbd5dd9f5b 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     let keys = KeyRing::parse(&format!("\n# a comment\r\n  {key}\r\n")).unwrap();
-    assert_eq!(keys.current().id(), KeyId::parse("281eecfbd5dd9f5b").unwrap());
+    assert_eq!(
+        keys.current().id(),
+        KeyId::parse("281eecfbd5dd9f5b").unwrap()
+    );
     assert_eq!(keys.to_text().lines().last(), Some(key));
 }
 
@@ -110,14 +148,25 @@ fn values_have_limits() {
     assert_eq!(Value::new(vec![]), Err(InvalidValue::Empty));
     assert_eq!(Value::new(b"a\0b".to_vec()), Err(InvalidValue::Nul));
     assert_eq!(Value::new(vec![0xff]), Err(InvalidValue::NotUtf8));
-    assert_eq!(Value::new(vec![b'a'; MAX_VALUE_BYTES + 1]), Err(InvalidValue::TooLong));
+    assert_eq!(
+        Value::new(vec![b'a'; MAX_VALUE_BYTES + 1]),
+        Err(InvalidValue::TooLong)
+    );
     assert!(Value::new(vec![b'a'; MAX_VALUE_BYTES]).is_ok());
 }
 
 #[test]
 fn nothing_that_is_printed_for_debugging_gives_a_value_or_key_away() {
-    let printed = format!("{:?} {:?} {:?}", value("hunter2"), ring(&[0xab]), Key::new([0xab; 32]));
-    assert!(!printed.contains("hunter2") && !printed.contains("abab") && !printed.contains("171"), "{printed}");
+    let printed = format!(
+        "{:?} {:?} {:?}",
+        value("hunter2"),
+        ring(&[0xab]),
+        Key::new([0xab; 32])
+    );
+    assert!(
+        !printed.contains("hunter2") && !printed.contains("abab") && !printed.contains("171"),
+        "{printed}"
+    );
 }
 
 proptest! {

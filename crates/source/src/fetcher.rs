@@ -21,8 +21,8 @@ const TRIES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// Longest time for one try.
 const TOTAL: Duration = Duration::from_secs(600);
-/// `Last-Modified` has a resolution of one second: a file that changed so shortly before the response may change again
-/// without it.
+/// `Last-Modified` has a resolution of one second: a file that changed so shortly before the
+/// response may change again without it.
 const RESOLUTION: Duration = Duration::from_secs(2);
 
 /// What tells a version of a resource from another.
@@ -42,17 +42,30 @@ impl Validator {
     }
 
     pub fn text(&self) -> Option<String> {
-        if *self == Self::default() { None } else { serde_json::to_string(self).ok() }
+        if *self == Self::default() {
+            None
+        } else {
+            serde_json::to_string(self).ok()
+        }
     }
 
     pub fn of(response: &Response) -> Self {
-        let time = |name| response.header(name).and_then(|value| httpdate::parse_http_date(value).ok());
+        let time = |name| {
+            response
+                .header(name)
+                .and_then(|value| httpdate::parse_http_date(value).ok())
+        };
         let now = time("date").unwrap_or_else(SystemTime::now);
-        let settled = time("last-modified")
-            .is_some_and(|modified| now.duration_since(modified).is_ok_and(|age| age >= RESOLUTION));
+        let settled = time("last-modified").is_some_and(|modified| {
+            now.duration_since(modified)
+                .is_ok_and(|age| age >= RESOLUTION)
+        });
         Self {
             etag: response.header("etag").map(Into::into),
-            last_modified: response.header("last-modified").filter(|_| settled).map(Into::into),
+            last_modified: response
+                .header("last-modified")
+                .filter(|_| settled)
+                .map(Into::into),
         }
     }
 }
@@ -80,7 +93,13 @@ impl Resource {
 }
 
 pub fn essence(media_type: Option<&str>) -> String {
-    media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    media_type
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
 }
 
 /// Why a resource could not be had.
@@ -103,9 +122,16 @@ impl Problem {
     pub fn message(&self) -> String {
         match self {
             Self::Http(error) => error.to_string(),
-            Self::Unavailable { status, wait, elsewhere, .. } => {
+            Self::Unavailable {
+                status,
+                wait,
+                elsewhere,
+                ..
+            } => {
                 let who = elsewhere.as_deref().unwrap_or("the server");
-                let asks = wait.map_or_else(String::new, |wait| format!(" and asks to wait {} s", seconds(wait)));
+                let asks = wait.map_or_else(String::new, |wait| {
+                    format!(" and asks to wait {} s", seconds(wait))
+                });
                 format!("{who} answered {}{asks}", named(*status))
             }
         }
@@ -121,21 +147,35 @@ impl Problem {
     pub fn failure(&self, uri: &str) -> Failure {
         let failure = fetch_failure(uri, self.message(), self.hint());
         match self {
-            Self::Unavailable { wait, throttled: true, .. } => failure.throttled(wait.map(seconds)),
+            Self::Unavailable {
+                wait,
+                throttled: true,
+                ..
+            } => failure.throttled(wait.map(seconds)),
             _ => failure,
         }
     }
 
     /// That without the resource of this URL nothing of the source can be had.
     pub fn error(&self, url: &Url) -> EngineError {
-        if let Self::Unavailable { status, wait, throttled: true, elsewhere } = self {
+        if let Self::Unavailable {
+            status,
+            wait,
+            throttled: true,
+            elsewhere,
+        } = self
+        {
             let who = match elsewhere {
                 Some(other) => format!("{other}, where {url} redirects to,"),
                 None => format!("the server of {url}"),
             };
-            return EngineError::throttled(&who, wait.map(seconds)).detail(format!("It answered {}.", named(*status)));
+            return EngineError::throttled(&who, wait.map(seconds))
+                .detail(format!("It answered {}.", named(*status)));
         }
-        let error = EngineError::new(ErrorKind::SourceUnavailable, format!("{url} cannot be had: {}", self.message()));
+        let error = EngineError::new(
+            ErrorKind::SourceUnavailable,
+            format!("{url} cannot be had: {}", self.message()),
+        );
         match self.hint() {
             Some(hint) => error.hint(hint),
             None => error,
@@ -172,11 +212,12 @@ pub struct Wish<'a> {
 
 /// Gets a resource; waits and tries again where that may help.
 ///
-/// A server that asks for more than [`LONGEST_WAIT`] is not asked again; with a 429, not for anything else either, until
-/// that time is over.
+/// A server that asks for more than [`LONGEST_WAIT`] is not asked again; with a 429, not for
+/// anything else either, until that time is over.
 ///
 /// # Errors
-/// There is no whole answer, or after all tries still one that speaks of a passing trouble (429, 5xx).
+/// There is no whole answer, or after all tries still one that speaks of a passing trouble (429,
+/// 5xx).
 pub fn get(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
     let mut pause = FIRST_PAUSE;
     let mut tries = 1;
@@ -208,7 +249,8 @@ fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
             request = request.header("if-modified-since", time);
         }
     }
-    let elsewhere = |url: &Url| (url.origin() != wish.url.origin()).then(|| url.origin().ascii_serialization());
+    let elsewhere =
+        |url: &Url| (url.origin() != wish.url.origin()).then(|| url.origin().ascii_serialization());
     let response = client.send(&request).map_err(|error| match error {
         HttpError::LeftAlone { url, wait } => Problem::Unavailable {
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -219,13 +261,22 @@ fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
         error => Problem::Http(error),
     })?;
     let status = response.status;
-    if status == StatusCode::TOO_MANY_REQUESTS || (status.is_server_error() && status.as_u16() != 501) {
+    if status == StatusCode::TOO_MANY_REQUESTS
+        || (status.is_server_error() && status.as_u16() != 501)
+    {
         let (wait, throttled) = (response.retry_after(), response.is_throttling());
         // 503 may be about this one resource, 429 is about who asks
-        if let Some(wait) = wait.filter(|wait| status == StatusCode::TOO_MANY_REQUESTS && *wait > LONGEST_WAIT) {
+        if let Some(wait) =
+            wait.filter(|wait| status == StatusCode::TOO_MANY_REQUESTS && *wait > LONGEST_WAIT)
+        {
             client.leave_alone(&response.url, wait);
         }
-        return Err(Problem::Unavailable { status, wait, throttled, elsewhere: elsewhere(&response.url) });
+        return Err(Problem::Unavailable {
+            status,
+            wait,
+            throttled,
+            elsewhere: elsewhere(&response.url),
+        });
     }
     let wanted = status == StatusCode::OK && (wish.wants)(&response);
     let mut resource = Resource {

@@ -1,6 +1,6 @@
-//! Which paths are wanted: gitignore's patterns, turned around. What `paths` match is selected, a selected directory
-//! with everything below it; without `paths` everything is. What `excludePaths` match is left out whatever selects it,
-//! an excluded directory with everything below it.
+//! Which paths are wanted: gitignore's patterns, turned around. What `paths` match is selected, a
+//! selected directory with everything below it; without `paths` everything is. What `excludePaths`
+//! match is left out whatever selects it, an excluded directory with everything below it.
 //!
 //! | pattern | matches |
 //! |---|---|
@@ -9,12 +9,13 @@
 //! | `/src`, `docs/guides` | only from the root, since there is a slash that is not the last character |
 //! | `**/drafts/*.md` | `**` stands for any number of directories |
 //!
-//! Of files on disk and in repositories ([`Filter::wants`]) two kinds are left out that `paths` could select:
+//! Of files on disk and in repositories ([`Filter::wants`]) two kinds are left out that `paths`
+//! could select:
 //!
-//! * **hidden ones**: a file or directory whose name begins with a dot, unless a part of a pattern of `paths` that
-//!   begins with a dot matches the name;
-//! * **keys and passwords** ([`is_secret`]), unless a pattern of `paths` without wildcards is the path of that file,
-//!   or its name.
+//! * **hidden ones**: a file or directory whose name begins with a dot, unless a part of a pattern
+//!   of `paths` that begins with a dot matches the name;
+//! * **keys and passwords** ([`is_secret`]), unless a pattern of `paths` without wildcards is the
+//!   path of that file, or its name.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -55,10 +56,15 @@ impl Filter {
             .filter(|part| part.starts_with('.') && !part.chars().all(|c| c == '.'))
             .map(Into::into)
             .collect();
-        let is_exact = |pattern: &&String| !pattern.contains(['*', '?', '[', '!']) && !pattern.ends_with('/');
+        let is_exact =
+            |pattern: &&String| !pattern.contains(['*', '?', '[', '!']) && !pattern.ends_with('/');
         let exact: Vec<String> = filter.paths.iter().filter(is_exact).cloned().collect();
         Ok(Self {
-            selected: if filter.paths.is_empty() { None } else { Some(matcher("paths", &filter.paths)?) },
+            selected: if filter.paths.is_empty() {
+                None
+            } else {
+                Some(matcher("paths", &filter.paths)?)
+            },
             excluded: matcher("excludePaths", &filter.exclude_paths)?,
             named_hidden: matcher("paths", &hidden)?,
             named_exactly: matcher("paths", &exact)?,
@@ -67,8 +73,13 @@ impl Filter {
 
     /// Whether patterns select a file; `path` is relative to the root.
     pub fn selects(&self, path: &Path) -> bool {
-        self.selected.as_ref().is_none_or(|m| m.matched_path_or_any_parents(path, false).is_ignore())
-            && !self.excluded.matched_path_or_any_parents(path, false).is_ignore()
+        self.selected
+            .as_ref()
+            .is_none_or(|m| m.matched_path_or_any_parents(path, false).is_ignore())
+            && !self
+                .excluded
+                .matched_path_or_any_parents(path, false)
+                .is_ignore()
     }
 
     /// Whether a file of a folder or repository is wanted, whose directories are shown.
@@ -83,18 +94,23 @@ impl Filter {
 
     /// Whether a file holds keys or passwords, and no pattern names exactly that file.
     pub fn is_withheld(&self, path: &Path) -> bool {
-        path.file_name().is_some_and(is_secret) && !self.named_exactly.matched(path, false).is_ignore()
+        path.file_name().is_some_and(is_secret)
+            && !self.named_exactly.matched(path, false).is_ignore()
     }
 
     /// Whether a directory may hold something wanted.
     pub fn enters(&self, path: &Path) -> bool {
         path.file_name().is_none_or(|name| self.shows(name, true))
-            && !self.excluded.matched_path_or_any_parents(path, true).is_ignore()
+            && !self
+                .excluded
+                .matched_path_or_any_parents(path, true)
+                .is_ignore()
     }
 
     /// Whether a name does not begin with a dot, or a pattern of `paths` names it.
     fn shows(&self, name: &OsStr, is_directory: bool) -> bool {
-        !name.as_bytes().starts_with(b".") || self.named_hidden.matched(name, is_directory).is_ignore()
+        !name.as_bytes().starts_with(b".")
+            || self.named_hidden.matched(name, is_directory).is_ignore()
     }
 }
 
@@ -126,13 +142,25 @@ const SECRET_NAMES: [&str; 22] = [
 /// What such names begin with: `.env.production`.
 const SECRET_BEGINNINGS: [&str; 1] = [".env."];
 /// What they end with.
-const SECRET_ENDINGS: [&str; 9] = [".env", ".jks", ".kdbx", ".key", ".keystore", ".p12", ".pem", ".pfx", ".ppk"];
+const SECRET_ENDINGS: [&str; 9] = [
+    ".env",
+    ".jks",
+    ".kdbx",
+    ".key",
+    ".keystore",
+    ".p12",
+    ".pem",
+    ".pfx",
+    ".ppk",
+];
 
 /// Whether a file of this name holds keys or passwords.
 pub fn is_secret(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_lowercase();
     SECRET_NAMES.contains(&name.as_str())
-        || SECRET_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+        || SECRET_BEGINNINGS
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
         || SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
@@ -142,7 +170,9 @@ fn matcher(field: &str, patterns: &[String]) -> Result<Gitignore, EngineError> {
             Some(pattern) => format!("spec.{field}: \"{pattern}\" is not a pattern"),
             None => format!("spec.{field}: the patterns together are too much"),
         };
-        EngineError::new(ErrorKind::InvalidRequest, message).detail(bad.reason).hint(pattern::HINT)
+        EngineError::new(ErrorKind::InvalidRequest, message)
+            .detail(bad.reason)
+            .hint(pattern::HINT)
     })
 }
 
@@ -152,7 +182,11 @@ mod tests {
 
     fn filter(paths: &[&str], exclude: &[&str]) -> Filter {
         let texts = |patterns: &[&str]| patterns.iter().map(ToString::to_string).collect();
-        Filter::new(&PathFilter { paths: texts(paths), exclude_paths: texts(exclude) }).unwrap()
+        Filter::new(&PathFilter {
+            paths: texts(paths),
+            exclude_paths: texts(exclude),
+        })
+        .unwrap()
     }
 
     #[track_caller]
@@ -173,15 +207,40 @@ mod tests {
 
     #[test]
     fn names_match_at_any_depth_and_slashes_anchor() {
-        check(&["*.md"], &[], &["a.md", "x/y/a.md"], &["a.txt", "a.md.txt", "a.MD"]);
+        check(
+            &["*.md"],
+            &[],
+            &["a.md", "x/y/a.md"],
+            &["a.txt", "a.md.txt", "a.MD"],
+        );
         check(&["main.py"], &[], &["main.py", "x/main.py"], &["xmain.py"]);
-        check(&["guides/"], &[], &["guides/a", "x/guides/y/a"], &["guides", "guides.md"]);
+        check(
+            &["guides/"],
+            &[],
+            &["guides/a", "x/guides/y/a"],
+            &["guides", "guides.md"],
+        );
         check(&["/src"], &[], &["src", "src/a/b.rs"], &["x/src/a"]);
-        check(&["docs/guides/"], &[], &["docs/guides/a"], &["x/docs/guides/a"]);
-        check(&["**/drafts/*.md"], &[], &["drafts/a.md", "x/y/drafts/a.md"], &["drafts/x/a.md"]);
+        check(
+            &["docs/guides/"],
+            &[],
+            &["docs/guides/a"],
+            &["x/docs/guides/a"],
+        );
+        check(
+            &["**/drafts/*.md"],
+            &[],
+            &["drafts/a.md", "x/y/drafts/a.md"],
+            &["drafts/x/a.md"],
+        );
         check(&["./docs/"], &[], &["docs/a"], &["x/docs/a"]);
         check(&["*"], &["/a"], &["x/y", "b"], &["a", "a/b"]);
-        check(&["#notes/", "*.go"], &[], &["#notes/a", "x/b.go"], &["notes/a"]);
+        check(
+            &["#notes/", "*.go"],
+            &[],
+            &["#notes/a", "x/b.go"],
+            &["notes/a"],
+        );
     }
 
     #[test]
@@ -196,30 +255,67 @@ mod tests {
         check(
             &["/src", "main.py", "*.go", "docs/"],
             &["vendor/", "*_test.go", "/src/gen"],
-            &["src/a.c", "src/x/y.c", "x/main.py", "a.go", "x/b.go", "docs/a.txt", "x/docs/b/c.txt"],
-            &["x/src/a.c", "main.pyc", "a.got", "docs", "vendor/a.go", "x/vendor/docs/a", "a_test.go", "src/gen/a.go"],
+            &[
+                "src/a.c",
+                "src/x/y.c",
+                "x/main.py",
+                "a.go",
+                "x/b.go",
+                "docs/a.txt",
+                "x/docs/b/c.txt",
+            ],
+            &[
+                "x/src/a.c",
+                "main.pyc",
+                "a.got",
+                "docs",
+                "vendor/a.go",
+                "x/vendor/docs/a",
+                "a_test.go",
+                "src/gen/a.go",
+            ],
         );
-        check(&[], &["vendor/"], &["vendor", "a"], &["vendor/a", "x/vendor/y/z"]);
+        check(
+            &[],
+            &["vendor/"],
+            &["vendor", "a"],
+            &["vendor/a", "x/vendor/y/z"],
+        );
     }
 
     #[test]
     fn what_is_hidden_is_wanted_where_a_pattern_names_it() {
         let enters = |paths: &[&str], path: &str| filter(paths, &[]).enters(Path::new(path));
-        assert!(enters(&[], "docs") && !enters(&[], ".git") && !enters(&["*.md", "**"], "a/.github"));
+        assert!(
+            enters(&[], "docs") && !enters(&[], ".git") && !enters(&["*.md", "**"], "a/.github")
+        );
         assert!(enters(&[".github/**/*.md"], ".github") && !enters(&[".github/"], ".git"));
         assert!(enters(&["docs/.vuepress/"], "docs/.vuepress") && enters(&[".*/"], ".git"));
-        let wants = |paths: &[&str], path: &str| filter(paths, &[]).wants(Path::new(path)) == Verdict::Wanted;
-        assert!(wants(&[], "docs/a.md") && !wants(&[], "docs/.a.md") && !wants(&["*"], ".editorconfig"));
+        let wants = |paths: &[&str], path: &str| {
+            filter(paths, &[]).wants(Path::new(path)) == Verdict::Wanted
+        };
+        assert!(
+            wants(&[], "docs/a.md") && !wants(&[], "docs/.a.md") && !wants(&["*"], ".editorconfig")
+        );
         assert!(wants(&[".editorconfig"], "a/.editorconfig") && wants(&["docs/.*"], "docs/.a.md"));
     }
 
     #[test]
     fn keys_and_passwords_are_wanted_where_a_pattern_names_exactly_that_file() {
         let wants = |paths: &[&str], path: &str| filter(paths, &[]).wants(Path::new(path));
-        for name in ["a/server.PEM", "id_rsa", "prod.env", "x/y/client.key", "terraform.tfstate"] {
+        for name in [
+            "a/server.PEM",
+            "id_rsa",
+            "prod.env",
+            "x/y/client.key",
+            "terraform.tfstate",
+        ] {
             for paths in [&[][..], &["*"], &["a/", "x/"], &["**/*.*", "id_*"]] {
-                let verdict =
-                    if filter(paths, &[]).selects(Path::new(name)) { Verdict::Secret } else { Verdict::Unwanted };
+                let verdict = if filter(paths, &[]).selects(Path::new(name)) {
+                    Verdict::Secret
+                } else {
+                    Verdict::Unwanted
+                };
                 assert_eq!(wants(paths, name), verdict, "{name} {paths:?}");
             }
             assert_eq!(wants(&[name], name), Verdict::Wanted, "{name}");
@@ -228,18 +324,30 @@ mod tests {
         assert_eq!(wants(&[".*"], ".env.local"), Verdict::Secret);
         assert_eq!(wants(&["keys"], "keys/id_rsa"), Verdict::Secret);
         assert_eq!(wants(&["/id_rsa"], "a/id_rsa"), Verdict::Unwanted);
-        for name in ["id_rsa.pub", "keys.md", "environment.md", "monkey", "a.envelope"] {
+        for name in [
+            "id_rsa.pub",
+            "keys.md",
+            "environment.md",
+            "monkey",
+            "a.envelope",
+        ] {
             assert_eq!(wants(&[], name), Verdict::Wanted, "{name}");
         }
     }
 
     #[test]
     fn a_malformed_pattern_is_named() {
-        let filter = PathFilter { paths: vec!["docs/".into(), "[z-a]".into()], exclude_paths: vec![] };
+        let filter = PathFilter {
+            paths: vec!["docs/".into(), "[z-a]".into()],
+            exclude_paths: vec![],
+        };
         let error = Filter::new(&filter).err().unwrap();
         assert_eq!(
             (error.kind, error.message.as_str()),
-            (ErrorKind::InvalidRequest, "spec.paths: \"[z-a]\" is not a pattern")
+            (
+                ErrorKind::InvalidRequest,
+                "spec.paths: \"[z-a]\" is not a pattern"
+            )
         );
     }
 }

@@ -1,8 +1,9 @@
 //! A folder of the server, with everything below it.
 //!
-//! Hidden directories and files (`.git`, `.venv`) are left out unless a pattern of `paths` names them. A symbolic link
-//! to a file inside the folder is read as that file; links to directories, out of the folder or to nothing are skipped,
-//! as are devices, pipes and sockets, and files of keys and passwords, also where a link leads to them.
+//! Hidden directories and files (`.git`, `.venv`) are left out unless a pattern of `paths` names
+//! them. A symbolic link to a file inside the folder is read as that file; links to directories,
+//! out of the folder or to nothing are skipped, as are devices, pipes and sockets, and files of
+//! keys and passwords, also where a link leads to them.
 
 use std::{
     os::unix::ffi::OsStrExt,
@@ -30,7 +31,11 @@ pub struct Folder {
 
 impl Folder {
     pub fn open(spec: &FolderSpec, most: u64) -> Result<Self, EngineError> {
-        Ok(Self { filter: Filter::new(&spec.filter)?, root: Root::open(&spec.path)?, most })
+        Ok(Self {
+            filter: Filter::new(&spec.filter)?,
+            root: Root::open(&spec.path)?,
+            most,
+        })
     }
 
     /// Lists one directory into `listing` and the directories below it into `pending`.
@@ -39,7 +44,11 @@ impl Folder {
             Ok(entries) => entries,
             Err(error) => {
                 listing.complete = false;
-                listing.failures.push(fetch_failure(&self.root.uri(directory), unreadable(&error), hint(&error)));
+                listing.failures.push(fetch_failure(
+                    &self.root.uri(directory),
+                    unreadable(&error),
+                    hint(&error),
+                ));
                 return;
             }
         };
@@ -54,9 +63,13 @@ impl Folder {
             match (self.filter.wants(&path), kind) {
                 (Verdict::Unwanted, _) => {}
                 (Verdict::Secret, _) => listing.skipped += 1,
-                (Verdict::Wanted, FileType::RegularFile) => self.list_file(path.clone(), path, listing),
+                (Verdict::Wanted, FileType::RegularFile) => {
+                    self.list_file(path.clone(), path, listing)
+                }
                 (Verdict::Wanted, FileType::Symlink) => match self.root.resolve(&path) {
-                    Some(target) if !self.filter.is_withheld(&target) => self.list_file(path, target, listing),
+                    Some(target) if !self.filter.is_withheld(&target) => {
+                        self.list_file(path, target, listing)
+                    }
                     _ => listing.skipped += 1,
                 },
                 _ => listing.skipped += 1,
@@ -75,19 +88,31 @@ impl Folder {
                 locator: Locator::Path(path),
             }),
             Ok(None) => listing.skipped += 1,
-            Err(error) => listing.failures.push(fetch_failure(&uri, unreadable(&error), hint(&error))),
+            Err(error) => {
+                listing
+                    .failures
+                    .push(fetch_failure(&uri, unreadable(&error), hint(&error)))
+            }
         }
     }
 }
 
 impl Source for Folder {
     fn list(&mut self) -> Result<Listing, EngineError> {
-        let mut listing = Listing { items: vec![], failures: vec![], complete: true, skipped: 0, commit: None };
+        let mut listing = Listing {
+            items: vec![],
+            failures: vec![],
+            complete: true,
+            skipped: 0,
+            commit: None,
+        };
         let mut pending = vec![PathBuf::new()];
         while let Some(directory) = pending.pop() {
             self.list_directory(&directory, &mut listing, &mut pending);
         }
-        listing.items.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
+        listing
+            .items
+            .sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
         listing.failures.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
         Ok(listing)
     }
@@ -99,7 +124,9 @@ impl Source for Folder {
         if target != path && self.filter.is_withheld(&target) {
             return Ok(Fetched::Skipped);
         }
-        self.root.read(&target, &item.uri, self.most).map(Fetched::Content)
+        self.root
+            .read(&target, &item.uri, self.most)
+            .map(Fetched::Content)
     }
 }
 

@@ -6,19 +6,20 @@
 //!                                                commit ──▶ tree ──▶ items, their blob ids as validators ──▶ blobs
 //! ```
 //!
-//! A run lists the whole tree of the new head, and the id of a file's blob is its validator. What is stored with the
-//! same blob id is skipped unread, what is not listed any more is removed. That gives what a diff from the last
-//! commit to the new head would give, reads as little, and is right as well after a force-push, when the last commit
-//! is gone, and when the filters have changed: there is one way for all. A renamed file is a new uri and a uri that
-//! is not listed any more, whatever the filters say of either; it keeps its embeddings since equal texts have equal
-//! ones.
+//! A run lists the whole tree of the new head, and the id of a file's blob is its validator. What
+//! is stored with the same blob id is skipped unread, what is not listed any more is removed. That
+//! gives what a diff from the last commit to the new head would give, reads as little, and is right
+//! as well after a force-push, when the last commit is gone, and when the filters have changed:
+//! there is one way for all. A renamed file is a new uri and a uri that is not listed any more,
+//! whatever the filters say of either; it keeps its embeddings since equal texts have equal ones.
 //!
-//! Files are read from the object store: nothing is checked out, so no hook, filter or attribute of the repository
-//! ever runs, and no path of it is ever created. Submodules and symbolic links are skipped, and so are the pointers
-//! that Git LFS leaves in place of large files.
+//! Files are read from the object store: nothing is checked out, so no hook, filter or attribute of
+//! the repository ever runs, and no path of it is ever created. Submodules and symbolic links are
+//! skipped, and so are the pointers that Git LFS leaves in place of large files.
 //!
-//! A repository on the server is opened where it is and only read; whose it is does not matter, since only superusers
-//! may name one and nothing in it is executed. The user's and the machine's git configuration are ignored.
+//! A repository on the server is opened where it is and only read; whose it is does not matter,
+//! since only superusers may name one and nothing in it is executed. The user's and the machine's
+//! git configuration are ignored.
 //!
 //! * [`remote`]: bringing a clone up to date;
 //! * [`kept`]: where clones live, and for how long;
@@ -112,12 +113,24 @@ impl Git {
         };
         let branch = spec.commit.is_none().then(|| spec.branch.clone());
         let (known, most) = (KnownVersions::new(job), job.limits.max_file_bytes);
-        Ok(Self { repository, clone, is_renewed: false, url, branch, commit, filter, known, most })
+        Ok(Self {
+            repository,
+            clone,
+            is_renewed: false,
+            url,
+            branch,
+            commit,
+            filter,
+            known,
+            most,
+        })
     }
 
     /// Makes a damaged clone anew, once; `false` where that is of no use.
     fn renew(&mut self) -> Result<bool, EngineError> {
-        let Some(clone) = self.clone.as_ref().filter(|_| !self.is_renewed) else { return Ok(false) };
+        let Some(clone) = self.clone.as_ref().filter(|_| !self.is_renewed) else {
+            return Ok(false);
+        };
         self.is_renewed = true;
         // packs of the same name are shared as long as one is open: the damaged ones must be closed
         self.repository = nothing().map_err(|e| self.broken(&e))?;
@@ -126,12 +139,19 @@ impl Git {
     }
 
     fn broken(&self, error: &git2::Error) -> EngineError {
-        EngineError::new(ErrorKind::SourceUnavailable, format!("cannot read commit {} of {}", self.commit, self.url))
-            .detail(error.message())
+        EngineError::new(
+            ErrorKind::SourceUnavailable,
+            format!("cannot read commit {} of {}", self.commit, self.url),
+        )
+        .detail(error.message())
     }
 
     fn uri(&self, path: &Path) -> String {
-        format!("{}#{}", self.url, percent_encode(path.as_os_str().as_bytes(), ENCODED))
+        format!(
+            "{}#{}",
+            self.url,
+            percent_encode(path.as_os_str().as_bytes(), ENCODED)
+        )
     }
 
     fn list_tree(
@@ -155,9 +175,14 @@ impl Git {
                 (Verdict::Wanted, Some(ObjectType::Blob)) if !is_link(entry.filemode()) => {
                     let (uri, blob) = (self.uri(&path), entry.id());
                     let validator = blob.to_string();
-                    // finding the size takes as long as all the rest, and nobody asks for that of a known version
+                    // finding the size takes as long as all the rest, and nobody asks for that of a
+                    // known version
                     let is_known = self.known.contains(&uri, &validator);
-                    match if is_known { Ok(0) } else { objects.read_header(blob).map(|(size, _)| size as u64) } {
+                    match if is_known {
+                        Ok(0)
+                    } else {
+                        objects.read_header(blob).map(|(size, _)| size as u64)
+                    } {
                         Ok(size) => listing.items.push(Item {
                             uri,
                             name: path.to_string_lossy().into_owned(),
@@ -165,7 +190,11 @@ impl Git {
                             validator: Some(validator),
                             locator: Locator::Blob(blob),
                         }),
-                        Err(error) => listing.failures.push(fetch_failure(&uri, object_message(&error), None)),
+                        Err(error) => {
+                            listing
+                                .failures
+                                .push(fetch_failure(&uri, object_message(&error), None))
+                        }
                     }
                 }
                 _ => listing.skipped += 1,
@@ -184,12 +213,19 @@ impl Git {
             skipped: 0,
             commit: Some(self.commit.to_string()),
         };
-        let root = self.repository.find_commit(self.commit).map_err(|e| self.broken(&e))?.tree_id();
+        let root = self
+            .repository
+            .find_commit(self.commit)
+            .map_err(|e| self.broken(&e))?
+            .tree_id();
         let mut pending = vec![(PathBuf::new(), root)];
         let mut entries = 0;
         while let Some((directory, id)) = pending.pop() {
             if directory.components().count() > MAX_DEPTH {
-                return Err(too_much(&self.url, format!("directories nested more than {MAX_DEPTH} deep")));
+                return Err(too_much(
+                    &self.url,
+                    format!("directories nested more than {MAX_DEPTH} deep"),
+                ));
             }
             let listed = self.repository.find_tree(id).and_then(|tree| {
                 entries += tree.len();
@@ -199,14 +235,21 @@ impl Git {
                 self.list_tree(&tree, &directory, &mut listing, &mut pending)
             });
             if entries > MAX_ENTRIES {
-                return Err(too_much(&self.url, format!("more than {MAX_ENTRIES} files and directories")));
+                return Err(too_much(
+                    &self.url,
+                    format!("more than {MAX_ENTRIES} files and directories"),
+                ));
             }
             if let Err(error) = listed {
                 if directory == Path::new("") {
                     return Err(self.broken(&error));
                 }
                 listing.complete = false;
-                listing.failures.push(fetch_failure(&self.uri(&directory), object_message(&error), None));
+                listing.failures.push(fetch_failure(
+                    &self.uri(&directory),
+                    object_message(&error),
+                    None,
+                ));
             }
         }
         listing.items.sort_by(|a, b| a.uri.cmp(&b.uri));
@@ -225,12 +268,19 @@ impl Git {
             return Ok(Ok(Fetched::Skipped));
         }
         let (validator, metadata) = (item.validator.clone(), self.metadata(blob, item));
-        Ok(Ok(Fetched::Content(Content { bytes, validator, metadata, ..Content::default() })))
+        Ok(Ok(Fetched::Content(Content {
+            bytes,
+            validator,
+            metadata,
+            ..Content::default()
+        })))
     }
 
     fn metadata(&self, blob: Oid, item: &Item) -> Map<String, Value> {
         let encoded = item.uri.get(self.url.len() + 1..).unwrap_or_default();
-        let path = percent_decode_str(encoded).decode_utf8().map_or_else(|_| encoded.into(), String::from);
+        let path = percent_decode_str(encoded)
+            .decode_utf8()
+            .map_or_else(|_| encoded.into(), String::from);
         let mut metadata = Map::new();
         let mut set = |key: &str, value: String| metadata.insert(key.into(), Value::String(value));
         set("repository", self.url.clone());
@@ -251,14 +301,19 @@ impl Source for Git {
             Ok(listing) => !listing.failures.is_empty(),
             Err(error) => error.kind == ErrorKind::SourceUnavailable,
         };
-        if is_damaged && self.renew()? { self.try_list() } else { listed }
+        if is_damaged && self.renew()? {
+            self.try_list()
+        } else {
+            listed
+        }
     }
 
     fn fetch(&mut self, item: &Item, _known: Option<&Known>) -> Result<Fetched, Failure> {
         let Locator::Blob(blob) = item.locator else {
             return Err(fetch_failure(&item.uri, "not an item of this source", None));
         };
-        let failed = |error: git2::Error| Err(fetch_failure(&item.uri, object_message(&error), None));
+        let failed =
+            |error: git2::Error| Err(fetch_failure(&item.uri, object_message(&error), None));
         match self.read(blob, item) {
             Ok(read) => read,
             Err(error) => match self.renew() {
@@ -284,13 +339,17 @@ struct KnownVersions {
 impl KnownVersions {
     fn new(job: &Job) -> Self {
         let hasher = RandomState::new();
-        let versions = job.known.iter().filter_map(|(uri, known)| Some((uri.as_str(), known.validator.as_deref()?)));
+        let versions = job
+            .known
+            .iter()
+            .filter_map(|(uri, known)| Some((uri.as_str(), known.validator.as_deref()?)));
         let hashes = versions.map(|version| hasher.hash_one(version)).collect();
         Self { hasher, hashes }
     }
 
     fn contains(&self, uri: &str, validator: &str) -> bool {
-        self.hashes.contains(&self.hasher.hash_one((uri, validator)))
+        self.hashes
+            .contains(&self.hasher.hash_one((uri, validator)))
     }
 }
 
@@ -303,42 +362,59 @@ fn object_message(error: &git2::Error) -> String {
 }
 
 fn too_much(url: &str, what: String) -> EngineError {
-    EngineError::new(ErrorKind::LimitExceeded, format!("the repository {url} has {what}"))
-        .hint("Select less of it with \"paths\" and \"excludePaths\".")
+    EngineError::new(
+        ErrorKind::LimitExceeded,
+        format!("the repository {url} has {what}"),
+    )
+    .hint("Select less of it with \"paths\" and \"excludePaths\".")
 }
 
 fn open_local(path: &Path) -> Result<git2::Repository, EngineError> {
     std::fs::read_dir(path).map_err(|e| root::unusable(path, &e))?;
-    git2::Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, [] as [&OsStr; 0]).map_err(|error| {
-        let path = path.display();
-        if error.code() == ErrorCode::NotFound {
-            EngineError::new(ErrorKind::SourceUnavailable, format!("\"{path}\" is not a git repository"))
+    git2::Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, [] as [&OsStr; 0]).map_err(
+        |error| {
+            let path = path.display();
+            if error.code() == ErrorCode::NotFound {
+                EngineError::new(
+                    ErrorKind::SourceUnavailable,
+                    format!("\"{path}\" is not a git repository"),
+                )
                 .hint("Give the folder that contains \".git\", or that is a bare repository.")
-        } else {
-            unreadable(&error, format!("cannot open the git repository \"{path}\""))
-        }
-    })
+            } else {
+                unreadable(&error, format!("cannot open the git repository \"{path}\""))
+            }
+        },
+    )
 }
 
 fn unreadable(error: &git2::Error, message: String) -> EngineError {
-    let unreadable = EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message());
+    let unreadable =
+        EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message());
     if error.message().contains("object format 'sha256'") {
-        return unreadable.hint("Repositories with SHA-256 object ids are not supported, only those with SHA-1.");
+        return unreadable.hint(
+            "Repositories with SHA-256 object ids are not supported, only those with SHA-1.",
+        );
     }
     unreadable
 }
 
 /// The commit that is pinned, else the branch's last.
-fn find_commit(repository: &git2::Repository, url: &str, spec: &GitSpec) -> Result<Oid, EngineError> {
+fn find_commit(
+    repository: &git2::Repository,
+    url: &str,
+    spec: &GitSpec,
+) -> Result<Oid, EngineError> {
     let unavailable = |message: String| EngineError::new(ErrorKind::SourceUnavailable, message);
     if let Some(pin) = &spec.commit {
         return match repository.find_commit_by_prefix(pin) {
             Ok(commit) => Ok(commit.id()),
-            Err(e) if e.code() == ErrorCode::Ambiguous => {
-                Err(unavailable(format!("more than one object of {url} begins with \"{pin}\""))
-                    .hint("Give more digits of the commit."))
-            }
-            Err(e) => Err(unavailable(format!("there is no commit \"{pin}\" in {url}")).detail(e.message())),
+            Err(e) if e.code() == ErrorCode::Ambiguous => Err(unavailable(format!(
+                "more than one object of {url} begins with \"{pin}\""
+            ))
+            .hint("Give more digits of the commit.")),
+            Err(e) => Err(
+                unavailable(format!("there is no commit \"{pin}\" in {url}")).detail(e.message()),
+            ),
         };
     }
     let tip = repository
@@ -346,8 +422,16 @@ fn find_commit(repository: &git2::Repository, url: &str, spec: &GitSpec) -> Resu
         .and_then(|branch| branch.get().peel_to_commit())
         .map(|commit| commit.id());
     tip.map_err(|_| {
-        let branches = repository.branches(Some(BranchType::Local)).into_iter().flatten().flatten();
-        no_branch(url, &spec.branch, branches.filter_map(|(branch, _)| branch.name().ok().flatten().map(Into::into)))
+        let branches = repository
+            .branches(Some(BranchType::Local))
+            .into_iter()
+            .flatten()
+            .flatten();
+        no_branch(
+            url,
+            &spec.branch,
+            branches.filter_map(|(branch, _)| branch.name().ok().flatten().map(Into::into)),
+        )
     })
 }
 
@@ -358,9 +442,17 @@ fn no_branch(url: &str, branch: &str, existing: impl Iterator<Item = String>) ->
     let hint = if names.is_empty() {
         "The repository has no branches: it is empty.".into()
     } else if names.len() > SHOWN {
-        format!("Branches: {}, and {} more.", names[..SHOWN].join(", "), names.len() - SHOWN)
+        format!(
+            "Branches: {}, and {} more.",
+            names[..SHOWN].join(", "),
+            names.len() - SHOWN
+        )
     } else {
         format!("Branches: {}.", names.join(", "))
     };
-    EngineError::new(ErrorKind::SourceUnavailable, format!("there is no branch \"{branch}\" in {url}")).hint(hint)
+    EngineError::new(
+        ErrorKind::SourceUnavailable,
+        format!("there is no branch \"{branch}\" in {url}"),
+    )
+    .hint(hint)
 }

@@ -5,15 +5,17 @@
 //!      before each hop                                     those that may be connected to are passed on, and no others
 //! ```
 //!
-//! A source's URL, and every redirect of its server, could lead the database server to services that trust their
-//! network: databases, metadata services of clouds, routers. Hence only addresses that are unicast and public are
-//! connected to. Addresses are judged where they are used: the resolver hands the connection only those that passed, so
-//! a name that resolves to something else the next moment (DNS rebinding) gains nothing. Hosts written as addresses are
-//! not resolved, and judged by the check; [`url::Url`] has brought all spellings (decimal, octal, hexadecimal, short) into
-//! one form.
+//! A source's URL, and every redirect of its server, could lead the database server to services
+//! that trust their network: databases, metadata services of clouds, routers. Hence only addresses
+//! that are unicast and public are connected to. Addresses are judged where they are used: the
+//! resolver hands the connection only those that passed, so a name that resolves to something else
+//! the next moment (DNS rebinding) gains nothing. Hosts written as addresses are not resolved, and
+//! judged by the check; [`url::Url`] has brought all spellings (decimal, octal, hexadecimal, short)
+//! into one form.
 //!
-//! The addresses of this machine itself, and those of its IPv6 networks, are no public ones either (see
-//! [`machine`](crate::machine)). A connection that was made is judged once more by both its ends before the answer is read.
+//! The addresses of this machine itself, and those of its IPv6 networks, are no public ones either
+//! (see [`machine`](crate::machine)). A connection that was made is judged once more by both its
+//! ends before the answer is read.
 //!
 //! The exceptions of `rag.allowed_private_hosts`:
 //!
@@ -25,8 +27,8 @@
 //! | `192.168.0.0/16`, `fd00::/8` | the addresses of that network |
 //! | `wiki.local:8080`, `[fd00::7]:8080` | the same, on that port only |
 //!
-//! Behind a proxy it is the proxy that resolves names: then addresses in URLs and names of this machine are judged, and
-//! what other names lead to is for the proxy to decide.
+//! Behind a proxy it is the proxy that resolves names: then addresses in URLs and names of this
+//! machine are judged, and what other names lead to is for the proxy to decide.
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +59,8 @@ pub enum Refusal {
     NoHost,
     #[error("{address} is {kind} and may not be connected to")]
     Address { address: IpAddr, kind: &'static str },
-    /// Neither the address nor what it is are told: names of the server's network are nobody's to look up.
+    /// Neither the address nor what it is are told: names of the server's network are nobody's to
+    /// look up.
     #[error("\"{host}\" resolves to an address that is not public and may not be connected to")]
     Resolved { host: String },
     #[error("\"{0}\" is a name of this machine and may not be connected to")]
@@ -109,7 +112,8 @@ pub struct Guard {
 
 impl Guard {
     /// # Errors
-    /// `InvalidRequest` where an entry of `rag.allowed_private_hosts` or the proxy cannot be understood.
+    /// `InvalidRequest` where an entry of `rag.allowed_private_hosts` or the proxy cannot be
+    /// understood.
     pub fn new(network: &Network) -> Result<Self, EngineError> {
         Self::on(Machine::default(), network)
     }
@@ -123,13 +127,22 @@ impl Guard {
             })
         });
         let proxy = network.proxy.as_ref().map(|proxy| {
-            let parsed = Url::parse(proxy).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+            let parsed = Url::parse(proxy)
+                .ok()
+                .filter(|url| matches!(url.scheme(), "http" | "https"));
             parsed.as_ref().and_then(authority).ok_or_else(|| {
-                EngineError::new(ErrorKind::InvalidRequest, "rag.http_proxy is not the URL of a proxy")
-                    .hint("Write http://host:port.")
+                EngineError::new(
+                    ErrorKind::InvalidRequest,
+                    "rag.http_proxy is not the URL of a proxy",
+                )
+                .hint("Write http://host:port.")
             })
         });
-        Ok(Self { exceptions: exceptions.collect::<Result<_, _>>()?, proxy: proxy.transpose()?, machine })
+        Ok(Self {
+            exceptions: exceptions.collect::<Result<_, _>>()?,
+            proxy: proxy.transpose()?,
+            machine,
+        })
     }
 
     /// What can be said of a URL before its host is resolved.
@@ -143,7 +156,9 @@ impl Guard {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(Refusal::Credentials);
         }
-        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else { return Err(Refusal::NoHost) };
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+            return Err(Refusal::NoHost);
+        };
         let judge = |address: IpAddr| match self.judge(address, port) {
             Ok(()) => Ok(()),
             Err(kind) => Err(Refusal::Address { address, kind }),
@@ -164,18 +179,30 @@ impl Guard {
     /// # Errors
     /// It leads to where none may.
     pub fn check_connection(&self, url: &Url, local: IpAddr, peer: IpAddr) -> Result<(), Refusal> {
-        let Some(port) = url.port_or_known_default() else { return Err(Refusal::NoHost) };
-        let is_allowed = matches!(url.host(), Some(Host::Domain(name)) if self.allows_name(name, port));
+        let Some(port) = url.port_or_known_default() else {
+            return Err(Refusal::NoHost);
+        };
+        let is_allowed =
+            matches!(url.host(), Some(Host::Domain(name)) if self.allows_name(name, port));
         if self.proxy.is_some() || is_allowed || self.allows_address(peer, port) {
             return Ok(());
         }
-        let judged = if local == peer { Err(OWN) } else { self.judge(peer, port) };
-        judged.map_err(|kind| Refusal::Address { address: peer, kind })
+        let judged = if local == peer {
+            Err(OWN)
+        } else {
+            self.judge(peer, port)
+        };
+        judged.map_err(|kind| Refusal::Address {
+            address: peer,
+            kind,
+        })
     }
 
     /// Whether an exception names the host of a URL itself.
     pub fn is_exception(&self, url: &Url) -> bool {
-        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else { return false };
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+            return false;
+        };
         match host {
             Host::Ipv4(address) => self.allows_address(address.into(), port),
             Host::Ipv6(address) => self.allows_address(address.into(), port),
@@ -183,8 +210,8 @@ impl Guard {
         }
     }
 
-    /// What a resolver must know of a port: the port itself where an exception or the proxy names it, and otherwise
-    /// [`ANY_PORT`]. Hosts of one scope may share a resolver.
+    /// What a resolver must know of a port: the port itself where an exception or the proxy names
+    /// it, and otherwise [`ANY_PORT`]. Hosts of one scope may share a resolver.
     pub fn scope(&self, port: u16) -> u16 {
         match &self.proxy {
             // no other name is resolved
@@ -198,8 +225,18 @@ impl Guard {
     ///
     /// # Errors
     /// None of them may.
-    fn admit(&self, host: &str, port: u16, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, Refusal> {
-        if self.proxy.as_ref().is_some_and(|(proxy, at)| proxy == host && *at == port) || self.allows_name(host, port) {
+    fn admit(
+        &self,
+        host: &str,
+        port: u16,
+        addresses: &[SocketAddr],
+    ) -> Result<Vec<SocketAddr>, Refusal> {
+        if self
+            .proxy
+            .as_ref()
+            .is_some_and(|(proxy, at)| proxy == host && *at == port)
+            || self.allows_name(host, port)
+        {
             return Ok(addresses.to_vec());
         }
         let mut refusal = None;
@@ -227,10 +264,21 @@ impl Guard {
         let addresses = lookup(name).map_err(|error| {
             let reason = error.to_string();
             // what std puts before the words of getaddrinfo
-            Unresolved::Unknown(reason.strip_prefix("failed to lookup address information: ").unwrap_or(&reason).into())
+            Unresolved::Unknown(
+                reason
+                    .strip_prefix("failed to lookup address information: ")
+                    .unwrap_or(&reason)
+                    .into(),
+            )
         })?;
-        let admitted = self.admit(name, port, &addresses).map_err(Unresolved::Refused)?;
-        if admitted.is_empty() { Err(Unresolved::Unknown("it has no address".into())) } else { Ok(admitted) }
+        let admitted = self
+            .admit(name, port, &addresses)
+            .map_err(Unresolved::Refused)?;
+        if admitted.is_empty() {
+            Err(Unresolved::Unknown("it has no address".into()))
+        } else {
+            Ok(admitted)
+        }
     }
 
     fn judge(&self, address: IpAddr, port: u16) -> Result<(), &'static str> {
@@ -243,9 +291,10 @@ impl Guard {
 
     fn allows_address(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
-        self.exceptions
-            .iter()
-            .any(|e| e.port.is_none_or(|p| p == port) && matches!(&e.hosts, Hosts::Net(net) if net.contains(&address)))
+        self.exceptions.iter().any(|e| {
+            e.port.is_none_or(|p| p == port)
+                && matches!(&e.hosts, Hosts::Net(net) if net.contains(&address))
+        })
     }
 
     fn allows_name(&self, name: &str, port: u16) -> bool {
@@ -254,7 +303,9 @@ impl Guard {
             e.port.is_none_or(|p| p == port)
                 && match &e.hosts {
                     Hosts::Name(allowed) => allowed == name,
-                    Hosts::Below(suffix) => name.len() > suffix.len() && name.ends_with(suffix.as_str()),
+                    Hosts::Below(suffix) => {
+                        name.len() > suffix.len() && name.ends_with(suffix.as_str())
+                    }
                     Hosts::Net(_) => false,
                 }
         })
@@ -265,13 +316,18 @@ impl Exception {
     fn parse(entry: &str) -> Option<Self> {
         let entry = entry.trim();
         if let Some(net) = parse_net(entry) {
-            return Some(Self { hosts: Hosts::Net(net), port: None });
+            return Some(Self {
+                hosts: Hosts::Net(net),
+                port: None,
+            });
         }
         let (host, port) = match entry.rsplit_once(':') {
             Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port > 0)?)),
             None => (entry, None),
         };
-        let bare = host.strip_prefix('[').map_or(Some(host), |rest| rest.strip_suffix(']'))?;
+        let bare = host
+            .strip_prefix('[')
+            .map_or(Some(host), |rest| rest.strip_suffix(']'))?;
         let hosts = match (parse_net(bare), host.strip_prefix("*.")) {
             (Some(net), _) => Hosts::Net(net),
             (None, Some(name)) => Hosts::Below(format!(".{}", parse_name(name)?)),
@@ -287,7 +343,11 @@ impl Exception {
 
 fn parse_net(text: &str) -> Option<IpNet> {
     let net = text.parse::<IpNet>().ok();
-    net.or_else(|| text.parse::<IpAddr>().ok().map(|address| address.to_canonical().into()))
+    net.or_else(|| {
+        text.parse::<IpAddr>()
+            .ok()
+            .map(|address| address.to_canonical().into())
+    })
 }
 
 /// A name in the form that URLs bring it into, without a final dot.
@@ -337,7 +397,10 @@ const SPECIAL_V4: [(Ipv4Net, &str); 18] = [
     (v4(255, 255, 255, 255, 32), "the broadcast address"),
     (v4(240, 0, 0, 0, 4), "a reserved address"),
     // Azure's, on every virtual machine
-    (v4(168, 63, 129, 16, 32), "the address of a cloud's metadata service"),
+    (
+        v4(168, 63, 129, 16, 32),
+        "the address of a cloud's metadata service",
+    ),
     // AS112: answers for private names
     (v4(192, 175, 48, 0, 24), "a reserved address"),
 ];
@@ -360,7 +423,8 @@ const GLOBAL_UNICAST: Ipv6Net = v6(0x2000, 0, 3);
 /// NAT64: the last four bytes are the IPv4 address that is connected to.
 const NAT64: Ipv6Net = v6(0x64, 0xff9b, 96);
 
-/// The address that is reached by way of another: ::ffff:127.0.0.1 is 127.0.0.1, and so is 64:ff9b::127.0.0.1.
+/// The address that is reached by way of another: ::ffff:127.0.0.1 is 127.0.0.1, and so is
+/// 64:ff9b::127.0.0.1.
 fn reached(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if NAT64.contains(&v6) => {
@@ -374,11 +438,17 @@ fn reached(address: IpAddr) -> IpAddr {
 /// What kind of address it is, unless it is an ordinary public one.
 fn special(address: IpAddr) -> Option<&'static str> {
     match reached(address) {
-        IpAddr::V4(v4) => SPECIAL_V4.iter().find(|(net, _)| net.contains(&v4)).map(|(_, kind)| *kind),
+        IpAddr::V4(v4) => SPECIAL_V4
+            .iter()
+            .find(|(net, _)| net.contains(&v4))
+            .map(|(_, kind)| *kind),
         IpAddr::V6(v6) if v6.is_loopback() => Some("a loopback address"),
         IpAddr::V6(v6) if v6.is_unspecified() => Some("an unspecified address"),
         IpAddr::V6(v6) => {
-            let kind = SPECIAL_V6.iter().find(|(net, _)| net.contains(&v6)).map(|(_, kind)| *kind);
+            let kind = SPECIAL_V6
+                .iter()
+                .find(|(net, _)| net.contains(&v6))
+                .map(|(_, kind)| *kind);
             kind.or_else(|| (!GLOBAL_UNICAST.contains(&v6)).then_some("a reserved address"))
         }
     }
@@ -408,7 +478,11 @@ pub struct GuardedResolver<L = Lookup> {
 impl GuardedResolver {
     pub fn new(guard: Arc<Guard>, port: u16) -> Self {
         // the connection puts in its port
-        Self { guard, port, lookup: |name| Ok((name, 0).to_socket_addrs()?.collect()) }
+        Self {
+            guard,
+            port,
+            lookup: |name| Ok((name, 0).to_socket_addrs()?.collect()),
+        }
     }
 }
 
@@ -416,15 +490,20 @@ impl<L> Resolve for GuardedResolver<L>
 where
     L: Fn(&str) -> io::Result<Vec<SocketAddr>> + Clone + Send + Sync + 'static,
 {
-    /// Waits for the system in a thread of its own, which nobody has to wait for when the time for connecting is over.
+    /// Waits for the system in a thread of its own, which nobody has to wait for when the time for
+    /// connecting is over.
     fn resolve(&self, name: Name) -> Resolving {
         let (answer, answered) = oneshot::channel();
         let (guard, port, lookup) = (Arc::clone(&self.guard), self.port, self.lookup.clone());
         let resolve = move || drop(answer.send(guard.resolve(name.as_str(), port, lookup)));
-        let started = thread::Builder::new().name("resolver".into()).spawn(resolve);
+        let started = thread::Builder::new()
+            .name("resolver".into())
+            .spawn(resolve);
         Box::pin(async move {
             started.map_err(|error| Unresolved::Unknown(error.to_string()))?;
-            let addresses = answered.await.map_err(|_| Unresolved::Unknown("the resolver broke off".into()))??;
+            let addresses = answered
+                .await
+                .map_err(|_| Unresolved::Unknown("the resolver broke off".into()))??;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }

@@ -13,15 +13,16 @@
 //! | `static` | a list of files of the server and the web | the same |
 //! | `website` | the pages that can be reached from one | `https://host/guide/keys` |
 //!
-//! Items are sorted by the bytes of their paths, and paths in uris are percent-encoded, so names of any encoding work
-//! and the same source gives the same list every time.
+//! Items are sorted by the bytes of their paths, and paths in uris are percent-encoded, so names of
+//! any encoding work and the same source gives the same list every time.
 //!
-//! What concerns the source as a whole (no such folder, branch or host) is an [`EngineError`]; what concerns one file or
-//! directory is a [`Failure`] beside all that works. Where a directory cannot be read, [`Listing::complete`] is false:
-//! a document that is not listed is then not known to be gone.
+//! What concerns the source as a whole (no such folder, branch or host) is an [`EngineError`]; what
+//! concerns one file or directory is a [`Failure`] beside all that works. Where a directory cannot
+//! be read, [`Listing::complete`] is false: a document that is not listed is then not known to be
+//! gone.
 //!
-//! A listing does not look at types and sizes. The caller should leave out what is no document by its name before
-//! fetching, so that a film beyond the size limit is no failure.
+//! A listing does not look at types and sizes. The caller should leave out what is no document by
+//! its name before fetching, so that a film beyond the size limit is no failure.
 
 mod fetcher;
 mod filter;
@@ -102,7 +103,8 @@ pub struct Listing {
     pub failures: Vec<Failure>,
     /// Whether everything selected is in `items`.
     pub complete: bool,
-    /// Selected entries that are no files: symbolic links that lead nowhere useful, devices, submodules.
+    /// Selected entries that are no files: symbolic links that lead nowhere useful, devices,
+    /// submodules.
     pub skipped: u64,
     /// The commit that was listed, full hex; `git` only.
     pub commit: Option<String>,
@@ -119,7 +121,8 @@ pub trait Source {
     /// One listed item; `known` is the version that is stored.
     ///
     /// # Errors
-    /// Where it is gone, unreadable, no longer a plain file, or larger than `max_file_bytes` of the job's limits.
+    /// Where it is gone, unreadable, no longer a plain file, or larger than `max_file_bytes` of the
+    /// job's limits.
     fn fetch(&mut self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure>;
 
     /// Whether an item's type may turn out to be another than its name says, once it is fetched.
@@ -133,8 +136,8 @@ pub trait Source {
     }
 }
 
-/// Makes a source ready to be listed. `git` writes into the job's folders of clones and of work, `website` keeps its pages
-/// in the latter until they are fetched; nothing else is written.
+/// Makes a source ready to be listed. `git` writes into the job's folders of clones and of work,
+/// `website` keeps its pages in the latter until they are fetched; nothing else is written.
 ///
 /// # Errors
 /// Where the folder, file or repository cannot be had, or a path pattern cannot be understood.
@@ -143,16 +146,21 @@ pub fn open(job: &Job) -> Result<Box<dyn Source>, EngineError> {
     Ok(match &job.source {
         SourceSpec::Folder(spec) => Box::new(folder::Folder::open(spec, most)?),
         SourceSpec::Git(spec) => Box::new(git::Git::open(spec, job)?),
-        SourceSpec::Markdown(MarkdownSpec { endpoint: Endpoint::File(path) }) => {
-            Box::new(markdown::Markdown::open(path, most)?)
+        SourceSpec::Markdown(MarkdownSpec {
+            endpoint: Endpoint::File(path),
+        }) => Box::new(markdown::Markdown::open(path, most)?),
+        SourceSpec::Markdown(MarkdownSpec { endpoint }) => Box::new(
+            static_files::StaticFiles::open(std::slice::from_ref(endpoint), job)?,
+        ),
+        SourceSpec::Static(spec) => {
+            Box::new(static_files::StaticFiles::open(&spec.endpoints, job)?)
         }
-        SourceSpec::Markdown(MarkdownSpec { endpoint }) => {
-            Box::new(static_files::StaticFiles::open(std::slice::from_ref(endpoint), job)?)
-        }
-        SourceSpec::Static(spec) => Box::new(static_files::StaticFiles::open(&spec.endpoints, job)?),
         SourceSpec::Website(spec) => Box::new(website::Website::open(spec, job)?),
         SourceSpec::Table(_) => {
-            return Err(EngineError::new(ErrorKind::Internal, "tables are read by the server, not by rag-engine"));
+            return Err(EngineError::new(
+                ErrorKind::Internal,
+                "tables are read by the server, not by rag-engine",
+            ));
         }
     })
 }
@@ -164,10 +172,18 @@ fn fetch_failure(uri: &str, message: impl Into<String>, hint: Option<&str>) -> F
 /// The failure of one item for a reason that concerns more.
 fn item_failure(uri: &str, error: EngineError) -> Failure {
     let failure = Failure::new(uri, Stage::Fetch, error.message, error.hint);
-    if error.kind == ErrorKind::Throttled { failure.throttled(error.retry_after_seconds) } else { failure }
+    if error.kind == ErrorKind::Throttled {
+        failure.throttled(error.retry_after_seconds)
+    } else {
+        failure
+    }
 }
 
 fn too_large(uri: &str, size: u64, most: u64) -> Failure {
     let hint = "Raise the limit on the size of files, or leave the file out with \"excludePaths\".";
-    fetch_failure(uri, format!("the file has {size} bytes, more than the limit of {most} bytes"), Some(hint))
+    fetch_failure(
+        uri,
+        format!("the file has {size} bytes, more than the limit of {most} bytes"),
+        Some(hint),
+    )
 }

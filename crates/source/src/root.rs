@@ -1,8 +1,9 @@
 //! A folder that is read without ever leaving it.
 //!
-//! Paths are walked one component at a time from an open descriptor of the folder, and no component may be a symbolic
-//! link, so a link that is put in the way between listing and fetching is an error, not a way out. A link that is
-//! itself listed is resolved first, and walked like any other path if it leads to a place inside.
+//! Paths are walked one component at a time from an open descriptor of the folder, and no component
+//! may be a symbolic link, so a link that is put in the way between listing and fetching is an
+//! error, not a way out. A link that is itself listed is resolved first, and walked like any other
+//! path if it leads to a place inside.
 //!
 //! Only plain files are opened: opening a device or a pipe can block, or do something.
 
@@ -20,8 +21,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, open, openat, stata
 
 use crate::{Content, fetch_failure, too_large};
 
-const HINT: &str =
-    "The path is on the database server, and the operating system user that runs PostgreSQL must be able to read it.";
+const HINT: &str = "The path is on the database server, and the operating system user that runs PostgreSQL must be able to read it.";
 
 pub struct Root {
     /// As the user wrote it: uris are made of it.
@@ -41,8 +41,8 @@ pub struct Entry {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Version {
     pub size: u64,
-    /// Size, time of the last change of its bytes and of its inode, and the inode; `None` so shortly after a change that
-    /// another one could leave the same.
+    /// Size, time of the last change of its bytes and of its inode, and the inode; `None` so
+    /// shortly after a change that another one could leave the same.
     pub validator: Option<String>,
 }
 
@@ -51,13 +51,24 @@ impl Version {
     const RESOLUTION: Duration = Duration::from_secs(3);
 
     fn of(stat: &Stat) -> Self {
-        let changed = UNIX_EPOCH + Duration::from_secs(stat.st_mtime.max(stat.st_ctime).max(0) as u64);
-        let is_old = SystemTime::now().duration_since(changed).is_ok_and(|age| age > Self::RESOLUTION);
+        let changed =
+            UNIX_EPOCH + Duration::from_secs(stat.st_mtime.max(stat.st_ctime).max(0) as u64);
+        let is_old = SystemTime::now()
+            .duration_since(changed)
+            .is_ok_and(|age| age > Self::RESOLUTION);
         let validator = format!(
             "{} {}.{:09} {}.{:09} {}",
-            stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec, stat.st_ino
+            stat.st_size,
+            stat.st_mtime,
+            stat.st_mtime_nsec,
+            stat.st_ctime,
+            stat.st_ctime_nsec,
+            stat.st_ino
         );
-        Self { size: stat.st_size as u64, validator: is_old.then_some(validator) }
+        Self {
+            size: stat.st_size as u64,
+            validator: is_old.then_some(validator),
+        }
     }
 }
 
@@ -66,8 +77,13 @@ impl Root {
         let path: PathBuf = path.components().collect();
         let canonical = path.canonicalize().map_err(|e| unusable(&path, &e))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = open(&canonical, flags, Mode::empty()).map_err(|e| unusable(&path, &e.into()))?;
-        Ok(Self { path, canonical, directory })
+        let directory =
+            open(&canonical, flags, Mode::empty()).map_err(|e| unusable(&path, &e.into()))?;
+        Ok(Self {
+            path,
+            canonical,
+            directory,
+        })
     }
 
     /// The uri of a path below the folder.
@@ -94,14 +110,16 @@ impl Root {
         Ok(entries)
     }
 
-    /// What tells whether a plain file below the folder has changed; `None` where there is no such file.
+    /// What tells whether a plain file below the folder has changed; `None` where there is no such
+    /// file.
     pub fn version(&self, below: &Path) -> io::Result<Option<Version>> {
         let (directory, name) = self.parent(below)?;
         let stat = stat(&directory, &name)?;
         Ok((kind(&stat) == FileType::RegularFile).then(|| Version::of(&stat)))
     }
 
-    /// Where a symbolic link leads, below the folder; `None` if it leads nowhere, out of it or to itself.
+    /// Where a symbolic link leads, below the folder; `None` if it leads nowhere, out of it or to
+    /// itself.
     pub fn resolve(&self, link: &Path) -> Option<PathBuf> {
         let target = self.canonical.join(link).canonicalize().ok()?;
         let below = target.strip_prefix(&self.canonical).ok()?;
@@ -110,7 +128,8 @@ impl Root {
 
     /// The bytes of a plain file below the folder.
     pub fn read(&self, below: &Path, uri: &str, most: u64) -> Result<Content, Failure> {
-        self.bytes(below, uri, most).unwrap_or_else(|e| Err(fetch_failure(uri, unreadable(&e), hint(&e))))
+        self.bytes(below, uri, most)
+            .unwrap_or_else(|e| Err(fetch_failure(uri, unreadable(&e), hint(&e))))
     }
 
     fn bytes(&self, below: &Path, uri: &str, most: u64) -> io::Result<Result<Content, Failure>> {
@@ -119,7 +138,8 @@ impl Root {
         if kind(&before) != FileType::RegularFile {
             return Ok(Err(fetch_failure(uri, "no longer a plain file", None)));
         }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&directory, &name, flags, Mode::empty())?);
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -136,21 +156,31 @@ impl Root {
         }
         let version = Version::of(&before);
         // a file that was written to or replaced meanwhile is looked at again next time
-        let is_same = version == Version::of(&stat(&directory, &name)?) && version.size == bytes.len() as u64;
+        let is_same =
+            version == Version::of(&stat(&directory, &name)?) && version.size == bytes.len() as u64;
         let validator = version.validator.filter(|_| is_same);
-        Ok(Ok(Content { bytes, validator, ..Content::default() }))
+        Ok(Ok(Content {
+            bytes,
+            validator,
+            ..Content::default()
+        }))
     }
 
     /// The open parent directory of a path, and its last component.
     fn parent(&self, below: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        Ok((self.directory(below.parent().unwrap_or(Path::new("")))?, name.into()))
+        Ok((
+            self.directory(below.parent().unwrap_or(Path::new("")))?,
+            name.into(),
+        ))
     }
 
     fn directory(&self, below: &Path) -> io::Result<OwnedFd> {
         let mut directory = self.directory.try_clone()?;
         for component in below.components() {
-            let Component::Normal(name) = component else { return Err(io::ErrorKind::InvalidInput.into()) };
+            let Component::Normal(name) = component else {
+                return Err(io::ErrorKind::InvalidInput.into());
+            };
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             directory = openat(&directory, name, flags, Mode::empty())?;
         }
@@ -167,14 +197,20 @@ pub fn uri(path: &Path) -> String {
 pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
     let path = path.display();
     match error.kind() {
-        io::ErrorKind::NotFound => EngineError::new(ErrorKind::FileNotFound, format!("\"{path}\" does not exist")),
-        io::ErrorKind::NotADirectory => {
-            EngineError::new(ErrorKind::WrongFileType, format!("\"{path}\" is not a folder"))
-        }
-        io::ErrorKind::PermissionDenied => {
-            EngineError::new(ErrorKind::PermissionDenied, format!("cannot read \"{path}\": permission denied"))
-        }
-        _ => EngineError::new(ErrorKind::Io, format!("cannot read \"{path}\"")).detail(error.to_string()),
+        io::ErrorKind::NotFound => EngineError::new(
+            ErrorKind::FileNotFound,
+            format!("\"{path}\" does not exist"),
+        ),
+        io::ErrorKind::NotADirectory => EngineError::new(
+            ErrorKind::WrongFileType,
+            format!("\"{path}\" is not a folder"),
+        ),
+        io::ErrorKind::PermissionDenied => EngineError::new(
+            ErrorKind::PermissionDenied,
+            format!("cannot read \"{path}\": permission denied"),
+        ),
+        _ => EngineError::new(ErrorKind::Io, format!("cannot read \"{path}\""))
+            .detail(error.to_string()),
     }
     .hint(HINT)
 }

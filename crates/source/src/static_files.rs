@@ -1,11 +1,12 @@
 //! A list of single files, on the web and on the server.
 //!
-//! What the server said of a version (ETag, Last-Modified) is stored with the document and shown to it again, so that a
-//! file that has not changed is not sent again (304). Redirects are followed; a document keeps the uri that the source
-//! gives it, and the metadata say where it was found.
+//! What the server said of a version (ETag, Last-Modified) is stored with the document and shown to
+//! it again, so that a file that has not changed is not sent again (304). Redirects are followed; a
+//! document keeps the uri that the source gives it, and the metadata say where it was found.
 //!
-//! An endpoint that fails is one failure and the rest goes on. That holds for one that is gone (404) as well: it is
-//! named by the user, so its disappearance is for the user to judge, and what was indexed of it stays.
+//! An endpoint that fails is one failure and the rest goes on. That holds for one that is gone
+//! (404) as well: it is named by the user, so its disappearance is for the user to judge, and what
+//! was indexed of it stays.
 
 use std::path::Path;
 
@@ -45,14 +46,27 @@ impl StaticFiles {
         };
         let credentials = job.credentials.as_ref().zip(server.as_ref());
         let client = Client::new(&job.network, credentials)?;
-        Ok(Self { client, endpoints: endpoints.to_vec(), most: job.limits.max_file_bytes })
+        Ok(Self {
+            client,
+            endpoints: endpoints.to_vec(),
+            most: job.limits.max_file_bytes,
+        })
     }
 
     fn fetch_web(&self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure> {
-        let url = parse(&item.uri).map_err(|error| fetch_failure(&item.uri, error.message, None))?;
-        let stored = known.and_then(|known| known.validator.as_deref()).and_then(Validator::parse);
-        let wish = Wish { url: &url, known: stored.as_ref(), most: self.most, wants: &|_| true };
-        let got = fetcher::get(&self.client, &wish).map_err(|problem| problem.failure(&item.uri))?;
+        let url =
+            parse(&item.uri).map_err(|error| fetch_failure(&item.uri, error.message, None))?;
+        let stored = known
+            .and_then(|known| known.validator.as_deref())
+            .and_then(Validator::parse);
+        let wish = Wish {
+            url: &url,
+            known: stored.as_ref(),
+            most: self.most,
+            wants: &|_| true,
+        };
+        let got =
+            fetcher::get(&self.client, &wish).map_err(|problem| problem.failure(&item.uri))?;
         match got.status {
             StatusCode::OK => {
                 let mut metadata = Map::new();
@@ -63,20 +77,35 @@ impl StaticFiles {
                     metadata.insert("last_modified".into(), time.into());
                 }
                 let (validator, media_type) = (got.validator.text(), got.media_type);
-                Ok(Fetched::Content(Content { bytes: got.bytes, validator, media_type, metadata }))
+                Ok(Fetched::Content(Content {
+                    bytes: got.bytes,
+                    validator,
+                    media_type,
+                    metadata,
+                }))
             }
             // what was asked for with conditions is the only thing that it can be the answer to
-            StatusCode::NOT_MODIFIED if stored.is_some() => {
-                Ok(Fetched::Unchanged { validator: known.and_then(|known| known.validator.clone()) })
-            }
-            status => Err(fetch_failure(&item.uri, fetcher::answered(status), hint(status))),
+            StatusCode::NOT_MODIFIED if stored.is_some() => Ok(Fetched::Unchanged {
+                validator: known.and_then(|known| known.validator.clone()),
+            }),
+            status => Err(fetch_failure(
+                &item.uri,
+                fetcher::answered(status),
+                hint(status),
+            )),
         }
     }
 }
 
 impl Source for StaticFiles {
     fn list(&mut self) -> Result<Listing, EngineError> {
-        let mut listing = Listing { items: vec![], failures: vec![], complete: true, skipped: 0, commit: None };
+        let mut listing = Listing {
+            items: vec![],
+            failures: vec![],
+            complete: true,
+            skipped: 0,
+            commit: None,
+        };
         for endpoint in &self.endpoints {
             match endpoint {
                 Endpoint::Web(url) => listing.items.push(Item {
@@ -86,16 +115,23 @@ impl Source for StaticFiles {
                     validator: None,
                     locator: Locator::Web,
                 }),
-                Endpoint::File(path) => match Markdown::open(path, self.most).and_then(|mut file| file.list()) {
-                    Ok(file) => {
-                        listing.items.extend(
-                            file.items.into_iter().map(|item| Item { locator: Locator::Path(path.clone()), ..item }),
-                        );
+                Endpoint::File(path) => {
+                    match Markdown::open(path, self.most).and_then(|mut file| file.list()) {
+                        Ok(file) => {
+                            listing
+                                .items
+                                .extend(file.items.into_iter().map(|item| Item {
+                                    locator: Locator::Path(path.clone()),
+                                    ..item
+                                }));
+                        }
+                        Err(error) => {
+                            listing
+                                .failures
+                                .push(item_failure(&crate::root::uri(path), error));
+                        }
                     }
-                    Err(error) => {
-                        listing.failures.push(item_failure(&crate::root::uri(path), error));
-                    }
-                },
+                }
             }
         }
         Ok(listing)
@@ -118,7 +154,8 @@ impl Source for StaticFiles {
 }
 
 fn parse(url: &str) -> Result<Url, EngineError> {
-    Url::parse(url).map_err(|_| EngineError::new(ErrorKind::InvalidRequest, "an endpoint is not a URL"))
+    Url::parse(url)
+        .map_err(|_| EngineError::new(ErrorKind::InvalidRequest, "an endpoint is not a URL"))
 }
 
 fn without_fragment(url: &Url) -> Url {
@@ -129,7 +166,10 @@ fn without_fragment(url: &Url) -> Url {
 
 /// What a resource is called: the last part of its path.
 pub fn name(url: &Url) -> String {
-    let last = url.path_segments().and_then(|mut parts| parts.rfind(|part| !part.is_empty())).unwrap_or("index");
+    let last = url
+        .path_segments()
+        .and_then(|mut parts| parts.rfind(|part| !part.is_empty()))
+        .unwrap_or("index");
     percent_decode_str(last).decode_utf8_lossy().into_owned()
 }
 

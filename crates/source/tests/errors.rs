@@ -16,7 +16,14 @@ use url::Url;
 use web::{Reply, Server, Then};
 
 fn client(proxy: Option<String>) -> Client {
-    Client::new(&Network { allowed_private_hosts: vec!["127.0.0.0/8".into()], proxy }, None).unwrap()
+    Client::new(
+        &Network {
+            allowed_private_hosts: vec!["127.0.0.0/8".into()],
+            proxy,
+        },
+        None,
+    )
+    .unwrap()
 }
 
 fn error(client: &Client, url: &str) -> HttpError {
@@ -45,9 +52,16 @@ fn connections_that_break_are_passing_troubles() {
     let short = Server::start(move |_| reply().cut(1).then(Then::Close));
     let reset = Server::start(move |_| reply().cut(1).then(Then::Reset));
     let chunks = raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
-    for url in [short.url("/"), chunks, raw(b""), raw(b"HTTP/1.1 200 OK\r\nContent-")] {
+    for url in [
+        short.url("/"),
+        chunks,
+        raw(b""),
+        raw(b"HTTP/1.1 200 OK\r\nContent-"),
+    ] {
         let error = error(&client(None), &url);
-        let HttpError::Broken { reason, .. } = &error else { panic!("{url}: {error:?}") };
+        let HttpError::Broken { reason, .. } = &error else {
+            panic!("{url}: {error:?}")
+        };
         assert_eq!(reason, "it ended before the response was complete", "{url}");
         assert!(error.is_transient());
     }
@@ -65,7 +79,10 @@ fn what_is_no_http_is_told_as_such() {
     ] {
         let error = error(&client(None), &raw(bytes));
         let text = String::from_utf8_lossy(bytes);
-        assert!(matches!(error, HttpError::Protocol { .. }) && !error.is_transient(), "{text}: {error:?}");
+        assert!(
+            matches!(error, HttpError::Protocol { .. }) && !error.is_transient(),
+            "{text}: {error:?}"
+        );
     }
 }
 
@@ -76,7 +93,11 @@ fn damaged_compression_is_told_from_a_broken_connection() {
     let packed = packed.finish().unwrap();
     let gzip = [("Content-Encoding", "gzip")];
     let damaged = [&packed[..20], b"xxxx", &packed[24..]].concat();
-    for body in [&packed[..packed.len() / 2], &damaged, b"plain text after all"] {
+    for body in [
+        &packed[..packed.len() / 2],
+        &damaged,
+        b"plain text after all",
+    ] {
         let body = body.to_vec();
         let server = Server::start(move |_| Reply::new("200 OK", &gzip, &body));
         let error = error(&client(None), &server.url("/"));
@@ -84,42 +105,80 @@ fn damaged_compression_is_told_from_a_broken_connection() {
     }
     let whole = packed.clone();
     let server = Server::start(move |_| Reply::new("200 OK", &gzip, &whole));
-    let send = || client(None).send(&Request::get(Url::parse(&server.url("/")).unwrap())).unwrap();
+    let send = || {
+        client(None)
+            .send(&Request::get(Url::parse(&server.url("/")).unwrap()))
+            .unwrap()
+    };
     assert_eq!(send().bytes(10_000).unwrap().len(), 10_000);
-    assert!(matches!(send().bytes(9_999).unwrap_err(), HttpError::TooLarge(9_999)));
-    let server = Server::start(move |_| Reply::new("200 OK", &gzip, &packed).cut(10).then(Then::Close));
+    assert!(matches!(
+        send().bytes(9_999).unwrap_err(),
+        HttpError::TooLarge(9_999)
+    ));
+    let server = Server::start(move |_| {
+        Reply::new("200 OK", &gzip, &packed)
+            .cut(10)
+            .then(Then::Close)
+    });
     let cut = error(&client(None), &server.url("/"));
     assert!(matches!(cut, HttpError::Broken { .. }), "{cut:?}");
     let server = Server::start(|_| Reply::new("200 OK", &[("Content-Encoding", "br")], "x"));
     let other = error(&client(None), &server.url("/"));
-    assert!(matches!(&other, HttpError::Encoding(name) if name == "br"), "{other:?}");
+    assert!(
+        matches!(&other, HttpError::Encoding(name) if name == "br"),
+        "{other:?}"
+    );
 }
 
 #[test]
 fn the_time_of_a_request_ends_before_and_within_its_response() {
     let url = |server: &Server| Url::parse(&server.url("/")).unwrap();
-    let limited = |url, milliseconds| Request { total: Some(Duration::from_millis(milliseconds)), ..Request::get(url) };
+    let limited = |url, milliseconds| Request {
+        total: Some(Duration::from_millis(milliseconds)),
+        ..Request::get(url)
+    };
     let mute = Server::start(|_| Reply::ok("text/plain", "").cut(1).then(Then::Silence));
     let error = client(None).send(&limited(url(&mute), 300)).unwrap_err();
-    assert!(matches!(&error, HttpError::Timeout { during, .. } if during == "response"), "{error:?}");
+    assert!(
+        matches!(&error, HttpError::Timeout { during, .. } if during == "response"),
+        "{error:?}"
+    );
     let stuck = Server::start(|_| Reply::ok("text/plain", "hello").cut(1).then(Then::Silence));
     // enough for the head of the response, which is there at once, on a machine that is busy
-    let error = client(None).send(&limited(url(&stuck), 3000)).unwrap().bytes(10).unwrap_err();
-    assert!(matches!(&error, HttpError::Timeout { during, .. } if during == "body"), "{error:?}");
+    let error = client(None)
+        .send(&limited(url(&stuck), 3000))
+        .unwrap()
+        .bytes(10)
+        .unwrap_err();
+    assert!(
+        matches!(&error, HttpError::Timeout { during, .. } if during == "body"),
+        "{error:?}"
+    );
 }
 
 #[test]
 fn a_proxy_that_refuses_or_is_not_there_is_named() {
     let refusing = raw(b"HTTP/1.1 403 Forbidden\r\n\r\n");
-    let closed = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    let closed = format!(
+        "http://{}",
+        TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+    );
     for (proxy, url) in [
         (refusing, "https://public.example/"),
         (closed.clone(), "https://public.example/"),
         (closed, "http://public.example/"),
-        ("http://does-not-exist.invalid:3128".into(), "https://public.example/"),
+        (
+            "http://does-not-exist.invalid:3128".into(),
+            "https://public.example/",
+        ),
     ] {
         let error = error(&client(Some(proxy.clone())), url);
-        let HttpError::Connect { reason, .. } = &error else { panic!("{proxy}: {error:?}") };
+        let HttpError::Connect { reason, .. } = &error else {
+            panic!("{proxy}: {error:?}")
+        };
         assert!(reason.starts_with("rag.http_proxy: "), "{proxy}: {reason}");
     }
 }

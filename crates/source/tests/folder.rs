@@ -36,8 +36,14 @@ fn write(root: &Path, file: &str, bytes: &[u8]) {
 
 fn spec(path: &Path, paths: &[&str], exclude: &[&str]) -> SourceSpec {
     let texts = |patterns: &[&str]| patterns.iter().map(ToString::to_string).collect();
-    let filter = PathFilter { paths: texts(paths), exclude_paths: texts(exclude) };
-    SourceSpec::Folder(FolderSpec { path: path.into(), filter })
+    let filter = PathFilter {
+        paths: texts(paths),
+        exclude_paths: texts(exclude),
+    };
+    SourceSpec::Folder(FolderSpec {
+        path: path.into(),
+        filter,
+    })
 }
 
 fn open(spec: &SourceSpec) -> Box<dyn Source> {
@@ -49,7 +55,11 @@ fn list(path: &Path, paths: &[&str], exclude: &[&str]) -> Listing {
 }
 
 fn names(listing: &Listing) -> Vec<&str> {
-    listing.items.iter().map(|item| item.name.as_str()).collect()
+    listing
+        .items
+        .iter()
+        .map(|item| item.name.as_str())
+        .collect()
 }
 
 fn error_kind(path: &Path) -> (ErrorKind, String) {
@@ -71,10 +81,22 @@ fn is_superuser() -> bool {
 fn everything_below_the_folder_is_listed_in_order_of_its_bytes() {
     let folder = folder_with(&["b.md", "a/z.md", "a.md", "a/b/c.txt", "Z.md", "a-b.md"]);
     let listing = list(folder.path(), &[], &[]);
-    assert_eq!(names(&listing), ["Z.md", "a-b.md", "a.md", "a/b/c.txt", "a/z.md", "b.md"]);
-    assert!(listing.complete && listing.failures.is_empty() && listing.skipped == 0 && listing.commit.is_none());
+    assert_eq!(
+        names(&listing),
+        ["Z.md", "a-b.md", "a.md", "a/b/c.txt", "a/z.md", "b.md"]
+    );
+    assert!(
+        listing.complete
+            && listing.failures.is_empty()
+            && listing.skipped == 0
+            && listing.commit.is_none()
+    );
     assert_eq!(listing.items[3].size, 9);
-    assert_eq!(listing, list(folder.path(), &[], &[]), "the same folder gives the same list");
+    assert_eq!(
+        listing,
+        list(folder.path(), &[], &[]),
+        "the same folder gives the same list"
+    );
 }
 
 #[test]
@@ -82,14 +104,24 @@ fn a_listed_file_can_be_fetched() {
     let folder = folder_with(&["a/b.md"]);
     let mut source = open(&spec(folder.path(), &[], &[]));
     let item = source.list().unwrap().items.remove(0);
-    assert_eq!(item.uri, format!("file://{}/a/b.md", folder.path().display()));
+    assert_eq!(
+        item.uri,
+        format!("file://{}/a/b.md", folder.path().display())
+    );
     assert_eq!(bytes(source.as_mut(), &item).unwrap(), b"a/b.md");
 }
 
 #[test]
 fn paths_select_and_exclude_paths_win() {
-    let folder = folder_with(&["README.md", "guides/a.txt", "x/guides/b.txt", "drafts/c.md", "src/d.rs"]);
-    let listed = |paths: &[&str], exclude: &[&str]| names(&list(folder.path(), paths, exclude)).join(" ");
+    let folder = folder_with(&[
+        "README.md",
+        "guides/a.txt",
+        "x/guides/b.txt",
+        "drafts/c.md",
+        "src/d.rs",
+    ]);
+    let listed =
+        |paths: &[&str], exclude: &[&str]| names(&list(folder.path(), paths, exclude)).join(" ");
     assert_eq!(listed(&["*.md"], &[]), "README.md drafts/c.md");
     assert_eq!(listed(&["*.md"], &["drafts/"]), "README.md");
     assert_eq!(listed(&["guides/"], &[]), "guides/a.txt x/guides/b.txt");
@@ -99,12 +131,25 @@ fn paths_select_and_exclude_paths_win() {
 
 #[test]
 fn hidden_files_and_directories_are_listed_only_when_named() {
-    let folder = folder_with(&[".git/config", ".github/a.md", "docs/.private/b.md", "docs/.c.md", "d.md"]);
+    let folder = folder_with(&[
+        ".git/config",
+        ".github/a.md",
+        "docs/.private/b.md",
+        "docs/.c.md",
+        "d.md",
+    ]);
     assert_eq!(names(&list(folder.path(), &[], &[])), ["d.md"]);
     assert_eq!(names(&list(folder.path(), &["*.md"], &[])), ["d.md"]);
-    assert_eq!(names(&list(folder.path(), &["docs/.*"], &[])), ["docs/.c.md", "docs/.private/b.md"]);
     assert_eq!(
-        names(&list(folder.path(), &[".github/", "docs/.private/*.md"], &[])),
+        names(&list(folder.path(), &["docs/.*"], &[])),
+        ["docs/.c.md", "docs/.private/b.md"]
+    );
+    assert_eq!(
+        names(&list(
+            folder.path(),
+            &[".github/", "docs/.private/*.md"],
+            &[]
+        )),
         [".github/a.md", "docs/.private/b.md"]
     );
 }
@@ -115,21 +160,48 @@ fn keys_are_listed_only_when_named_also_where_a_link_leads_to_them() {
     symlink("keys/server.pem", folder.path().join("link.md")).unwrap();
     let listing = list(folder.path(), &[], &[]);
     assert_eq!((names(&listing), listing.skipped), (vec!["a.md"], 2));
-    assert_eq!(names(&list(folder.path(), &[".env", "link.md"], &[])), [".env"]);
-    assert_eq!(names(&list(folder.path(), &["/keys/server.pem"], &[])), ["keys/server.pem"]);
+    assert_eq!(
+        names(&list(folder.path(), &[".env", "link.md"], &[])),
+        [".env"]
+    );
+    assert_eq!(
+        names(&list(folder.path(), &["/keys/server.pem"], &[])),
+        ["keys/server.pem"]
+    );
 }
 
 #[test]
 fn names_of_any_bytes_work() {
     let folder = tempfile::tempdir().unwrap();
-    for name in [&b"sp ace #1?%.md"[..], b"\xff\xfe.md", "日本.md".as_bytes(), b"new\nline.md"] {
+    for name in [
+        &b"sp ace #1?%.md"[..],
+        b"\xff\xfe.md",
+        "日本.md".as_bytes(),
+        b"new\nline.md",
+    ] {
         fs::write(folder.path().join(OsStr::from_bytes(name)), name).unwrap();
     }
     let mut source = open(&spec(folder.path(), &["*.md"], &[]));
     let listing = source.list().unwrap();
-    let uris: Vec<_> = listing.items.iter().map(|i| i.uri.rsplit('/').next().unwrap()).collect();
-    assert_eq!(uris, ["new%0Aline.md", "sp%20ace%20%231%3F%25.md", "%E6%97%A5%E6%9C%AC.md", "%FF%FE.md"]);
-    let bytes: Vec<_> = listing.items.iter().map(|item| bytes(source.as_mut(), item).unwrap()).collect();
+    let uris: Vec<_> = listing
+        .items
+        .iter()
+        .map(|i| i.uri.rsplit('/').next().unwrap())
+        .collect();
+    assert_eq!(
+        uris,
+        [
+            "new%0Aline.md",
+            "sp%20ace%20%231%3F%25.md",
+            "%E6%97%A5%E6%9C%AC.md",
+            "%FF%FE.md"
+        ]
+    );
+    let bytes: Vec<_> = listing
+        .items
+        .iter()
+        .map(|item| bytes(source.as_mut(), item).unwrap())
+        .collect();
     assert_eq!(bytes[3], b"\xff\xfe.md");
     assert_eq!(bytes[1], b"sp ace #1?%.md");
 }
@@ -149,8 +221,14 @@ fn links_out_of_the_folder_and_loops_are_not_followed() {
     let mut source = open(&spec(folder.path(), &[], &[]));
     let listing = source.list().unwrap();
     assert_eq!(names(&listing), ["a/real.md", "inside.md"]);
-    assert_eq!((listing.skipped, listing.complete, listing.failures.len()), (6, true, 0));
-    assert_eq!(bytes(source.as_mut(), &listing.items[1]).unwrap(), b"a/real.md");
+    assert_eq!(
+        (listing.skipped, listing.complete, listing.failures.len()),
+        (6, true, 0)
+    );
+    assert_eq!(
+        bytes(source.as_mut(), &listing.items[1]).unwrap(),
+        b"a/real.md"
+    );
 }
 
 #[test]
@@ -164,15 +242,26 @@ fn a_file_that_becomes_a_link_after_it_was_listed_is_not_followed() {
     fs::remove_dir_all(folder.path().join("dir")).unwrap();
     symlink(outside.path().join("dir"), folder.path().join("dir")).unwrap();
     for item in &listing.items {
-        assert_eq!(bytes(source.as_mut(), item).unwrap_err().stage, Stage::Fetch, "{}", item.name);
+        assert_eq!(
+            bytes(source.as_mut(), item).unwrap_err().stage,
+            Stage::Fetch,
+            "{}",
+            item.name
+        );
     }
 }
 
 #[test]
 fn special_files_are_never_opened() {
     let folder = folder_with(&["a.md"]);
-    rustix::fs::mknodat(rustix::fs::CWD, folder.path().join("pipe.md"), rustix::fs::FileType::Fifo, 0o644.into(), 0)
-        .unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        folder.path().join("pipe.md"),
+        rustix::fs::FileType::Fifo,
+        0o644.into(),
+        0,
+    )
+    .unwrap();
     let _socket = UnixListener::bind(folder.path().join("socket.md")).unwrap();
     let mut source = open(&spec(folder.path(), &[], &[]));
     let listing = source.list().unwrap();
@@ -180,7 +269,12 @@ fn special_files_are_never_opened() {
 
     fs::remove_file(folder.path().join("a.md")).unwrap();
     fs::rename(folder.path().join("pipe.md"), folder.path().join("a.md")).unwrap();
-    assert_eq!(bytes(source.as_mut(), &listing.items[0]).unwrap_err().message, "no longer a plain file");
+    assert_eq!(
+        bytes(source.as_mut(), &listing.items[0])
+            .unwrap_err()
+            .message,
+        "no longer a plain file"
+    );
 }
 
 #[test]
@@ -190,10 +284,22 @@ fn a_file_beyond_the_limit_is_a_failure_that_names_both_sizes() {
     write(folder.path(), "just.md", &[b'x'; 1000]);
     let mut source = open(&spec(folder.path(), &[], &[]));
     let listing = source.list().unwrap();
-    assert_eq!(bytes(source.as_mut(), &listing.items[0]).unwrap().len(), 1000);
-    let Failure { uri, stage, message, hint, .. } = bytes(source.as_mut(), &listing.items[1]).unwrap_err();
+    assert_eq!(
+        bytes(source.as_mut(), &listing.items[0]).unwrap().len(),
+        1000
+    );
+    let Failure {
+        uri,
+        stage,
+        message,
+        hint,
+        ..
+    } = bytes(source.as_mut(), &listing.items[1]).unwrap_err();
     assert_eq!((uri, stage), (listing.items[1].uri.clone(), Stage::Fetch));
-    assert_eq!(message, "the file has 1001 bytes, more than the limit of 1000 bytes");
+    assert_eq!(
+        message,
+        "the file has 1001 bytes, more than the limit of 1000 bytes"
+    );
     assert!(hint.is_some());
 }
 
@@ -203,7 +309,10 @@ fn a_file_that_is_gone_is_a_failure() {
     let mut source = open(&spec(folder.path(), &[], &[]));
     let item = source.list().unwrap().items.remove(0);
     fs::remove_file(folder.path().join("a.md")).unwrap();
-    assert_eq!(bytes(source.as_mut(), &item).unwrap_err().message, "gone since it was listed");
+    assert_eq!(
+        bytes(source.as_mut(), &item).unwrap_err().message,
+        "gone since it was listed"
+    );
 }
 
 #[test]
@@ -212,22 +321,37 @@ fn what_may_not_be_read_is_a_failure_beside_the_rest() {
         return;
     }
     let folder = folder_with(&["a.md", "closed/b.md", "closed.md"]);
-    let forbid =
-        |name: &str, mode| fs::set_permissions(folder.path().join(name), PermissionsExt::from_mode(mode)).unwrap();
+    let forbid = |name: &str, mode| {
+        fs::set_permissions(folder.path().join(name), PermissionsExt::from_mode(mode)).unwrap()
+    };
     forbid("closed", 0);
     forbid("closed.md", 0);
     let mut source = open(&spec(folder.path(), &[], &[]));
     let listing = source.list().unwrap();
-    assert!(!listing.complete, "what is below the closed directory is not known");
+    assert!(
+        !listing.complete,
+        "what is below the closed directory is not known"
+    );
     assert_eq!(listing.failures.len(), 1);
-    assert_eq!(listing.failures[0].uri, format!("file://{}/closed", folder.path().display()));
+    assert_eq!(
+        listing.failures[0].uri,
+        format!("file://{}/closed", folder.path().display())
+    );
     assert_eq!(listing.failures[0].message, "permission denied");
     assert_eq!(names(&listing), ["a.md", "closed.md"]);
-    assert_eq!(bytes(source.as_mut(), &listing.items[1]).unwrap_err().message, "permission denied");
+    assert_eq!(
+        bytes(source.as_mut(), &listing.items[1])
+            .unwrap_err()
+            .message,
+        "permission denied"
+    );
     forbid("closed", 0o755);
 
     forbid("closed", 0o000);
-    assert_eq!(error_kind(&folder.path().join("closed")).0, ErrorKind::PermissionDenied);
+    assert_eq!(
+        error_kind(&folder.path().join("closed")).0,
+        ErrorKind::PermissionDenied
+    );
     forbid("closed", 0o755);
 }
 
@@ -235,9 +359,21 @@ fn what_may_not_be_read_is_a_failure_beside_the_rest() {
 fn a_root_that_is_no_folder_is_an_error_of_the_source() {
     let folder = folder_with(&["a.md"]);
     let path = folder.path().join("nowhere");
-    assert_eq!(error_kind(&path), (ErrorKind::FileNotFound, format!("\"{}\" does not exist", path.display())));
+    assert_eq!(
+        error_kind(&path),
+        (
+            ErrorKind::FileNotFound,
+            format!("\"{}\" does not exist", path.display())
+        )
+    );
     let path = folder.path().join("a.md");
-    assert_eq!(error_kind(&path), (ErrorKind::WrongFileType, format!("\"{}\" is not a folder", path.display())));
+    assert_eq!(
+        error_kind(&path),
+        (
+            ErrorKind::WrongFileType,
+            format!("\"{}\" is not a folder", path.display())
+        )
+    );
 }
 
 #[test]
@@ -245,19 +381,31 @@ fn a_folder_reached_by_a_link_keeps_the_name_it_was_given() {
     let folder = folder_with(&["real/a.md"]);
     symlink("real", folder.path().join("docs")).unwrap();
     let listing = list(&folder.path().join("docs/"), &[], &[]);
-    assert_eq!(listing.items[0].uri, format!("file://{}/docs/a.md", folder.path().display()));
+    assert_eq!(
+        listing.items[0].uri,
+        format!("file://{}/docs/a.md", folder.path().display())
+    );
 }
 
 #[test]
 fn one_markdown_file_is_a_source() {
     let folder = folder_with(&["docs/a.md"]);
-    let markdown =
-        |path: &str| SourceSpec::Markdown(MarkdownSpec { endpoint: Endpoint::File(folder.path().join(path)) });
+    let markdown = |path: &str| {
+        SourceSpec::Markdown(MarkdownSpec {
+            endpoint: Endpoint::File(folder.path().join(path)),
+        })
+    };
     let mut source = open(&markdown("docs/a.md"));
     let listing = source.list().unwrap();
     assert_eq!((names(&listing), listing.complete), (vec!["a.md"], true));
-    assert_eq!(listing.items[0].uri, format!("file://{}/docs/a.md", folder.path().display()));
-    assert_eq!(bytes(source.as_mut(), &listing.items[0]).unwrap(), b"docs/a.md");
+    assert_eq!(
+        listing.items[0].uri,
+        format!("file://{}/docs/a.md", folder.path().display())
+    );
+    assert_eq!(
+        bytes(source.as_mut(), &listing.items[0]).unwrap(),
+        b"docs/a.md"
+    );
 
     symlink("docs/a.md", folder.path().join("latest.md")).unwrap();
     let mut source = open(&markdown("latest.md"));

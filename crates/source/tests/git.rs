@@ -45,23 +45,36 @@ fn contents(source: &mut dyn Source) -> HashMap<String, String> {
 #[test]
 fn the_files_of_the_branch_are_listed_and_read_from_the_object_store() {
     let made = Made::new();
-    let commit = made.write("docs/a b.md", b"committed").write("README.md", b"readme").commit();
-    made.write("docs/a b.md", b"changed").write("new.md", b"not committed");
+    let commit = made
+        .write("docs/a b.md", b"committed")
+        .write("README.md", b"readme")
+        .commit();
+    made.write("docs/a b.md", b"changed")
+        .write("new.md", b"not committed");
     let mut source = open(made.spec());
     let listing = source.list().unwrap();
     assert_eq!(names(&listing), ["README.md", "docs/a b.md"]);
     assert_eq!(listing.commit, Some(commit.to_string()));
     assert!(listing.complete && listing.failures.is_empty());
-    assert_eq!(listing.items[1].uri, format!("file://{}#docs/a%20b.md", made.path().display()));
+    assert_eq!(
+        listing.items[1].uri,
+        format!("file://{}#docs/a%20b.md", made.path().display())
+    );
     assert_eq!(listing.items[1].size, 9);
-    assert_eq!(bytes(source.as_mut(), &listing.items[1]).unwrap(), b"committed");
+    assert_eq!(
+        bytes(source.as_mut(), &listing.items[1]).unwrap(),
+        b"committed"
+    );
 }
 
 #[test]
 fn a_bare_repository_works_too() {
     let made = Made::new();
     made.write("a.md", b"x").commit();
-    let spec = GitSpec { repository: Named::Local(made.path().join(".git")), ..made.spec() };
+    let spec = GitSpec {
+        repository: Named::Local(made.path().join(".git")),
+        ..made.spec()
+    };
     assert_eq!(names(&open(spec).list().unwrap()), ["a.md"]);
 }
 
@@ -69,23 +82,58 @@ fn a_bare_repository_works_too() {
 fn branch_and_commit_choose_what_is_seen() {
     let made = Made::new();
     let first = made.write("a.md", b"one").commit();
-    made.repository.branch("old", &made.repository.find_commit(first).unwrap(), false).unwrap();
+    made.repository
+        .branch("old", &made.repository.find_commit(first).unwrap(), false)
+        .unwrap();
     made.write("a.md", b"two").commit();
     let text = |spec| contents(&mut *open(spec))["a.md"].clone();
     assert_eq!(text(made.spec()), "two");
-    assert_eq!(text(GitSpec { branch: "old".into(), ..made.spec() }), "one");
-    assert_eq!(text(GitSpec { commit: Some(first.to_string()), ..made.spec() }), "one");
-    assert_eq!(text(GitSpec { commit: Some(first.to_string()[..10].into()), ..made.spec() }), "one");
+    assert_eq!(
+        text(GitSpec {
+            branch: "old".into(),
+            ..made.spec()
+        }),
+        "one"
+    );
+    assert_eq!(
+        text(GitSpec {
+            commit: Some(first.to_string()),
+            ..made.spec()
+        }),
+        "one"
+    );
+    assert_eq!(
+        text(GitSpec {
+            commit: Some(first.to_string()[..10].into()),
+            ..made.spec()
+        }),
+        "one"
+    );
 }
 
 #[test]
 fn patterns_select_paths() {
     let made = Made::new();
-    made.write("docs/a.md", b"").write("docs/b.txt", b"").write("src/c.md", b"").write(".github/d.md", b"").commit();
+    made.write("docs/a.md", b"")
+        .write("docs/b.txt", b"")
+        .write("src/c.md", b"")
+        .write(".github/d.md", b"")
+        .commit();
     let listed = |paths: &[&str]| {
         let paths = paths.iter().map(ToString::to_string).collect();
-        let filter = PathFilter { paths, exclude_paths: vec!["src/".into()] };
-        names(&open(GitSpec { filter, ..made.spec() }).list().unwrap()).join(" ")
+        let filter = PathFilter {
+            paths,
+            exclude_paths: vec!["src/".into()],
+        };
+        names(
+            &open(GitSpec {
+                filter,
+                ..made.spec()
+            })
+            .list()
+            .unwrap(),
+        )
+        .join(" ")
     };
     assert_eq!(listed(&["*.md"]), "docs/a.md");
     assert_eq!(listed(&["*.md", ".github/"]), ".github/d.md docs/a.md");
@@ -112,10 +160,15 @@ fn links_and_submodules_are_skipped() {
         path: b"module".to_vec(),
     };
     index.add(&entry).unwrap();
-    let tree = made.repository.find_tree(index.write_tree().unwrap()).unwrap();
+    let tree = made
+        .repository
+        .find_tree(index.write_tree().unwrap())
+        .unwrap();
     let author = Signature::now("Tester", "tester@example.org").unwrap();
     let parent = made.repository.find_commit(commit).unwrap();
-    made.repository.commit(Some("HEAD"), &author, &author, "module", &tree, &[&parent]).unwrap();
+    made.repository
+        .commit(Some("HEAD"), &author, &author, "module", &tree, &[&parent])
+        .unwrap();
     let listing = open(made.spec()).list().unwrap();
     assert_eq!((names(&listing), listing.skipped), (vec!["a.md"], 2));
 }
@@ -128,7 +181,10 @@ fn a_blob_beyond_the_limit_is_a_failure() {
     let item = source.list().unwrap().items.remove(0);
     let failure = bytes(source.as_mut(), &item).unwrap_err();
     assert_eq!(failure.stage, Stage::Fetch);
-    assert_eq!(failure.message, "the file has 1001 bytes, more than the limit of 1000 bytes");
+    assert_eq!(
+        failure.message,
+        "the file has 1001 bytes, more than the limit of 1000 bytes"
+    );
 }
 
 #[test]
@@ -145,9 +201,19 @@ fn a_tree_of_endless_files_is_refused() {
     }
     let tree = made.repository.find_tree(entry.0).unwrap();
     let author = Signature::now("Tester", "tester@example.org").unwrap();
-    made.repository.commit(Some("HEAD"), &author, &author, "bomb", &tree, &[]).unwrap();
-    let filter = PathFilter { paths: vec!["*.md".into()], exclude_paths: vec![] };
-    let error = open(GitSpec { filter, ..made.spec() }).list().unwrap_err();
+    made.repository
+        .commit(Some("HEAD"), &author, &author, "bomb", &tree, &[])
+        .unwrap();
+    let filter = PathFilter {
+        paths: vec!["*.md".into()],
+        exclude_paths: vec![],
+    };
+    let error = open(GitSpec {
+        filter,
+        ..made.spec()
+    })
+    .list()
+    .unwrap_err();
     assert_eq!(error.kind, ErrorKind::LimitExceeded);
 }
 
@@ -155,37 +221,79 @@ fn a_tree_of_endless_files_is_refused() {
 fn an_unknown_branch_or_commit_says_what_there_is() {
     let made = Made::new();
     let empty = failed(made.spec());
-    assert_eq!(empty.hint.as_deref(), Some("The repository has no branches: it is empty."));
+    assert_eq!(
+        empty.hint.as_deref(),
+        Some("The repository has no branches: it is empty.")
+    );
     let commit = made.write("a.md", b"x").commit();
     let tip = made.repository.find_commit(commit).unwrap();
     for i in 0..11 {
-        made.repository.branch(&format!("topic-{i:02}"), &tip, false).unwrap();
+        made.repository
+            .branch(&format!("topic-{i:02}"), &tip, false)
+            .unwrap();
     }
-    let error = failed(GitSpec { branch: "master".into(), ..made.spec() });
+    let error = failed(GitSpec {
+        branch: "master".into(),
+        ..made.spec()
+    });
     assert_eq!(error.kind, ErrorKind::SourceUnavailable);
-    assert_eq!(error.message, format!("there is no branch \"master\" in file://{}", made.path().display()));
+    assert_eq!(
+        error.message,
+        format!(
+            "there is no branch \"master\" in file://{}",
+            made.path().display()
+        )
+    );
     let hint = error.hint.unwrap();
-    assert!(hint.starts_with("Branches: main, topic-00, ") && hint.ends_with("topic-08, and 2 more."), "{hint}");
-    let error = failed(GitSpec { commit: Some("0123456789".into()), ..made.spec() });
+    assert!(
+        hint.starts_with("Branches: main, topic-00, ") && hint.ends_with("topic-08, and 2 more."),
+        "{hint}"
+    );
+    let error = failed(GitSpec {
+        commit: Some("0123456789".into()),
+        ..made.spec()
+    });
     assert_eq!(error.kind, ErrorKind::SourceUnavailable);
-    assert!(error.message.starts_with("there is no commit \"0123456789\""), "{}", error.message);
+    assert!(
+        error
+            .message
+            .starts_with("there is no commit \"0123456789\""),
+        "{}",
+        error.message
+    );
 }
 
 #[test]
 fn what_is_no_repository_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let made = Made::new();
-    let spec = |path: PathBuf| GitSpec { repository: Named::Local(path), ..made.spec() };
+    let spec = |path: PathBuf| GitSpec {
+        repository: Named::Local(path),
+        ..made.spec()
+    };
     fs::write(folder.path().join("file"), "x").unwrap();
     fs::create_dir(folder.path().join("empty")).unwrap();
-    assert_eq!(failed(spec(folder.path().join("nowhere"))).kind, ErrorKind::FileNotFound);
-    assert_eq!(failed(spec(folder.path().join("file"))).kind, ErrorKind::WrongFileType);
+    assert_eq!(
+        failed(spec(folder.path().join("nowhere"))).kind,
+        ErrorKind::FileNotFound
+    );
+    assert_eq!(
+        failed(spec(folder.path().join("file"))).kind,
+        ErrorKind::WrongFileType
+    );
     let error = failed(spec(folder.path().join("empty")));
     assert_eq!(error.kind, ErrorKind::SourceUnavailable);
-    assert!(error.message.ends_with("is not a git repository"), "{}", error.message);
+    assert!(
+        error.message.ends_with("is not a git repository"),
+        "{}",
+        error.message
+    );
     // A folder inside a repository is not one.
     fs::create_dir(made.path().join("sub")).unwrap();
-    assert_eq!(failed(spec(made.path().join("sub"))).kind, ErrorKind::SourceUnavailable);
+    assert_eq!(
+        failed(spec(made.path().join("sub"))).kind,
+        ErrorKind::SourceUnavailable
+    );
 }
 
 #[test]
@@ -193,9 +301,18 @@ fn hooks_and_filters_of_a_repository_never_run() {
     let made = Made::new();
     let witness = made.path().join("witness");
     let script = format!("#!/bin/sh\ntouch {}\ncat", witness.display());
-    made.write(".gitattributes", b"*.md filter=evil\n").write("a.md", b"x");
-    made.repository.config().unwrap().set_str("filter.evil.smudge", &script).unwrap();
-    made.repository.config().unwrap().set_str("core.fsmonitor", &script).unwrap();
+    made.write(".gitattributes", b"*.md filter=evil\n")
+        .write("a.md", b"x");
+    made.repository
+        .config()
+        .unwrap()
+        .set_str("filter.evil.smudge", &script)
+        .unwrap();
+    made.repository
+        .config()
+        .unwrap()
+        .set_str("core.fsmonitor", &script)
+        .unwrap();
     made.commit();
     assert_eq!(contents(&mut *open(made.spec()))["a.md"], "x");
     assert!(!witness.exists());
@@ -205,7 +322,10 @@ fn hooks_and_filters_of_a_repository_never_run() {
 fn a_repository_of_another_owner_opens() {
     let made = Made::new();
     made.write("a.md", b"x").commit();
-    let changed = Command::new("chown").args(["-R", "65534:65534"]).arg(made.path()).status();
+    let changed = Command::new("chown")
+        .args(["-R", "65534:65534"])
+        .arg(made.path())
+        .status();
     if !changed.is_ok_and(|status| status.success()) {
         eprintln!("skipped: only the superuser can give files away");
         return;
@@ -224,7 +344,9 @@ fn metadata(source: &mut dyn Source, item: &Item) -> serde_json::Map<String, ser
 fn a_document_says_where_it_was_found() {
     let made = Made::new();
     let commit = made.write("docs/a b.md", b"x").commit().to_string();
-    let blob = Oid::hash_object(git2::ObjectType::Blob, b"x").unwrap().to_string();
+    let blob = Oid::hash_object(git2::ObjectType::Blob, b"x")
+        .unwrap()
+        .to_string();
     let url = format!("file://{}", made.path().display());
     let found = |spec| {
         let mut source = open(spec);
@@ -233,7 +355,13 @@ fn a_document_says_where_it_was_found() {
         serde_json::Value::Object(metadata(source.as_mut(), &item))
     };
     let mut expected = serde_json::json!({"repository": url, "path": "docs/a b.md", "commit": commit, "blob": blob});
-    assert_eq!(found(GitSpec { commit: Some(commit.clone()), ..made.spec() }), expected);
+    assert_eq!(
+        found(GitSpec {
+            commit: Some(commit.clone()),
+            ..made.spec()
+        }),
+        expected
+    );
     expected["branch"] = "main".into();
     assert_eq!(found(made.spec()), expected);
 }
@@ -241,16 +369,30 @@ fn a_document_says_where_it_was_found() {
 #[test]
 fn names_of_any_encoding_are_told_apart() {
     let made = Made::new();
-    for name in [&b"caf\xe9.md"[..], b"caf\xe8.md", "café.md".as_bytes(), b"a\nb#%.md"] {
+    for name in [
+        &b"caf\xe9.md"[..],
+        b"caf\xe8.md",
+        "café.md".as_bytes(),
+        b"a\nb#%.md",
+    ] {
         let path = made.path().join(std::ffi::OsStr::from_bytes(name));
         fs::write(path, name).unwrap();
     }
     made.commit();
     let mut source = open(made.spec());
     let items = source.list().unwrap().items;
-    let uris: Vec<_> = items.iter().map(|item| item.uri.split_once('#').unwrap().1).collect();
-    assert_eq!(uris, ["a%0Ab%23%25.md", "caf%C3%A9.md", "caf%E8.md", "caf%E9.md"]);
-    let paths: Vec<_> = items.iter().map(|item| metadata(source.as_mut(), item)["path"].clone()).collect();
+    let uris: Vec<_> = items
+        .iter()
+        .map(|item| item.uri.split_once('#').unwrap().1)
+        .collect();
+    assert_eq!(
+        uris,
+        ["a%0Ab%23%25.md", "caf%C3%A9.md", "caf%E8.md", "caf%E9.md"]
+    );
+    let paths: Vec<_> = items
+        .iter()
+        .map(|item| metadata(source.as_mut(), item)["path"].clone())
+        .collect();
     assert_eq!(paths, ["a\nb#%.md", "café.md", "caf%E8.md", "caf%E9.md"]);
     assert_eq!(bytes(source.as_mut(), &items[3]).unwrap(), b"caf\xe9.md");
 }
@@ -258,7 +400,10 @@ fn names_of_any_encoding_are_told_apart() {
 #[test]
 fn pointers_of_git_lfs_are_skipped() {
     let made = Made::new();
-    let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n", "0".repeat(64));
+    let pointer = format!(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n",
+        "0".repeat(64)
+    );
     made.write("film.md", pointer.as_bytes())
         .write("text.md", b"version https://git-lfs.github.com/spec/v2\n")
         .commit();
@@ -271,34 +416,62 @@ fn pointers_of_git_lfs_are_skipped() {
 #[test]
 fn the_listing_follows_whatever_becomes_of_a_path() {
     let made = Made::new();
-    let filter = PathFilter { paths: vec!["docs/".into()], exclude_paths: vec!["docs/old/".into()] };
-    let spec = GitSpec { filter, ..made.spec() };
+    let filter = PathFilter {
+        paths: vec!["docs/".into()],
+        exclude_paths: vec!["docs/old/".into()],
+    };
+    let spec = GitSpec {
+        filter,
+        ..made.spec()
+    };
     let listed = || {
         let items = open(spec.clone()).list().unwrap().items;
-        items.into_iter().map(|item| (item.name, item.validator.unwrap())).collect::<Vec<_>>()
+        items
+            .into_iter()
+            .map(|item| (item.name, item.validator.unwrap()))
+            .collect::<Vec<_>>()
     };
-    let blob = |text: &[u8]| Oid::hash_object(git2::ObjectType::Blob, text).unwrap().to_string();
+    let blob = |text: &[u8]| {
+        Oid::hash_object(git2::ObjectType::Blob, text)
+            .unwrap()
+            .to_string()
+    };
     let entry = |path: &str, text: &[u8]| (path.to_owned(), blob(text));
     let mv = |from: &str, to: &str| {
         fs::create_dir_all(made.path().join(to).parent().unwrap()).unwrap();
         fs::rename(made.path().join(from), made.path().join(to)).unwrap();
     };
-    made.write("docs/a.md", b"a").write("docs/old/b.md", b"b").write("c.md", b"c").commit();
+    made.write("docs/a.md", b"a")
+        .write("docs/old/b.md", b"b")
+        .write("c.md", b"c")
+        .commit();
     assert_eq!(listed(), [entry("docs/a.md", b"a")]);
     mv("docs/a.md", "docs/z.md");
     made.commit();
-    assert_eq!(listed(), [entry("docs/z.md", b"a")], "a renamed file is the same blob");
+    assert_eq!(
+        listed(),
+        [entry("docs/z.md", b"a")],
+        "a renamed file is the same blob"
+    );
     mv("docs/z.md", "docs/old/z.md");
     mv("docs/old/b.md", "docs/b.md");
     mv("c.md", "docs/c.md");
     made.commit();
-    assert_eq!(listed(), [entry("docs/b.md", b"b"), entry("docs/c.md", b"c")], "into and out of what is selected");
+    assert_eq!(
+        listed(),
+        [entry("docs/b.md", b"b"), entry("docs/c.md", b"c")],
+        "into and out of what is selected"
+    );
     fs::remove_file(made.path().join("docs/b.md")).unwrap();
     made.write("docs/b.md/inner.md", b"inner");
     fs::remove_file(made.path().join("docs/c.md")).unwrap();
     symlink("b.md/inner.md", made.path().join("docs/c.md")).unwrap();
     made.commit();
-    assert_eq!(listed(), [entry("docs/b.md/inner.md", b"inner")], "a file may become a folder or a link");
+    assert_eq!(
+        listed(),
+        [entry("docs/b.md/inner.md", b"inner")],
+        "a file may become a folder or a link"
+    );
     fs::remove_dir_all(made.path().join("docs")).unwrap();
     made.write("docs", b"a file now").commit();
     assert_eq!(listed(), []);
@@ -307,12 +480,26 @@ fn the_listing_follows_whatever_becomes_of_a_path() {
 #[test]
 fn sizes_are_looked_up_only_of_what_is_not_known() {
     let made = Made::new();
-    made.write("a.md", b"known").write("b.md", b"another").commit();
+    made.write("a.md", b"known")
+        .write("b.md", b"another")
+        .commit();
     let mut job = job(SourceSpec::Git(made.spec()), Path::new("unused"));
     let items = rag_source::open(&job).unwrap().list().unwrap().items;
-    assert_eq!(items.iter().map(|item| item.size).collect::<Vec<_>>(), [5, 7]);
-    for (item, validator) in [(&items[0], items[0].validator.clone()), (&items[1], Some("older".into()))] {
-        job.known.insert(item.uri.clone(), Known { raw_hash: "unused".into(), validator });
+    assert_eq!(
+        items.iter().map(|item| item.size).collect::<Vec<_>>(),
+        [5, 7]
+    );
+    for (item, validator) in [
+        (&items[0], items[0].validator.clone()),
+        (&items[1], Some("older".into())),
+    ] {
+        job.known.insert(
+            item.uri.clone(),
+            Known {
+                raw_hash: "unused".into(),
+                validator,
+            },
+        );
     }
     let now = rag_source::open(&job).unwrap().list().unwrap().items;
     assert_eq!(now.iter().map(|item| item.size).collect::<Vec<_>>(), [0, 7]);

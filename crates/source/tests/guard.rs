@@ -1,4 +1,5 @@
-//! What the client connects to: every way around the guard that is known, tried on real servers on loopback.
+//! What the client connects to: every way around the guard that is known, tried on real servers on
+//! loopback.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
@@ -21,7 +22,10 @@ fn client(allowed: &[&str]) -> Client {
 }
 
 fn network(allowed: &[&str]) -> Network {
-    Network { allowed_private_hosts: allowed.iter().map(ToString::to_string).collect(), proxy: None }
+    Network {
+        allowed_private_hosts: allowed.iter().map(ToString::to_string).collect(),
+        proxy: None,
+    }
 }
 
 fn get(client: &Client, url: &str) -> Result<Response, HttpError> {
@@ -75,13 +79,22 @@ fn loopback_is_refused_in_every_spelling() {
         "ⓛocalhost",
     ] {
         let message = refusal(&client, &format!("http://{host}:{}/", server.port));
-        assert!(message.ends_with("and may not be connected to"), "{host}: {message}");
+        assert!(
+            message.ends_with("and may not be connected to"),
+            "{host}: {message}"
+        );
     }
     // whether the system knows the name with its final dot is its own affair
     for host in ["localhost.", "a.localhost", "localhost.localdomain"] {
-        assert!(get(&client, &format!("http://{host}:{}/", server.port)).is_err(), "{host}");
+        assert!(
+            get(&client, &format!("http://{host}:{}/", server.port)).is_err(),
+            "{host}"
+        );
     }
-    assert!(server.targets().is_empty(), "nothing of it has reached the server");
+    assert!(
+        server.targets().is_empty(),
+        "nothing of it has reached the server"
+    );
 }
 
 #[test]
@@ -93,7 +106,11 @@ fn urls_that_hide_their_host_are_read_as_servers_would_read_them() {
         format!("http://public.example:80@127.0.0.1:{at}/"),
         format!("http://127.0.0.1:{at}@127.0.0.1:{at}/"),
     ] {
-        assert_eq!(refusal(&client, &url), "the URL contains a user name or password", "{url}");
+        assert_eq!(
+            refusal(&client, &url),
+            "the URL contains a user name or password",
+            "{url}"
+        );
     }
     for url in [
         format!("http:\\\\127.0.0.1:{at}\\@public.example/"),
@@ -103,7 +120,11 @@ fn urls_that_hide_their_host_are_read_as_servers_would_read_them() {
         format!(" http:///127.0.0.1:{at}/"),
         format!("ht\ntp://127.0.\t0.1:{at}/"),
     ] {
-        assert_eq!(refusal(&client, &url), "127.0.0.1 is a loopback address and may not be connected to", "{url}");
+        assert_eq!(
+            refusal(&client, &url),
+            "127.0.0.1 is a loopback address and may not be connected to",
+            "{url}"
+        );
     }
     for url in [
         "http://[fe80::1%25eth0]/",
@@ -114,9 +135,18 @@ fn urls_that_hide_their_host_are_read_as_servers_would_read_them() {
     ] {
         assert!(Url::parse(url).is_err(), "{url} has no meaning");
     }
-    for url in ["file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/", "unix:/tmp/s", "data:text/plain,x"] {
+    for url in [
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/",
+        "gopher://127.0.0.1/",
+        "unix:/tmp/s",
+        "data:text/plain,x",
+    ] {
         let scheme = url.split(':').next().unwrap();
-        assert_eq!(refusal(&client, url), format!("\"{scheme}\" is not http or https"));
+        assert_eq!(
+            refusal(&client, url),
+            format!("\"{scheme}\" is not http or https")
+        );
     }
     assert!(server.targets().is_empty());
 }
@@ -144,7 +174,10 @@ fn special_addresses_are_refused_by_their_kind() {
 fn the_error_names_the_host_and_the_setting_but_no_address() {
     let error = get(&client(&[]), "http://localhost/").unwrap_err();
     let message = error.to_string();
-    assert_eq!(message, "\"localhost\" resolves to an address that is not public and may not be connected to");
+    assert_eq!(
+        message,
+        "\"localhost\" resolves to an address that is not public and may not be connected to"
+    );
     assert!(error.hint().unwrap().contains("rag.allowed_private_hosts"));
     assert!(!error.is_transient());
 }
@@ -153,16 +186,40 @@ fn the_error_names_the_host_and_the_setting_but_no_address() {
 fn exceptions_let_names_addresses_and_ports_through() {
     let server = hello();
     let at = server.port;
-    let (literal, name) = (format!("http://127.0.0.1:{at}/"), format!("http://localhost:{at}/"));
-    for allowed in ["127.0.0.1".to_owned(), "127.0.0.0/8".into(), format!("127.0.0.1:{at}"), "::ffff:127.0.0.1".into()]
-    {
+    let (literal, name) = (
+        format!("http://127.0.0.1:{at}/"),
+        format!("http://localhost:{at}/"),
+    );
+    for allowed in [
+        "127.0.0.1".to_owned(),
+        "127.0.0.0/8".into(),
+        format!("127.0.0.1:{at}"),
+        "::ffff:127.0.0.1".into(),
+    ] {
         let client = client(&[&allowed]);
-        assert_eq!(get(&client, &literal).unwrap().bytes(10).unwrap(), b"hello", "{allowed}");
-        assert_eq!(get(&client, &name).unwrap().bytes(10).unwrap(), b"hello", "{allowed} is what the name resolves to");
-        assert_eq!(get(&client, &format!("http://2130706433:{at}/")).unwrap().status, 200);
+        assert_eq!(
+            get(&client, &literal).unwrap().bytes(10).unwrap(),
+            b"hello",
+            "{allowed}"
+        );
+        assert_eq!(
+            get(&client, &name).unwrap().bytes(10).unwrap(),
+            b"hello",
+            "{allowed} is what the name resolves to"
+        );
+        assert_eq!(
+            get(&client, &format!("http://2130706433:{at}/"))
+                .unwrap()
+                .status,
+            200
+        );
     }
     for allowed in ["localhost".to_owned(), format!("LOCALHOST.:{at}")] {
-        assert_eq!(get(&client(&[&allowed]), &name).unwrap().status, 200, "{allowed}");
+        assert_eq!(
+            get(&client(&[&allowed]), &name).unwrap().status,
+            200,
+            "{allowed}"
+        );
         refusal(&client(&[&allowed]), &literal);
     }
     for allowed in ["127.0.0.2", "127.0.0.1:1", "*.localhost", "128.0.0.0/8"] {
@@ -176,7 +233,12 @@ fn an_exception_with_a_port_lets_one_client_through_to_that_port_only() {
     let (server, other) = (hello(), hello());
     let client = client(&[&format!("localhost:{}", server.port)]);
     for _ in 0..2 {
-        assert_eq!(get(&client, &format!("http://localhost:{}/", server.port)).unwrap().status, 200);
+        assert_eq!(
+            get(&client, &format!("http://localhost:{}/", server.port))
+                .unwrap()
+                .status,
+            200
+        );
         refusal(&client, &format!("http://localhost:{}/", other.port));
     }
     assert!(other.targets().is_empty());
@@ -186,7 +248,9 @@ fn an_exception_with_a_port_lets_one_client_through_to_that_port_only() {
 fn redirects_are_guarded_hop_by_hop() {
     let secret = hello();
     let to = secret.port;
-    let server = Server::start(move |request| Reply::redirect(&request.target[1..].replace("PORT", &to.to_string())));
+    let server = Server::start(move |request| {
+        Reply::redirect(&request.target[1..].replace("PORT", &to.to_string()))
+    });
     let client = client(&[&format!("127.0.0.1:{}", server.port)]);
     for location in [
         "http://127.0.0.1:PORT/",
@@ -203,9 +267,15 @@ fn redirects_are_guarded_hop_by_hop() {
     for (location, message) in [
         ("file:///etc/passwd", "\"file\" is not http or https"),
         ("ftp://127.0.0.1/", "\"ftp\" is not http or https"),
-        ("http://a:b@127.0.0.1/", "the URL contains a user name or password"),
+        (
+            "http://a:b@127.0.0.1/",
+            "the URL contains a user name or password",
+        ),
     ] {
-        assert_eq!(refusal(&client, &server.url(&format!("/{location}"))), message);
+        assert_eq!(
+            refusal(&client, &server.url(&format!("/{location}"))),
+            message
+        );
     }
     let error = get(&client, &server.url("/http://[")).unwrap_err();
     assert!(matches!(error, HttpError::BadRedirect), "{error}");
@@ -228,31 +298,55 @@ fn credentials_go_to_the_origin_they_were_made_for() {
         "/near" => Reply::redirect("/here"),
         _ => Reply::ok("text/plain", ""),
     });
-    let credentials = Credentials { username: Some("u".into()), secret: "s".into() };
+    let credentials = Credentials {
+        username: Some("u".into()),
+        secret: "s".into(),
+    };
     let url = Url::parse(&server.origin).unwrap();
     let client = Client::new(&network(&["127.0.0.1"]), Some((&credentials, &url))).unwrap();
     get(&client, &server.url("/near")).unwrap();
     get(&client, &server.url("/away")).unwrap();
     get(&client, &other.url("/direct")).unwrap();
-    let shown: Vec<_> = server.requests().iter().map(|r| r.header("authorization").map(String::from)).collect();
+    let shown: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|r| r.header("authorization").map(String::from))
+        .collect();
     assert_eq!(shown, vec![Some("Basic dTpz".to_owned()); 3]);
     assert_eq!(other.requests().len(), 2);
-    assert!(other.requests().iter().all(|r| r.header("authorization").is_none()));
+    assert!(
+        other
+            .requests()
+            .iter()
+            .all(|r| r.header("authorization").is_none())
+    );
 
-    let token = Credentials { username: None, secret: "t".into() };
+    let token = Credentials {
+        username: None,
+        secret: "t".into(),
+    };
     let client = Client::new(&network(&["127.0.0.1"]), Some((&token, &url))).unwrap();
     server.forget();
     get(&client, &server.url("/here")).unwrap();
-    assert_eq!(server.requests()[0].header("authorization"), Some("Bearer t"));
+    assert_eq!(
+        server.requests()[0].header("authorization"),
+        Some("Bearer t")
+    );
 }
 
 #[test]
 fn credentials_do_not_travel_in_the_clear() {
-    let credentials = Credentials { username: None, secret: "secret-token".into() };
+    let credentials = Credentials {
+        username: None,
+        secret: "secret-token".into(),
+    };
     let url = Url::parse("http://example.org/").unwrap();
     let error = Client::new(&network(&[]), Some((&credentials, &url))).unwrap_err();
     assert_eq!(error.message, "credentials are not sent over http");
-    let broken = Credentials { username: None, secret: "a\r\nHost: b".into() };
+    let broken = Credentials {
+        username: None,
+        secret: "a\r\nHost: b".into(),
+    };
     let url = Url::parse("https://example.org/").unwrap();
     let error = Client::new(&network(&[]), Some((&broken, &url))).unwrap_err();
     assert_eq!(error.message, "the secret cannot be sent as a token");
@@ -272,10 +366,15 @@ fn off_site_redirects_are_refused_where_asked() {
     let client = client(&["127.0.0.1"]);
     let send = |path: &str| {
         let request = Request::get(Url::parse(&server.url(path)).unwrap());
-        client.send(&Request { redirects: Redirects::SameOrigin, ..request })
+        client.send(&Request {
+            redirects: Redirects::SameOrigin,
+            ..request
+        })
     };
     assert_eq!(send("/near").unwrap().url.path(), "/here");
-    assert!(matches!(send("/away").unwrap_err(), HttpError::OffOrigin(host) if host == "127.0.0.1"));
+    assert!(
+        matches!(send("/away").unwrap_err(), HttpError::OffOrigin(host) if host == "127.0.0.1")
+    );
     assert!(other.targets().is_empty());
 }
 
@@ -289,9 +388,19 @@ fn a_post_is_repeated_only_where_the_status_asks_for_it() {
     let client = client(&["127.0.0.1"]);
     let post = |path: &str| {
         let request = Request::get(Url::parse(&server.url(path)).unwrap());
-        client.send(&Request { body: Some(b"body"), ..request }).unwrap().bytes(10).unwrap()
+        client
+            .send(&Request {
+                body: Some(b"body"),
+                ..request
+            })
+            .unwrap()
+            .bytes(10)
+            .unwrap()
     };
-    assert_eq!((post("/end"), post("/found"), post("/again")), (b"body".to_vec(), vec![], b"body".to_vec()));
+    assert_eq!(
+        (post("/end"), post("/found"), post("/again")),
+        (b"body".to_vec(), vec![], b"body".to_vec())
+    );
     let methods: Vec<_> = server.requests().into_iter().map(|r| r.method).collect();
     assert_eq!(methods, ["POST", "POST", "GET", "POST", "POST"]);
 }
@@ -300,17 +409,29 @@ fn a_post_is_repeated_only_where_the_status_asks_for_it() {
 fn silence_ends_with_the_time_a_request_has() {
     let server = Server::start(|_| Reply::ok("text/plain", "hello").cut(1).then(Then::Silence));
     let request = Request::get(Url::parse(&server.url("/")).unwrap());
-    let request = Request { total: Some(Duration::from_millis(300)), ..request };
-    let error = client(&["127.0.0.1"]).send(&request).and_then(|response| response.bytes(10)).unwrap_err();
+    let request = Request {
+        total: Some(Duration::from_millis(300)),
+        ..request
+    };
+    let error = client(&["127.0.0.1"])
+        .send(&request)
+        .and_then(|response| response.bytes(10))
+        .unwrap_err();
     assert!(matches!(error, HttpError::Timeout { .. }), "{error}");
     assert!(error.is_transient());
 }
 
 #[test]
 fn no_connection_is_a_passing_trouble_and_no_name_is_not() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let error = get(&client(&["127.0.0.1"]), &format!("http://{closed}/")).unwrap_err();
-    assert!(matches!(error, HttpError::Connect { .. }) && error.is_transient(), "{error}");
+    assert!(
+        matches!(error, HttpError::Connect { .. }) && error.is_transient(),
+        "{error}"
+    );
     let error = get(&client(&[]), "http://does-not-exist.invalid/").unwrap_err();
     assert!(matches!(error, HttpError::UnknownHost { .. }), "{error}");
 }
@@ -321,7 +442,9 @@ fn a_plain_server_is_no_secure_one() {
     let url = format!("https://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         let (mut connection, _) = listener.accept().unwrap();
-        connection.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        connection
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .unwrap();
         std::io::copy(&mut connection, &mut std::io::sink())
     });
     let error = get(&client(&["127.0.0.1"]), &url).unwrap_err();
@@ -341,7 +464,14 @@ fn proxy(target: u16) -> (String, std::sync::mpsc::Receiver<String>) {
                 inward.read_exact(&mut byte).unwrap();
                 head.push(byte[0]);
             }
-            tell.send(String::from_utf8_lossy(&head).lines().next().unwrap().to_owned()).unwrap();
+            tell.send(
+                String::from_utf8_lossy(&head)
+                    .lines()
+                    .next()
+                    .unwrap()
+                    .to_owned(),
+            )
+            .unwrap();
             let mut outward = TcpStream::connect(("127.0.0.1", target)).unwrap();
             if head.starts_with(b"CONNECT ") {
                 inward.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").unwrap();
@@ -360,10 +490,31 @@ fn proxy(target: u16) -> (String, std::sync::mpsc::Receiver<String>) {
 fn behind_a_proxy_names_are_the_proxys_and_addresses_are_judged() {
     let server = hello();
     let (proxy, told) = proxy(server.port);
-    let client = Client::new(&Network { allowed_private_hosts: vec![], proxy: Some(proxy) }, None).unwrap();
-    assert_eq!(get(&client, "http://public.example/").unwrap().bytes(10).unwrap(), b"hello");
-    assert_eq!(told.try_recv().unwrap(), "GET http://public.example/ HTTP/1.1");
-    for url in ["http://127.0.0.1/", "http://10.0.0.1/", "http://localhost/", "http://a.localhost./"] {
+    let client = Client::new(
+        &Network {
+            allowed_private_hosts: vec![],
+            proxy: Some(proxy),
+        },
+        None,
+    )
+    .unwrap();
+    assert_eq!(
+        get(&client, "http://public.example/")
+            .unwrap()
+            .bytes(10)
+            .unwrap(),
+        b"hello"
+    );
+    assert_eq!(
+        told.try_recv().unwrap(),
+        "GET http://public.example/ HTTP/1.1"
+    );
+    for url in [
+        "http://127.0.0.1/",
+        "http://10.0.0.1/",
+        "http://localhost/",
+        "http://a.localhost./",
+    ] {
         refusal(&client, url);
     }
     assert!(told.try_recv().is_err());
@@ -379,14 +530,30 @@ fn the_proxy_of_the_environment_is_not_used() {
     let (server, trap) = (hello(), hello());
     let this = ["--exact", "the_proxy_of_the_environment_is_not_used"];
     let mut command = Command::new(std::env::current_exe().unwrap());
-    for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
+    for name in [
+        "http_proxy",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "all_proxy",
+        "ALL_PROXY",
+    ] {
         command.env(name, &trap.origin);
     }
-    assert!(command.args(this).env(URL, server.url("/")).output().unwrap().status.success());
+    assert!(
+        command
+            .args(this)
+            .env(URL, server.url("/"))
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     assert_eq!((server.targets().len(), trap.targets().len()), (1, 0));
 }
 
-/// In a network namespace of its own the machine has a public address, and one that only a route makes local.
+/// In a network namespace of its own the machine has a public address, and one that only a route
+/// makes local.
 #[test]
 fn public_addresses_of_the_machine_itself_are_refused() {
     const INSIDE: &str = "RAG_TEST_NAMESPACE";
@@ -397,21 +564,35 @@ fn public_addresses_of_the_machine_itself_are_refused() {
             std::thread::spawn(move || {
                 for mut connection in listener.incoming().flatten() {
                     let _ = connection.read(&mut [0; 1000]);
-                    let _ = connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                    let _ = connection.write_all(
+                        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                    );
                 }
             });
             let refused = refusal(&client(&[]), &url);
-            assert!(refused.contains("is an address of the database server itself"), "{refused}");
-            assert_eq!(get(&client(&[host]), &url).unwrap().status, 200, "an exception names it");
+            assert!(
+                refused.contains("is an address of the database server itself"),
+                "{refused}"
+            );
+            assert_eq!(
+                get(&client(&[host]), &url).unwrap().status,
+                200,
+                "an exception names it"
+            );
         }
         return;
     }
-    let this = ["--exact", "public_addresses_of_the_machine_itself_are_refused", "--nocapture"];
-    let addresses =
-        "ip link set lo up && ip addr add 93.184.216.34/32 dev lo && ip route add local 198.41.0.0/24 dev lo";
+    let this = [
+        "--exact",
+        "public_addresses_of_the_machine_itself_are_refused",
+        "--nocapture",
+    ];
+    let addresses = "ip link set lo up && ip addr add 93.184.216.34/32 dev lo && ip route add local 198.41.0.0/24 dev lo";
     let inside = |script: &str| {
         let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--net", "sh", "-c", script, "sh"]).arg(std::env::current_exe().unwrap());
+        command
+            .args(["--map-root-user", "--net", "sh", "-c", script, "sh"])
+            .arg(std::env::current_exe().unwrap());
         command.args(this).env(INSIDE, "1");
         command.output()
     };
@@ -420,5 +601,9 @@ fn public_addresses_of_the_machine_itself_are_refused() {
         return;
     }
     let output = inside(&format!("{addresses} && exec \"$@\"")).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
 }

@@ -20,7 +20,11 @@ use tempfile::tempdir;
 use web::{Reply, Request, Server, Then};
 
 fn job(endpoints: &[String]) -> Job {
-    web_job("static", &json!({ "endpoints": endpoints }), std::path::Path::new("unused"))
+    web_job(
+        "static",
+        &json!({ "endpoints": endpoints }),
+        std::path::Path::new("unused"),
+    )
 }
 
 fn open(job: &Job) -> (Box<dyn Source>, Vec<Item>) {
@@ -50,11 +54,13 @@ fn message(server: &Server) -> String {
 /// Answers the first requests with `bad` and the others well.
 fn recovers(times: usize, bad: impl Fn() -> Reply + Send + Sync + 'static) -> Server {
     let asked = AtomicUsize::new(0);
-    Server::start(
-        move |_| {
-            if asked.fetch_add(1, Ordering::SeqCst) < times { bad() } else { Reply::ok("text/plain", "well") }
-        },
-    )
+    Server::start(move |_| {
+        if asked.fetch_add(1, Ordering::SeqCst) < times {
+            bad()
+        } else {
+            Reply::ok("text/plain", "well")
+        }
+    })
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -74,13 +80,23 @@ fn endpoints_are_listed_as_they_were_written() {
         "https://public.example".into(),
     ];
     let (mut source, items) = open(&job(&endpoints));
-    let listed: Vec<_> = items.iter().map(|item| (item.uri.as_str(), item.name.as_str())).collect();
+    let listed: Vec<_> = items
+        .iter()
+        .map(|item| (item.uri.as_str(), item.name.as_str()))
+        .collect();
     let uri = url::Url::from_file_path(&file).unwrap();
     assert_eq!(
         listed,
-        [(endpoints[0].as_str(), "Key rotation.md"), (uri.as_str(), "a b.md"), ("https://public.example", "index")]
+        [
+            (endpoints[0].as_str(), "Key rotation.md"),
+            (uri.as_str(), "a b.md"),
+            ("https://public.example", "index")
+        ]
     );
-    assert_eq!(support::bytes(source.as_mut(), &items[1]).unwrap(), b"# On the server");
+    assert_eq!(
+        support::bytes(source.as_mut(), &items[1]).unwrap(),
+        b"# On the server"
+    );
 }
 
 #[test]
@@ -89,9 +105,18 @@ fn a_file_that_is_not_there_is_one_failure() {
     let job = job(&["/does/not/exist.md".into(), server.url("/a.txt")]);
     let mut source = rag_source::open(&job).unwrap();
     let listing = source.list().unwrap();
-    assert_eq!(listing.failures[0].message, "\"/does/not/exist.md\" does not exist");
-    assert!(listing.complete, "a failure keeps its document, and nothing else is in doubt");
-    assert_eq!(support::bytes(source.as_mut(), &listing.items[0]).unwrap(), b"well");
+    assert_eq!(
+        listing.failures[0].message,
+        "\"/does/not/exist.md\" does not exist"
+    );
+    assert!(
+        listing.complete,
+        "a failure keeps its document, and nothing else is in doubt"
+    );
+    assert_eq!(
+        support::bytes(source.as_mut(), &listing.items[0]).unwrap(),
+        b"well"
+    );
 }
 
 #[test]
@@ -100,7 +125,10 @@ fn a_file_brings_its_type_and_where_it_was_found() {
         "/docs/guide.md" => Reply::redirect("/moved/guide.md"),
         "/moved/guide.md" => Reply::new(
             "200 OK",
-            &[("Content-Type", "text/markdown; charset=latin1"), ("Last-Modified", "Tue, 03 Mar 2026 10:00:00 GMT")],
+            &[
+                ("Content-Type", "text/markdown; charset=latin1"),
+                ("Last-Modified", "Tue, 03 Mar 2026 10:00:00 GMT"),
+            ],
             "# Guide",
         ),
         _ => Reply::not_found(),
@@ -110,10 +138,12 @@ fn a_file_brings_its_type_and_where_it_was_found() {
         (got.bytes.as_slice(), got.media_type.as_deref()),
         (&b"# Guide"[..], Some("text/markdown; charset=latin1"))
     );
-    let expected =
-        json!({"final_url": server.url("/moved/guide.md"), "last_modified": "Tue, 03 Mar 2026 10:00:00 GMT"});
+    let expected = json!({"final_url": server.url("/moved/guide.md"), "last_modified": "Tue, 03 Mar 2026 10:00:00 GMT"});
     assert_eq!(Value::from(got.metadata), expected);
-    let agent = server.requests()[0].header("user-agent").map(String::from).unwrap();
+    let agent = server.requests()[0]
+        .header("user-agent")
+        .map(String::from)
+        .unwrap();
     assert!(agent.starts_with("rag/"), "{agent}");
 }
 
@@ -121,17 +151,49 @@ fn a_file_brings_its_type_and_where_it_was_found() {
 fn what_has_not_changed_is_not_sent_again() {
     let server = Server::start(|request: &Request| {
         if request.header("if-none-match") == Some("\"v1\"") {
-            assert_eq!(request.header("if-modified-since"), Some("Tue, 03 Mar 2026 10:00:00 GMT"));
+            assert_eq!(
+                request.header("if-modified-since"),
+                Some("Tue, 03 Mar 2026 10:00:00 GMT")
+            );
             return Reply::new("304 Not Modified", &[("ETag", "\"v1\"")], "");
         }
-        Reply::new("200 OK", &[("ETag", "\"v1\""), ("Last-Modified", "Tue, 03 Mar 2026 10:00:00 GMT")], "one")
+        Reply::new(
+            "200 OK",
+            &[
+                ("ETag", "\"v1\""),
+                ("Last-Modified", "Tue, 03 Mar 2026 10:00:00 GMT"),
+            ],
+            "one",
+        )
     });
-    let known = Known { raw_hash: "unused".into(), validator: content(&server).validator };
-    assert_eq!(known.validator.as_deref(), Some(r#"{"etag":"\"v1\"","lastModified":"Tue, 03 Mar 2026 10:00:00 GMT"}"#));
-    assert_eq!(fetch(&server, Some(&known)).unwrap(), Fetched::Unchanged { validator: known.validator.clone() });
-    for validator in [None, Some("{}".to_owned()), Some("12 34".to_owned()), Some(r#"{"etag":"\"v0\""}"#.to_owned())] {
-        let known = Known { raw_hash: "unused".into(), validator };
-        assert!(matches!(fetch(&server, Some(&known)), Ok(Fetched::Content(_))), "{known:?}");
+    let known = Known {
+        raw_hash: "unused".into(),
+        validator: content(&server).validator,
+    };
+    assert_eq!(
+        known.validator.as_deref(),
+        Some(r#"{"etag":"\"v1\"","lastModified":"Tue, 03 Mar 2026 10:00:00 GMT"}"#)
+    );
+    assert_eq!(
+        fetch(&server, Some(&known)).unwrap(),
+        Fetched::Unchanged {
+            validator: known.validator.clone()
+        }
+    );
+    for validator in [
+        None,
+        Some("{}".to_owned()),
+        Some("12 34".to_owned()),
+        Some(r#"{"etag":"\"v0\""}"#.to_owned()),
+    ] {
+        let known = Known {
+            raw_hash: "unused".into(),
+            validator,
+        };
+        assert!(
+            matches!(fetch(&server, Some(&known)), Ok(Fetched::Content(_))),
+            "{known:?}"
+        );
     }
 }
 
@@ -153,14 +215,26 @@ fn an_unasked_304_is_no_answer() {
 #[test]
 fn what_cannot_be_had_is_said_with_its_status() {
     for (status, hint) in [
-        ("404 Not Found", Some("What was indexed of it stays until it is no longer an endpoint of the source.")),
-        ("410 Gone", Some("What was indexed of it stays until it is no longer an endpoint of the source.")),
-        ("403 Forbidden", Some("If it is not public, make a secret and name it in the source's credentials.")),
+        (
+            "404 Not Found",
+            Some("What was indexed of it stays until it is no longer an endpoint of the source."),
+        ),
+        (
+            "410 Gone",
+            Some("What was indexed of it stays until it is no longer an endpoint of the source."),
+        ),
+        (
+            "403 Forbidden",
+            Some("If it is not public, make a secret and name it in the source's credentials."),
+        ),
         ("204 No Content", None),
     ] {
         let server = Server::start(move |_| Reply::new(status, &[], ""));
         let failure = fetch(&server, None).unwrap_err();
-        assert_eq!((failure.message, failure.hint.as_deref()), (format!("the server answered {status}"), hint));
+        assert_eq!(
+            (failure.message, failure.hint.as_deref()),
+            (format!("the server answered {status}"), hint)
+        );
         assert_eq!(server.requests().len(), 1, "asking again would not help");
     }
 }
@@ -169,11 +243,21 @@ fn what_cannot_be_had_is_said_with_its_status() {
 fn passing_troubles_are_waited_for() {
     for bad in [
         || Reply::new("429 Too Many Requests", &[("Retry-After", "1")], ""),
-        || Reply::new("503 Service Unavailable", &[("Retry-After", &httpdate::fmt_http_date(SystemTime::now()))], ""),
+        || {
+            Reply::new(
+                "503 Service Unavailable",
+                &[("Retry-After", &httpdate::fmt_http_date(SystemTime::now()))],
+                "",
+            )
+        },
         || Reply::new("500 Internal Server Error", &[], ""),
         || Reply::ok("text/plain", "well").cut(1).then(Then::Reset),
         || Reply::ok("text/plain", "").cut(4).then(Then::Close),
-        || Reply::new("200 OK", &[("Content-Encoding", "gzip")], gzip(b"well")).cut(9).then(Then::Close),
+        || {
+            Reply::new("200 OK", &[("Content-Encoding", "gzip")], gzip(b"well"))
+                .cut(9)
+                .then(Then::Close)
+        },
     ] {
         let server = recovers(1, bad);
         assert_eq!(content(&server).bytes, b"well");
@@ -183,7 +267,9 @@ fn passing_troubles_are_waited_for() {
 
 #[test]
 fn retry_after_is_obeyed() {
-    let server = recovers(1, || Reply::new("429 Too Many Requests", &[("Retry-After", "2")], ""));
+    let server = recovers(1, || {
+        Reply::new("429 Too Many Requests", &[("Retry-After", "2")], "")
+    });
     let started = std::time::Instant::now();
     assert_eq!(content(&server).bytes, b"well");
     assert!(started.elapsed() >= Duration::from_secs(2));
@@ -192,10 +278,18 @@ fn retry_after_is_obeyed() {
 #[test]
 fn after_three_tries_or_for_too_long_a_wait_it_is_a_failure() {
     let server = recovers(9, || Reply::new("500 Internal Server Error", &[], ""));
-    assert_eq!(message(&server), "the server answered 500 Internal Server Error");
+    assert_eq!(
+        message(&server),
+        "the server answered 500 Internal Server Error"
+    );
     assert_eq!(server.requests().len(), 3);
-    let server = recovers(9, || Reply::new("503 Service Unavailable", &[("Retry-After", "3600")], ""));
-    assert_eq!(message(&server), "the server answered 503 Service Unavailable and asks to wait 3600 s");
+    let server = recovers(9, || {
+        Reply::new("503 Service Unavailable", &[("Retry-After", "3600")], "")
+    });
+    assert_eq!(
+        message(&server),
+        "the server answered 503 Service Unavailable and asks to wait 3600 s"
+    );
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -204,7 +298,11 @@ fn compressed_files_are_unpacked() {
     for encoding in ["gzip", "GZIP", "x-gzip"] {
         let server = Server::start(move |request| {
             assert_eq!(request.header("accept-encoding"), Some("gzip"));
-            Reply::new("200 OK", &[("Content-Encoding", encoding)], gzip(b"unpacked"))
+            Reply::new(
+                "200 OK",
+                &[("Content-Encoding", encoding)],
+                gzip(b"unpacked"),
+            )
         });
         assert_eq!(content(&server).bytes, b"unpacked");
     }
@@ -214,12 +312,29 @@ fn compressed_files_are_unpacked() {
 fn damaged_compression_and_unknown_encodings_are_failures() {
     let whole = gzip(&[7; 500].map(|x: u8| x));
     for (encoding, body, expected) in [
-        ("gzip", whole[..whole.len() - 9].to_vec(), "the compressed response is damaged: it ends too early"),
-        ("gzip", b"no gzip at all".to_vec(), "the compressed response is damaged: invalid gzip header"),
-        ("br", b"x".to_vec(), "the server sent the encoding \"br\", which was not asked for"),
-        ("gzip, gzip", gzip(&whole), "the server sent the encoding \"gzip, gzip\", which was not asked for"),
+        (
+            "gzip",
+            whole[..whole.len() - 9].to_vec(),
+            "the compressed response is damaged: it ends too early",
+        ),
+        (
+            "gzip",
+            b"no gzip at all".to_vec(),
+            "the compressed response is damaged: invalid gzip header",
+        ),
+        (
+            "br",
+            b"x".to_vec(),
+            "the server sent the encoding \"br\", which was not asked for",
+        ),
+        (
+            "gzip, gzip",
+            gzip(&whole),
+            "the server sent the encoding \"gzip, gzip\", which was not asked for",
+        ),
     ] {
-        let server = Server::start(move |_| Reply::new("200 OK", &[("Content-Encoding", encoding)], &body));
+        let server =
+            Server::start(move |_| Reply::new("200 OK", &[("Content-Encoding", encoding)], &body));
         assert_eq!(message(&server), expected);
     }
 }
@@ -227,22 +342,39 @@ fn damaged_compression_and_unknown_encodings_are_failures() {
 #[test]
 fn a_bomb_is_stopped_at_the_limit() {
     let bomb = gzip(&vec![0; 50 << 20]);
-    let server = Server::start(move |_| Reply::new("200 OK", &[("Content-Encoding", "gzip")], &bomb));
+    let server =
+        Server::start(move |_| Reply::new("200 OK", &[("Content-Encoding", "gzip")], &bomb));
     let failure = fetch(&server, None).unwrap_err();
-    assert_eq!(failure.message, "the response has more than the limit of 1000 bytes");
+    assert_eq!(
+        failure.message,
+        "the response has more than the limit of 1000 bytes"
+    );
     assert!(failure.hint.unwrap().contains("rag.max_file_size"));
 }
 
 #[test]
 fn sizes_are_limited_plain_chunked_and_to_the_byte() {
     let serve = |reply: fn() -> Reply| Server::start(move |_| reply());
-    assert_eq!(content(&serve(|| Reply::ok("text/plain", [b'x'; 1000]))).bytes.len(), 1000);
+    assert_eq!(
+        content(&serve(|| Reply::ok("text/plain", [b'x'; 1000])))
+            .bytes
+            .len(),
+        1000
+    );
     let too_large = "the response has more than the limit of 1000 bytes";
-    assert_eq!(message(&serve(|| Reply::ok("text/plain", [b'x'; 1001]))), too_large);
+    assert_eq!(
+        message(&serve(|| Reply::ok("text/plain", [b'x'; 1001]))),
+        too_large
+    );
     let endless = || {
         let mut reply = String::new();
         (0..100).for_each(|_| reply += &format!("40\r\n{}\r\n", "x".repeat(64)));
-        Reply::new("200 OK", &[("Content-Length-Not", ""), ("Transfer-Encoding", "chunked")], reply).then(Then::Silence)
+        Reply::new(
+            "200 OK",
+            &[("Content-Length-Not", ""), ("Transfer-Encoding", "chunked")],
+            reply,
+        )
+        .then(Then::Silence)
     };
     assert_eq!(message(&serve(endless)), too_large);
 }
@@ -254,9 +386,21 @@ fn wrong_lengths_and_broken_answers_are_failures() {
             Reply::new("200 OK", &[("Content-Length", "500")], "short").then(Then::Close),
             "before the response was complete",
         ),
-        (Reply::ok("text/plain", "reset").cut(2).then(Then::Reset), "the connection to 127.0.0.1 broke"),
-        (Reply::new("200 OK", &[("Content-Length", "-1")], "").then(Then::Close), "does not answer in HTTP"),
-        (Reply::ok("", "").status("200").status("SSH-2.0-OpenSSH_9.2").then(Then::Close), "does not answer in HTTP"),
+        (
+            Reply::ok("text/plain", "reset").cut(2).then(Then::Reset),
+            "the connection to 127.0.0.1 broke",
+        ),
+        (
+            Reply::new("200 OK", &[("Content-Length", "-1")], "").then(Then::Close),
+            "does not answer in HTTP",
+        ),
+        (
+            Reply::ok("", "")
+                .status("200")
+                .status("SSH-2.0-OpenSSH_9.2")
+                .then(Then::Close),
+            "does not answer in HTTP",
+        ),
     ] {
         let server = Server::start(move |_| reply.clone());
         let message = message(&server);
@@ -273,34 +417,74 @@ fn a_redirect_loop_is_a_failure() {
 #[test]
 fn one_bad_endpoint_does_not_keep_the_others_away() {
     let server = Server::start(|request| match request.target.as_str() {
-        "/bad" => Reply::ok("text/plain", "x").cut(1).then(Then::Reset).status("404 Not Found"),
+        "/bad" => Reply::ok("text/plain", "x")
+            .cut(1)
+            .then(Then::Reset)
+            .status("404 Not Found"),
         _ => Reply::ok("text/plain", "well"),
     });
-    let (mut source, items) = open(&job(&["http://10.0.0.1/".into(), server.url("/bad"), server.url("/good")]));
-    let fetched: Vec<_> = items.iter().map(|item| support::bytes(source.as_mut(), item)).collect();
-    assert_eq!(fetched[0].as_ref().unwrap_err().message, "10.0.0.1 is a private address and may not be connected to");
-    assert_eq!(fetched[1].as_ref().unwrap_err().message, "the server answered 404 Not Found");
+    let (mut source, items) = open(&job(&[
+        "http://10.0.0.1/".into(),
+        server.url("/bad"),
+        server.url("/good"),
+    ]));
+    let fetched: Vec<_> = items
+        .iter()
+        .map(|item| support::bytes(source.as_mut(), item))
+        .collect();
+    assert_eq!(
+        fetched[0].as_ref().unwrap_err().message,
+        "10.0.0.1 is a private address and may not be connected to"
+    );
+    assert_eq!(
+        fetched[1].as_ref().unwrap_err().message,
+        "the server answered 404 Not Found"
+    );
     assert_eq!(fetched[2].as_ref().unwrap(), b"well");
 }
 
 #[test]
 fn a_markdown_source_may_be_on_the_web() {
     let server = Server::start(|_| Reply::ok("text/markdown", "# Guide"));
-    let job = web_job("markdown", &json!({"uri": server.url("/guide.md")}), std::path::Path::new("unused"));
+    let job = web_job(
+        "markdown",
+        &json!({"uri": server.url("/guide.md")}),
+        std::path::Path::new("unused"),
+    );
     let (mut source, items) = open(&job);
     assert_eq!(items[0].uri, server.url("/guide.md"));
-    assert_eq!(support::bytes(source.as_mut(), &items[0]).unwrap(), b"# Guide");
+    assert_eq!(
+        support::bytes(source.as_mut(), &items[0]).unwrap(),
+        b"# Guide"
+    );
 }
 
 #[test]
 fn credentials_are_for_one_server() {
     let server = Server::start(|_| Reply::ok("text/plain", ""));
-    let credentials = Some(Credentials { username: None, secret: "t".into() });
+    let credentials = Some(Credentials {
+        username: None,
+        secret: "t".into(),
+    });
     let endpoints = [server.url("/a"), server.url("/b")];
-    let (mut source, items) = open(&Job { credentials: credentials.clone(), ..job(&endpoints) });
+    let (mut source, items) = open(&Job {
+        credentials: credentials.clone(),
+        ..job(&endpoints)
+    });
     support::bytes(source.as_mut(), &items[1]).unwrap();
-    assert_eq!(server.requests()[0].header("authorization"), Some("Bearer t"));
+    assert_eq!(
+        server.requests()[0].header("authorization"),
+        Some("Bearer t")
+    );
     let endpoints = [server.url("/a"), "https://public.example/b".into()];
-    let error = rag_source::open(&Job { credentials, ..job(&endpoints) }).err().unwrap();
-    assert_eq!(error.message, "credentials go to one server, and the endpoints are on several");
+    let error = rag_source::open(&Job {
+        credentials,
+        ..job(&endpoints)
+    })
+    .err()
+    .unwrap();
+    assert_eq!(
+        error.message,
+        "credentials go to one server, and the endpoints are on several"
+    );
 }

@@ -22,7 +22,8 @@ use support::{bytes, web_job};
 use tempfile::{TempDir, tempdir};
 use web::{Reply, Server};
 
-/// What a server answers everything with, and what is made of it: `None` where it is a failure, else what it asks for.
+/// What a server answers everything with, and what is made of it: `None` where it is a failure,
+/// else what it asks for.
 struct Case {
     status: u16,
     headers: Vec<(&'static str, String)>,
@@ -32,11 +33,22 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    let date =
-        |seconds: u64| httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000 + seconds));
+    let date = |seconds: u64| {
+        httpdate::fmt_http_date(
+            SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000 + seconds),
+        )
+    };
     let case = |status, after: Option<&str>, throttled, tries| {
-        let headers = after.map(|after| ("Retry-After", after.to_owned())).into_iter().collect();
-        Case { status, headers, throttled, tries }
+        let headers = after
+            .map(|after| ("Retry-After", after.to_owned()))
+            .into_iter()
+            .collect();
+        Case {
+            status,
+            headers,
+            throttled,
+            tries,
+        }
     };
     // whatever time the test's clock says
     let dated = |status, seconds, throttled| Case {
@@ -50,7 +62,12 @@ fn cases() -> Vec<Case> {
         case(429, Some("0"), Some(Some(0)), 3),
         case(429, Some("120"), Some(Some(120)), 1),
         case(429, Some(" 11 "), Some(Some(11)), 1),
-        case(429, Some("99999999999999999999999"), Some(Some(31_536_000)), 1),
+        case(
+            429,
+            Some("99999999999999999999999"),
+            Some(Some(31_536_000)),
+            1,
+        ),
         case(429, Some("soon"), Some(None), 3),
         case(429, Some("-5"), Some(None), 3),
         case(429, Some(""), Some(None), 3),
@@ -69,7 +86,10 @@ impl Case {
     fn serve(&self) -> Server {
         let (status, headers) = (format!("{} -", self.status), self.headers.clone());
         Server::start(move |_| {
-            let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let headers: Vec<_> = headers
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()))
+                .collect();
             Reply::new(&status, &headers, "")
         })
     }
@@ -93,14 +113,27 @@ impl Case {
             );
             return;
         };
-        assert_eq!((error.kind, error.retry_after_seconds), (ErrorKind::Throttled, asked), "{name}: {error:?}");
+        assert_eq!(
+            (error.kind, error.retry_after_seconds),
+            (ErrorKind::Throttled, asked),
+            "{name}: {error:?}"
+        );
         let long = match asked {
             Some(0) | None => "a while".to_owned(),
             Some(seconds) => format!("{seconds} s"),
         };
-        assert!(error.message.ends_with(&format!(" asks to be left alone for {long}")), "{name}: {}", error.message);
+        assert!(
+            error
+                .message
+                .ends_with(&format!(" asks to be left alone for {long}")),
+            "{name}: {}",
+            error.message
+        );
         let detail = error.detail.as_deref().unwrap_or_default();
-        assert!(detail.contains(&self.status.to_string()), "{name}: {detail}");
+        assert!(
+            detail.contains(&self.status.to_string()),
+            "{name}: {detail}"
+        );
     }
 }
 
@@ -124,13 +157,19 @@ fn each_case(check: impl Fn(&Case) + Sync) {
 fn files_of_the_web_tell_throttling_from_failure() {
     each_case(|case| {
         let server = case.serve();
-        for (kind, spec) in
-            [("static", json!({"endpoints": [server.url("/a.md")]})), ("markdown", json!({"uri": server.url("/a.md")}))]
-        {
+        for (kind, spec) in [
+            ("static", json!({"endpoints": [server.url("/a.md")]})),
+            ("markdown", json!({"uri": server.url("/a.md")})),
+        ] {
             let (mut source, items) = open(&web_job(kind, &spec, Path::new("unused")));
             server.forget();
             case.check_failure(&bytes(source.as_mut(), &items[0]).unwrap_err());
-            assert_eq!(server.requests().len(), case.tries, "{kind}, {}", case.name());
+            assert_eq!(
+                server.requests().len(),
+                case.tries,
+                "{kind}, {}",
+                case.name()
+            );
         }
     });
 }
@@ -141,9 +180,17 @@ fn websites_tell_throttling_from_failure() {
         let folder = tempdir().unwrap();
         let server = case.serve();
         let spec = json!({"url": server.url("/"), "delay": 0});
-        let error = rag_source::open(&web_job("website", &spec, folder.path())).unwrap().list().unwrap_err();
+        let error = rag_source::open(&web_job("website", &spec, folder.path()))
+            .unwrap()
+            .list()
+            .unwrap_err();
         case.check_error(&error);
-        assert_eq!(server.targets(), vec!["/robots.txt"; case.tries], "{}", case.name());
+        assert_eq!(
+            server.targets(),
+            vec!["/robots.txt"; case.tries],
+            "{}",
+            case.name()
+        );
     });
 }
 
@@ -158,8 +205,12 @@ impl Served {
         let repository = Repository::init(folder.path()).unwrap();
         repository.set_head("refs/heads/main").unwrap();
         let who = Signature::now("a", "a@b.example").unwrap();
-        let tree = repository.find_tree(repository.treebuilder(None).unwrap().write().unwrap()).unwrap();
-        repository.commit(Some("HEAD"), &who, &who, "first", &tree, &[]).unwrap();
+        let tree = repository
+            .find_tree(repository.treebuilder(None).unwrap().write().unwrap())
+            .unwrap();
+        repository
+            .commit(Some("HEAD"), &who, &who, "first", &tree, &[])
+            .unwrap();
         let server = server::Server::start(folder.path());
         Self { folder, server }
     }
@@ -180,17 +231,32 @@ fn git_servers_tell_throttling_from_failure() {
         {
             let mut state = served.server.state();
             state.faults = vec![case.status; 9];
-            state.fault_headers = case.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            state.fault_headers = case
+                .headers
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}\r\n"))
+                .collect();
         }
         case.check_error(&served.open(None).err().unwrap());
-        assert_eq!(served.server.take_log().0.len(), case.tries, "{}", case.name());
+        assert_eq!(
+            served.server.take_log().0.len(),
+            case.tries,
+            "{}",
+            case.name()
+        );
     });
 }
 
 #[test]
 fn a_git_server_that_throttles_the_fetch_of_a_pinned_commit_is_not_asked_for_everything_instead() {
     let served = Served::start();
-    let pin = Repository::open(served.folder.path()).unwrap().head().unwrap().target().unwrap().to_string();
+    let pin = Repository::open(served.folder.path())
+        .unwrap()
+        .head()
+        .unwrap()
+        .target()
+        .unwrap()
+        .to_string();
     {
         let mut state = served.server.state();
         // the list of branches is answered
@@ -198,7 +264,11 @@ fn a_git_server_that_throttles_the_fetch_of_a_pinned_commit_is_not_asked_for_eve
         state.fault_headers = "Retry-After: 90\r\n".into();
     }
     let error = served.open(Some(&pin)).err().unwrap();
-    assert_eq!((error.kind, error.retry_after_seconds), (ErrorKind::Throttled, Some(90)), "{error:?}");
+    assert_eq!(
+        (error.kind, error.retry_after_seconds),
+        (ErrorKind::Throttled, Some(90)),
+        "{error:?}"
+    );
     assert_eq!(served.server.take_log().0, ["GET", "POST"]);
 }
 
@@ -209,13 +279,28 @@ fn a_server_that_asks_for_a_long_time_is_not_asked_for_anything_else() {
         _ => Reply::ok("text/plain", "well"),
     });
     let other = Server::start(|_| Reply::ok("text/plain", "well"));
-    let endpoints = [server.url("/a"), server.url("/busy"), server.url("/b"), other.url("/c")];
-    let (mut source, items) = open(&web_job("static", &json!({ "endpoints": endpoints }), Path::new("unused")));
+    let endpoints = [
+        server.url("/a"),
+        server.url("/busy"),
+        server.url("/b"),
+        other.url("/c"),
+    ];
+    let (mut source, items) = open(&web_job(
+        "static",
+        &json!({ "endpoints": endpoints }),
+        Path::new("unused"),
+    ));
     let mut fetch = |item| bytes(source.as_mut(), item);
     assert_eq!(fetch(&items[0]).unwrap(), b"well");
     let failures = [fetch(&items[1]).unwrap_err(), fetch(&items[2]).unwrap_err()];
     for failure in &failures {
-        assert!(failure.throttled && failure.retry_after_seconds.is_some_and(|asked| asked > 3000), "{failure:?}");
+        assert!(
+            failure.throttled
+                && failure
+                    .retry_after_seconds
+                    .is_some_and(|asked| asked > 3000),
+            "{failure:?}"
+        );
     }
     assert_eq!(fetch(&items[3]).unwrap(), b"well", "another one is");
     assert_eq!(server.targets(), ["/a", "/busy"]);
@@ -223,7 +308,8 @@ fn a_server_that_asks_for_a_long_time_is_not_asked_for_anything_else() {
 
 #[test]
 fn a_server_that_asks_for_a_long_time_is_not_asked_by_redirects_either() {
-    let busy = Server::start(|_| Reply::new("429 Too Many Requests", &[("Retry-After", "3600")], ""));
+    let busy =
+        Server::start(|_| Reply::new("429 Too Many Requests", &[("Retry-After", "3600")], ""));
     let (there, back) = (busy.origin.clone(), busy.origin.clone());
     let other = Server::start(move |_| Reply::redirect(&format!("{back}/c")));
     let elsewhere = other.origin.clone();
@@ -234,33 +320,64 @@ fn a_server_that_asks_for_a_long_time_is_not_asked_by_redirects_either() {
     });
     let endpoints = ["/a", "/b", "/c?key=hidden", "/well"].map(|path| first.url(path));
     let endpoints = [&endpoints[..], &[busy.url("/d")]].concat();
-    let (mut source, items) = open(&web_job("static", &json!({ "endpoints": endpoints }), Path::new("unused")));
+    let (mut source, items) = open(&web_job(
+        "static",
+        &json!({ "endpoints": endpoints }),
+        Path::new("unused"),
+    ));
     let mut fetch = |item| bytes(source.as_mut(), item);
     let origin = &busy.origin;
-    for (item, who) in [(&items[0], &**origin), (&items[1], origin), (&items[2], origin), (&items[4], "the server")] {
+    for (item, who) in [
+        (&items[0], &**origin),
+        (&items[1], origin),
+        (&items[2], origin),
+        (&items[4], "the server"),
+    ] {
         let failure = fetch(item).unwrap_err();
-        assert!(failure.throttled && failure.retry_after_seconds.is_some_and(|asked| asked > 3000), "{failure:?}");
+        assert!(
+            failure.throttled
+                && failure
+                    .retry_after_seconds
+                    .is_some_and(|asked| asked > 3000),
+            "{failure:?}"
+        );
         let message = format!("{who} answered 429 Too Many Requests and asks to wait ");
         assert!(failure.message.starts_with(&message), "{failure:?}");
     }
     assert_eq!(fetch(&items[3]).unwrap(), b"well", "who redirects there is");
     assert_eq!(busy.targets(), ["/a"]);
-    assert_eq!(first.targets(), ["/a", "/b", "/c?key=hidden", "/well"], "each hop is asked once");
+    assert_eq!(
+        first.targets(),
+        ["/a", "/b", "/c?key=hidden", "/well"],
+        "each hop is asked once"
+    );
 }
 
 #[test]
 fn the_server_that_a_website_redirects_to_is_the_one_that_is_said_to_throttle() {
     let folder = tempdir().unwrap();
-    let busy = Server::start(|_| Reply::new("429 Too Many Requests", &[("Retry-After", "120")], ""));
+    let busy =
+        Server::start(|_| Reply::new("429 Too Many Requests", &[("Retry-After", "120")], ""));
     let there = busy.origin.clone();
     let first = Server::start(move |request| match request.target.as_str() {
         "/robots.txt" => Reply::not_found(),
         _ => Reply::redirect(&format!("{there}/")),
     });
     let spec = json!({"url": first.url("/"), "delay": 0});
-    let error = rag_source::open(&web_job("website", &spec, folder.path())).unwrap().list().unwrap_err();
-    assert_eq!((error.kind, error.retry_after_seconds), (ErrorKind::Throttled, Some(120)), "{error:?}");
-    let message = format!("{}, where {} redirects to, asks to be left alone for 120 s", busy.origin, first.url("/"));
+    let error = rag_source::open(&web_job("website", &spec, folder.path()))
+        .unwrap()
+        .list()
+        .unwrap_err();
+    assert_eq!(
+        (error.kind, error.retry_after_seconds),
+        (ErrorKind::Throttled, Some(120)),
+        "{error:?}"
+    );
+    let message = format!(
+        "{}, where {} redirects to, asks to be left alone for 120 s",
+        busy.origin,
+        first.url("/")
+    );
     assert_eq!(error.message, message);
 }
 
@@ -271,7 +388,11 @@ fn a_resource_that_is_out_of_order_for_a_time_says_nothing_of_the_others() {
         _ => Reply::ok("text/plain", "well"),
     });
     let endpoints = [server.url("/busy"), server.url("/b")];
-    let (mut source, items) = open(&web_job("static", &json!({ "endpoints": endpoints }), Path::new("unused")));
+    let (mut source, items) = open(&web_job(
+        "static",
+        &json!({ "endpoints": endpoints }),
+        Path::new("unused"),
+    ));
     assert!(bytes(source.as_mut(), &items[0]).unwrap_err().throttled);
     assert_eq!(bytes(source.as_mut(), &items[1]).unwrap(), b"well");
 }
@@ -285,9 +406,28 @@ fn a_crawl_that_is_throttled_has_what_it_found_and_is_not_complete() {
         _ => Reply::new("429 Too Many Requests", &[("Retry-After", "3600")], ""),
     });
     let spec = json!({"url": server.url("/"), "delay": 0});
-    let listing = rag_source::open(&web_job("website", &spec, folder.path())).unwrap().list().unwrap();
+    let listing = rag_source::open(&web_job("website", &spec, folder.path()))
+        .unwrap()
+        .list()
+        .unwrap();
     assert_eq!(listing.items.len(), 1);
-    assert_eq!(listing.failures.iter().filter(|failure| failure.throttled).count(), 2, "{:?}", listing.failures);
+    assert_eq!(
+        listing
+            .failures
+            .iter()
+            .filter(|failure| failure.throttled)
+            .count(),
+        2,
+        "{:?}",
+        listing.failures
+    );
     assert!(!listing.complete);
-    assert_eq!(server.targets().iter().filter(|target| matches!(target.as_str(), "/a" | "/b")).count(), 1);
+    assert_eq!(
+        server
+            .targets()
+            .iter()
+            .filter(|target| matches!(target.as_str(), "/a" | "/b"))
+            .count(),
+        1
+    );
 }

@@ -1,5 +1,5 @@
-//! Which servers are trusted, by real handshakes on loopback. Each test runs itself again in a process whose system knows
-//! the test's authority.
+//! Which servers are trusted, by real handshakes on loopback. Each test runs itself again in a
+//! process whose system knows the test's authority.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
@@ -34,7 +34,10 @@ fn serve(certificate: CertificateDer<'static>, key: &KeyPair) -> u16 {
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![certificate], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        .with_single_cert(
+            vec![certificate],
+            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+        )
         .unwrap();
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -48,8 +51,9 @@ fn serve(certificate: CertificateDer<'static>, key: &KeyPair) -> u16 {
             while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
                 line.clear();
             }
-            let _ =
-                reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+            let _ = reader.get_mut().write_all(
+                b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
+            );
             let _ = reader.get_mut().flush();
         }
     });
@@ -57,14 +61,25 @@ fn serve(certificate: CertificateDer<'static>, key: &KeyPair) -> u16 {
 }
 
 fn get(url: &str) -> Result<Vec<u8>, HttpError> {
-    let network = Network { allowed_private_hosts: vec!["127.0.0.1".into(), "::1".into()], proxy: None };
+    let network = Network {
+        allowed_private_hosts: vec!["127.0.0.1".into(), "::1".into()],
+        proxy: None,
+    };
     let client = Client::new(&network, None).unwrap();
-    client.send(&Request::get(Url::parse(url).unwrap()))?.bytes(10)
+    client
+        .send(&Request::get(Url::parse(url).unwrap()))?
+        .bytes(10)
 }
 
-/// Asks a server whose certificate is for `name` and was valid until `year`, in a process that trusts the authority or
-/// another one, and checks the outcome there.
-fn check(test: &str, name: &str, year: i32, is_trusted: bool, expected: impl Fn(Result<Vec<u8>, HttpError>)) {
+/// Asks a server whose certificate is for `name` and was valid until `year`, in a process that
+/// trusts the authority or another one, and checks the outcome there.
+fn check(
+    test: &str,
+    name: &str,
+    year: i32,
+    is_trusted: bool,
+    expected: impl Fn(Result<Vec<u8>, HttpError>),
+) {
     if let Ok(url) = std::env::var(URL) {
         return expected(get(&url));
     }
@@ -74,17 +89,34 @@ fn check(test: &str, name: &str, year: i32, is_trusted: bool, expected: impl Fn(
     let mut leaf = CertificateParams::new(vec![name.to_owned()]).unwrap();
     leaf.not_after = date_time_ymd(year, 1, 1);
     let leaf_key = KeyPair::generate().unwrap();
-    let port = serve(leaf.signed_by(&leaf_key, &issuer).unwrap().der().clone(), &leaf_key);
+    let port = serve(
+        leaf.signed_by(&leaf_key, &issuer).unwrap().der().clone(),
+        &leaf_key,
+    );
 
     let (other, other_key) = authority();
-    let trusted = if is_trusted { own } else { other.self_signed(&other_key).unwrap() };
+    let trusted = if is_trusted {
+        own
+    } else {
+        other.self_signed(&other_key).unwrap()
+    };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("authorities.pem");
     std::fs::write(&file, trusted.pem()).unwrap();
     let mut again = Command::new(std::env::current_exe().unwrap());
-    again.args(["--exact", test, "--nocapture"]).env("SSL_CERT_FILE", &file).env_remove("SSL_CERT_DIR");
-    let output = again.env(URL, format!("https://localhost:{port}/")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    again
+        .args(["--exact", test, "--nocapture"])
+        .env("SSL_CERT_FILE", &file)
+        .env_remove("SSL_CERT_DIR");
+    let output = again
+        .env(URL, format!("https://localhost:{port}/"))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 fn is_refused(outcome: Result<Vec<u8>, HttpError>, reason: &str) {
@@ -100,24 +132,36 @@ fn is_refused(outcome: Result<Vec<u8>, HttpError>, reason: &str) {
 #[test]
 fn a_server_that_an_authority_of_the_system_vouches_for_is_trusted() {
     let test = "a_server_that_an_authority_of_the_system_vouches_for_is_trusted";
-    check(test, "localhost", 2100, true, |outcome| assert_eq!(outcome.unwrap(), b"hello"));
+    check(test, "localhost", 2100, true, |outcome| {
+        assert_eq!(outcome.unwrap(), b"hello")
+    });
 }
 
 #[test]
 fn one_that_no_authority_knows_is_not() {
     let test = "one_that_no_authority_knows_is_not";
-    check(test, "localhost", 2100, false, |outcome| is_refused(outcome, "invalid peer certificate"));
+    check(test, "localhost", 2100, false, |outcome| {
+        is_refused(outcome, "invalid peer certificate")
+    });
 }
 
 #[test]
 fn nor_is_one_with_the_certificate_of_another_name() {
     let test = "nor_is_one_with_the_certificate_of_another_name";
-    check(test, "other.example", 2100, true, |outcome| is_refused(outcome, "not valid for name"));
+    check(test, "other.example", 2100, true, |outcome| {
+        is_refused(outcome, "not valid for name")
+    });
 }
 
 #[test]
 fn nor_one_whose_certificate_has_expired() {
-    check("nor_one_whose_certificate_has_expired", "localhost", 2020, true, |outcome| is_refused(outcome, "expired"));
+    check(
+        "nor_one_whose_certificate_has_expired",
+        "localhost",
+        2020,
+        true,
+        |outcome| is_refused(outcome, "expired"),
+    );
 }
 
 #[test]
@@ -141,9 +185,24 @@ fn through_a_proxy_it_is_the_servers_certificate_that_counts() {
         let _ = std::io::copy(&mut reader, &mut outward);
         first
     });
-    let client = Client::new(&Network { allowed_private_hosts: vec![], proxy: Some(proxy) }, None).unwrap();
-    let sent = client.send(&Request::get(Url::parse("https://public.example/").unwrap()));
-    is_refused(sent.and_then(|response| response.bytes(10)), "invalid peer certificate");
+    let client = Client::new(
+        &Network {
+            allowed_private_hosts: vec![],
+            proxy: Some(proxy),
+        },
+        None,
+    )
+    .unwrap();
+    let sent = client.send(&Request::get(
+        Url::parse("https://public.example/").unwrap(),
+    ));
+    is_refused(
+        sent.and_then(|response| response.bytes(10)),
+        "invalid peer certificate",
+    );
     drop(client);
-    assert_eq!(asked.join().unwrap(), "CONNECT public.example:443 HTTP/1.1\r\n");
+    assert_eq!(
+        asked.join().unwrap(),
+        "CONNECT public.example:443 HTTP/1.1\r\n"
+    );
 }

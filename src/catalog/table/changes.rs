@@ -1,4 +1,5 @@
-//! `rag.table_changes` and `rag.table_state`: what triggers have noted, and since when that is all there is to know.
+//! `rag.table_changes` and `rag.table_state`: what triggers have noted, and since when that is all
+//! there is to know.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +16,15 @@ use crate::{
     error::Error,
 };
 
-/// The events with their triggers' names before the source's: an identifier has at most 63 bytes, a source's short name 56.
+/// The events with their triggers' names before the source's: an identifier has at most 63 bytes, a
+/// source's short name 56.
 const TRIGGERS: [(&str, &str, &str); 4] = [
     ("rag_i_", "INSERT", "REFERENCING NEW TABLE AS rag_new"),
-    ("rag_u_", "UPDATE", "REFERENCING OLD TABLE AS rag_old NEW TABLE AS rag_new"),
+    (
+        "rag_u_",
+        "UPDATE",
+        "REFERENCING OLD TABLE AS rag_old NEW TABLE AS rag_new",
+    ),
     ("rag_d_", "DELETE", "REFERENCING OLD TABLE AS rag_old"),
     ("rag_t_", "TRUNCATE", ""),
 ];
@@ -30,23 +36,32 @@ const MAX_PENDING: i64 = 16 << 20;
 /// `owner` may not create triggers on the table.
 pub fn check_may_create_triggers(relation: &Relation, owner: pg_sys::Oid) -> Result<(), Error> {
     let may = pinned(|| {
-        query("SELECT has_table_privilege($1, $2::oid, 'TRIGGER')", &[owner.into(), relation.oid.into()], |row| {
-            row.required(1)
-        })
+        query(
+            "SELECT has_table_privilege($1, $2::oid, 'TRIGGER')",
+            &[owner.into(), relation.oid.into()],
+            |row| row.required(1),
+        )
     })?;
     if may.first() == Some(&true) {
         return Ok(());
     }
-    Err(Error::permission_denied(format!("permission denied to create triggers on {}", relation.quoted()))
-        .hint("Become the table's owner, have TRIGGER on it granted, or use \"sync\": \"scan\"."))
+    Err(Error::permission_denied(format!(
+        "permission denied to create triggers on {}",
+        relation.quoted()
+    ))
+    .hint("Become the table's owner, have TRIGGER on it granted, or use \"sync\": \"scan\"."))
 }
 
-/// Creates the triggers. Nobody else may execute their function, so they are made as the extension's
-/// owner; [`check_may_create_triggers`] comes first.
+/// Creates the triggers. Nobody else may execute their function, so they are made as the
+/// extension's owner; [`check_may_create_triggers`] comes first.
 ///
 /// # Errors
 /// The name of the relation has come to mean another one meanwhile.
-pub fn create_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -> Result<(), Error> {
+pub fn create_triggers(
+    source: &Name,
+    relation: &Relation,
+    arguments: &Arguments,
+) -> Result<(), Error> {
     relation.identity().hold()?;
     as_owner(|| {
         for (prefix, event, tables) in TRIGGERS {
@@ -63,12 +78,19 @@ pub fn create_triggers(source: &Name, relation: &Relation, arguments: &Arguments
     if triggers(source, relation.oid)?.len() == TRIGGERS.len() {
         return Ok(());
     }
-    Err(Error::in_use(format!("relation {} was renamed by another session meanwhile", relation.quoted())))
+    Err(Error::in_use(format!(
+        "relation {} was renamed by another session meanwhile",
+        relation.quoted()
+    )))
 }
 
-/// Whether the relation has all triggers of the source, and they see every change: what logical replication applies
-/// fires none of them.
-pub fn has_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -> Result<bool, Error> {
+/// Whether the relation has all triggers of the source, and they see every change: what logical
+/// replication applies fires none of them.
+pub fn has_triggers(
+    source: &Name,
+    relation: &Relation,
+    arguments: &Arguments,
+) -> Result<bool, Error> {
     let names = trigger_names(source);
     let found: Vec<i64> = pinned(|| {
         query(
@@ -85,11 +107,14 @@ pub fn has_triggers(source: &Name, relation: &Relation, arguments: &Arguments) -
 
 fn trigger_names(source: &Name) -> Vec<String> {
     let short = source.short();
-    TRIGGERS.iter().map(|(prefix, ..)| format!("{prefix}{short}")).collect()
+    TRIGGERS
+        .iter()
+        .map(|(prefix, ..)| format!("{prefix}{short}"))
+        .collect()
 }
 
-/// The triggers on a relation that were made for a source, whatever they are called now. Those on other
-/// relations may be called the same; they are none of its own.
+/// The triggers on a relation that were made for a source, whatever they are called now. Those on
+/// other relations may be called the same; they are none of its own.
 fn triggers(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, Error> {
     let argument = [source.as_str().as_bytes(), b"\0"].concat();
     pinned(|| {
@@ -108,14 +133,26 @@ fn triggers(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, Er
 pub fn forget(source: &Name, relation: Option<pg_sys::Oid>) -> Result<(), Error> {
     let triggers = relation.map_or(Ok(vec![]), |relation| triggers(source, relation))?;
     for oid in triggers {
-        let trigger = pg_sys::ObjectAddress { classId: pg_sys::TriggerRelationId, objectId: oid, objectSubId: 0 };
+        let trigger = pg_sys::ObjectAddress {
+            classId: pg_sys::TriggerRelationId,
+            objectId: oid,
+            objectSubId: 0,
+        };
         // who may drop the source may not own the table, and the table may be renamed at any time
         // SAFETY: DROP TRIGGER once its name is resolved and its rights are checked.
-        unsafe { pg_sys::performDeletion(&raw const trigger, pg_sys::DropBehavior::DROP_RESTRICT, 0) };
+        unsafe {
+            pg_sys::performDeletion(&raw const trigger, pg_sys::DropBehavior::DROP_RESTRICT, 0)
+        };
     }
     as_owner(|| {
-        execute("DELETE FROM rag.table_changes WHERE source = $1", &[source.as_str().into()])?;
-        execute("DELETE FROM rag.table_state WHERE source = $1", &[source.as_str().into()])?;
+        execute(
+            "DELETE FROM rag.table_changes WHERE source = $1",
+            &[source.as_str().into()],
+        )?;
+        execute(
+            "DELETE FROM rag.table_state WHERE source = $1",
+            &[source.as_str().into()],
+        )?;
         Ok(())
     })
 }
@@ -128,7 +165,8 @@ pub struct Pending {
     pub keys: Option<BTreeSet<Key>>,
 }
 
-/// Reads what is committed in the queue now. Transactions that are still open are seen later, and not deleted.
+/// Reads what is committed in the queue now. Transactions that are still open are seen later, and
+/// not deleted.
 pub fn pending(source: &Name, key_parts: usize) -> Result<Pending, Error> {
     as_owner(|| {
         let source = source.as_str();
@@ -153,7 +191,10 @@ pub fn pending(source: &Name, key_parts: usize) -> Result<Pending, Error> {
                 Ok(())
             },
         )?;
-        Ok(Pending { ids, keys: Some(keys) })
+        Ok(Pending {
+            ids,
+            keys: Some(keys),
+        })
     })
 }
 
@@ -168,7 +209,8 @@ pub fn handled(source: &Name, ids: &[i64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the source's table was read completely under this definition and nothing but runs has touched its documents.
+/// Whether the source's table was read completely under this definition and nothing but runs has
+/// touched its documents.
 pub fn is_complete(source: &Name, collection: &str, definition: &str) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
@@ -197,11 +239,17 @@ pub fn set_complete(source: &Name, collection: &str, definition: &str) -> Result
 
 /// Notes that the queue is not all there is to know.
 pub fn set_incomplete(source: &Name) -> Result<(), Error> {
-    as_owner(|| execute("DELETE FROM rag.table_state WHERE source = $1", &[source.as_str().into()]))?;
+    as_owner(|| {
+        execute(
+            "DELETE FROM rag.table_state WHERE source = $1",
+            &[source.as_str().into()],
+        )
+    })?;
     Ok(())
 }
 
-/// The error for a relation or column that is gone, with what can be done; any other error as it is.
+/// The error for a relation or column that is gone, with what can be done; any other error as it
+/// is.
 pub fn missing(stored: Option<Identity>, relation: &str, error: Error) -> Error {
     match error.code {
         PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => {}
@@ -214,9 +262,15 @@ pub fn missing(stored: Option<Identity>, relation: &str, error: Error) -> Error 
     }
     let hint = match stored.map(|stored| stored.present_name()) {
         Some(Ok(Some(now))) => {
-            format!("The relation that it was made for is called {now} now: name it back, or alter the source.")
+            format!(
+                "The relation that it was made for is called {now} now: name it back, or alter the source."
+            )
         }
         _ => "Documents that were stored stay. Bring the table back, or drop the source.".into(),
     };
-    Error::new(error.code, format!("relation {relation}, which the source reads, does not exist")).hint(hint)
+    Error::new(
+        error.code,
+        format!("relation {relation}, which the source reads, does not exist"),
+    )
+    .hint(hint)
 }

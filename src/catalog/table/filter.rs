@@ -1,7 +1,8 @@
-//! The filter of a table source: the language of `rag_search`'s filters, with columns in the place of metadata keys.
+//! The filter of a table source: the language of `rag_search`'s filters, with columns in the place
+//! of metadata keys.
 //!
-//! Each key becomes a key of a metadata object that a statement builds of the columns, so that `title` or `category` is
-//! the relation's column and never one of `rag.chunks`.
+//! Each key becomes a key of a metadata object that a statement builds of the columns, so that
+//! `title` or `category` is the relation's column and never one of `rag.chunks`.
 
 use rag_filter::Filter;
 use serde_json::{Map, Value};
@@ -30,7 +31,9 @@ impl RowFilter {
 
 fn rename(filter: &Value, columns: &mut Vec<String>, depth: usize) -> Value {
     // deeper ones are refused by the parser
-    let Value::Object(members) = filter else { return filter.clone() };
+    let Value::Object(members) = filter else {
+        return filter.clone();
+    };
     if depth > rag_filter::MAX_DEPTH {
         return filter.clone();
     }
@@ -39,7 +42,10 @@ fn rename(filter: &Value, columns: &mut Vec<String>, depth: usize) -> Value {
         format!("metadata.{name}")
     };
     if let Some(Value::Array(conditions)) = members.get("conditions") {
-        let conditions = conditions.iter().map(|c| rename_condition(c, columns, depth + 1)).collect();
+        let conditions = conditions
+            .iter()
+            .map(|c| rename_condition(c, columns, depth + 1))
+            .collect();
         let mut group = members.clone();
         group.insert("conditions".into(), Value::Array(conditions));
         return Value::Object(group);
@@ -50,11 +56,17 @@ fn rename(filter: &Value, columns: &mut Vec<String>, depth: usize) -> Value {
     if rag_filter::is_condition(members) {
         return rename_condition(filter, columns, depth);
     }
-    members.iter().map(|(key, value)| (column(key), value.clone())).collect::<Map<_, _>>().into()
+    members
+        .iter()
+        .map(|(key, value)| (column(key), value.clone()))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 fn rename_condition(condition: &Value, columns: &mut Vec<String>, depth: usize) -> Value {
-    let Value::Object(members) = condition else { return condition.clone() };
+    let Value::Object(members) = condition else {
+        return condition.clone();
+    };
     if members.contains_key("conditions") {
         return rename(condition, columns, depth);
     }

@@ -1,9 +1,9 @@
 //! Which relation a source reads: its OID and its owner, and how a statement is kept to it.
 //!
 //! A statement names its relation, and a name can come to mean another relation at any time: by a
-//! rename of the relation, which a lock prevents, or of its schema, which none does. So each statement
-//! is looked at once Postgres has resolved its names, before anything of it is executed: it runs only
-//! if the one relation in it has the OID that is expected.
+//! rename of the relation, which a lock prevents, or of its schema, which none does. So each
+//! statement is looked at once Postgres has resolved its names, before anything of it is executed:
+//! it runs only if the one relation in it has the OID that is expected.
 #![allow(unsafe_code)] // the hook, locks and the system caches
 
 use std::{cell::RefCell, ffi::CString, sync::OnceLock};
@@ -25,15 +25,25 @@ pub struct Identity {
 impl Identity {
     /// The columns `relation_id` and `relation_owner_id` of a source's row.
     pub fn stored(relation: Option<pg_sys::Oid>, owner: Option<pg_sys::Oid>) -> Option<Self> {
-        Some(Self { relation: relation?, owner: owner? })
+        Some(Self {
+            relation: relation?,
+            owner: owner?,
+        })
     }
 
     /// The relation that has a qualified name now.
     pub fn named(relation: &str) -> Result<Option<Self>, Error> {
         let found = pinned(|| {
-            query("SELECT oid, relowner FROM pg_class WHERE oid = to_regclass($1)::oid", &[relation.into()], |row| {
-                Ok(Self { relation: row.required(1)?, owner: row.required(2)? })
-            })
+            query(
+                "SELECT oid, relowner FROM pg_class WHERE oid = to_regclass($1)::oid",
+                &[relation.into()],
+                |row| {
+                    Ok(Self {
+                        relation: row.required(1)?,
+                        owner: row.required(2)?,
+                    })
+                },
+            )
         })?;
         Ok(found.into_iter().next())
     }
@@ -46,18 +56,24 @@ impl Identity {
         // SAFETY: a lock on an OID, which needs no relation, then a system-cache look-up.
         let owner = unsafe {
             pg_sys::LockRelationOid(self.relation, pg_sys::AccessShareLock as i32);
-            let tuple = pg_sys::SearchSysCache1(pg_sys::SysCacheIdentifier::RELOID as i32, self.relation.into());
+            let tuple = pg_sys::SearchSysCache1(
+                pg_sys::SysCacheIdentifier::RELOID as i32,
+                self.relation.into(),
+            );
             if tuple.is_null() {
                 None
             } else {
-                let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
+                let owner =
+                    (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
                 pg_sys::ReleaseSysCache(tuple);
                 Some(owner)
             }
         };
         match owner {
             Some(owner) if owner == self.owner => Ok(()),
-            Some(_) => Err(not_as_defined("the owner of the relation that the source reads was changed")),
+            Some(_) => Err(not_as_defined(
+                "the owner of the relation that the source reads was changed",
+            )),
             None => Err(Error::new(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
                 "the relation that the source reads was dropped",
@@ -68,36 +84,46 @@ impl Identity {
     /// The name of the relation, as statements have it, if there still is one.
     pub fn present_name(&self) -> Result<Option<String>, Error> {
         let found = pinned(|| {
-            query("SELECT oid::regclass::text FROM pg_class WHERE oid = $1", &[self.relation.into()], |row| {
-                row.required(1)
-            })
+            query(
+                "SELECT oid::regclass::text FROM pg_class WHERE oid = $1",
+                &[self.relation.into()],
+                |row| row.required(1),
+            )
         })?;
         Ok(found.into_iter().next())
     }
 }
 
 fn not_as_defined(message: impl Into<String>) -> Error {
-    Error::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        message,
+    )
 }
 
 /// # Errors
 /// A source's relation is not the one, or not its owner's, that it was when the source was made.
-pub fn check(source: &Name, relation: &str, stored: Option<Identity>, now: Identity) -> Result<(), Error> {
+pub fn check(
+    source: &Name,
+    relation: &str,
+    stored: Option<Identity>,
+    now: Identity,
+) -> Result<(), Error> {
     let role = |id| roles::name_of(id).unwrap_or_else(|| format!("(OID {})", u32::from(id)));
     let error = match stored {
         Some(stored) if stored == now => return Ok(()),
-        Some(stored) if stored.relation == now.relation => {
-            not_as_defined(format!("relation {relation} has another owner than when source \"{source}\" was defined"))
-                .detail(format!(
-                    "It belongs to role \"{}\" now, and did to \"{}\".",
-                    role(now.owner),
-                    role(stored.owner)
-                ))
-        }
-        Some(_) => {
-            not_as_defined(format!("relation {relation} is another one than when source \"{source}\" was defined"))
-                .detail("It was made, or renamed, since.")
-        }
+        Some(stored) if stored.relation == now.relation => not_as_defined(format!(
+            "relation {relation} has another owner than when source \"{source}\" was defined"
+        ))
+        .detail(format!(
+            "It belongs to role \"{}\" now, and did to \"{}\".",
+            role(now.owner),
+            role(stored.owner)
+        )),
+        Some(_) => not_as_defined(format!(
+            "relation {relation} is another one than when source \"{source}\" was defined"
+        ))
+        .detail("It was made, or renamed, since."),
         None => not_as_defined(format!(
             "relation {relation} was not there when the dump with source \"{source}\" was restored"
         )),
@@ -127,7 +153,10 @@ pub fn only<R>(relation: pg_sys::Oid, statement: &str, f: impl FnOnce() -> R) ->
         }
     }
     let statement = CString::new(statement).unwrap_or_default();
-    let _reset = Reset(EXPECTED.replace(Some(Expected { statement, relation })));
+    let _reset = Reset(EXPECTED.replace(Some(Expected {
+        statement,
+        relation,
+    })));
     f()
 }
 
@@ -184,7 +213,10 @@ unsafe fn check_parsed(state: *mut pg_sys::ParseState, query: *mut pg_sys::Query
     let Some(expected) = expected else { return };
     // SAFETY: the caller's.
     if !unsafe { reads_only(query, expected) } {
-        not_as_defined("the name of the relation that the source reads has come to mean another relation").raise();
+        not_as_defined(
+            "the name of the relation that the source reads has come to mean another relation",
+        )
+        .raise();
     }
 }
 

@@ -5,11 +5,11 @@
 //! author does not have, as logical replication applies changes:
 //!
 //! * The source's owner must have SELECT on the columns that are read.
-//! * The rows are read with the rights of the *relation's* owner, for whom the source's owner must be
-//!   able to act (SET ROLE). That owner must not see rows that the source's owner does not.
-//! * A superuser's relation is read with the rights of the source's owner, unless that is a superuser.
-//!   A superuser needs no view to act for others; but code of a third role that the relation uses must
-//!   not run with either's rights.
+//! * The rows are read with the rights of the *relation's* owner, for whom the source's owner must
+//!   be able to act (SET ROLE). That owner must not see rows that the source's owner does not.
+//! * A superuser's relation is read with the rights of the source's owner, unless that is a
+//!   superuser. A superuser needs no view to act for others; but code of a third role that the
+//!   relation uses must not run with either's rights.
 
 use pgrx::pg_sys;
 
@@ -23,7 +23,11 @@ use crate::{
 ///
 /// # Errors
 /// The owner may not read them, or nobody may read them for it.
-pub fn of(relation: &Relation, columns: Vec<String>, owner: pg_sys::Oid) -> Result<pg_sys::Oid, Error> {
+pub fn of(
+    relation: &Relation,
+    columns: Vec<String>,
+    owner: pg_sys::Oid,
+) -> Result<pg_sys::Oid, Error> {
     check_select(relation, columns, owner)?;
     if owner != relation.owner && !roles::may_become(owner, relation.owner) {
         if roles::is_superuser(relation.owner) {
@@ -53,7 +57,11 @@ fn role(id: pg_sys::Oid) -> String {
     roles::name_of(id).unwrap_or_else(|| u32::from(id).to_string())
 }
 
-fn check_select(relation: &Relation, columns: Vec<String>, owner: pg_sys::Oid) -> Result<(), Error> {
+fn check_select(
+    relation: &Relation,
+    columns: Vec<String>,
+    owner: pg_sys::Oid,
+) -> Result<(), Error> {
     let found = pinned(|| {
         query(
             "SELECT has_schema_privilege($2, relnamespace, 'USAGE'),
@@ -64,7 +72,11 @@ fn check_select(relation: &Relation, columns: Vec<String>, owner: pg_sys::Oid) -
             |row| Ok((row.required::<bool>(1)?, row.required::<bool>(2)?)),
         )
     })?;
-    let denied = |what: &str| Err(Error::permission_denied(format!("permission denied for {what}")));
+    let denied = |what: &str| {
+        Err(Error::permission_denied(format!(
+            "permission denied for {what}"
+        )))
+    };
     match found.first() {
         Some((true, true)) => Ok(()),
         Some((false, _)) => denied(&format!("schema {}", relation.schema)),
@@ -76,7 +88,11 @@ fn check_select(relation: &Relation, columns: Vec<String>, owner: pg_sys::Oid) -
 /// Row-level security lets the source's owner see other rows than the relation's owner.
 fn check_row_security(relation: &Relation, owner: pg_sys::Oid) -> Result<(), Error> {
     let applies = as_source_owner(owner, || {
-        query("SELECT row_security_active($1::oid)", &[relation.oid.into()], |row| row.required::<bool>(1))
+        query(
+            "SELECT row_security_active($1::oid)",
+            &[relation.oid.into()],
+            |row| row.required::<bool>(1),
+        )
     })?;
     let is_subject = relation.asks_as_caller && !roles::is_superuser(owner);
     if applies != [true] && !is_subject {
@@ -88,7 +104,9 @@ fn check_row_security(relation: &Relation, owner: pg_sys::Oid) -> Result<(), Err
         relation.quoted(),
         role(owner)
     ))
-    .detail(format!("Rows are read with the rights of \"{reader}\", who owns the relation and may see others."))
+    .detail(format!(
+        "Rows are read with the rights of \"{reader}\", who owns the relation and may see others."
+    ))
     .hint(format!("Let \"{reader}\" own the source.")))
 }
 
@@ -133,11 +151,19 @@ fn check_code(relation: &Relation, reader: pg_sys::Oid) -> Result<(), Error> {
             |row| Ok((row.required::<String>(1)?, row.required::<String>(2)?)),
         )
     })?;
-    let Some((code, author)) = found.into_iter().next() else { return Ok(()) };
-    Err(Error::permission_denied(format!("{} uses code of role \"{author}\"", relation.quoted()))
-        .detail(format!("The {code} would be executed with the rights of role \"{}\".", role(reader)))
-        .hint(format!(
-            "Give the {} to role \"{author}\", or what it uses to the role that owns it.",
-            relation.kind_name()
-        )))
+    let Some((code, author)) = found.into_iter().next() else {
+        return Ok(());
+    };
+    Err(Error::permission_denied(format!(
+        "{} uses code of role \"{author}\"",
+        relation.quoted()
+    ))
+    .detail(format!(
+        "The {code} would be executed with the rights of role \"{}\".",
+        role(reader)
+    ))
+    .hint(format!(
+        "Give the {} to role \"{author}\", or what it uses to the role that owns it.",
+        relation.kind_name()
+    )))
 }

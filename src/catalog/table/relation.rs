@@ -1,4 +1,5 @@
-//! What Postgres knows of a relation that a source reads, and what is picked where the user did not say.
+//! What Postgres knows of a relation that a source reads, and what is picked where the user did not
+//! say.
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_protocol::spec::{TableSpec, TableSync};
@@ -40,7 +41,8 @@ pub struct Relation {
     pub schema: String,
     pub name: String,
     kind: Kind,
-    /// It is a part of another table, or has parts of its own: a statement on one writes to another.
+    /// It is a part of another table, or has parts of its own: a statement on one writes to
+    /// another.
     has_relatives: bool,
     /// A view that asks for rights of whoever reads it (security_invoker).
     pub asks_as_caller: bool,
@@ -63,8 +65,8 @@ pub struct Column {
     pub name: String,
     /// Its type, or that of its domain, as it is written in a cast.
     pub type_name: String,
-    /// The type is one that Postgres brings. Others may have casts to and from text and JSON that are
-    /// anybody's functions.
+    /// The type is one that Postgres brings. Others may have casts to and from text and JSON that
+    /// are anybody's functions.
     pub is_builtin: bool,
     is_text: bool,
     /// Most characters, where there is a limit.
@@ -83,8 +85,8 @@ struct UniqueKey {
 }
 
 impl Column {
-    /// The text that a value of the column is shown as. A cast could be a function of the type's owner;
-    /// the type's output function is not.
+    /// The text that a value of the column is shown as. A cast could be a function of the type's
+    /// owner; the type's output function is not.
     pub fn to_text(&self, value: &str) -> String {
         match self.is_builtin {
             true => format!("{value}::text"),
@@ -92,13 +94,18 @@ impl Column {
         }
     }
 
-    /// A value of the column as something that becomes JSON without a cast that could be a function of
-    /// the type's owner.
+    /// A value of the column as something that becomes JSON without a cast that could be a function
+    /// of the type's owner.
     pub fn to_json(&self, value: &str) -> String {
-        if self.is_builtin { value.to_string() } else { self.to_text(value) }
+        if self.is_builtin {
+            value.to_string()
+        } else {
+            self.to_text(value)
+        }
     }
 
-    /// A value of the column's type, which has this text; the type's input function reads the literal.
+    /// A value of the column's type, which has this text; the type's input function reads the
+    /// literal.
     pub fn literal(&self, text: &str) -> String {
         format!("{}::{}", pgrx::spi::quote_literal(text), self.type_name)
     }
@@ -106,7 +113,8 @@ impl Column {
 
 /// The relation that a name means under the present search_path, to the present role.
 ///
-/// Nothing but the name is looked up by that path: an operator or function on it could be anybody's.
+/// Nothing but the name is looked up by that path: an operator or function on it could be
+/// anybody's.
 ///
 /// # Errors
 /// There is none.
@@ -131,7 +139,10 @@ pub fn resolve(name: &str) -> Result<pg_sys::Oid, Error> {
 }
 
 fn missing(name: &str) -> Error {
-    Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"))
+    Error::new(
+        PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE,
+        format!("relation \"{name}\" does not exist"),
+    )
 }
 
 impl Relation {
@@ -160,8 +171,13 @@ impl Relation {
                 },
             )
         })?;
-        let Some(((relation_owner, schema, relation), kind, persistence, has_relatives, asks_as_caller)) =
-            found.into_iter().next()
+        let Some((
+            (relation_owner, schema, relation),
+            kind,
+            persistence,
+            has_relatives,
+            asks_as_caller,
+        )) = found.into_iter().next()
         else {
             return Err(missing(name));
         };
@@ -203,7 +219,10 @@ impl Relation {
     }
 
     pub fn identity(&self) -> Identity {
-        Identity { relation: self.oid, owner: self.owner }
+        Identity {
+            relation: self.oid,
+            owner: self.owner,
+        }
     }
 
     /// What messages call such a relation.
@@ -219,18 +238,25 @@ impl Relation {
     /// # Errors
     /// There is no such column.
     pub fn column(&self, name: &str) -> Result<&Column, Error> {
-        self.columns.iter().find(|column| column.name == name).ok_or_else(|| {
-            let names: Vec<_> = self.columns.iter().map(|column| column.name.as_str()).collect();
-            Error::new(
-                PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
-                format!("column \"{name}\" of {} does not exist", self.quoted()),
-            )
-            .detail(format!("Its columns: {}.", names.join(", ")))
-        })
+        self.columns
+            .iter()
+            .find(|column| column.name == name)
+            .ok_or_else(|| {
+                let names: Vec<_> = self
+                    .columns
+                    .iter()
+                    .map(|column| column.name.as_str())
+                    .collect();
+                Error::new(
+                    PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
+                    format!("column \"{name}\" of {} does not exist", self.quoted()),
+                )
+                .detail(format!("Its columns: {}.", names.join(", ")))
+            })
     }
 
-    /// The columns in the order of a unique index on just these, by which rows can be read page by page; `None` where two
-    /// rows may have the same values, or one may have none.
+    /// The columns in the order of a unique index on just these, by which rows can be read page by
+    /// page; `None` where two rows may have the same values, or one may have none.
     pub fn ordered_key(&self, columns: &[String]) -> Option<&[String]> {
         // an index of a parent says nothing of the rows of its children
         if self.kind == Kind::Table && self.has_relatives {
@@ -242,7 +268,10 @@ impl Relation {
                 && key.columns.len() == columns.len()
                 && columns.iter().all(|c| key.columns.contains(c))
         };
-        self.unique.iter().find(is_same).map(|key| key.columns.as_slice())
+        self.unique
+            .iter()
+            .find(is_same)
+            .map(|key| key.columns.as_slice())
     }
 
     /// Whether triggers on the relation see every change of its rows.
@@ -266,17 +295,25 @@ impl Relation {
                 refuse("There is no unique index on the id columns, all of them NOT NULL.")
             }
             Kind::Table => Ok(()),
-            Kind::PartitionedTable => refuse("It is partitioned: a statement on a partition would go unnoticed."),
-            Kind::MaterializedView | Kind::ForeignTable | Kind::View => refuse("Only tables have such triggers."),
+            Kind::PartitionedTable => {
+                refuse("It is partitioned: a statement on a partition would go unnoticed.")
+            }
+            Kind::MaterializedView | Kind::ForeignTable | Kind::View => {
+                refuse("Only tables have such triggers.")
+            }
         }
     }
 
-    /// Fills in what a spec leaves out, and checks what it says. `key`: the one that is being looked at, which an error is about.
+    /// Fills in what a spec leaves out, and checks what it says. `key`: the one that is being
+    /// looked at, which an error is about.
     ///
     /// # Errors
     /// A column does not exist, or nothing can be picked.
     pub fn complete(&self, spec: TableSpec, key: &mut &'static str) -> Result<TableSpec, Error> {
-        let mut spec = TableSpec { relation: self.quoted(), ..spec };
+        let mut spec = TableSpec {
+            relation: self.quoted(),
+            ..spec
+        };
         *key = "idColumns";
         if spec.id_columns.is_empty() {
             spec.id_columns = self.pick_key()?;
@@ -298,7 +335,9 @@ impl Relation {
         ];
         for (list, columns) in columns {
             *key = list;
-            columns.iter().try_for_each(|column| self.column(column).map(drop))?;
+            columns
+                .iter()
+                .try_for_each(|column| self.column(column).map(drop))?;
         }
         if spec.sync == TableSync::Trigger {
             *key = "sync";
@@ -319,8 +358,15 @@ impl Relation {
 
     fn pick_title(&self, spec: &TableSpec) -> Option<String> {
         let free = |name: &&&str| {
-            !spec.content_columns.iter().chain(&spec.id_columns).any(|column| column == **name)
-                && self.columns.iter().any(|column| column.name == **name && column.is_text && column.readable)
+            !spec
+                .content_columns
+                .iter()
+                .chain(&spec.id_columns)
+                .any(|column| column == **name)
+                && self
+                    .columns
+                    .iter()
+                    .any(|column| column.name == **name && column.is_text && column.readable)
         };
         TITLES.iter().find(free).map(ToString::to_string)
     }
@@ -332,7 +378,8 @@ impl Relation {
             .iter()
             .filter(|column| column.is_text && column.readable)
             .filter(|column| {
-                !spec.id_columns.contains(&column.name) && spec.title_column.as_ref() != Some(&column.name)
+                !spec.id_columns.contains(&column.name)
+                    && spec.title_column.as_ref() != Some(&column.name)
             })
             .filter(|column| !spec.metadata_columns.contains(&column.name))
             .collect();

@@ -1,8 +1,8 @@
 //! The statements that read rows, with the rights that [`super::reader`] gives.
 //!
-//! A row's hash covers all that its document is made of, and how: SHA-256 of the row of its columns as text, after a
-//! word that stands for the definition. Settings that change how values are written are pinned, so that the same row
-//! has the same key and hash in every session.
+//! A row's hash covers all that its document is made of, and how: SHA-256 of the row of its columns
+//! as text, after a word that stands for the definition. Settings that change how values are
+//! written are pinned, so that the same row has the same key and hash in every session.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,8 @@ pub struct Row {
     pub row_key: Value,
 }
 
-/// Keys that were looked up, as they are written now, each with the row that has it and passes the filter.
+/// Keys that were looked up, as they are written now, each with the row that has it and passes the
+/// filter.
 pub type Found<T> = Vec<(Key, Option<T>)>;
 
 pub struct Rows {
@@ -92,7 +93,10 @@ impl Unauthorized {
     pub fn for_owner(self, relation: &Relation, owner: pg_sys::Oid) -> Result<Rows, Error> {
         let Self(rows) = self;
         let columns = rows.columns.iter().cloned().collect();
-        Ok(Rows { reader: reader::of(relation, columns, owner)?, ..rows })
+        Ok(Rows {
+            reader: reader::of(relation, columns, owner)?,
+            ..rows
+        })
     }
 }
 
@@ -101,15 +105,33 @@ impl Rows {
     /// A column does not exist, or the filter is not well-formed.
     pub fn plan(relation: &Relation, spec: &TableSpec) -> Result<Unauthorized, Error> {
         let column = |name: &String| relation.column(name);
-        let ids: Vec<Column> =
-            spec.id_columns.iter().map(|id| relation.column(id).cloned()).collect::<Result<_, _>>()?;
+        let ids: Vec<Column> = spec
+            .id_columns
+            .iter()
+            .map(|id| relation.column(id).cloned())
+            .collect::<Result<_, _>>()?;
         let title = spec.title_column.as_ref().map(column).transpose()?;
-        let contents: Vec<&Column> = spec.content_columns.iter().map(column).collect::<Result<_, _>>()?;
-        let metadata: Vec<&Column> = spec.metadata_columns.iter().map(column).collect::<Result<_, _>>()?;
+        let contents: Vec<&Column> = spec
+            .content_columns
+            .iter()
+            .map(column)
+            .collect::<Result<_, _>>()?;
+        let metadata: Vec<&Column> = spec
+            .metadata_columns
+            .iter()
+            .map(column)
+            .collect::<Result<_, _>>()?;
         let filter = spec.filter.as_ref().map(RowFilter::parse).transpose()?;
-        let filtered: Vec<&Column> =
-            filter.iter().flat_map(|filter| &filter.columns).map(column).collect::<Result<_, _>>()?;
-        let hashed: Vec<&Column> = title.into_iter().chain(contents.clone()).chain(metadata.clone()).collect();
+        let filtered: Vec<&Column> = filter
+            .iter()
+            .flat_map(|filter| &filter.columns)
+            .map(column)
+            .collect::<Result<_, _>>()?;
+        let hashed: Vec<&Column> = title
+            .into_iter()
+            .chain(contents.clone())
+            .chain(metadata.clone())
+            .collect();
         let definition = format!(
             "{VERSION} {}",
             serde_json::json!([
@@ -119,16 +141,27 @@ impl Rows {
                 spec.metadata_columns
             ])
         );
-        let selected: BTreeSet<String> = ids.iter().chain(hashed.iter().copied()).map(reference).collect();
-        let columns: BTreeSet<String> =
-            ids.iter().chain(hashed.iter().copied()).chain(filtered.iter().copied()).map(|c| c.name.clone()).collect();
+        let selected: BTreeSet<String> = ids
+            .iter()
+            .chain(hashed.iter().copied())
+            .map(reference)
+            .collect();
+        let columns: BTreeSet<String> = ids
+            .iter()
+            .chain(hashed.iter().copied())
+            .chain(filtered.iter().copied())
+            .map(|c| c.name.clone())
+            .collect();
         let text = |column: &Column| column.to_text(&reference(column));
         let values: Vec<String> = hashed.iter().copied().map(reference).collect();
         let parts = Parts {
             relation: relation.quoted(),
             columns: selected.into_iter().collect::<Vec<_>>().join(", "),
             // the definition is the first parameter of every statement
-            hash: format!("encode(sha256(convert_to(ROW($1::text, {})::text, 'UTF8')), 'hex')", values.join(", ")),
+            hash: format!(
+                "encode(sha256(convert_to(ROW($1::text, {})::text, 'UTF8')), 'hex')",
+                values.join(", ")
+            ),
             bytes: contents
                 .iter()
                 .map(|c| format!("coalesce(octet_length({}), 0)::bigint", text(c)))
@@ -151,7 +184,8 @@ impl Rows {
         }))
     }
 
-    /// Tries the statements on no row, so that what is wrong with a definition shows when it is made.
+    /// Tries the statements on no row, so that what is wrong with a definition shows when it is
+    /// made.
     ///
     /// # Errors
     /// What Postgres says of them.
@@ -174,14 +208,18 @@ impl Rows {
 
     /// Columns that the filter looks at.
     pub fn filter_columns(&self) -> impl Iterator<Item = &str> {
-        self.filter.iter().flat_map(|filter| filter.columns.iter().map(String::as_str))
+        self.filter
+            .iter()
+            .flat_map(|filter| filter.columns.iter().map(String::as_str))
     }
 
     /// How many rows there are, for people.
     pub fn count(&self) -> Result<u64, Error> {
         let (from, condition, args) = self.from(1);
         let statement = format!("SELECT count(*) FROM {from} WHERE {condition}");
-        let found = self.as_reader(&statement, || catalog::query(&statement, &args, |row| row.required::<i64>(1)))?;
+        let found = self.as_reader(&statement, || {
+            catalog::query(&statement, &args, |row| row.required::<i64>(1))
+        })?;
         Ok(found.first().copied().unwrap_or(0).unsigned_abs())
     }
 
@@ -199,7 +237,11 @@ impl Rows {
                     values.push(id.literal(text));
                 }
             }
-            condition = format!("{condition} AND ROW({}) > ROW({})", ids.join(", "), values.join(", "));
+            condition = format!(
+                "{condition} AND ROW({}) > ROW({})",
+                ids.join(", "),
+                values.join(", ")
+            );
         }
         let statement = format!(
             "SELECT {}, {}, {} FROM {from} WHERE {condition} ORDER BY {} LIMIT {most}",
@@ -208,7 +250,9 @@ impl Rows {
             self.parts.bytes,
             ids.join(", ")
         );
-        self.as_reader(&statement, || catalog::query(&statement, &args, |row| self.listed(&row)))
+        self.as_reader(&statement, || {
+            catalog::query(&statement, &args, |row| self.listed(&row))
+        })
     }
 
     /// All rows, in no order; `each` is given them as they come.
@@ -244,26 +288,50 @@ impl Rows {
         let columns = format!("{}, {}", self.parts.hash, self.parts.bytes);
         self.find(keys, &columns, |row, next, key| {
             let bytes = row.required::<i64>(next + 1)?.unsigned_abs();
-            Ok(Listed { key: Some(key), hash: row.required(next)?, bytes })
+            Ok(Listed {
+                key: Some(key),
+                hash: row.required(next)?,
+                bytes,
+            })
         })
     }
 
     /// Reads the rows that have certain keys.
     pub fn fetch(&self, keys: &[Key]) -> Result<Found<Row>, Error> {
-        let Parts { hash, title, metadata, row_key, texts, .. } = &self.parts;
-        let columns = format!("{hash}, {title}, {metadata}, {row_key}, {}", texts.join(", "));
+        let Parts {
+            hash,
+            title,
+            metadata,
+            row_key,
+            texts,
+            ..
+        } = &self.parts;
+        let columns = format!(
+            "{hash}, {title}, {metadata}, {row_key}, {}",
+            texts.join(", ")
+        );
         self.find(keys, &columns, |row, next, key| {
             let metadata = match row.get::<pgrx::JsonB>(next + 2)?.map(|json| json.0) {
                 Some(Value::Object(map)) => map,
                 _ => Map::new(),
             };
-            let texts = (0..self.parts.texts.len()).map(|i| row.get(next + 4 + i)).collect::<Result<_, _>>()?;
+            let texts = (0..self.parts.texts.len())
+                .map(|i| row.get(next + 4 + i))
+                .collect::<Result<_, _>>()?;
             let row_key = row.required::<pgrx::JsonB>(next + 3)?.0;
-            Ok(Row { key, hash: row.required(next)?, title: row.get(next + 1)?, texts, metadata, row_key })
+            Ok(Row {
+                key,
+                hash: row.required(next)?,
+                title: row.get(next + 1)?,
+                texts,
+                metadata,
+                row_key,
+            })
         })
     }
 
-    /// Selects `columns` of the rows that have certain keys; `read` is given the number of the first one.
+    /// Selects `columns` of the rows that have certain keys; `read` is given the number of the
+    /// first one.
     fn find<T>(
         &self,
         keys: &[Key],
@@ -272,8 +340,12 @@ impl Rows {
     ) -> Result<Found<T>, Error> {
         let (from, condition, mut args) = self.arguments();
         let asked = self.asked(keys, &mut args);
-        let joins: Vec<String> =
-            self.ids.iter().enumerate().map(|(i, id)| format!("{} = k.k{i}", reference(id))).collect();
+        let joins: Vec<String> = self
+            .ids
+            .iter()
+            .enumerate()
+            .map(|(i, id)| format!("{} = k.k{i}", reference(id)))
+            .collect();
         let names: Vec<String> = (0..self.ids.len()).map(|i| format!("k.k{i}")).collect();
         let statement = format!(
             "SELECT {}, {}, {columns}
@@ -287,7 +359,9 @@ impl Rows {
         self.as_reader(&statement, || {
             catalog::query(&statement, &args, |row| {
                 let asked = key(&row, 1, n)?.ok_or_else(|| Error::internal("a key became NULL"))?;
-                let found = key(&row, n + 1, n)?.map(|own| read(&row, 2 * n + 1, own)).transpose()?;
+                let found = key(&row, n + 1, n)?
+                    .map(|own| read(&row, 2 * n + 1, own))
+                    .transpose()?;
                 Ok((asked, found))
             })
         })
@@ -296,12 +370,22 @@ impl Rows {
     /// A query for keys in columns `k0`, `k1`, ...
     fn asked<'a>(&self, keys: &'a [Key], args: &mut Vec<DatumWithOid<'a>>) -> String {
         let columns = |of: &dyn Fn(usize, &Column) -> String| -> String {
-            self.ids.iter().enumerate().map(|(i, id)| of(i, id)).collect::<Vec<_>>().join(", ")
+            self.ids
+                .iter()
+                .enumerate()
+                .map(|(i, id)| of(i, id))
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         if self.ids.iter().all(|id| id.is_builtin) {
             let first = args.len() + 1;
             for i in 0..self.ids.len() {
-                args.push(keys.iter().map(|key| key[i].as_str()).collect::<Vec<_>>().into());
+                args.push(
+                    keys.iter()
+                        .map(|key| key[i].as_str())
+                        .collect::<Vec<_>>()
+                        .into(),
+                );
             }
             return format!(
                 "SELECT {} FROM ROWS FROM ({}) AS u ({})",
@@ -311,10 +395,20 @@ impl Rows {
             );
         }
         if keys.is_empty() {
-            return format!("SELECT {} WHERE false", columns(&|i, id| format!("NULL::{} AS k{i}", id.type_name)));
+            return format!(
+                "SELECT {} WHERE false",
+                columns(&|i, id| format!("NULL::{} AS k{i}", id.type_name))
+            );
         }
-        let rows: Vec<String> = keys.iter().map(|key| format!("({})", columns(&|i, id| id.literal(&key[i])))).collect();
-        format!("SELECT * FROM (VALUES {}) AS v ({})", rows.join(", "), columns(&|i, _| format!("k{i}")))
+        let rows: Vec<String> = keys
+            .iter()
+            .map(|key| format!("({})", columns(&|i, id| id.literal(&key[i]))))
+            .collect();
+        format!(
+            "SELECT * FROM (VALUES {}) AS v ({})",
+            rows.join(", "),
+            columns(&|i, _| format!("k{i}"))
+        )
     }
 
     fn id_columns(&self) -> Vec<String> {
@@ -323,12 +417,21 @@ impl Rows {
 
     /// Values of the id columns as texts.
     fn id_texts(&self, values: &[String]) -> String {
-        self.ids.iter().zip(values).map(|(id, value)| id.to_text(value)).collect::<Vec<_>>().join(", ")
+        self.ids
+            .iter()
+            .zip(values)
+            .map(|(id, value)| id.to_text(value))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
-    /// The settings under which keys and hashes are made, the rights of the reader, and the relation that
-    /// the statement may read.
-    fn as_reader<R>(&self, statement: &str, f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    /// The settings under which keys and hashes are made, the rights of the reader, and the
+    /// relation that the statement may read.
+    fn as_reader<R>(
+        &self,
+        statement: &str,
+        f: impl FnOnce() -> Result<R, Error>,
+    ) -> Result<R, Error> {
         self.relation.hold()?;
         as_table_owner(self.reader, || {
             with_settings(
@@ -346,7 +449,8 @@ impl Rows {
         })
     }
 
-    /// What to read from, on which condition, and the parameters so far: the definition, and the filter's.
+    /// What to read from, on which condition, and the parameters so far: the definition, and the
+    /// filter's.
     fn arguments(&self) -> (String, String, Vec<DatumWithOid<'_>>) {
         let (from, condition, filter) = self.from(2);
         let mut args: Vec<DatumWithOid<'_>> = vec![self.definition.as_str().into()];
@@ -356,12 +460,20 @@ impl Rows {
 
     fn from(&self, first_param: usize) -> (String, String, Vec<DatumWithOid<'_>>) {
         let relation = &self.parts.relation;
-        let Some(filter) = &self.filter else { return (format!("{relation} AS r"), "true".into(), vec![]) };
+        let Some(filter) = &self.filter else {
+            return (format!("{relation} AS r"), "true".into(), vec![]);
+        };
         let sql = filter.filter.to_sql(first_param);
         (
-            format!("{relation} AS r CROSS JOIN LATERAL (SELECT {} AS metadata) AS c", self.parts.filtered),
+            format!(
+                "{relation} AS r CROSS JOIN LATERAL (SELECT {} AS metadata) AS c",
+                self.parts.filtered
+            ),
             format!("({})", sql.text),
-            sql.params.into_iter().map(catalog::filter_argument).collect(),
+            sql.params
+                .into_iter()
+                .map(catalog::filter_argument)
+                .collect(),
         )
     }
 
@@ -384,11 +496,19 @@ fn reference(column: &Column) -> String {
 fn object<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
     let members: Vec<String> = columns
         .into_iter()
-        .map(|column| format!("{}, {}", pgrx::spi::quote_literal(&column.name), column.to_json(&reference(column))))
+        .map(|column| {
+            format!(
+                "{}, {}",
+                pgrx::spi::quote_literal(&column.name),
+                column.to_json(&reference(column))
+            )
+        })
         .collect();
     format!("jsonb_build_object({})", members.join(", "))
 }
 
 fn key(row: &ResultRow<'_, '_>, first: usize, count: usize) -> Result<Option<Key>, Error> {
-    (first..first + count).map(|i| row.get::<String>(i)).collect()
+    (first..first + count)
+        .map(|i| row.get::<String>(i))
+        .collect()
 }

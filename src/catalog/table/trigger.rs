@@ -1,21 +1,25 @@
-//! The trigger that notes which rows a statement has changed: `rag.table_changed(source, n, id columns..., columns...)`.
+//! The trigger that notes which rows a statement has changed: `rag.table_changed(source, n, id
+//! columns..., columns...)`.
 //!
-//! Only the extension makes such triggers. One that somebody made by hand, with another shape, is an error;
-//! one on a relation that the source does not read notes nothing and says so.
+//! Only the extension makes such triggers. One that somebody made by hand, with another shape, is
+//! an error; one on a relation that the source does not read notes nothing and says so.
 //!
 //! It runs in the writer's transaction, so it must be cheap and must never fail it:
 //!
 //! * An UPDATE that sets none of the columns that a document is made of is told by its SET alone.
-//! * Of any other the old and the new rows are read side by side, and a row is noted only if one of these columns has
-//!   other bytes now. (Rows that did not fit into work_mem are noted all, unless their keys may have changed.) Values that
-//!   are stored elsewhere (TOAST) are compared by their pointers, not read: an unchanged one keeps its pointer.
-//! * All keys of a statement are one row of `rag.table_changes`, which has no index, put there without a plan.
-//! * All of this is a subtransaction. Whatever goes wrong in it, the next run is told to read the whole table instead;
-//!   if not even that can be written down, the user gets a WARNING. Only a cancelled statement stays cancelled.
+//! * Of any other the old and the new rows are read side by side, and a row is noted only if one of
+//!   these columns has other bytes now. (Rows that did not fit into work_mem are noted all, unless
+//!   their keys may have changed.) Values that are stored elsewhere (TOAST) are compared by their
+//!   pointers, not read: an unchanged one keeps its pointer.
+//! * All keys of a statement are one row of `rag.table_changes`, which has no index, put there
+//!   without a plan.
+//! * All of this is a subtransaction. Whatever goes wrong in it, the next run is told to read the
+//!   whole table instead; if not even that can be written down, the user gets a WARNING. Only a
+//!   cancelled statement stays cancelled.
 //!
-//! Keys are a list of texts, each a length (u32, little-endian) and its bytes, or [`NULL`] alone; as many a row as there
-//! are id columns. A settings-dependent form (dates) does not matter: a run casts each to the column's type, and dates are
-//! written in ISO here.
+//! Keys are a list of texts, each a length (u32, little-endian) and its bytes, or [`NULL`] alone;
+//! as many a row as there are id columns. A settings-dependent form (dates) does not matter: a run
+//! casts each to the column's type, and dates are written in ISO here.
 #![allow(unsafe_code)] // the trigger's call, the tuple stores, a heap insert without a plan
 
 use std::{
@@ -39,7 +43,12 @@ const MAX_BYTES: usize = 8 << 20;
 
 unsafe extern "C" {
     // utils/datum.h and commands/sequence.h, which pgrx leaves out
-    fn datumIsEqual(a: pg_sys::Datum, b: pg_sys::Datum, by_value: bool, length: std::ffi::c_int) -> bool;
+    fn datumIsEqual(
+        a: pg_sys::Datum,
+        b: pg_sys::Datum,
+        by_value: bool,
+        length: std::ffi::c_int,
+    ) -> bool;
     fn nextval_internal(sequence: pg_sys::Oid, check_permissions: bool) -> i64;
 }
 
@@ -89,7 +98,9 @@ impl<'a> Call<'a> {
         const WHEN: u32 = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
         let has_tables = match data.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
             pg_sys::TRIGGER_EVENT_INSERT => !data.tg_newtable.is_null(),
-            pg_sys::TRIGGER_EVENT_UPDATE => !data.tg_oldtable.is_null() && !data.tg_newtable.is_null(),
+            pg_sys::TRIGGER_EVENT_UPDATE => {
+                !data.tg_oldtable.is_null() && !data.tg_newtable.is_null()
+            }
             pg_sys::TRIGGER_EVENT_DELETE => !data.tg_oldtable.is_null(),
             _ => true,
         };
@@ -97,16 +108,25 @@ impl<'a> Call<'a> {
         let arguments: Vec<&CStr> = unsafe {
             let trigger = &*data.tg_trigger;
             let count = usize::try_from(trigger.tgnargs).unwrap_or(0);
-            (0..count).map(|i| CStr::from_ptr(*trigger.tgargs.add(i))).collect()
+            (0..count)
+                .map(|i| CStr::from_ptr(*trigger.tgargs.add(i)))
+                .collect()
         };
         if data.tg_event & WHEN == pg_sys::TRIGGER_EVENT_AFTER
             && has_tables
             && let [source, count, columns @ ..] = arguments.as_slice()
-            && let Some(count) = count.to_str().ok().and_then(|count| count.parse::<usize>().ok())
+            && let Some(count) = count
+                .to_str()
+                .ok()
+                .and_then(|count| count.parse::<usize>().ok())
             && let Some((ids, columns)) = columns.split_at_checked(count)
             && !ids.is_empty()
         {
-            return Ok(Self { source, ids: ids.to_vec(), columns: columns.to_vec() });
+            return Ok(Self {
+                source,
+                ids: ids.to_vec(),
+                columns: columns.to_vec(),
+            });
         }
         Err(Error::new(
             PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
@@ -122,7 +142,9 @@ fn note(data: &pg_sys::TriggerData, call: &Call<'_>) {
     let source = call.source.to_string_lossy();
     let noted = subtransaction(|| {
         if !reads(call.source, relation)? {
-            pgrx::warning!("rag: a change is not noted for source \"{source}\", which does not read the table");
+            pgrx::warning!(
+                "rag: a change is not noted for source \"{source}\", which does not read the table"
+            );
             return Ok(());
         }
         let keys = changed_keys(data, call)?;
@@ -143,7 +165,9 @@ fn note(data: &pg_sys::TriggerData, call: &Call<'_>) {
         false => Ok(()),
     });
     if let Err(worse) = everything {
-        pgrx::warning!("rag: source \"{source}\" may miss a change until its next full scan: {error}; {worse}");
+        pgrx::warning!(
+            "rag: source \"{source}\" may miss a change until its next full scan: {error}; {worse}"
+        );
     }
 }
 
@@ -165,7 +189,14 @@ fn reads(source: &CStr, relation: pg_sys::Oid) -> Result<bool, Error> {
             pg_sys::Datum::from(pg_sys::cstring_to_text(source.as_ptr())),
         );
         // without a snapshot the scan takes one of its own, which sees what is committed now
-        let scan = pg_sys::systable_beginscan(table, find(c"source_pkey")?, true, null_mut(), 1, &raw mut key);
+        let scan = pg_sys::systable_beginscan(
+            table,
+            find(c"source_pkey")?,
+            true,
+            null_mut(),
+            1,
+            &raw mut key,
+        );
         let tuple = pg_sys::systable_getnext(scan);
         let reads = std::num::NonZeroUsize::new(column.unsigned_abs().into())
             .filter(|_| !tuple.is_null())
@@ -181,7 +212,10 @@ fn reads(source: &CStr, relation: pg_sys::Oid) -> Result<bool, Error> {
 fn find(name: &CStr) -> Result<pg_sys::Oid, Error> {
     // SAFETY: a system-cache look-up.
     match unsafe { pg_sys::get_relname_relid(name.as_ptr(), crate::catalog::schema()) } {
-        pg_sys::InvalidOid => Err(Error::internal(format!("rag.{} has vanished", name.to_string_lossy()))),
+        pg_sys::InvalidOid => Err(Error::internal(format!(
+            "rag.{} has vanished",
+            name.to_string_lossy()
+        ))),
         oid => Ok(oid),
     }
 }
@@ -214,7 +248,9 @@ fn changed_keys(data: &pg_sys::TriggerData, call: &Call<'_>) -> Result<Option<Ve
         (0..all.len())
             .filter_map(|index| Some((index, all.get(index)?)))
             // SAFETY: a name in the catalog ends with NUL.
-            .find(|(_, a)| !a.attisdropped && unsafe { CStr::from_ptr(a.attname.data.as_ptr()) } == *name)
+            .find(|(_, a)| {
+                !a.attisdropped && unsafe { CStr::from_ptr(a.attname.data.as_ptr()) } == *name
+            })
             .map(|(index, a)| Attribute {
                 index,
                 by_value: a.attbyval,
@@ -222,10 +258,16 @@ fn changed_keys(data: &pg_sys::TriggerData, call: &Call<'_>) -> Result<Option<Ve
                 type_oid: a.atttypid,
                 is_virtual: a.attgenerated == b'v' as c_char,
             })
-            .ok_or_else(|| Error::undefined(format!("there is no column \"{}\"", name.to_string_lossy())))
+            .ok_or_else(|| {
+                Error::undefined(format!("there is no column \"{}\"", name.to_string_lossy()))
+            })
     };
     let ids: Vec<Attribute> = call.ids.iter().map(attribute).collect::<Result<_, _>>()?;
-    let columns: Vec<Attribute> = call.columns.iter().map(attribute).collect::<Result<_, _>>()?;
+    let columns: Vec<Attribute> = call
+        .columns
+        .iter()
+        .map(attribute)
+        .collect::<Result<_, _>>()?;
 
     let mut old_table = data.tg_oldtable;
     if event == pg_sys::TRIGGER_EVENT_UPDATE && !ids.iter().any(|id| may_change(data, id)) {
@@ -238,7 +280,10 @@ fn changed_keys(data: &pg_sys::TriggerData, call: &Call<'_>) -> Result<Option<Ve
             old_table = null_mut();
         }
     }
-    let (mut old, mut new) = (Rows::of(old_table, descriptor), Rows::of(data.tg_newtable, descriptor));
+    let (mut old, mut new) = (
+        Rows::of(old_table, descriptor),
+        Rows::of(data.tg_newtable, descriptor),
+    );
     let mut keys = Keys::new(&ids);
     let mut collect = || {
         loop {
@@ -247,7 +292,8 @@ fn changed_keys(data: &pg_sys::TriggerData, call: &Call<'_>) -> Result<Option<Ve
             }
             match (old.next(), new.next()) {
                 (true, true) => {
-                    let is_same = |a: &Attribute| !a.is_virtual && old.get(a).is_same(&new.get(a), a);
+                    let is_same =
+                        |a: &Attribute| !a.is_virtual && old.get(a).is_same(&new.get(a), a);
                     let same_key = ids.iter().all(is_same);
                     if !same_key {
                         keys.push(&old);
@@ -259,7 +305,8 @@ fn changed_keys(data: &pg_sys::TriggerData, call: &Call<'_>) -> Result<Option<Ve
                 (true, false) if data.tg_newtable.is_null() => keys.push(&old),
                 (false, true) if old_table.is_null() => keys.push(&new),
                 (false, false) => return Ok(Some(std::mem::take(&mut keys.bytes))),
-                // Postgres gives as many old rows as new ones; if ever it does not, which belong together is unknown
+                // Postgres gives as many old rows as new ones; if ever it does not, which belong
+                // together is unknown
                 _ => return Ok(None),
             }
             pgrx::check_for_interrupts!();
@@ -269,13 +316,17 @@ fn changed_keys(data: &pg_sys::TriggerData, call: &Call<'_>) -> Result<Option<Ve
     if ids.iter().all(|id| is_plain(id.type_oid)) {
         collect()
     } else {
-        const PLAIN: &[(&CStr, &CStr)] =
-            &[(c"datestyle", c"ISO, YMD"), (c"intervalstyle", c"postgres"), (c"extra_float_digits", c"1")];
+        const PLAIN: &[(&CStr, &CStr)] = &[
+            (c"datestyle", c"ISO, YMD"),
+            (c"intervalstyle", c"postgres"),
+            (c"extra_float_digits", c"1"),
+        ];
         with_settings(PLAIN, collect)
     }
 }
 
-/// Whether an UPDATE may have changed a column: it is in its SET, or computed of one that is, or a trigger may have set it.
+/// Whether an UPDATE may have changed a column: it is in its SET, or computed of one that is, or a
+/// trigger may have set it.
 fn may_change(data: &pg_sys::TriggerData, column: &Attribute) -> bool {
     // SAFETY: the trigger's own relation and columns.
     unsafe {
@@ -316,7 +367,14 @@ impl Field {
             return self.is_null == other.is_null;
         }
         // SAFETY: two values of the attribute's type, of rows that are still there.
-        unsafe { datumIsEqual(self.value, other.value, attribute.by_value, attribute.length.into()) }
+        unsafe {
+            datumIsEqual(
+                self.value,
+                other.value,
+                attribute.by_value,
+                attribute.length.into(),
+            )
+        }
     }
 }
 
@@ -330,15 +388,26 @@ struct Rows {
 impl Rows {
     fn of(store: *mut pg_sys::Tuplestorestate, descriptor: pg_sys::TupleDesc) -> Self {
         if store.is_null() {
-            return Self { store, slot: null_mut(), columns: 0 };
+            return Self {
+                store,
+                slot: null_mut(),
+                columns: 0,
+            };
         }
-        // SAFETY: the store is the statement's, and other triggers read it by positions of their own, as here.
+        // SAFETY: the store is the statement's, and other triggers read it by positions of their
+        // own, as here.
         unsafe {
-            let position = pg_sys::tuplestore_alloc_read_pointer(store, pg_sys::EXEC_FLAG_REWIND as i32);
+            let position =
+                pg_sys::tuplestore_alloc_read_pointer(store, pg_sys::EXEC_FLAG_REWIND as i32);
             pg_sys::tuplestore_select_read_pointer(store, position);
             pg_sys::tuplestore_rescan(store);
-            let slot = pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple);
-            Self { store, slot, columns: (*descriptor).natts }
+            let slot =
+                pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple);
+            Self {
+                store,
+                slot,
+                columns: (*descriptor).natts,
+            }
         }
     }
 
@@ -411,7 +480,12 @@ impl<'a> Keys<'a> {
                 8 << 20,
             )
         };
-        Self { ids, output, scratch, bytes: vec![] }
+        Self {
+            ids,
+            output,
+            scratch,
+            bytes: vec![],
+        }
     }
 
     fn push(&mut self, row: &Rows) {
@@ -421,7 +495,8 @@ impl<'a> Keys<'a> {
                 self.bytes.extend(NULL.to_le_bytes());
                 continue;
             }
-            // SAFETY: the type's output function on a value of it gives a C string in the present context.
+            // SAFETY: the type's output function on a value of it gives a C string in the present
+            // context.
             unsafe {
                 let before = pg_sys::MemoryContextSwitchTo(self.scratch);
                 let text = CStr::from_ptr(pg_sys::OutputFunctionCall(output, field.value));
@@ -437,7 +512,8 @@ impl<'a> Keys<'a> {
 
 /// Adds a row to `rag.table_changes`: the keys of a statement, or `None` for all rows.
 fn insert(source: &CStr, keys: Option<&[u8]>) -> Result<(), Error> {
-    // SAFETY: a tuple of the table's own columns, all of which exist as long as the extension's version is this one.
+    // SAFETY: a tuple of the table's own columns, all of which exist as long as the extension's
+    // version is this one.
     unsafe {
         let id = nextval_internal(find(c"table_change_id")?, false);
         let table = pg_sys::table_open(find(c"table_changes")?, pg_sys::RowExclusiveLock as i32);
@@ -446,18 +522,23 @@ fn insert(source: &CStr, keys: Option<&[u8]>) -> Result<(), Error> {
             pg_sys::Datum::from(pg_sys::cstring_to_text(source.as_ptr())),
             keys.map_or(pg_sys::Datum::null(), |keys| {
                 let length = i32::try_from(keys.len()).unwrap_or(i32::MAX);
-                pg_sys::Datum::from(pg_sys::cstring_to_text_with_len(keys.as_ptr().cast(), length))
+                pg_sys::Datum::from(pg_sys::cstring_to_text_with_len(
+                    keys.as_ptr().cast(),
+                    length,
+                ))
             }),
         ];
         let mut nulls = [false, false, keys.is_none()];
-        let tuple = pg_sys::heap_form_tuple((*table).rd_att, values.as_mut_ptr(), nulls.as_mut_ptr());
+        let tuple =
+            pg_sys::heap_form_tuple((*table).rd_att, values.as_mut_ptr(), nulls.as_mut_ptr());
         pg_sys::simple_heap_insert(table, tuple);
         pg_sys::table_close(table, pg_sys::NoLock as i32);
     }
     Ok(())
 }
 
-/// The keys of a queued row, each of so many parts. Keys with a NULL are left out: no document is made of such a row.
+/// The keys of a queued row, each of so many parts. Keys with a NULL are left out: no document is
+/// made of such a row.
 ///
 /// # Errors
 /// The bytes are none that [`insert`] wrote for so many id columns.
@@ -473,9 +554,13 @@ pub fn decode(mut bytes: &[u8], parts: usize) -> Result<Vec<super::rows::Key>, E
                 if length == NULL {
                     return Ok(None);
                 }
-                let (text, rest) = bytes.split_at_checked(length as usize).ok_or_else(damaged)?;
+                let (text, rest) = bytes
+                    .split_at_checked(length as usize)
+                    .ok_or_else(damaged)?;
                 bytes = rest;
-                String::from_utf8(text.to_vec()).map(Some).map_err(|_| damaged())
+                String::from_utf8(text.to_vec())
+                    .map(Some)
+                    .map_err(|_| damaged())
             })
             .collect::<Result<Vec<_>, Error>>()?
             .into_iter()
@@ -485,7 +570,8 @@ pub fn decode(mut bytes: &[u8], parts: usize) -> Result<Vec<super::rows::Key>, E
     Ok(keys)
 }
 
-/// The arguments of the triggers of a source, as CREATE TRIGGER takes them and as Postgres stores them.
+/// The arguments of the triggers of a source, as CREATE TRIGGER takes them and as Postgres stores
+/// them.
 pub struct Arguments(Vec<String>);
 
 impl Arguments {
@@ -496,11 +582,22 @@ impl Arguments {
     }
 
     pub fn to_sql(&self) -> String {
-        self.0.iter().map(pgrx::spi::quote_literal).collect::<Vec<_>>().join(", ")
+        self.0
+            .iter()
+            .map(pgrx::spi::quote_literal)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// `pg_trigger.tgargs`.
     pub fn stored(&self) -> Vec<u8> {
-        self.0.iter().flat_map(|a| CString::new(a.as_str()).unwrap_or_default().into_bytes_with_nul()).collect()
+        self.0
+            .iter()
+            .flat_map(|a| {
+                CString::new(a.as_str())
+                    .unwrap_or_default()
+                    .into_bytes_with_nul()
+            })
+            .collect()
     }
 }

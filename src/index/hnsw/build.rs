@@ -1,14 +1,18 @@
 //! Building an index.
 //!
 //! 1. **Sample**: a few thousand vectors, for the centre of the codes ([`super::sample`]).
-//! 2. **Read** the table once. Vectors are coded in batches, on all threads, and only the codes are kept.
-//! 3. **Link** the codes to a graph, on all threads ([`rag_ann::graph`]). This thread looks after interrupts meanwhile: the
-//!    others know nothing of Postgres and are joined before any error is raised.
-//! 4. **Write** the pages in the graph's order, and then, as nobody has seen them yet, log them all at once.
+//! 2. **Read** the table once. Vectors are coded in batches, on all threads, and only the codes are
+//!    kept.
+//! 3. **Link** the codes to a graph, on all threads ([`rag_ann::graph`]). This thread looks after
+//!    interrupts meanwhile: the others know nothing of Postgres and are joined before any error is
+//!    raised.
+//! 4. **Write** the pages in the graph's order, and then, as nobody has seen them yet, log them all
+//!    at once.
 //!
-//! The graph takes some hundred bytes a vector of `maintenance_work_mem`. When that is used up while the table is being
-//! read, what has been read is linked and written, and each of the other rows is inserted as `INSERT` would, though without
-//! a log. So the time grows without a jump, and a NOTICE says how much memory would have spared it.
+//! The graph takes some hundred bytes a vector of `maintenance_work_mem`. When that is used up
+//! while the table is being read, what has been read is linked and written, and each of the other
+//! rows is inserted as `INSERT` would, though without a log. So the time grows without a jump, and
+//! a NOTICE says how much memory would have spared it.
 
 use std::{cell::OnceCell, ffi::c_void};
 
@@ -23,8 +27,8 @@ use rag_ann::{
 use rag_pages::ReadPages;
 
 use super::{
-    check_dimensions, damaged, insert::uniform, is_indexable, opclass, options::Options, random, rows::RowMemory,
-    sample::Sample, tid_of,
+    check_dimensions, damaged, insert::uniform, is_indexable, opclass, options::Options, random,
+    rows::RowMemory, sample::Sample, tid_of,
 };
 use crate::{
     error::Error,
@@ -43,8 +47,8 @@ pub const LOGGING: i64 = INITIALIZING + 6;
 
 /// Most memory for vectors that wait to be coded.
 const BATCH_BYTES: usize = 4 << 20;
-/// What a node takes beside what the graph says: its heap row while the list of these grows, and the order of its page's
-/// slots while they are written.
+/// What a node takes beside what the graph says: its heap row while the list of these grows, and
+/// the order of its page's slots while they are written.
 const PLACE_BYTES: usize = 64;
 
 /// `ambuild`
@@ -54,17 +58,36 @@ pub unsafe extern "C-unwind" fn build(
     index: pg_sys::Relation,
     info: *mut pg_sys::IndexInfo,
 ) -> *mut pg_sys::IndexBuildResult {
-    // SAFETY: Postgres's promises: table and index are open and locked, and nobody else sees the index.
+    // SAFETY: Postgres's promises: table and index are open and locked, and nobody else sees the
+    // index.
     unsafe {
         let hints = Hints::default();
         let pages = RelationPages::of_build(index, pg_sys::ForkNumber::MAIN_FORKNUM, Some(&hints));
         if pages.block_count() != 0 {
-            Error::internal(format!("index \"{}\" already contains data", super::name_of(index))).raise();
+            Error::internal(format!(
+                "index \"{}\" already contains data",
+                super::name_of(index)
+            ))
+            .raise();
         }
         let quantizer = OnceCell::new();
-        let mut build = Build::new(Target { table, index, info, pages: &pages }, &quantizer);
+        let mut build = Build::new(
+            Target {
+                table,
+                index,
+                info,
+                pages: &pages,
+            },
+            &quantizer,
+        );
         report(SAMPLING);
-        build.sample = Sample::take(table, index, info, build.description.metric, build.batch_bytes);
+        build.sample = Sample::take(
+            table,
+            index,
+            info,
+            build.description.metric,
+            build.batch_bytes,
+        );
         report(READING);
         let heap_tuples = pg_sys::table_index_build_scan(
             table,
@@ -79,7 +102,8 @@ pub unsafe extern "C-unwind" fn build(
         let index_tuples = build.finish().unwrap_or_else(|error| error.raise());
         report(LOGGING);
         pages.log_all();
-        let result: *mut pg_sys::IndexBuildResult = pg_sys::palloc0(size_of::<pg_sys::IndexBuildResult>()).cast();
+        let result: *mut pg_sys::IndexBuildResult =
+            pg_sys::palloc0(size_of::<pg_sys::IndexBuildResult>()).cast();
         (*result).heap_tuples = heap_tuples;
         (*result).index_tuples = index_tuples as f64;
         result
@@ -97,16 +121,22 @@ pub unsafe extern "C-unwind" fn build_empty(index: pg_sys::Relation) {
     }
 }
 
-/// Makes an index without rows. Its dimensions are those that its column was declared with, or else those of the first
-/// vector to come.
+/// Makes an index without rows. Its dimensions are those that its column was declared with, or else
+/// those of the first vector to come.
 ///
 /// # Safety
 /// An open index of this access method.
-unsafe fn create(index: pg_sys::Relation, pages: &RelationPages<'_>, description: &Description) -> Result<(), Error> {
+unsafe fn create(
+    index: pg_sys::Relation,
+    pages: &RelationPages<'_>,
+    description: &Description,
+) -> Result<(), Error> {
     hnsw::create(pages, description);
     let (mut kind, mut declared, mut collation) = (pg_sys::InvalidOid, -1, pg_sys::InvalidOid);
     // SAFETY: the caller's promise.
-    unsafe { pg_sys::get_atttypetypmodcoll((*index).rd_id, 1, &mut kind, &mut declared, &mut collation) };
+    unsafe {
+        pg_sys::get_atttypetypmodcoll((*index).rd_id, 1, &mut kind, &mut declared, &mut collation)
+    };
     if let Ok(dimensions @ 1..) = usize::try_from(declared) {
         Index::set_dimensions(pages, dimensions).map_err(|damage| damaged(index, damage))?;
     }
@@ -120,7 +150,12 @@ unsafe fn create(index: pg_sys::Relation, pages: &RelationPages<'_>, description
 unsafe fn describe(index: pg_sys::Relation) -> Description {
     // SAFETY: the caller's promise.
     let (options, metric) = unsafe { (Options::of(index), opclass::metric(index)) };
-    Description { metric, m: options.m, ef_construction: options.ef_construction, seed: random() }
+    Description {
+        metric,
+        m: options.m,
+        ef_construction: options.ef_construction,
+        seed: random(),
+    }
 }
 
 /// What is built of what.
@@ -161,8 +196,13 @@ impl<'a> Build<'a> {
     /// As for `ambuild`.
     unsafe fn new(target: Target<'a>, quantizer: &'a OnceCell<Quantizer>) -> Self {
         // SAFETY: the caller's promise, and plain variables.
-        let (description, memory, workers) =
-            unsafe { (describe(target.index), pg_sys::maintenance_work_mem, pg_sys::max_parallel_maintenance_workers) };
+        let (description, memory, workers) = unsafe {
+            (
+                describe(target.index),
+                pg_sys::maintenance_work_mem,
+                pg_sys::max_parallel_maintenance_workers,
+            )
+        };
         let memory = memory as usize * 1024;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -220,7 +260,10 @@ impl<'a> Build<'a> {
         self.max_nodes = fit.clamp(1, ID_LIMIT as usize);
         // SAFETY: the open table, and what Postgres says of the index.
         let (rows, is_partial) = unsafe {
-            (f64::from((*(*self.target.table).rd_rel).reltuples), !(*self.target.info).ii_Predicate.is_null())
+            (
+                f64::from((*(*self.target.table).rd_rel).reltuples),
+                !(*self.target.info).ii_Predicate.is_null(),
+            )
         };
         if rows > self.max_nodes as f64 && !is_partial {
             self.warn(rows);
@@ -238,7 +281,8 @@ impl<'a> Build<'a> {
         if std::mem::replace(&mut self.warned, true) {
             return;
         }
-        let megabytes = (rows * self.node_bytes() as f64 + self.batch_bytes as f64) / f64::from(1 << 20);
+        let megabytes =
+            (rows * self.node_bytes() as f64 + self.batch_bytes as f64) / f64::from(1 << 20);
         let message = "the graph of all vectors does not fit into maintenance_work_mem";
         let error = Error::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message)
             .detail(format!(
@@ -265,8 +309,12 @@ impl<'a> Build<'a> {
             ef_construction: usize::from(description.ef_construction),
             seed: description.seed,
         };
-        let graph = self.graph.get_or_insert_with(|| Graph::new(quantizer, parameters, self.max_nodes));
-        graph.encode(&self.batch, self.threads).map_err(|_| out_of_memory())?;
+        let graph = self
+            .graph
+            .get_or_insert_with(|| Graph::new(quantizer, parameters, self.max_nodes));
+        graph
+            .encode(&self.batch, self.threads)
+            .map_err(|_| out_of_memory())?;
         self.batch.clear();
         Ok(())
     }
@@ -274,12 +322,17 @@ impl<'a> Build<'a> {
     /// Memory is used up by what came before `next`: writes that, to insert the others.
     fn overflow(&mut self, next: Tid) -> Result<(), Error> {
         // SAFETY: an open table.
-        let blocks =
-            unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.target.table, pg_sys::ForkNumber::MAIN_FORKNUM) };
+        let blocks = unsafe {
+            pg_sys::RelationGetNumberOfBlocksInFork(
+                self.target.table,
+                pg_sys::ForkNumber::MAIN_FORKNUM,
+            )
+        };
         let rows = self.rows as f64 * f64::from(blocks) / f64::from(next.block + 1);
         self.warn(rows);
         self.write()?;
-        let index = Index::open(self.target.pages).map_err(|damage| damaged(self.target.index, damage))?;
+        let index =
+            Index::open(self.target.pages).map_err(|damage| damaged(self.target.index, damage))?;
         self.written = Some((index, Inserter::default()));
         report(INSERTING);
         Ok(())
@@ -300,8 +353,16 @@ impl<'a> Build<'a> {
         graph.build(self.threads, tick).map_err(failed)?;
         report(WRITING);
         let (pages, nodes) = (self.target.pages, graph.len());
-        hnsw::place(pages, &self.description, quantizer, &graph, &self.tids, self.threads, &mut || tick(nodes))
-            .map_err(failed)?;
+        hnsw::place(
+            pages,
+            &self.description,
+            quantizer,
+            &graph,
+            &self.tids,
+            self.threads,
+            &mut || tick(nodes),
+        )
+        .map_err(failed)?;
         self.tids = vec![];
         Ok(())
     }
@@ -345,7 +406,10 @@ fn failed(failure: Failure) -> Error {
         Failure::OutOfMemory => out_of_memory(),
         Failure::Cancelled => {
             pgrx::check_for_interrupts!();
-            Error::new(PgSqlErrorCode::ERRCODE_QUERY_CANCELED, "the build was interrupted")
+            Error::new(
+                PgSqlErrorCode::ERRCODE_QUERY_CANCELED,
+                "the build was interrupted",
+            )
         }
     }
 }
@@ -355,7 +419,8 @@ pub fn out_of_memory() -> Error {
         .hint("Lower maintenance_work_mem to what the server has: what does not fit into it is inserted one by one.")
 }
 
-/// Looks after what Postgres wants of this backend while threads link nodes; false: they must stop, for it may exit.
+/// Looks after what Postgres wants of this backend while threads link nodes; false: they must stop,
+/// for it may exit.
 fn tick(linked: usize) -> bool {
     report_count(pg_sys::PROGRESS_CREATEIDX_TUPLES_DONE, linked);
     check_threads();
@@ -365,7 +430,10 @@ fn tick(linked: usize) -> bool {
         let timed_out = pg_sys::TransactionTimeoutPending != 0;
         #[cfg(not(any(feature = "pg17", feature = "pg18")))]
         let timed_out = false;
-        pg_sys::ProcDiePending != 0 || pg_sys::QueryCancelPending != 0 || pg_sys::ClientConnectionLost != 0 || timed_out
+        pg_sys::ProcDiePending != 0
+            || pg_sys::QueryCancelPending != 0
+            || pg_sys::ClientConnectionLost != 0
+            || timed_out
     };
     if leaves {
         return false;
@@ -376,7 +444,9 @@ fn tick(linked: usize) -> bool {
 
 fn report(phase: i64) {
     // SAFETY: writes into this backend's own slot.
-    unsafe { pg_sys::pgstat_progress_update_param(pg_sys::PROGRESS_CREATEIDX_SUBPHASE as i32, phase) };
+    unsafe {
+        pg_sys::pgstat_progress_update_param(pg_sys::PROGRESS_CREATEIDX_SUBPHASE as i32, phase)
+    };
 }
 
 fn report_count(counter: u32, count: usize) {

@@ -1,5 +1,5 @@
-//! What a backend keeps of indexes from one statement to the next: opened indexes with the hints where their pages are,
-//! and the buffers of searches and inserts.
+//! What a backend keeps of indexes from one statement to the next: opened indexes with the hints
+//! where their pages are, and the buffers of searches and inserts.
 
 use std::{
     cell::{Cell, RefCell},
@@ -15,8 +15,8 @@ use crate::{
     storage::{Hints, RelationPages, file_of},
 };
 
-/// Most indexes that a backend remembers, as many as a query over partitions may read in turns. An opened index takes a few
-/// kilobytes, and up to 300 with the copy of its upper levels.
+/// Most indexes that a backend remembers, as many as a query over partitions may read in turns. An
+/// opened index takes a few kilobytes, and up to 300 with the copy of its upper levels.
 const MAX_FILES: usize = 64;
 /// Most bytes of all their hints, which take 4 bytes a page.
 const MAX_HINT_BYTES: usize = 32 << 20;
@@ -77,16 +77,18 @@ pub unsafe fn open(relation: pg_sys::Relation) -> Result<Rc<File>, Error> {
         files.last().map(|(_, file)| Rc::clone(file))
     });
     if let Some(file) = known {
-        // SAFETY: the caller's promise. The file may have been filled anew, and an index without vectors may have got its
-        // dimensions from another backend.
-        let same = unsafe { file.index.is_of(&file.pages(relation)) }.map_err(|damage| damaged(relation, damage))?;
+        // SAFETY: the caller's promise. The file may have been filled anew, and an index without
+        // vectors may have got its dimensions from another backend.
+        let same = unsafe { file.index.is_of(&file.pages(relation)) }
+            .map_err(|damage| damaged(relation, damage))?;
         if same && file.index.dimensions().is_some() {
             return Ok(file);
         }
     }
     let hints = Hints::default();
     // SAFETY: the caller's promise.
-    let index = unsafe { Index::open(&RelationPages::new(relation, &hints)) }.map_err(|d| damaged(relation, d))?;
+    let index = unsafe { Index::open(&RelationPages::new(relation, &hints)) }
+        .map_err(|d| damaged(relation, d))?;
     Ok(remember(name, File { index, hints }))
 }
 
@@ -97,7 +99,13 @@ pub unsafe fn open(relation: pg_sys::Relation) -> Result<Rc<File>, Error> {
 pub unsafe fn replace(relation: pg_sys::Relation, index: Index) -> Rc<File> {
     // SAFETY: the caller's promise.
     let name = unsafe { file_of(relation) };
-    remember(name, File { index, hints: Hints::default() })
+    remember(
+        name,
+        File {
+            index,
+            hints: Hints::default(),
+        },
+    )
 }
 
 fn remember(name: [u32; 3], file: File) -> Rc<File> {

@@ -35,17 +35,20 @@ impl OpenIndex {
     /// It is no index of this access method, or the caller may not read every row of its table.
     pub fn open(id: pg_sys::Oid) -> Result<Self, Error> {
         let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-        // SAFETY: raises an ERROR where there is no such relation; the relations are closed by `drop`. The table comes
-        // first, as everywhere.
+        // SAFETY: raises an ERROR where there is no such relation; the relations are closed by
+        // `drop`. The table comes first, as everywhere.
         unsafe {
             let table_id = pg_sys::IndexGetRelation(id, true);
             if table_id == pg_sys::InvalidOid {
                 return Err(wrong_kind(id));
             }
             if !access::sees_every_row_of(table_id)? {
-                return Err(Error::permission_denied(format!("permission denied for index \"{}\"", name(id)))
-                    .detail("What is told of an index is about all rows of its table.")
-                    .hint("Only roles that may read every row of the table may ask."));
+                return Err(Error::permission_denied(format!(
+                    "permission denied for index \"{}\"",
+                    name(id)
+                ))
+                .detail("What is told of an index is about all rows of its table.")
+                .hint("Only roles that may read every row of the table may ask."));
             }
             let table = pg_sys::relation_open(table_id, lock);
             let index = pg_sys::relation_open(id, lock);
@@ -69,7 +72,9 @@ impl OpenIndex {
     pub fn expression(&self) -> Result<(String, String), Error> {
         // SAFETY: an open index; the text is copied.
         let expression = unsafe {
-            CStr::from_ptr(pg_sys::pg_get_indexdef_columns((*self.index).rd_id, false)).to_string_lossy().into_owned()
+            CStr::from_ptr(pg_sys::pg_get_indexdef_columns((*self.index).rd_id, false))
+                .to_string_lossy()
+                .into_owned()
         };
         let mut condition = format!("({expression}) IS NOT NULL");
         if let Some(predicate) = self.predicate()? {
@@ -78,8 +83,9 @@ impl OpenIndex {
         Ok((expression, condition))
     }
 
-    /// Runs `f` with the rights of the table's owner and a search_path in which nobody can put anything. Statements are
-    /// made in there, too, so that the names in them are written as they are read.
+    /// Runs `f` with the rights of the table's owner and a search_path in which nobody can put
+    /// anything. Statements are made in there, too, so that the names in them are written as they
+    /// are read.
     pub fn as_owner<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: an open table.
         as_table_owner(unsafe { (*(*self.table).rd_rel).relowner }, f)
@@ -110,8 +116,7 @@ impl OpenIndex {
     fn predicate(&self) -> Result<Option<String>, Error> {
         // SAFETY: an open index.
         let id = unsafe { (*self.index).rd_id };
-        let statement =
-            "SELECT pg_catalog.pg_get_expr(indpred, indrelid) FROM pg_catalog.pg_index WHERE indexrelid = $1";
+        let statement = "SELECT pg_catalog.pg_get_expr(indpred, indrelid) FROM pg_catalog.pg_index WHERE indexrelid = $1";
         read_one(statement, &[id.into()])
     }
 
@@ -124,14 +129,16 @@ impl OpenIndex {
 
     fn table_blocks(&self) -> u32 {
         // SAFETY: an open table.
-        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.table, pg_sys::ForkNumber::MAIN_FORKNUM) }
+        unsafe {
+            pg_sys::RelationGetNumberOfBlocksInFork(self.table, pg_sys::ForkNumber::MAIN_FORKNUM)
+        }
     }
 }
 
 impl Drop for OpenIndex {
     fn drop(&mut self) {
-        // SAFETY: opened by `open`; the locks stay until the end of the transaction. In an aborted one, resource owners
-        // have closed them.
+        // SAFETY: opened by `open`; the locks stay until the end of the transaction. In an aborted
+        // one, resource owners have closed them.
         unsafe {
             if pg_sys::IsTransactionState() && !std::thread::panicking() {
                 pg_sys::relation_close(self.index, pg_sys::NoLock as pg_sys::LOCKMODE);
@@ -159,11 +166,16 @@ fn name(id: pg_sys::Oid) -> String {
         return id.to_u32().to_string();
     }
     // SAFETY: as above.
-    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr(name) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn wrong_kind(id: pg_sys::Oid) -> Error {
-    Error::new(PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE, format!("\"{}\" is not a rag_hnsw index", name(id)))
+    Error::new(
+        PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+        format!("\"{}\" is not a rag_hnsw index", name(id)),
+    )
 }
 
 #[pg_extern(sql = false, strict, parallel_restricted)]
@@ -173,7 +185,12 @@ fn rag_index_check(
 ) -> Result<
     TableIterator<
         'static,
-        (name!(level, Option<i32>), name!(block, Option<i64>), name!(slot, Option<i32>), name!(problem, String)),
+        (
+            name!(level, Option<i32>),
+            name!(block, Option<i64>),
+            name!(slot, Option<i32>),
+            name!(problem, String),
+        ),
     >,
     ErrorReport,
 > {
@@ -213,13 +230,21 @@ fn check(open: &OpenIndex) -> Result<Vec<ProblemRow>, Error> {
     let mut report = |problem: hnsw::Problem| {
         if problems.len() < MAX_PROBLEMS {
             let slot = problem.slot.map(i32::from);
-            problems.push((Some(problem.level as i32), Some(i64::from(problem.block)), slot, problem.problem));
+            problems.push((
+                Some(problem.level as i32),
+                Some(i64::from(problem.block)),
+                slot,
+                problem.problem,
+            ));
         }
     };
     hnsw::check(&file.index, &pages, &mut row, &mut report)
         .map_err(|_| Error::out_of_memory("Memory ran out while the index was being checked."))?;
     for tid in strangers {
-        let problem = format!("row ({},{}) is beyond the end of the table", tid.block, tid.offset);
+        let problem = format!(
+            "row ({},{}) is beyond the end of the table",
+            tid.block, tid.offset
+        );
         problems.push((Some(0), None, None, problem));
     }
     if rows < visible {
@@ -235,7 +260,11 @@ fn check(open: &OpenIndex) -> Result<Vec<ProblemRow>, Error> {
 
 /// The number in "Block 7.".
 fn block_of(detail: &str) -> Option<i64> {
-    detail.strip_prefix("Block ")?.strip_suffix('.')?.parse().ok()
+    detail
+        .strip_prefix("Block ")?
+        .strip_suffix('.')?
+        .parse()
+        .ok()
 }
 
 /// Rows that should be indexed, of those that the present snapshot sees.
@@ -248,7 +277,10 @@ fn visible_rows(open: &OpenIndex) -> Result<i64, Error> {
             open.operator()?
         );
     }
-    let statement = format!("SELECT pg_catalog.count(*) FROM ONLY {} WHERE {condition}", open.table_name());
+    let statement = format!(
+        "SELECT pg_catalog.count(*) FROM ONLY {} WHERE {condition}",
+        open.table_name()
+    );
     Ok(read_one(&statement, &[])?.unwrap_or(0))
 }
 
@@ -257,7 +289,12 @@ pub fn read_one<T: pgrx::FromDatum + pgrx::IntoDatum>(
     statement: &str,
     arguments: &[DatumWithOid<'_>],
 ) -> Result<Option<T>, Error> {
-    Ok(Spi::connect(|client| client.select(statement, Some(1), arguments)?.first().get_one())?)
+    Ok(Spi::connect(|client| {
+        client
+            .select(statement, Some(1), arguments)?
+            .first()
+            .get_one()
+    })?)
 }
 
 #[pg_extern(sql = false, strict, parallel_restricted)]
@@ -301,7 +338,10 @@ fn rag_index_info(
         Metric::L1 => "l1",
         Metric::Cosine => "cosine",
     };
-    let made_with = Options { m: description.m, ef_construction: description.ef_construction };
+    let made_with = Options {
+        m: description.m,
+        ef_construction: description.ef_construction,
+    };
     Ok(TableIterator::once((
         metric,
         file.index.dimensions().map(|dimensions| dimensions as i32),
@@ -322,14 +362,22 @@ fn rag_index_info(
 }
 
 /// What would make answers better, if something would.
-fn hint(info: &Info, dimensions: Option<usize>, made_with: Options, options: Options) -> Option<String> {
+fn hint(
+    info: &Info,
+    dimensions: Option<usize>,
+    made_with: Options,
+    options: Options,
+) -> Option<String> {
     let dimensions = dimensions?;
     let mut hints = vec![];
     if info.tombstones as f64 > MANY_TOMBSTONES * (info.nodes + info.tombstones) as f64 {
         hints.push("Many vectors are of deleted rows: VACUUM the table.".to_string());
     }
     if !info.centred && info.nodes > 1000 {
-        hints.push("The index was made before there were vectors: REINDEX makes its codes more exact.".to_string());
+        hints.push(
+            "The index was made before there were vectors: REINDEX makes its codes more exact."
+                .to_string(),
+        );
     }
     if info.code_dimensions as usize <= dimensions.saturating_sub(1) {
         hints.push(format!(

@@ -10,7 +10,9 @@ use super::{build, cost, insert, opclass, options, scan, vacuum};
 #[pg_extern(sql = false)]
 fn hnsw_handler(_call: pg_sys::FunctionCallInfo) -> Internal {
     // SAFETY: a node in the current memory context, all fields zero where not set here.
-    let mut routine = unsafe { pgrx::PgBox::<pg_sys::IndexAmRoutine>::alloc_node(pg_sys::NodeTag::T_IndexAmRoutine) };
+    let mut routine = unsafe {
+        pgrx::PgBox::<pg_sys::IndexAmRoutine>::alloc_node(pg_sys::NodeTag::T_IndexAmRoutine)
+    };
     // no operators that search, one that orders by distance
     routine.amstrategies = 0;
     routine.amsupport = 1;

@@ -65,7 +65,8 @@ unsafe fn insert_row(
     }
     let memory = RowMemory::new();
     // SAFETY: the caller's promise.
-    let inserted = unsafe { memory.with_vector(value, |vector| insert_vector(table, index, vector, row)) };
+    let inserted =
+        unsafe { memory.with_vector(value, |vector| insert_vector(table, index, vector, row)) };
     memory.free();
     if let Err(error) = inserted {
         error.raise();
@@ -90,7 +91,8 @@ unsafe fn insert_vector(
         let file = loop {
             let mut file = cache::open(index)?;
             if file.index.dimensions().is_none() {
-                let opened = Index::set_dimensions(&file.pages(index), vector.len()).map_err(|d| damaged(index, d))?;
+                let opened = Index::set_dimensions(&file.pages(index), vector.len())
+                    .map_err(|d| damaged(index, d))?;
                 file = cache::replace(index, opened);
             }
             check_dimensions(file.index.dimensions().unwrap_or_default(), vector.len())
@@ -101,7 +103,13 @@ unsafe fn insert_vector(
             }
             let level = random_level(file.index.description().m, uniform());
             let inserted = inserter
-                .insert(&file.index, &file.pages(index), vector, tid_of(&*row), level)
+                .insert(
+                    &file.index,
+                    &file.pages(index),
+                    vector,
+                    tid_of(&*row),
+                    level,
+                )
                 .map_err(|damage| damaged(index, damage))?;
             if inserted {
                 break file;
@@ -128,9 +136,13 @@ fn dimensions_hint(index: pg_sys::Relation) -> String {
 ///
 /// # Safety
 /// As [`insert_row`].
-unsafe fn learn(table: pg_sys::Relation, index: pg_sys::Relation, file: &cache::File) -> Result<(), Error> {
-    // SAFETY: the caller's promise. Rows of this command and of transactions that have ended are seen; what these need of
-    // the TOAST table cannot be removed while this one has a snapshot.
+unsafe fn learn(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    file: &cache::File,
+) -> Result<(), Error> {
+    // SAFETY: the caller's promise. Rows of this command and of transactions that have ended are
+    // seen; what these need of the TOAST table cannot be removed while this one has a snapshot.
     unsafe {
         let mut rows = Rows::open(table, index, &raw mut pg_sys::SnapshotSelfData);
         let mut vector_of = |tid: Tid, vector: &mut Vec<f32>| {

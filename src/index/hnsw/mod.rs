@@ -1,9 +1,10 @@
 //! `rag_hnsw`: the graph index of [`rag_ann::hnsw`] as an access method of Postgres.
 //!
-//! The graph, its pages and what is read and written of them are the crate's, which knows nothing of Postgres but
-//! [`RelationPages`](crate::storage::RelationPages). Here is a file for each thing that Postgres asks of an access method:
-//! [`handler`] lists them, [`options`] and [`opclass`] say what an index is, [`build`], [`insert`], [`scan`] and
-//! [`vacuum`] work with it, [`cost`] tells the planner what that costs, [`functions`] and [`recall`] let users look at it.
+//! The graph, its pages and what is read and written of them are the crate's, which knows nothing
+//! of Postgres but [`RelationPages`](crate::storage::RelationPages). Here is a file for each thing
+//! that Postgres asks of an access method: [`handler`] lists them, [`options`] and [`opclass`] say
+//! what an index is, [`build`], [`insert`], [`scan`] and [`vacuum`] work with it, [`cost`] tells
+//! the planner what that costs, [`functions`] and [`recall`] let users look at it.
 #![allow(unsafe_code)] // callbacks that Postgres calls with pointers
 
 mod build;
@@ -39,22 +40,30 @@ const NAME: &CStr = c"rag_hnsw";
 fn damaged(index: pg_sys::Relation, damage: Damage) -> Error {
     let name = name_of(index);
     if damage.is_out_of_memory() {
-        return Error::out_of_memory(format!("Memory ran out while index \"{name}\" was being read or changed."));
+        return Error::out_of_memory(format!(
+            "Memory ran out while index \"{name}\" was being read or changed."
+        ));
     }
-    Error::new(PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED, format!("index \"{name}\" is damaged: {}", damage.problem))
-        .detail(format!("Block {}.", damage.block))
-        .hint(format!(
-            "REINDEX INDEX {} makes it anew from the table. Have the disk checked.",
-            pgrx::spi::quote_identifier(name)
-        ))
+    Error::new(
+        PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
+        format!("index \"{name}\" is damaged: {}", damage.problem),
+    )
+    .detail(format!("Block {}.", damage.block))
+    .hint(format!(
+        "REINDEX INDEX {} makes it anew from the table. Have the disk checked.",
+        pgrx::spi::quote_identifier(name)
+    ))
 }
 
 fn name_of(relation: pg_sys::Relation) -> String {
     // SAFETY: an open relation; its name is a C string.
-    unsafe { CStr::from_ptr((*(*relation).rd_rel).relname.data.as_ptr()) }.to_string_lossy().into_owned()
+    unsafe { CStr::from_ptr((*(*relation).rd_rel).relname.data.as_ptr()) }
+        .to_string_lossy()
+        .into_owned()
 }
 
-/// Whether a vector has a place in an index: under cosine distance the zero vector has none, as it has no direction.
+/// Whether a vector has a place in an index: under cosine distance the zero vector has none, as it
+/// has no direction.
 fn is_indexable(metric: Metric, vector: &[f32]) -> bool {
     metric != Metric::Cosine || vector.iter().any(|x| *x != 0.0)
 }
@@ -65,7 +74,9 @@ fn check_dimensions(expected: usize, dimensions: usize) -> Result<(), Error> {
     if expected == dimensions {
         return Ok(());
     }
-    Err(Error::data_exception(format!("expected {expected} dimensions, not {dimensions}")))
+    Err(Error::data_exception(format!(
+        "expected {expected} dimensions, not {dimensions}"
+    )))
 }
 
 fn tid_of(pointer: &pg_sys::ItemPointerData) -> Tid {

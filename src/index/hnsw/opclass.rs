@@ -1,10 +1,13 @@
 //! Operator classes: which distance an index orders by. `sql/hnsw.sql` makes them.
 //!
-//! A class has one ordering operator (strategy 1) and one support function (number 1) that tells the metric.
+//! A class has one ordering operator (strategy 1) and one support function (number 1) that tells
+//! the metric.
 
 use std::ffi::{c_char, c_int};
 
-use pgrx::{PgLogLevel, datum::DatumWithOid, pg_extern, pg_guard, pg_sys, pg_sys::panic::ErrorReport};
+use pgrx::{
+    PgLogLevel, datum::DatumWithOid, pg_extern, pg_guard, pg_sys, pg_sys::panic::ErrorReport,
+};
 use rag_ann::{code::Metric, distance};
 
 use crate::error::Error;
@@ -43,14 +46,20 @@ pub unsafe fn metric(index: pg_sys::Relation) -> Metric {
         pg_sys::FunctionCall0Coll(function, pg_sys::InvalidOid).value() as i32
     };
     let known = [Metric::L2, Metric::InnerProduct, Metric::Cosine, Metric::L1];
-    known.into_iter().find(|metric| *metric as i32 == number).unwrap_or_else(|| {
-        Error::invalid_parameter(format!("support function {METRIC_FUNCTION} of the operator class tells no metric"))
+    known
+        .into_iter()
+        .find(|metric| *metric as i32 == number)
+        .unwrap_or_else(|| {
+            Error::invalid_parameter(format!(
+                "support function {METRIC_FUNCTION} of the operator class tells no metric"
+            ))
             .hint("Use vector_l2_ops, vector_ip_ops, vector_cosine_ops or vector_l1_ops.")
             .raise()
-    })
+        })
 }
 
-/// The exact distance that codes estimate, or by which candidates are ranked; NaN where a vector has no direction under [`Metric::Cosine`].
+/// The exact distance that codes estimate, or by which candidates are ranked; NaN where a vector
+/// has no direction under [`Metric::Cosine`].
 pub fn exact_distance(metric: Metric) -> fn(&[f32], &[f32]) -> f64 {
     match metric {
         Metric::L2 => distance::l2_squared,
@@ -60,14 +69,18 @@ pub fn exact_distance(metric: Metric) -> fn(&[f32], &[f32]) -> f64 {
     }
 }
 
-/// `amvalidate`: whether an operator class is one that this access method can work with; says in INFO what is wrong.
+/// `amvalidate`: whether an operator class is one that this access method can work with; says in
+/// INFO what is wrong.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn validate(class: pg_sys::Oid) -> bool {
     match problems(class) {
         Ok(problems) => {
             for problem in &problems {
-                ErrorReport::from(Error::new(pgrx::PgSqlErrorCode::ERRCODE_INVALID_OBJECT_DEFINITION, problem))
-                    .report(PgLogLevel::INFO);
+                ErrorReport::from(Error::new(
+                    pgrx::PgSqlErrorCode::ERRCODE_INVALID_OBJECT_DEFINITION,
+                    problem,
+                ))
+                .report(PgLogLevel::INFO);
             }
             problems.is_empty()
         }

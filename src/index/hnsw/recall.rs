@@ -1,9 +1,9 @@
-//! `rag_index_recall`: how many of the true nearest neighbours the index finds, and how fast, for several values of
-//! `rag.ef_search`.
+//! `rag_index_recall`: how many of the true nearest neighbours the index finds, and how fast, for
+//! several values of `rag.ef_search`.
 //!
-//! Queries are texts, or vectors of random rows. These find themselves and their like, and so are easier than questions
-//! in words. The truth comes from one pass over the table that computes the distance of each row
-//! to each query; what one exact query takes is measured with a few of them.
+//! Queries are texts, or vectors of random rows. These find themselves and their like, and so are
+//! easier than questions in words. The truth comes from one pass over the table that computes the
+//! distance of each row to each query; what one exact query takes is measured with a few of them.
 
 use std::{ffi::CString, time::Instant};
 
@@ -22,7 +22,10 @@ use super::{
     opclass::exact_distance,
     rows::RowMemory,
 };
-use crate::{catalog::with_settings, engine::client::embed, error::Error, settings, types::vector::OwnedVector};
+use crate::{
+    catalog::with_settings, engine::client::embed, error::Error, settings,
+    types::vector::OwnedVector,
+};
 
 /// Values of `rag.ef_search` that are tried, beside the present one.
 const EF_SEARCH: [usize; 5] = [20, 40, 80, 160, 320];
@@ -44,7 +47,12 @@ struct Measured {
 
 impl Measured {
     fn row(self) -> (i32, f64, f64, f64) {
-        (self.ef_search as i32, self.recall, self.milliseconds, self.exact_milliseconds)
+        (
+            self.ef_search as i32,
+            self.recall,
+            self.milliseconds,
+            self.exact_milliseconds,
+        )
     }
 }
 
@@ -57,7 +65,12 @@ fn rag_index_recall(
 ) -> Result<
     TableIterator<
         'static,
-        (name!(ef_search, i32), name!(recall, f64), name!(milliseconds, f64), name!(exact_milliseconds, f64)),
+        (
+            name!(ef_search, i32),
+            name!(recall, f64),
+            name!(milliseconds, f64),
+            name!(exact_milliseconds, f64),
+        ),
     >,
     ErrorReport,
 > {
@@ -66,9 +79,16 @@ fn rag_index_recall(
     let open = OpenIndex::open(index)?;
     let measured = open.as_owner(|| {
         let (expression, condition) = open.expression()?;
-        let rows = format!("SELECT {expression} FROM ONLY {} WHERE {condition}", open.table_name());
+        let rows = format!(
+            "SELECT {expression} FROM ONLY {} WHERE {condition}",
+            open.table_name()
+        );
         let random = format!("{rows} ORDER BY pg_catalog.random() LIMIT $1");
-        measure(&open, &random_vectors(&random, i64::from(queries), open.metric())?, k as usize)
+        measure(
+            &open,
+            &random_vectors(&random, i64::from(queries), open.metric())?,
+            k as usize,
+        )
     })?;
     Ok(TableIterator::new(measured.into_iter().map(Measured::row)))
 }
@@ -83,13 +103,21 @@ fn rag_index_recall_of_texts(
 ) -> Result<
     TableIterator<
         'static,
-        (name!(ef_search, i32), name!(recall, f64), name!(milliseconds, f64), name!(exact_milliseconds, f64)),
+        (
+            name!(ef_search, i32),
+            name!(recall, f64),
+            name!(milliseconds, f64),
+            name!(exact_milliseconds, f64),
+        ),
     >,
     ErrorReport,
 > {
-    let (Some(index), Some(queries), Some(k)) = (index, queries, k) else { return Ok(TableIterator::new(vec![])) };
+    let (Some(index), Some(queries), Some(k)) = (index, queries, k) else {
+        return Ok(TableIterator::new(vec![]));
+    };
     let queries: Option<Vec<String>> = queries.into_iter().collect();
-    let queries = queries.ok_or_else(|| Error::null_not_allowed("queries must not contain nulls"))?;
+    let queries =
+        queries.ok_or_else(|| Error::null_not_allowed("queries must not contain nulls"))?;
     check_range("the number of queries", queries.len() as i32, MAX_QUERIES)?;
     check_range("k", k, MAX_K)?;
     let open = OpenIndex::open(index)?;
@@ -103,7 +131,9 @@ fn check_range(name: &str, value: i32, max: i32) -> Result<(), Error> {
     if (1..=max).contains(&value) {
         return Ok(());
     }
-    Err(Error::invalid_parameter(format!("{name} must be between 1 and {max}, not {value}")))
+    Err(Error::invalid_parameter(format!(
+        "{name} must be between 1 and {max}, not {value}"
+    )))
 }
 
 fn measure(open: &OpenIndex, vectors: &[Vec<f32>], k: usize) -> Result<Vec<Measured>, Error> {
@@ -121,7 +151,9 @@ fn measure(open: &OpenIndex, vectors: &[Vec<f32>], k: usize) -> Result<Vec<Measu
     }
 
     let distance = format!("({expression}) {operator} $1");
-    let nearest = format!("SELECT {distance} FROM ONLY {table} WHERE {condition} ORDER BY {distance} LIMIT {k}");
+    let nearest = format!(
+        "SELECT {distance} FROM ONLY {table} WHERE {condition} ORDER BY {distance} LIMIT {k}"
+    );
     let some = &vectors[..vectors.len().min(EXACT_QUERIES)];
     let exact = [
         (c"plan_cache_mode", c"force_generic_plan"),
@@ -147,18 +179,33 @@ fn measure(open: &OpenIndex, vectors: &[Vec<f32>], k: usize) -> Result<Vec<Measu
             (c"enable_sort", c"off"),
         ];
         let (found, milliseconds) = with_settings(&indexed, || run(&nearest, vectors))?;
-        let right: usize = found.iter().zip(&truth).map(|(found, truth)| count_right(found, truth)).sum();
+        let right: usize = found
+            .iter()
+            .zip(&truth)
+            .map(|(found, truth)| count_right(found, truth))
+            .sum();
         let recall = right as f64 / possible as f64;
-        measured.push(Measured { ef_search, recall, milliseconds, exact_milliseconds });
+        measured.push(Measured {
+            ef_search,
+            recall,
+            milliseconds,
+            exact_milliseconds,
+        });
     }
     Ok(measured)
 }
 
 /// # Errors
 /// The vectors of the table are of other dimensions than the queries.
-fn check_dimensions(expression: &str, table: &str, condition: &str, dimensions: usize) -> Result<(), Error> {
-    let statement =
-        format!("SELECT (SELECT rag_functions.vector_dims({expression}) FROM ONLY {table} WHERE {condition} LIMIT 1)");
+fn check_dimensions(
+    expression: &str,
+    table: &str,
+    condition: &str,
+    dimensions: usize,
+) -> Result<(), Error> {
+    let statement = format!(
+        "SELECT (SELECT rag_functions.vector_dims({expression}) FROM ONLY {table} WHERE {condition} LIMIT 1)"
+    );
     match read_one::<i32>(&statement, &[])? {
         Some(expected) if expected as usize != dimensions => Err(Error::data_exception(format!(
             "expected {expected} dimensions, not {dimensions}"
@@ -170,7 +217,9 @@ fn check_dimensions(expression: &str, table: &str, condition: &str, dimensions: 
 
 /// How many of the found are as near as the farthest of the true nearest.
 fn count_right(found: &[f64], truth: &[f64]) -> usize {
-    let Some(farthest) = truth.last() else { return 0 };
+    let Some(farthest) = truth.last() else {
+        return 0;
+    };
     let limit = farthest + TOLERANCE * farthest.abs().max(1e-3);
     found.iter().filter(|distance| **distance <= limit).count()
 }
@@ -179,14 +228,28 @@ fn random_vectors(statement: &str, count: i64, metric: Metric) -> Result<Vec<Vec
     let vectors = with_settings(&[(c"enable_indexscan", c"off")], || {
         Spi::connect(|client| {
             let rows = client.select(statement, None, &[DatumWithOid::from(count)])?;
-            Ok::<_, Error>(rows.map(|row| row.get::<OwnedVector>(1)).collect::<Result<Vec<_>, _>>()?)
+            Ok::<_, Error>(
+                rows.map(|row| row.get::<OwnedVector>(1))
+                    .collect::<Result<Vec<_>, _>>()?,
+            )
         })
     })?;
-    Ok(vectors.into_iter().flatten().map(Vec::from).filter(|vector: &Vec<f32>| is_indexable(metric, vector)).collect())
+    Ok(vectors
+        .into_iter()
+        .flatten()
+        .map(Vec::from)
+        .filter(|vector: &Vec<f32>| is_indexable(metric, vector))
+        .collect())
 }
 
-/// The `k` least distances to each of the queries among the vectors that `statement` selects, in ascending order.
-fn nearest_distances(statement: &str, queries: &[Vec<f32>], k: usize, metric: Metric) -> Result<Vec<Vec<f64>>, Error> {
+/// The `k` least distances to each of the queries among the vectors that `statement` selects, in
+/// ascending order.
+fn nearest_distances(
+    statement: &str,
+    queries: &[Vec<f32>],
+    k: usize,
+    metric: Metric,
+) -> Result<Vec<Vec<f64>>, Error> {
     let distance = exact_distance(metric);
     let mut nearest: Vec<Vec<f64>> = vec![vec![]; queries.len()];
     let mut add = |vector: &[f32]| {
@@ -195,7 +258,9 @@ fn nearest_distances(statement: &str, queries: &[Vec<f32>], k: usize, metric: Me
                 continue;
             }
             let distance = distance(query, vector);
-            if distance.is_nan() || (nearest.len() == k && nearest.last().is_some_and(|worst| distance >= *worst)) {
+            if distance.is_nan()
+                || (nearest.len() == k && nearest.last().is_some_and(|worst| distance >= *worst))
+            {
                 continue;
             }
             let at = nearest.partition_point(|other| *other <= distance);
@@ -212,7 +277,12 @@ fn nearest_distances(statement: &str, queries: &[Vec<f32>], k: usize, metric: Me
                 let table = pg_sys::SPI_tuptable;
                 for i in 0..pg_sys::SPI_processed as usize {
                     let mut is_null = false;
-                    let vector = pg_sys::SPI_getbinval(*(*table).vals.add(i), (*table).tupdesc, 1, &mut is_null);
+                    let vector = pg_sys::SPI_getbinval(
+                        *(*table).vals.add(i),
+                        (*table).tupdesc,
+                        1,
+                        &mut is_null,
+                    );
                     if !is_null {
                         memory.with_vector(vector, &mut add);
                     }
@@ -224,12 +294,16 @@ fn nearest_distances(statement: &str, queries: &[Vec<f32>], k: usize, metric: Me
     })?;
     if metric == Metric::L2 {
         // the operator's distance is the root
-        nearest.iter_mut().flatten().for_each(|distance| *distance = distance.sqrt());
+        nearest
+            .iter_mut()
+            .flatten()
+            .for_each(|distance| *distance = distance.sqrt());
     }
     Ok(nearest)
 }
 
-/// Runs a statement for each of the vectors; the distances that it finds, and the milliseconds of one.
+/// Runs a statement for each of the vectors; the distances that it finds, and the milliseconds of
+/// one.
 fn run(statement: &str, vectors: &[Vec<f32>]) -> Result<(Vec<Vec<f64>>, f64), Error> {
     Spi::connect(|client| {
         let vector_type = <OwnedVector as pgrx::IntoDatum>::type_oid();
@@ -242,7 +316,8 @@ fn run(statement: &str, vectors: &[Vec<f32>]) -> Result<(Vec<Vec<f64>>, f64), Er
             let start = Instant::now();
             let rows = client.select(&prepared, None, &[argument])?;
             seconds += start.elapsed().as_secs_f64();
-            let distances: Result<Vec<_>, pgrx::spi::Error> = rows.map(|row| row.get::<f64>(1)).collect();
+            let distances: Result<Vec<_>, pgrx::spi::Error> =
+                rows.map(|row| row.get::<f64>(1)).collect();
             results.push(distances?.into_iter().flatten().collect());
         }
         Ok((results, seconds * 1000.0 / vectors.len() as f64))

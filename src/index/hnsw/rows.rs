@@ -1,4 +1,5 @@
-//! Reading the vectors of heap rows: of those that Postgres hands over, and of others for their exact distance.
+//! Reading the vectors of heap rows: of those that Postgres hands over, and of others for their
+//! exact distance.
 
 use pgrx::pg_sys;
 use rag_ann::hnsw::Tid;
@@ -28,7 +29,8 @@ impl RowMemory {
     /// Gives a vector to `f`, which must keep nothing that it allocates of Postgres.
     ///
     /// # Safety
-    /// A datum of type `rag_types.vector`, not NULL. The memory context that this was made in is still there.
+    /// A datum of type `rag_types.vector`, not NULL. The memory context that this was made in is
+    /// still there.
     pub unsafe fn with_vector<R>(&self, datum: pg_sys::Datum, f: impl FnOnce(&[f32]) -> R) -> R {
         // SAFETY: the caller's promise; the vector is used before its memory is freed.
         unsafe {
@@ -66,20 +68,32 @@ pub struct Rows {
 #[derive(Clone, Copy)]
 enum Value {
     Column(i32),
-    Expression { info: *mut pg_sys::IndexInfo, executor: *mut pg_sys::EState },
+    Expression {
+        info: *mut pg_sys::IndexInfo,
+        executor: *mut pg_sys::EState,
+    },
 }
 
 impl Rows {
     /// # Safety
-    /// `table` and its `index` are open, and the snapshot is registered, until [`close`](Self::close).
-    pub unsafe fn open(table: pg_sys::Relation, index: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Self {
-        // SAFETY: the caller's promise; all is allocated in the current memory context, which lives as long as the scan.
+    /// `table` and its `index` are open, and the snapshot is registered, until
+    /// [`close`](Self::close).
+    pub unsafe fn open(
+        table: pg_sys::Relation,
+        index: pg_sys::Relation,
+        snapshot: pg_sys::Snapshot,
+    ) -> Self {
+        // SAFETY: the caller's promise; all is allocated in the current memory context, which lives
+        // as long as the scan.
         unsafe {
             let column = (*(*index).rd_index).indkey.values.as_slice(1)[0];
             let value = if column != 0 {
                 Value::Column(i32::from(column))
             } else {
-                Value::Expression { info: pg_sys::BuildIndexInfo(index), executor: pg_sys::CreateExecutorState() }
+                Value::Expression {
+                    info: pg_sys::BuildIndexInfo(index),
+                    executor: pg_sys::CreateExecutorState(),
+                }
             };
             Self {
                 table,
@@ -97,8 +111,12 @@ impl Rows {
     pub fn is_in_table(&mut self, tid: Tid) -> bool {
         if tid.block >= self.blocks {
             // SAFETY: the open table.
-            self.blocks =
-                unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.table, pg_sys::ForkNumber::MAIN_FORKNUM) };
+            self.blocks = unsafe {
+                pg_sys::RelationGetNumberOfBlocksInFork(
+                    self.table,
+                    pg_sys::ForkNumber::MAIN_FORKNUM,
+                )
+            };
         }
         tid.block < self.blocks && tid.offset > 0
     }
@@ -143,7 +161,13 @@ impl Rows {
                     (*context).ecxt_scantuple = self.slot;
                     let mut values = [pg_sys::Datum::null(); pg_sys::INDEX_MAX_KEYS as usize];
                     let mut nulls = [false; pg_sys::INDEX_MAX_KEYS as usize];
-                    pg_sys::FormIndexDatum(info, self.slot, executor, values.as_mut_ptr(), nulls.as_mut_ptr());
+                    pg_sys::FormIndexDatum(
+                        info,
+                        self.slot,
+                        executor,
+                        values.as_mut_ptr(),
+                        nulls.as_mut_ptr(),
+                    );
                     is_null = nulls[0];
                     values[0]
                 }

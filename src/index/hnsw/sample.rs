@@ -7,7 +7,8 @@ use rag_ann::{code::Metric, hnsw, memory::append};
 
 use super::{build::out_of_memory, check_dimensions, is_indexable, rows::RowMemory};
 
-/// Places of the table that vectors are taken from, evenly spread: rows that came together are often alike.
+/// Places of the table that vectors are taken from, evenly spread: rows that came together are
+/// often alike.
 const PLACES: u32 = 64;
 /// Most blocks that are read at each place.
 const BLOCKS: u32 = 8;
@@ -46,11 +47,17 @@ impl Sample {
         metric: Metric,
         bytes: usize,
     ) -> Self {
-        let mut taking =
-            Taking { metric, sample: Self::default(), here: 0, most_here: VECTORS, memory: RowMemory::new() };
+        let mut taking = Taking {
+            metric,
+            sample: Self::default(),
+            here: 0,
+            most_here: VECTORS,
+            memory: RowMemory::new(),
+        };
         // SAFETY: the caller's promise; the scan calls back only until it returns.
         unsafe {
-            let blocks = pg_sys::RelationGetNumberOfBlocksInFork(table, pg_sys::ForkNumber::MAIN_FORKNUM);
+            let blocks =
+                pg_sys::RelationGetNumberOfBlocksInFork(table, pg_sys::ForkNumber::MAIN_FORKNUM);
             let places = PLACES.min(blocks);
             for place in 0..places {
                 let start = (u64::from(place) * u64::from(blocks) / u64::from(places)) as u32;
@@ -76,14 +83,30 @@ impl Sample {
         taking.sample
     }
 
-    /// The mean, rotated as the quantizer takes it. `others`, the first vectors of the table, are added to a sample that
-    /// is too small, as that of a table of which only few rows are indexed.
-    pub fn mean(&self, description: &hnsw::Description, dimensions: usize, others: &[f32]) -> Vec<f32> {
+    /// The mean, rotated as the quantizer takes it. `others`, the first vectors of the table, are
+    /// added to a sample that is too small, as that of a table of which only few rows are indexed.
+    pub fn mean(
+        &self,
+        description: &hnsw::Description,
+        dimensions: usize,
+        others: &[f32],
+    ) -> Vec<f32> {
         let quantizer = hnsw::quantizer(description, dimensions, vec![]);
         let mut mean = quantizer.mean();
-        let sampled = if self.dimensions == dimensions { self.vectors.as_slice() } else { &[] };
-        let others = if sampled.len() < ENOUGH * dimensions { others } else { &[] };
-        for vector in sampled.chunks_exact(dimensions).chain(others.chunks_exact(dimensions)) {
+        let sampled = if self.dimensions == dimensions {
+            self.vectors.as_slice()
+        } else {
+            &[]
+        };
+        let others = if sampled.len() < ENOUGH * dimensions {
+            others
+        } else {
+            &[]
+        };
+        for vector in sampled
+            .chunks_exact(dimensions)
+            .chain(others.chunks_exact(dimensions))
+        {
             mean.add(vector);
         }
         mean.finish()

@@ -1,9 +1,10 @@
 //! A scan: `ORDER BY embedding <=> $1`.
 //!
-//! The index finds candidates in the order of their estimated distance; their rows are fetched for the exact one, and
-//! leave in its order ([`Order`]). Rows that the snapshot does not see are dropped on the way. The executor takes
-//! as many rows as it needs to satisfy filter and LIMIT; each time the index goes on from where it was. Of a vector that
-//! many rows have, rows are fetched as they are asked for, too.
+//! The index finds candidates in the order of their estimated distance; their rows are fetched for
+//! the exact one, and leave in its order ([`Order`]). Rows that the snapshot does not see are
+//! dropped on the way. The executor takes as many rows as it needs to satisfy filter and LIMIT;
+//! each time the index goes on from where it was. Of a vector that many rows have, rows are fetched
+//! as they are asked for, too.
 
 use std::{ffi::c_int, rc::Rc};
 
@@ -61,11 +62,17 @@ enum Phase {
 
 /// `ambeginscan`
 #[pg_guard]
-pub unsafe extern "C-unwind" fn begin(index: pg_sys::Relation, keys: c_int, orders: c_int) -> pg_sys::IndexScanDesc {
+pub unsafe extern "C-unwind" fn begin(
+    index: pg_sys::Relation,
+    keys: c_int,
+    orders: c_int,
+) -> pg_sys::IndexScanDesc {
     // SAFETY: an open index; the state lives in the memory context that the scan is made in.
     unsafe {
         let scan = pg_sys::RelationGetIndexScan(index, keys, orders);
-        (*scan).opaque = PgMemoryContexts::CurrentMemoryContext.leak_and_drop_on_delete(State::default()).cast();
+        (*scan).opaque = PgMemoryContexts::CurrentMemoryContext
+            .leak_and_drop_on_delete(State::default())
+            .cast();
         scan
     }
 }
@@ -85,7 +92,11 @@ pub unsafe extern "C-unwind" fn rescan(
             std::ptr::copy(keys, (*scan).keyData, (*scan).numberOfKeys as usize);
         }
         if !orders.is_null() && (*scan).numberOfOrderBys > 0 {
-            std::ptr::copy(orders, (*scan).orderByData, (*scan).numberOfOrderBys as usize);
+            std::ptr::copy(
+                orders,
+                (*scan).orderByData,
+                (*scan).numberOfOrderBys as usize,
+            );
         }
         state_of(scan).end_search();
     }
@@ -143,20 +154,25 @@ impl State {
 /// # Safety
 /// A scan of [`begin`]'s that has not ended.
 unsafe fn next(scan: pg_sys::IndexScanDesc) -> Result<Option<pg_sys::ItemPointerData>, Error> {
-    // SAFETY: the caller's promise; the executor has set table and snapshot before it asks for the first row.
+    // SAFETY: the caller's promise; the executor has set table and snapshot before it asks for the
+    // first row.
     unsafe {
         let state = state_of(scan);
         let index = (*scan).indexRelation;
         let search = match &mut state.search {
             Some(search) => search,
             None => {
-                let Some(search) = start(scan)? else { return Ok(None) };
+                let Some(search) = start(scan)? else {
+                    return Ok(None);
+                };
                 state.search.insert(search)
             }
         };
         let rows = match &mut state.rows {
             Some(rows) => rows,
-            None => state.rows.insert(Rows::open((*scan).heapRelation, index, (*scan).xs_snapshot)),
+            None => state
+                .rows
+                .insert(Rows::open((*scan).heapRelation, index, (*scan).xs_snapshot)),
         };
         let file = Rc::clone(&search.file);
         let pages = file.pages(index);
@@ -178,14 +194,21 @@ unsafe fn next(scan: pg_sys::IndexScanDesc) -> Result<Option<pg_sys::ItemPointer
             if search.phase == Phase::Found {
                 return Ok(None);
             }
-            search.find(&file.index, &pages, rows).map_err(|damage| damaged(index, damage))?;
+            search
+                .find(&file.index, &pages, rows)
+                .map_err(|damage| damaged(index, damage))?;
         }
     }
 }
 
 impl Search {
     /// Looks for one candidate more.
-    fn find(&mut self, index: &Index, pages: &impl ReadPages, rows: &mut Rows) -> Result<(), Damage> {
+    fn find(
+        &mut self,
+        index: &Index,
+        pages: &impl ReadPages,
+        rows: &mut Rows,
+    ) -> Result<(), Damage> {
         let Some(estimate) = self.scan.next(index, pages)? else {
             self.phase = Phase::Found;
             return Ok(());
@@ -201,8 +224,8 @@ impl Search {
         Ok(())
     }
 
-    /// Adds the rows of a candidate that the scan has read; `rest` are the others, which wait until these have left.
-    /// Returns the distance of one that the snapshot sees.
+    /// Adds the rows of a candidate that the scan has read; `rest` are the others, which wait until
+    /// these have left. Returns the distance of one that the snapshot sees.
     fn add(
         &mut self,
         index: &Index,
@@ -218,8 +241,10 @@ impl Search {
                     pages.check_interrupts();
                 }
                 if !rows.is_in_table(tid) {
-                    let problem =
-                        format!("a slot leads to row ({},{}), which is not in the table", tid.block, tid.offset);
+                    let problem = format!(
+                        "a slot leads to row ({},{}), which is not in the table",
+                        tid.block, tid.offset
+                    );
                     return Err(Damage::new(self.scan.block(index), problem));
                 }
                 let (query, distance) = (&self.query, self.distance);
@@ -231,19 +256,33 @@ impl Search {
                     push(&mut self.portion, (exact, tid)).map_err(Damage::of_memory)?;
                 }
             }
-            let differ = self.portion.windows(2).any(|pair| pair[0].0.to_bits() != pair[1].0.to_bits());
+            let differ = self
+                .portion
+                .windows(2)
+                .any(|pair| pair[0].0.to_bits() != pair[1].0.to_bits());
             let last = self.portion.pop();
             for (distance, tid) in self.portion.drain(..) {
-                self.order.add(tid, distance, None).map_err(Damage::of_memory)?;
+                self.order
+                    .add(tid, distance, None)
+                    .map_err(Damage::of_memory)?;
             }
             // Rows of the same vector are read when these have left.
-            let waiting = if differ { None } else { rest.take_if(|_| last.is_some()) };
+            let waiting = if differ {
+                None
+            } else {
+                rest.take_if(|_| last.is_some())
+            };
             if let Some((distance, tid)) = last {
                 nearest = nearest.or(Some(distance));
-                self.order.add(tid, distance, waiting).map_err(Damage::of_memory)?;
+                self.order
+                    .add(tid, distance, waiting)
+                    .map_err(Damage::of_memory)?;
             }
-            // Of vectors that are not quite the same the nearest must be known; of rows that nobody sees, the next.
-            let Some(others) = &mut rest else { return Ok(nearest) };
+            // Of vectors that are not quite the same the nearest must be known; of rows that nobody
+            // sees, the next.
+            let Some(others) = &mut rest else {
+                return Ok(nearest);
+            };
             if !self.scan.read_rest(index, pages, others, differ)? {
                 rest = None;
             }
@@ -259,8 +298,8 @@ struct Taxicab {
 }
 
 impl Taxicab {
-    /// Returns the estimate for a candidate whose squared Euclidean distance was estimated, and which is as far away as
-    /// `distance`: the factor is the mean one of all candidates so far.
+    /// Returns the estimate for a candidate whose squared Euclidean distance was estimated, and
+    /// which is as far away as `distance`: the factor is the mean one of all candidates so far.
     fn estimate(&mut self, squared: f32, distance: f64) -> f64 {
         if !squared.is_finite() {
             return f64::from(squared);
@@ -268,7 +307,11 @@ impl Taxicab {
         let euclidean = f64::from(squared).max(0.0).sqrt();
         self.taxicab += distance;
         self.euclidean += euclidean;
-        if self.euclidean > 0.0 { euclidean * (self.taxicab / self.euclidean) } else { 0.0 }
+        if self.euclidean > 0.0 {
+            euclidean * (self.taxicab / self.euclidean)
+        } else {
+            0.0
+        }
     }
 }
 
@@ -282,16 +325,22 @@ unsafe fn start(scan: pg_sys::IndexScanDesc) -> Result<Option<Search>, Error> {
         let index = (*scan).indexRelation;
         count_scan(scan);
         if (*scan).numberOfOrderBys != 1 || (*scan).orderByData.is_null() {
-            return Err(Error::unsupported("cannot scan a rag_hnsw index without one order by distance"));
+            return Err(Error::unsupported(
+                "cannot scan a rag_hnsw index without one order by distance",
+            ));
         }
-        // Rows are fetched from the heap while pages of the index are not held: a row's place may be used again meanwhile,
-        // which only a snapshot of this kind is sure not to see.
+        // Rows are fetched from the heap while pages of the index are not held: a row's place may
+        // be used again meanwhile, which only a snapshot of this kind is sure not to see.
         let snapshot = (*scan).xs_snapshot;
         if snapshot.is_null() || (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
-            return Err(Error::unsupported("non-MVCC snapshots are not supported with rag_hnsw"));
+            return Err(Error::unsupported(
+                "non-MVCC snapshots are not supported with rag_hnsw",
+            ));
         }
         let file = cache::open(index)?;
-        let Some(dimensions) = file.index.dimensions() else { return Ok(None) };
+        let Some(dimensions) = file.index.dimensions() else {
+            return Ok(None);
+        };
         let order_by = &*(*scan).orderByData;
         let query = if order_by.sk_flags as u32 & pg_sys::SK_ISNULL != 0 {
             None
@@ -299,16 +348,25 @@ unsafe fn start(scan: pg_sys::IndexScanDesc) -> Result<Option<Search>, Error> {
             Some(Vector::from_raw(order_by.sk_argument).as_slice().to_vec())
         };
         if let Some(query) = query.as_ref().filter(|query| query.len() != dimensions) {
-            return Err(Error::data_exception(format!("different vector dimensions {dimensions} and {}", query.len())));
+            return Err(Error::data_exception(format!(
+                "different vector dimensions {dimensions} and {}",
+                query.len()
+            )));
         }
         let metric = file.index.description().metric;
-        let ordered = query.as_ref().is_some_and(|query| is_indexable(metric, query));
+        let ordered = query
+            .as_ref()
+            .is_some_and(|query| is_indexable(metric, query));
         let iterative = settings::iterative_scan();
         let mut search = Search {
             query: query.unwrap_or_else(|| vec![0.0; dimensions]),
             distance: exact_distance(metric),
             taxicab: (metric == Metric::L1).then(Taxicab::default),
-            phase: if ordered { Phase::Ranking } else { Phase::Unordered },
+            phase: if ordered {
+                Phase::Ranking
+            } else {
+                Phase::Unordered
+            },
             order: Order::new(iterative != IterativeScan::relaxed),
             rest: None,
             portion: vec![],
@@ -321,8 +379,11 @@ unsafe fn start(scan: pg_sys::IndexScanDesc) -> Result<Option<Search>, Error> {
             max_tuples: settings::max_scan_tuples(),
             max_keys: pg_sys::work_mem as usize * 1024 / 8,
         };
-        let Search { scan, file, query, .. } = &mut search;
-        scan.begin(&file.index, &file.pages(index), query, limits).map_err(|damage| damaged(index, damage))?;
+        let Search {
+            scan, file, query, ..
+        } = &mut search;
+        scan.begin(&file.index, &file.pages(index), query, limits)
+            .map_err(|damage| damaged(index, damage))?;
         Ok(Some(search))
     }
 }

@@ -7,17 +7,17 @@ use rag_ann::hnsw::{self, Counts, Tid};
 
 use super::{cache, damaged, pointer_to};
 
-/// Share of slots whose rows are dead from which on the graph is repaired around all of them. Until then they serve as steps
-/// on the way, unless they lie together: at 10 % recall is as good as before, and a repair already has to touch nine in ten
-/// lists of links.
+/// Share of slots whose rows are dead from which on the graph is repaired around all of them. Until
+/// then they serve as steps on the way, unless they lie together: at 10 % recall is as good as
+/// before, and a repair already has to touch nine in ten lists of links.
 pub const MANY_TOMBSTONES: f64 = 0.15;
 
 fn are_many(counts: Counts) -> bool {
     counts.tombstones as f64 > MANY_TOMBSTONES * (counts.nodes + counts.tombstones) as f64
 }
 
-/// `ambulkdelete`: takes out the rows that `callback` says are dead. Where none can be (CREATE INDEX CONCURRENTLY asks in
-/// this way which rows are indexed) nothing is changed.
+/// `ambulkdelete`: takes out the rows that `callback` says are dead. Where none can be (CREATE
+/// INDEX CONCURRENTLY asks in this way which rows are indexed) nothing is changed.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn bulk_delete(
     info: *mut pg_sys::IndexVacuumInfo,
@@ -25,13 +25,16 @@ pub unsafe extern "C-unwind" fn bulk_delete(
     callback: pg_sys::IndexBulkDeleteCallback,
     callback_state: *mut c_void,
 ) -> *mut pg_sys::IndexBulkDeleteResult {
-    // SAFETY: Postgres's promises; the callback may raise an ERROR, as it may have to write what it is told into a file.
+    // SAFETY: Postgres's promises; the callback may raise an ERROR, as it may have to write what it
+    // is told into a file.
     unsafe {
         let index = (*info).index;
         let file = cache::open(index).unwrap_or_else(|error| error.raise());
         let (pages, ordered) = file.pages_of_vacuum(index, (*info).strategy);
         let stats = or_new(stats);
-        let Some(callback) = callback else { return stats };
+        let Some(callback) = callback else {
+            return stats;
+        };
         let mut is_dead = |tid: Tid| {
             let mut pointer = pointer_to(tid);
             pg_sys::ffi::pg_guard_ffi_boundary(|| callback(&mut pointer, callback_state))
@@ -59,7 +62,8 @@ pub unsafe extern "C-unwind" fn cleanup(
         let index = (*info).index;
         let file = cache::open(index).unwrap_or_else(|error| error.raise());
         let (pages, ordered) = file.pages_of_vacuum(index, (*info).strategy);
-        // As noted by the last vacuum that took rows out, which need not be this one: it may have been stopped.
+        // As noted by the last vacuum that took rows out, which need not be this one: it may have
+        // been stopped.
         let counts = hnsw::counts(&pages).unwrap_or_else(|damage| damaged(index, damage).raise());
         if counts.repair_due || are_many(counts) {
             let repaired = hnsw::repair(&file.index, &ordered, &pages, MANY_TOMBSTONES);

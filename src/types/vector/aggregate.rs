@@ -1,4 +1,5 @@
-//! `avg(vector)`. Its state is `{count, sum of element 1, ...}` in double precision; `sum(vector)` is `vector_add`.
+//! `avg(vector)`. Its state is `{count, sum of element 1, ...}` in double precision; `sum(vector)`
+//! is `vector_add`.
 
 use pgrx::{Array, pg_extern, pg_sys::panic::ErrorReport};
 
@@ -8,13 +9,22 @@ use crate::error::Error;
 /// The state as a slice: the count first. The initial state `{0}` has no sums yet.
 fn state_of(state: &Array<'_, f64>) -> Result<Vec<f64>, Error> {
     if state.len() > MAX_DIMENSIONS + 1 {
-        return Err(Error::limit(format!("a state array cannot have more than {} elements", MAX_DIMENSIONS + 1)));
+        return Err(Error::limit(format!(
+            "a state array cannot have more than {} elements",
+            MAX_DIMENSIONS + 1
+        )));
     }
     let state: Option<Vec<f64>> = state.iter().collect();
-    state.filter(|s| !s.is_empty()).ok_or_else(|| Error::data_exception("expected a state array without nulls"))
+    state
+        .filter(|s| !s.is_empty())
+        .ok_or_else(|| Error::data_exception("expected a state array without nulls"))
 }
 
-fn add(state: &mut Vec<f64>, count: f64, sums: impl ExactSizeIterator<Item = f64>) -> Result<(), Error> {
+fn add(
+    state: &mut Vec<f64>,
+    count: f64,
+    sums: impl ExactSizeIterator<Item = f64>,
+) -> Result<(), Error> {
     if state.len() == 1 {
         state.resize(sums.len() + 1, 0.0);
     }
@@ -35,7 +45,11 @@ fn add(state: &mut Vec<f64>, count: f64, sums: impl ExactSizeIterator<Item = f64
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_accum(state: Array<'_, f64>, vector: Vector<'_>) -> Result<Vec<f64>, ErrorReport> {
     let mut state = state_of(&state)?;
-    add(&mut state, 1.0, vector.as_slice().iter().map(|x| f64::from(*x)))?;
+    add(
+        &mut state,
+        1.0,
+        vector.as_slice().iter().map(|x| f64::from(*x)),
+    )?;
     Ok(state)
 }
 

@@ -1,4 +1,5 @@
-//! Element-wise arithmetic, concatenation, parts, and the order of vectors as values (for `=`, `ORDER BY`, btree).
+//! Element-wise arithmetic, concatenation, parts, and the order of vectors as values (for `=`,
+//! `ORDER BY`, btree).
 
 use std::cmp::Ordering;
 
@@ -7,11 +8,22 @@ use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 use super::{OwnedVector, Vector, check_dimensions, check_same_dimensions};
 use crate::error::Error;
 
-fn element_wise(a: Vector<'_>, b: Vector<'_>, op: fn(f32, f32) -> f32) -> Result<OwnedVector, Error> {
+fn element_wise(
+    a: Vector<'_>,
+    b: Vector<'_>,
+    op: fn(f32, f32) -> f32,
+) -> Result<OwnedVector, Error> {
     check_same_dimensions(&a, &b)?;
-    let elements: Vec<f32> = a.as_slice().iter().zip(b.as_slice()).map(|(x, y)| op(*x, *y)).collect();
+    let elements: Vec<f32> = a
+        .as_slice()
+        .iter()
+        .zip(b.as_slice())
+        .map(|(x, y)| op(*x, *y))
+        .collect();
     if elements.iter().any(|x| x.is_infinite()) {
-        return Err(Error::out_of_range("value out of range: overflow".to_string()));
+        return Err(Error::out_of_range(
+            "value out of range: overflow".to_string(),
+        ));
     }
     OwnedVector::new(elements)
 }
@@ -28,7 +40,11 @@ fn vector_sub(a: Vector<'_>, b: Vector<'_>) -> Result<OwnedVector, ErrorReport> 
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_mul(a: Vector<'_>, b: Vector<'_>) -> Result<OwnedVector, ErrorReport> {
-    if a.as_slice().iter().zip(b.as_slice()).any(|(x, y)| x * y == 0.0 && *x != 0.0 && *y != 0.0) {
+    if a.as_slice()
+        .iter()
+        .zip(b.as_slice())
+        .any(|(x, y)| x * y == 0.0 && *x != 0.0 && *y != 0.0)
+    {
         return Err(Error::out_of_range("value out of range: underflow".to_string()).into());
     }
     Ok(element_wise(a, b, |x, y| x * y)?)
@@ -40,7 +56,8 @@ fn vector_concat(a: Vector<'_>, b: Vector<'_>) -> Result<OwnedVector, ErrorRepor
     Ok(OwnedVector::new([a.as_slice(), b.as_slice()].concat())?)
 }
 
-/// `count` elements from position `start`, counted from 1; what lies outside the vector is left out, as in `substr`.
+/// `count` elements from position `start`, counted from 1; what lies outside the vector is left
+/// out, as in `substr`.
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn subvector(vector: Vector<'_>, start: i32, count: i32) -> Result<OwnedVector, ErrorReport> {
     let dimensions = vector.dimensions() as i64;
@@ -49,12 +66,16 @@ fn subvector(vector: Vector<'_>, start: i32, count: i32) -> Result<OwnedVector, 
     if count < 1 || end <= start {
         return Err(Error::data_exception("vector must have at least 1 dimension").into());
     }
-    Ok(OwnedVector::new(vector.as_slice()[start as usize - 1..end as usize - 1].to_vec())?)
+    Ok(OwnedVector::new(
+        vector.as_slice()[start as usize - 1..end as usize - 1].to_vec(),
+    )?)
 }
 
 /// Element by element, then the shorter first. Vectors hold no NaN, so that this is a total order.
 fn compare(a: Vector<'_>, b: Vector<'_>) -> Ordering {
-    a.as_slice().partial_cmp(b.as_slice()).unwrap_or(Ordering::Equal)
+    a.as_slice()
+        .partial_cmp(b.as_slice())
+        .unwrap_or(Ordering::Equal)
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]

@@ -12,7 +12,8 @@ use pgrx::{
 
 use super::Vector;
 
-/// What precedes the bits: the varlena header and their number, an i32 each (`VarBit` in utils/varbit.h).
+/// What precedes the bits: the varlena header and their number, an i32 each (`VarBit` in
+/// utils/varbit.h).
 const HEADER_BYTES: usize = 8;
 
 /// A value of type `bit`: the first bit is the highest of the first byte.
@@ -42,14 +43,22 @@ unsafe impl SqlTranslatable for Bits {
     const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!(Bits);
     const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
     const ARGUMENT_SQL: Result<SqlMappingRef, ArgumentError> = Ok(SqlMappingRef::literal("bit"));
-    const RETURN_SQL: Result<ReturnsRef, ReturnsError> = Ok(ReturnsRef::One(SqlMappingRef::literal("bit")));
+    const RETURN_SQL: Result<ReturnsRef, ReturnsError> =
+        Ok(ReturnsRef::One(SqlMappingRef::literal("bit")));
 }
 
 /// Returns a bit for each element: 1 where it is above zero.
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn binary_quantize(vector: Vector<'_>) -> Bits {
     let elements = vector.as_slice();
-    let byte =
-        |elements: &[f32]| elements.iter().enumerate().fold(0, |byte, (i, x)| byte | (u8::from(*x > 0.0) << (7 - i)));
-    Bits { length: elements.len(), bytes: elements.chunks(8).map(byte).collect() }
+    let byte = |elements: &[f32]| {
+        elements
+            .iter()
+            .enumerate()
+            .fold(0, |byte, (i, x)| byte | (u8::from(*x > 0.0) << (7 - i)))
+    };
+    Bits {
+        length: elements.len(),
+        bytes: elements.chunks(8).map(byte).collect(),
+    }
 }

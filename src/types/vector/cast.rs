@@ -1,4 +1,5 @@
-//! Casts from and to arrays. Those to and from pgvector's `vector` need no code: the layouts are equal (see `sql/`).
+//! Casts from and to arrays. Those to and from pgvector's `vector` need no code: the layouts are
+//! equal (see `sql/`).
 
 use pgrx::{AnyNumeric, Array, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
 
@@ -14,26 +15,40 @@ fn from_elements<T>(
     check_dimensions(elements.len())?;
     check_typmod(elements.len(), typmod)?;
     let no_null = || Error::null_not_allowed("array must not contain nulls");
-    let elements = elements.map(|x| to_f32(x.ok_or_else(no_null)?)).collect::<Result<_, _>>()?;
+    let elements = elements
+        .map(|x| to_f32(x.ok_or_else(no_null)?))
+        .collect::<Result<_, _>>()?;
     OwnedVector::new(elements)
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
-fn array_to_vector_real(array: Array<'_, f32>, typmod: i32, _explicit: bool) -> Result<OwnedVector, ErrorReport> {
+fn array_to_vector_real(
+    array: Array<'_, f32>,
+    typmod: i32,
+    _explicit: bool,
+) -> Result<OwnedVector, ErrorReport> {
     let vector = from_elements(array.iter(), typmod, Ok)?;
     check_one_dimension(array.into_array_type())?;
     Ok(vector)
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
-fn array_to_vector_double(array: Array<'_, f64>, typmod: i32, _explicit: bool) -> Result<OwnedVector, ErrorReport> {
+fn array_to_vector_double(
+    array: Array<'_, f64>,
+    typmod: i32,
+    _explicit: bool,
+) -> Result<OwnedVector, ErrorReport> {
     let vector = from_elements(array.iter(), typmod, narrow)?;
     check_one_dimension(array.into_array_type())?;
     Ok(vector)
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
-fn array_to_vector_integer(array: Array<'_, i32>, typmod: i32, _explicit: bool) -> Result<OwnedVector, ErrorReport> {
+fn array_to_vector_integer(
+    array: Array<'_, i32>,
+    typmod: i32,
+    _explicit: bool,
+) -> Result<OwnedVector, ErrorReport> {
     let vector = from_elements(array.iter(), typmod, |x| Ok(x as f32))?;
     check_one_dimension(array.into_array_type())?;
     Ok(vector)
@@ -45,7 +60,11 @@ fn array_to_vector_numeric(
     typmod: i32,
     _explicit: bool,
 ) -> Result<OwnedVector, ErrorReport> {
-    let to_f32 = |x: AnyNumeric| f64::try_from(x).map_err(|_| beyond_range()).and_then(narrow);
+    let to_f32 = |x: AnyNumeric| {
+        f64::try_from(x)
+            .map_err(|_| beyond_range())
+            .and_then(narrow)
+    };
     let vector = from_elements(array.iter(), typmod, to_f32)?;
     check_one_dimension(array.into_array_type())?;
     Ok(vector)

@@ -1,4 +1,5 @@
-//! Distances and similarities between two vectors, and the length of one. The arithmetic is `rag-ann`'s.
+//! Distances and similarities between two vectors, and the length of one. The arithmetic is
+//! `rag-ann`'s.
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 use rag_ann::distance;
@@ -61,7 +62,16 @@ fn vector_norm(vector: Vector<'_>) -> f64 {
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn l2_normalize(vector: Vector<'_>) -> Result<OwnedVector, ErrorReport> {
     let norm = distance::norm(vector.as_slice());
-    let scaled =
-        vector.as_slice().iter().map(|x| if norm > 0.0 { (f64::from(*x) / norm) as f32 } else { *x }).collect();
+    let scaled = vector
+        .as_slice()
+        .iter()
+        .map(|x| {
+            if norm > 0.0 {
+                (f64::from(*x) / norm) as f32
+            } else {
+                *x
+            }
+        })
+        .collect();
     Ok(OwnedVector::new(scaled)?)
 }

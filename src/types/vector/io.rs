@@ -1,4 +1,5 @@
-//! Text form `[1,2.5,-3]`, binary form (dimensions i16, zero i16, f32 each; network byte order), and the typmod.
+//! Text form `[1,2.5,-3]`, binary form (dimensions i16, zero i16, f32 each; network byte order),
+//! and the typmod.
 
 use std::ffi::{CStr, CString};
 
@@ -45,10 +46,16 @@ fn push_float(text: &mut Vec<u8>, x: f32) {
 fn parse(text: &CStr) -> Result<Vec<f32>, Error> {
     let text = text.to_string_lossy();
     let syntax = |detail: &str| {
-        Error::invalid_text(format!("invalid input syntax for type vector: \"{}\"", shorten(&text))).detail(detail)
+        Error::invalid_text(format!(
+            "invalid input syntax for type vector: \"{}\"",
+            shorten(&text)
+        ))
+        .detail(detail)
     };
     let inner = text.trim_ascii();
-    let inner = inner.strip_prefix('[').ok_or_else(|| syntax("Vector contents must start with \"[\"."))?;
+    let inner = inner
+        .strip_prefix('[')
+        .ok_or_else(|| syntax("Vector contents must start with \"[\"."))?;
     let Some((inner, after)) = inner.split_once(']') else {
         return Err(syntax("Vector contents must end with \"]\"."));
     };
@@ -56,14 +63,20 @@ fn parse(text: &CStr) -> Result<Vec<f32>, Error> {
         return Err(syntax("Junk after closing right brace."));
     }
     if inner.trim_ascii().is_empty() {
-        return Err(Error::data_exception("vector must have at least 1 dimension"));
+        return Err(Error::data_exception(
+            "vector must have at least 1 dimension",
+        ));
     }
     let mut elements = Vec::new();
     for element in inner.split(',') {
         let element = element.trim_ascii();
-        let x: f32 = element.parse().map_err(|_| syntax("Each element must be a number."))?;
+        let x: f32 = element
+            .parse()
+            .map_err(|_| syntax("Each element must be a number."))?;
         if x.is_infinite() && !element.to_ascii_lowercase().contains("inf") {
-            return Err(Error::out_of_range(format!("\"{element}\" is out of range for type vector")));
+            return Err(Error::out_of_range(format!(
+                "\"{element}\" is out of range for type vector"
+            )));
         }
         if elements.len() == super::MAX_DIMENSIONS {
             check_dimensions(elements.len() + 1)?;
@@ -81,19 +94,34 @@ fn shorten(text: &str) -> String {
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
-fn vector_recv(buffer: Internal, _type: pg_sys::Oid, typmod: i32) -> Result<OwnedVector, ErrorReport> {
-    let message = buffer.unwrap().map(|datum| datum.cast_mut_ptr::<pg_sys::StringInfoData>());
-    let Some(message) = message else { return Err(Error::internal("vector_recv called without a message").into()) };
-    // SAFETY: a receive function gets a StringInfo; the pq_ functions check its bounds and raise an error beyond them.
-    let (dimensions, unused) =
-        unsafe { (pg_sys::pq_getmsgint(message, 2) as i16, pg_sys::pq_getmsgint(message, 2) as i16) };
+fn vector_recv(
+    buffer: Internal,
+    _type: pg_sys::Oid,
+    typmod: i32,
+) -> Result<OwnedVector, ErrorReport> {
+    let message = buffer
+        .unwrap()
+        .map(|datum| datum.cast_mut_ptr::<pg_sys::StringInfoData>());
+    let Some(message) = message else {
+        return Err(Error::internal("vector_recv called without a message").into());
+    };
+    // SAFETY: a receive function gets a StringInfo; the pq_ functions check its bounds and raise an
+    // error beyond them.
+    let (dimensions, unused) = unsafe {
+        (
+            pg_sys::pq_getmsgint(message, 2) as i16,
+            pg_sys::pq_getmsgint(message, 2) as i16,
+        )
+    };
     check_dimensions(usize::try_from(dimensions).unwrap_or(0))?;
     check_typmod(dimensions as usize, typmod)?;
     if unused != 0 {
         return Err(Error::data_exception(format!("expected unused to be 0, not {unused}")).into());
     }
     // SAFETY: as above.
-    let elements = (0..dimensions).map(|_| unsafe { pg_sys::pq_getmsgfloat4(message) }).collect();
+    let elements = (0..dimensions)
+        .map(|_| unsafe { pg_sys::pq_getmsgfloat4(message) })
+        .collect();
     Ok(OwnedVector::new(elements)?)
 }
 
@@ -120,18 +148,28 @@ fn parse_typmod(modifiers: &[&CStr]) -> Result<i32, Error> {
     };
     let text = dimensions.to_string_lossy();
     match text.trim().parse::<i32>() {
-        Ok(n) if n < 1 => Err(Error::invalid_parameter("dimensions for type vector must be at least 1")),
-        Ok(n) if n as usize > super::MAX_DIMENSIONS => {
-            Err(Error::invalid_parameter(format!("dimensions for type vector cannot exceed {}", super::MAX_DIMENSIONS)))
-        }
+        Ok(n) if n < 1 => Err(Error::invalid_parameter(
+            "dimensions for type vector must be at least 1",
+        )),
+        Ok(n) if n as usize > super::MAX_DIMENSIONS => Err(Error::invalid_parameter(format!(
+            "dimensions for type vector cannot exceed {}",
+            super::MAX_DIMENSIONS
+        ))),
         Ok(n) => Ok(n),
-        Err(_) => Err(Error::invalid_parameter(format!("invalid type modifier \"{text}\"")).hint("Write vector(384).")),
+        Err(_) => Err(
+            Error::invalid_parameter(format!("invalid type modifier \"{text}\""))
+                .hint("Write vector(384)."),
+        ),
     }
 }
 
 /// The cast that enforces the typmod on assignment.
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
-fn vector_typmod_cast(vector: Vector<'_>, typmod: i32, _explicit: bool) -> Result<OwnedVector, ErrorReport> {
+fn vector_typmod_cast(
+    vector: Vector<'_>,
+    typmod: i32,
+    _explicit: bool,
+) -> Result<OwnedVector, ErrorReport> {
     check_typmod(vector.dimensions(), typmod)?;
     Ok(OwnedVector::new(vector.as_slice().to_vec())?)
 }
@@ -140,9 +178,9 @@ fn vector_typmod_cast(vector: Vector<'_>, typmod: i32, _explicit: bool) -> Resul
 /// `typmod` (-1: none) asks for another number of dimensions.
 pub(super) fn check_typmod(dimensions: usize, typmod: i32) -> Result<(), Error> {
     match usize::try_from(typmod) {
-        Ok(expected) if expected != dimensions => {
-            Err(Error::data_exception(format!("expected {expected} dimensions, not {dimensions}")))
-        }
+        Ok(expected) if expected != dimensions => Err(Error::data_exception(format!(
+            "expected {expected} dimensions, not {dimensions}"
+        ))),
         _ => Ok(()),
     }
 }

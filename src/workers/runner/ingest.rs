@@ -51,7 +51,9 @@ pub struct Ingest {
 
 /// A folder of the run's own: sources of other databases may have the same name.
 fn work_dir(name: &str) -> PathBuf {
-    Path::new(engine::RUNTIME_DIR).join("work").join(format!("{}-{name}", super::database().to_u32()))
+    Path::new(engine::RUNTIME_DIR)
+        .join("work")
+        .join(format!("{}-{name}", super::database().to_u32()))
 }
 
 impl Drop for Ingest {
@@ -68,11 +70,14 @@ thread_local! {
     static WORK_DIR: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// Has the folder go with the process too, whose end does not unwind: there may be no next run, as in a database that is dropped.
+/// Has the folder go with the process too, whose end does not unwind: there may be no next run, as
+/// in a database that is dropped.
 fn remove_at_exit(work_dir: &Path) {
     static REGISTER: Once = Once::new();
     // SAFETY: the callback stays valid as long as the library, which is never unloaded.
-    REGISTER.call_once(|| unsafe { pg_sys::before_shmem_exit(Some(remove_work_dir), pg_sys::Datum::null()) });
+    REGISTER.call_once(|| unsafe {
+        pg_sys::before_shmem_exit(Some(remove_work_dir), pg_sys::Datum::null())
+    });
     WORK_DIR.set(Some(work_dir.to_path_buf()));
 }
 
@@ -98,17 +103,28 @@ impl Ingest {
         run_id: i64,
     ) -> Result<Self, Error> {
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
-        let known =
-            transaction(|| documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking))?;
+        let known = transaction(|| {
+            documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking)
+        })?;
         let credentials = secrets::credentials(source)?;
         let (spec, name) = (source.spec.clone(), source.name.short());
         let label = format!("source={} run={run_id}", source.name);
         let user = clones::user(source).to_string();
-        Self::begin(label, spec, credentials, known, collection.splitting, model_ref, &name, source.timeout, Some(user))
+        Self::begin(
+            label,
+            spec,
+            credentials,
+            known,
+            collection.splitting,
+            model_ref,
+            &name,
+            source.timeout,
+            Some(user),
+        )
     }
 
-    /// Starts the engine on a job; `name` is that of its folder, `label` is added to each line of its log, and
-    /// `user_of_clone` is the source that keeps a clone.
+    /// Starts the engine on a job; `name` is that of its folder, `label` is added to each line of
+    /// its log, and `user_of_clone` is the source that keeps a clone.
     ///
     /// # Errors
     /// As [`Ingest::start`].
@@ -127,10 +143,14 @@ impl Ingest {
         let work_dir = work_dir(name);
         remove_at_exit(&work_dir);
         std::fs::create_dir_all(&work_dir).map_err(|e| {
-            Error::new(pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR, "could not make a folder for the run")
-                .detail(format!("{}: {e}", work_dir.display()))
+            Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR,
+                "could not make a folder for the run",
+            )
+            .detail(format!("{}: {e}", work_dir.display()))
         })?;
-        // the runner ends the run in time; these hold where it cannot, and the engine has several threads
+        // the runner ends the run in time; these hold where it cannot, and the engine has several
+        // threads
         let seconds = timeout.as_secs() + 10;
         let mut job = Job {
             source: spec,
@@ -160,10 +180,21 @@ impl Ingest {
         }
         let job = encoded?;
         let pdfs = settings::pdf_options();
-        let mut args: Vec<&OsStr> = vec!["ingest".as_ref(), "--sandbox".as_ref(), settings::sandbox().as_ref()];
+        let mut args: Vec<&OsStr> = vec![
+            "ingest".as_ref(),
+            "--sandbox".as_ref(),
+            settings::sandbox().as_ref(),
+        ];
         args.extend(pdfs.iter().map(|option| option.as_os_str()));
         let process = EngineProcess::spawn(&args)?;
-        Ok(Self { label, process, events: FrameBuffer::default(), job, sent: 0, work_dir })
+        Ok(Self {
+            label,
+            process,
+            events: FrameBuffer::default(),
+            job,
+            sent: 0,
+            work_dir,
+        })
     }
 
     fn wait(&mut self) {
@@ -182,7 +213,10 @@ impl Ingest {
     }
 
     fn died(&mut self) -> Error {
-        let how = self.process.kill().map_or_else(|| "ended".into(), process::describe);
+        let how = self
+            .process
+            .kill()
+            .map_or_else(|| "ended".into(), process::describe);
         self.forward_log();
         Error::engine_unavailable(format!("rag-engine {how} while it was reading the source"))
             .hint("Documents that were stored stay; sync again for the rest. The server's log says why it ended.")

@@ -1,5 +1,5 @@
-//! Category and tags of documents whose text has not changed: they follow the source's definition without anything being
-//! fetched or embedded again.
+//! Category and tags of documents whose text has not changed: they follow the source's definition
+//! without anything being fetched or embedded again.
 
 use rag_protocol::labels::Labels;
 
@@ -13,8 +13,8 @@ use crate::{
 /// Documents that are looked at in one transaction.
 const PAGE: i64 = 1000;
 
-/// Gives all stored documents of a source the labels that its present definition and their metadata give them. Does
-/// nothing where the last run had the same definition.
+/// Gives all stored documents of a source the labels that its present definition and their metadata
+/// give them. Does nothing where the last run had the same definition.
 pub fn follow(source: &Source, report: &mut Report) -> Result<(), Error> {
     if transaction(|| labels::are_current(source))? {
         return Ok(());
@@ -27,7 +27,9 @@ pub fn follow(source: &Source, report: &mut Report) -> Result<(), Error> {
             }
             let page = labels::page(source, after, PAGE)?;
             for document in &page {
-                let wanted = source.document_labels.or(Labels::of_metadata(&document.metadata));
+                let wanted = source
+                    .document_labels
+                    .or(Labels::of_metadata(&document.metadata));
                 if wanted != document.labels {
                     labels::change(&source.collection, document.id, &wanted)?;
                 }

@@ -1,11 +1,12 @@
 //! The worker that executes one run of a source, or checks one for drift.
 //!
-//! A scheduler or a session starts it ([`start`]; [`session`] is how sessions do and wait). It takes the source's lock, which no
-//! second run of the source can have, and one of the slots that `rag.max_running_syncs` allows; writes the run's row; has
-//! `rag-engine ingest` read the source and `rag-engine embed` compute what is not stored yet ([`pipeline`]); writes each document
-//! in a transaction of its own; and writes how it ended. Nothing is held open while it waits for the engine. SIGINT cancels the
-//! run, which is then Failed; SIGTERM ends the process at once, and the run's row is put right by the scheduler, by whoever waits
-//! for it, or by the source's next run.
+//! A scheduler or a session starts it ([`start`]; [`session`] is how sessions do and wait). It
+//! takes the source's lock, which no second run of the source can have, and one of the slots that
+//! `rag.max_running_syncs` allows; writes the run's row; has `rag-engine ingest` read the source
+//! and `rag-engine embed` compute what is not stored yet ([`pipeline`]); writes each document in a
+//! transaction of its own; and writes how it ended. Nothing is held open while it waits for the
+//! engine. SIGINT cancels the run, which is then Failed; SIGTERM ends the process at once, and the
+//! run's row is put right by the scheduler, by whoever waits for it, or by the source's next run.
 #![allow(unsafe_code)] // the entry point that the postmaster calls, signals, timeouts
 
 pub mod ingest;
@@ -22,7 +23,9 @@ use std::{
 };
 
 use pgrx::{
-    bgworkers::{BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime},
+    bgworkers::{
+        BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime,
+    },
     pg_guard, pg_sys,
 };
 
@@ -86,12 +89,16 @@ impl Task {
     }
 }
 
-/// Starts a runner for `source` in the present database, which adopts the slot that was claimed for it. Only one that ends
-/// runs without a process needs none.
+/// Starts a runner for `source` in the present database, which adopts the slot that was claimed for
+/// it. Only one that ends runs without a process needs none.
 ///
 /// # Errors
 /// The server has no room for another background worker.
-pub fn start(source: &Name, task: Task, claim: Option<&Claim>) -> Result<DynamicBackgroundWorker, Error> {
+pub fn start(
+    source: &Name,
+    task: Task,
+    claim: Option<&Claim>,
+) -> Result<DynamicBackgroundWorker, Error> {
     // SAFETY: reads a variable of the session.
     let pid = unsafe { pg_sys::MyProcPid };
     let source = source.short();
@@ -99,7 +106,12 @@ pub fn start(source: &Name, task: Task, claim: Option<&Claim>) -> Result<Dynamic
         .set_type("rag runner")
         .set_library("rag")
         .set_function("rag_runner_main")
-        .set_extra(&format!("{} {} {} {source}", database().to_u32(), task.encode(), claim.map_or(0, Claim::ticket)))
+        .set_extra(&format!(
+            "{} {} {} {source}",
+            database().to_u32(),
+            task.encode(),
+            claim.map_or(0, Claim::ticket)
+        ))
         .enable_spi_access()
         .set_start_time(BgWorkerStartTime::RecoveryFinished)
         .set_restart_time(None)
@@ -109,7 +121,10 @@ pub fn start(source: &Name, task: Task, claim: Option<&Claim>) -> Result<Dynamic
 }
 
 pub fn has_ended(worker: &DynamicBackgroundWorker) -> bool {
-    !matches!(worker.pid(), Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted))
+    !matches!(
+        worker.pid(),
+        Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted)
+    )
 }
 
 fn source_gone(source: &Name) -> Error {
@@ -158,16 +173,23 @@ unsafe extern "C" {
 }
 const STATEMENT_TIMEOUT: std::ffi::c_int = 3;
 
-/// Cancels the process when the time is up, as `statement_timeout` does it, whatever it is waiting for then.
+/// Cancels the process when the time is up, as `statement_timeout` does it, whatever it is waiting
+/// for then.
 fn limit_time(timeout: Duration) {
-    let milliseconds = timeout.as_millis().saturating_add(1).try_into().unwrap_or(i32::MAX);
+    let milliseconds = timeout
+        .as_millis()
+        .saturating_add(1)
+        .try_into()
+        .unwrap_or(i32::MAX);
     // SAFETY: every process that is connected to a database has registered this timeout.
     unsafe { enable_timeout_after(STATEMENT_TIMEOUT, milliseconds) };
 }
 
-/// Has statements give up that wait for a lock for longer than `rag.lock_timeout`: whoever holds it must not hold up the slot.
+/// Has statements give up that wait for a lock for longer than `rag.lock_timeout`: whoever holds it
+/// must not hold up the slot.
 fn limit_waits() {
-    let timeout = CString::new(settings::lock_timeout().as_millis().to_string()).unwrap_or_default();
+    let timeout =
+        CString::new(settings::lock_timeout().as_millis().to_string()).unwrap_or_default();
     // SAFETY: a setting that everyone may change.
     unsafe {
         pg_sys::SetConfigOption(
@@ -181,10 +203,11 @@ fn limit_waits() {
 
 /// From here on nothing cancels the process, so that how the run ended can be written down.
 ///
-/// The signal is ignored, not held off: a regular expression, as in a CHECK of the source's row, ends with an error as soon as a
-/// cancel is pending, held off or not.
+/// The signal is ignored, not held off: a regular expression, as in a CHECK of the source's row,
+/// ends with an error as soon as a cancel is pending, held off or not.
 fn write_down_undisturbed() {
-    // SAFETY: ends what limit_time began; the process does nothing else after what it writes down now.
+    // SAFETY: ends what limit_time began; the process does nothing else after what it writes down
+    // now.
     unsafe {
         disable_timeout(STATEMENT_TIMEOUT, false);
         libc::signal(libc::SIGINT, libc::SIG_IGN);
@@ -193,8 +216,8 @@ fn write_down_undisturbed() {
     }
 }
 
-/// Takes a slot and the source's lock. `None`: the source is at work or going, was dropped, or there is no room for a run; whoever
-/// started the runner sees that nothing has begun.
+/// Takes a slot and the source's lock. `None`: the source is at work or going, was dropped, or
+/// there is no room for a run; whoever started the runner sees that nothing has begun.
 fn take(name: &Name, task: Task, ticket: u64) -> Result<Option<(Source, Option<Taken>)>, Error> {
     transaction(|| {
         // the slot first: nobody is told that the source is at work where there is no room for it
@@ -212,7 +235,8 @@ fn take(name: &Name, task: Task, ticket: u64) -> Result<Option<(Source, Option<T
     })
 }
 
-/// From here on the process has the rights of the source's owner, where a statement does not say whose it has.
+/// From here on the process has the rights of the source's owner, where a statement does not say
+/// whose it has.
 fn become_owner(source: &Source) {
     if let Ok(owner) = source.owner.role() {
         // SAFETY: the process authenticated as a superuser; an existing role.
@@ -253,12 +277,13 @@ fn is_about_definition(error: &Error) -> bool {
     catalog::sqlstate(error.code).starts_with("22")
 }
 
-/// How long a runner tries to begin a run whose source's row someone has locked, and how long it keeps its slot from others when it
-/// cannot write down how the run ended.
+/// How long a runner tries to begin a run whose source's row someone has locked, and how long it
+/// keeps its slot from others when it cannot write down how the run ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs `f` in a transaction, once more as long as it fails because someone has the source's row locked, for `patience`.
+/// Runs `f` in a transaction, once more as long as it fails because someone has the source's row
+/// locked, for `patience`.
 fn when_unlocked<R>(patience: Duration, f: impl Fn() -> Result<R, Error>) -> Result<R, Error> {
     let began = Instant::now();
     loop {
@@ -274,8 +299,9 @@ pub fn is_locked(error: &Error) -> bool {
     error.code == pgrx::PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE
 }
 
-/// Checks a source for drift. A check that fails is logged, and put off as one that was carried out; one whose outcome cannot be written
-/// down, because someone has the source's row locked, is begun anew by the scheduler in a while.
+/// Checks a source for drift. A check that fails is logged, and put off as one that was carried
+/// out; one whose outcome cannot be written down, because someone has the source's row locked, is
+/// begun anew by the scheduler in a while.
 fn check(source: &Source) -> Result<(), Error> {
     if source.suspend {
         return Ok(());
@@ -299,7 +325,9 @@ fn check(source: &Source) -> Result<(), Error> {
     let error = match outcome {
         Err(error) if !is_locked(&error) && !slots::gives_way() => error,
         Err(error) => {
-            pgrx::debug1!("rag: what the check of source \"{name}\" found is not written down: {error}");
+            pgrx::debug1!(
+                "rag: what the check of source \"{name}\" found is not written down: {error}"
+            );
             return Ok(());
         }
         Ok(()) => return Ok(()),
@@ -350,7 +378,8 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Taken>) -> Resul
             runs::put_back(run_id, source)
         });
     }
-    let is_going = interrupted && transaction(|| Ok(!Lock::source_going(&source.name).is_free())).unwrap_or(false);
+    let is_going = interrupted
+        && transaction(|| Ok(!Lock::source_going(&source.name).is_free())).unwrap_or(false);
     let outcome = outcome.map_err(|error| match interrupted {
         true if timed_out => Error {
             message: match timeout < source.timeout {
@@ -386,7 +415,11 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Taken>) -> Resul
             generation: source.generation,
             source,
             outcome: outcome.as_ref().map(drop),
-            cause: if interrupted && !timed_out && !is_going { Cause::Cancelled } else { Cause::Itself },
+            cause: if interrupted && !timed_out && !is_going {
+                Cause::Cancelled
+            } else {
+                Cause::Itself
+            },
             commit: report.commit.as_deref(),
             complete: report.complete,
             note: report.note.as_deref(),
@@ -397,8 +430,8 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Taken>) -> Resul
     })
 }
 
-/// Looks at what had drifted before the run once more, where drift had been found, within the run's time. What cannot be looked at now
-/// is for the next check.
+/// Looks at what had drifted before the run once more, where drift had been found, within the run's
+/// time. What cannot be looked at now is for the next check.
 fn look_again(source: &Source, outcome: &Result<(), Error>) -> Option<drift::Findings> {
     if matches!(outcome, Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED) {
         return None;
@@ -408,18 +441,28 @@ fn look_again(source: &Source, outcome: &Result<(), Error>) -> Option<drift::Fin
         false => Ok(None),
     })
     .unwrap_or_else(|error| {
-        pgrx::debug1!("rag: what drifted of source \"{}\" was not looked at again: {error}", source.name);
+        pgrx::debug1!(
+            "rag: what drifted of source \"{}\" was not looked at again: {error}",
+            source.name
+        );
         None
     })
 }
 
-/// Writes down how a run ended. As long as someone has the source's row locked that has to wait; a session that waits for this
-/// process to leave, to drop the source, is given way: the run's row is put right without it.
-fn write_down(slot: Option<Taken>, source: &Name, f: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+/// Writes down how a run ended. As long as someone has the source's row locked that has to wait; a
+/// session that waits for this process to leave, to drop the source, is given way: the run's row is
+/// put right without it.
+fn write_down(
+    slot: Option<Taken>,
+    source: &Name,
+    f: impl Fn() -> Result<(), Error>,
+) -> Result<(), Error> {
     let (began, mut slot) = (Instant::now(), slot);
     loop {
         match transaction(&f) {
-            Err(error) if is_locked(&error) && transaction(|| Ok(Lock::source_going(source).is_free()))? => {}
+            Err(error)
+                if is_locked(&error)
+                    && transaction(|| Ok(Lock::source_going(source).is_free()))? => {}
             result => return result,
         }
         if began.elapsed() >= PATIENCE

@@ -4,8 +4,9 @@
 //! feed --events--> batch of documents --texts not stored yet--> rag-engine embed --vectors--> a transaction each
 //! ```
 //!
-//! The feed is `rag-engine ingest` ([`ingest`](super::ingest)), or the rows of a table ([`table`](super::table)).
-//! While one batch is being embedded the next one is read, and the one before is written: the model never waits.
+//! The feed is `rag-engine ingest` ([`ingest`](super::ingest)), or the rows of a table
+//! ([`table`](super::table)). While one batch is being embedded the next one is read, and the one
+//! before is written: the model never waits.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -57,8 +58,8 @@ struct Batch {
 
 /// What a run reads: documents of a source, split and without embeddings.
 pub trait Feed {
-    /// The next event with its payload; `None` where none came within about a second. After `Started` come the documents,
-    /// the last is `Finished` or `Fatal`.
+    /// The next event with its payload; `None` where none came within about a second. After
+    /// `Started` come the documents, the last is `Finished` or `Fatal`.
     ///
     /// # Errors
     /// The feed cannot go on.
@@ -86,7 +87,8 @@ struct Pipeline<'a> {
     client: Client,
     report: &'a mut Report,
     in_flight: VecDeque<Batch>,
-    /// Embeddings of the batches that were stored last: one in flight may count on any that was in flight before it.
+    /// Embeddings of the batches that were stored last: one in flight may count on any that was in
+    /// flight before it.
     recent: VecDeque<HashMap<EmbeddingKey, Rc<Vec<f32>>>>,
     /// Documents that the source still has.
     seen: HashSet<DocumentId>,
@@ -94,8 +96,8 @@ struct Pipeline<'a> {
     validators: Vec<(DocumentId, String)>,
     /// Documents that the source said it no longer has.
     removed: Vec<DocumentId>,
-    /// How many could not be fetched, and the first of them. Where the server asked to be left alone, the one for which
-    /// it asked the longest time.
+    /// How many could not be fetched, and the first of them. Where the server asked to be left
+    /// alone, the one for which it asked the longest time.
     unfetched: i64,
     first_unfetched: Option<Failure>,
     /// Something was fetched, or said to be gone.
@@ -105,13 +107,17 @@ struct Pipeline<'a> {
 /// Syncs `source`: everything it has is indexed, and what it no longer has is removed.
 ///
 /// # Errors
-/// The source cannot be read, the model cannot be had, the engine died, the time is up, or the run was cancelled. What
-/// was stored until then stays.
+/// The source cannot be read, the model cannot be had, the engine died, the time is up, or the run
+/// was cancelled. What was stored until then stays.
 pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     transaction(|| {
         let owner = source.owner.role()?;
         super::rights::check(&source.spec, owner)?;
-        access::require(owner, &Collection::get(&source.collection)?, Privilege::Write)
+        access::require(
+            owner,
+            &Collection::get(&source.collection)?,
+            Privilege::Write,
+        )
     })?;
     clones::tidy(source)?;
     transaction(|| drift::forget_drifted(source))?;
@@ -124,8 +130,16 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     labels::follow(source, report)?;
 
     let mut feed: Box<dyn Feed> = match &source.spec {
-        SourceSpec::Table(spec) => Box::new(Table::start(source, spec, &collection, &model_ref, &model)?),
-        _ => Box::new(Ingest::start(source, &collection, &model_ref, &model, report.run_id())?),
+        SourceSpec::Table(spec) => {
+            Box::new(Table::start(source, spec, &collection, &model_ref, &model)?)
+        }
+        _ => Box::new(Ingest::start(
+            source,
+            &collection,
+            &model_ref,
+            &model,
+            report.run_id(),
+        )?),
     };
     let mut pipeline = Pipeline {
         source,
@@ -192,7 +206,10 @@ impl Pipeline<'_> {
                         validator: document.validator,
                         text,
                         content: document.content,
-                        attributes: Attributes { knowledge_id: None, labels: self.source.document_labels.clone() },
+                        attributes: Attributes {
+                            knowledge_id: None,
+                            labels: self.source.document_labels.clone(),
+                        },
                     });
                     if chunks >= BATCH_CHUNKS {
                         self.submit(std::mem::take(&mut documents))?;
@@ -220,17 +237,26 @@ impl Pipeline<'_> {
                         self.keep_unfetched(failure);
                     }
                 }
-                Event::Worked { fetch_ms, extract_ms } => {
+                Event::Worked {
+                    fetch_ms,
+                    extract_ms,
+                } => {
                     // in the place of the time that the run has waited for both
                     let seconds = |ms| Duration::from_millis(ms).as_secs_f64();
-                    (self.report.times.fetch, self.report.times.extract) = (seconds(fetch_ms), seconds(extract_ms));
+                    (self.report.times.fetch, self.report.times.extract) =
+                        (seconds(fetch_ms), seconds(extract_ms));
                 }
-                Event::Finished { complete, bytes_fetched, skipped } => {
+                Event::Finished {
+                    complete,
+                    bytes_fetched,
+                    skipped,
+                } => {
                     self.submit(documents)?;
                     self.store_all()?;
                     self.note_validators(1)?;
                     self.remove(1)?;
-                    self.report.counts.bytes_fetched = i64::try_from(bytes_fetched).unwrap_or(i64::MAX);
+                    self.report.counts.bytes_fetched =
+                        i64::try_from(bytes_fetched).unwrap_or(i64::MAX);
                     self.report.counts.skipped = i64::try_from(skipped).unwrap_or(i64::MAX);
                     return self.check_fetched().map(|()| complete);
                 }
@@ -239,7 +265,8 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Runs `f` in a transaction. Where it meets a damaged index of the collection, rebuilds that and runs it again.
+    /// Runs `f` in a transaction. Where it meets a damaged index of the collection, rebuilds that
+    /// and runs it again.
     fn healing<R>(&self, mut f: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
         match transaction(&mut f) {
             Err(error) if damage::is_corruption(&error) => {
@@ -259,10 +286,15 @@ impl Pipeline<'_> {
     }
 
     fn id(&self, uri: &str) -> DocumentId {
-        DocumentId::derive(self.collection.name.as_str(), Some(self.source.name.as_str()), uri)
+        DocumentId::derive(
+            self.collection.name.as_str(),
+            Some(self.source.name.as_str()),
+            uri,
+        )
     }
 
-    /// Asks the engine for the embeddings that are neither stored nor under way, and makes room in the queue.
+    /// Asks the engine for the embeddings that are neither stored nor under way, and makes room in
+    /// the queue.
     fn submit(&mut self, documents: Vec<PreparedDocument>) -> Result<(), Error> {
         if documents.is_empty() {
             return Ok(());
@@ -277,17 +309,34 @@ impl Pipeline<'_> {
             }
         }
         let stored = self.healing(|| chunks::stored_embeddings(&self.collection, &order))?;
-        let reused: HashMap<_, _> = stored.into_iter().map(|(key, vector)| (key, Rc::new(vector))).collect();
-        let under_way: HashSet<EmbeddingKey> = self.in_flight.iter().flat_map(|b| b.keys.iter().copied()).collect();
-        let keys: Vec<EmbeddingKey> =
-            order.into_iter().filter(|key| !reused.contains_key(key) && !under_way.contains(key)).collect();
+        let reused: HashMap<_, _> = stored
+            .into_iter()
+            .map(|(key, vector)| (key, Rc::new(vector)))
+            .collect();
+        let under_way: HashSet<EmbeddingKey> = self
+            .in_flight
+            .iter()
+            .flat_map(|b| b.keys.iter().copied())
+            .collect();
+        let keys: Vec<EmbeddingKey> = order
+            .into_iter()
+            .filter(|key| !reused.contains_key(key) && !under_way.contains(key))
+            .collect();
         let wanted: Vec<String> = keys.iter().filter_map(|key| texts.remove(key)).collect();
         let ticket = if wanted.is_empty() {
             None
         } else {
-            Some(self.client.start_embedding(&self.model_ref, Priority::Bulk, wanted)?)
+            Some(
+                self.client
+                    .start_embedding(&self.model_ref, Priority::Bulk, wanted)?,
+            )
         };
-        self.in_flight.push_back(Batch { documents, keys, ticket, reused });
+        self.in_flight.push_back(Batch {
+            documents,
+            keys,
+            ticket,
+            reused,
+        });
         while self.in_flight.len() > BATCHES_IN_FLIGHT {
             self.store_oldest()?;
         }
@@ -301,9 +350,12 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Waits for the embeddings of the oldest batch and writes its documents, each in a transaction of its own.
+    /// Waits for the embeddings of the oldest batch and writes its documents, each in a transaction
+    /// of its own.
     fn store_oldest(&mut self) -> Result<(), Error> {
-        let Some(batch) = self.in_flight.pop_front() else { return Ok(()) };
+        let Some(batch) = self.in_flight.pop_front() else {
+            return Ok(());
+        };
         let mut embeddings = batch.reused;
         let mut fresh = HashMap::new();
         if let Some(ticket) = batch.ticket {
@@ -318,9 +370,19 @@ impl Pipeline<'_> {
                 )
                 .hint("Sync again."));
             }
-            fresh.extend(batch.keys.iter().copied().zip(answer.vectors.into_iter().map(Rc::new)));
+            fresh.extend(
+                batch
+                    .keys
+                    .iter()
+                    .copied()
+                    .zip(answer.vectors.into_iter().map(Rc::new)),
+            );
         }
-        let recent = self.recent.iter().flatten().map(|(key, vector)| (*key, Rc::clone(vector)));
+        let recent = self
+            .recent
+            .iter()
+            .flatten()
+            .map(|(key, vector)| (*key, Rc::clone(vector)));
         embeddings.extend(recent);
         let mut had: HashSet<EmbeddingKey> = embeddings.keys().copied().collect();
         embeddings.extend(fresh.iter().map(|(key, vector)| (*key, Rc::clone(vector))));
@@ -336,31 +398,43 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Writes one document. What goes wrong with it alone is noted and does not end the run. Chunks count as embedded
-    /// whose key was not among those that were `had` before; they are added to it.
+    /// Writes one document. What goes wrong with it alone is noted and does not end the run. Chunks
+    /// count as embedded whose key was not among those that were `had` before; they are added to
+    /// it.
     fn store(
         &mut self,
         document: &PreparedDocument,
         embeddings: &HashMap<EmbeddingKey, Rc<Vec<f32>>>,
         had: &mut HashSet<EmbeddingKey>,
     ) -> Result<(), Error> {
-        let keys: Vec<EmbeddingKey> = document.texts(&self.model)?.into_iter().map(|(key, _)| key).collect();
-        let vectors: HashMap<EmbeddingKey, Vec<f32>> =
-            keys.iter().filter_map(|key| Some((*key, embeddings.get(key)?.to_vec()))).collect();
+        let keys: Vec<EmbeddingKey> = document
+            .texts(&self.model)?
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
+        let vectors: HashMap<EmbeddingKey, Vec<f32>> = keys
+            .iter()
+            .filter_map(|key| Some((*key, embeddings.get(key)?.to_vec())))
+            .collect();
         let began = Instant::now();
         let written = self.healing(|| {
             if !sources::exists(self.source)? {
                 return Err(super::source_gone(&self.source.name));
             }
             let stored = document.store(&self.collection, &self.model, &vectors)?;
-            self.report.warn(&document.uri, &document.content.warnings)?;
+            self.report
+                .warn(&document.uri, &document.content.warnings)?;
             Ok(stored)
         });
         self.report.times.store += began.elapsed().as_secs_f64();
         match written {
             Ok(stored) => {
                 let counts = &mut self.report.counts;
-                *(if stored.added { &mut counts.added } else { &mut counts.updated }) += 1;
+                *(if stored.added {
+                    &mut counts.added
+                } else {
+                    &mut counts.updated
+                }) += 1;
                 counts.with_warnings += i64::from(!document.content.warnings.is_empty());
                 let old = keys.iter().filter(|key| !had.insert(**key)).count();
                 counts.chunks_written += stored.chunks as i64;
@@ -373,13 +447,22 @@ impl Pipeline<'_> {
                 Ok(())
             }
             Err(error) if concerns_all(&error) => Err(error),
-            Err(error) => self.fail(&Failure::new(&*document.uri, Stage::Store, error.message, error.hint)),
+            Err(error) => self.fail(&Failure::new(
+                &*document.uri,
+                Stage::Store,
+                error.message,
+                error.hint,
+            )),
         }
     }
 
     fn keep_unfetched(&mut self, failure: Failure) {
         let rank = |failure: &Failure| (failure.throttled, failure.retry_after_seconds);
-        if self.first_unfetched.as_ref().is_none_or(|kept| rank(&failure) > rank(kept)) {
+        if self
+            .first_unfetched
+            .as_ref()
+            .is_none_or(|kept| rank(&failure) > rank(kept))
+        {
             self.first_unfetched = Some(failure);
         }
     }
@@ -388,7 +471,9 @@ impl Pipeline<'_> {
     /// There were documents, and none of them could be fetched.
     fn check_fetched(&self) -> Result<(), Error> {
         let counts = &self.report.counts;
-        let Some(first) = &self.first_unfetched else { return Ok(()) };
+        let Some(first) = &self.first_unfetched else {
+            return Ok(());
+        };
         if counts.done() > self.unfetched || self.has_removed {
             return Ok(());
         }
@@ -398,14 +483,27 @@ impl Pipeline<'_> {
         };
         let detail = format!("{}: {}{more}.", first.uri, first.message);
         if first.throttled {
-            return Err(EngineError::throttled("the server", first.retry_after_seconds).detail(detail).into());
+            return Err(
+                EngineError::throttled("the server", first.retry_after_seconds)
+                    .detail(detail)
+                    .into(),
+            );
         }
-        let error =
-            EngineError::new(ErrorKind::SourceUnavailable, "nothing of the source could be fetched").detail(detail);
-        Err(Error::of_source(first.hint.iter().fold(error, |error, hint| error.hint(hint))))
+        let error = EngineError::new(
+            ErrorKind::SourceUnavailable,
+            "nothing of the source could be fetched",
+        )
+        .detail(detail);
+        Err(Error::of_source(
+            first
+                .hint
+                .iter()
+                .fold(error, |error, hint| error.hint(hint)),
+        ))
     }
 
-    /// Returns a note if the run found no document at all. A table without rows is nothing remarkable.
+    /// Returns a note if the run found no document at all. A table without rows is nothing
+    /// remarkable.
     fn nothing_found(&self) -> Option<String> {
         let counts = &self.report.counts;
         let (filter, names) = match &self.source.spec {
@@ -418,7 +516,9 @@ impl Pipeline<'_> {
             return None;
         }
         Some(match counts.skipped {
-            0 if filter.paths.is_empty() && filter.exclude_paths.is_empty() => "the source has no files".into(),
+            0 if filter.paths.is_empty() && filter.exclude_paths.is_empty() => {
+                "the source has no files".into()
+            }
             0 => format!("no file matches the patterns of {names}"),
             n => format!("no documents were found; {n} files were skipped"),
         })
@@ -450,7 +550,8 @@ impl Pipeline<'_> {
         })
     }
 
-    /// Deletes the documents that the source no longer has, and those of a collection that it was synced into before.
+    /// Deletes the documents that the source no longer has, and those of a collection that it was
+    /// synced into before.
     fn remove_vanished(&mut self) -> Result<(), Error> {
         self.report.stage = "store";
         let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
@@ -495,8 +596,9 @@ impl Pipeline<'_> {
     }
 }
 
-/// Whether an error would meet the next document just the same: out of space or memory, cancelled, shutting down, or the
-/// source is another; or the document is not to blame: it was a deadlock, or another transaction's doing.
+/// Whether an error would meet the next document just the same: out of space or memory, cancelled,
+/// shutting down, or the source is another; or the document is not to blame: it was a deadlock, or
+/// another transaction's doing.
 fn concerns_all(error: &Error) -> bool {
     let class = &crate::catalog::sqlstate(error.code)[..2];
     matches!(class, "25" | "40" | "53" | "55" | "57" | "58")

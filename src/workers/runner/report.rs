@@ -54,7 +54,11 @@ impl Report {
 
     /// Writes the row if the last time is long enough ago.
     pub fn tick(&mut self) -> Result<(), Error> {
-        if self.written.elapsed() < INTERVAL { Ok(()) } else { self.flush() }
+        if self.written.elapsed() < INTERVAL {
+            Ok(())
+        } else {
+            self.flush()
+        }
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -64,7 +68,13 @@ impl Report {
 
     /// Writes the row within the present transaction.
     pub fn write(&self) -> Result<(), Error> {
-        runs::progress(self.run_id, self.stage, &self.counts, &self.times, self.current_uri.as_deref())
+        runs::progress(
+            self.run_id,
+            self.stage,
+            &self.counts,
+            &self.times,
+            self.current_uri.as_deref(),
+        )
     }
 
     /// Counts a document that failed and writes down why, within the present transaction.
@@ -78,7 +88,9 @@ impl Report {
 impl Report {
     /// Writes down what was lost of a document, within the present transaction.
     pub fn warn(&self, uri: &str, warnings: &[Warning]) -> Result<(), Error> {
-        warnings.iter().try_for_each(|warning| runs::add_warning(self.run_id, &self.source, uri, warning))
+        warnings
+            .iter()
+            .try_for_each(|warning| runs::add_warning(self.run_id, &self.source, uri, warning))
     }
 }
 
@@ -87,6 +99,8 @@ impl Report {
 pub fn activity(text: &str) {
     if let Ok(text) = std::ffi::CString::new(text) {
         // SAFETY: the text is copied.
-        unsafe { pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, text.as_ptr()) };
+        unsafe {
+            pg_sys::pgstat_report_activity(pg_sys::BackendState::STATE_RUNNING, text.as_ptr())
+        };
     }
 }

@@ -28,7 +28,8 @@ pub fn check(spec: &SourceSpec, owner: pg_sys::Oid) -> Result<(), Error> {
     }
 }
 
-/// The key of the spec that says what is read, as far as [`check`] asks for rights on it: of several endpoints the first on the server.
+/// The key of the spec that says what is read, as far as [`check`] asks for rights on it: of
+/// several endpoints the first on the server.
 pub fn place(spec: &SourceSpec) -> String {
     match spec {
         SourceSpec::Folder(_) => "path".into(),

@@ -35,15 +35,16 @@ const LOOK: Duration = Duration::from_millis(200);
 const SHORT_LOOK: Duration = Duration::from_millis(20);
 /// Between two looks for deadlocks.
 const DEADLOCKS: Duration = Duration::from_secs(1);
-/// How long a check for drift, or a run that is just beginning or ending, is waited for by who cannot wait for ever: whoever is at it
-/// may be waiting for this transaction.
+/// How long a check for drift, or a run that is just beginning or ending, is waited for by who
+/// cannot wait for ever: whoever is at it may be waiting for this transaction.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// So often a session tries to begin a run, some ten seconds in all.
 const TRIES: u32 = 30;
 /// The same where it does not wait for a slot: a fifth of a second in all.
 const TRIES_TO_BEGIN: u32 = 4;
 
-/// So many processes try to write down how a run ended before the session that waits for it says that none can.
+/// So many processes try to write down how a run ended before the session that waits for it says
+/// that none can.
 const REAPERS: u32 = 5;
 
 thread_local! {
@@ -51,15 +52,17 @@ thread_local! {
     static WAITED_FOR: RefCell<Option<DynamicBackgroundWorker>> = const { RefCell::new(None) };
 }
 
-/// Cancels the run when the session stops waiting for it, be it for Ctrl-C or a timeout, or ([`cancel_at_exit`]) because
-/// the session itself ends, which does not unwind.
+/// Cancels the run when the session stops waiting for it, be it for Ctrl-C or a timeout, or
+/// ([`cancel_at_exit`]) because the session itself ends, which does not unwind.
 struct CancelOnDrop;
 
 impl CancelOnDrop {
     fn of(worker: DynamicBackgroundWorker) -> Self {
         static REGISTER: Once = Once::new();
         // SAFETY: the callback stays valid as long as the library, which is never unloaded.
-        REGISTER.call_once(|| unsafe { pg_sys::before_shmem_exit(Some(cancel_at_exit), pg_sys::Datum::null()) });
+        REGISTER.call_once(|| unsafe {
+            pg_sys::before_shmem_exit(Some(cancel_at_exit), pg_sys::Datum::null())
+        });
         WAITED_FOR.set(Some(worker));
         Self
     }
@@ -75,7 +78,9 @@ impl CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        let Some(worker) = WAITED_FOR.take() else { return };
+        let Some(worker) = WAITED_FOR.take() else {
+            return;
+        };
         match worker.pid() {
             // SAFETY: a signal to the session's runner.
             Ok(pid) => unsafe {
@@ -104,7 +109,11 @@ struct Teller<F> {
 
 impl<F: FnMut(&runs::Status)> Teller<F> {
     fn new(tell: F) -> Self {
-        Self { tell, told: Instant::now(), pause: FIRST_PAUSE }
+        Self {
+            tell,
+            told: Instant::now(),
+            pause: FIRST_PAUSE,
+        }
     }
 
     fn tick(&mut self, run_id: i64) -> Result<(), Error> {
@@ -119,15 +128,18 @@ impl<F: FnMut(&runs::Status)> Teller<F> {
     }
 }
 
-/// Sees that a process which is waited for waits for this session: for a lock that the transaction took before, or for someone who
-/// waits for such a lock. The server's own look for deadlocks knows nothing of a session that sleeps.
+/// Sees that a process which is waited for waits for this session: for a lock that the transaction
+/// took before, or for someone who waits for such a lock. The server's own look for deadlocks knows
+/// nothing of a session that sleeps.
 struct Deadlocks {
     looked: Instant,
 }
 
 impl Deadlocks {
     fn new() -> Self {
-        Self { looked: Instant::now() }
+        Self {
+            looked: Instant::now(),
+        }
     }
 
     fn are_due(&self) -> bool {
@@ -137,7 +149,9 @@ impl Deadlocks {
     /// # Errors
     /// `process` waits for this session.
     fn look(&mut self, process: Option<i32>) -> Result<(), Error> {
-        let Some(process) = process.filter(|_| self.are_due()) else { return Ok(()) };
+        let Some(process) = process.filter(|_| self.are_due()) else {
+            return Ok(());
+        };
         self.looked = Instant::now();
         if !locks::waits_for_me(process)? {
             return Ok(());
@@ -174,13 +188,19 @@ impl Wanted {
     }
 }
 
-/// Carries out a run of a source by a runner of this session, waiting for a slot first where all are taken; its id, which is that
-/// of another one if one was queued meanwhile, and how it ended. Meanwhile how far it is is told to `tell`.
+/// Carries out a run of a source by a runner of this session, waiting for a slot first where all
+/// are taken; its id, which is that of another one if one was queued meanwhile, and how it ended.
+/// Meanwhile how far it is is told to `tell`.
 ///
 /// # Errors
 /// Another run of the source is under way, the source is gone, or the run cannot be begun.
-pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Result<(i64, runs::Status), Error> {
-    let (mut teller, mut deadlocks, mut wanted, mut tries) = (Teller::new(tell), Deadlocks::new(), wanted, 0);
+pub fn run(
+    source: &Name,
+    wanted: Wanted,
+    tell: impl FnMut(&runs::Status),
+) -> Result<(i64, runs::Status), Error> {
+    let (mut teller, mut deadlocks, mut wanted, mut tries) =
+        (Teller::new(tell), Deadlocks::new(), wanted, 0);
     loop {
         let run_id = wanted.id();
         if !has_begun(run_id)?
@@ -217,17 +237,22 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
             None => false,
         };
         if is_under_way {
-            // the scheduler was quicker to begin the queued run, or the run's process has lost its life
+            // the scheduler was quicker to begin the queued run, or the run's process has lost its
+            // life
             return match wait_for(run_id, None, teller.tell)? {
                 Some(status) => Ok((run_id, status)),
-                None if look(|| Source::find(source.as_str()))?.is_none() => Err(source_gone(source)),
+                None if look(|| Source::find(source.as_str()))?.is_none() => {
+                    Err(source_gone(source))
+                }
                 None => Err(vanished()),
             };
         }
         let is_free = Lock::source_at_work(source).is_free();
         match look(|| runs::active(source.as_str()))? {
             Some(run) if run.is_pending => wanted = Wanted::Queued(run.run_id),
-            Some(run) if !is_free && run.trigger == "manual" => return Err(at_work(source, Some(run.run_id))),
+            Some(run) if !is_free && run.trigger == "manual" => {
+                return Err(at_work(source, Some(run.run_id)));
+            }
             // one that the scheduler has begun since then does what was wanted
             Some(run) if !is_free => {
                 wanted = Wanted::Queued(run.run_id);
@@ -239,8 +264,8 @@ pub fn run(source: &Name, wanted: Wanted, tell: impl FnMut(&runs::Status)) -> Re
             wait_for_check(source, None)?;
             continue;
         }
-        // the scheduler is about to begin the queued run; or another one was quicker to take the last slot, or the lock; or the source's
-        // row is locked
+        // the scheduler is about to begin the queued run; or another one was quicker to take the
+        // last slot, or the lock; or the source's row is locked
         tries += 1;
         if tries == TRIES {
             return Err(Error::in_use(format!("a run of source \"{source}\" could not be begun")).hint(
@@ -282,7 +307,10 @@ pub fn begin(source: &Name, wanted: Wanted) -> Result<i64, Error> {
             deadlocks.look(worker.pid().ok())?;
         }
         if !Lock::source_at_work(source).is_free() {
-            return Err(at_work(source, look(|| runs::active(source.as_str()))?.map(|run| run.run_id)));
+            return Err(at_work(
+                source,
+                look(|| runs::active(source.as_str()))?.map(|run| run.run_id),
+            ));
         }
         // what was in the way may just have gone: the last slot was taken
         sleep(SHORT_LOOK * tries);
@@ -306,7 +334,8 @@ pub fn no_slot() -> Error {
 /// It cannot be read, for one because the extension has been dropped.
 fn look<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     use pgrx::PgSqlErrorCode::{
-        ERRCODE_INVALID_SCHEMA_NAME, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, ERRCODE_UNDEFINED_TABLE,
+        ERRCODE_INVALID_SCHEMA_NAME, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        ERRCODE_UNDEFINED_TABLE,
     };
     if shared::is_being_emptied() {
         return Err(Error::new(
@@ -328,7 +357,8 @@ fn has_begun(run_id: i64) -> Result<bool, Error> {
     Ok(look(|| runs::status(run_id))?.is_some_and(|status| status.phase != "Pending"))
 }
 
-/// Waits until a run has ended, or until `timeout` is up; how it stands then. `None` where there is no such run (any more).
+/// Waits until a run has ended, or until `timeout` is up; how it stands then. `None` where there is
+/// no such run (any more).
 ///
 /// # Errors
 /// The run cannot be looked at, or has ended and nobody can write that down.
@@ -340,7 +370,9 @@ pub fn wait_for(
     let (mut teller, mut deadlocks, began) = (Teller::new(tell), Deadlocks::new(), Instant::now());
     let (mut pause, mut reapers) = (Duration::from_millis(10), 0);
     loop {
-        let Some(status) = look(|| runs::status(run_id))? else { return Ok(None) };
+        let Some(status) = look(|| runs::status(run_id))? else {
+            return Ok(None);
+        };
         let left = timeout.map(|timeout| timeout.saturating_sub(began.elapsed()));
         if status.has_ended() || left == Some(Duration::ZERO) {
             return Ok(Some(status));
@@ -353,11 +385,15 @@ pub fn wait_for(
             }
             if Lock::source_at_work(&source).is_free() {
                 // a run writes how it ended before it gives the lock back
-                let Some(mut status) = look(|| runs::status(run_id))? else { return Ok(None) };
+                let Some(mut status) = look(|| runs::status(run_id))? else {
+                    return Ok(None);
+                };
                 if !status.has_ended() {
                     reap(&source)?;
                     reapers += 1;
-                    let Some(reaped) = look(|| runs::status(run_id))? else { return Ok(None) };
+                    let Some(reaped) = look(|| runs::status(run_id))? else {
+                        return Ok(None);
+                    };
                     status = reaped;
                 }
                 if status.has_ended() {
@@ -374,7 +410,8 @@ pub fn wait_for(
     }
 }
 
-/// A slot for the run of a session; without shared memory also the lock that makes it the next one's.
+/// A slot for the run of a session; without shared memory also the lock that makes it the next
+/// one's.
 struct Turn {
     claim: Claim,
     has_lock: bool,
@@ -397,8 +434,8 @@ impl Drop for Waiting {
     }
 }
 
-/// Waits until it is this session's turn to have a slot. `None`: the run `run_id` was begun by the scheduler meanwhile, or has
-/// ended.
+/// Waits until it is this session's turn to have a slot. `None`: the run `run_id` was begun by the
+/// scheduler meanwhile, or has ended.
 fn wait_for_slot(source: &Name, run_id: i64) -> Result<Option<Turn>, Error> {
     let owner = look(|| sources::owner_and_collection(source.as_str()))?;
     let owner = owner.map_or(0, |(owner, _)| owner.id.to_u32());
@@ -429,9 +466,13 @@ fn wait_for_slot(source: &Name, run_id: i64) -> Result<Option<Turn>, Error> {
     }
 }
 
-/// Starts the runner of a session, and waits for a worker first where the server has none. `None`: the run was begun by the
-/// scheduler meanwhile, or has ended.
-fn wait_for_worker(source: &Name, wanted: Wanted, turn: &Turn) -> Result<Option<DynamicBackgroundWorker>, Error> {
+/// Starts the runner of a session, and waits for a worker first where the server has none. `None`:
+/// the run was begun by the scheduler meanwhile, or has ended.
+fn wait_for_worker(
+    source: &Name,
+    wanted: Wanted,
+    turn: &Turn,
+) -> Result<Option<DynamicBackgroundWorker>, Error> {
     let mut told = false;
     loop {
         let may_start = slots::may_take_worker(&turn.claim);
@@ -443,7 +484,9 @@ fn wait_for_worker(source: &Name, wanted: Wanted, turn: &Turn) -> Result<Option<
         }
         slots::want_worker(&turn.claim, true);
         if !std::mem::replace(&mut told, true) {
-            pgrx::notice!("waiting: all background workers of the server are in use (max_worker_processes)");
+            pgrx::notice!(
+                "waiting: all background workers of the server are in use (max_worker_processes)"
+            );
         }
         sleep(LOOK);
         if has_begun(wanted.id())? {
@@ -452,8 +495,8 @@ fn wait_for_worker(source: &Name, wanted: Wanted, turn: &Turn) -> Result<Option<
     }
 }
 
-/// Waits while a process is at work on a source none of whose runs is under way: a check for drift, or a run that is just beginning
-/// or has just ended. No longer than `patience`.
+/// Waits while a process is at work on a source none of whose runs is under way: a check for drift,
+/// or a run that is just beginning or has just ended. No longer than `patience`.
 pub fn wait_for_check(source: &Name, patience: Option<Duration>) -> Result<(), Error> {
     let (began, mut pause) = (Instant::now(), SHORT_LOOK);
     while !Lock::source_at_work(source).is_free()
@@ -466,8 +509,8 @@ pub fn wait_for_check(source: &Name, patience: Option<Duration>) -> Result<(), E
     Ok(())
 }
 
-/// The error for a source that a process is at work on: one that carries out the run `run_id`, or else one as
-/// [`wait_for_check`] waits for.
+/// The error for a source that a process is at work on: one that carries out the run `run_id`, or
+/// else one as [`wait_for_check`] waits for.
 pub fn at_work(source: &Name, run_id: Option<i64>) -> Error {
     let hint = match run_id {
         Some(run_id) => format!("rag.progress shows how far it is; SELECT rag_wait({run_id}) waits for it."),
@@ -475,11 +518,15 @@ pub fn at_work(source: &Name, run_id: Option<i64>) -> Error {
             "It is being checked for drift, or a run is just beginning or ending: try again in a moment.".to_string()
         }
     };
-    Error::in_use(format!("source \"{source}\" is being synced by another session")).hint(hint)
+    Error::in_use(format!(
+        "source \"{source}\" is being synced by another session"
+    ))
+    .hint(hint)
 }
 
-/// Has the rows of runs that lost their process put right, unless someone has the source's row locked: by another process, because
-/// what this session does is undone by the error that it will raise.
+/// Has the rows of runs that lost their process put right, unless someone has the source's row
+/// locked: by another process, because what this session does is undone by the error that it will
+/// raise.
 fn reap(source: &Name) -> Result<(), Error> {
     let (reaper, mut deadlocks) = (start(source, Task::Reap, None)?, Deadlocks::new());
     while !has_ended(&reaper) {
@@ -490,11 +537,17 @@ fn reap(source: &Name) -> Result<(), Error> {
 }
 
 /// # Errors
-/// What keeps processes from writing down that a run has ended, a full disk for one. That someone has a row locked passes.
+/// What keeps processes from writing down that a run has ended, a full disk for one. That someone
+/// has a row locked passes.
 fn check_end_can_be_written(source: &Name) -> Result<(), Error> {
-    let tried = look(|| match (Lock::source_at_work(source).take_for_transaction(), Source::find(source.as_str())?) {
-        (true, Some(source)) => runs::abandon(&source).map(drop),
-        _ => Ok(()),
+    let tried = look(|| {
+        match (
+            Lock::source_at_work(source).take_for_transaction(),
+            Source::find(source.as_str())?,
+        ) {
+            (true, Some(source)) => runs::abandon(&source).map(drop),
+            _ => Ok(()),
+        }
     });
     match tried {
         Err(error) if !is_locked(&error) => Err(Error {
@@ -520,7 +573,8 @@ pub fn cancel(source: &Name) -> Result<bool, Error> {
     Ok(process.is_some())
 }
 
-/// Whether the transaction sees the database as it was at its start: REPEATABLE READ or SERIALIZABLE.
+/// Whether the transaction sees the database as it was at its start: REPEATABLE READ or
+/// SERIALIZABLE.
 pub fn snapshot_is_fixed() -> bool {
     // SAFETY: reads a variable of the session.
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }

@@ -4,12 +4,13 @@
 //! pages of (key, hash) ──or── queued keys ──▶ those that differ from what is stored ──▶ their text ──▶ rag-engine: extract, split
 //! ```
 //!
-//! Each arrow is a transaction of its own, or none: nothing is held while the engine works. A row that changes meanwhile is
-//! read again by the next run, because its hash differs, or because a trigger has queued its key after this run had looked
-//! into the queue.
+//! Each arrow is a transaction of its own, or none: nothing is held while the engine works. A row
+//! that changes meanwhile is read again by the next run, because its hash differs, or because a
+//! trigger has queued its key after this run had looked into the queue.
 //!
-//! Rows are read page by page in the order of a unique index. Where there is none (views, or columns that are not known to be
-//! unique) keys and hashes of all rows are listed in one statement and kept: some 200 bytes a row.
+//! Rows are read page by page in the order of a unique index. Where there is none (views, or
+//! columns that are not known to be unique) keys and hashes of all rows are listed in one statement
+//! and kept: some 200 bytes a row.
 
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
@@ -164,10 +165,16 @@ impl<'a> Table<'a> {
             let key_parts = spec.id_columns.len();
             let pending = match by_triggers {
                 true => changes::pending(&source.name, key_parts)?,
-                false => Pending { ids: vec![], keys: None },
+                false => Pending {
+                    ids: vec![],
+                    keys: None,
+                },
             };
             let known = match pending.keys {
-                Some(keys) if is_tracked && changes::is_complete(&source.name, collection_name, &definition)? => {
+                Some(keys)
+                    if is_tracked
+                        && changes::is_complete(&source.name, collection_name, &definition)? =>
+                {
                     // what failed in an earlier run is tried again
                     let failed = documents::failed(collection_name, source.name.as_str())?;
                     keys_of(&failed, &prefix, key_parts)
@@ -207,22 +214,35 @@ impl<'a> Table<'a> {
                     let count = keys.len() as u64;
                     (Work::Keys(keys.into_iter()), count)
                 }
-                None if relation.ordered_key(&spec.id_columns).is_some() => {
-                    (Work::Pages { after: None, size: 1000 }, feed.rows.count()?)
-                }
+                None if relation.ordered_key(&spec.id_columns).is_some() => (
+                    Work::Pages {
+                        after: None,
+                        size: 1000,
+                    },
+                    feed.rows.count()?,
+                ),
                 None => {
                     let listed = feed.list_all()?;
                     let count = listed.len() as u64;
                     (Work::List(listed.into_iter()), count)
                 }
             };
-            feed.ready.push_front((Event::Started { documents, commit: None }, vec![]));
+            feed.ready.push_front((
+                Event::Started {
+                    documents,
+                    commit: None,
+                },
+                vec![],
+            ));
             Ok(feed)
         })
     }
 
     fn uri(&self, key: &Key) -> String {
-        let key: Vec<String> = key.iter().map(|part| utf8_percent_encode(part, KEY).to_string()).collect();
+        let key: Vec<String> = key
+            .iter()
+            .map(|part| utf8_percent_encode(part, KEY).to_string())
+            .collect();
         format!("{}{}", self.prefix, key.join("/"))
     }
 
@@ -230,7 +250,8 @@ impl<'a> Table<'a> {
         self.ready.push_back((event, vec![]));
     }
 
-    /// Lists the rows of a relation whose keys may be anything: those that are NULL or there twice are failures.
+    /// Lists the rows of a relation whose keys may be anything: those that are NULL or there twice
+    /// are failures.
     fn list_all(&mut self) -> Result<Vec<Listed>, Error> {
         let (mut listed, mut without_key) = (vec![], 0);
         let mut seen: HashSet<Key> = HashSet::new();
@@ -272,7 +293,8 @@ impl<'a> Table<'a> {
         is_more
     }
 
-    /// Looks at some more rows: unchanged ones are reported, the others are wanted. False where there are no more.
+    /// Looks at some more rows: unchanged ones are reported, the others are wanted. False where
+    /// there are no more.
     fn look_further(&mut self) -> Result<bool, Error> {
         match &mut self.work {
             Work::Done { .. } => return Ok(false),
@@ -289,7 +311,10 @@ impl<'a> Table<'a> {
                             e if e < PAGE_TIME / 2 => most * 2,
                             _ => most,
                         };
-                        Work::Pages { after: Some(last), size: size.clamp(*PAGE.start(), *PAGE.end()) }
+                        Work::Pages {
+                            after: Some(last),
+                            size: size.clamp(*PAGE.start(), *PAGE.end()),
+                        }
                     }
                     _ => Work::Done { complete: true },
                 };
@@ -329,8 +354,16 @@ impl<'a> Table<'a> {
         let mut uris = Vec::with_capacity(page.len());
         let mut ids = Vec::with_capacity(page.len());
         for row in &page {
-            let uri = row.key.as_ref().map(|key| self.uri(key)).unwrap_or_default();
-            ids.push(DocumentId::derive(&self.collection, Some(self.source.name.as_str()), &uri));
+            let uri = row
+                .key
+                .as_ref()
+                .map(|key| self.uri(key))
+                .unwrap_or_default();
+            ids.push(DocumentId::derive(
+                &self.collection,
+                Some(self.source.name.as_str()),
+                &uri,
+            ));
             uris.push(uri);
         }
         let stored = transaction(|| documents::raw_hashes(&ids, &self.chunking))?;
@@ -338,13 +371,22 @@ impl<'a> Table<'a> {
         for ((row, id), uri) in page.into_iter().zip(ids).zip(uris) {
             let Some(key) = row.key else { continue };
             if stored.get(&id) == Some(&row.hash) {
-                self.emit(Event::Unchanged { uri, validator: None });
+                self.emit(Event::Unchanged {
+                    uri,
+                    validator: None,
+                });
             } else if row.bytes > most {
                 self.emit(Event::Failed(Failure::new(
                     uri,
                     Stage::Extract,
-                    format!("the row has {} bytes of text, more than the limit of {most} bytes", row.bytes),
-                    Some("Raise rag.max_file_size, or leave the row out with the source's filter.".into()),
+                    format!(
+                        "the row has {} bytes of text, more than the limit of {most} bytes",
+                        row.bytes
+                    ),
+                    Some(
+                        "Raise rag.max_file_size, or leave the row out with the source's filter."
+                            .into(),
+                    ),
                 )));
             } else {
                 self.wanted.push_back((key, row.bytes));
@@ -388,14 +430,19 @@ impl<'a> Table<'a> {
             self.emit(Event::Removed { uri });
             return Ok(());
         };
-        let title = row.title.as_deref().filter(|title| !title.trim().is_empty());
+        let title = row
+            .title
+            .as_deref()
+            .filter(|title| !title.trim().is_empty());
         let document = Unprepared {
             bytes: text.as_bytes(),
             document_type: Some(self.spec.document_type),
             title,
             ..Default::default()
         };
-        let ticket = self.client.start_preparing(&self.model, self.splitting, &document)?;
+        let ticket = self
+            .client
+            .start_preparing(&self.model, self.splitting, &document)?;
         let bytes = text.len();
         self.preparing_bytes += bytes;
         self.bytes_fetched += bytes as u64;
@@ -413,7 +460,9 @@ impl<'a> Table<'a> {
 
     /// Takes the oldest document back from the engine.
     fn take_prepared(&mut self) -> Result<(), Error> {
-        let Some(document) = self.preparing.pop_front() else { return Ok(()) };
+        let Some(document) = self.preparing.pop_front() else {
+            return Ok(());
+        };
         self.preparing_bytes -= document.bytes;
         let began = Instant::now();
         let prepared = self.client.finish_preparing(document.ticket);
@@ -432,12 +481,18 @@ impl<'a> Table<'a> {
                     validator: None,
                     content,
                 };
-                self.ready.push_back((Event::Document(Box::new(document)), text.into_bytes()));
+                self.ready
+                    .push_back((Event::Document(Box::new(document)), text.into_bytes()));
                 Ok(())
             }
             Err(error) if is_about_document(&error) => {
                 let (message, hint) = (error.message, error.hint);
-                self.emit(Event::Failed(Failure::new(document.uri, Stage::Extract, message, hint)));
+                self.emit(Event::Failed(Failure::new(
+                    document.uri,
+                    Stage::Extract,
+                    message,
+                    hint,
+                )));
                 Ok(())
             }
             Err(error) => Err(error),
@@ -464,11 +519,24 @@ impl Feed for Table<'_> {
                 self.is_timed = true;
                 let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
                 let (fetch_ms, extract_ms) = (ms(self.fetching), ms(self.extracting));
-                return Ok(Some((Event::Worked { fetch_ms, extract_ms }, vec![])));
+                return Ok(Some((
+                    Event::Worked {
+                        fetch_ms,
+                        extract_ms,
+                    },
+                    vec![],
+                )));
             } else {
                 let complete = matches!(self.work, Work::Done { complete: true });
                 let (bytes_fetched, skipped) = (self.bytes_fetched, self.skipped);
-                return Ok(Some((Event::Finished { complete, bytes_fetched, skipped }, vec![])));
+                return Ok(Some((
+                    Event::Finished {
+                        complete,
+                        bytes_fetched,
+                        skipped,
+                    },
+                    vec![],
+                )));
             }
         }
     }
@@ -512,8 +580,12 @@ fn present(source: &Source, spec: &TableSpec) -> Result<Relation, Error> {
 /// # Errors
 /// The filter is not well-formed.
 pub fn arguments(source: &str, spec: &TableSpec, rows: &Rows) -> Result<Arguments, Error> {
-    let columns =
-        spec.content_columns.iter().chain(&spec.title_column).chain(&spec.metadata_columns).map(String::as_str);
+    let columns = spec
+        .content_columns
+        .iter()
+        .chain(&spec.title_column)
+        .chain(&spec.metadata_columns)
+        .map(String::as_str);
     let mut columns: Vec<&str> = columns.chain(rows.filter_columns()).collect();
     columns.sort_unstable();
     columns.dedup();
@@ -523,7 +595,13 @@ pub fn arguments(source: &str, spec: &TableSpec, rows: &Rows) -> Result<Argument
 
 /// What decides which documents there are and how they are cut, as a hash.
 fn definition(relation: &Relation, spec: &TableSpec, rows: &Rows, chunking: &str) -> String {
-    let all = serde_json::json!([relation.oid.to_u32(), spec.to_json(), rows.key_types(), rows.version(), chunking]);
+    let all = serde_json::json!([
+        relation.oid.to_u32(),
+        spec.to_json(),
+        rows.key_types(),
+        rows.version(),
+        chunking
+    ]);
     hex::encode(Sha256::digest(all.to_string()))
 }
 
@@ -540,13 +618,17 @@ fn keys_of(uris: &[String], prefix: &str, parts: usize) -> Option<BTreeSet<Key>>
         .collect()
 }
 
-/// The text of a row: its content column as it is, or where there are several those that are not blank, each below its
-/// name. `None` where all are blank.
+/// The text of a row: its content column as it is, or where there are several those that are not
+/// blank, each below its name. `None` where all are blank.
 fn compose(spec: &TableSpec, texts: &[Option<String>]) -> Option<String> {
-    let texts = spec.content_columns.iter().zip(texts).filter_map(|(column, text)| {
-        let text = text.as_deref().filter(|text| !text.trim().is_empty())?;
-        Some((column, text))
-    });
+    let texts = spec
+        .content_columns
+        .iter()
+        .zip(texts)
+        .filter_map(|(column, text)| {
+            let text = text.as_deref().filter(|text| !text.trim().is_empty())?;
+            Some((column, text))
+        });
     let text = if spec.content_columns.len() == 1 {
         texts.map(|(_, text)| text.to_string()).collect()
     } else {
@@ -563,6 +645,7 @@ fn compose(spec: &TableSpec, texts: &[Option<String>]) -> Option<String> {
 fn is_about_document(error: &Error) -> bool {
     matches!(
         error.code,
-        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE | PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED
+        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
+            | PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED
     )
 }

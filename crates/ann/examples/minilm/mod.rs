@@ -20,7 +20,10 @@ impl Data {
         Ok(Self {
             base: read_f16(&folder.join("minilm-100k.base.f16"))?,
             queries: read_f16(&folder.join("minilm-100k.query.f16"))?,
-            truth: truth.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+            truth: truth
+                .chunks_exact(4)
+                .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                .collect(),
         })
     }
 
@@ -32,7 +35,10 @@ impl Data {
 
 fn read_f16(path: &Path) -> Result<Vec<f32>, Box<dyn Error>> {
     let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(bytes.chunks_exact(2).map(|b| f16_to_f32(u16::from_le_bytes([b[0], b[1]]))).collect())
+    Ok(bytes
+        .chunks_exact(2)
+        .map(|b| f16_to_f32(u16::from_le_bytes([b[0], b[1]])))
+        .collect())
 }
 
 /// A half-precision number; infinities and NaN do not occur in the data.

@@ -1,5 +1,5 @@
-//! AVX2: pairs of products summed in 16 bits, then pairs of those in 32. The rest is portable code compiled for wider
-//! vectors; without FMA, so that it gives the same bits.
+//! AVX2: pairs of products summed in 16 bits, then pairs of those in 32. The rest is portable code
+//! compiled for wider vectors; without FMA, so that it gives the same bits.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -17,7 +17,8 @@ pub(super) fn dot(code: &[u8], query: &[QueryBlock]) -> i32 {
             let bytes = load(code, i);
             let low = _mm256_and_si256(bytes, low_half);
             let high = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), low_half);
-            // Each sum of two products is within 2 * 15 * 128 = 3840, so four are far from the bounds of 16 bits.
+            // Each sum of two products is within 2 * 15 * 128 = 3840, so four are far from the
+            // bounds of 16 bits.
             let low = _mm256_maddubs_epi16(low, load_query(query, i));
             let high = _mm256_maddubs_epi16(high, load_query(query, i + 2));
             *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(_mm256_add_epi16(low, high), ones));
@@ -45,7 +46,10 @@ pub(super) fn round_query(coordinates: &[f32], inverse: f32, blocks: &mut [Query
 #[inline]
 #[target_feature(enable = "avx2")]
 fn reduce_add(lanes: __m256i) -> i32 {
-    let four = _mm_add_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256::<1>(lanes));
+    let four = _mm_add_epi32(
+        _mm256_castsi256_si128(lanes),
+        _mm256_extracti128_si256::<1>(lanes),
+    );
     let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
     _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two)))
 }

@@ -1,5 +1,5 @@
-//! AVX-512 with VNNI: four products and their sum in one instruction. The rest is portable code compiled for wider
-//! vectors; without FMA, so that it gives the same bits.
+//! AVX-512 with VNNI: four products and their sum in one instruction. The rest is portable code
+//! compiled for wider vectors; without FMA, so that it gives the same bits.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -49,5 +49,10 @@ fn load(block: &[u8; BLOCK_BYTES]) -> __m512i {
 fn load_query(block: &QueryBlock) -> (__m512i, __m512i) {
     let (low, high) = block.0.split_at(BLOCK_BYTES);
     // SAFETY: each slice is 64 readable bytes; the loads ask for no alignment.
-    unsafe { (_mm512_loadu_si512(low.as_ptr().cast()), _mm512_loadu_si512(high.as_ptr().cast())) }
+    unsafe {
+        (
+            _mm512_loadu_si512(low.as_ptr().cast()),
+            _mm512_loadu_si512(high.as_ptr().cast()),
+        )
+    }
 }

@@ -3,14 +3,16 @@
 use super::lanes::{LANES, reduce};
 use super::{BLOCK, BLOCK_BYTES, QueryBlock};
 
-/// Spacings of the levels that are tried, in standard deviations of the residual's coordinates. For coordinates that
-/// are normally distributed .335 is best; the others are for vectors whose coordinates are flatter or have tails.
+/// Spacings of the levels that are tried, in standard deviations of the residual's coordinates. For
+/// coordinates that are normally distributed .335 is best; the others are for vectors whose
+/// coordinates are flatter or have tails.
 const SPACINGS: [f32; 9] = [0.22, 0.26, 0.29, 0.32, 0.335, 0.35, 0.37, 0.40, 0.44];
 
 /// The middle of the levels 0..=15.
 const MIDDLE: f32 = 7.5;
 
-/// Adding it to a small number rounds that to an integer, ties to even, and leaves the integer in the low bits.
+/// Adding it to a small number rounds that to an integer, ties to even, and leaves the integer in
+/// the low bits.
 const ROUNDER: f32 = 12_582_912.0; // 1.5 * 2^23
 
 /// Writes the code of a residual with the given standard deviation, and returns ⟨r, ū⟩.
@@ -25,9 +27,17 @@ pub(super) fn encode(residual: &[f32], deviation: f32, code: &mut [u8]) -> f32 {
             (best, best_cosine, best_product) = (inverse, cosine, product);
         }
     }
-    for (bytes, residual) in code.as_chunks_mut::<BLOCK_BYTES>().0.iter_mut().zip(residual.as_chunks::<BLOCK>().0) {
+    for (bytes, residual) in code
+        .as_chunks_mut::<BLOCK_BYTES>()
+        .0
+        .iter_mut()
+        .zip(residual.as_chunks::<BLOCK>().0)
+    {
         for i in 0..BLOCK_BYTES {
-            let (low, high) = (level(residual[i], best), level(residual[BLOCK_BYTES + i], best));
+            let (low, high) = (
+                level(residual[i], best),
+                level(residual[BLOCK_BYTES + i], best),
+            );
             bytes[i] = (low.to_bits() & 15 | (high.to_bits() & 15) << 4) as u8;
         }
     }
@@ -54,7 +64,8 @@ fn level(x: f32, inverse: f32) -> f32 {
     (x * inverse + MIDDLE).clamp(0.0, 2.0 * MIDDLE) + ROUNDER
 }
 
-/// Rounds `coordinates`, times `inverse`, to `blocks`; the products must be within ±127. Returns the sum of the rounded.
+/// Rounds `coordinates`, times `inverse`, to `blocks`; the products must be within ±127. Returns
+/// the sum of the rounded.
 #[inline(always)]
 pub(super) fn round_query(coordinates: &[f32], inverse: f32, blocks: &mut [QueryBlock]) -> i32 {
     let mut sum = 0;

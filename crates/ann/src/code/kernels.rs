@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 
 use super::{QueryBlock, Rotation, portable};
 
-/// One implementation of the work on codes. A value exists outside this module only if the CPU can run it. All give the
-/// same results, bit by bit.
+/// One implementation of the work on codes. A value exists outside this module only if the CPU can
+/// run it. All give the same results, bit by bit.
 ///
-/// The functions are unsafe to call on a CPU without the instructions they were compiled for. Slices of wrong lengths
-/// give them a wrong result, nothing worse.
+/// The functions are unsafe to call on a CPU without the instructions they were compiled for.
+/// Slices of wrong lengths give them a wrong result, nothing worse.
 pub struct Kernels {
     name: &'static str,
     dot: unsafe fn(&[u8], &[QueryBlock]) -> i32,
@@ -44,9 +44,14 @@ const AVX512: Kernels = Kernels {
     round_query: super::avx512::round_query,
 };
 
-/// NEON is part of every aarch64 target, so portable code is compiled for it already; only `dot` gains by hand.
+/// NEON is part of every aarch64 target, so portable code is compiled for it already; only `dot`
+/// gains by hand.
 #[cfg(target_arch = "aarch64")]
-const NEON: Kernels = Kernels { name: "neon", dot: super::neon::dot, ..PORTABLE };
+const NEON: Kernels = Kernels {
+    name: "neon",
+    dot: super::neon::dot,
+    ..PORTABLE
+};
 
 impl Kernels {
     /// The fastest this CPU can run, found at the first call.
@@ -80,7 +85,8 @@ impl Kernels {
         self.name
     }
 
-    /// Σ uᵢ qᵢ over the blocks that both have: at most 16,000 · 15 · 128, far from the bounds of 32 bits.
+    /// Σ uᵢ qᵢ over the blocks that both have: at most 16,000 · 15 · 128, far from the bounds of 32
+    /// bits.
     #[inline]
     pub fn dot(&self, code: &[u8], query: &[QueryBlock]) -> i32 {
         // SAFETY: `available` hands out only what the CPU can run.
@@ -100,7 +106,12 @@ impl Kernels {
     }
 
     /// See [`grid::round_query`](super::grid::round_query).
-    pub(super) fn round_query(&self, coordinates: &[f32], inverse: f32, blocks: &mut [QueryBlock]) -> i32 {
+    pub(super) fn round_query(
+        &self,
+        coordinates: &[f32],
+        inverse: f32,
+        blocks: &mut [QueryBlock],
+    ) -> i32 {
         // SAFETY: `available` hands out only what the CPU can run.
         unsafe { (self.round_query)(coordinates, inverse, blocks) }
     }

@@ -1,6 +1,6 @@
-//! Sums over `f32` vectors in a fixed order: sixteen lanes, which any vector unit can take, then the lanes in pairs. The
-//! same bits come out on every CPU. Elements beyond a multiple of sixteen are left out: all vectors here are multiples
-//! of 128.
+//! Sums over `f32` vectors in a fixed order: sixteen lanes, which any vector unit can take, then
+//! the lanes in pairs. The same bits come out on every CPU. Elements beyond a multiple of sixteen
+//! are left out: all vectors here are multiples of 128.
 
 pub(super) const LANES: usize = 16;
 
@@ -21,7 +21,12 @@ pub(super) fn reduce(mut lanes: [f32; LANES]) -> f32 {
 
 pub(super) fn inner_product(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0f32; LANES];
-    for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
+    for (a, b) in a
+        .as_chunks::<LANES>()
+        .0
+        .iter()
+        .zip(b.as_chunks::<LANES>().0)
+    {
         for lane in 0..LANES {
             sums[lane] += a[lane] * b[lane];
         }
@@ -32,7 +37,11 @@ pub(super) fn inner_product(a: &[f32], b: &[f32]) -> f32 {
 /// Σ aᵢ², also where the squares are too small for `f32`.
 pub(super) fn norm_squared(a: &[f32]) -> f64 {
     let sum = inner_product(a, a);
-    if sum >= LEAST_EXACT { f64::from(sum) } else { a.iter().map(|&x| f64::from(x) * f64::from(x)).sum() }
+    if sum >= LEAST_EXACT {
+        f64::from(sum)
+    } else {
+        a.iter().map(|&x| f64::from(x) * f64::from(x)).sum()
+    }
 }
 
 /// The largest magnitude; NaN elements are passed over.
@@ -45,5 +54,8 @@ pub(super) fn largest(a: &[f32]) -> f32 {
             lanes[lane] = larger(lanes[lane], chunk[lane]);
         }
     }
-    lanes.into_iter().chain(tail.iter().copied()).fold(0.0, larger)
+    lanes
+        .into_iter()
+        .chain(tail.iter().copied())
+        .fold(0.0, larger)
 }

@@ -1,15 +1,18 @@
-//! Four-bit codes: vectors in an eighth of their size, and distances between a query and a code without decoding it.
+//! Four-bit codes: vectors in an eighth of their size, and distances between a query and a code
+//! without decoding it.
 //!
-//! **Encoding.** A vector of D elements is padded with zeros to P, the next multiple of 128, and turned by a random
-//! rotation ([`Rotation`]), which spreads whatever it holds evenly over all coordinates. What is left of it after the
-//! centroid is taken away, the residual r = x − c, is rounded to sixteen evenly spaced levels, u in 0..=15, coordinate
-//! by coordinate; the spacing is the best of nine for that vector. Only the first C coordinates are coded. C is P,
-//! except where a code would not fit its page: then the code is of a random projection as well.
+//! **Encoding.** A vector of D elements is padded with zeros to P, the next multiple of 128, and
+//! turned by a random rotation ([`Rotation`]), which spreads whatever it holds evenly over all
+//! coordinates. What is left of it after the centroid is taken away, the residual r = x − c, is
+//! rounded to sixteen evenly spaced levels, u in 0..=15, coordinate by coordinate; the spacing is
+//! the best of nine for that vector. Only the first C coordinates are coded. C is P, except where a
+//! code would not fit its page: then the code is of a random projection as well.
 //!
-//! **Estimating.** With ū = u − 7.5 the vector ū points nearly along r, and its error is, after a random rotation, as
-//! likely to lie in any direction across r. So with the scale a = |r|² / ⟨r, ū⟩ the product a ⟨q, ū⟩ estimates ⟨q, r⟩
-//! without bias for every q, and exactly for q = r. That holds for C < P too: ū is then a vector with zeros in the
-//! coordinates that are not coded. With q′ = q − c:
+//! **Estimating.** With ū = u − 7.5 the vector ū points nearly along r, and its error is, after a
+//! random rotation, as likely to lie in any direction across r. So with the scale a = |r|² / ⟨r, ū⟩
+//! the product a ⟨q, ū⟩ estimates ⟨q, r⟩ without bias for every q, and exactly for q = r. That
+//! holds for C < P too: ū is then a vector with zeros in the coordinates that are not coded. With
+//! q′ = q − c:
 //!
 //! | metric | bias β | estimated distance |
 //! |---|---|---|
@@ -18,23 +21,25 @@
 //! | [`Cosine`](Metric::Cosine) | \|r\|² | half of L2's, all vectors having been scaled to length 1 |
 //! | [`L1`](Metric::L1) | \|r\|² | L2's: a rotation does not keep sums of absolute differences |
 //!
-//! a and β are the [`Factors`] of a vector and are kept beside its code. The coordinates of q′ are rounded to eight
-//! bits, so that ⟨q′, ū⟩ is a sum of products of small integers, for which CPUs have instructions ([`Kernels`]).
-//! Estimates may come out slightly below the least distance there can be.
+//! a and β are the [`Factors`] of a vector and are kept beside its code. The coordinates of q′ are
+//! rounded to eight bits, so that ⟨q′, ū⟩ is a sum of products of small integers, for which CPUs
+//! have instructions ([`Kernels`]). Estimates may come out slightly below the least distance there
+//! can be.
 //!
-//! **Layout of a code.** C/2 bytes. The 64 bytes of block b hold coordinates 128b..128b+64 in their low halves and
-//! 128b+64..128b+128 in their high halves.
+//! **Layout of a code.** C/2 bytes. The 64 bytes of block b hold coordinates 128b..128b+64 in their
+//! low halves and 128b+64..128b+128 in their high halves.
 //!
-//! **The same everywhere.** Codes and factors are stored, so encoding gives the same bits on every CPU: its sums are
-//! taken in a fixed order and without fused multiply-add.
+//! **The same everywhere.** Codes and factors are stored, so encoding gives the same bits on every
+//! CPU: its sums are taken in a fixed order and without fused multiply-add.
 //!
-//! **Range.** Elements beyond 1e15 in magnitude make their vector be scaled down until they are within it (except for
-//! Cosine, where length does not matter). Finite vectors therefore never give a NaN, but L2 distances beyond 1e30, and
-//! those below 1e-38, are not told apart.
+//! **Range.** Elements beyond 1e15 in magnitude make their vector be scaled down until they are
+//! within it (except for Cosine, where length does not matter). Finite vectors therefore never give
+//! a NaN, but L2 distances beyond 1e30, and those below 1e-38, are not told apart.
 //!
-//! Source: J. Gao and C. Long, "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound for
-//! Approximate Nearest Neighbor Search", SIGMOD 2024; J. Gao et al., "Practical and Asymptotically Optimal Quantization
-//! of High-Dimensional Vectors in Euclidean Space for Approximate Nearest Neighbor Search", 2024.
+//! Source: J. Gao and C. Long, "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical
+//! Error Bound for Approximate Nearest Neighbor Search", SIGMOD 2024; J. Gao et al., "Practical and
+//! Asymptotically Optimal Quantization of High-Dimensional Vectors in Euclidean Space for
+//! Approximate Nearest Neighbor Search", 2024.
 
 mod grid;
 mod kernels;
@@ -75,8 +80,9 @@ pub enum Metric {
     InnerProduct,
     /// 1 − the cosine of the angle between the vectors.
     Cosine,
-    /// Sum of absolute differences. A rotation does not keep it, so codes estimate [`L2`](Metric::L2) instead. A search
-    /// finds candidates by that estimate; the caller computes the exact distance to rank them.
+    /// Sum of absolute differences. A rotation does not keep it, so codes estimate
+    /// [`L2`](Metric::L2) instead. A search finds candidates by that estimate; the caller computes
+    /// the exact distance to rank them.
     L1,
 }
 

@@ -15,7 +15,10 @@ pub(super) fn dot(code: &[u8], query: &[QueryBlock]) -> i32 {
             let bytes = load(code, i);
             let low = vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15)));
             let high = vreinterpretq_s8_u8(vshrq_n_u8::<4>(bytes));
-            let (low_query, high_query) = (load_query(query, i), load_query(query, i + BLOCK_BYTES / LANES));
+            let (low_query, high_query) = (
+                load_query(query, i),
+                load_query(query, i + BLOCK_BYTES / LANES),
+            );
             // Four products are within 4 * 15 * 128 = 7680: far from the bounds of 16 bits.
             let products = vmull_s8(vget_low_s8(low), vget_low_s8(low_query));
             let products = vmlal_high_s8(products, low, low_query);
@@ -24,7 +27,10 @@ pub(super) fn dot(code: &[u8], query: &[QueryBlock]) -> i32 {
             *sum = vpadalq_s16(*sum, products);
         }
     }
-    vaddvq_s32(vaddq_s32(vaddq_s32(sums[0], sums[1]), vaddq_s32(sums[2], sums[3])))
+    vaddvq_s32(vaddq_s32(
+        vaddq_s32(sums[0], sums[1]),
+        vaddq_s32(sums[2], sums[3]),
+    ))
 }
 
 /// The `i`th 16 bytes of a block of a code.

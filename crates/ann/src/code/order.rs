@@ -1,4 +1,5 @@
-//! Distances as unsigned integers of the same order, so that a distance and an id pack into one sortable key.
+//! Distances as unsigned integers of the same order, so that a distance and an id pack into one
+//! sortable key.
 
 /// `order_bits(a) < order_bits(b)` exactly if `a < b`; the two zeros are equal; NaN comes last.
 #[inline]
@@ -14,7 +15,11 @@ pub fn order_bits(distance: f32) -> u32 {
 /// The distance that [`order_bits`] turned into `bits`.
 #[inline]
 pub fn from_order_bits(bits: u32) -> f32 {
-    f32::from_bits(if bits & SIGN == 0 { !bits } else { bits & !SIGN })
+    f32::from_bits(if bits & SIGN == 0 {
+        !bits
+    } else {
+        bits & !SIGN
+    })
 }
 
 const SIGN: u32 = 1 << 31;

@@ -1,14 +1,16 @@
 //! Asking for memory before it is needed.
 #![allow(unsafe_code)]
 
-/// Bytes in a cache line: right for x86-64 and most aarch64; elsewhere a line may be asked for twice.
+/// Bytes in a cache line: right for x86-64 and most aarch64; elsewhere a line may be asked for
+/// twice.
 const LINE: usize = 64;
 
-/// Starts to load `bytes` bytes at `pointer` into the cache and does not wait. A hint: any address is allowed, and none
-/// is read as far as the program can tell.
+/// Starts to load `bytes` bytes at `pointer` into the cache and does not wait. A hint: any address
+/// is allowed, and none is read as far as the program can tell.
 #[inline]
 pub fn prefetch(pointer: *const u8, bytes: usize) {
-    // From the start of the first line, so that the last line is not missed when the range starts inside one.
+    // From the start of the first line, so that the last line is not missed when the range starts
+    // inside one.
     let start = pointer.wrapping_sub(pointer.addr() % LINE);
     for offset in (0..bytes + pointer.addr() % LINE).step_by(LINE) {
         prefetch_line(start.wrapping_add(offset));

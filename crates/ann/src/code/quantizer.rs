@@ -25,15 +25,26 @@ pub struct Quantizer {
 
 impl Quantizer {
     /// * `dimensions`: D, 1 to 16,000
-    /// * `code_dimensions`: C, a multiple of 128, at most D rounded up to such; brought into these bounds
+    /// * `code_dimensions`: C, a multiple of 128, at most D rounded up to such; brought into these
+    ///   bounds
     /// * `centroid`: what [`Mean`] gave, or empty for zero
-    pub fn new(metric: Metric, dimensions: usize, code_dimensions: usize, seed: u64, mut centroid: Vec<f32>) -> Self {
+    pub fn new(
+        metric: Metric,
+        dimensions: usize,
+        code_dimensions: usize,
+        seed: u64,
+        mut centroid: Vec<f32>,
+    ) -> Self {
         let rotation = Rotation::new(dimensions, seed);
         let padded = rotation.dimensions();
         debug_assert!(centroid.is_empty() || centroid.len() == padded);
         centroid.resize(padded, 0.0);
         for x in &mut centroid {
-            *x = if x.is_nan() { 0.0 } else { x.clamp(-LARGEST, LARGEST) };
+            *x = if x.is_nan() {
+                0.0
+            } else {
+                x.clamp(-LARGEST, LARGEST)
+            };
         }
         Self {
             metric,
@@ -74,18 +85,24 @@ impl Quantizer {
 
     /// A mean of vectors to be added one by one. The quantizer's own centroid plays no part in it.
     pub fn mean(&self) -> Mean<'_> {
-        Mean { quantizer: self, sums: vec![0.0; self.dimensions], count: 0 }
+        Mean {
+            quantizer: self,
+            sums: vec![0.0; self.dimensions],
+            count: 0,
+        }
     }
 
-    /// Writes the code of a vector and returns what is stored beside it. `code` has [`code_bytes`](Self::code_bytes)
-    /// bytes; `scratch` is overwritten, and is only passed in so that its memory is reused.
+    /// Writes the code of a vector and returns what is stored beside it. `code` has
+    /// [`code_bytes`](Self::code_bytes) bytes; `scratch` is overwritten, and is only passed in so
+    /// that its memory is reused.
     pub fn encode(&self, vector: &[f32], scratch: &mut Vec<f32>, code: &mut [u8]) -> Factors {
         debug_assert_eq!(code.len(), self.code_bytes());
         self.load(vector, scratch);
         self.encode_rotated(scratch, code)
     }
 
-    /// The same for a vector of which only the code by another quantizer, with the same rotation and no centroid, is known.
+    /// The same for a vector of which only the code by another quantizer, with the same rotation
+    /// and no centroid, is known.
     pub fn recode(
         &self,
         other: &Self,
@@ -98,7 +115,13 @@ impl Quantizer {
         other.prepare_from_code(code, factors, &mut query);
         let step = (f64::from(factors.scale) / 2.0) as f32;
         scratch.clear();
-        scratch.extend(query.blocks.iter().flat_map(|block| block.0).map(|level| f32::from(level) * step));
+        scratch.extend(
+            query
+                .blocks
+                .iter()
+                .flat_map(|block| block.0)
+                .map(|level| f32::from(level) * step),
+        );
         scratch.resize(self.rotation.dimensions(), 0.0);
         self.encode_rotated(scratch, new)
     }
@@ -113,16 +136,30 @@ impl Quantizer {
             Metric::L2 | Metric::L1 | Metric::Cosine => norm_squared,
             Metric::InnerProduct => f64::from(lanes::inner_product(&self.centroid, residual)),
         };
-        let coded_squared = if coded.len() == residual.len() { norm_squared } else { lanes::norm_squared(coded) };
+        let coded_squared = if coded.len() == residual.len() {
+            norm_squared
+        } else {
+            lanes::norm_squared(coded)
+        };
         let deviation = (coded_squared / coded.len() as f64).sqrt() as f32;
         // Smaller ones have no reciprocal in `f32`: as good as zero.
-        let product = if deviation >= f32::MIN_POSITIVE { self.kernels.encode(coded, deviation, code) } else { 0.0 };
+        let product = if deviation >= f32::MIN_POSITIVE {
+            self.kernels.encode(coded, deviation, code)
+        } else {
+            0.0
+        };
         let scale = norm_squared / f64::from(product);
         if product > 0.0 && scale.is_finite() {
-            Factors { scale: finite(scale), bias: finite(bias) }
+            Factors {
+                scale: finite(scale),
+                bias: finite(bias),
+            }
         } else {
             code.fill(MIDDLE_LEVELS);
-            Factors { scale: 0.0, bias: finite(bias) }
+            Factors {
+                scale: 0.0,
+                bias: finite(bias),
+            }
         }
     }
 
@@ -149,35 +186,62 @@ impl Quantizer {
         let largest = lanes::largest(coordinates);
         let inverse = 127.0 / largest;
         // No reciprocal: as good as zero.
-        let (inverse, step) = if inverse.is_finite() { (inverse, f64::from(largest) / 127.0) } else { (0.0, 0.0) };
+        let (inverse, step) = if inverse.is_finite() {
+            (inverse, f64::from(largest) / 127.0)
+        } else {
+            (0.0, 0.0)
+        };
         query.kernels = self.kernels;
-        query.blocks.resize(self.code_dimensions / BLOCK, QueryBlock([0; BLOCK]));
-        let sum = self.kernels.round_query(coordinates, inverse, &mut query.blocks);
+        query
+            .blocks
+            .resize(self.code_dimensions / BLOCK, QueryBlock([0; BLOCK]));
+        let sum = self
+            .kernels
+            .round_query(coordinates, inverse, &mut query.blocks);
         query.terms = self.terms(norm_squared, centroid_product, step, sum);
     }
 
-    /// Makes `query` one for a vector of which only the code is known. Distances are then between two estimates.
+    /// Makes `query` one for a vector of which only the code is known. Distances are then between
+    /// two estimates.
     pub fn prepare_from_code(&self, code: &[u8], factors: Factors, query: &mut Query) {
         debug_assert_eq!(code.len(), self.code_bytes());
         query.kernels = self.kernels;
-        query.blocks.resize(self.code_dimensions / BLOCK, QueryBlock([0; BLOCK]));
+        query
+            .blocks
+            .resize(self.code_dimensions / BLOCK, QueryBlock([0; BLOCK]));
         let sum = grid::unpack(code, &mut query.blocks);
-        // The scale of a code makes up for the coordinates that are not coded. Of two codes that are multiplied with
-        // each other only one may do so: this one gives the coordinates as they are.
+        // The scale of a code makes up for the coordinates that are not coded. Of two codes that
+        // are multiplied with each other only one may do so: this one gives the coordinates as they
+        // are.
         let coded_share = self.code_dimensions as f64 / self.rotation.dimensions() as f64;
         let step = f64::from(factors.scale) / 2.0 * coded_share;
         let bias = f64::from(factors.bias);
         query.terms = self.terms(bias, self.centroid_squared + bias, step, sum);
     }
 
-    /// The terms for a query of coordinates `step` times the rounded ones. `norm_squared`, |q′|², is used for L2 and
-    /// Cosine, and `centroid_product`, ⟨q, c⟩, for inner products.
+    /// The terms for a query of coordinates `step` times the rounded ones. `norm_squared`, |q′|²,
+    /// is used for L2 and Cosine, and `centroid_product`, ⟨q, c⟩, for inner products.
     fn terms(&self, norm_squared: f64, centroid_product: f64, step: f64, sum: i32) -> Terms {
         let offset = 15 * sum;
         match self.metric {
-            Metric::L2 | Metric::L1 => Terms { base: norm_squared, bias_weight: 1.0, step: -step, offset },
-            Metric::Cosine => Terms { base: norm_squared / 2.0, bias_weight: 0.5, step: -step / 2.0, offset },
-            Metric::InnerProduct => Terms { base: -centroid_product, bias_weight: -1.0, step: -step / 2.0, offset },
+            Metric::L2 | Metric::L1 => Terms {
+                base: norm_squared,
+                bias_weight: 1.0,
+                step: -step,
+                offset,
+            },
+            Metric::Cosine => Terms {
+                base: norm_squared / 2.0,
+                bias_weight: 0.5,
+                step: -step / 2.0,
+                offset,
+            },
+            Metric::InnerProduct => Terms {
+                base: -centroid_product,
+                bias_weight: -1.0,
+                step: -step / 2.0,
+                offset,
+            },
         }
     }
 
@@ -242,5 +306,9 @@ impl Mean<'_> {
 
 /// The nearest finite `f32`; 0 for NaN.
 fn finite(x: f64) -> f32 {
-    if x.is_nan() { 0.0 } else { x.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32 }
+    if x.is_nan() {
+        0.0
+    } else {
+        x.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32
+    }
 }

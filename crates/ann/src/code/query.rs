@@ -2,13 +2,14 @@
 
 use super::{BLOCK, Factors, Kernels};
 
-/// 128 coordinates of a query, rounded to eight bits, in order; aligned so that no load crosses a cache line.
+/// 128 coordinates of a query, rounded to eight bits, in order; aligned so that no load crosses a
+/// cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct QueryBlock(pub [i8; BLOCK]);
 
-/// A query for one [`Quantizer`](super::Quantizer), which fills it; one that was never filled finds everything at
-/// distance 0. Keep it and fill it again: its memory is reused.
+/// A query for one [`Quantizer`](super::Quantizer), which fills it; one that was never filled finds
+/// everything at distance 0. Keep it and fill it again: its memory is reused.
 pub struct Query {
     pub(super) kernels: &'static Kernels,
     pub(super) blocks: Vec<QueryBlock>,
@@ -17,8 +18,8 @@ pub struct Query {
     pub(super) terms: Terms,
 }
 
-/// The distance is `base + bias_weight * bias + scale * step * (2 dot − offset)`. In `f64`, where no product of these
-/// overflows, so that nothing finite gives a NaN.
+/// The distance is `base + bias_weight * bias + scale * step * (2 dot − offset)`. In `f64`, where
+/// no product of these overflows, so that nothing finite gives a NaN.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Terms {
     pub base: f64,
@@ -30,18 +31,31 @@ pub(super) struct Terms {
 
 impl Default for Query {
     fn default() -> Self {
-        Self { kernels: Kernels::best(), blocks: Vec::new(), rotated: Vec::new(), terms: Terms::default() }
+        Self {
+            kernels: Kernels::best(),
+            blocks: Vec::new(),
+            rotated: Vec::new(),
+            terms: Terms::default(),
+        }
     }
 }
 
 impl Query {
-    /// Estimated distance to a coded vector: squared L2, negative inner product or cosine distance, close to the exact
-    /// one and comparable with other estimates. A code of another length than the quantizer's gives a wrong distance.
+    /// Estimated distance to a coded vector: squared L2, negative inner product or cosine distance,
+    /// close to the exact one and comparable with other estimates. A code of another length than
+    /// the quantizer's gives a wrong distance.
     #[inline]
     pub fn distance(&self, code: &[u8], factors: Factors) -> f32 {
         debug_assert_eq!(code.len(), self.blocks.len() * super::BLOCK_BYTES);
         let product = 2 * self.kernels.dot(code, &self.blocks) - self.terms.offset;
-        let Terms { base, bias_weight, step, .. } = self.terms;
-        (base + bias_weight * f64::from(factors.bias) + f64::from(factors.scale) * (step * f64::from(product))) as f32
+        let Terms {
+            base,
+            bias_weight,
+            step,
+            ..
+        } = self.terms;
+        (base
+            + bias_weight * f64::from(factors.bias)
+            + f64::from(factors.scale) * (step * f64::from(product))) as f32
     }
 }

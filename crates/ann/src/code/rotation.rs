@@ -1,9 +1,11 @@
-//! A random rotation that costs P log P: random signs, a Hadamard transform, and a mixing of the halves, four times.
+//! A random rotation that costs P log P: random signs, a Hadamard transform, and a mixing of the
+//! halves, four times.
 //!
-//! The transform works on a power of two of coordinates, p. Where P is not one, p is the largest below it, and the
-//! rounds alternate between the first p and the last p coordinates, which together are all, since 2p > P. After each
-//! round coordinates of the two halves are turned pairwise by 45 degrees (a step of Kac's walk), so that what one round
-//! leaves out meets what it takes in. Every round keeps lengths and inner products.
+//! The transform works on a power of two of coordinates, p. Where P is not one, p is the largest
+//! below it, and the rounds alternate between the first p and the last p coordinates, which
+//! together are all, since 2p > P. After each round coordinates of the two halves are turned
+//! pairwise by 45 degrees (a step of Kac's walk), so that what one round leaves out meets what it
+//! takes in. Every round keeps lengths and inner products.
 
 use super::BLOCK;
 use crate::random;
@@ -13,34 +15,51 @@ const ROUNDS: usize = 4;
 /// Levels of the transform within a block: it has 2^7 coordinates.
 const BLOCK_LEVELS: u32 = BLOCK.ilog2();
 
-/// Of these, how many move the coordinates; the others are between coordinates at least this power of two apart, which
-/// is as many as the widest vector register holds.
+/// Of these, how many move the coordinates; the others are between coordinates at least this power
+/// of two apart, which is as many as the widest vector register holds.
 const MOVING_LEVELS: u32 = 4;
 
 pub struct Rotation {
     dimensions: usize,
     /// p: how many coordinates the transform takes at once
     power: usize,
-    /// What each round multiplies each coordinate by: ±1, and what keeps the length over the sums that follow
+    /// What each round multiplies each coordinate by: ±1, and what keeps the length over the sums
+    /// that follow
     factors: Vec<f32>,
 }
 
 impl Rotation {
-    /// A rotation in `dimensions` dimensions, rounded up to a multiple of 128. The same seed gives the same rotation in
-    /// all versions: it is stored in indexes.
+    /// A rotation in `dimensions` dimensions, rounded up to a multiple of 128. The same seed gives
+    /// the same rotation in all versions: it is stored in indexes.
     pub fn new(dimensions: usize, seed: u64) -> Self {
         let dimensions = dimensions.max(1).next_multiple_of(BLOCK);
-        let mut rotation = Self { dimensions, power: 1 << dimensions.ilog2(), factors: Vec::new() };
+        let mut rotation = Self {
+            dimensions,
+            power: 1 << dimensions.ilog2(),
+            factors: Vec::new(),
+        };
         let transform = 1.0 / (rotation.power as f64).sqrt();
-        let mix = if rotation.power == dimensions { 1.0 } else { std::f64::consts::FRAC_1_SQRT_2 };
+        let mix = if rotation.power == dimensions {
+            1.0
+        } else {
+            std::f64::consts::FRAC_1_SQRT_2
+        };
         let mut state = seed;
         let mut bits = 0;
         for round in 0..ROUNDS {
             let window = rotation.window(round);
             for coordinate in 0..dimensions {
-                bits = if coordinate % 64 == 0 { random::next(&mut state) } else { bits >> 1 };
+                bits = if coordinate % 64 == 0 {
+                    random::next(&mut state)
+                } else {
+                    bits >> 1
+                };
                 let sign = if bits & 1 == 0 { 1.0 } else { -1.0 };
-                let transform = if window.contains(&coordinate) { transform } else { 1.0 };
+                let transform = if window.contains(&coordinate) {
+                    transform
+                } else {
+                    1.0
+                };
                 rotation.factors.push((sign * transform * mix) as f32);
             }
         }
@@ -53,11 +72,16 @@ impl Rotation {
 
     /// The coordinates that a round transforms.
     fn window(&self, round: usize) -> std::ops::Range<usize> {
-        if round.is_multiple_of(2) { 0..self.power } else { self.dimensions - self.power..self.dimensions }
+        if round.is_multiple_of(2) {
+            0..self.power
+        } else {
+            self.dimensions - self.power..self.dimensions
+        }
     }
 
-    /// Rotates a vector of [`dimensions`](Self::dimensions) elements in place; one of another length is left as it is.
-    /// Inlined into functions compiled for wider vectors, see [`Kernels`](super::Kernels).
+    /// Rotates a vector of [`dimensions`](Self::dimensions) elements in place; one of another
+    /// length is left as it is. Inlined into functions compiled for wider vectors, see
+    /// [`Kernels`](super::Kernels).
     #[inline(always)]
     pub(super) fn apply(&self, vector: &mut [f32]) {
         debug_assert_eq!(vector.len(), self.dimensions);
@@ -77,8 +101,8 @@ impl Rotation {
     }
 }
 
-/// The Hadamard transform, up to the order of the results, of a power of two of elements, at least [`BLOCK`]. It makes
-/// the vector longer by the root of their number.
+/// The Hadamard transform, up to the order of the results, of a power of two of elements, at least
+/// [`BLOCK`]. It makes the vector longer by the root of their number.
 #[inline(always)]
 fn hadamard(x: &mut [f32]) {
     for block in x.as_chunks_mut::<BLOCK>().0 {

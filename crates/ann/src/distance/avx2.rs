@@ -23,7 +23,9 @@ pub(super) fn inner_product(a: &[f32], b: &[f32]) -> f32 {
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn l1(a: &[f32], b: &[f32]) -> f32 {
     let sign = _mm256_set1_ps(-0.0);
-    sum(a, b, |acc, x, y| _mm256_add_ps(acc, _mm256_andnot_ps(sign, _mm256_sub_ps(x, y))))
+    sum(a, b, |acc, x, y| {
+        _mm256_add_ps(acc, _mm256_andnot_ps(sign, _mm256_sub_ps(x, y)))
+    })
 }
 
 #[target_feature(enable = "avx2,fma")]
@@ -45,10 +47,15 @@ pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
         add(0, load_partial(x), load_partial(y));
     }
     let total = |sums: [__m256; 2]| reduce_add(_mm256_add_ps(sums[0], sums[1]));
-    CosineSums { dot: total(dot), a: total(a_squared), b: total(b_squared) }
+    CosineSums {
+        dot: total(dot),
+        a: total(a_squared),
+        b: total(b_squared),
+    }
 }
 
-/// Folds `step(acc, x, y)` over all lanes. `step` must leave `acc` alone where `x` and `y` are zero.
+/// Folds `step(acc, x, y)` over all lanes. `step` must leave `acc` alone where `x` and `y` are
+/// zero.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn sum(a: &[f32], b: &[f32], step: impl Fn(__m256, __m256, __m256) -> __m256) -> f32 {
@@ -60,17 +67,26 @@ fn sum(a: &[f32], b: &[f32], step: impl Fn(__m256, __m256, __m256) -> __m256) ->
             *acc = step(*acc, load(x, i), load(y, i));
         }
     }
-    for (acc, (x, y)) in sums.iter_mut().zip(a_tail.chunks(LANES).zip(b_tail.chunks(LANES))) {
+    for (acc, (x, y)) in sums
+        .iter_mut()
+        .zip(a_tail.chunks(LANES).zip(b_tail.chunks(LANES)))
+    {
         *acc = step(*acc, load_partial(x), load_partial(y));
     }
-    reduce_add(_mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3])))
+    reduce_add(_mm256_add_ps(
+        _mm256_add_ps(sums[0], sums[1]),
+        _mm256_add_ps(sums[2], sums[3]),
+    ))
 }
 
 /// The sum of the eight lanes.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn reduce_add(lanes: __m256) -> f32 {
-    let four = _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps::<1>(lanes));
+    let four = _mm_add_ps(
+        _mm256_castps256_ps128(lanes),
+        _mm256_extractf128_ps::<1>(lanes),
+    );
     let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
 }
@@ -92,7 +108,7 @@ fn load_partial(tail: &[f32]) -> __m256 {
     static MASKS: [i32; 2 * LANES] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
     let start = LANES - tail.len().min(LANES);
     let mask = &MASKS[start..start + LANES];
-    // SAFETY: the mask slice is eight readable integers and selects only elements of the tail; masked-out lanes are
-    // not read.
+    // SAFETY: the mask slice is eight readable integers and selects only elements of the tail;
+    // masked-out lanes are not read.
     unsafe { _mm256_maskload_ps(tail.as_ptr(), _mm256_loadu_si256(mask.as_ptr().cast())) }
 }

@@ -1,4 +1,5 @@
-//! AVX-512F: four sums of sixteen lanes; a tail is loaded under a mask, so that no element is treated on its own.
+//! AVX-512F: four sums of sixteen lanes; a tail is loaded under a mask, so that no element is
+//! treated on its own.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -22,7 +23,9 @@ pub(super) fn inner_product(a: &[f32], b: &[f32]) -> f32 {
 
 #[target_feature(enable = "avx512f")]
 pub(super) fn l1(a: &[f32], b: &[f32]) -> f32 {
-    sum(a, b, |acc, x, y| _mm512_add_ps(acc, _mm512_abs_ps(_mm512_sub_ps(x, y))))
+    sum(a, b, |acc, x, y| {
+        _mm512_add_ps(acc, _mm512_abs_ps(_mm512_sub_ps(x, y)))
+    })
 }
 
 #[target_feature(enable = "avx512f")]
@@ -44,10 +47,15 @@ pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
         add(0, load_partial(x), load_partial(y));
     }
     let total = |sums: [__m512; 2]| _mm512_reduce_add_ps(_mm512_add_ps(sums[0], sums[1]));
-    CosineSums { dot: total(dot), a: total(a_squared), b: total(b_squared) }
+    CosineSums {
+        dot: total(dot),
+        a: total(a_squared),
+        b: total(b_squared),
+    }
 }
 
-/// Folds `step(acc, x, y)` over all lanes. `step` must leave `acc` alone where `x` and `y` are zero.
+/// Folds `step(acc, x, y)` over all lanes. `step` must leave `acc` alone where `x` and `y` are
+/// zero.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn sum(a: &[f32], b: &[f32], step: impl Fn(__m512, __m512, __m512) -> __m512) -> f32 {
@@ -59,10 +67,16 @@ fn sum(a: &[f32], b: &[f32], step: impl Fn(__m512, __m512, __m512) -> __m512) ->
             *acc = step(*acc, load(x, i), load(y, i));
         }
     }
-    for (acc, (x, y)) in sums.iter_mut().zip(a_tail.chunks(LANES).zip(b_tail.chunks(LANES))) {
+    for (acc, (x, y)) in sums
+        .iter_mut()
+        .zip(a_tail.chunks(LANES).zip(b_tail.chunks(LANES)))
+    {
         *acc = step(*acc, load_partial(x), load_partial(y));
     }
-    _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3])))
+    _mm512_reduce_add_ps(_mm512_add_ps(
+        _mm512_add_ps(sums[0], sums[1]),
+        _mm512_add_ps(sums[2], sums[3]),
+    ))
 }
 
 /// The `i`th sixteen elements of a block.
@@ -78,7 +92,11 @@ fn load<const N: usize>(block: &[f32; N], i: usize) -> __m512 {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_partial(tail: &[f32]) -> __m512 {
-    let mask = if tail.len() < LANES { (1 << tail.len()) - 1 } else { !0 };
+    let mask = if tail.len() < LANES {
+        (1 << tail.len()) - 1
+    } else {
+        !0
+    };
     // SAFETY: the mask selects only elements of the slice; masked-out lanes are not read.
     unsafe { _mm512_maskz_loadu_ps(mask, tail.as_ptr()) }
 }

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use super::{portable, wide};
 
-/// A raw sum over two slices. Unsafe to call on a CPU without the instructions it was compiled for. Slices of different
-/// lengths give it a wrong result, nothing worse.
+/// A raw sum over two slices. Unsafe to call on a CPU without the instructions it was compiled for.
+/// Slices of different lengths give it a wrong result, nothing worse.
 type Sum<T> = unsafe fn(&[f32], &[f32]) -> T;
 
 /// What the cosine needs, gathered in one pass.
@@ -20,13 +20,14 @@ pub(super) struct CosineSums<T> {
 
 impl CosineSums<f64> {
     fn distance(&self) -> f64 {
-        // No product of two sums of `f32` squares overflows or vanishes in `f64`, and equal sums have an exact root: the
-        // distance of a vector to itself is 0.
+        // No product of two sums of `f32` squares overflows or vanishes in `f64`, and equal sums
+        // have an exact root: the distance of a vector to itself is 0.
         1.0 - (self.dot / (self.a * self.b).sqrt()).clamp(-1.0, 1.0)
     }
 }
 
-/// One implementation of the distances. A value exists outside this module only if the CPU can run it.
+/// One implementation of the distances. A value exists outside this module only if the CPU can run
+/// it.
 pub struct Kernels {
     name: &'static str,
     l2_squared: Sum<f32>,
@@ -103,7 +104,11 @@ impl Kernels {
         let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
         let sum = unsafe { (self.l2_squared)(a, b) };
-        if is_exact(sum) { f64::from(sum) } else { wide::l2_squared(a, b) }
+        if is_exact(sum) {
+            f64::from(sum)
+        } else {
+            wide::l2_squared(a, b)
+        }
     }
 
     /// See [`inner_product`](super::inner_product).
@@ -112,7 +117,11 @@ impl Kernels {
         let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
         let sum = unsafe { (self.inner_product)(a, b) };
-        if is_exact(sum.abs()) { f64::from(sum) } else { wide::inner_product(a, b) }
+        if is_exact(sum.abs()) {
+            f64::from(sum)
+        } else {
+            wide::inner_product(a, b)
+        }
     }
 
     /// See [`l1`](super::l1).
@@ -122,7 +131,11 @@ impl Kernels {
         // SAFETY: `available` hands out only what the CPU can run.
         let sum = unsafe { (self.l1)(a, b) };
         // Differences are not squared: the smallest are as exact as the others.
-        if sum.is_finite() { f64::from(sum) } else { wide::l1(a, b) }
+        if sum.is_finite() {
+            f64::from(sum)
+        } else {
+            wide::l1(a, b)
+        }
     }
 
     /// See [`cosine_distance`](super::cosine_distance).
@@ -131,9 +144,15 @@ impl Kernels {
         let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
         let sums = unsafe { (self.cosine_sums)(a, b) };
-        // With both norms in range the dot product is: it is at most their product, and loses less than they do.
+        // With both norms in range the dot product is: it is at most their product, and loses less
+        // than they do.
         if is_exact(sums.a) && is_exact(sums.b) {
-            CosineSums { dot: f64::from(sums.dot), a: f64::from(sums.a), b: f64::from(sums.b) }.distance()
+            CosineSums {
+                dot: f64::from(sums.dot),
+                a: f64::from(sums.a),
+                b: f64::from(sums.b),
+            }
+            .distance()
         } else {
             wide::cosine_sums(a, b).distance()
         }
@@ -148,8 +167,9 @@ fn same_length<'a>(a: &'a [f32], b: &'a [f32]) -> (&'a [f32], &'a [f32]) {
     (&a[..length], &b[..length])
 }
 
-/// Whether a non-negative sum of products has its six digits. Products below 1.2e-38 lose digits, at most 7e-46 each;
-/// above 1e-30 that is too little to matter for a billion of them. False for NaN.
+/// Whether a non-negative sum of products has its six digits. Products below 1.2e-38 lose digits,
+/// at most 7e-46 each; above 1e-30 that is too little to matter for a billion of them. False for
+/// NaN.
 #[inline]
 fn is_exact(sum: f32) -> bool {
     (1e-30..=f32::MAX).contains(&sum)

@@ -44,13 +44,22 @@ pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
         add(0, load_partial(x), load_partial(y));
     }
     let total = |sums: [float32x4_t; 2]| vaddvq_f32(vaddq_f32(sums[0], sums[1]));
-    CosineSums { dot: total(dot), a: total(a_squared), b: total(b_squared) }
+    CosineSums {
+        dot: total(dot),
+        a: total(a_squared),
+        b: total(b_squared),
+    }
 }
 
-/// Folds `step(acc, x, y)` over all lanes. `step` must leave `acc` alone where `x` and `y` are zero.
+/// Folds `step(acc, x, y)` over all lanes. `step` must leave `acc` alone where `x` and `y` are
+/// zero.
 #[inline]
 #[target_feature(enable = "neon")]
-fn sum(a: &[f32], b: &[f32], step: impl Fn(float32x4_t, float32x4_t, float32x4_t) -> float32x4_t) -> f32 {
+fn sum(
+    a: &[f32],
+    b: &[f32],
+    step: impl Fn(float32x4_t, float32x4_t, float32x4_t) -> float32x4_t,
+) -> f32 {
     let mut sums = [vdupq_n_f32(0.0); 4];
     let (a_blocks, a_tail) = a.as_chunks::<{ 4 * LANES }>();
     let (b_blocks, b_tail) = b.as_chunks::<{ 4 * LANES }>();
@@ -59,10 +68,16 @@ fn sum(a: &[f32], b: &[f32], step: impl Fn(float32x4_t, float32x4_t, float32x4_t
             *acc = step(*acc, load(x, i), load(y, i));
         }
     }
-    for (acc, (x, y)) in sums.iter_mut().zip(a_tail.chunks(LANES).zip(b_tail.chunks(LANES))) {
+    for (acc, (x, y)) in sums
+        .iter_mut()
+        .zip(a_tail.chunks(LANES).zip(b_tail.chunks(LANES)))
+    {
         *acc = step(*acc, load_partial(x), load_partial(y));
     }
-    vaddvq_f32(vaddq_f32(vaddq_f32(sums[0], sums[1]), vaddq_f32(sums[2], sums[3])))
+    vaddvq_f32(vaddq_f32(
+        vaddq_f32(sums[0], sums[1]),
+        vaddq_f32(sums[2], sums[3]),
+    ))
 }
 
 /// The `i`th four elements of a block.

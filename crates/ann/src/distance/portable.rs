@@ -1,4 +1,5 @@
-//! Plain Rust, for any CPU. Many independent sums let the compiler use whatever vectors the target always has.
+//! Plain Rust, for any CPU. Many independent sums let the compiler use whatever vectors the target
+//! always has.
 
 use super::kernels::CosineSums;
 
@@ -19,7 +20,11 @@ pub(super) fn l1(a: &[f32], b: &[f32]) -> f32 {
 
 /// Three passes: compilers turn one pass with three sums into slower code.
 pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
-    CosineSums { dot: inner_product(a, b), a: inner_product(a, a), b: inner_product(b, b) }
+    CosineSums {
+        dot: inner_product(a, b),
+        a: inner_product(a, a),
+        b: inner_product(b, b),
+    }
 }
 
 #[inline(always)]

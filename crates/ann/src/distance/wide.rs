@@ -1,5 +1,5 @@
-//! The same sums in `f64`: slower, and right wherever the elements themselves are finite. No product of two `f32`
-//! overflows or vanishes in `f64`.
+//! The same sums in `f64`: slower, and right wherever the elements themselves are finite. No
+//! product of two `f32` overflows or vanishes in `f64`.
 
 use super::kernels::CosineSums;
 
@@ -16,11 +16,18 @@ pub(super) fn l1(a: &[f32], b: &[f32]) -> f64 {
 }
 
 pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f64> {
-    pairs(a, b).fold(CosineSums { dot: 0.0, a: 0.0, b: 0.0 }, |sums, (x, y)| CosineSums {
-        dot: sums.dot + x * y,
-        a: sums.a + x * x,
-        b: sums.b + y * y,
-    })
+    pairs(a, b).fold(
+        CosineSums {
+            dot: 0.0,
+            a: 0.0,
+            b: 0.0,
+        },
+        |sums, (x, y)| CosineSums {
+            dot: sums.dot + x * y,
+            a: sums.a + x * x,
+            b: sums.b + y * y,
+        },
+    )
 }
 
 pub(super) fn norm_squared(a: &[f32]) -> f64 {
@@ -32,7 +39,11 @@ pub(super) fn norm_squared(a: &[f32]) -> f64 {
             *lane += f64::from(x) * f64::from(x);
         }
     }
-    lanes.iter().sum::<f64>() + tail.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>()
+    lanes.iter().sum::<f64>()
+        + tail
+            .iter()
+            .map(|&x| f64::from(x) * f64::from(x))
+            .sum::<f64>()
 }
 
 fn pairs(a: &[f32], b: &[f32]) -> impl Iterator<Item = (f64, f64)> {

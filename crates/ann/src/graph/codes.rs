@@ -1,6 +1,7 @@
 //! The codes of all nodes.
 //!
-//! They lie in chunks, which never move: one array that grows would have to be copied, and be there twice meanwhile.
+//! They lie in chunks, which never move: one array that grows would have to be copied, and be there
+//! twice meanwhile.
 
 use super::{Node, threads};
 use crate::{
@@ -10,7 +11,8 @@ use crate::{
 
 /// Rows begin at multiples of it, so that a code of whole lines touches no line more.
 const CACHE_LINE: usize = 64;
-/// A chunk has about this many bytes: large enough for huge pages, small enough for the last one to be mostly empty.
+/// A chunk has about this many bytes: large enough for huge pages, small enough for the last one to
+/// be mostly empty.
 const CHUNK_BYTES: usize = 4 << 20;
 /// Rows that a thread encodes at a time.
 const PIECE: usize = 64;
@@ -35,21 +37,42 @@ impl Chunk {
     fn new(rows: usize, code_bytes: usize) -> Result<Self, OutOfMemory> {
         let bytes = memory::filled(rows * code_bytes + CACHE_LINE, 0)?;
         let start = bytes.as_ptr().align_offset(CACHE_LINE).min(CACHE_LINE);
-        Ok(Self { bytes, start, factors: memory::filled(rows, Factors { scale: 0.0, bias: 0.0 })? })
+        Ok(Self {
+            bytes,
+            start,
+            factors: memory::filled(
+                rows,
+                Factors {
+                    scale: 0.0,
+                    bias: 0.0,
+                },
+            )?,
+        })
     }
 }
 
 impl Codes {
     pub fn new(code_bytes: usize, max_nodes: usize) -> Self {
         let rows = (CHUNK_BYTES / code_bytes).max(PIECE).min(max_nodes.max(1));
-        Self { code_bytes, max_nodes, shift: rows.next_power_of_two().trailing_zeros(), chunks: vec![], len: 0 }
+        Self {
+            code_bytes,
+            max_nodes,
+            shift: rows.next_power_of_two().trailing_zeros(),
+            chunks: vec![],
+            len: 0,
+        }
     }
 
     pub fn len(&self) -> usize {
         self.len
     }
 
-    pub fn encode(&mut self, quantizer: &Quantizer, vectors: &[f32], threads: usize) -> Result<(), OutOfMemory> {
+    pub fn encode(
+        &mut self,
+        quantizer: &Quantizer,
+        vectors: &[f32],
+        threads: usize,
+    ) -> Result<(), OutOfMemory> {
         let (dimensions, code_bytes) = (quantizer.dimensions(), self.code_bytes);
         let rows_of_chunk = 1 << self.shift;
         let count = (vectors.len() / dimensions).min(self.max_nodes - self.len);
@@ -74,7 +97,10 @@ impl Codes {
         }
         threads::share(threads, pieces, |((vectors, codes), factors)| {
             let mut scratch = vec![];
-            let rows = vectors.chunks_exact(dimensions).zip(codes.chunks_exact_mut(code_bytes)).zip(factors);
+            let rows = vectors
+                .chunks_exact(dimensions)
+                .zip(codes.chunks_exact_mut(code_bytes))
+                .zip(factors);
             for ((vector, code), factors) in rows {
                 *factors = quantizer.encode(vector, &mut scratch, code);
             }
@@ -106,6 +132,9 @@ impl Codes {
     #[inline]
     fn place(&self, node: Node) -> (&Chunk, usize) {
         let node = node as usize;
-        (&self.chunks[node >> self.shift], node & ((1 << self.shift) - 1))
+        (
+            &self.chunks[node >> self.shift],
+            node & ((1 << self.shift) - 1),
+        )
     }
 }

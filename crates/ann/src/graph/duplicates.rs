@@ -1,7 +1,7 @@
 //! Which nodes have the same code as an earlier one.
 //!
-//! Nodes are brought into the order of a hash of their codes, on all threads: parts of it are divided by one bit of the
-//! hash after the other, and small parts are sorted.
+//! Nodes are brought into the order of a hash of their codes, on all threads: parts of it are
+//! divided by one bit of the hash after the other, and small parts are sorted.
 
 use std::{
     hash::{DefaultHasher, Hasher},
@@ -18,14 +18,33 @@ use crate::memory::{self, OutOfMemory, push};
 /// Nodes of a part that is not divided any more.
 const SMALL: usize = 1024;
 
-/// For each node the first one whose code and factors equal its own, or [`NONE`] where it is the first itself.
-pub(super) fn duplicates(codes: &Codes, threads: usize, tick: &mut dyn FnMut() -> bool) -> Result<Vec<Node>, Failure> {
+/// For each node the first one whose code and factors equal its own, or [`NONE`] where it is the
+/// first itself.
+pub(super) fn duplicates(
+    codes: &Codes,
+    threads: usize,
+    tick: &mut dyn FnMut() -> bool,
+) -> Result<Vec<Node>, Failure> {
     let mut hashes: Vec<(u64, Node)> = memory::filled(codes.len(), (0, NONE))?;
-    divide(threads, &mut hashes, |part, _| Ok(hash_all(codes, part)), tick)?;
-    let duplicate_of: Vec<AtomicU32> = memory::collect((0..codes.len()).map(|_| AtomicU32::new(NONE)))?;
-    divide(threads, &mut hashes, |part, stop| find(codes, part, stop, &duplicate_of), tick)?;
+    divide(
+        threads,
+        &mut hashes,
+        |part, _| Ok(hash_all(codes, part)),
+        tick,
+    )?;
+    let duplicate_of: Vec<AtomicU32> =
+        memory::collect((0..codes.len()).map(|_| AtomicU32::new(NONE)))?;
+    divide(
+        threads,
+        &mut hashes,
+        |part, stop| find(codes, part, stop, &duplicate_of),
+        tick,
+    )?;
     // the array stays where it is
-    Ok(duplicate_of.into_iter().map(AtomicU32::into_inner).collect())
+    Ok(duplicate_of
+        .into_iter()
+        .map(AtomicU32::into_inner)
+        .collect())
 }
 
 /// Fills in hashes and nodes.
@@ -39,7 +58,8 @@ fn hash_all(codes: &Codes, part: &mut Part<'_, (u64, Node)>) -> Option<usize> {
     None
 }
 
-/// Notes the duplicates among nodes whose hashes begin with the same `part.depth` bits, or divides them by the next bit.
+/// Notes the duplicates among nodes whose hashes begin with the same `part.depth` bits, or divides
+/// them by the next bit.
 fn find(
     codes: &Codes,
     part: &mut Part<'_, (u64, Node)>,

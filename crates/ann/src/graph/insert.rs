@@ -50,7 +50,15 @@ impl<'a> Linker<'a> {
         shape: &'a Shape,
     ) -> Result<Self, OutOfMemory> {
         let lists = Lists::new(shape, levels)?;
-        Ok(Self { quantizer, parameters, codes, levels, shape, lists, entry: AtomicU64::new(EMPTY) })
+        Ok(Self {
+            quantizer,
+            parameters,
+            codes,
+            levels,
+            shape,
+            lists,
+            entry: AtomicU64::new(EMPTY),
+        })
     }
 
     pub fn scratch(&self) -> Result<Scratch, OutOfMemory> {
@@ -99,7 +107,11 @@ impl<'a> Linker<'a> {
 
     /// Most links of a node on a level, apart from the slack.
     pub fn limit(&self, level: usize) -> usize {
-        if level == 0 { self.shape.base_limit() } else { self.shape.upper_limit() }
+        if level == 0 {
+            self.shape.base_limit()
+        } else {
+            self.shape.upper_limit()
+        }
     }
 
     /// Makes a node the query of what follows.
@@ -108,7 +120,8 @@ impl<'a> Linker<'a> {
     }
 
     fn prepare_query(&self, query: &mut Query, node: Node) {
-        self.quantizer.prepare_from_code(self.codes.code(node), self.codes.factors(node), query);
+        self.quantizer
+            .prepare_from_code(self.codes.code(node), self.codes.factors(node), query);
     }
 
     #[inline]
@@ -118,7 +131,11 @@ impl<'a> Linker<'a> {
 
     /// Makes the next search begin at these nodes.
     pub fn begin_at(&self, scratch: &mut Scratch, entries: impl Iterator<Item = Node>) {
-        let Scratch { query, entries: keys, .. } = scratch;
+        let Scratch {
+            query,
+            entries: keys,
+            ..
+        } = scratch;
         keys.clear();
         keys.extend(entries.map(|entry| key(self.distance(query, entry), entry)));
     }
@@ -141,8 +158,16 @@ impl<'a> Linker<'a> {
             self.search(scratch, node, at, self.parameters.ef_construction)?;
             let found = scratch.pool.as_slice();
             scratch.chooser.candidates.clear();
-            scratch.chooser.candidates.extend(found.iter().map(|key| Candidate { key: *key, settled: false }));
-            scratch.chooser.choose(self, self.limit(at), &mut scratch.choices[at]);
+            scratch
+                .chooser
+                .candidates
+                .extend(found.iter().map(|key| Candidate {
+                    key: *key,
+                    settled: false,
+                }));
+            scratch
+                .chooser
+                .choose(self, self.limit(at), &mut scratch.choices[at]);
         }
         // The node's own links come first: whoever finds it finds a way on.
         for at in 0..=shared {
@@ -160,10 +185,24 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
-    /// Searches a level for the nodes nearest to the query, which is that of `node`, beginning at the keys in
-    /// `scratch.entries`. The best `ef` are in `scratch.pool` afterwards, and in `scratch.entries`.
-    pub fn search(&self, scratch: &mut Scratch, node: Node, level: usize, ef: usize) -> Result<(), OutOfMemory> {
-        let Scratch { query, pool, visited, fresh, entries, .. } = scratch;
+    /// Searches a level for the nodes nearest to the query, which is that of `node`, beginning at
+    /// the keys in `scratch.entries`. The best `ef` are in `scratch.pool` afterwards, and in
+    /// `scratch.entries`.
+    pub fn search(
+        &self,
+        scratch: &mut Scratch,
+        node: Node,
+        level: usize,
+        ef: usize,
+    ) -> Result<(), OutOfMemory> {
+        let Scratch {
+            query,
+            pool,
+            visited,
+            fresh,
+            entries,
+            ..
+        } = scratch;
         visited.clear();
         visited.insert(node)?;
         pool.reset(ef);
@@ -198,7 +237,13 @@ impl<'a> Linker<'a> {
     fn link(&self, scratch: &mut Scratch, node: Node, new: Node, level: usize) {
         let mut list = self.list(node, level).lock();
         if list.is_full() {
-            self.choose_anew(&mut scratch.chooser, &mut list, node, Some(new), self.limit(level));
+            self.choose_anew(
+                &mut scratch.chooser,
+                &mut list,
+                node,
+                Some(new),
+                self.limit(level),
+            );
         } else {
             list.push(new);
         }
@@ -213,15 +258,33 @@ impl<'a> Linker<'a> {
     }
 
     /// Chooses a list's links among those that it has and a new one.
-    fn choose_anew(&self, chooser: &mut Chooser, list: &mut Locked<'_>, node: Node, new: Option<Node>, limit: usize) {
-        let Chooser { node: query, candidates, .. } = chooser;
+    fn choose_anew(
+        &self,
+        chooser: &mut Chooser,
+        list: &mut Locked<'_>,
+        node: Node,
+        new: Option<Node>,
+        limit: usize,
+    ) {
+        let Chooser {
+            node: query,
+            candidates,
+            ..
+        } = chooser;
         self.prepare_query(query, node);
         let links = (0..list.count()).map(|place| (list.get(place), place < list.settled()));
         candidates.clear();
-        candidates.extend(links.chain(new.map(|new| (new, false))).map(|(other, settled)| {
-            self.codes.prefetch(other);
-            Candidate { key: u64::from(other), settled }
-        }));
+        candidates.extend(
+            links
+                .chain(new.map(|new| (new, false)))
+                .map(|(other, settled)| {
+                    self.codes.prefetch(other);
+                    Candidate {
+                        key: u64::from(other),
+                        settled,
+                    }
+                }),
+        );
         for candidate in candidates.iter_mut() {
             let other = candidate.key as Node;
             candidate.key = key(self.distance(query, other), other);
@@ -248,7 +311,8 @@ struct Chooser {
     /// In order of distance.
     candidates: Vec<Candidate>,
     distances: Vec<f32>,
-    /// Codes of those that were chosen, to compare others with, in the order in which that was first asked for.
+    /// Codes of those that were chosen, to compare others with, in the order in which that was
+    /// first asked for.
     queries: Vec<Query>,
     /// The place in `queries` for each candidate, or [`NONE`].
     query_of: Vec<u32>,
@@ -258,9 +322,19 @@ struct Chooser {
 impl Chooser {
     /// Chooses neighbours among the candidates.
     fn choose(&mut self, linker: &Linker<'_>, limit: usize, choice: &mut Choice) {
-        let Self { candidates, distances, queries, query_of, .. } = self;
+        let Self {
+            candidates,
+            distances,
+            queries,
+            query_of,
+            ..
+        } = self;
         distances.clear();
-        distances.extend(candidates.iter().map(|candidate| key_distance(candidate.key)));
+        distances.extend(
+            candidates
+                .iter()
+                .map(|candidate| key_distance(candidate.key)),
+        );
         query_of.clear();
         query_of.resize(candidates.len(), NONE);
         let mut prepared = 0;
@@ -276,12 +350,19 @@ impl Chooser {
                 linker.prepare_query(&mut queries[prepared], key_id(candidates[other].key));
                 prepared += 1;
             }
-            linker.distance(&queries[query_of[other] as usize], key_id(candidates[candidate].key))
+            linker.distance(
+                &queries[query_of[other] as usize],
+                key_id(candidates[candidate].key),
+            )
         };
         let mut places = diverse(distances, limit, linker.quantizer.metric(), between);
         choice.settled = places.len();
         fill(&mut places, candidates.len(), limit);
         choice.links.clear();
-        choice.links.extend(places.into_iter().map(|place| key_id(candidates[place].key)));
+        choice.links.extend(
+            places
+                .into_iter()
+                .map(|place| key_id(candidates[place].key)),
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Lists of links that threads read while others change them.
 //!
-//! A list is an array of atomic words: a header and as many ids as there is room for. All ids below the count are those of
-//! nodes of the list's level at any time, so a reader takes no lock: while a list is being rewritten it may see a link twice
-//! or miss one, which a search can bear. A writer takes the list's lock, which is a bit of the header.
+//! A list is an array of atomic words: a header and as many ids as there is room for. All ids below
+//! the count are those of nodes of the list's level at any time, so a reader takes no lock: while a
+//! list is being rewritten it may see a link twice or miss one, which a search can bear. A writer
+//! takes the list's lock, which is a bit of the header.
 //!
 //! | header bits | |
 //! |---|---|
@@ -38,7 +39,10 @@ impl Shape {
             lists += u32::from(*level);
             before
         });
-        Ok(Self { m, upper: memory::collect(upper)? })
+        Ok(Self {
+            m,
+            upper: memory::collect(upper)?,
+        })
     }
 
     /// Bytes of a node's lists and of its place here, at most and on average.
@@ -109,13 +113,21 @@ impl<'a> Lists<'a> {
         List { words }
     }
 
-    /// Plain words of base and upper lists, those of the base moved together to their final length. The headers have counts
-    /// only.
+    /// Plain words of base and upper lists, those of the base moved together to their final length.
+    /// The headers have counts only.
     pub fn finish(self) -> (Vec<u32>, Vec<u32>) {
         // the arrays stay where they are, and the end of the base is given back
-        let plain = |words: Vec<AtomicU32>| words.into_iter().map(AtomicU32::into_inner).collect::<Vec<u32>>();
+        let plain = |words: Vec<AtomicU32>| {
+            words
+                .into_iter()
+                .map(AtomicU32::into_inner)
+                .collect::<Vec<u32>>()
+        };
         let (mut base, mut upper) = (plain(self.base), plain(self.upper));
-        let (from, to) = (Shape::base_stride(self.shape.m), 1 + self.shape.base_limit());
+        let (from, to) = (
+            Shape::base_stride(self.shape.m),
+            1 + self.shape.base_limit(),
+        );
         let nodes = base.len() / from;
         for node in 0..nodes {
             base.copy_within(node * from..node * from + to, node * to);
@@ -142,7 +154,9 @@ impl<'a> List<'a> {
     pub fn ids(self) -> impl Iterator<Item = Node> + 'a {
         // ordered after what was written before the header was
         let count = self.words[0].load(Ordering::Acquire) & COUNT;
-        self.words[1..=count as usize].iter().map(|id| id.load(Ordering::Relaxed))
+        self.words[1..=count as usize]
+            .iter()
+            .map(|id| id.load(Ordering::Relaxed))
     }
 
     /// Asks for the list to be brought near.
@@ -159,12 +173,21 @@ impl<'a> List<'a> {
         loop {
             let old = header.load(Ordering::Relaxed);
             if old & LOCK == 0
-                && header.compare_exchange_weak(old, old | LOCK, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                && header
+                    .compare_exchange_weak(old, old | LOCK, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
             {
-                return Locked { list: self, header: old };
+                return Locked {
+                    list: self,
+                    header: old,
+                };
             }
             spins += 1;
-            if spins < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if spins < SPINS {
+                std::hint::spin_loop()
+            } else {
+                std::thread::yield_now()
+            }
         }
     }
 }

@@ -1,23 +1,27 @@
-//! Building a graph of neighbours in memory: a hierarchical navigable small world (HNSW; Malkov and Yashunin, "Efficient
-//! and robust approximate nearest neighbor search using hierarchical navigable small world graphs", 2018), over codes.
+//! Building a graph of neighbours in memory: a hierarchical navigable small world (HNSW; Malkov and
+//! Yashunin, "Efficient and robust approximate nearest neighbor search using hierarchical navigable
+//! small world graphs", 2018), over codes.
 //!
-//! A node is a coded vector. It has a level, drawn at random: one in m nodes of a level is on the next one, too. On each of
-//! its levels it links to near nodes of that level, at most 2m on level 0 and m above. A search goes from the entry point,
-//! a node of the highest level, down to level 0, and ever nearer on each.
+//! A node is a coded vector. It has a level, drawn at random: one in m nodes of a level is on the
+//! next one, too. On each of its levels it links to near nodes of that level, at most 2m on level 0
+//! and m above. A search goes from the entry point, a node of the highest level, down to level 0,
+//! and ever nearer on each.
 //!
 //! **Phases** of [`Graph::build`], each on several threads where it says so:
 //! 1. [`duplicates`] (threads): of nodes with equal codes only the first takes part.
-//! 2. [`insert`] (threads): nodes are linked one after another, to what a search among those before finds. The first few
-//!    hundred come from one thread, since nodes that are inserted at the same time do not see each other.
-//! 3. [`insert`] (threads): lists get their final length. Until then those of level 0 have a *slack* of m: choosing anew
-//!    which links to keep is done once for many new ones.
+//! 2. [`insert`] (threads): nodes are linked one after another, to what a search among those before
+//!    finds. The first few hundred come from one thread, since nodes that are inserted at the same
+//!    time do not see each other.
+//! 3. [`insert`] (threads): lists get their final length. Until then those of level 0 have a
+//!    *slack* of m: choosing anew which links to keep is done once for many new ones.
 //! 4. [`reach`]: what no path leads to is linked in.
 //!
 //! All distances are estimates between codes, so that codes are all that is kept of the vectors.
 //!
-//! **Threads** share the lists of links as atomics ([`links`]) and read without locks; a writer locks the one list that it
-//! changes and never waits for another meanwhile. They are plain threads which never call Postgres and have all signals
-//! blocked, so that its handlers keep running on the thread they were made for ([`threads`]).
+//! **Threads** share the lists of links as atomics ([`links`]) and read without locks; a writer
+//! locks the one list that it changes and never waits for another meanwhile. They are plain threads
+//! which never call Postgres and have all signals blocked, so that its handlers keep running on the
+//! thread they were made for ([`threads`]).
 
 mod codes;
 mod duplicates;
@@ -53,7 +57,8 @@ const SERIAL: usize = 256;
 pub struct Parameters {
     /// Most links of a node above level 0, where there are twice as many: 2..=1000.
     pub m: usize,
-    /// Candidates that are kept while a new node's neighbours are looked for: more find better ones and take longer.
+    /// Candidates that are kept while a new node's neighbours are looked for: more find better ones
+    /// and take longer.
     pub ef_construction: usize,
     /// Where levels are drawn from.
     pub seed: u64,
@@ -75,9 +80,11 @@ pub struct Graph<'q> {
 }
 
 impl<'q> Graph<'q> {
-    /// Most memory that each node takes, in bytes, from its encoding until [`page_order`](Self::page_order) has returned.
+    /// Most memory that each node takes, in bytes, from its encoding until
+    /// [`page_order`](Self::page_order) has returned.
     pub fn node_bytes(code_bytes: usize, m: usize) -> usize {
-        // what only some phases need, which do not come at the same time: hashes, visited bitmaps, the order of pages
+        // what only some phases need, which do not come at the same time: hashes, visited bitmaps,
+        // the order of pages
         const SCRATCH: usize = 20;
         let m = valid_m(m);
         let node = size_of::<Factors>() + size_of::<u8>() + size_of::<Node>();
@@ -104,8 +111,9 @@ impl<'q> Graph<'q> {
         }
     }
 
-    /// Adds a node for each of the vectors, which follow each other in `vectors`; encodes them on `threads` threads, of
-    /// which the calling one is one. What exceeds the `max_nodes` of [`new`](Self::new) is left out.
+    /// Adds a node for each of the vectors, which follow each other in `vectors`; encodes them on
+    /// `threads` threads, of which the calling one is one. What exceeds the `max_nodes` of
+    /// [`new`](Self::new) is left out.
     ///
     /// # Errors
     /// There is no memory for them. None is added then.
@@ -123,21 +131,38 @@ impl<'q> Graph<'q> {
         self.len() == 0
     }
 
-    /// Links all nodes, on `threads` threads. The calling thread only waits: every 20 ms or so it calls `tick` with the
-    /// number of nodes that are linked. Where that returns false, or panics, the threads are stopped and joined.
+    /// Links all nodes, on `threads` threads. The calling thread only waits: every 20 ms or so it
+    /// calls `tick` with the number of nodes that are linked. Where that returns false, or panics,
+    /// the threads are stopped and joined.
     ///
     /// # Errors
     /// `tick` returned false, or there is too little memory. The nodes are not linked then.
-    pub fn build(&mut self, threads: usize, mut tick: impl FnMut(usize) -> bool) -> Result<(), Failure> {
+    pub fn build(
+        &mut self,
+        threads: usize,
+        mut tick: impl FnMut(usize) -> bool,
+    ) -> Result<(), Failure> {
         let nodes = self.len();
         (self.entry, self.base, self.upper) = (None, vec![], vec![]);
         self.duplicate_of = duplicates(&self.codes, threads, &mut || tick(0))?;
         let duplicate_of = &self.duplicate_of;
-        let level = |node| if duplicate_of[node] == NONE { level(self.parameters, node) } else { 0 };
+        let level = |node| {
+            if duplicate_of[node] == NONE {
+                level(self.parameters, node)
+            } else {
+                0
+            }
+        };
         self.levels = memory::collect((0..nodes).map(level))?;
         self.shape = Shape::new(self.parameters.m, &self.levels)?;
 
-        let linker = Linker::new(self.quantizer, self.parameters, &self.codes, &self.levels, &self.shape)?;
+        let linker = Linker::new(
+            self.quantizer,
+            self.parameters,
+            &self.codes,
+            &self.levels,
+            &self.shape,
+        )?;
         let insert = |scratch: &mut _, node: usize, _: &_| match duplicate_of[node] {
             NONE => linker.insert(scratch, node as Node),
             _ => Ok(()),
@@ -152,25 +177,29 @@ impl<'q> Graph<'q> {
             Ok(())
         };
         threads::run(threads, 0..nodes, scratch, shorten, &mut tick)?;
-        let connect =
-            |scratch: &mut _, level: usize, stop: &_| reach::connect(&linker, scratch, level, duplicate_of, stop);
+        let connect = |scratch: &mut _, level: usize, stop: &_| {
+            reach::connect(&linker, scratch, level, duplicate_of, stop)
+        };
         threads::run(1, 0..linker.levels(), scratch, connect, &mut tick)?;
         (self.base, self.upper, self.entry) = linker.finish();
         Ok(())
     }
 
-    /// A node of the highest level, where searches begin; `None` where there is no node or the graph was not built.
+    /// A node of the highest level, where searches begin; `None` where there is no node or the
+    /// graph was not built.
     pub fn entry(&self) -> Option<Node> {
         self.entry
     }
 
     /// The highest level that a node is on, 0..=15.
     pub fn level(&self, node: Node) -> usize {
-        self.levels.get(node as usize).map_or(0, |level| *level as usize)
+        self.levels
+            .get(node as usize)
+            .map_or(0, |level| *level as usize)
     }
 
-    /// The nodes that a node links to on a level: at most 2m on level 0 and m above, each once, never itself and never a
-    /// duplicate. None on a level that it is not on.
+    /// The nodes that a node links to on a level: at most 2m on level 0 and m above, each once,
+    /// never itself and never a duplicate. None on a level that it is not on.
     pub fn links(&self, node: Node, level: usize) -> &[Node] {
         if self.entry.is_none() || level > self.level(node) {
             return &[];
@@ -187,7 +216,10 @@ impl<'q> Graph<'q> {
 
     /// The node that stands for one with an equal code: it is linked, and this one is not.
     pub fn duplicate_of(&self, node: Node) -> Option<Node> {
-        self.duplicate_of.get(node as usize).copied().filter(|other| *other != NONE)
+        self.duplicate_of
+            .get(node as usize)
+            .copied()
+            .filter(|other| *other != NONE)
     }
 
     /// A node's code.
@@ -200,9 +232,9 @@ impl<'q> Graph<'q> {
         self.codes.factors(node)
     }
 
-    /// All nodes that are not duplicates, in an order in which those that a search visits together are on the same page, if
-    /// each page takes the next `slots_per_page`. The same for any number of `threads`, which are used as by
-    /// [`build`](Self::build).
+    /// All nodes that are not duplicates, in an order in which those that a search visits together
+    /// are on the same page, if each page takes the next `slots_per_page`. The same for any number
+    /// of `threads`, which are used as by [`build`](Self::build).
     ///
     /// # Errors
     /// `tick` returned false, or there is too little memory.
@@ -217,7 +249,8 @@ impl<'q> Graph<'q> {
 
     /// All nodes that are not duplicates.
     fn linked(&self) -> impl Iterator<Item = Node> {
-        (0..self.duplicate_of.len() as Node).filter(|node| self.duplicate_of[*node as usize] == NONE)
+        (0..self.duplicate_of.len() as Node)
+            .filter(|node| self.duplicate_of[*node as usize] == NONE)
     }
 }
 

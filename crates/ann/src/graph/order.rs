@@ -1,10 +1,11 @@
 //! The order in which nodes lie on pages.
 //!
-//! A search that finds neighbours together on a page needs fewer pages. So a page is filled greedily: it begins with one
-//! node, and the next is always the one that most links connect with those that are there, in either direction. Where none
-//! is connected, and for the first node of the next page, the next of a *coarse order* is taken, which places near nodes
-//! near each other: nodes are split in two halves by which of two far nodes they are nearer to, and so on until the parts
-//! are as small as a page. Parts are split on several threads; pages are filled by one.
+//! A search that finds neighbours together on a page needs fewer pages. So a page is filled
+//! greedily: it begins with one node, and the next is always the one that most links connect with
+//! those that are there, in either direction. Where none is connected, and for the first node of
+//! the next page, the next of a *coarse order* is taken, which places near nodes near each other:
+//! nodes are split in two halves by which of two far nodes they are nearer to, and so on until the
+//! parts are as small as a page. Parts are split on several threads; pages are filled by one.
 
 use super::{
     Failure, Graph, NONE, Node,
@@ -30,18 +31,29 @@ pub(super) fn page_order(
     let mut coarse: Vec<Node> = vec![];
     coarse.make_exact_room(graph.linked().count())?;
     coarse.extend(graph.linked());
-    divide(threads, &mut coarse, |part, stop| Splitter::new(graph, part).split(part.items, slots, stop), tick)?;
+    divide(
+        threads,
+        &mut coarse,
+        |part, stop| Splitter::new(graph, part).split(part.items, slots, stop),
+        tick,
+    )?;
     alone(|stop| pack(graph, &coarse, slots, stop), tick)
 }
 
 /// Fills page after page.
-fn pack(graph: &Graph<'_>, coarse: &[Node], slots: usize, stop: &Stop) -> Result<Vec<Node>, OutOfMemory> {
+fn pack(
+    graph: &Graph<'_>,
+    coarse: &[Node],
+    slots: usize,
+    stop: &Stop,
+) -> Result<Vec<Node>, OutOfMemory> {
     let back = BackLinks::new(graph, stop)?;
     let mut order = vec![];
     order.make_exact_room(coarse.len())?;
     let mut placed = Visited::new();
     placed.reserve(graph.len())?;
-    // links between a node and those of the page that is being filled; `near` has the nodes with any
+    // links between a node and those of the page that is being filled; `near` has the nodes with
+    // any
     let mut gains = memory::filled(graph.len(), 0u16)?;
     let mut near: Vec<Node> = vec![];
     let mut rest = coarse.iter().copied();
@@ -49,8 +61,14 @@ fn pack(graph: &Graph<'_>, coarse: &[Node], slots: usize, stop: &Stop) -> Result
         let page = order.len();
         for _ in 0..slots.min(coarse.len() - order.len()) {
             near.retain(|node| !placed.contains(*node));
-            let connected = near.iter().copied().rev().max_by_key(|node| gains[*node as usize]);
-            let Some(next) = connected.or_else(|| rest.find(|node| !placed.contains(*node))) else { break };
+            let connected = near
+                .iter()
+                .copied()
+                .rev()
+                .max_by_key(|node| gains[*node as usize]);
+            let Some(next) = connected.or_else(|| rest.find(|node| !placed.contains(*node))) else {
+                break;
+            };
             placed.insert(next)?;
             order.push(next);
             for &other in graph.links(next, 0).iter().chain(back.of(next)) {
@@ -69,8 +87,9 @@ fn pack(graph: &Graph<'_>, coarse: &[Node], slots: usize, stop: &Stop) -> Result
     Ok(order)
 }
 
-/// For each node, those that link to it on level 0 without being linked to: the others are among its own links. Only the
-/// first m, so that memory is bounded: the order is as good as the same without the rest.
+/// For each node, those that link to it on level 0 without being linked to: the others are among
+/// its own links. Only the first m, so that memory is bounded: the order is as good as the same
+/// without the rest.
 struct BackLinks {
     limit: usize,
     counts: Vec<u16>,
@@ -81,7 +100,11 @@ impl BackLinks {
     fn new(graph: &Graph<'_>, stop: &Stop) -> Result<Self, OutOfMemory> {
         let limit = graph.parameters.m;
         let counts = memory::filled(graph.len(), 0)?;
-        let mut back = Self { limit, counts, nodes: memory::filled(graph.len() * limit, NONE)? };
+        let mut back = Self {
+            limit,
+            counts,
+            nodes: memory::filled(graph.len() * limit, NONE)?,
+        };
         for (i, node) in graph.linked().enumerate() {
             if i.is_multiple_of(STOP_PERIOD) && stop.is_wanted() {
                 break;
@@ -113,12 +136,21 @@ impl<'g, 'q> Splitter<'g, 'q> {
     fn new(graph: &'g Graph<'q>, part: &Part<'_, Node>) -> Self {
         // what is picked depends on the part, and not on which thread splits it when
         let random = random::mix((part.start as u64) << 6 | u64::from(part.depth));
-        Self { graph, queries: Default::default(), random }
+        Self {
+            graph,
+            queries: Default::default(),
+            random,
+        }
     }
 
-    /// Reorders nodes so that near ones are in the same half; returns where the second begins, `None` where all of them are
-    /// of one page.
-    fn split(mut self, nodes: &mut [Node], slots: usize, stop: &Stop) -> Result<Option<usize>, OutOfMemory> {
+    /// Reorders nodes so that near ones are in the same half; returns where the second begins,
+    /// `None` where all of them are of one page.
+    fn split(
+        mut self,
+        nodes: &mut [Node],
+        slots: usize,
+        stop: &Stop,
+    ) -> Result<Option<usize>, OutOfMemory> {
         if nodes.len() <= slots {
             return Ok(None);
         }
@@ -138,7 +170,10 @@ impl<'g, 'q> Splitter<'g, 'q> {
                 self.graph.codes.prefetch(*soon);
             }
             let (code, factors) = (self.graph.code(node), self.graph.factors(node));
-            sides.push((to_other.distance(code, factors) - to_one.distance(code, factors), node));
+            sides.push((
+                to_other.distance(code, factors) - to_one.distance(code, factors),
+                node,
+            ));
         }
         // whole pages on the left
         let half = (nodes.len().div_ceil(slots) / 2 * slots).clamp(1, nodes.len() - 1);
@@ -154,8 +189,13 @@ impl<'g, 'q> Splitter<'g, 'q> {
         const TRIES: usize = 20;
         self.prepare(0, node);
         let tries = (0..TRIES).map(|_| self.pick(nodes)).collect::<Vec<_>>();
-        let distance = |node: &Node| self.queries[0].distance(self.graph.code(*node), self.graph.factors(*node));
-        tries.into_iter().max_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(node)
+        let distance = |node: &Node| {
+            self.queries[0].distance(self.graph.code(*node), self.graph.factors(*node))
+        };
+        tries
+            .into_iter()
+            .max_by(|a, b| distance(a).total_cmp(&distance(b)))
+            .unwrap_or(node)
     }
 
     fn pick(&mut self, nodes: &[Node]) -> Node {
@@ -165,6 +205,8 @@ impl<'g, 'q> Splitter<'g, 'q> {
 
     fn prepare(&mut self, which: usize, node: Node) {
         let (code, factors) = (self.graph.code(node), self.graph.factors(node));
-        self.graph.quantizer.prepare_from_code(code, factors, &mut self.queries[which]);
+        self.graph
+            .quantizer
+            .prepare_from_code(code, factors, &mut self.queries[which]);
     }
 }

@@ -1,8 +1,8 @@
 //! Linking in what no path leads to.
 //!
-//! A node whose neighbours all have better links than the one to it cannot be found. That is rare, but a row that is never
-//! found is an error for whoever looks for it. So each level is walked from the entry point, and what was not reached gets
-//! a link from the nearest node that was.
+//! A node whose neighbours all have better links than the one to it cannot be found. That is rare,
+//! but a row that is never found is an error for whoever looks for it. So each level is walked from
+//! the entry point, and what was not reached gets a link from the nearest node that was.
 
 use super::{
     NONE, Node,
@@ -22,12 +22,17 @@ pub(super) fn connect(
     duplicate_of: &[Node],
     stop: &Stop,
 ) -> Result<(), OutOfMemory> {
-    let Some((entry, _)) = linker.entry() else { return Ok(()) };
+    let Some((entry, _)) = linker.entry() else {
+        return Ok(());
+    };
     let mut reached = Visited::new();
     reached.reserve(linker.nodes())?;
     walk(linker, level, entry, &mut reached, stop)?;
     for node in 0..linker.nodes() as Node {
-        if linker.level(node) >= level && duplicate_of[node as usize] == NONE && !reached.contains(node) {
+        if linker.level(node) >= level
+            && duplicate_of[node as usize] == NONE
+            && !reached.contains(node)
+        {
             link_in(linker, scratch, level, entry, node, &reached)?;
             walk(linker, level, node, &mut reached, stop)?;
         }
@@ -39,7 +44,13 @@ pub(super) fn connect(
 }
 
 /// Marks what can be reached from a node.
-fn walk(linker: &Linker<'_>, level: usize, from: Node, reached: &mut Visited, stop: &Stop) -> Result<(), OutOfMemory> {
+fn walk(
+    linker: &Linker<'_>,
+    level: usize,
+    from: Node,
+    reached: &mut Visited,
+    stop: &Stop,
+) -> Result<(), OutOfMemory> {
     reached.insert(from)?;
     let mut todo = vec![from];
     while let Some(node) = todo.pop() {
@@ -65,8 +76,13 @@ fn link_in(
     reached: &Visited,
 ) -> Result<(), OutOfMemory> {
     linker.prepare(scratch, node);
-    // all that is found from nodes that can be reached can be reached, too; its own neighbours are near it
-    let mut neighbours = linker.list(node, level).ids().filter(|id| reached.contains(*id)).peekable();
+    // all that is found from nodes that can be reached can be reached, too; its own neighbours are
+    // near it
+    let mut neighbours = linker
+        .list(node, level)
+        .ids()
+        .filter(|id| reached.contains(*id))
+        .peekable();
     if neighbours.peek().is_some() {
         linker.begin_at(scratch, neighbours);
     } else {
@@ -74,13 +90,19 @@ fn link_in(
     }
     linker.search(scratch, node, level, linker.limit(level))?;
     let limit = linker.limit(level);
-    let found = || scratch.pool.as_slice().iter().map(|key| crate::pool::key_id(*key));
+    let found = || {
+        scratch
+            .pool
+            .as_slice()
+            .iter()
+            .map(|key| crate::pool::key_id(*key))
+    };
     let with_room = found().find(|other| linker.list(*other, level).ids().count() < limit);
     if let Some(other) = with_room {
         linker.list(other, level).lock().push(node);
     } else if let Some(nearest) = found().next() {
-        // It goes between the nearest and the last of its neighbours. What only its own last link led to was not reached
-        // either, so nothing is lost.
+        // It goes between the nearest and the last of its neighbours. What only its own last link
+        // led to was not reached either, so nothing is lost.
         let mut list = linker.list(nearest, level).lock();
         let last = list.count() - 1;
         let other = list.get(last);

@@ -13,7 +13,8 @@ use std::{
 use crate::memory::{OutOfMemory, Reserve};
 
 const TICK: Duration = Duration::from_millis(20);
-/// Items that a thread takes at a time: few, so that all finish together and in about the order of their numbers.
+/// Items that a thread takes at a time: few, so that all finish together and in about the order of
+/// their numbers.
 const BATCH: usize = 16;
 /// Parts of a slice that have at least so many elements may go to another thread.
 const SHARED: usize = 4096;
@@ -70,9 +71,10 @@ impl Stop {
     }
 }
 
-/// Calls `work` for each of the items, on `threads` threads with a `state` each. Meanwhile `tick` is called on this one with
-/// the number of the first item that was not begun, and once more in the end. Where that returns false, or panics, or where
-/// memory runs out, all threads stop at their next item.
+/// Calls `work` for each of the items, on `threads` threads with a `state` each. Meanwhile `tick`
+/// is called on this one with the number of the first item that was not begun, and once more in the
+/// end. Where that returns false, or panics, or where memory runs out, all threads stop at their
+/// next item.
 pub(super) fn run<S>(
     threads: usize,
     items: Range<usize>,
@@ -88,7 +90,11 @@ pub(super) fn run<S>(
     let worker = |stop: &Stop, pause: &mut dyn FnMut()| {
         let mut state = state()?;
         loop {
-            let first = if stop.is_wanted() { end } else { next.fetch_add(BATCH, Ordering::Relaxed) };
+            let first = if stop.is_wanted() {
+                end
+            } else {
+                next.fetch_add(BATCH, Ordering::Relaxed)
+            };
             for item in first..end.min(first.saturating_add(BATCH)) {
                 if !stop.is_wanted() {
                     work(&mut state, item, stop)?;
@@ -101,7 +107,9 @@ pub(super) fn run<S>(
         }
     };
     let threads = threads.clamp(1, (end - start).div_ceil(BATCH));
-    on_threads(threads, worker, &mut || tick(next.load(Ordering::Relaxed).min(end)))
+    on_threads(threads, worker, &mut || {
+        tick(next.load(Ordering::Relaxed).min(end))
+    })
 }
 
 /// Calls `work` on one other thread; `tick` is called on this one, as by [`run`].
@@ -116,7 +124,10 @@ pub(super) fn alone<R: Send>(
         Ok(())
     };
     on_threads(1, worker, tick)?;
-    result.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).ok_or(Failure::Cancelled)
+    result
+        .into_inner()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+        .ok_or(Failure::Cancelled)
 }
 
 /// A part of a slice that is divided.
@@ -134,9 +145,9 @@ struct Parts<'a, T> {
     at_work: usize,
 }
 
-/// Divides a slice, and its parts, on `threads` threads. `split` orders a part as it likes and returns where it is to be
-/// divided, or `None` where it is done. What it does with a part must depend on nothing but that. `tick` is called as by
-/// [`run`].
+/// Divides a slice, and its parts, on `threads` threads. `split` orders a part as it likes and
+/// returns where it is to be divided, or `None` where it is done. What it does with a part must
+/// depend on nothing but that. `tick` is called as by [`run`].
 pub(super) fn divide<T: Send>(
     threads: usize,
     items: &mut [T],
@@ -144,7 +155,14 @@ pub(super) fn divide<T: Send>(
     tick: &mut dyn FnMut() -> bool,
 ) -> Result<(), Failure> {
     let threads = threads.clamp(1, items.len().div_ceil(SHARED).max(1));
-    let parts = Mutex::new(Parts { waiting: vec![Part { items, start: 0, depth: 0 }], at_work: 0 });
+    let parts = Mutex::new(Parts {
+        waiting: vec![Part {
+            items,
+            start: 0,
+            depth: 0,
+        }],
+        at_work: 0,
+    });
     let worker = |stop: &Stop, pause: &mut dyn FnMut()| {
         let mut own: Vec<Part<'_, T>> = vec![];
         while !stop.is_wanted() {
@@ -157,9 +175,17 @@ pub(super) fn divide<T: Send>(
                 continue;
             };
             if let Some(at) = split(&mut part, stop)? {
-                let Part { items, start, depth } = part;
+                let Part {
+                    items,
+                    start,
+                    depth,
+                } = part;
                 let (left, right) = items.split_at_mut(at);
-                let right = Part { items: right, start: start + at, depth: depth + 1 };
+                let right = Part {
+                    items: right,
+                    start: start + at,
+                    depth: depth + 1,
+                };
                 own.make_room(2)?;
                 if right.items.len() < SHARED {
                     own.push(right);
@@ -168,7 +194,11 @@ pub(super) fn divide<T: Send>(
                     parts.waiting.make_room(1)?;
                     parts.waiting.push(right);
                 }
-                own.push(Part { items: left, start, depth: depth + 1 });
+                own.push(Part {
+                    items: left,
+                    start,
+                    depth: depth + 1,
+                });
             }
             if own.is_empty() {
                 locked(&parts).at_work -= 1;
@@ -200,13 +230,17 @@ fn take<'a, T>(parts: &Mutex<Parts<'a, T>>) -> Taken<'a, T> {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Calls `worker` on each of `threads` threads, or of fewer if the system has no more. Meanwhile `tick` is called on this
-/// one, and once more in the end. Where that returns false, or panics, or where memory runs out, all are told to stop.
+/// Calls `worker` on each of `threads` threads, or of fewer if the system has no more. Meanwhile
+/// `tick` is called on this one, and once more in the end. Where that returns false, or panics, or
+/// where memory runs out, all are told to stop.
 ///
-/// A system that has no thread at all leaves the work to this one: then `worker` calls `tick` by its second argument.
+/// A system that has no thread at all leaves the work to this one: then `worker` calls `tick` by
+/// its second argument.
 fn on_threads(
     threads: usize,
     worker: impl Fn(&Stop, &mut dyn FnMut()) -> Result<(), OutOfMemory> + Sync,
@@ -216,7 +250,11 @@ fn on_threads(
     let running = AtomicUsize::new(0);
     let caller = thread::current();
     let thread = || {
-        let _leave = Leave { running: &running, caller: &caller, stop: &stop };
+        let _leave = Leave {
+            running: &running,
+            caller: &caller,
+            stop: &stop,
+        };
         stop.note(worker(&stop, &mut || ()));
     };
     thread::scope(|scope| {
@@ -225,7 +263,11 @@ fn on_threads(
         let mut started = 0;
         while started < threads {
             running.fetch_add(1, Ordering::Relaxed);
-            if Builder::new().name("rag graph".into()).spawn_scoped(scope, thread).is_err() {
+            if Builder::new()
+                .name("rag graph".into())
+                .spawn_scoped(scope, thread)
+                .is_err()
+            {
                 running.fetch_sub(1, Ordering::Relaxed);
                 break; // the system has no more threads: fewer will do
             }
@@ -254,7 +296,11 @@ fn on_threads(
         if stop.out_of_memory.load(Ordering::Relaxed) {
             return Err(Failure::OutOfMemory);
         }
-        if tick() { Ok(()) } else { Err(Failure::Cancelled) }
+        if tick() {
+            Ok(())
+        } else {
+            Err(Failure::Cancelled)
+        }
     })
 }
 
@@ -271,7 +317,11 @@ pub(super) fn share<T: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) + S
     thread::scope(|scope| {
         let blocked = BlockedSignals::new();
         for _ in 1..threads {
-            if Builder::new().name("rag encode".into()).spawn_scoped(scope, worker).is_err() {
+            if Builder::new()
+                .name("rag encode".into())
+                .spawn_scoped(scope, worker)
+                .is_err()
+            {
                 break;
             }
         }
@@ -280,7 +330,8 @@ pub(super) fn share<T: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) + S
     });
 }
 
-/// Stops the threads when the caller leaves, in whatever way, so that the scope's end need not wait for all items.
+/// Stops the threads when the caller leaves, in whatever way, so that the scope's end need not wait
+/// for all items.
 struct StopOnDrop<'a>(&'a Stop);
 
 impl Drop for StopOnDrop<'_> {
@@ -289,8 +340,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Counts a thread out when it ends, in whatever way, and wakes the caller. If it panics, the others stop: they may wait
-/// for it.
+/// Counts a thread out when it ends, in whatever way, and wakes the caller. If it panics, the
+/// others stop: they may wait for it.
 struct Leave<'a> {
     running: &'a AtomicUsize,
     caller: &'a Thread,
@@ -307,7 +358,8 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// While it lives, this thread gets no signals, and threads that it starts never do: a new thread inherits the mask.
+/// While it lives, this thread gets no signals, and threads that it starts never do: a new thread
+/// inherits the mask.
 struct BlockedSignals {
     #[cfg(unix)]
     before: libc::sigset_t,
@@ -317,7 +369,8 @@ struct BlockedSignals {
 #[allow(unsafe_code)]
 impl BlockedSignals {
     fn new() -> Self {
-        // SAFETY: a signal set is plain data for which zeros are valid; both calls get pointers to whole sets of this frame.
+        // SAFETY: a signal set is plain data for which zeros are valid; both calls get pointers to
+        // whole sets of this frame.
         unsafe {
             let mut all: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();

@@ -5,8 +5,8 @@
 //! page: header | cells of 24 bytes | special space
 //! cell: row 6 B x 3 | next u32 | rows u8, with the highest bit set | mark u8
 //! ```
-//! A free cell is zeros.
-//! The number of a cell is `block << 9 | place`. In a chain it has [`CELL`] set, by which it is told from a slot.
+//! A free cell is zeros. The number of a cell is `block << 9 | place`. In a chain it has [`CELL`]
+//! set, by which it is told from a slot.
 
 use rag_pages::{Block, HEADER_BYTES, Page, SPECIAL_OFFSET};
 
@@ -39,7 +39,9 @@ impl<'a> Cell<'a> {
     /// Returns the heap rows.
     pub fn rows(self) -> impl ExactSizeIterator<Item = Tid> + use<'a> {
         let rows = self.bytes[..6 * ROWS].as_chunks::<6>().0;
-        rows[..usize::from(self.bytes[22] & !USED).min(ROWS)].iter().map(|row| Tid::read(row))
+        rows[..usize::from(self.bytes[22] & !USED).min(ROWS)]
+            .iter()
+            .map(|row| Tid::read(row))
     }
 
     /// Returns the next cell or slot of the chain, or [`NONE`].
@@ -77,7 +79,10 @@ impl<'a> Cells<'a> {
     /// It is a page of another kind.
     pub fn open(page: &'a Page, block: Block) -> Result<Self, Damage> {
         if Special::read(page, block)?.kind != Kind::Cells {
-            return Err(Damage::new(block, "a chain of heap rows leads to it, but it has none"));
+            return Err(Damage::new(
+                block,
+                "a chain of heap rows leads to it, but it has none",
+            ));
         }
         Ok(Self { page })
     }
@@ -131,7 +136,12 @@ impl<'a> CellsMut<'a> {
     pub fn set_rows(&mut self, place: usize, rows: &[Tid]) {
         let rows = &rows[..rows.len().min(ROWS)];
         let bytes = self.bytes(place);
-        for (to, row) in bytes[..6 * ROWS].as_chunks_mut::<6>().0.iter_mut().zip(rows) {
+        for (to, row) in bytes[..6 * ROWS]
+            .as_chunks_mut::<6>()
+            .0
+            .iter_mut()
+            .zip(rows)
+        {
             row.write(to);
         }
         bytes[22] = USED | rows.len() as u8;
@@ -160,7 +170,13 @@ impl<'a> CellsMut<'a> {
 
 /// Makes a page of zeros an empty page of cells.
 pub fn init(page: &mut Page) {
-    Special { kind: Kind::Cells, level: 0, used: 0, next: NONE }.write(page);
+    Special {
+        kind: Kind::Cells,
+        level: 0,
+        used: 0,
+        next: NONE,
+    }
+    .write(page);
 }
 
 fn offset(place: usize) -> usize {

@@ -26,9 +26,10 @@ pub struct Problem {
     pub problem: String,
 }
 
-/// Share of the nodes that may be out of reach of links before that is a problem. Links are chosen by neighbours, each for
-/// itself, so that a few nodes can be left without any; the sweep of a scan finds them. With inner products that is the lot
-/// of many short vectors, which are not near to anything, themselves included.
+/// Share of the nodes that may be out of reach of links before that is a problem. Links are chosen
+/// by neighbours, each for itself, so that a few nodes can be left without any; the sweep of a scan
+/// finds them. With inner products that is the lot of many short vectors, which are not near to
+/// anything, themselves included.
 const OUT_OF_REACH: f64 = 0.01;
 
 /// Reads the whole index and reports each problem; gives each heap row to `row`.
@@ -43,7 +44,9 @@ pub fn check(
     row: &mut dyn FnMut(Tid),
     report: &mut dyn FnMut(Problem),
 ) -> Result<(), OutOfMemory> {
-    let Some(body) = index.body() else { return Ok(()) };
+    let Some(body) = index.body() else {
+        return Ok(());
+    };
     let mut check = Check {
         body,
         store,
@@ -56,7 +59,12 @@ pub fn check(
     };
     match check.run(row) {
         Err(damage) if damage.is_out_of_memory() => return Err(OutOfMemory),
-        Err(damage) => report(Problem { level: 0, block: damage.block, slot: None, problem: damage.problem }),
+        Err(damage) => report(Problem {
+            level: 0,
+            block: damage.block,
+            slot: None,
+            problem: damage.problem,
+        }),
         Ok(()) => {}
     }
     Ok(())
@@ -108,14 +116,24 @@ impl<S: ReadPages> Check<'_, S> {
         if damage.is_out_of_memory() {
             return Err(damage);
         }
-        (self.report)(Problem { level, block: damage.block, slot: None, problem: damage.problem });
+        (self.report)(Problem {
+            level,
+            block: damage.block,
+            slot: None,
+            problem: damage.problem,
+        });
         Ok(())
     }
 
     fn problem(&mut self, level: usize, id: u32, problem: String) {
         let geometry = self.body.level(level);
         let (block, slot) = (geometry.block(id), geometry.slot(id) as u16);
-        (self.report)(Problem { level, block, slot: Some(slot), problem });
+        (self.report)(Problem {
+            level,
+            block,
+            slot: Some(slot),
+            problem,
+        });
     }
 
     /// Notes what a page is and which slots are in use; returns the nodes of the base level.
@@ -125,13 +143,18 @@ impl<S: ReadPages> Check<'_, S> {
         let (level, nodes) = self.store.read(block, |page| {
             let special = Special::read(page, block)?;
             let level = usize::from(special.level);
-            if (special.kind == Kind::Meta) != (block == 0) || (special.kind == Kind::Slots && level >= MAX_LEVELS) {
+            if (special.kind == Kind::Meta) != (block == 0)
+                || (special.kind == Kind::Slots && level >= MAX_LEVELS)
+            {
                 return Err(Damage::new(block, "it is of a kind that cannot be here"));
             }
             if special.kind == Kind::Cells {
                 let used = Cells::open(page, block)?.used().count();
                 if used != usize::from(special.used) {
-                    return Err(Damage::new(block, format!("it counts {} cells in use, but has {used}", special.used)));
+                    return Err(Damage::new(
+                        block,
+                        format!("it counts {} cells in use, but has {used}", special.used),
+                    ));
                 }
             }
             if special.kind != Kind::Slots {
@@ -144,15 +167,22 @@ impl<S: ReadPages> Check<'_, S> {
                 let state = slot.state()?;
                 used += u16::from(state != State::Free);
                 if matches!(state, State::Node | State::Tombstone) {
-                    slots[level].insert(geometry.id(block, i)).map_err(Damage::of_memory)?;
+                    slots[level]
+                        .insert(geometry.id(block, i))
+                        .map_err(Damage::of_memory)?;
                     if level == 0 && state == State::Node {
-                        alive.insert(geometry.id(block, i)).map_err(Damage::of_memory)?;
+                        alive
+                            .insert(geometry.id(block, i))
+                            .map_err(Damage::of_memory)?;
                         nodes += 1;
                     }
                 }
             }
             if used != special.used {
-                return Err(Damage::new(block, format!("it counts {} slots in use, but has {used}", special.used)));
+                return Err(Damage::new(
+                    block,
+                    format!("it counts {} slots in use, but has {used}", special.used),
+                ));
             }
             Ok((Some(level), nodes))
         })?;
@@ -161,7 +191,12 @@ impl<S: ReadPages> Check<'_, S> {
         Ok(nodes)
     }
 
-    fn check_page(&mut self, level: usize, block: Block, row: &mut dyn FnMut(Tid)) -> Result<(), Damage> {
+    fn check_page(
+        &mut self,
+        level: usize,
+        block: Block,
+        row: &mut dyn FnMut(Tid),
+    ) -> Result<(), Damage> {
         let geometry = self.body.level(level);
         let mut problems: Vec<(u32, String)> = vec![];
         let mut chains: Vec<(u32, u32)> = vec![];
@@ -211,11 +246,16 @@ impl<S: ReadPages> Check<'_, S> {
 
     /// Reports links of chains that no node leads to.
     fn check_lost(&mut self) -> Result<(), Damage> {
-        let mut lost: Vec<u32> = self.there.iter().filter(|id| !self.led_to.contains(*id)).collect();
+        let mut lost: Vec<u32> = self
+            .there
+            .iter()
+            .filter(|id| !self.led_to.contains(*id))
+            .collect();
         if lost.is_empty() {
             return Ok(());
         }
-        // Writers may have made some of them meanwhile, for nodes that were looked at before: look once more.
+        // Writers may have made some of them meanwhile, for nodes that were looked at before: look
+        // once more.
         let (mut there, mut led_to, mut firsts) = (LinkSet::default(), LinkSet::default(), vec![]);
         for block in 1..self.store.block_count() {
             self.store.check_interrupts();
@@ -225,8 +265,14 @@ impl<S: ReadPages> Check<'_, S> {
         lost.retain(|id| there.contains(*id) && !led_to.contains(*id));
         for id in lost {
             let (block, slot) = overflow::place_of(self.body.base(), id);
-            let problem = "it holds rows of a node, but no node leads to it; VACUUM frees it".to_string();
-            (self.report)(Problem { level: 0, block, slot: Some(slot as u16), problem });
+            let problem =
+                "it holds rows of a node, but no node leads to it; VACUUM frees it".to_string();
+            (self.report)(Problem {
+                level: 0,
+                block,
+                slot: Some(slot as u16),
+                problem,
+            });
         }
         Ok(())
     }
@@ -235,16 +281,24 @@ impl<S: ReadPages> Check<'_, S> {
         let top = meta.top_level as usize;
         let wrong = match meta.entry {
             NONE => (nodes > 0).then(|| "there are nodes, but no entry point".to_string()),
-            entry => (!self.slots[top].contains(entry)).then(|| format!("the entry point {entry} is no node")),
+            entry => (!self.slots[top].contains(entry))
+                .then(|| format!("the entry point {entry} is no node")),
         };
         let mut wrong: Vec<String> = wrong.into_iter().collect();
         for (level, &block) in meta.insert_block.iter().enumerate() {
             if block != NONE && self.pages.get(block as usize).copied().flatten() != Some(level) {
-                wrong.push(format!("the page for new nodes of level {level}, {block}, is none of that level"));
+                wrong.push(format!(
+                    "the page for new nodes of level {level}, {block}, is none of that level"
+                ));
             }
         }
         for problem in wrong {
-            (self.report)(Problem { level: top, block: 0, slot: None, problem });
+            (self.report)(Problem {
+                level: top,
+                block: 0,
+                slot: None,
+                problem,
+            });
         }
     }
 
@@ -253,13 +307,26 @@ impl<S: ReadPages> Check<'_, S> {
             Ok(levels) => levels,
             Err(damage) => return self.damage(0, damage),
         };
-        let Some(reached) = levels.first().filter(|_| self.body.quantizer.metric() != Metric::InnerProduct) else {
+        let Some(reached) = levels
+            .first()
+            .filter(|_| self.body.quantizer.metric() != Metric::InnerProduct)
+        else {
             return Ok(());
         };
-        let missing = self.alive.iter().filter(|id| !reached.contains(*id)).count();
+        let missing = self
+            .alive
+            .iter()
+            .filter(|id| !reached.contains(*id))
+            .count();
         if missing as f64 > OUT_OF_REACH * nodes as f64 && missing > 1 {
-            let problem = format!("{missing} of {nodes} nodes cannot be reached from the entry point");
-            (self.report)(Problem { level: 0, block: 0, slot: None, problem });
+            let problem =
+                format!("{missing} of {nodes} nodes cannot be reached from the entry point");
+            (self.report)(Problem {
+                level: 0,
+                block: 0,
+                slot: None,
+                problem,
+            });
         }
         Ok(())
     }
@@ -278,7 +345,10 @@ fn check_slot(
         problem("its factors are not finite".to_string());
     }
     if level > 0 && !known[level - 1].contains(slot.down()) {
-        problem(format!("it leads down to {}, which is no node", slot.down()));
+        problem(format!(
+            "it leads down to {}, which is no node",
+            slot.down()
+        ));
     }
     // tombstones may link to what a repair has freed before it was stopped
     let is_node = slot.state()? == State::Node;

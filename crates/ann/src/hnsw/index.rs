@@ -4,7 +4,9 @@ use rag_pages::{ReadPages, WritePages};
 
 use super::{
     Damage, Description, MAX_LEVELS,
-    layout::{CENTROID_ELEMENTS, Geometry, Kind, NONE, Special, centroid_elements, max_code_dimensions},
+    layout::{
+        CENTROID_ELEMENTS, Geometry, Kind, NONE, Special, centroid_elements, max_code_dimensions,
+    },
     meta::Meta,
     upper::Upper,
 };
@@ -32,9 +34,18 @@ pub(super) struct Body {
 impl Body {
     fn new(description: &Description, quantizer: Quantizer, meta: &Meta) -> Self {
         let code_bytes = quantizer.code_bytes();
-        let levels = (0..MAX_LEVELS).map(|level| Geometry::of_level(level, code_bytes, description.m)).collect();
+        let levels = (0..MAX_LEVELS)
+            .map(|level| Geometry::of_level(level, code_bytes, description.m))
+            .collect();
         let (centroid, mixed) = (meta.centroid, meta.mixed);
-        Self { quantizer, centroid, mixed, m: description.m, levels, upper: Upper::default() }
+        Self {
+            quantizer,
+            centroid,
+            mixed,
+            m: description.m,
+            levels,
+            upper: Upper::default(),
+        }
     }
 
     /// Whether codes still mean what they meant when the index was opened.
@@ -59,33 +70,56 @@ impl Index {
         let meta = Meta::read(store)?;
         let description = meta.description;
         if meta.dimensions == 0 {
-            return Ok(Self { description, body: None });
+            return Ok(Self {
+                description,
+                body: None,
+            });
         }
         let dimensions = meta.dimensions as usize;
         let code_dimensions = code_dimensions(dimensions, description.m);
         if meta.code_dimensions as usize != code_dimensions {
-            return Err(Damage::new(0, format!("its codes have {} dimensions", meta.code_dimensions)));
+            return Err(Damage::new(
+                0,
+                format!("its codes have {} dimensions", meta.code_dimensions),
+            ));
         }
-        let centroid = if meta.centroid == NONE { vec![] } else { read_centroid(store, meta.centroid, dimensions)? };
-        let quantizer = Quantizer::new(description.metric, dimensions, code_dimensions, description.seed, centroid);
-        Ok(Self { description, body: Some(Body::new(&description, quantizer, &meta)) })
+        let centroid = if meta.centroid == NONE {
+            vec![]
+        } else {
+            read_centroid(store, meta.centroid, dimensions)?
+        };
+        let quantizer = Quantizer::new(
+            description.metric,
+            dimensions,
+            code_dimensions,
+            description.seed,
+            centroid,
+        );
+        Ok(Self {
+            description,
+            body: Some(Body::new(&description, quantizer, &meta)),
+        })
     }
 
-    /// Whether the store still has the index that this was opened from, with the same meaning of its codes.
+    /// Whether the store still has the index that this was opened from, with the same meaning of
+    /// its codes.
     ///
     /// # Errors
     /// The first page is no index's.
     pub fn is_of(&self, store: &impl ReadPages) -> Result<bool, Damage> {
         let meta = Meta::read(store)?;
-        Ok(meta.description == self.description && self.body.as_ref().is_none_or(|body| body.is_of(&meta)))
+        Ok(meta.description == self.description
+            && self.body.as_ref().is_none_or(|body| body.is_of(&meta)))
     }
 
-    /// Whether [`learn`](super::learn) was begun and did not end: it is to be called before anything is inserted.
+    /// Whether [`learn`](super::learn) was begun and did not end: it is to be called before
+    /// anything is inserted.
     pub fn is_mixed(&self) -> bool {
         self.body.as_ref().is_some_and(|body| body.mixed)
     }
 
-    /// Fixes the dimensions of an index that was made over an empty table, unless another has done so meanwhile.
+    /// Fixes the dimensions of an index that was made over an empty table, unless another has done
+    /// so meanwhile.
     ///
     /// # Errors
     /// The first page is no index's.
@@ -123,7 +157,13 @@ pub fn create(store: &impl WritePages, description: &Description) {
 /// The codes of an index over vectors of so many dimensions: all of them, or as many as fit a page.
 pub fn quantizer(description: &Description, dimensions: usize, centroid: Vec<f32>) -> Quantizer {
     let code_dimensions = code_dimensions(dimensions, description.m);
-    Quantizer::new(description.metric, dimensions, code_dimensions, description.seed, centroid)
+    Quantizer::new(
+        description.metric,
+        dimensions,
+        code_dimensions,
+        description.seed,
+        centroid,
+    )
 }
 
 fn code_dimensions(dimensions: usize, m: u16) -> usize {
@@ -131,7 +171,11 @@ fn code_dimensions(dimensions: usize, m: u16) -> usize {
 }
 
 /// The rotated mean: as many elements as the padded dimensions, on pages in sequence.
-fn read_centroid(store: &impl ReadPages, first: u32, dimensions: usize) -> Result<Vec<f32>, Damage> {
+fn read_centroid(
+    store: &impl ReadPages,
+    first: u32,
+    dimensions: usize,
+) -> Result<Vec<f32>, Damage> {
     let length = dimensions.next_multiple_of(128);
     let mut centroid = Vec::with_capacity(length);
     let pages = length.div_ceil(CENTROID_ELEMENTS) as u32;

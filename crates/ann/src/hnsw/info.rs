@@ -23,7 +23,8 @@ pub struct Info {
     pub average_degree: f64,
     pub slots_per_page: u32,
     pub code_dimensions: u32,
-    /// Whether codes are of differences to the data's mean, as they are unless the table was empty at the build.
+    /// Whether codes are of differences to the data's mean, as they are unless the table was empty
+    /// at the build.
     pub centred: bool,
 }
 
@@ -43,7 +44,11 @@ pub struct Counts {
 /// It is damaged.
 pub fn counts(store: &impl ReadPages) -> Result<Counts, Damage> {
     let meta = Meta::read(store)?;
-    Ok(Counts { nodes: meta.nodes, tombstones: meta.tombstones, repair_due: meta.repair_due })
+    Ok(Counts {
+        nodes: meta.nodes,
+        tombstones: meta.tombstones,
+        repair_due: meta.repair_due,
+    })
 }
 
 /// Reads the whole index.
@@ -51,11 +56,17 @@ pub fn counts(store: &impl ReadPages) -> Result<Counts, Damage> {
 /// # Errors
 /// A page is damaged.
 pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, Damage> {
-    let Some(body) = index.body() else { return Ok(Info::default()) };
+    let Some(body) = index.body() else {
+        return Ok(Info::default());
+    };
     let meta = Meta::read(store)?;
     let geometry = body.base();
     let mut info = Info {
-        levels: if meta.entry == NONE { 0 } else { meta.top_level + 1 },
+        levels: if meta.entry == NONE {
+            0
+        } else {
+            meta.top_level + 1
+        },
         slots_per_page: geometry.slots as u32,
         code_dimensions: meta.code_dimensions,
         centred: meta.centroid != NONE,
@@ -64,7 +75,10 @@ pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, Damage> {
     let mut links = 0;
     for block in 1..store.block_count() {
         info.vectors += store.read(block, |page| match Special::read(page, block)?.kind {
-            Kind::Cells => Ok(Cells::open(page, block)?.used().map(|(_, cell)| cell.rows().len() as u64).sum()),
+            Kind::Cells => Ok(Cells::open(page, block)?
+                .used()
+                .map(|(_, cell)| cell.rows().len() as u64)
+                .sum()),
             _ => Ok(0),
         })?;
         each_slot(store, geometry, block, |_, slot| {
@@ -81,6 +95,10 @@ pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, Damage> {
             Ok(())
         })?;
     }
-    info.average_degree = if info.nodes == 0 { 0.0 } else { links as f64 / info.nodes as f64 };
+    info.average_degree = if info.nodes == 0 {
+        0.0
+    } else {
+        links as f64 / info.nodes as f64
+    };
     Ok(info)
 }

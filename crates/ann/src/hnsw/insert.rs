@@ -1,15 +1,19 @@
 //! Adding a vector to the graph on pages.
 //!
-//! 1. Walk to the place, level by level, and choose the node's neighbours on each; no page is changed yet.
+//! 1. Walk to the place, level by level, and choose the node's neighbours on each; no page is
+//!    changed yet.
 //! 2. Write the node's slots from the base upwards. Nobody can reach them.
-//! 3. Link back from each neighbour, one page at a time: from the first of these on searches find the node.
+//! 3. Link back from each neighbour, one page at a time: from the first of these on searches find
+//!    the node.
 //! 4. If the node is higher than all others, make it the entry point.
 //!
-//! A crash between any two of them leaves a node that nobody or not everybody finds; its transaction has not committed, so
-//! nobody misses it, and vacuum removes it like any other dead row's.
+//! A crash between any two of them leaves a node that nobody or not everybody finds; its
+//! transaction has not committed, so nobody misses it, and vacuum removes it like any other dead
+//! row's.
 //!
-//! The structure lock is held shared throughout, so that vacuum can wait for those who have not seen its tombstones, and
-//! exclusively by who makes the first node or a higher one than all others.
+//! The structure lock is held shared throughout, so that vacuum can wait for those who have not
+//! seen its tombstones, and exclusively by who makes the first node or a higher one than all
+//! others.
 
 use rag_pages::{LockMode, WritePages};
 
@@ -67,9 +71,9 @@ enum Found {
 }
 
 impl Inserter {
-    /// Inserts a vector of the index's dimensions; `level` is from [`random_level`]. Returns false, and inserts nothing, where
-    /// codes no longer mean what they meant when the index was opened, or vacuum has found it empty and forgotten its
-    /// dimensions: it must be opened again.
+    /// Inserts a vector of the index's dimensions; `level` is from [`random_level`]. Returns false,
+    /// and inserts nothing, where codes no longer mean what they meant when the index was opened,
+    /// or vacuum has found it empty and forgotten its dimensions: it must be opened again.
     ///
     /// # Errors
     /// A page is damaged.
@@ -86,7 +90,9 @@ impl Inserter {
         };
         let level = level.min(MAX_LEVELS - 1);
         self.code.resize(body.quantizer.code_bytes(), 0);
-        let factors = body.quantizer.encode(vector, &mut self.rotated, &mut self.code);
+        let factors = body
+            .quantizer
+            .encode(vector, &mut self.rotated, &mut self.code);
         body.quantizer.prepare(vector, &mut self.query);
 
         let ef = usize::from(index.description().ef_construction);
@@ -116,8 +122,8 @@ impl Inserter {
         }
     }
 
-    /// The lock must be exclusive where the node has to become the entry point: because it is higher than all others, or
-    /// because there is no live node that it could be reached from.
+    /// The lock must be exclusive where the node has to become the entry point: because it is
+    /// higher than all others, or because there is no live node that it could be reached from.
     #[allow(clippy::too_many_arguments)] // all of one insert, passed on once
     fn insert_locked<S: WritePages>(
         &mut self,
@@ -142,10 +148,15 @@ impl Inserter {
                     continue;
                 }
                 Found::Freed => continue,
-                Found::Nothing => Plan { factors, neighbours: vec![vec![]; level + 1] },
+                Found::Nothing => Plan {
+                    factors,
+                    neighbours: vec![vec![]; level + 1],
+                },
                 Found::Place(plan) => plan,
             };
-            let becomes_entry = meta.entry == NONE || level > meta.top_level as usize || plan.neighbours[0].is_empty();
+            let becomes_entry = meta.entry == NONE
+                || level > meta.top_level as usize
+                || plan.neighbours[0].is_empty();
             if becomes_entry && mode == LockMode::Shared {
                 return Ok(Done::NeedsExclusiveLock);
             }
@@ -180,7 +191,10 @@ impl Inserter {
         let mut neighbours = vec![vec![]; level + 1];
         self.walk.begin(store);
         let first = level.min(top);
-        let Some(start) = self.walk.descend_to(body, store, &self.query, meta, first)? else {
+        let Some(start) = self
+            .walk
+            .descend_to(body, store, &self.query, meta, first)?
+        else {
             return Ok(Found::Freed);
         };
         let mut entries = vec![start];
@@ -197,12 +211,16 @@ impl Inserter {
                 entries = self.below(body, store, at, &found)?;
             }
         }
-        Ok(Found::Place(Plan { factors, neighbours }))
+        Ok(Found::Place(Plan {
+            factors,
+            neighbours,
+        }))
     }
 
-    /// The nodes of a level that are nearest, with their distances, and those of them to link to. Where too few of them are
-    /// alive, it looks farther, twice. Then those count, too, that the walk met and did not keep, and it goes on only if not
-    /// even one is alive: a node with links to none could not be found itself.
+    /// The nodes of a level that are nearest, with their distances, and those of them to link to.
+    /// Where too few of them are alive, it looks farther, twice. Then those count, too, that the
+    /// walk met and did not keep, and it goes on only if not even one is alive: a node with links
+    /// to none could not be found itself.
     #[allow(clippy::type_complexity)] // two lists of the same kind
     fn neighbours<S: WritePages>(
         &mut self,
@@ -221,14 +239,18 @@ impl Inserter {
             let (met, keeps) = (&mut self.met, attempt >= TIMES);
             met.clear();
             let keep = |key| if keeps { push(met, key) } else { Ok(()) };
-            self.walk.beam(store, body.level(level), &self.query, entries, ef, keep)?;
+            self.walk
+                .beam(store, body.level(level), &self.query, entries, ef, keep)?;
             let pair = |key: &u64| (key_distance(*key), key_id(*key));
             let found: Vec<(f32, u32)> = self.walk.pool.as_slice().iter().map(pair).collect();
             let mut chosen = self.links.choose(body, store, level, &found, limit)?;
             if keeps {
                 self.met.sort_unstable();
-                let farther: Vec<(f32, u32)> =
-                    found.iter().copied().chain(self.met.iter().take(FARTHER * ef).map(pair)).collect();
+                let farther: Vec<(f32, u32)> = found
+                    .iter()
+                    .copied()
+                    .chain(self.met.iter().take(FARTHER * ef).map(pair))
+                    .collect();
                 chosen = self.links.choose(body, store, level, &farther, limit)?;
             }
             let wanted = if keeps { 1 } else { limit };
@@ -240,8 +262,9 @@ impl Inserter {
         }
     }
 
-    /// The node of the base level that has the same code. Only the nearest are looked at: it would be among them. Where it
-    /// is missed, there are two nodes with the same vector, which is no harm.
+    /// The node of the base level that has the same code. Only the nearest are looked at: it would
+    /// be among them. Where it is missed, there are two nodes with the same vector, which is no
+    /// harm.
     fn equal<S: WritePages>(
         &mut self,
         body: &Body,
@@ -253,7 +276,9 @@ impl Inserter {
         for &(_, id) in found.iter().take(NEAREST) {
             let code = &self.code;
             let equal = self.walk.read_slot(store, body.base(), id, |slot| {
-                Ok(slot.state()? == State::Node && slot.factors() == factors && slot.code == code.as_slice())
+                Ok(slot.state()? == State::Node
+                    && slot.factors() == factors
+                    && slot.code == code.as_slice())
             })?;
             if equal {
                 return Ok(Some(id));
@@ -272,16 +297,22 @@ impl Inserter {
     ) -> Result<Vec<u64>, Damage> {
         let mut entries = Vec::with_capacity(found.len());
         for &(distance, id) in found {
-            let down = self.walk.read_slot(store, body.level(level), id, |slot| Ok((slot.state()?, slot.down())))?;
+            let down = self.walk.read_slot(store, body.level(level), id, |slot| {
+                Ok((slot.state()?, slot.down()))
+            })?;
             if !matches!(down.0, State::Node | State::Tombstone) {
                 continue; // freed meanwhile
             }
             // a page that was added since the walk began is there, too
             let below = body.level(level - 1);
-            if u64::from(down.1) >= below.ids(self.walk.blocks()) && u64::from(down.1) >= below.ids(store.block_count())
+            if u64::from(down.1) >= below.ids(self.walk.blocks())
+                && u64::from(down.1) >= below.ids(store.block_count())
             {
                 let block = body.level(level).block(id);
-                return Err(Damage::new(block, format!("a node leads down to {}, which is beyond the end", down.1)));
+                return Err(Damage::new(
+                    block,
+                    format!("a node leads down to {}, which is beyond the end", down.1),
+                ));
             }
             entries.push(crate::pool::key(distance, down.1));
         }
@@ -289,22 +320,38 @@ impl Inserter {
     }
 
     /// Writes the node's slots and the links back to it; returns its slot on its highest level.
-    fn write<S: WritePages>(&mut self, body: &Body, store: &S, plan: &Plan, tid: Tid) -> Result<u32, Damage> {
+    fn write<S: WritePages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        plan: &Plan,
+        tid: Tid,
+    ) -> Result<u32, Damage> {
         let mut target = Target::Row(tid);
         let mut slots = Vec::with_capacity(plan.neighbours.len());
         for (level, neighbours) in plan.neighbours.iter().enumerate() {
-            let near = neighbours.first().map(|(_, id)| body.level(level).block(*id));
+            let near = neighbours
+                .first()
+                .map(|(_, id)| body.level(level).block(*id));
             let links: Vec<u32> = neighbours.iter().map(|(_, id)| *id).collect();
-            let content = Content::Node { code: &self.code, factors: plan.factors, target, links: &links };
+            let content = Content::Node {
+                code: &self.code,
+                factors: plan.factors,
+                target,
+                links: &links,
+            };
             let id = allocate::put(body, store, level, near, content)?;
             target = Target::Slot(id);
             slots.push(id);
         }
         for (level, neighbours) in plan.neighbours.iter().enumerate() {
-            // The nearest that can must link back: others need not, and without any link nobody would find the node.
+            // The nearest that can must link back: others need not, and without any link nobody
+            // would find the node.
             let mut must = true;
             for &(_, id) in neighbours {
-                let is_linked = self.links.link_back(body, store, level, id, slots[level], must)?;
+                let is_linked = self
+                    .links
+                    .link_back(body, store, level, id, slots[level], must)?;
                 must &= !is_linked;
             }
         }

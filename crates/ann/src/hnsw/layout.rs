@@ -45,8 +45,9 @@ pub enum State {
     Overflow = 3,
 }
 
-/// The state byte: two bits of [`State`], then whether the record names an overflow slot instead of a heap row, then four
-/// bits of the level. So who follows a link need not look at the special space, which is a cache line more.
+/// The state byte: two bits of [`State`], then whether the record names an overflow slot instead of
+/// a heap row, then four bits of the level. So who follows a link need not look at the special
+/// space, which is a cache line more.
 const STATE: u8 = 0b0000_0011;
 const HAS_OVERFLOW: u8 = 0b0000_0100;
 const LEVEL_SHIFT: u32 = 3;
@@ -77,7 +78,12 @@ impl Special {
             (4, PAGE_ID) => Kind::Cells,
             _ => return Err(Damage::new(block, "it is not a page of this kind of index")),
         };
-        Ok(Self { kind, level: s[1], used: u16_at(s, 2), next: u32_at(s, 4) })
+        Ok(Self {
+            kind,
+            level: s[1],
+            used: u16_at(s, 2),
+            next: u32_at(s, 4),
+        })
     }
 
     pub fn write(self, page: &mut Page) {
@@ -113,7 +119,14 @@ impl Geometry {
         let record = RECORD_HEAD + 4 * max_links;
         let slots = ((SPECIAL_OFFSET - CODES_OFFSET) / (code_bytes + record)).max(1);
         let shift = usize::BITS - (slots - 1).leading_zeros();
-        Self { level, code_bytes, max_links, slots, shift, records: CODES_OFFSET + slots * code_bytes }
+        Self {
+            level,
+            code_bytes,
+            max_links,
+            slots,
+            shift,
+            records: CODES_OFFSET + slots * code_bytes,
+        }
     }
 
     /// Of the base level (`level` 0), whose nodes have twice as many links, or of one above.
@@ -168,11 +181,15 @@ impl Geometry {
     /// A page that a link led to: each slot says itself of which level it is.
     #[inline]
     pub fn follow<'a>(&'a self, page: &'a Page, block: Block) -> Slots<'a> {
-        Slots { page, geometry: self, block }
+        Slots {
+            page,
+            geometry: self,
+            block,
+        }
     }
 
-    /// Called where a link led to a slot without a node: that may be one that was freed meanwhile, but not on another page
-    /// than one of this level.
+    /// Called where a link led to a slot without a node: that may be one that was freed meanwhile,
+    /// but not on another page than one of this level.
     #[cold]
     pub fn check_freed(&self, page: &Page, block: Block) -> Result<(), Damage> {
         self.open(page, block).map(|_| ())
@@ -182,26 +199,51 @@ impl Geometry {
     pub fn open<'a>(&'a self, page: &'a Page, block: Block) -> Result<Slots<'a>, Damage> {
         let special = Special::read(page, block)?;
         if special.kind != Kind::Slots || special.level != self.level {
-            return Err(Damage::new(block, format!("a link of level {} leads to it", self.level)));
+            return Err(Damage::new(
+                block,
+                format!("a link of level {} leads to it", self.level),
+            ));
         }
-        Ok(Slots { page, geometry: self, block })
+        Ok(Slots {
+            page,
+            geometry: self,
+            block,
+        })
     }
 
     /// The same for a page that is to be changed.
-    pub fn open_mut<'a>(&'a self, page: &'a mut Page, block: Block) -> Result<SlotsMut<'a>, Damage> {
+    pub fn open_mut<'a>(
+        &'a self,
+        page: &'a mut Page,
+        block: Block,
+    ) -> Result<SlotsMut<'a>, Damage> {
         self.open(page, block)?;
-        Ok(SlotsMut { page, geometry: self, block })
+        Ok(SlotsMut {
+            page,
+            geometry: self,
+            block,
+        })
     }
 
     /// Makes a page of zeros an empty page of this level.
     pub fn init(&self, page: &mut Page) {
-        Special { kind: Kind::Slots, level: self.level, used: 0, next: NONE }.write(page);
+        Special {
+            kind: Kind::Slots,
+            level: self.level,
+            used: 0,
+            next: NONE,
+        }
+        .write(page);
     }
 }
 
 /// Links of a node on a level.
 pub fn max_links(level: usize, m: u16) -> usize {
-    if level == 0 { 2 * usize::from(m) } else { usize::from(m) }
+    if level == 0 {
+        2 * usize::from(m)
+    } else {
+        usize::from(m)
+    }
 }
 
 /// Most code dimensions (a multiple of 128) that fit a slot of the base level with so many links.
@@ -221,7 +263,10 @@ impl<'a> Slots<'a> {
     #[inline]
     pub fn slot(&self, slot: usize) -> Result<Slot<'a>, Damage> {
         if slot >= self.geometry.slots {
-            return Err(Damage::new(self.block, format!("a link leads to slot {slot}, which it does not have")));
+            return Err(Damage::new(
+                self.block,
+                format!("a link leads to slot {slot}, which it does not have"),
+            ));
         }
         let record = self.geometry.record_offset(slot);
         let code = self.geometry.code_offset(slot);
@@ -250,7 +295,10 @@ pub struct Slot<'a> {
 impl<'a> Slot<'a> {
     #[inline]
     pub fn factors(&self) -> Factors {
-        Factors { scale: f32_at(self.record, 0), bias: f32_at(self.record, 4) }
+        Factors {
+            scale: f32_at(self.record, 0),
+            bias: f32_at(self.record, 4),
+        }
     }
 
     /// # Errors
@@ -272,7 +320,13 @@ impl<'a> Slot<'a> {
 
     #[cold]
     fn of_other_level(&self, level: u8) -> Damage {
-        Damage::new(self.block, format!("a link of level {} leads to a slot of level {level}", self.level))
+        Damage::new(
+            self.block,
+            format!(
+                "a link of level {} leads to a slot of level {level}",
+                self.level
+            ),
+        )
     }
 
     #[inline]
@@ -286,8 +340,8 @@ impl<'a> Slot<'a> {
         Tid::read(&self.record[8..14])
     }
 
-    /// The slot one level down, of a node above the base; the first overflow slot, of one that has any; the next one, of
-    /// an overflow slot.
+    /// The slot one level down, of a node above the base; the first overflow slot, of one that has
+    /// any; the next one, of an overflow slot.
     #[inline]
     pub fn down(&self) -> u32 {
         u32_at(self.record, 8)
@@ -302,9 +356,16 @@ impl<'a> Slot<'a> {
     pub fn links(&self) -> Result<impl ExactSizeIterator<Item = u32> + use<'a>, Damage> {
         let bytes = 4 * usize::from(self.record[14]);
         let Some(links) = self.record[RECORD_HEAD..].get(..bytes) else {
-            return Err(Damage::new(self.block, format!("a slot has {} links", self.record[14])));
+            return Err(Damage::new(
+                self.block,
+                format!("a slot has {} links", self.record[14]),
+            ));
         };
-        Ok(links.as_chunks::<4>().0.iter().map(|link| u32::from_le_bytes(*link)))
+        Ok(links
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|link| u32::from_le_bytes(*link)))
     }
 
     /// Whether [`SlotsMut::set_mark`] has marked an overflow slot since it was filled.
@@ -316,7 +377,10 @@ impl<'a> Slot<'a> {
     pub fn rows(&self) -> Result<impl ExactSizeIterator<Item = Tid> + use<'a>, Damage> {
         let bytes = 6 * usize::from(self.record[14]);
         let Some(rows) = self.code.get(..bytes) else {
-            return Err(Damage::new(self.block, format!("an overflow slot has {} rows", self.record[14])));
+            return Err(Damage::new(
+                self.block,
+                format!("an overflow slot has {} rows", self.record[14]),
+            ));
         };
         Ok(rows.as_chunks::<6>().0.iter().map(|row| Tid::read(row)))
     }
@@ -331,7 +395,12 @@ pub struct SlotsMut<'a> {
 
 impl SlotsMut<'_> {
     pub fn slot(&self, slot: usize) -> Result<Slot<'_>, Damage> {
-        Slots { page: self.page, geometry: self.geometry, block: self.block }.slot(slot)
+        Slots {
+            page: self.page,
+            geometry: self.geometry,
+            block: self.block,
+        }
+        .slot(slot)
     }
 
     /// The first slot that is free.
@@ -360,13 +429,21 @@ impl SlotsMut<'_> {
 
     fn count_used(&mut self, difference: i32) {
         if let Ok(mut special) = self.special() {
-            special.used = (i32::from(special.used) + difference).clamp(0, self.geometry.slots as i32) as u16;
+            special.used =
+                (i32::from(special.used) + difference).clamp(0, self.geometry.slots as i32) as u16;
             special.write(self.page);
         }
     }
 
     /// Fills a free slot with a node; what it points to follows.
-    pub fn put_node(&mut self, slot: usize, code: &[u8], factors: Factors, target: Target, links: &[u32]) {
+    pub fn put_node(
+        &mut self,
+        slot: usize,
+        code: &[u8],
+        factors: Factors,
+        target: Target,
+        links: &[u32],
+    ) {
         self.set_code(slot, code, factors);
         self.record(slot)[15] = State::Node as u8 | self.geometry.level << LEVEL_SHIFT;
         self.set_target(slot, target);
@@ -423,7 +500,12 @@ impl SlotsMut<'_> {
         let links = &links[..links.len().min(self.geometry.max_links)];
         let record = self.record(slot);
         record[14] = links.len() as u8;
-        for (place, link) in record[RECORD_HEAD..].as_chunks_mut::<4>().0.iter_mut().zip(links) {
+        for (place, link) in record[RECORD_HEAD..]
+            .as_chunks_mut::<4>()
+            .0
+            .iter_mut()
+            .zip(links)
+        {
             *place = link.to_le_bytes();
         }
     }
@@ -458,7 +540,10 @@ pub enum Target {
 
 impl Tid {
     pub(super) fn read(bytes: &[u8]) -> Self {
-        Self { block: u32_at(bytes, 0), offset: u16_at(bytes, 4) }
+        Self {
+            block: u32_at(bytes, 0),
+            offset: u16_at(bytes, 4),
+        }
     }
 
     pub(super) fn write(self, bytes: &mut [u8]) {
@@ -471,14 +556,29 @@ impl Tid {
 pub const CENTROID_ELEMENTS: usize = (SPECIAL_OFFSET - CODES_OFFSET) / 4;
 
 pub fn centroid_elements(page: &Page) -> impl Iterator<Item = f32> {
-    page.0[CODES_OFFSET..SPECIAL_OFFSET].as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x))
+    page.0[CODES_OFFSET..SPECIAL_OFFSET]
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|x| f32::from_le_bytes(*x))
 }
 
 pub fn write_centroid(page: &mut Page, elements: &[f32]) {
-    for (place, x) in page.0[CODES_OFFSET..SPECIAL_OFFSET].as_chunks_mut::<4>().0.iter_mut().zip(elements) {
+    for (place, x) in page.0[CODES_OFFSET..SPECIAL_OFFSET]
+        .as_chunks_mut::<4>()
+        .0
+        .iter_mut()
+        .zip(elements)
+    {
         *place = x.to_le_bytes();
     }
-    Special { kind: Kind::Centroid, level: 0, used: 0, next: NONE }.write(page);
+    Special {
+        kind: Kind::Centroid,
+        level: 0,
+        used: 0,
+        next: NONE,
+    }
+    .write(page);
 }
 
 #[inline]

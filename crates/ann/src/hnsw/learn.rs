@@ -1,18 +1,18 @@
 //! The centroid of an index that was made over an empty table.
 //!
-//! Codes are of differences to the mean of the data, which is unknown as long as there is none. So the first vectors are
-//! coded without it. The insert that finds [`ENOUGH`] slots computes the mean and encodes all vectors again. Ids and links
-//! stay.
+//! Codes are of differences to the mean of the data, which is unknown as long as there is none. So
+//! the first vectors are coded without it. The insert that finds [`ENOUGH`] slots computes the mean
+//! and encodes all vectors again. Ids and links stay.
 //!
 //! 1. Lock the structure exclusively: no insert is under way.
-//! 2. Write the centroid, and note in the first page that codes are *mixed*: from now on scans rely on no estimate and
-//!    rank all rows by their exact distance, of which there are few.
+//! 2. Write the centroid, and note in the first page that codes are *mixed*: from now on scans rely
+//!    on no estimate and rank all rows by their exact distance, of which there are few.
 //! 3. Encode the nodes again, page by page, level by level.
 //! 4. Note that this is done.
 //!
-//! A crash or an error leaves mixed codes, which the next insert encodes again. Inserts that opened the index before look at
-//! the first page under the lock, and open it again. A scan that began before may estimate wrongly what it has not returned
-//! yet; it still returns every row.
+//! A crash or an error leaves mixed codes, which the next insert encodes again. Inserts that opened
+//! the index before look at the first page under the lock, and open it again. A scan that began
+//! before may estimate wrongly what it has not returned yet; it still returns every row.
 
 use rag_pages::{LockMode, WritePages};
 
@@ -31,8 +31,8 @@ use crate::{
     memory::{self, push},
 };
 
-/// Slots from which on there are vectors enough for a mean. With twice as many it is too late: to code them anew would take
-/// long, as in an index that grew large before there was this.
+/// Slots from which on there are vectors enough for a mean. With twice as many it is too late: to
+/// code them anew would take long, as in an index that grew large before there was this.
 const ENOUGH: u64 = 1000;
 
 /// Nodes that are too few for a mean: where there are many rows of few vectors.
@@ -40,13 +40,15 @@ const TOO_FEW: usize = 250;
 
 /// Whether the insert that has just been made should have the centroid learned.
 pub fn is_due(index: &Index, store: &impl WritePages) -> bool {
-    let Some(body) = index.body() else { return false };
+    let Some(body) = index.body() else {
+        return false;
+    };
     let slots = || u64::from(store.block_count() - 1) * body.base().slots as u64;
     body.centroid == NONE && (ENOUGH..2 * ENOUGH).contains(&slots())
 }
 
-/// Learns the centroid, or ends what another has begun, unless there is nothing to do. `vector_of` fills in the vector of a
-/// heap row, if that can be seen.
+/// Learns the centroid, or ends what another has begun, unless there is nothing to do. `vector_of`
+/// fills in the vector of a heap row, if that can be seen.
 ///
 /// # Errors
 /// A page is damaged, or memory runs out.
@@ -55,7 +57,9 @@ pub fn learn(
     store: &impl WritePages,
     vector_of: &mut dyn FnMut(Tid, &mut Vec<f32>) -> bool,
 ) -> Result<(), Damage> {
-    let Some(body) = index.body() else { return Ok(()) };
+    let Some(body) = index.body() else {
+        return Ok(());
+    };
     store.lock(LockMode::Exclusive);
     let learned = learn_locked(body, store, vector_of);
     store.unlock(LockMode::Exclusive);
@@ -80,7 +84,9 @@ fn learn_locked<S: WritePages>(
         let mut vector = vec![];
         for (_, tid) in &rows.nodes {
             store.check_interrupts();
-            if tid.is_some_and(|tid| vector_of(tid, &mut vector)) && vector.len() == body.quantizer.dimensions() {
+            if tid.is_some_and(|tid| vector_of(tid, &mut vector))
+                && vector.len() == body.quantizer.dimensions()
+            {
                 mean.add(&vector);
             }
         }
@@ -91,7 +97,9 @@ fn learn_locked<S: WritePages>(
         })?;
     }
     let learned = Index::open(store)?;
-    let Some(new) = learned.body() else { return Ok(()) };
+    let Some(new) = learned.body() else {
+        return Ok(());
+    };
     // What a page was coded with is not known where another has begun: only vectors help then.
     let old = (!meta.mixed).then_some(&body.quantizer);
     recode_base(new, old, store, &rows, vector_of)?;
@@ -117,7 +125,8 @@ impl Rows {
             each_slot(store, geometry, block, |id, slot| {
                 let tid = match slot.state()? {
                     State::Node if slot.has_overflow() => {
-                        push(&mut chained, (nodes.len(), slot.down())).map_err(Damage::of_memory)?;
+                        push(&mut chained, (nodes.len(), slot.down()))
+                            .map_err(Damage::of_memory)?;
                         None
                     }
                     State::Node => Some(slot.tid()),
@@ -136,8 +145,9 @@ impl Rows {
     }
 }
 
-/// Codes the nodes of the base level anew: from their vectors, and where these cannot be seen, as those of rows that others
-/// are inserting or that are dead, from what the codes by `old` say of them.
+/// Codes the nodes of the base level anew: from their vectors, and where these cannot be seen, as
+/// those of rows that others are inserting or that are dead, from what the codes by `old` say of
+/// them.
 fn recode_base<S: WritePages>(
     new: &Body,
     old: Option<&Quantizer>,
@@ -147,17 +157,27 @@ fn recode_base<S: WritePages>(
 ) -> Result<(), Damage> {
     let geometry = new.base();
     let (mut vector, mut rotated) = (vec![], vec![]);
-    for here in rows.nodes.chunk_by(|a, b| geometry.block(a.0) == geometry.block(b.0)) {
+    for here in rows
+        .nodes
+        .chunk_by(|a, b| geometry.block(a.0) == geometry.block(b.0))
+    {
         store.check_interrupts();
         let block = geometry.block(here[0].0);
         let mut codes: Vec<(usize, Vec<u8>, Factors)> = vec![];
         for &(id, tid) in here {
             let mut code = memory::filled(geometry.code_bytes, 0).map_err(Damage::of_memory)?;
-            let seen = tid.is_some_and(|tid| vector_of(tid, &mut vector)) && vector.len() == new.quantizer.dimensions();
+            let seen = tid.is_some_and(|tid| vector_of(tid, &mut vector))
+                && vector.len() == new.quantizer.dimensions();
             let factors = match old {
                 _ if seen => new.quantizer.encode(&vector, &mut rotated, &mut code),
                 Some(old) => read_slot(store, geometry, block, id, |slot| {
-                    Ok(new.quantizer.recode(old, slot.code, slot.factors(), &mut rotated, &mut code))
+                    Ok(new.quantizer.recode(
+                        old,
+                        slot.code,
+                        slot.factors(),
+                        &mut rotated,
+                        &mut code,
+                    ))
                 })?,
                 None => continue,
             };
@@ -175,7 +195,8 @@ fn recode_base<S: WritePages>(
     Ok(())
 }
 
-/// Gives the nodes of a level above the base the codes that they have one level down; whether there is any.
+/// Gives the nodes of a level above the base the codes that they have one level down; whether there
+/// is any.
 fn recode_above<S: WritePages>(body: &Body, store: &S, level: usize) -> Result<bool, Damage> {
     let (geometry, below) = (body.level(level), body.level(level - 1));
     let mut any = false;
@@ -194,7 +215,10 @@ fn recode_above<S: WritePages>(body: &Body, store: &S, level: usize) -> Result<b
         let mut codes: Vec<(usize, Vec<u8>, Factors)> = vec![];
         for (i, down) in nodes {
             if below.block(down) >= store.block_count() {
-                return Err(Damage::new(block, format!("a node leads down to {down}, which is beyond the end")));
+                return Err(Damage::new(
+                    block,
+                    format!("a node leads down to {down}, which is beyond the end"),
+                ));
             }
             read_slot(store, below, below.block(down), down, |slot| {
                 if matches!(slot.state()?, State::Node | State::Tombstone) {

@@ -29,8 +29,8 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// The candidates that a node should link to, at most `limit`: each nearer to it than to any of those before.
-    /// `found` are nodes of the level with their distances to it, nearest first.
+    /// The candidates that a node should link to, at most `limit`: each nearer to it than to any of
+    /// those before. `found` are nodes of the level with their distances to it, nearest first.
     pub fn choose<S: ReadPages>(
         &mut self,
         body: &Body,
@@ -66,11 +66,15 @@ impl Links {
         self.codes.clear();
         self.factors.clear();
         self.candidates.clear();
-        let (codes, factors, candidates) = (&mut self.codes, &mut self.factors, &mut self.candidates);
+        let (codes, factors, candidates) =
+            (&mut self.codes, &mut self.factors, &mut self.candidates);
         for (distance, id) in found {
             let block = geometry.block(id);
             if block >= blocks {
-                return Err(Damage::new(block, "a link leads to it, but it is beyond the end"));
+                return Err(Damage::new(
+                    block,
+                    "a link leads to it, but it is beyond the end",
+                ));
             }
             read_slot(store, geometry, block, id, |slot| {
                 if slot.state()? == State::Node {
@@ -88,7 +92,11 @@ impl Links {
     fn choose_loaded(&mut self, body: &Body, limit: usize) -> Vec<(f32, u32)> {
         let bytes = body.quantizer.code_bytes();
         let code = |i: usize| &self.codes[i * bytes..(i + 1) * bytes];
-        let distances: Vec<f32> = self.candidates.iter().map(|(distance, _)| *distance).collect();
+        let distances: Vec<f32> = self
+            .candidates
+            .iter()
+            .map(|(distance, _)| *distance)
+            .collect();
         let (chosen, factors) = (&mut self.chosen, &self.factors);
         let mut places = vec![None; distances.len()];
         let mut prepared = 0;
@@ -98,7 +106,11 @@ impl Links {
                 if chosen.len() == prepared {
                     chosen.push(Query::default());
                 }
-                body.quantizer.prepare_from_code(code(selected), factors[selected], &mut chosen[prepared]);
+                body.quantizer.prepare_from_code(
+                    code(selected),
+                    factors[selected],
+                    &mut chosen[prepared],
+                );
                 prepared += 1;
                 prepared - 1
             });
@@ -110,8 +122,9 @@ impl Links {
             .collect()
     }
 
-    /// Puts a link to `new` (with its distance) into a node's list, if it belongs there or there is room; `must`: in any
-    /// case. Returns whether the list has it now; a node that died meanwhile gets none.
+    /// Puts a link to `new` (with its distance) into a node's list, if it belongs there or there is
+    /// room; `must`: in any case. Returns whether the list has it now; a node that died meanwhile
+    /// gets none.
     pub fn link_back<S: WritePages>(
         &mut self,
         body: &Body,
@@ -126,7 +139,9 @@ impl Links {
         let (block, slot) = (geometry.block(node), geometry.slot(node));
         let limit = max_links(level, body.m);
         for _ in 0..ATTEMPTS {
-            let Some(old) = self.read_node(body, store, level, node)? else { return Ok(false) };
+            let Some(old) = self.read_node(body, store, level, node)? else {
+                return Ok(false);
+            };
             if old.contains(&new) {
                 return Ok(true);
             }
@@ -174,13 +189,16 @@ impl Links {
             code.extend_from_slice(slot.code);
             Ok(Some((slot.factors(), slot.links()?.collect())))
         })?;
-        let Some((factors, links)) = read else { return Ok(None) };
-        body.quantizer.prepare_from_code(&self.node_code, factors, &mut self.node);
+        let Some((factors, links)) = read else {
+            return Ok(None);
+        };
+        body.quantizer
+            .prepare_from_code(&self.node_code, factors, &mut self.node);
         Ok(Some(links))
     }
 
-    /// Chooses the links of the node that [`read_node`](Self::read_node) read, among `candidates`; in order of their ids, so
-    /// that those on a page follow each other.
+    /// Chooses the links of the node that [`read_node`](Self::read_node) read, among `candidates`;
+    /// in order of their ids, so that those on a page follow each other.
     pub fn choose_for_node<S: ReadPages>(
         &mut self,
         body: &Body,
@@ -198,7 +216,13 @@ impl Links {
     fn sort_loaded(&mut self, body: &Body) {
         let bytes = body.quantizer.code_bytes();
         let mut order: Vec<(f32, usize)> = (0..self.candidates.len())
-            .map(|i| (self.node.distance(&self.codes[i * bytes..(i + 1) * bytes], self.factors[i]), i))
+            .map(|i| {
+                (
+                    self.node
+                        .distance(&self.codes[i * bytes..(i + 1) * bytes], self.factors[i]),
+                    i,
+                )
+            })
             .collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut codes = Vec::with_capacity(self.codes.len());
@@ -207,7 +231,10 @@ impl Links {
         }
         self.codes = codes;
         self.factors = order.iter().map(|(_, i)| self.factors[*i]).collect();
-        self.candidates = order.iter().map(|(distance, i)| (*distance, self.candidates[*i].1)).collect();
+        self.candidates = order
+            .iter()
+            .map(|(distance, i)| (*distance, self.candidates[*i].1))
+            .collect();
     }
 
     #[allow(clippy::too_many_arguments)]

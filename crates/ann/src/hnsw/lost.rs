@@ -28,15 +28,25 @@ impl LinkSet {
     /// # Errors
     /// There is no memory for it.
     pub fn insert(&mut self, id: u32) -> Result<bool, OutOfMemory> {
-        if id & CELL != 0 { self.cells.insert(id & !CELL) } else { self.slots.insert(id) }
+        if id & CELL != 0 {
+            self.cells.insert(id & !CELL)
+        } else {
+            self.slots.insert(id)
+        }
     }
 
     pub fn contains(&self, id: u32) -> bool {
-        if id & CELL != 0 { self.cells.contains(id & !CELL) } else { self.slots.contains(id) }
+        if id & CELL != 0 {
+            self.cells.contains(id & !CELL)
+        } else {
+            self.slots.contains(id)
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = u32> {
-        self.slots.iter().chain(self.cells.iter().map(|id| id | CELL))
+        self.slots
+            .iter()
+            .chain(self.cells.iter().map(|id| id | CELL))
     }
 }
 
@@ -58,7 +68,9 @@ pub(super) fn look(
                     let (i, slot) = slot?;
                     match slot.state()? {
                         State::Overflow => {
-                            there.insert(geometry.id(block, i)).map_err(Damage::of_memory)?;
+                            there
+                                .insert(geometry.id(block, i))
+                                .map_err(Damage::of_memory)?;
                         }
                         State::Node | State::Tombstone if slot.has_overflow() => {
                             push(firsts, slot.down()).map_err(Damage::of_memory)?;
@@ -69,7 +81,9 @@ pub(super) fn look(
             }
             Kind::Cells => {
                 for (place, _) in Cells::open(page, block)?.used() {
-                    there.insert(cells::id(block, place)).map_err(Damage::of_memory)?;
+                    there
+                        .insert(cells::id(block, place))
+                        .map_err(Damage::of_memory)?;
                 }
             }
             _ => {}
@@ -86,7 +100,9 @@ pub(super) fn follow(
     led_to: &mut LinkSet,
 ) -> Result<(), Damage> {
     for first in firsts.drain(..) {
-        overflow::walk(store, body.base(), first, |id, _| led_to.insert(id).map(drop))?;
+        overflow::walk(store, body.base(), first, |id, _| {
+            led_to.insert(id).map(drop)
+        })?;
     }
     Ok(())
 }
@@ -98,18 +114,29 @@ pub(super) fn mark<S: WritePages>(body: &Body, store: &S, ids: &[u32]) -> Result
 
 /// Frees those of the links that are marked still. Between the marking and the look that found
 /// nobody who leads to them, all inserts at work must have come to their end.
-pub(super) fn free_marked<S: WritePages>(body: &Body, store: &S, ids: &[u32]) -> Result<(), Damage> {
+pub(super) fn free_marked<S: WritePages>(
+    body: &Body,
+    store: &S,
+    ids: &[u32],
+) -> Result<(), Damage> {
     change_marked(body, store, ids, false)
 }
 
-fn change_marked<S: WritePages>(body: &Body, store: &S, ids: &[u32], marks: bool) -> Result<(), Damage> {
+fn change_marked<S: WritePages>(
+    body: &Body,
+    store: &S,
+    ids: &[u32],
+    marks: bool,
+) -> Result<(), Damage> {
     let geometry = body.base();
     for &id in ids {
         store.check_interrupts();
         if id & CELL != 0 {
             let place = cells::place(id);
             change_cells(store, cells::block(id), |cells| {
-                let Some(cell) = cells.read().cell(place) else { return Ok(None) };
+                let Some(cell) = cells.read().cell(place) else {
+                    return Ok(None);
+                };
                 match (marks, cell.is_marked()) {
                     (true, _) => cells.set_mark(place),
                     (false, true) => cells.set_free(place)?,
@@ -124,7 +151,12 @@ fn change_marked<S: WritePages>(body: &Body, store: &S, ids: &[u32], marks: bool
     Ok(())
 }
 
-fn change_slot<S: WritePages>(store: &S, geometry: &Geometry, id: u32, marks: bool) -> Result<(), Damage> {
+fn change_slot<S: WritePages>(
+    store: &S,
+    geometry: &Geometry,
+    id: u32,
+    marks: bool,
+) -> Result<(), Damage> {
     change(store, geometry, geometry.block(id), |slots| {
         let i = geometry.slot(id);
         let slot = slots.slot(i)?;

@@ -11,9 +11,9 @@ use crate::code::Metric;
 const MAGIC: u32 = u32::from_le_bytes(*b"rHNW");
 const VERSION: u32 = 1;
 const OFFSET: usize = rag_pages::HEADER_BYTES;
-/// The first bytes do not change while the index lives, but when the first vector tells the dimensions and when the centroid
-/// is learned. Another seed
-/// or metric would give other distances everywhere and look like nothing but bad luck; so they have a checksum.
+/// The first bytes do not change while the index lives, but when the first vector tells the
+/// dimensions and when the centroid is learned. Another seed or metric would give other distances
+/// everywhere and look like nothing but bad luck; so they have a checksum.
 const FIXED: usize = 36;
 const CHECKSUM: usize = 44;
 const CELL_BLOCK: usize = 64 + 4 * MAX_LEVELS;
@@ -79,7 +79,10 @@ impl Meta {
             return damage("it has not the magic number of rag_hnsw");
         }
         if u32_at(b, 4) != VERSION {
-            return Err(Damage::new(0, format!("its format is version {}, not {VERSION}", u32_at(b, 4))));
+            return Err(Damage::new(
+                0,
+                format!("its format is version {}, not {VERSION}", u32_at(b, 4)),
+            ));
         }
         if u32_at(b, CHECKSUM) != checksum(&b[..FIXED]) {
             return damage("its parameters do not fit their checksum");
@@ -93,7 +96,12 @@ impl Meta {
         };
         let (m, ef_construction) = (u16_at(b, 10), u16_at(b, 12));
         let meta = Self {
-            description: Description { metric, m, ef_construction, seed: u64_at(b, 24) },
+            description: Description {
+                metric,
+                m,
+                ef_construction,
+                seed: u64_at(b, 24),
+            },
             dimensions: u32_at(b, 16),
             code_dimensions: u32_at(b, 20),
             centroid: u32_at(b, 32),
@@ -102,7 +110,9 @@ impl Meta {
             top_level: u32_at(b, 40),
             insert_block: std::array::from_fn(|i| u32_at(b, 64 + 4 * i)),
             // an index that an older version has made has zeros there
-            cell_block: Some(u32_at(b, CELL_BLOCK)).filter(|block| *block != 0).unwrap_or(NONE),
+            cell_block: Some(u32_at(b, CELL_BLOCK))
+                .filter(|block| *block != 0)
+                .unwrap_or(NONE),
             repair_due: b[REPAIR_DUE] != 0,
             nodes: u64_at(b, 48),
             tombstones: u64_at(b, 56),
@@ -152,12 +162,21 @@ impl Meta {
     pub fn create(&self, store: &impl WritePages) {
         store.append(|_, page| {
             self.encode(page);
-            Special { kind: Kind::Meta, level: 0, used: 0, next: NONE }.write(page);
+            Special {
+                kind: Kind::Meta,
+                level: 0,
+                used: 0,
+                next: NONE,
+            }
+            .write(page);
         });
     }
 
     /// Changes it by `f`, which returns whether there is anything to change.
-    pub fn update(store: &impl WritePages, f: impl FnOnce(&mut Self) -> bool) -> Result<(), Damage> {
+    pub fn update(
+        store: &impl WritePages,
+        f: impl FnOnce(&mut Self) -> bool,
+    ) -> Result<(), Damage> {
         let mut result = Ok(());
         store.write(0, |page| match Self::decode(page) {
             Ok(mut meta) => f(&mut meta).then(|| meta.encode(page)),
@@ -172,7 +191,9 @@ impl Meta {
 
 /// FNV-1a
 fn checksum(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {

@@ -1,12 +1,14 @@
-//! The index on pages: a hierarchical navigable small world graph (HNSW, Malkov and Yashunin 2018) whose nodes are 4-bit
-//! codes with their links beside them in fixed slots.
+//! The index on pages: a hierarchical navigable small world graph (HNSW, Malkov and Yashunin 2018)
+//! whose nodes are 4-bit codes with their links beside them in fixed slots.
 //!
-//! `src/index/hnsw/README.md` tells the structure, the picture of a page, the protocols of insert, search and vacuum, and
-//! what may go wrong. Here: [`layout`] slots on a page, [`meta`] the first page, [`place`] writes a graph that was built in
-//! memory, [`index`] what stays the same as long as the file lives, [`walk`] the search of one level, [`upper`] where it
-//! begins, [`scan`] a query's way through all of them, [`order`] the order of its rows, [`insert`], [`learn`] the centroid
-//! of an index that was made empty, [`overflow`] and [`cells`] rows of equal vectors, [`vacuum`] takes rows out,
-//! [`repair`] heals the graph, and [`check`] and [`info`] look at everything.
+//! `src/index/hnsw/README.md` tells the structure, the picture of a page, the protocols of insert,
+//! search and vacuum, and what may go wrong. Here: [`layout`] slots on a page, [`meta`] the first
+//! page, [`place`] writes a graph that was built in memory, [`index`] what stays the same as long
+//! as the file lives, [`walk`] the search of one level, [`upper`] where it begins, [`scan`] a
+//! query's way through all of them, [`order`] the order of its rows, [`insert`], [`learn`] the
+//! centroid of an index that was made empty, [`overflow`] and [`cells`] rows of equal vectors,
+//! [`vacuum`] takes rows out, [`repair`] heals the graph, and [`check`] and [`info`] look at
+//! everything.
 
 mod allocate;
 mod cells;
@@ -47,7 +49,8 @@ pub const MAX_DIMENSIONS: usize = 16_000;
 /// Levels that a graph can have.
 pub const MAX_LEVELS: usize = 16;
 
-/// Why an index cannot be worked with: a page says what cannot be, or [memory ran out](Self::is_out_of_memory).
+/// Why an index cannot be worked with: a page says what cannot be, or [memory ran
+/// out](Self::is_out_of_memory).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     pub block: u32,
@@ -57,13 +60,21 @@ pub struct Damage {
 
 impl Damage {
     pub fn new(block: u32, problem: impl Into<String>) -> Self {
-        Self { block, problem: problem.into(), out_of_memory: false }
+        Self {
+            block,
+            problem: problem.into(),
+            out_of_memory: false,
+        }
     }
 
-    /// What a refusal of memory becomes. It is no `From`: with another one than its own, closures would have to name the
-    /// type of their errors. It allocates nothing.
+    /// What a refusal of memory becomes. It is no `From`: with another one than its own, closures
+    /// would have to name the type of their errors. It allocates nothing.
     pub fn of_memory(_: OutOfMemory) -> Self {
-        Self { block: 0, problem: String::new(), out_of_memory: true }
+        Self {
+            block: 0,
+            problem: String::new(),
+            out_of_memory: true,
+        }
     }
 
     /// Whether nothing is wrong with the index: there is no memory for what was asked of it.
@@ -99,6 +110,7 @@ pub struct Description {
     pub m: u16,
     /// Candidates that are kept while a new node's neighbours are looked for.
     pub ef_construction: u16,
-    /// Where the rotation of codes comes from; random, so that it tells one index from another, too.
+    /// Where the rotation of codes comes from; random, so that it tells one index from another,
+    /// too.
     pub seed: u64,
 }

@@ -1,13 +1,15 @@
-//! Rows leave in the order of their exact distance, though the index finds them in that of an estimated one.
+//! Rows leave in the order of their exact distance, though the index finds them in that of an
+//! estimated one.
 //!
-//! The exact distance of each candidate is computed when the index finds it ([`Order::add`]), and the row waits until
-//! nothing nearer can be expected any more: until its distance is less, by a margin, than the estimate that the index has
-//! come to. The margin is so many times the usual error of the estimates, as measured on this query's own candidates, that
-//! rows which come too late are rare however many the scan returns: see [`deviations`]. For the 10 nearest, the exact
+//! The exact distance of each candidate is computed when the index finds it ([`Order::add`]), and
+//! the row waits until nothing nearer can be expected any more: until its distance is less, by a
+//! margin, than the estimate that the index has come to. The margin is so many times the usual
+//! error of the estimates, as measured on this query's own candidates, that rows which come too
+//! late are rare however many the scan returns: see [`deviations`]. For the 10 nearest, the exact
 //! distances of some 20 rows are computed.
 //!
-//! A row that comes too late all the same, as something farther away has left already, is held back until the end in a
-//! strict order, so that the others are in order and none is lost.
+//! A row that comes too late all the same, as something farther away has left already, is held back
+//! until the end in a strict order, so that the others are in order and none is lost.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
@@ -18,7 +20,8 @@ use crate::memory::{OutOfMemory, Reserve, push};
 const MARGIN: f64 = 3.0;
 /// Candidates before the usual error is known well enough.
 const MIN_ERRORS: u32 = 8;
-/// Candidates whose errors are the recent ones. Where vectors are of different lengths, errors grow with the distance.
+/// Candidates whose errors are the recent ones. Where vectors are of different lengths, errors grow
+/// with the distance.
 const RECENT: f64 = 32.0;
 
 #[derive(Debug)]
@@ -31,7 +34,10 @@ struct Row {
 /// The nearest is the greatest, as a heap gives out the greatest first.
 impl Ord for Row {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.distance.total_cmp(&self.distance).then_with(|| other.tid.cmp(&self.tid))
+        other
+            .distance
+            .total_cmp(&self.distance)
+            .then_with(|| other.tid.cmp(&self.tid))
     }
 }
 
@@ -80,7 +86,8 @@ impl Order {
         }
     }
 
-    /// Notes the estimated distance of the candidate that the index has found, and the exact one of its first row.
+    /// Notes the estimated distance of the candidate that the index has found, and the exact one of
+    /// its first row.
     pub fn observe(&mut self, estimate: f64, distance: f64) {
         self.estimate = estimate;
         let squared = (distance - estimate).powi(2);
@@ -89,13 +96,22 @@ impl Order {
         self.recent += (squared - self.recent) / f64::from(self.errors).min(RECENT);
     }
 
-    /// Adds a row with its exact distance. `rest`: rows of the same vector that were not read yet; they are asked for when
-    /// this one leaves.
+    /// Adds a row with its exact distance. `rest`: rows of the same vector that were not read yet;
+    /// they are asked for when this one leaves.
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn add(&mut self, tid: Tid, distance: f64, rest: Option<Box<Rest>>) -> Result<(), OutOfMemory> {
-        let row = Row { distance, tid, rest };
+    pub fn add(
+        &mut self,
+        tid: Tid,
+        distance: f64,
+        rest: Option<Box<Rest>>,
+    ) -> Result<(), OutOfMemory> {
+        let row = Row {
+            distance,
+            tid,
+            rest,
+        };
         if self.strict && distance < self.last {
             push(&mut self.late, row)
         } else {
@@ -110,7 +126,10 @@ impl Order {
         if self.errors < MIN_ERRORS {
             return None;
         }
-        let margin = deviations(self.errors) * (self.squared_errors / f64::from(self.errors)).max(self.recent).sqrt();
+        let margin = deviations(self.errors)
+            * (self.squared_errors / f64::from(self.errors))
+                .max(self.recent)
+                .sqrt();
         if !margin.is_finite() {
             return None; // estimates that say nothing: all wait for the end
         }
@@ -131,8 +150,9 @@ impl Order {
     }
 }
 
-/// Usual errors that an estimate is believed to be off by at most, after so many candidates. An error beyond it has a
-/// probability of about 1/35 divided by the number of candidates, so that few rows come too late in a long scan, too.
+/// Usual errors that an estimate is believed to be off by at most, after so many candidates. An
+/// error beyond it has a probability of about 1/35 divided by the number of candidates, so that few
+/// rows come too late in a long scan, too.
 fn deviations(errors: u32) -> f64 {
     let growth = 2.0 * (f64::from(errors) / 20.0).ln().max(0.0);
     (MARGIN * MARGIN + growth).sqrt()

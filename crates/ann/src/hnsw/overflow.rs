@@ -1,13 +1,14 @@
-//! The heap rows of nodes that have several: rows of equal vectors. They lie in chains, few of them in cells on pages of
-//! their own ([`cells`](super::cells)), many in overflow slots on pages of the base level. A chain may have slots first and
-//! cells after them.
+//! The heap rows of nodes that have several: rows of equal vectors. They lie in chains, few of them
+//! in cells on pages of their own ([`cells`](super::cells)), many in overflow slots on pages of the
+//! base level. A chain may have slots first and cells after them.
 //!
-//! Scans read chains without a lock, link by link, and believe what they read if the node has the same chain
-//! ([`Slot::chain`](super::layout::Slot::chain)) afterwards. So a row may be added to any link, and a dead one removed; but
-//! whoever frees a link of a chain, or moves a row from one link to another, must give the node another chain before.
+//! Scans read chains without a lock, link by link, and believe what they read if the node has the
+//! same chain ([`Slot::chain`](super::layout::Slot::chain)) afterwards. So a row may be added to
+//! any link, and a dead one removed; but whoever frees a link of a chain, or moves a row from one
+//! link to another, must give the node another chain before.
 //!
-//! Inserts hold the structure lock shared while they know a link. So it is locked exclusively where a chain is taken from
-//! its node, and what was taken may be freed afterwards.
+//! Inserts hold the structure lock shared while they know a link. So it is locked exclusively where
+//! a chain is taken from its node, and what was taken may be freed afterwards.
 
 use rag_pages::{ReadPages, WritePages};
 
@@ -24,7 +25,12 @@ use crate::memory::{self, OutOfMemory};
 const IN_CELLS: usize = 4 * cells::ROWS;
 
 /// Appends the rows of a chain that begins at `first`.
-pub(super) fn rows(store: &impl ReadPages, geometry: &Geometry, first: u32, rows: &mut Vec<Tid>) -> Result<(), Damage> {
+pub(super) fn rows(
+    store: &impl ReadPages,
+    geometry: &Geometry,
+    first: u32,
+    rows: &mut Vec<Tid>,
+) -> Result<(), Damage> {
     walk(store, geometry, first, |_, found| {
         for row in found {
             memory::push(rows, row)?;
@@ -33,7 +39,8 @@ pub(super) fn rows(store: &impl ReadPages, geometry: &Geometry, first: u32, rows
     })
 }
 
-/// Appends the rows of the first `links` links of a chain that begins at `first`. Returns whether it goes on after them.
+/// Appends the rows of the first `links` links of a chain that begins at `first`. Returns whether
+/// it goes on after them.
 pub(super) fn first_rows(
     store: &impl ReadPages,
     geometry: &Geometry,
@@ -69,11 +76,15 @@ fn walk_some(
 ) -> Result<bool, Damage> {
     const INTERRUPT_PERIOD: u64 = 64;
     let mut id = first;
-    // Brent's algorithm: a walk in circles comes to a place where it was a power of two of steps ago.
+    // Brent's algorithm: a walk in circles comes to a place where it was a power of two of steps
+    // ago.
     let (mut steps, mut power, mut before) = (0_u64, 1_u64, NONE);
     while id != NONE && steps < links {
         if id == before {
-            return Err(Damage::new(block_of(geometry, id), "a chain of heap rows has no end"));
+            return Err(Damage::new(
+                block_of(geometry, id),
+                "a chain of heap rows has no end",
+            ));
         }
         steps += 1;
         if steps == power {
@@ -96,11 +107,16 @@ pub(super) fn read_link(
 ) -> Result<u32, Damage> {
     let block = block_of(geometry, id);
     if block >= store.block_count() {
-        return Err(Damage::new(block, "a chain of heap rows leads beyond the end"));
+        return Err(Damage::new(
+            block,
+            "a chain of heap rows leads beyond the end",
+        ));
     }
     store.read(block, |page| {
         if id & CELL != 0 {
-            let Some(cell) = Cells::open(page, block)?.cell(cells::place(id)) else { return Ok(NONE) };
+            let Some(cell) = Cells::open(page, block)?.cell(cells::place(id)) else {
+                return Ok(NONE);
+            };
             f(&mut cell.rows()).map_err(Damage::of_memory)?;
             return Ok(cell.next());
         }
@@ -116,19 +132,34 @@ pub(super) fn read_link(
 
 /// The page of a link, and its place there.
 pub(super) fn place_of(geometry: &Geometry, id: u32) -> (u32, usize) {
-    let place = if id & CELL != 0 { cells::place(id) } else { geometry.slot(id) };
+    let place = if id & CELL != 0 {
+        cells::place(id)
+    } else {
+        geometry.slot(id)
+    };
     (block_of(geometry, id), place)
 }
 
 fn block_of(geometry: &Geometry, id: u32) -> u32 {
-    if id & CELL != 0 { cells::block(id) } else { geometry.block(id) }
+    if id & CELL != 0 {
+        cells::block(id)
+    } else {
+        geometry.block(id)
+    }
 }
 
-/// Adds a row to a node that has this vector. False where the node is no longer one that can take it.
+/// Adds a row to a node that has this vector. False where the node is no longer one that can take
+/// it.
 ///
-/// Vacuum may run at the same time. A dead row is only copied from a node whose row vacuum has not looked at yet, as it
-/// takes dead rows out of nodes under the lock of their page: there it meets the chain then.
-pub(super) fn add<S: WritePages>(body: &Body, store: &S, node: u32, tid: Tid) -> Result<bool, Damage> {
+/// Vacuum may run at the same time. A dead row is only copied from a node whose row vacuum has not
+/// looked at yet, as it takes dead rows out of nodes under the lock of their page: there it meets
+/// the chain then.
+pub(super) fn add<S: WritePages>(
+    body: &Body,
+    store: &S,
+    node: u32,
+    tid: Tid,
+) -> Result<bool, Damage> {
     let geometry = body.base();
     let block = geometry.block(node);
     const ATTEMPTS: usize = 10;
@@ -177,13 +208,21 @@ fn has_few_cells(store: &impl ReadPages, geometry: &Geometry, first: u32) -> Res
 fn push<S: WritePages>(store: &S, geometry: &Geometry, id: u32, tid: Tid) -> Result<bool, Damage> {
     let block = block_of(geometry, id);
     if block >= store.block_count() {
-        return Err(Damage::new(block, "a chain of heap rows leads beyond the end"));
+        return Err(Damage::new(
+            block,
+            "a chain of heap rows leads beyond the end",
+        ));
     }
     if id & CELL != 0 {
         let place = cells::place(id);
         let pushed = allocate::change_cells(store, block, |cells| {
-            let rows = cells.read().cell(place).map(|cell| cell.rows().chain([tid]).collect::<Vec<Tid>>());
-            let Some(rows) = rows.filter(|rows| rows.len() <= cells::ROWS) else { return Ok(None) };
+            let rows = cells
+                .read()
+                .cell(place)
+                .map(|cell| cell.rows().chain([tid]).collect::<Vec<Tid>>());
+            let Some(rows) = rows.filter(|rows| rows.len() <= cells::ROWS) else {
+                return Ok(None);
+            };
             cells.set_rows(place, &rows);
             Ok(Some(()))
         })?;
@@ -228,7 +267,13 @@ fn point_to<S: WritePages>(
 }
 
 /// Writes a link that nobody knows of yet: a cell for `few` rows, if there is one, else a slot.
-fn put_link<S: WritePages>(body: &Body, store: &S, rows: &[Tid], next: u32, few: bool) -> Result<u32, Damage> {
+fn put_link<S: WritePages>(
+    body: &Body,
+    store: &S,
+    rows: &[Tid],
+    next: u32,
+    few: bool,
+) -> Result<u32, Damage> {
     if few
         && rows.len() <= cells::ROWS
         && let Some(id) = allocate::put_cell(store, rows, next)?
@@ -240,11 +285,19 @@ fn put_link<S: WritePages>(body: &Body, store: &S, rows: &[Tid], next: u32, few:
 
 /// Rows of a link in a chain of so many.
 fn rows_of_link(geometry: &Geometry, rows: usize) -> usize {
-    if rows <= IN_CELLS { cells::ROWS } else { geometry.overflow_rows().max(1) }
+    if rows <= IN_CELLS {
+        cells::ROWS
+    } else {
+        geometry.overflow_rows().max(1)
+    }
 }
 
 /// Writes a new chain of rows; returns its first link, which is the one with room.
-pub(super) fn put_chain<S: WritePages>(body: &Body, store: &S, rows: &[Tid]) -> Result<u32, Damage> {
+pub(super) fn put_chain<S: WritePages>(
+    body: &Body,
+    store: &S,
+    rows: &[Tid],
+) -> Result<u32, Damage> {
     let mut next = NONE;
     for part in rows.chunks(rows_of_link(body.base(), rows.len())) {
         next = put_link(body, store, part, next, rows.len() <= IN_CELLS)?;
@@ -252,8 +305,8 @@ pub(super) fn put_chain<S: WritePages>(body: &Body, store: &S, rows: &[Tid]) -> 
     Ok(next)
 }
 
-/// Whether a chain of `links` should be written anew where `rows` are left of it: a node with one row has no need of it, and
-/// a fifth of the links may be too many.
+/// Whether a chain of `links` should be written anew where `rows` are left of it: a node with one
+/// row has no need of it, and a fifth of the links may be too many.
 pub(super) fn is_sparse(geometry: &Geometry, links: usize, rows: usize) -> bool {
     let needed = rows.div_ceil(rows_of_link(geometry, rows));
     rows <= 1 || links > needed + needed / 4
@@ -270,7 +323,9 @@ pub(super) fn keep<S: WritePages>(
     if id & CELL != 0 {
         let place = cells::place(id);
         allocate::change_cells(store, cells::block(id), |cells| {
-            let Some(cell) = cells.read().cell(place) else { return Ok(None) };
+            let Some(cell) = cells.read().cell(place) else {
+                return Ok(None);
+            };
             let kept: Vec<Tid> = cell.rows().filter(|tid| is_kept(*tid)).collect();
             cells.set_rows(place, &kept);
             Ok(Some(()))
@@ -291,7 +346,9 @@ pub(super) fn free<S: WritePages>(body: &Body, store: &S, mut ids: Vec<u32>) -> 
     let geometry = body.base();
     ids.sort_unstable();
     ids.dedup();
-    for here in ids.chunk_by(|a, b| a & CELL == b & CELL && block_of(geometry, *a) == block_of(geometry, *b)) {
+    for here in ids
+        .chunk_by(|a, b| a & CELL == b & CELL && block_of(geometry, *a) == block_of(geometry, *b))
+    {
         let block = block_of(geometry, here[0]);
         if here[0] & CELL != 0 {
             allocate::change_cells(store, block, |cells| free_cells(cells, here))?;

@@ -1,5 +1,5 @@
-//! Writing a graph that was built in memory: the first page, the centroid, then each level's pages in the graph's page
-//! order, the base first.
+//! Writing a graph that was built in memory: the first page, the centroid, then each level's pages
+//! in the graph's page order, the base first.
 
 use rag_pages::{Block, WritePages};
 
@@ -14,8 +14,9 @@ use crate::{
     memory::{self, OutOfMemory, push},
 };
 
-/// Writes a built graph into a store without pages. `tids`: the heap row of each of the graph's nodes. The order of pages
-/// is found on `threads` threads; `tick` is called meanwhile as by [`Graph::build`].
+/// Writes a built graph into a store without pages. `tids`: the heap row of each of the graph's
+/// nodes. The order of pages is found on `threads` threads; `tick` is called meanwhile as by
+/// [`Graph::build`].
 ///
 /// # Errors
 /// `tick` returned false, or there is too little memory. The index is not complete then.
@@ -41,7 +42,9 @@ pub fn place(
     meta.nodes = order.len() as u64;
 
     let mut first = store.block_count();
-    let chains = Chains::new(graph, tids, base.overflow_rows(), |i| id_at(&base, first, order.len() + i))?;
+    let chains = Chains::new(graph, tids, base.overflow_rows(), |i| {
+        id_at(&base, first, order.len() + i)
+    })?;
     let mut ids = ids_of(&base, first, &order, graph.len())?;
     let mut below: Vec<u32> = vec![];
     let mut links: Vec<u32> = vec![];
@@ -51,7 +54,12 @@ pub fn place(
         let (nodes, parts) = if level == 0 {
             (order.as_slice(), chains.parts.as_slice())
         } else {
-            above = memory::collect(order.iter().copied().filter(|node| graph.level(*node) >= level))?;
+            above = memory::collect(
+                order
+                    .iter()
+                    .copied()
+                    .filter(|node| graph.level(*node) >= level),
+            )?;
             (above.as_slice(), &[][..])
         };
         if level > 0 {
@@ -61,7 +69,11 @@ pub fn place(
             first = store.block_count();
             below = std::mem::replace(&mut ids, ids_of(geometry, first, nodes, graph.len())?);
         }
-        if let Some(entry) = graph.entry().map(|node| ids[node as usize]).filter(|id| *id != NONE) {
+        if let Some(entry) = graph
+            .entry()
+            .map(|node| ids[node as usize])
+            .filter(|id| *id != NONE)
+        {
             (meta.entry, meta.top_level) = (entry, level as u32);
         }
         let count = nodes.len() + parts.len();
@@ -70,7 +82,9 @@ pub fn place(
             let end = count.min(begin + geometry.slots);
             let last = store.append(|block, page| {
                 geometry.init(page);
-                let Ok(mut slots) = geometry.open_mut(page, block) else { return };
+                let Ok(mut slots) = geometry.open_mut(page, block) else {
+                    return;
+                };
                 for (slot, i) in (begin..end).enumerate() {
                     let Some(node) = nodes.get(i) else {
                         let part = &parts[i - nodes.len()];
@@ -83,12 +97,27 @@ pub fn place(
                         _ => Target::Slot(below[*node as usize]),
                     };
                     links.clear();
-                    links.extend(graph.links(*node, level).iter().map(|link| ids[*link as usize]));
+                    links.extend(
+                        graph
+                            .links(*node, level)
+                            .iter()
+                            .map(|link| ids[*link as usize]),
+                    );
                     links.sort_unstable();
-                    slots.put_node(slot, graph.code(*node), graph.factors(*node), target, &links);
+                    slots.put_node(
+                        slot,
+                        graph.code(*node),
+                        graph.factors(*node),
+                        target,
+                        &links,
+                    );
                 }
             });
-            meta.insert_block[level] = if end - begin < geometry.slots { last } else { NONE };
+            meta.insert_block[level] = if end - begin < geometry.slots {
+                last
+            } else {
+                NONE
+            };
         }
     }
     // The first page cannot be damaged: it was written above.
@@ -141,17 +170,31 @@ impl Chains {
             }
         }
         equal.sort_unstable();
-        let mut chains = Self { rows: vec![], parts: vec![], heads: vec![] };
+        let mut chains = Self {
+            rows: vec![],
+            parts: vec![],
+            heads: vec![],
+        };
         for group in equal.chunk_by(|a, b| a.0 == b.0) {
             let first = group[0].0;
             let begin = chains.rows.len();
-            for node in [first].into_iter().chain(group.iter().map(|(_, node)| *node)) {
+            for node in [first]
+                .into_iter()
+                .chain(group.iter().map(|(_, node)| *node))
+            {
                 push(&mut chains.rows, tids[node as usize])?;
             }
             let (mut next, all) = (NONE, chains.rows.len());
             for begin in (begin..all).step_by(rows_of_slot) {
                 let id = id_of(chains.parts.len());
-                push(&mut chains.parts, Part { begin, end: all.min(begin + rows_of_slot), next })?;
+                push(
+                    &mut chains.parts,
+                    Part {
+                        begin,
+                        end: all.min(begin + rows_of_slot),
+                        next,
+                    },
+                )?;
                 next = id;
             }
             push(&mut chains.heads, (first, next))?;
@@ -161,7 +204,10 @@ impl Chains {
 
     /// Where the rows of a node begin, if it has several.
     fn of(&self, node: Node) -> Option<u32> {
-        let place = self.heads.binary_search_by_key(&node, |(first, _)| *first).ok()?;
+        let place = self
+            .heads
+            .binary_search_by_key(&node, |(first, _)| *first)
+            .ok()?;
         Some(self.heads[place].1)
     }
 }
@@ -172,7 +218,12 @@ fn id_at(geometry: &Geometry, first: Block, i: usize) -> u32 {
 }
 
 /// The ids of nodes that fill pages from `first`, by node; [`NONE`] for all others.
-fn ids_of(geometry: &Geometry, first: Block, nodes: &[Node], count: usize) -> Result<Vec<u32>, OutOfMemory> {
+fn ids_of(
+    geometry: &Geometry,
+    first: Block,
+    nodes: &[Node],
+    count: usize,
+) -> Result<Vec<u32>, OutOfMemory> {
     let mut ids = memory::filled(count, NONE)?;
     for (i, node) in nodes.iter().enumerate() {
         ids[*node as usize] = id_at(geometry, first, i);

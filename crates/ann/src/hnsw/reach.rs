@@ -14,7 +14,13 @@ use super::{
 use crate::{memory::push, pool::key_id, visited::Visited};
 
 /// Adds to `reached` what links of a level lead to from `start`.
-fn spread(body: &Body, store: &impl ReadPages, level: usize, start: u32, reached: &mut Visited) -> Result<(), Damage> {
+fn spread(
+    body: &Body,
+    store: &impl ReadPages,
+    level: usize,
+    start: u32,
+    reached: &mut Visited,
+) -> Result<(), Damage> {
     let geometry = body.level(level);
     let blocks = store.block_count();
     let mut waiting = vec![start];
@@ -28,7 +34,9 @@ fn spread(body: &Body, store: &impl ReadPages, level: usize, start: u32, reached
         read_slot(store, geometry, block, id, |slot| {
             if matches!(slot.state()?, State::Node | State::Tombstone) {
                 for link in slot.links()? {
-                    if u64::from(link) < geometry.ids(blocks) && reached.insert(link).map_err(Damage::of_memory)? {
+                    if u64::from(link) < geometry.ids(blocks)
+                        && reached.insert(link).map_err(Damage::of_memory)?
+                    {
                         push(&mut waiting, link).map_err(Damage::of_memory)?;
                     }
                 }
@@ -39,8 +47,9 @@ fn spread(body: &Body, store: &impl ReadPages, level: usize, start: u32, reached
     Ok(())
 }
 
-/// The same for all that is reached from `start`, page after page in the order of the file, again and again until nothing is
-/// new: links lead to pages all over the file, and each page is read for all of its nodes at once.
+/// The same for all that is reached from `start`, page after page in the order of the file, again
+/// and again until nothing is new: links lead to pages all over the file, and each page is read for
+/// all of its nodes at once.
 fn spread_in_order(
     body: &Body,
     ordered: &impl ReadPages,
@@ -56,7 +65,9 @@ fn spread_in_order(
         for block in 1..blocks {
             let waits = |reached: &Visited, expanded: &Visited| {
                 let waits = |id: &u32| reached.contains(*id) && !expanded.contains(*id);
-                (0..geometry.slots).map(|i| geometry.id(block, i)).find(waits)
+                (0..geometry.slots)
+                    .map(|i| geometry.id(block, i))
+                    .find(waits)
             };
             if waits(reached, &expanded).is_none() {
                 continue;
@@ -69,7 +80,10 @@ fn spread_in_order(
                     expanded.insert(id).map_err(Damage::of_memory)?;
                     let slot = slots.slot(geometry.slot(id))?;
                     if matches!(slot.state()?, State::Node | State::Tombstone) {
-                        for link in slot.links()?.filter(|link| u64::from(*link) < geometry.ids(blocks)) {
+                        for link in slot
+                            .links()?
+                            .filter(|link| u64::from(*link) < geometry.ids(blocks))
+                        {
                             reached.insert(link).map_err(Damage::of_memory)?;
                         }
                     }
@@ -82,7 +96,11 @@ fn spread_in_order(
 }
 
 /// The slots of the levels, from the base up to the entry point's, that a search can come to.
-pub(super) fn reachable(body: &Body, ordered: &impl ReadPages, store: &impl ReadPages) -> Result<Vec<Visited>, Damage> {
+pub(super) fn reachable(
+    body: &Body,
+    ordered: &impl ReadPages,
+    store: &impl ReadPages,
+) -> Result<Vec<Visited>, Damage> {
     let meta = Meta::read(store)?;
     let mut levels = vec![];
     let mut id = meta.entry;
@@ -93,7 +111,10 @@ pub(super) fn reachable(body: &Body, ordered: &impl ReadPages, store: &impl Read
         let geometry = body.level(level);
         let block = geometry.block(id);
         if block >= store.block_count() {
-            return Err(Damage::new(0, "the way from the entry point leads beyond the end"));
+            return Err(Damage::new(
+                0,
+                "the way from the entry point leads beyond the end",
+            ));
         }
         let mut reached = Visited::new();
         spread_in_order(body, ordered, level, id, &mut reached)?;
@@ -104,8 +125,8 @@ pub(super) fn reachable(body: &Body, ordered: &impl ReadPages, store: &impl Read
     Ok(levels)
 }
 
-/// Links nodes of the base level that no one leads to from one of their own neighbours that can be reached, or, if they
-/// have none, from the nearest nodes that can.
+/// Links nodes of the base level that no one leads to from one of their own neighbours that can be
+/// reached, or, if they have none, from the nearest nodes that can.
 pub(super) fn attach_stragglers<S: WritePages>(
     body: &Body,
     ordered: &S,
@@ -113,7 +134,9 @@ pub(super) fn attach_stragglers<S: WritePages>(
     links: &mut Links,
 ) -> Result<(), Damage> {
     let mut levels = reachable(body, ordered, store)?;
-    let Some(reached) = levels.first_mut() else { return Ok(()) };
+    let Some(reached) = levels.first_mut() else {
+        return Ok(());
+    };
     let geometry = body.base();
     for block in 1..ordered.block_count() {
         let mut stragglers = vec![];
@@ -142,17 +165,34 @@ pub(super) fn attach_stragglers<S: WritePages>(
     Ok(())
 }
 
-/// Gives a node whose links lead nowhere the links that an insert would give it; returns the nearest of its neighbours, or
-/// `None` where there is none or an insert has changed the list.
-fn link_by_search<S: WritePages>(body: &Body, store: &S, links: &mut Links, id: u32) -> Result<Option<u32>, Damage> {
+/// Gives a node whose links lead nowhere the links that an insert would give it; returns the
+/// nearest of its neighbours, or `None` where there is none or an insert has changed the list.
+fn link_by_search<S: WritePages>(
+    body: &Body,
+    store: &S,
+    links: &mut Links,
+    id: u32,
+) -> Result<Option<u32>, Damage> {
     const CANDIDATES: usize = 100;
     let geometry = body.base();
-    let Some(old) = links.read_node(body, store, 0, id)? else { return Ok(None) };
+    let Some(old) = links.read_node(body, store, 0, id)? else {
+        return Ok(None);
+    };
     let mut walk = Walk::default();
     walk.begin(store);
-    let Some(start) = walk.descend_to(body, store, links.node(), &Meta::read(store)?, 0)? else { return Ok(None) };
-    walk.beam(store, geometry, links.node(), &[start], CANDIDATES, |_| Ok(()))?;
-    let found: Vec<u32> = walk.pool.as_slice().iter().map(|key| key_id(*key)).filter(|found| *found != id).collect();
+    let Some(start) = walk.descend_to(body, store, links.node(), &Meta::read(store)?, 0)? else {
+        return Ok(None);
+    };
+    walk.beam(store, geometry, links.node(), &[start], CANDIDATES, |_| {
+        Ok(())
+    })?;
+    let found: Vec<u32> = walk
+        .pool
+        .as_slice()
+        .iter()
+        .map(|key| key_id(*key))
+        .filter(|found| *found != id)
+        .collect();
     let chosen = links.choose_for_node(body, store, 0, &found, max_links(1, body.m))?;
     let new: Vec<u32> = chosen.iter().map(|(_, id)| *id).collect();
     let done = change(store, geometry, geometry.block(id), |slots| {

@@ -43,8 +43,15 @@ const SURROUNDED: usize = 3;
 ///
 /// # Errors
 /// A page is damaged.
-pub fn repair<S: WritePages>(index: &Index, ordered: &S, store: &S, many: f64) -> Result<u64, Damage> {
-    let Some(body) = index.body() else { return Ok(0) };
+pub fn repair<S: WritePages>(
+    index: &Index,
+    ordered: &S,
+    store: &S,
+    many: f64,
+) -> Result<u64, Damage> {
+    let Some(body) = index.body() else {
+        return Ok(0);
+    };
     Repair {
         body,
         ordered,
@@ -89,7 +96,11 @@ impl<S: WritePages> Repair<'_, S> {
         let lost = self.look()?;
         let tombstones = self.count;
         let all = tombstones as f64 > many * (self.nodes + tombstones) as f64;
-        let going = if tombstones > 0 { self.find_dead(all)? } else { 0 };
+        let going = if tombstones > 0 {
+            self.find_dead(all)?
+        } else {
+            0
+        };
         lost::mark(self.body, self.store, &lost)?;
         // The same for the tombstones above the base, which were only made now; and pages that came
         // since have nodes that may link to them.
@@ -114,12 +125,15 @@ impl<S: WritePages> Repair<'_, S> {
         }
         for level in 0..if going > 0 { MAX_LEVELS } else { 1 } {
             let room = self.body.level(level).slots;
-            self.chain_pages(&self.blocks[level], room, |meta| &mut meta.insert_block[level])?;
+            self.chain_pages(&self.blocks[level], room, |meta| {
+                &mut meta.insert_block[level]
+            })?;
         }
         self.chain_pages(&self.cell_blocks, CELLS, |meta| &mut meta.cell_block)?;
         Meta::update(self.store, |meta| {
             let before = (meta.nodes, meta.tombstones, meta.repair_due);
-            (meta.nodes, meta.tombstones, meta.repair_due) = (self.nodes, tombstones.saturating_sub(freed), false);
+            (meta.nodes, meta.tombstones, meta.repair_due) =
+                (self.nodes, tombstones.saturating_sub(freed), false);
             before != (meta.nodes, meta.tombstones, meta.repair_due)
         })?;
         if self.nodes == 0 && freed == tombstones {
@@ -143,7 +157,8 @@ impl<S: WritePages> Repair<'_, S> {
             each_slot(self.ordered, self.body.base(), block, |id, slot| {
                 match slot.state()? {
                     State::Tombstone => {
-                        self.count += u64::from(self.tombstones.insert(id).map_err(Damage::of_memory)?);
+                        self.count +=
+                            u64::from(self.tombstones.insert(id).map_err(Damage::of_memory)?);
                     }
                     State::Node => self.nodes += 1,
                     State::Free | State::Overflow => {}
@@ -169,10 +184,13 @@ impl<S: WritePages> Repair<'_, S> {
 
     fn find_page(&mut self, block: Block) -> Result<(), Damage> {
         self.ordered.check_interrupts();
-        let special = self.ordered.read(block, |page| Special::read(page, block))?;
+        let special = self
+            .ordered
+            .read(block, |page| Special::read(page, block))?;
         match special.kind {
             Kind::Slots if usize::from(special.level) < MAX_LEVELS => {
-                push(&mut self.blocks[usize::from(special.level)], block).map_err(Damage::of_memory)?;
+                push(&mut self.blocks[usize::from(special.level)], block)
+                    .map_err(Damage::of_memory)?;
             }
             Kind::Cells => push(&mut self.cell_blocks, block).map_err(Damage::of_memory)?,
             _ => {}
@@ -189,7 +207,13 @@ impl<S: WritePages> Repair<'_, S> {
         let (mut led_to, mut firsts) = (LinkSet::default(), vec![]);
         for block in 1..self.ordered.block_count() {
             self.ordered.check_interrupts();
-            lost::look(self.body, self.ordered, block, &mut LinkSet::default(), &mut firsts)?;
+            lost::look(
+                self.body,
+                self.ordered,
+                block,
+                &mut LinkSet::default(),
+                &mut firsts,
+            )?;
             lost::follow(self.body, self.store, &mut firsts, &mut led_to)?;
         }
         lost.retain(|id| !led_to.contains(*id));
@@ -205,7 +229,9 @@ impl<S: WritePages> Repair<'_, S> {
             let mut dead = Visited::new();
             for &block in &self.blocks[level] {
                 let below = level.checked_sub(1).map(|below| &self.dead[below]);
-                if level == 0 && !(0..geometry.slots).any(|i| self.tombstones.contains(geometry.id(block, i))) {
+                if level == 0
+                    && !(0..geometry.slots).any(|i| self.tombstones.contains(geometry.id(block, i)))
+                {
                     continue;
                 }
                 let mut found = vec![];
@@ -254,7 +280,9 @@ impl<S: WritePages> Repair<'_, S> {
             let top = (meta.top_level as usize).min(MAX_LEVELS - 1);
             (meta.entry != NONE && self.dead[top].contains(meta.entry)).then_some(top)
         };
-        let Some(top) = is_dead(&Meta::read(self.store)?) else { return Ok(()) };
+        let Some(top) = is_dead(&Meta::read(self.store)?) else {
+            return Ok(());
+        };
         let (entry, level) = self.highest_node(top)?.unwrap_or((NONE, 0));
         self.store.lock(LockMode::Exclusive);
         let moved = Meta::update(self.store, |meta| {
@@ -299,8 +327,15 @@ impl<S: WritePages> Repair<'_, S> {
             for ill in ill {
                 self.store.check_interrupts();
                 let new = match ill.state {
-                    State::Node => self.new_links(level, geometry.id(block, ill.slot), &ill.links)?,
-                    _ => ill.links.iter().copied().filter(|link| !self.dead[level].contains(*link)).collect(),
+                    State::Node => {
+                        self.new_links(level, geometry.id(block, ill.slot), &ill.links)?
+                    }
+                    _ => ill
+                        .links
+                        .iter()
+                        .copied()
+                        .filter(|link| !self.dead[level].contains(*link))
+                        .collect(),
                 };
                 healed.push((ill, new));
             }
@@ -319,7 +354,8 @@ impl<S: WritePages> Repair<'_, S> {
                 let node = geometry.id(block, ill.slot);
                 for link in new.into_iter().filter(|link| !ill.links.contains(link)) {
                     self.store.check_interrupts();
-                    self.links.link_back(self.body, self.store, level, link, node, false)?;
+                    self.links
+                        .link_back(self.body, self.store, level, link, node, false)?;
                 }
             }
         }
@@ -334,7 +370,11 @@ impl<S: WritePages> Repair<'_, S> {
             let state = slot.state()?;
             let stays = state == State::Node || (state == State::Tombstone && !dead.contains(id));
             if stays && slot.links()?.any(|link| dead.contains(link)) {
-                ill.push(Ill { slot: geometry.slot(id), state, links: slot.links()?.collect() });
+                ill.push(Ill {
+                    slot: geometry.slot(id),
+                    state,
+                    links: slot.links()?.collect(),
+                });
             }
             Ok(())
         })?;
@@ -346,7 +386,11 @@ impl<S: WritePages> Repair<'_, S> {
     /// be more than two links away.
     fn new_links(&mut self, level: usize, node: u32, old: &[u32]) -> Result<Vec<u32>, Damage> {
         let geometry = self.body.level(level);
-        let dead = if level == 0 { &self.tombstones } else { &self.dead[level] };
+        let dead = if level == 0 {
+            &self.tombstones
+        } else {
+            &self.dead[level]
+        };
         let mut candidates: Vec<u32> = vec![];
         for &link in old {
             if !dead.contains(link) {
@@ -359,7 +403,11 @@ impl<S: WritePages> Repair<'_, S> {
                 Ok(())
             })?;
         }
-        if self.links.read_node(self.body, self.store, level, node)?.is_none() {
+        if self
+            .links
+            .read_node(self.body, self.store, level, node)?
+            .is_none()
+        {
             return Ok(vec![]);
         }
         let limit = max_links(level, self.body.m);
@@ -370,17 +418,32 @@ impl<S: WritePages> Repair<'_, S> {
             let mut met: Vec<u64> = vec![];
             self.walk.begin(self.store);
             let start = [key(0.0, node)];
-            self.walk.beam(self.store, geometry, self.links.node(), &start, CANDIDATES, |key| push(&mut met, key))?;
+            self.walk.beam(
+                self.store,
+                geometry,
+                self.links.node(),
+                &start,
+                CANDIDATES,
+                |key| push(&mut met, key),
+            )?;
             // those that were met on the way out of a dead region, too
             met.retain(|key| level == 0 && !dead.contains(key_id(*key)));
             met.sort_unstable();
             met.truncate(CANDIDATES);
-            let found = self.walk.pool.as_slice().iter().chain(&met).map(|key| key_id(*key));
+            let found = self
+                .walk
+                .pool
+                .as_slice()
+                .iter()
+                .chain(&met)
+                .map(|key| key_id(*key));
             candidates.extend(found.filter(|id| !dead.contains(*id) && *id != node));
             candidates.sort_unstable();
             candidates.dedup();
         }
-        let chosen = self.links.choose_for_node(self.body, self.store, level, &candidates, limit)?;
+        let chosen =
+            self.links
+                .choose_for_node(self.body, self.store, level, &candidates, limit)?;
         let mut links: Vec<u32> = chosen.into_iter().map(|(_, id)| id).collect();
         links.sort_unstable();
         Ok(links)
@@ -423,14 +486,21 @@ impl<S: WritePages> Repair<'_, S> {
 
     /// Makes the chain of the pages with room for something: of `blocks`, and of those that inserts
     /// have added since.
-    fn chain_pages(&self, blocks: &[Block], room: usize, head: impl Fn(&mut Meta) -> &mut u32) -> Result<(), Damage> {
+    fn chain_pages(
+        &self,
+        blocks: &[Block],
+        room: usize,
+        head: impl Fn(&mut Meta) -> &mut u32,
+    ) -> Result<(), Damage> {
         let is_new = |block: u32| block != NONE && block >= self.pages_seen;
         let newest = Some(*head(&mut Meta::read(self.store)?)).filter(|block| is_new(*block));
         let mut next = newest.unwrap_or(NONE);
         let mut last = newest;
         for &block in blocks.iter().rev() {
             self.ordered.check_interrupts();
-            let special = self.ordered.read(block, |page| Special::read(page, block))?;
+            let special = self
+                .ordered
+                .read(block, |page| Special::read(page, block))?;
             if usize::from(special.used) >= room {
                 continue;
             }
@@ -455,16 +525,17 @@ impl<S: WritePages> Repair<'_, S> {
 
     fn set_next(&self, block: Block, next: u32) -> Result<(), Damage> {
         let mut result = Ok(());
-        self.ordered.write(block, |page| match Special::read(page, block) {
-            Ok(special) => {
-                Special { next, ..special }.write(page);
-                Some(())
-            }
-            Err(damage) => {
-                result = Err(damage);
-                None
-            }
-        });
+        self.ordered
+            .write(block, |page| match Special::read(page, block) {
+                Ok(special) => {
+                    Special { next, ..special }.write(page);
+                    Some(())
+                }
+                Err(damage) => {
+                    result = Err(damage);
+                    None
+                }
+            });
         result
     }
 
@@ -484,9 +555,14 @@ impl<S: WritePages> Repair<'_, S> {
     }
 
     fn forget_locked(&self, store: &Uninterrupted<'_, S>) -> Result<(), Damage> {
-        let slots = memory::collect(self.blocks.iter().flatten().copied()).map_err(Damage::of_memory)?;
+        let slots =
+            memory::collect(self.blocks.iter().flatten().copied()).map_err(Damage::of_memory)?;
         let is_empty = |block: &Block| -> Result<bool, Damage> {
-            Ok(self.ordered.read(*block, |page| Special::read(page, *block))?.used == 0)
+            Ok(self
+                .ordered
+                .read(*block, |page| Special::read(page, *block))?
+                .used
+                == 0)
         };
         if Meta::read(store)?.entry != NONE || store.0.block_count() != self.pages_seen {
             return Ok(());

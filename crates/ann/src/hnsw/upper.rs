@@ -1,12 +1,12 @@
 //! A copy of the upper levels in memory, where a search begins.
 //!
-//! The way down from the entry point takes a hundred page visits, as many as a tenth of a search. So
-//! who searches an index repeatedly keeps the codes of the lowest level that is small, and computes
-//! the distances to all of them.
+//! The way down from the entry point takes a hundred page visits, as many as a tenth of a search.
+//! So who searches an index repeatedly keeps the codes of the lowest level that is small, and
+//! computes the distances to all of them.
 //!
-//! The copy may be out of date: pages belong to one level for good, so a slot one level down holds a
-//! node of that level, if any, and any node will do to begin with. It is made anew after [`PERIOD`]
-//! searches, and when the index has grown.
+//! The copy may be out of date: pages belong to one level for good, so a slot one level down holds
+//! a node of that level, if any, and any node will do to begin with. It is made anew after
+//! [`PERIOD`] searches, and when the index has grown.
 
 use std::{
     collections::HashSet,
@@ -72,7 +72,8 @@ impl Upper {
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
         kept.searches = kept.searches.saturating_add(1);
-        let grown = |nodes: &Nodes| blocks < nodes.blocks || blocks - nodes.blocks > nodes.blocks / 8 + 8;
+        let grown =
+            |nodes: &Nodes| blocks < nodes.blocks || blocks - nodes.blocks > nodes.blocks / 8 + 8;
         let due = match &kept.copy {
             Some(nodes) => kept.searches > PERIOD || grown(nodes),
             None => kept.searches >= FIRST && (kept.searches - FIRST).is_multiple_of(PERIOD),
@@ -83,7 +84,10 @@ impl Upper {
             kept.searches = if copy.is_some() { 0 } else { FIRST };
             kept.copy = copy;
         }
-        Ok(kept.copy.as_ref().and_then(|nodes| nodes.nearest(body, query)))
+        Ok(kept
+            .copy
+            .as_ref()
+            .and_then(|nodes| nodes.nearest(body, query)))
     }
 
     /// Forgets the copy, which led nowhere.
@@ -104,7 +108,9 @@ impl Nodes {
         let mut found = None;
         // a level has about m times as many nodes as the one above
         while level > 0 && (found.is_none() || starts.len() * usize::from(body.m) <= 2 * most) {
-            let Some(nodes) = Self::read_level(body, store, level, &starts, most)? else { break };
+            let Some(nodes) = Self::read_level(body, store, level, &starts, most)? else {
+                break;
+            };
             starts.clone_from(&nodes.down);
             found = Some(nodes);
             level -= 1;
@@ -123,7 +129,13 @@ impl Nodes {
     ) -> Result<Option<Self>, Damage> {
         let geometry = body.level(level);
         let blocks = store.block_count();
-        let mut nodes = Self { level, down: vec![], factors: vec![], codes: vec![], blocks };
+        let mut nodes = Self {
+            level,
+            down: vec![],
+            factors: vec![],
+            codes: vec![],
+            blocks,
+        };
         let is_there = |id: &u32| *id != NONE && geometry.block(*id) < blocks;
         let mut waiting: Vec<u32> = starts.iter().copied().filter(is_there).collect();
         let mut met: HashSet<u32> = waiting.iter().copied().collect();
@@ -141,7 +153,11 @@ impl Nodes {
                 nodes.down.push(slot.down());
                 nodes.factors.push(slot.factors());
                 nodes.codes.extend_from_slice(slot.code);
-                waiting.extend(slot.links()?.filter(is_there).filter(|link| met.insert(*link)));
+                waiting.extend(
+                    slot.links()?
+                        .filter(is_there)
+                        .filter(|link| met.insert(*link)),
+                );
                 Ok(())
             })?;
         }
@@ -151,8 +167,12 @@ impl Nodes {
     /// Where the node nearest to the query is, one level down.
     fn nearest(&self, body: &Body, query: &Query) -> Option<(usize, u32)> {
         let codes = self.codes.chunks_exact(body.base().code_bytes);
-        let distances = codes.zip(&self.factors).map(|(code, factors)| query.distance(code, *factors));
-        let (_, down) = distances.zip(&self.down).min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let distances = codes
+            .zip(&self.factors)
+            .map(|(code, factors)| query.distance(code, *factors));
+        let (_, down) = distances
+            .zip(&self.down)
+            .min_by(|a, b| a.0.total_cmp(&b.0))?;
         Some((self.level - 1, *down))
     }
 }

@@ -45,9 +45,18 @@ pub fn remove<S: WritePages>(
     store: &S,
     is_dead: &mut dyn FnMut(Tid) -> bool,
 ) -> Result<Removal, Damage> {
-    let Some(body) = index.body() else { return Ok(Removal::default()) };
-    let remove =
-        Remove { body, store, removal: Removal::default(), sparse: vec![], links: 0, is_noted: false, is_dead };
+    let Some(body) = index.body() else {
+        return Ok(Removal::default());
+    };
+    let remove = Remove {
+        body,
+        store,
+        removal: Removal::default(),
+        sparse: vec![],
+        links: 0,
+        is_noted: false,
+        is_dead,
+    };
     remove.run(ordered)
 }
 
@@ -101,7 +110,9 @@ impl<S: WritePages> Remove<'_, S> {
         let mut tombstones = 0;
         each_slot(ordered, geometry, block, |id, slot| {
             match slot.state()? {
-                State::Node if slot.has_overflow() => push(&mut chained, id).map_err(Damage::of_memory)?,
+                State::Node if slot.has_overflow() => {
+                    push(&mut chained, id).map_err(Damage::of_memory)?
+                }
                 State::Node => rows.push((geometry.slot(id), slot.tid())),
                 State::Tombstone => tombstones += 1,
                 State::Free | State::Overflow => {}
@@ -142,7 +153,9 @@ impl<S: WritePages> Remove<'_, S> {
         if std::mem::replace(&mut self.is_noted, true) {
             return Ok(());
         }
-        Meta::update(self.store, |meta| !std::mem::replace(&mut meta.repair_due, true))
+        Meta::update(self.store, |meta| {
+            !std::mem::replace(&mut meta.repair_due, true)
+        })
     }
 
     /// The chain of a node; `None` if it has none.
@@ -153,14 +166,18 @@ impl<S: WritePages> Remove<'_, S> {
         })?;
         let Some(first) = first else { return Ok(None) };
         let mut links = vec![];
-        overflow::walk(store, geometry, first, |id, rows| push(&mut links, (id, memory::collect(rows)?)))?;
+        overflow::walk(store, geometry, first, |id, rows| {
+            push(&mut links, (id, memory::collect(rows)?))
+        })?;
         Ok(Some(Chain { first, links }))
     }
 
     /// Removes dead rows of a node that has several, or notes its chain as one that is to be
     /// written anew.
     fn remove_from_chain(&mut self, node: u32) -> Result<(), Damage> {
-        let Some(chain) = self.chain(self.store, node)? else { return Ok(()) };
+        let Some(chain) = self.chain(self.store, node)? else {
+            return Ok(());
+        };
         let mut dead: Vec<(u32, Vec<Tid>)> = vec![];
         let mut left = 0;
         let links = chain.links.len();
@@ -216,7 +233,9 @@ impl<S: WritePages> Remove<'_, S> {
         for here in sparse.chunk_by(|a, b| geometry.block(*a) == geometry.block(*b)) {
             let mut targets: Vec<(usize, u32, Option<Target>)> = vec![];
             for &node in here {
-                let Some(chain) = self.chain(store, node)? else { continue };
+                let Some(chain) = self.chain(store, node)? else {
+                    continue;
+                };
                 let mut rows: Vec<Tid> = vec![];
                 let mut all = 0;
                 for (id, found) in chain.links {
@@ -231,7 +250,9 @@ impl<S: WritePages> Remove<'_, S> {
                 let target = match rows[..] {
                     [] => None,
                     [row] => Some(Target::Row(row)),
-                    _ => Some(Target::Overflow(overflow::put_chain(self.body, store, &rows)?)),
+                    _ => Some(Target::Overflow(overflow::put_chain(
+                        self.body, store, &rows,
+                    )?)),
                 };
                 match target {
                     Some(_) => self.removal.nodes += 1,
@@ -242,9 +263,13 @@ impl<S: WritePages> Remove<'_, S> {
             change(store, geometry, geometry.block(here[0]), |slots| {
                 for &(i, first, target) in &targets {
                     let slot = slots.slot(i)?;
-                    if slot.state()? != State::Node || !slot.has_overflow() || slot.down() != first {
+                    if slot.state()? != State::Node || !slot.has_overflow() || slot.down() != first
+                    {
                         let block = geometry.block(here[0]);
-                        return Err(Damage::new(block, "a node changed while the structure was locked"));
+                        return Err(Damage::new(
+                            block,
+                            "a node changed while the structure was locked",
+                        ));
                     }
                     slots.set_target(i, target.unwrap_or(Target::Slot(0)));
                     if target.is_none() {

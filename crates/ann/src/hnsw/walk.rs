@@ -1,4 +1,5 @@
-//! The search of one level: a best-first walk along links that keeps the best `ef` nodes it has met.
+//! The search of one level: a best-first walk along links that keeps the best `ef` nodes it has
+//! met.
 
 use rag_pages::{Block, ReadPages};
 
@@ -33,8 +34,8 @@ pub(super) struct Walk {
     rows: ReadRows,
 }
 
-/// Heap rows of the nodes that a walk has expanded, as far as there is room: it reads their slots anyway, so that these need
-/// not be read again for the rows.
+/// Heap rows of the nodes that a walk has expanded, as far as there is room: it reads their slots
+/// anyway, so that these need not be read again for the rows.
 #[derive(Default)]
 struct ReadRows {
     /// Walk, id and row of a node of the base, at a place that the id tells.
@@ -49,7 +50,17 @@ impl ReadRows {
         self.walk = self.walk.wrapping_add(1);
         if self.entries.is_empty() || self.walk == 0 {
             self.entries.clear();
-            self.entries.resize(Self::PLACES, (0, 0, Tid { block: 0, offset: 0 }));
+            self.entries.resize(
+                Self::PLACES,
+                (
+                    0,
+                    0,
+                    Tid {
+                        block: 0,
+                        offset: 0,
+                    },
+                ),
+            );
             self.walk = 1;
         }
     }
@@ -75,8 +86,8 @@ impl ReadRows {
 /// Neighbours whose codes are fetched together, if there are as many.
 const FETCHED_TOGETHER: usize = 8;
 
-/// Candidates on the way down. With one alone a search ends too often in the wrong one of clusters that hardly link to each
-/// other, as most deletions leave them; a second costs 2 % of a search.
+/// Candidates on the way down. With one alone a search ends too often in the wrong one of clusters
+/// that hardly link to each other, as most deletions leave them; a second costs 2 % of a search.
 const DESCENT: usize = 2;
 
 /// Where a search of the base level begins.
@@ -97,8 +108,9 @@ impl Walk {
         self.rows.begin();
     }
 
-    /// The heap row of a node of the base that has one, if it was read by this walk. Since then it may have been removed,
-    /// and its place may have been taken by one that the walk's snapshot does not see.
+    /// The heap row of a node of the base that has one, if it was read by this walk. Since then it
+    /// may have been removed, and its place may have been taken by one that the walk's snapshot
+    /// does not see.
     pub fn row(&self, id: u32) -> Option<Tid> {
         self.rows.find(id)
     }
@@ -114,7 +126,12 @@ impl Walk {
     }
 
     /// Goes down from the entry point to the base level, greedily.
-    pub fn descend<S: ReadPages>(&mut self, body: &Body, store: &S, query: &Query) -> Result<Start, Damage> {
+    pub fn descend<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        query: &Query,
+    ) -> Result<Start, Damage> {
         if let Some((level, id)) = body.upper.near(body, store, query, self.blocks)? {
             if let Some(start) = self.descend_from(body, store, query, (level, id), 0)? {
                 return Ok(Start::At(start));
@@ -134,7 +151,8 @@ impl Walk {
         Ok(Start::Blocked)
     }
 
-    /// The key of a node of level `to`, near the query; `None` where a slot on the way was freed meanwhile.
+    /// The key of a node of level `to`, near the query; `None` where a slot on the way was freed
+    /// meanwhile.
     pub fn descend_to<S: ReadPages>(
         &mut self,
         body: &Body,
@@ -158,13 +176,21 @@ impl Walk {
     ) -> Result<Option<u64>, Damage> {
         loop {
             let geometry = body.level(level);
-            let Some(entry) = self.score_one(store, geometry, query, id)? else { return Ok(None) };
+            let Some(entry) = self.score_one(store, geometry, query, id)? else {
+                return Ok(None);
+            };
             if level == to {
                 return Ok(Some(entry));
             }
             self.beam(store, geometry, query, &[entry], DESCENT, |_| Ok(()))?;
-            let best = self.pool.as_slice().first().map_or(id, |best| key_id(*best));
-            let down = self.read_slot(store, geometry, best, |slot| Ok((slot.state()?, slot.down())))?;
+            let best = self
+                .pool
+                .as_slice()
+                .first()
+                .map_or(id, |best| key_id(*best));
+            let down = self.read_slot(store, geometry, best, |slot| {
+                Ok((slot.state()?, slot.down()))
+            })?;
             match down {
                 (State::Node | State::Tombstone, down) => id = down,
                 _ => return Ok(None),
@@ -173,8 +199,8 @@ impl Walk {
         }
     }
 
-    /// Searches a level from `entries` (keys); leaves the best `ef` in the pool, best first. `left_out` gets every key
-    /// that the pool had no room for.
+    /// Searches a level from `entries` (keys); leaves the best `ef` in the pool, best first.
+    /// `left_out` gets every key that the pool had no room for.
     pub fn beam<S: ReadPages>(
         &mut self,
         store: &S,
@@ -187,7 +213,10 @@ impl Walk {
         self.visited.clear();
         self.pool.reset(ef);
         for &entry in entries {
-            if self.visited.insert(key_id(entry)).map_err(Damage::of_memory)?
+            if self
+                .visited
+                .insert(key_id(entry))
+                .map_err(Damage::of_memory)?
                 && let Some(out) = self.pool.insert(entry)
             {
                 left_out(out).map_err(Damage::of_memory)?;
@@ -207,9 +236,11 @@ impl Walk {
             let pool = &mut self.pool;
             let fresh = &self.fresh;
             self.scored += fresh.len() as u64;
-            score(store, geometry, query, fresh, |key| match pool.insert(key) {
-                Some(out) => left_out(out),
-                None => Ok(()),
+            score(store, geometry, query, fresh, |key| {
+                match pool.insert(key) {
+                    Some(out) => left_out(out),
+                    None => Ok(()),
+                }
             })?;
         }
         Ok(())
@@ -245,7 +276,12 @@ impl Walk {
     }
 
     /// Adds the links of a node that were not met before to `fresh`.
-    fn gather<S: ReadPages>(&mut self, store: &S, geometry: &Geometry, id: u32) -> Result<(), Damage> {
+    fn gather<S: ReadPages>(
+        &mut self,
+        store: &S,
+        geometry: &Geometry,
+        id: u32,
+    ) -> Result<(), Damage> {
         self.expanded += 1;
         if self.expanded.is_multiple_of(INTERRUPT_PERIOD) {
             store.check_interrupts();
@@ -258,7 +294,9 @@ impl Walk {
             let beyond = store.read(block, |page| {
                 let slot = geometry.follow(page, block).slot(geometry.slot(id))?;
                 match slot.state()? {
-                    State::Node if geometry.level == 0 && !slot.has_overflow() => rows.note(id, slot.tid()),
+                    State::Node if geometry.level == 0 && !slot.has_overflow() => {
+                        rows.note(id, slot.tid())
+                    }
                     State::Node | State::Tombstone => {}
                     State::Free | State::Overflow => {
                         geometry.check_freed(page, block)?;
@@ -282,7 +320,10 @@ impl Walk {
             }
             self.blocks = store.block_count();
             if u64::from(link) >= geometry.ids(self.blocks) {
-                return Err(Damage::new(block, format!("a link leads to {link}, which is beyond the end")));
+                return Err(Damage::new(
+                    block,
+                    format!("a link leads to {link}, which is beyond the end"),
+                ));
             }
         }
     }
@@ -318,12 +359,20 @@ impl Walk {
     }
 
     /// The page of a slot, which must be there.
-    fn block(&mut self, store: &impl ReadPages, geometry: &Geometry, id: u32) -> Result<Block, Damage> {
+    fn block(
+        &mut self,
+        store: &impl ReadPages,
+        geometry: &Geometry,
+        id: u32,
+    ) -> Result<Block, Damage> {
         let block = geometry.block(id);
         if block >= self.blocks {
             self.blocks = store.block_count();
             if block >= self.blocks {
-                return Err(Damage::new(block, "a link leads to it, but it is beyond the end"));
+                return Err(Damage::new(
+                    block,
+                    "a link leads to it, but it is beyond the end",
+                ));
             }
         }
         Ok(block)
@@ -359,11 +408,13 @@ pub(super) fn read_slot<S: ReadPages, R>(
     id: u32,
     f: impl FnOnce(Slot<'_>) -> Result<R, Damage>,
 ) -> Result<R, Damage> {
-    store.read(block, |page| f(geometry.follow(page, block).slot(geometry.slot(id))?))
+    store.read(block, |page| {
+        f(geometry.follow(page, block).slot(geometry.slot(id))?)
+    })
 }
 
-/// Estimates the distances of some slots whose pages are there, one page lock for neighbours on a page; slots that hold no
-/// node are left out.
+/// Estimates the distances of some slots whose pages are there, one page lock for neighbours on a
+/// page; slots that hold no node are left out.
 fn score<S: ReadPages>(
     store: &S,
     geometry: &Geometry,

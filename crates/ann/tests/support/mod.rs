@@ -47,14 +47,18 @@ impl Data {
     /// Points around as many centres as there are twenties of them, away from the origin.
     pub fn clustered(count: usize, dimensions: usize, seed: u64) -> Self {
         let mut random = Random(seed);
-        let centres: Vec<Vec<f32>> =
-            (0..count.div_ceil(20)).map(|_| (0..dimensions).map(|_| random.normal() + 0.3).collect()).collect();
+        let centres: Vec<Vec<f32>> = (0..count.div_ceil(20))
+            .map(|_| (0..dimensions).map(|_| random.normal() + 0.3).collect())
+            .collect();
         let mut elements = Vec::with_capacity(count * dimensions);
         for _ in 0..count {
             let centre = &centres[random.next() as usize % centres.len()];
             elements.extend(centre.iter().map(|x| x + 0.6 * random.normal()));
         }
-        Self { dimensions, elements }
+        Self {
+            dimensions,
+            elements,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -70,8 +74,12 @@ impl Data {
     }
 
     pub fn slice(&self, range: Range<usize>) -> Self {
-        let elements = self.elements[range.start * self.dimensions..range.end * self.dimensions].to_vec();
-        Self { dimensions: self.dimensions, elements }
+        let elements =
+            self.elements[range.start * self.dimensions..range.end * self.dimensions].to_vec();
+        Self {
+            dimensions: self.dimensions,
+            elements,
+        }
     }
 
     pub fn extend(&mut self, other: &Self) {
@@ -80,15 +88,28 @@ impl Data {
 }
 
 pub fn tid(i: usize) -> Tid {
-    Tid { block: i as u32, offset: 1 }
+    Tid {
+        block: i as u32,
+        offset: 1,
+    }
 }
 
 pub fn limits(ef: usize, iterative: bool, max_keys: usize) -> ScanLimits {
-    ScanLimits { ef, iterative, max_tuples: 0, max_keys }
+    ScanLimits {
+        ef,
+        iterative,
+        max_tuples: 0,
+        max_keys,
+    }
 }
 
 pub fn description(metric: Metric, m: u16) -> Description {
-    Description { metric, m, ef_construction: 64, seed: 42 }
+    Description {
+        metric,
+        m,
+        ef_construction: 64,
+        seed: 42,
+    }
 }
 
 /// An index with the rows it should have: row `i` has vector `i` of `data`.
@@ -110,21 +131,49 @@ impl Fixture {
             mean.add(data.vector(i));
         }
         let quantizer = hnsw::quantizer(&description, data.dimensions, mean.finish());
-        let parameters = Parameters { m: usize::from(m), ef_construction: 64, seed: 1 };
+        let parameters = Parameters {
+            m: usize::from(m),
+            ef_construction: 64,
+            seed: 1,
+        };
         let mut graph = Graph::new(&quantizer, parameters, data.len());
         graph.encode(&data.elements, 2).unwrap();
         graph.build(2, |_| true).unwrap();
         let tids: Vec<Tid> = (0..data.len()).map(tid).collect();
-        hnsw::place(&store, &description, &quantizer, &graph, &tids, 2, &mut || true).unwrap();
+        hnsw::place(
+            &store,
+            &description,
+            &quantizer,
+            &graph,
+            &tids,
+            2,
+            &mut || true,
+        )
+        .unwrap();
         let index = Index::open(&store).unwrap();
-        Self { present: vec![true; data.len()], store, index, data, random: Random(3) }
+        Self {
+            present: vec![true; data.len()],
+            store,
+            index,
+            data,
+            random: Random(3),
+        }
     }
 
     pub fn empty(metric: Metric, dimensions: usize, m: u16) -> Self {
         let store = MemoryPages::new();
         hnsw::create(&store, &description(metric, m));
         let index = Index::set_dimensions(&store, dimensions).unwrap();
-        Self { store, index, data: Data { dimensions, elements: vec![] }, present: vec![], random: Random(3) }
+        Self {
+            store,
+            index,
+            data: Data {
+                dimensions,
+                elements: vec![],
+            },
+            present: vec![],
+            random: Random(3),
+        }
     }
 
     pub fn metric(&self) -> Metric {
@@ -142,13 +191,18 @@ impl Fixture {
         let mut inserter = Inserter::default();
         for i in (0..self.data.len()).filter(|i| which(*i)) {
             let level = hnsw::random_level(self.index.description().m, self.random.uniform());
-            inserter.insert(&self.index, &self.store, self.data.vector(i), tid(i), level).unwrap();
+            inserter
+                .insert(&self.index, &self.store, self.data.vector(i), tid(i), level)
+                .unwrap();
             self.present[i] = true;
         }
     }
 
     pub fn remove(&mut self, which: impl Fn(usize) -> bool) {
-        hnsw::remove(&self.index, &self.store, &self.store, &mut |row| which(row.block as usize)).unwrap();
+        hnsw::remove(&self.index, &self.store, &self.store, &mut |row| {
+            which(row.block as usize)
+        })
+        .unwrap();
         for (i, present) in self.present.iter_mut().enumerate() {
             *present &= !which(i);
         }
@@ -160,15 +214,30 @@ impl Fixture {
     }
 
     /// Estimated distances and rows, in the order of the scan.
-    pub fn scan(&self, query: &[f32], ef: usize, iterative: bool, max_keys: usize) -> Vec<(f32, Tid)> {
+    pub fn scan(
+        &self,
+        query: &[f32],
+        ef: usize,
+        iterative: bool,
+        max_keys: usize,
+    ) -> Vec<(f32, Tid)> {
         let mut scan = Scan::default();
-        scan.begin(&self.index, &self.store, query, limits(ef, iterative, max_keys)).unwrap();
+        scan.begin(
+            &self.index,
+            &self.store,
+            query,
+            limits(ef, iterative, max_keys),
+        )
+        .unwrap();
         let mut found = vec![];
         while let Some(distance) = scan.next(&self.index, &self.store).unwrap() {
             found.extend(scan.tids().iter().map(|tid| (distance, *tid)));
             let mut rest = scan.rest();
             while let Some(others) = &mut rest {
-                if !scan.read_rest(&self.index, &self.store, others, false).unwrap() {
+                if !scan
+                    .read_rest(&self.index, &self.store, others, false)
+                    .unwrap()
+                {
                     rest = None;
                 }
                 found.extend(scan.tids().iter().map(|tid| (distance, *tid)));
@@ -177,8 +246,8 @@ impl Fixture {
         found
     }
 
-    /// Share of the true nearest `k` of so many queries that a search with ef 80 finds among its candidates after an exact
-    /// look at the best 3 k of them. Ties count as found.
+    /// Share of the true nearest `k` of so many queries that a search with ef 80 finds among its
+    /// candidates after an exact look at the best 3 k of them. Ties count as found.
     pub fn recall(&self, queries: usize, k: usize) -> f64 {
         let exact: fn(&[f32], &[f32]) -> f64 = match self.metric() {
             Metric::L2 | Metric::L1 => distance::l2_squared,
@@ -210,18 +279,29 @@ impl Fixture {
     pub fn assert_sound(&self) {
         let mut rows = vec![];
         let mut problems = vec![];
-        hnsw::check(&self.index, &self.store, &mut |row| rows.push(row), &mut |problem| problems.push(problem))
-            .unwrap();
+        hnsw::check(
+            &self.index,
+            &self.store,
+            &mut |row| rows.push(row),
+            &mut |problem| problems.push(problem),
+        )
+        .unwrap();
         assert_eq!(problems, []);
         rows.sort();
-        let present: Vec<Tid> = (0..self.data.len()).filter(|i| self.present[*i]).map(tid).collect();
+        let present: Vec<Tid> = (0..self.data.len())
+            .filter(|i| self.present[*i])
+            .map(tid)
+            .collect();
         assert_eq!(rows, present);
     }
 
     /// No problem is found but nodes out of reach: of a handful of nodes one is many.
     pub fn assert_sound_links(&self) {
         let mut problems = vec![];
-        hnsw::check(&self.index, &self.store, &mut |_| (), &mut |problem| problems.push(problem)).unwrap();
+        hnsw::check(&self.index, &self.store, &mut |_| (), &mut |problem| {
+            problems.push(problem)
+        })
+        .unwrap();
         problems.retain(|problem| !problem.problem.contains("cannot be reached"));
         assert_eq!(problems, []);
     }
@@ -229,14 +309,19 @@ impl Fixture {
 
 /// Does all that can be done with an index whose pages say anything.
 pub fn use_damaged(store: &MemoryPages, data: &Data) {
-    let Ok(index) = Index::open(store) else { return };
+    let Ok(index) = Index::open(store) else {
+        return;
+    };
     if index.dimensions() != Some(8) {
         return;
     }
     hnsw::check(&index, store, &mut |_| (), &mut |_| ()).unwrap();
     let _ = hnsw::info(&index, store);
     let mut scan = Scan::default();
-    if scan.begin(&index, store, data.vector(0), limits(20, true, 10_000)).is_ok() {
+    if scan
+        .begin(&index, store, data.vector(0), limits(20, true, 10_000))
+        .is_ok()
+    {
         for _ in 0..1000 {
             if !matches!(scan.next(&index, store), Ok(Some(_))) {
                 break;

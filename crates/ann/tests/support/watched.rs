@@ -53,7 +53,11 @@ impl<'a> Watched<'a> {
         if self.writes.get() == self.crashes_at.get() {
             panic::resume_unwind(Box::new(Stopped));
         }
-        let due = self.hook.borrow().as_ref().is_some_and(|(at, _)| *at == self.writes.get());
+        let due = self
+            .hook
+            .borrow()
+            .as_ref()
+            .is_some_and(|(at, _)| *at == self.writes.get());
         if due && let Some((_, hook)) = self.hook.take() {
             hook();
         }

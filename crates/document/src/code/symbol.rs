@@ -1,7 +1,7 @@
 //! Functions, types and the like: what an element of the syntax is called, and where its body is.
 //!
-//! Grammars name their elements much alike, so most are told by a few words in their kind, by the field `name` and by having a
-//! body; what follows other rules is spelt out.
+//! Grammars name their elements much alike, so most are told by a few words in their kind, by the
+//! field `name` and by having a body; what follows other rules is spelt out.
 
 use serde::{Deserialize, Serialize};
 use tree_sitter::Node;
@@ -54,8 +54,16 @@ const WITHOUT_BODY: [&str; 10] = [
     "type_spec",
 ];
 /// Elixir's definitions are calls of these.
-const ELIXIR: [&str; 8] =
-    ["def", "defdelegate", "defimpl", "defmacro", "defmacrop", "defmodule", "defp", "defprotocol"];
+const ELIXIR: [&str; 8] = [
+    "def",
+    "defdelegate",
+    "defimpl",
+    "defmacro",
+    "defmacrop",
+    "defmodule",
+    "defp",
+    "defprotocol",
+];
 
 /// The name of a symbol; `None` for what is none.
 pub fn name(file: &str, node: &Node) -> Option<String> {
@@ -64,11 +72,16 @@ pub fn name(file: &str, node: &Node) -> Option<String> {
     let name = match node.kind() {
         "impl_item" => {
             let name = text(field("type")?)?;
-            field("trait").and_then(text).map_or_else(|| name.to_owned(), |of| format!("{of} for {name}"))
+            field("trait")
+                .and_then(text)
+                .map_or_else(|| name.to_owned(), |of| format!("{of} for {name}"))
         }
         "method_declaration" if field("receiver").is_some() => {
             let receiver = text(field("receiver")?)?.trim_matches(['(', ')']);
-            let of = receiver.split_whitespace().next_back()?.trim_start_matches('*');
+            let of = receiver
+                .split_whitespace()
+                .next_back()?
+                .trim_start_matches('*');
             format!("{of}.{}", text(field("name")?)?)
         }
         "call" => {
@@ -80,29 +93,47 @@ pub fn name(file: &str, node: &Node) -> Option<String> {
         // of HCL: resource "aws_instance" "web"
         "block" if child(node, |kind| kind == "block_start").is_some() => {
             let start = child(node, |kind| kind == "block_start")?;
-            file.get(node.start_byte()..start.start_byte())?.replace('"', "")
+            file.get(node.start_byte()..start.start_byte())?
+                .replace('"', "")
         }
         "variable_declarator" | "pair" | "public_field_definition" | "field_definition" => {
             let value = field("value").filter(|value| value.kind().contains("function"))?;
             body(&value)?;
-            text(field("name").or_else(|| field("key")).or_else(|| field("property"))?)?.to_owned()
+            text(
+                field("name")
+                    .or_else(|| field("key"))
+                    .or_else(|| field("property"))?,
+            )?
+            .to_owned()
         }
         "type_definition" => {
             body(&field("type")?)?;
             text(field("declarator")?)?.to_owned()
         }
-        kind if kind.starts_with("create_") => text(child(node, |kind| kind == "object_reference")?)?.to_owned(),
+        kind if kind.starts_with("create_") => {
+            text(child(node, |kind| kind == "object_reference")?)?.to_owned()
+        }
         "block_mapping_pair" => text(field("key")?)?.to_owned(),
         kind if is_symbol(kind, node) => text(name_of(*node)?)?.to_owned(),
         _ => return None,
     };
     let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
-    let end = name.char_indices().nth(MAX_CHARS).map_or(name.len(), |(end, _)| end);
+    let end = name
+        .char_indices()
+        .nth(MAX_CHARS)
+        .map_or(name.len(), |(end, _)| end);
     (!name.is_empty()).then(|| name[..end].to_owned())
 }
 
 fn is_symbol(kind: &str, node: &Node) -> bool {
-    const NO_SYMBOL: [&str; 6] = ["call", "expression", "body", "type_parameter", "declarator", "specifiers"];
+    const NO_SYMBOL: [&str; 6] = [
+        "call",
+        "expression",
+        "body",
+        "type_parameter",
+        "declarator",
+        "specifiers",
+    ];
     WITHOUT_BODY.contains(&kind)
         || (WITH_BODY.iter().any(|part| kind.contains(part))
             && !NO_SYMBOL.iter().any(|part| kind.contains(part))
@@ -122,14 +153,20 @@ fn name_of<'a>(node: Node<'a>) -> Option<Node<'a>> {
             None => break,
         }
     }
-    if inner != node { Some(inner) } else { child(&node, |kind| kind.contains("identifier")) }
+    if inner != node {
+        Some(inner)
+    } else {
+        child(&node, |kind| kind.contains("identifier"))
+    }
 }
 
 /// What is inside of an element.
 pub fn body<'a>(node: &Node<'a>) -> Option<Node<'a>> {
     body_field(node).or_else(|| {
         let is_body = |kind: &str| {
-            ["body", "block", "declaration_list", "statement_block"].iter().any(|part| kind.ends_with(part))
+            ["body", "block", "declaration_list", "statement_block"]
+                .iter()
+                .any(|part| kind.ends_with(part))
         };
         child(node, is_body)
     })
@@ -137,12 +174,16 @@ pub fn body<'a>(node: &Node<'a>) -> Option<Node<'a>> {
 
 /// What is inside of an element whose grammar says so.
 pub fn body_field<'a>(node: &Node<'a>) -> Option<Node<'a>> {
-    ["body", "consequence", "block", "declarations", "fields"].iter().find_map(|name| node.child_by_field_name(name))
+    ["body", "consequence", "block", "declarations", "fields"]
+        .iter()
+        .find_map(|name| node.child_by_field_name(name))
 }
 
 fn child<'a>(node: &Node<'a>, is_it: impl Fn(&str) -> bool) -> Option<Node<'a>> {
     /// A list of data may have a million.
     const MOST: usize = 50;
     let mut cursor = node.walk();
-    node.children(&mut cursor).take(MOST).find(|child| is_it(child.kind()))
+    node.children(&mut cursor)
+        .take(MOST)
+        .find(|child| is_it(child.kind()))
 }

@@ -1,4 +1,5 @@
-//! What a page is about, without what surrounds it: menus, headers, footers, sidebars, dialogs, requests for consent.
+//! What a page is about, without what surrounds it: menus, headers, footers, sidebars, dialogs,
+//! requests for consent.
 //!
 //! | left out | unless |
 //! |---|---|
@@ -11,8 +12,9 @@
 //! | what is named as the page's footer or banner (`footer`, `site-footer`) | the same; it is inside an `article`, `main`, ... |
 //! | numbers of lines beside code (`linenos`, `lineno`) | |
 //!
-//! A `header` with the page's only `h1` leaves that heading behind. If a `main` or an `article` holds most of the text
-//! that is left, it is the content and the rest is left out too. A page of which nothing would be left is kept whole.
+//! A `header` with the page's only `h1` leaves that heading behind. If a `main` or an `article`
+//! holds most of the text that is left, it is the content and the rest is left out too. A page of
+//! which nothing would be left is kept whole.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -22,17 +24,37 @@ use markup5ever_rcdom::NodeData;
 use super::{SILENT, html_tag};
 
 /// Elements that the names of furniture are looked for at.
-const BLOCKS: [&str; 13] =
-    ["center", "div", "dl", "footer", "header", "ol", "p", "section", "table", "tbody", "td", "tr", "ul"];
+const BLOCKS: [&str; 13] = [
+    "center", "div", "dl", "footer", "header", "ol", "p", "section", "table", "tbody", "td", "tr",
+    "ul",
+];
 /// Words that begin as navigation does.
 const NO_NAVIGATION: [&str; 4] = ["naval", "navigate", "navigator", "navy"];
 /// Whose footer or banner is the page's.
-const PAGE: [&str; 8] = ["doc", "docs", "global", "main", "page", "site", "top", "web"];
+const PAGE: [&str; 8] = [
+    "doc", "docs", "global", "main", "page", "site", "top", "web",
+];
 /// Names of columns with the numbers of lines.
-const LINE_NUMBERS: [&str; 6] = ["lineno", "linenodiv", "linenos", "linenumber", "linenumbers", "rougegutter"];
+const LINE_NUMBERS: [&str; 6] = [
+    "lineno",
+    "linenodiv",
+    "linenos",
+    "linenumber",
+    "linenumbers",
+    "rougegutter",
+];
 
 /// Roles of what is left out wherever it is.
-const ROLES: [&str; 8] = ["navigation", "search", "menu", "menubar", "dialog", "alertdialog", "tablist", "toolbar"];
+const ROLES: [&str; 8] = [
+    "navigation",
+    "search",
+    "menu",
+    "menubar",
+    "dialog",
+    "alertdialog",
+    "tablist",
+    "toolbar",
+];
 /// What `header` and `footer` inside belong to.
 const SECTIONS: [&str; 5] = ["article", "main", "section", "blockquote", "figure"];
 /// Names that consent managers give their elements, without hyphens and underscores.
@@ -97,20 +119,34 @@ fn prune(root: &Rc<Node>, lengths: &Lengths) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
     let mut stack = vec![(root.clone(), Inside::default())];
     while let Some((node, inside)) = stack.pop() {
         let inside = match html_tag(&node) {
-            Some("article") => Inside { section: true, article: true },
-            Some(tag) if SECTIONS.contains(&tag) => Inside { section: true, ..inside },
+            Some("article") => Inside {
+                section: true,
+                article: true,
+            },
+            Some(tag) if SECTIONS.contains(&tag) => Inside {
+                section: true,
+                ..inside
+            },
             Some("h1") => {
                 headings += 1;
                 inside
             }
-            _ if role(&node).as_deref() == Some("main") => Inside { section: true, ..inside },
+            _ if role(&node).as_deref() == Some("main") => Inside {
+                section: true,
+                ..inside
+            },
             _ => inside,
         };
         let before = node.children.borrow().clone();
-        let (out, kept): (Vec<_>, Vec<_>) =
-            before.iter().cloned().partition(|child| is_boilerplate(child, inside, lengths));
+        let (out, kept): (Vec<_>, Vec<_>) = before
+            .iter()
+            .cloned()
+            .partition(|child| is_boilerplate(child, inside, lengths));
         if !out.is_empty() {
-            for header in out.iter().filter(|child| is_header(child) || is_furniture(child, inside)) {
+            for header in out
+                .iter()
+                .filter(|child| is_header(child) || is_furniture(child, inside))
+            {
                 removed_headings.extend(first_h1(header).map(|heading| (node.clone(), heading)));
             }
             *node.children.borrow_mut() = kept.clone();
@@ -122,8 +158,14 @@ fn prune(root: &Rc<Node>, lengths: &Lengths) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
         && let [(parent, heading)] = &removed_headings[..]
     {
         // Dropping the header would empty all that is below it.
-        if let Some(old) = heading.parent.replace(Some(Rc::downgrade(parent))).and_then(|old| old.upgrade()) {
-            old.children.borrow_mut().retain(|child| !Rc::ptr_eq(child, heading));
+        if let Some(old) = heading
+            .parent
+            .replace(Some(Rc::downgrade(parent)))
+            .and_then(|old| old.upgrade())
+        {
+            old.children
+                .borrow_mut()
+                .retain(|child| !Rc::ptr_eq(child, heading));
         }
         parent.children.borrow_mut().insert(0, heading.clone());
     }
@@ -135,7 +177,9 @@ fn is_header(node: &Rc<Node>) -> bool {
 }
 
 fn is_boilerplate(node: &Rc<Node>, inside: Inside, lengths: &Lengths) -> bool {
-    let Some(tag) = html_tag(node) else { return false };
+    let Some(tag) = html_tag(node) else {
+        return false;
+    };
     if matches!(tag, "html" | "body" | "main" | "article") {
         return false;
     }
@@ -150,7 +194,8 @@ fn is_boilerplate(node: &Rc<Node>, inside: Inside, lengths: &Lengths) -> bool {
     ROLES.contains(&role)
         || (matches!(role, "banner" | "contentinfo") && !inside.section)
         || (role == "complementary" && !inside.article)
-        || ((asks_for_consent(node) || is_furniture(node, inside) || is_line_numbers(node)) && !lengths.is_most(node))
+        || ((asks_for_consent(node) || is_furniture(node, inside) || is_line_numbers(node))
+            && !lengths.is_most(node))
 }
 
 /// Whether a class or the id is a name of what the pages of a site have around their content.
@@ -161,11 +206,17 @@ fn is_furniture(node: &Node, inside: Inside) -> bool {
             let [first, .., last] = words.as_slice() else {
                 return words.first().is_some_and(|word| is_one(word, inside));
             };
-            let is_of_page = words.iter().filter(|word| PAGE.contains(&word.as_str())).count() + 1 == words.len();
+            let is_of_page = words
+                .iter()
+                .filter(|word| PAGE.contains(&word.as_str()))
+                .count()
+                + 1
+                == words.len();
             is_navigation(first)
                 || is_navigation(last)
                 || words.iter().any(|word| word.starts_with("breadcrumb"))
-                || (first == "footer" || is_of_page) && is_one(if is_of_page { last } else { first }, inside)
+                || (first == "footer" || is_of_page)
+                    && is_one(if is_of_page { last } else { first }, inside)
         })
 }
 
@@ -175,17 +226,24 @@ fn is_line_numbers(node: &Node) -> bool {
 }
 
 fn is_one(word: &str, inside: Inside) -> bool {
-    is_navigation(word) || word.starts_with("breadcrumb") || (matches!(word, "footer" | "banner") && !inside.section)
+    is_navigation(word)
+        || word.starts_with("breadcrumb")
+        || (matches!(word, "footer" | "banner") && !inside.section)
 }
 
 /// `nav`, `navbar`, `navheader`, `navigation`; `docnav`, `sidenav`.
 fn is_navigation(word: &str) -> bool {
-    (word.starts_with("nav") && !NO_NAVIGATION.iter().any(|other| word.starts_with(other))) || word.ends_with("nav")
+    (word.starts_with("nav") && !NO_NAVIGATION.iter().any(|other| word.starts_with(other)))
+        || word.ends_with("nav")
 }
 
 fn is_named(node: &Node, is_such: impl Fn(&str) -> bool) -> bool {
-    let names = ["class", "id"].into_iter().filter_map(|name| attribute(node, name));
-    names.into_iter().any(|names| names.split_whitespace().any(&is_such))
+    let names = ["class", "id"]
+        .into_iter()
+        .filter_map(|name| attribute(node, name));
+    names
+        .into_iter()
+        .any(|names| names.split_whitespace().any(&is_such))
 }
 
 fn joined(name: &str) -> String {
@@ -198,7 +256,9 @@ fn asks_for_consent(node: &Node) -> bool {
         let joined = joined(name);
         let words = words(name);
         let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-        CONSENT_MANAGERS.iter().any(|manager| joined.starts_with(manager))
+        CONSENT_MANAGERS
+            .iter()
+            .any(|manager| joined.starts_with(manager))
             || (has(&CONSENT) && has(&BANNER) && words.len() > 1)
             || ["cookie", "cookies", "gdpr"]
                 .iter()
@@ -238,11 +298,18 @@ fn main_content(root: &Rc<Node>, whole: usize) -> Option<Rc<Node>> {
             _ => {}
         }
         // What is inside of a candidate is no better one.
-        if !mains.iter().chain(&articles).any(|candidate| Rc::ptr_eq(candidate, &node)) {
+        if !mains
+            .iter()
+            .chain(&articles)
+            .any(|candidate| Rc::ptr_eq(candidate, &node))
+        {
             stack.extend(node.children.borrow().iter().rev().cloned());
         }
     }
-    mains.into_iter().chain(articles).find(|candidate| text_length(candidate) * 2 > whole)
+    mains
+        .into_iter()
+        .chain(articles)
+        .find(|candidate| text_length(candidate) * 2 > whole)
 }
 
 fn first_h1(root: &Rc<Node>) -> Option<Rc<Node>> {
@@ -256,8 +323,8 @@ fn first_h1(root: &Rc<Node>) -> Option<Rc<Node>> {
     None
 }
 
-/// The length of the text in each element of a page, as [`text_length`] has it. One after another they would take long where
-/// elements are nested deeply.
+/// The length of the text in each element of a page, as [`text_length`] has it. One after another
+/// they would take long where elements are nested deeply.
 struct Lengths {
     of: HashMap<*const Node, usize>,
     whole: usize,
@@ -272,7 +339,12 @@ impl Lengths {
             let node = order[next].0.clone();
             if !html_tag(&node).is_some_and(|tag| SILENT.contains(&tag)) {
                 order[next].2 = own_length(&node);
-                order.extend(node.children.borrow().iter().map(|child| (child.clone(), next, 0)));
+                order.extend(
+                    node.children
+                        .borrow()
+                        .iter()
+                        .map(|child| (child.clone(), next, 0)),
+                );
             }
             next += 1;
         }
@@ -281,18 +353,30 @@ impl Lengths {
             order[parent].2 += length;
         }
         let whole = order[0].2;
-        Self { of: order.into_iter().map(|(node, _, length)| (Rc::as_ptr(&node), length)).collect(), whole }
+        Self {
+            of: order
+                .into_iter()
+                .map(|(node, _, length)| (Rc::as_ptr(&node), length))
+                .collect(),
+            whole,
+        }
     }
 
     /// Whether half of the page's text or more is in a node.
     fn is_most(&self, node: &Rc<Node>) -> bool {
-        self.of.get(&Rc::as_ptr(node)).is_some_and(|length| length * 2 >= self.whole)
+        self.of
+            .get(&Rc::as_ptr(node))
+            .is_some_and(|length| length * 2 >= self.whole)
     }
 }
 
 fn own_length(node: &Node) -> usize {
     match &node.data {
-        NodeData::Text { contents } => contents.borrow().bytes().filter(|byte| !byte.is_ascii_whitespace()).count(),
+        NodeData::Text { contents } => contents
+            .borrow()
+            .bytes()
+            .filter(|byte| !byte.is_ascii_whitespace())
+            .count(),
         _ => 0,
     }
 }
@@ -316,8 +400,14 @@ fn role(node: &Node) -> Option<String> {
 }
 
 pub fn attribute(node: &Node, name: &str) -> Option<String> {
-    let NodeData::Element { attrs, .. } = &node.data else { return None };
-    attrs.borrow().iter().find(|attribute| &*attribute.name.local == name).map(|a| a.value.to_string())
+    let NodeData::Element { attrs, .. } = &node.data else {
+        return None;
+    };
+    attrs
+        .borrow()
+        .iter()
+        .find(|attribute| &*attribute.name.local == name)
+        .map(|a| a.value.to_string())
 }
 
 #[cfg(test)]
@@ -331,7 +421,10 @@ mod tests {
         let page = "<body><header><a href=/>Site</a><nav>Menu</nav></header><div role=navigation>More</div>\
                     <div id=content><h1>Keys</h1><p>They are rotated at night, by the watch.</p></div>\
                     <aside>Related</aside><div role='dialog'>Sign up</div><footer>Imprint</footer></body>";
-        assert_eq!(text(page), "# Keys\n\nThey are rotated at night, by the watch.");
+        assert_eq!(
+            text(page),
+            "# Keys\n\nThey are rotated at night, by the watch."
+        );
     }
 
     #[test]
@@ -347,16 +440,30 @@ mod tests {
             "class=consent-modal",
             "class=cc-window",
         ] {
-            let page = format!("<div {name}>We value your privacy</div><p>All about keys and how to rotate them</p>");
-            assert_eq!(text(&page), "All about keys and how to rotate them", "{name}");
+            let page = format!(
+                "<div {name}>We value your privacy</div><p>All about keys and how to rotate them</p>"
+            );
+            assert_eq!(
+                text(&page),
+                "All about keys and how to rotate them",
+                "{name}"
+            );
         }
-        for name in
-            ["class=cookiecutter-sidebar", "class=recipe-cookies", "id=consent", "class=modal", "id=cookie-policy"]
-        {
-            let page = format!("<div {name}>A page</div><p>All about keys and how to rotate them</p>");
+        for name in [
+            "class=cookiecutter-sidebar",
+            "class=recipe-cookies",
+            "id=consent",
+            "class=modal",
+            "id=cookie-policy",
+        ] {
+            let page =
+                format!("<div {name}>A page</div><p>All about keys and how to rotate them</p>");
             assert!(text(&page).starts_with("A page"), "{name}");
         }
-        assert!(text("<div class=cookie-notice>Our policy on cookies, at length</div><p>end</p>").contains("policy"));
+        assert!(
+            text("<div class=cookie-notice>Our policy on cookies, at length</div><p>end</p>")
+                .contains("policy")
+        );
         assert!(text("<body class=cookie-banner-open><p>Text</body>").contains("Text"));
     }
 
@@ -376,8 +483,13 @@ mod tests {
             "<div class=footer>Imprint</div>",
             "<div id=site-footer>Imprint</div>",
         ] {
-            let page = format!("{furniture}<p>All about keys and how to rotate them</p>{furniture}");
-            assert_eq!(text(&page), "All about keys and how to rotate them", "{furniture}");
+            let page =
+                format!("{furniture}<p>All about keys and how to rotate them</p>{furniture}");
+            assert_eq!(
+                text(&page),
+                "All about keys and how to rotate them",
+                "{furniture}"
+            );
         }
         for content in [
             "<div class=navy>A page</div>",
@@ -401,7 +513,10 @@ mod tests {
     fn numbers_of_lines_are_no_part_of_code() {
         let page = "<table class=highlighttable><tr><td class=linenos><pre>1\n2</pre><td class=code><pre>one = 1\n\
                     two = 2</pre></table><pre><span class=linenos>1</span>three = 3</pre>";
-        assert_eq!(text(page), "```\none = 1\ntwo = 2\n```\n\n```\nthree = 3\n```");
+        assert_eq!(
+            text(page),
+            "```\none = 1\ntwo = 2\n```\n\n```\nthree = 3\n```"
+        );
     }
 
     #[test]
@@ -413,17 +528,36 @@ mod tests {
     #[test]
     fn main_is_the_content_where_it_holds_most_of_the_text() {
         let long = "They are rotated at night. ".repeat(5);
-        assert_eq!(text(&format!("<div>Menu</div><main><p>{long}</main><div>Ads</div>")), long.trim());
-        assert_eq!(text(&format!("<div>Menu</div><article><p>{long}</article><div>Ads</div>")), long.trim());
-        assert_eq!(text(&format!("<main>Loading</main><div>{long}</div>")), format!("Loading\n\n{}", long.trim()));
+        assert_eq!(
+            text(&format!(
+                "<div>Menu</div><main><p>{long}</main><div>Ads</div>"
+            )),
+            long.trim()
+        );
+        assert_eq!(
+            text(&format!(
+                "<div>Menu</div><article><p>{long}</article><div>Ads</div>"
+            )),
+            long.trim()
+        );
+        assert_eq!(
+            text(&format!("<main>Loading</main><div>{long}</div>")),
+            format!("Loading\n\n{}", long.trim())
+        );
         let two = format!("<article>{long}</article><article>{long}</article>");
         assert_eq!(text(&two).matches("at night").count(), 10);
     }
 
     #[test]
     fn the_only_first_heading_stays_wherever_it_is() {
-        assert_eq!(text("<header>Site <h1>Keys</h1></header><p>Text</p>"), "# Keys\n\nText");
-        assert_eq!(text("<header><h1>Site</h1></header><h1>Keys</h1><p>Text</p>"), "# Keys\n\nText");
+        assert_eq!(
+            text("<header>Site <h1>Keys</h1></header><p>Text</p>"),
+            "# Keys\n\nText"
+        );
+        assert_eq!(
+            text("<header><h1>Site</h1></header><h1>Keys</h1><p>Text</p>"),
+            "# Keys\n\nText"
+        );
     }
 
     #[test]

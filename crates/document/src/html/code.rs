@@ -1,7 +1,8 @@
 //! Code as it was written: `pre` is one fenced block, `code` one span, whatever markup is inside.
 //!
-//! Highlighters put an element round each word, and authors write `<code>apt install <em>package</em></code>`. As Markdown such
-//! markup would be a part of the code. So what is inside is taken as plain text.
+//! Highlighters put an element round each word, and authors write `<code>apt install
+//! <em>package</em></code>`. As Markdown such markup would be a part of the code. So what is inside
+//! is taken as plain text.
 
 use std::rc::Rc;
 
@@ -13,7 +14,8 @@ use markup5ever_rcdom::NodeData;
 
 use super::{SILENT, boilerplate::attribute, html_tag};
 
-/// What classes call the language of a block: `language-sql`, `lang-sql`, and Sphinx's `highlight-sql`.
+/// What classes call the language of a block: `language-sql`, `lang-sql`, and Sphinx's
+/// `highlight-sql`.
 const LANGUAGE: [&str; 3] = ["language-", "lang-", "highlight-"];
 /// Values that name no language.
 const NO_LANGUAGE: [&str; 4] = ["default", "none", "text", "source"];
@@ -36,7 +38,10 @@ pub fn block(_: &dyn Handlers, element: Element) -> Option<HandlerResult> {
 pub fn span(_: &dyn Handlers, element: Element) -> Option<HandlerResult> {
     let text = verbatim(element.node);
     let is_space = |c: Option<char>| c.is_some_and(char::is_whitespace);
-    let (before, after) = (is_space(text.chars().next()), is_space(text.chars().next_back()));
+    let (before, after) = (
+        is_space(text.chars().next()),
+        is_space(text.chars().next_back()),
+    );
     let code = inline(&text)?;
     // white space at the edge of the span parts it from the words beside it
     let space = |is_there: bool| if is_there { " " } else { "" };
@@ -45,7 +50,11 @@ pub fn span(_: &dyn Handlers, element: Element) -> Option<HandlerResult> {
 
 /// Bold or italic text. Round a block of code the marks would be beside the fences.
 pub fn emphasis(handlers: &dyn Handlers, element: Element) -> Option<HandlerResult> {
-    if has_block(element.node) { Some(handlers.walk_children(element.node)) } else { handlers.fallback(element) }
+    if has_block(element.node) {
+        Some(handlers.walk_children(element.node))
+    } else {
+        handlers.fallback(element)
+    }
 }
 
 /// Returns the blocks of a converted text as spans on its one line, for the cell of a table.
@@ -57,7 +66,13 @@ pub fn blocks_as_spans(markdown: &str) -> String {
         let piece = if fence.len() < 3 || next[fence.len()..].contains('`') {
             Some(next.split_whitespace().collect::<Vec<_>>().join(" "))
         } else {
-            inline(&lines.by_ref().take_while(|line| *line != fence).collect::<Vec<_>>().join(" "))
+            inline(
+                &lines
+                    .by_ref()
+                    .take_while(|line| *line != fence)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
         };
         if let Some(piece) = piece.filter(|piece| !piece.is_empty()) {
             if !line.is_empty() {
@@ -76,7 +91,11 @@ fn inline(text: &str) -> Option<String> {
         return None;
     }
     let mark = "`".repeat(longest_run(&code) + 1);
-    let space = if code.starts_with('`') || code.ends_with('`') { " " } else { "" };
+    let space = if code.starts_with('`') || code.ends_with('`') {
+        " "
+    } else {
+        ""
+    };
     Some(format!("{mark}{space}{code}{space}{mark}"))
 }
 
@@ -117,7 +136,12 @@ fn has_block(root: &Rc<Node>) -> bool {
 
 /// The language that a block, the `code` in it, or an element near above it has as a class.
 fn language(pre: &Rc<Node>) -> Option<String> {
-    let code = pre.children.borrow().iter().find(|child| html_tag(child) == Some("code")).cloned();
+    let code = pre
+        .children
+        .borrow()
+        .iter()
+        .find(|child| html_tag(child) == Some("code"))
+        .cloned();
     let mut candidates: Vec<Rc<Node>> = code.into_iter().chain([pre.clone()]).collect();
     let mut node = pre.clone();
     for _ in 0..LEVELS {
@@ -128,7 +152,9 @@ fn language(pre: &Rc<Node>) -> Option<String> {
     candidates.iter().find_map(|node| {
         let classes = attribute(node, "class")?;
         classes.split_whitespace().find_map(|class| {
-            let name = LANGUAGE.iter().find_map(|prefix| class.strip_prefix(prefix))?;
+            let name = LANGUAGE
+                .iter()
+                .find_map(|prefix| class.strip_prefix(prefix))?;
             let is_name = !name.is_empty() && !name.contains('`') && !NO_LANGUAGE.contains(&name);
             is_name.then(|| name.to_owned())
         })
@@ -151,12 +177,18 @@ mod tests {
     #[test]
     fn every_pre_is_one_fence_with_its_plain_text() {
         for (html, expected) in [
-            ("<pre>int a;\n# not a heading\n</pre>", "```\nint a;\n# not a heading\n```"),
+            (
+                "<pre>int a;\n# not a heading\n</pre>",
+                "```\nint a;\n# not a heading\n```",
+            ),
             (
                 "<pre><code>$ </code><strong><code>apt-cache show apt</code></strong><code>\nPackage: apt</code></pre>",
                 "```\n$ apt-cache show apt\nPackage: apt\n```",
             ),
-            ("<pre>\n\n  a_b * [c]<br>&lt;d&gt;\n\n\n  e  </pre>", "```\n  a_b * [c]\n<d>\n\n\n  e\n```"),
+            (
+                "<pre>\n\n  a_b * [c]<br>&lt;d&gt;\n\n\n  e  </pre>",
+                "```\n  a_b * [c]\n<d>\n\n\n  e\n```",
+            ),
             ("<pre>```\nx\n```</pre>", "````\n```\nx\n```\n````"),
             ("<b>Bold <pre>a\nb</pre></b>", "Bold\n\n```\na\nb\n```"),
             ("<p>a</p><pre> \n </pre><p>b</p>", "a\n\nb"),
@@ -167,9 +199,18 @@ mod tests {
 
     #[test]
     fn a_comment_in_a_pre_is_no_heading() {
-        let page = crate::html::extract("<h1>A</h1><pre># b\n\n# c</pre><h2>D</h2>", "a.html").unwrap();
-        let crate::Structure::Sections { headings, code } = &page.structure else { panic!() };
-        assert_eq!(headings.iter().map(|heading| heading.text.as_str()).collect::<Vec<_>>(), ["A", "D"]);
+        let page =
+            crate::html::extract("<h1>A</h1><pre># b\n\n# c</pre><h2>D</h2>", "a.html").unwrap();
+        let crate::Structure::Sections { headings, code } = &page.structure else {
+            panic!()
+        };
+        assert_eq!(
+            headings
+                .iter()
+                .map(|heading| heading.text.as_str())
+                .collect::<Vec<_>>(),
+            ["A", "D"]
+        );
         assert_eq!(code.len(), 1);
     }
 
@@ -178,8 +219,14 @@ mod tests {
         for (html, language) in [
             ("<pre class='language-sh'>ls</pre>", "sh"),
             ("<pre><code class='hljs lang-sql'>ls</code></pre>", "sql"),
-            ("<div class='highlight-python3 notranslate'><div class=highlight><pre>ls</pre></div></div>", "python3"),
-            ("<div class='highlight-default'><div class=highlight><pre>ls</pre></div></div>", ""),
+            (
+                "<div class='highlight-python3 notranslate'><div class=highlight><pre>ls</pre></div></div>",
+                "python3",
+            ),
+            (
+                "<div class='highlight-default'><div class=highlight><pre>ls</pre></div></div>",
+                "",
+            ),
         ] {
             assert_eq!(text(html), format!("```{language}\nls\n```"), "{html}");
         }
@@ -188,9 +235,15 @@ mod tests {
     #[test]
     fn markup_inside_code_does_not_leak() {
         for (html, expected) in [
-            ("<p>Run <code>apt install <em>package</em></code> now", "Run `apt install package` now"),
+            (
+                "<p>Run <code>apt install <em>package</em></code> now",
+                "Run `apt install package` now",
+            ),
             ("<p>a<code> b </code>c", "a `b` c"),
-            ("<p><code>a `b` c</code>, <code>`</code>", "``a `b` c``, `` ` ``"),
+            (
+                "<p><code>a `b` c</code>, <code>`</code>",
+                "``a `b` c``, `` ` ``",
+            ),
             ("<p><code>x_y</code> <code> </code>z", "`x_y` z"),
         ] {
             assert_eq!(text(html), expected, "{html}");
@@ -200,6 +253,9 @@ mod tests {
     #[test]
     fn a_block_in_a_table_is_a_span() {
         let table = "<table><tr><td>a<td><p>Result:<pre>1\n  2 | 3</pre><tr><td>b<td>c</table>";
-        assert_eq!(text(table), "| a | Result: `1 2 \\| 3` |\n| --- | --- |\n| b | c |");
+        assert_eq!(
+            text(table),
+            "| a | Result: `1 2 \\| 3` |\n| --- | --- |\n| b | c |"
+        );
     }
 }

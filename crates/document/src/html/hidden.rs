@@ -1,4 +1,5 @@
-//! Elements that a browser does not show. Their text is for programs, or for those who deceive them.
+//! Elements that a browser does not show. Their text is for programs, or for those who deceive
+//! them.
 //!
 //! | an element is hidden by | |
 //! |---|---|
@@ -6,8 +7,8 @@
 //! | its attributes | `hidden`, unless it is `until-found`; `aria-hidden=true` |
 //! | its own `style` | `display: none`; `visibility: hidden` or `collapse`; `opacity` and `font-size` of nothing; `color: transparent`, or that of its own background; a place far outside of the page |
 //!
-//! Style sheets and scripts are not looked at: what they hide or show is not known here. The page's `html` and `body` are
-//! never taken for hidden, since scripts show them.
+//! Style sheets and scripts are not looked at: what they hide or show is not known here. The page's
+//! `html` and `body` are never taken for hidden, since scripts show them.
 
 use std::rc::Rc;
 
@@ -36,17 +37,24 @@ pub fn remove(root: &Rc<Node>) -> usize {
 fn has_words(element: &Rc<Node>) -> bool {
     const LETTERS: usize = 3;
     let text = match &element.data {
-        NodeData::Element { template_contents, .. } => match &*template_contents.borrow() {
+        NodeData::Element {
+            template_contents, ..
+        } => match &*template_contents.borrow() {
             Some(contents) => plain_text(contents),
             None => plain_text(element),
         },
         _ => return false,
     };
-    text.chars().filter(|c| c.is_alphabetic()).nth(LETTERS - 1).is_some()
+    text.chars()
+        .filter(|c| c.is_alphabetic())
+        .nth(LETTERS - 1)
+        .is_some()
 }
 
 fn is_hidden(node: &Rc<Node>) -> bool {
-    let is = |name: &str, value: &str| attribute(node, name).is_some_and(|v| v.trim().eq_ignore_ascii_case(value));
+    let is = |name: &str, value: &str| {
+        attribute(node, name).is_some_and(|v| v.trim().eq_ignore_ascii_case(value))
+    };
     match html_tag(node) {
         None | Some("html" | "head" | "body") => false,
         Some("template") => true,
@@ -64,23 +72,44 @@ fn hides(style: &str) -> bool {
     let declared: Vec<(&str, String)> = style
         .split(';')
         .filter_map(|declaration| declaration.split_once(':'))
-        .map(|(property, value)| (property.trim(), value.replace("!important", "").trim().to_owned()))
+        .map(|(property, value)| {
+            (
+                property.trim(),
+                value.replace("!important", "").trim().to_owned(),
+            )
+        })
         .collect();
     // of the same property the last one holds
-    let value = |name: &str| declared.iter().rev().find(|(property, _)| *property == name).map(|(_, value)| &**value);
+    let value = |name: &str| {
+        declared
+            .iter()
+            .rev()
+            .find(|(property, _)| *property == name)
+            .map(|(_, value)| &**value)
+    };
     let is = |name: &str, values: &[&str]| value(name).is_some_and(|value| values.contains(&value));
-    let is_nothing = |name: &str, least: f64| value(name).and_then(length).is_some_and(|length| length < least);
+    let is_nothing = |name: &str, least: f64| {
+        value(name)
+            .and_then(length)
+            .is_some_and(|length| length < least)
+    };
     let is_placed = is("position", &["absolute", "fixed"]);
-    let is_far = |name: &str| value(name).and_then(length).is_some_and(|length| length <= FAR);
+    let is_far = |name: &str| {
+        value(name)
+            .and_then(length)
+            .is_some_and(|length| length <= FAR)
+    };
     is("display", &["none"])
         || is("visibility", &["hidden", "collapse"])
         || is_nothing("opacity", 0.01)
         || is_nothing("font-size", 1.0)
         || is_far("text-indent")
-        || is_placed && (is_far("left") || is_far("top") || is_far("margin-left") || is_far("margin-top"))
+        || is_placed
+            && (is_far("left") || is_far("top") || is_far("margin-left") || is_far("margin-top"))
         || value("color").is_some_and(|color| {
             let background = value("background-color").or_else(|| value("background"));
-            color == "transparent" || background.is_some_and(|background| same_color(color, background))
+            color == "transparent"
+                || background.is_some_and(|background| same_color(color, background))
         })
 }
 
@@ -99,7 +128,9 @@ fn without_comments(style: &str) -> String {
 
 /// A number, or a length in about as many pixels.
 fn length(value: &str) -> Option<f64> {
-    let end = value.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(value.len());
+    let end = value
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+')))
+        .unwrap_or(value.len());
     let number: f64 = value[..end].parse().ok()?;
     let unit = match value[end..].trim() {
         "" | "px" => 1.0,
@@ -123,9 +154,9 @@ fn same_color(one: &str, other: &str) -> bool {
             color => color,
         };
         match color.strip_prefix('#') {
-            Some(digits) if digits.len() == 3 => {
-                digits.chars().fold("#".into(), |all, c| all + &c.to_string().repeat(2))
-            }
+            Some(digits) if digits.len() == 3 => digits
+                .chars()
+                .fold("#".into(), |all, c| all + &c.to_string().repeat(2)),
             _ => color.into(),
         }
     };
@@ -158,7 +189,10 @@ mod tests {
             let page = extract(&format!("<p>Keys are rotated.</p>{hidden}"), "a.html").unwrap();
             assert_eq!(page.text, "Keys are rotated.", "{hidden}");
             assert_eq!(page.warnings.len(), 1, "{hidden}");
-            assert_eq!(page.warnings[0].message, "1 hidden element with text was left out", "{hidden}");
+            assert_eq!(
+                page.warnings[0].message, "1 hidden element with text was left out",
+                "{hidden}"
+            );
         }
     }
 
@@ -173,7 +207,11 @@ mod tests {
             "<p style='color:#fff; background:#000'>Keys</p>",
         ] {
             let page = extract(shown, "a.html").unwrap();
-            assert_eq!((page.text.as_str(), page.warnings.len()), ("Keys", 0), "{shown}");
+            assert_eq!(
+                (page.text.as_str(), page.warnings.len()),
+                ("Keys", 0),
+                "{shown}"
+            );
         }
         let page = extract("<body style='visibility:hidden'><p>Keys</body>", "a.html").unwrap();
         assert_eq!(page.text, "Keys");
@@ -181,7 +219,14 @@ mod tests {
 
     #[test]
     fn a_hidden_sign_is_not_worth_a_word() {
-        let page = extract("<h1>Keys<a aria-hidden=true href=#keys>#</a></h1><p>Text", "a.html").unwrap();
-        assert_eq!((page.text.as_str(), page.warnings.len()), ("# Keys\n\nText", 0));
+        let page = extract(
+            "<h1>Keys<a aria-hidden=true href=#keys>#</a></h1><p>Text",
+            "a.html",
+        )
+        .unwrap();
+        assert_eq!(
+            (page.text.as_str(), page.warnings.len()),
+            ("# Keys\n\nText", 0)
+        );
     }
 }

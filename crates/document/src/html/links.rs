@@ -1,8 +1,8 @@
 //! Links: their words are the text, and their targets are metadata.
 //!
-//! A target in the text would be embedded with it, as would a tooltip, and a relative one says nothing to a reader who has only
-//! the chunk. So both leave the text. A link that has no words of its own but a sign, such as the `¶` beside a heading,
-//! leaves it as a whole.
+//! A target in the text would be embedded with it, as would a tooltip, and a relative one says
+//! nothing to a reader who has only the chunk. So both leave the text. A link that has no words of
+//! its own but a sign, such as the `¶` beside a heading, leaves it as a whole.
 
 use std::{collections::HashSet, rc::Rc};
 
@@ -21,25 +21,38 @@ const HEADINGS: [&str; 6] = ["h1", "h2", "h3", "h4", "h5", "h6"];
 /// Where relative addresses of a file end up whose own address is not known.
 const NOWHERE: &str = "file:///";
 
-/// Takes links to places of the page itself out of the tree that have no words, and those of headings to themselves.
+/// Takes links to places of the page itself out of the tree that have no words, and those of
+/// headings to themselves.
 pub fn remove_permalinks(root: &Rc<Node>) {
     let mut stack = vec![(root.clone(), false)];
     while let Some((node, in_heading)) = stack.pop() {
         let in_heading = in_heading || html_tag(&node).is_some_and(|tag| HEADINGS.contains(&tag));
-        node.children.borrow_mut().retain(|child| !is_permalink(child, in_heading));
-        stack.extend(node.children.borrow().iter().map(|child| (child.clone(), in_heading)));
+        node.children
+            .borrow_mut()
+            .retain(|child| !is_permalink(child, in_heading));
+        stack.extend(
+            node.children
+                .borrow()
+                .iter()
+                .map(|child| (child.clone(), in_heading)),
+        );
     }
 }
 
 fn is_permalink(node: &Rc<Node>, in_heading: bool) -> bool {
-    if html_tag(node) != Some("a") || !attribute(node, "href").is_some_and(|href| href.contains('#')) {
+    if html_tag(node) != Some("a")
+        || !attribute(node, "href").is_some_and(|href| href.contains('#'))
+    {
         return false;
     }
     let is_named = || {
-        attribute(node, "class").unwrap_or_default().split_whitespace().any(|class| {
-            let class = class.to_lowercase().replace(['-', '_'], "");
-            PERMALINKS.iter().any(|name| class.contains(name))
-        })
+        attribute(node, "class")
+            .unwrap_or_default()
+            .split_whitespace()
+            .any(|class| {
+                let class = class.to_lowercase().replace(['-', '_'], "");
+                PERMALINKS.iter().any(|name| class.contains(name))
+            })
     };
     (in_heading && is_named()) || is_sign(node)
 }
@@ -59,14 +72,23 @@ fn is_sign(link: &Rc<Node>) -> bool {
     !text.chars().any(char::is_alphanumeric) && text.chars().count() <= MOST
 }
 
-/// The targets of the links below a node, in order, each once: absolute, without the place on the page. Those of a file whose
-/// name is no address are absolute if they are so on the page, else relative to the root that the name is relative to.
+/// The targets of the links below a node, in order, each once: absolute, without the place on the
+/// page. Those of a file whose name is no address are absolute if they are so on the page, else
+/// relative to the root that the name is relative to.
 pub fn targets(root: &Rc<Node>, base: Option<&str>, name: &str) -> Vec<String> {
     let is_address = name.contains("://");
     let own = Url::parse(if is_address { name } else { NOWHERE }).ok();
-    let own = own.and_then(|own| if is_address { Some(own) } else { own.join(kind::path(name)).ok() });
+    let own = own.and_then(|own| {
+        if is_address {
+            Some(own)
+        } else {
+            own.join(kind::path(name)).ok()
+        }
+    });
     let Some(own) = own else { return vec![] };
-    let base = base.and_then(|base| own.join(base).ok()).unwrap_or_else(|| own.clone());
+    let base = base
+        .and_then(|base| own.join(base).ok())
+        .unwrap_or_else(|| own.clone());
     let (mut targets, mut seen) = (vec![], HashSet::new());
     let mut stack = vec![root.clone()];
     while let Some(node) = stack.pop() {
@@ -74,7 +96,11 @@ pub fn targets(root: &Rc<Node>, base: Option<&str>, name: &str) -> Vec<String> {
             break;
         }
         if let Some(target) = target(&node, &base).filter(|target| *target != without_place(&own)) {
-            let text = target.strip_prefix(NOWHERE).filter(|_| !is_address).unwrap_or(&target).to_owned();
+            let text = target
+                .strip_prefix(NOWHERE)
+                .filter(|_| !is_address)
+                .unwrap_or(&target)
+                .to_owned();
             if !text.is_empty() && seen.insert(text.clone()) {
                 targets.push(text);
             }
@@ -85,10 +111,15 @@ pub fn targets(root: &Rc<Node>, base: Option<&str>, name: &str) -> Vec<String> {
 }
 
 fn target(node: &Rc<Node>, base: &Url) -> Option<String> {
-    let href = if html_tag(node)? == "a" { attribute(node, "href")? } else { return None };
+    let href = if html_tag(node)? == "a" {
+        attribute(node, "href")?
+    } else {
+        return None;
+    };
     let url = base.join(href.trim()).ok()?;
     let text = without_place(&url);
-    (matches!(url.scheme(), "http" | "https" | "ftp" | "file") && text.len() <= MAX_TARGET).then_some(text)
+    (matches!(url.scheme(), "http" | "https" | "ftp" | "file") && text.len() <= MAX_TARGET)
+        .then_some(text)
 }
 
 fn without_place(url: &Url) -> String {
@@ -109,12 +140,25 @@ mod tests {
                     again</a>, <a href='https://other.example/'>other</a>, <a href='mailto:a@b.c'>mail</a>, \
                     <a href='javascript:x()'>script</a>, <a href=#here>here</a>, <a>none</a>.";
         let page = extract(html, "https://example.org/docs/ref/keys.html").unwrap();
-        assert_eq!(page.text, "See the glossary, A, again, other, mail, script, here, none.");
+        assert_eq!(
+            page.text,
+            "See the glossary, A, again, other, mail, script, here, none."
+        );
         assert_eq!(
             page.metadata["link_targets"],
-            json!(["https://example.org/docs/glossary.html", "https://example.org/a?b=c", "https://other.example/"])
+            json!([
+                "https://example.org/docs/glossary.html",
+                "https://example.org/a?b=c",
+                "https://other.example/"
+            ])
         );
-        assert!(extract("<p>none", "a.html").unwrap().metadata.get("link_targets").is_none());
+        assert!(
+            extract("<p>none", "a.html")
+                .unwrap()
+                .metadata
+                .get("link_targets")
+                .is_none()
+        );
     }
 
     #[test]
@@ -123,11 +167,18 @@ mod tests {
         let page = extract(html, "docs/guide/a.html").unwrap();
         assert_eq!(
             page.metadata["link_targets"],
-            json!(["docs/b.html", "https://example.org/", "docs/guide/ref/d%20e.html"])
+            json!([
+                "docs/b.html",
+                "https://example.org/",
+                "docs/guide/ref/d%20e.html"
+            ])
         );
         let based = format!("<head><base href='https://example.org/x/'></head>{html}");
         let page = extract(&based, "docs/guide/a.html").unwrap();
-        assert_eq!(page.metadata["link_targets"][0], "https://example.org/b.html");
+        assert_eq!(
+            page.metadata["link_targets"][0],
+            "https://example.org/b.html"
+        );
     }
 
     #[test]
@@ -136,6 +187,9 @@ mod tests {
                     <h2><a href=#a>#</a> A <a class='permalink' href=#a>Link to this section</a></h2><p>Text.<a href=#t>§</a> <a href=#b>B</a>\
                     <h2><a class=anchor href=#c>C</a></h2>";
         let page = extract(html, "a.html").unwrap();
-        assert_eq!((page.text.as_str(), page.title.text.as_str()), ("# Keys\n\n## A\n\nText. B\n\n## C", "Keys"));
+        assert_eq!(
+            (page.text.as_str(), page.title.text.as_str()),
+            ("# Keys\n\n## A\n\nText. B\n\n## C", "Keys")
+        );
     }
 }

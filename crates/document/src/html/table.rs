@@ -12,14 +12,21 @@ use super::{boilerplate::attribute, code::blocks_as_spans, html_tag};
 /// Most bytes that spans over rows repeat.
 const MAX_REPEATED: usize = 1 << 20;
 
-/// A table with at least two columns and no table inside is data; any other is layout, whose cells are just text.
+/// A table with at least two columns and no table inside is data; any other is layout, whose cells
+/// are just text.
 pub fn to_markdown(handlers: &dyn Handlers, element: Element) -> Option<HandlerResult> {
     let rows = rows(element.node);
     if rows.iter().all(|row| row.len() < 2) || has_inner_table(element.node) {
         return Some(blocks(handlers, element.node).into());
     }
     let mut markdown = String::from("\n\n");
-    for child in element.node.children.borrow().iter().filter(|child| html_tag(child) == Some("caption")) {
+    for child in element
+        .node
+        .children
+        .borrow()
+        .iter()
+        .filter(|child| html_tag(child) == Some("caption"))
+    {
         markdown.push_str(handlers.walk_children(child).content.trim());
         markdown.push_str("\n\n");
     }
@@ -49,8 +56,9 @@ struct Reaching {
     rows: usize,
 }
 
-/// The texts of each row, each in its column. A cell over several rows is repeated in each of them, so that each says
-/// what it is about; one over several columns is in the first of them. There are no more columns than some row has cells.
+/// The texts of each row, each in its column. A cell over several rows is repeated in each of them,
+/// so that each says what it is about; one over several columns is in the first of them. There are
+/// no more columns than some row has cells.
 fn laid_out(rows: &[Vec<Rc<Node>>], text_of: impl Fn(&Rc<Node>) -> String) -> Vec<Vec<Rc<str>>> {
     let mut reaching: Vec<Option<Reaching>> = vec![];
     let widest = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -64,7 +72,11 @@ fn laid_out(rows: &[Vec<Rc<Node>>], text_of: impl Fn(&Rc<Node>) -> String) -> Ve
             if let Some(above) = reaching.get_mut(column).and_then(Option::as_mut) {
                 let is_affordable = above.text.len() <= left;
                 left -= if is_affordable { above.text.len() } else { 0 };
-                line.push(if is_affordable { above.text.clone() } else { "".into() });
+                line.push(if is_affordable {
+                    above.text.clone()
+                } else {
+                    "".into()
+                });
                 above.rows -= 1;
                 if above.rows == 0 {
                     reaching[column] = None;
@@ -82,13 +94,17 @@ fn laid_out(rows: &[Vec<Rc<Node>>], text_of: impl Fn(&Rc<Node>) -> String) -> Ve
             let text: Rc<str> = text_of(cell).into();
             let end = widest.min(line.len() + span(cell, "colspan", widest));
             let below = span(cell, "rowspan", rows.len()) - 1;
-            let place = |line: &mut Vec<Rc<str>>, text: Rc<str>, reaching: &mut Vec<Option<Reaching>>| {
-                if below > 0 {
-                    reaching.resize_with(reaching.len().max(line.len() + 1), || None);
-                    reaching[line.len()] = Some(Reaching { text: text.clone(), rows: below });
-                }
-                line.push(text);
-            };
+            let place =
+                |line: &mut Vec<Rc<str>>, text: Rc<str>, reaching: &mut Vec<Option<Reaching>>| {
+                    if below > 0 {
+                        reaching.resize_with(reaching.len().max(line.len() + 1), || None);
+                        reaching[line.len()] = Some(Reaching {
+                            text: text.clone(),
+                            rows: below,
+                        });
+                    }
+                    line.push(text);
+                };
             place(&mut line, text, &mut reaching);
             while line.len() < end && reaching.get(line.len()).is_none_or(Option::is_none) {
                 place(&mut line, "".into(), &mut reaching);
@@ -115,7 +131,14 @@ fn rows(table: &Rc<Node>) -> Vec<Vec<Rc<Node>>> {
         match html_tag(child) {
             Some("tr") => rows.push(cells(child)),
             Some("thead" | "tbody" | "tfoot") => {
-                rows.extend(child.children.borrow().iter().filter(|n| html_tag(n) == Some("tr")).map(cells));
+                rows.extend(
+                    child
+                        .children
+                        .borrow()
+                        .iter()
+                        .filter(|n| html_tag(n) == Some("tr"))
+                        .map(cells),
+                );
             }
             _ => {}
         }
@@ -125,7 +148,12 @@ fn rows(table: &Rc<Node>) -> Vec<Vec<Rc<Node>>> {
 }
 
 fn cells(row: &Rc<Node>) -> Vec<Rc<Node>> {
-    row.children.borrow().iter().filter(|n| matches!(html_tag(n), Some("td" | "th"))).cloned().collect()
+    row.children
+        .borrow()
+        .iter()
+        .filter(|n| matches!(html_tag(n), Some("td" | "th")))
+        .cloned()
+        .collect()
 }
 
 fn cell_text(handlers: &dyn Handlers, cell: &Rc<Node>) -> String {
@@ -146,8 +174,13 @@ fn has_inner_table(table: &Rc<Node>) -> bool {
 
 /// Caption and cells one after another, each a paragraph.
 fn blocks(handlers: &dyn Handlers, table: &Rc<Node>) -> String {
-    let captions: Vec<Rc<Node>> =
-        table.children.borrow().iter().filter(|n| html_tag(n) == Some("caption")).cloned().collect();
+    let captions: Vec<Rc<Node>> = table
+        .children
+        .borrow()
+        .iter()
+        .filter(|n| html_tag(n) == Some("caption"))
+        .cloned()
+        .collect();
     let cells = rows(table).into_iter().flatten();
     let mut markdown = String::from("\n\n");
     for node in captions.into_iter().chain(cells) {
@@ -199,7 +232,10 @@ mod tests {
     #[test]
     fn spans_make_no_large_text_of_a_small_page() {
         let long = "word ".repeat(1_000);
-        let rows = format!("<tr><td rowspan=60000>{long}<td colspan=60000>b{}", "<tr><td>c".repeat(20_000));
+        let rows = format!(
+            "<tr><td rowspan=60000>{long}<td colspan=60000>b{}",
+            "<tr><td>c".repeat(20_000)
+        );
         let text = markdown(&format!("<table>{rows}</table>"));
         assert!(text.len() < 3 << 20, "{}", text.len());
         assert_eq!(text.matches("| c").count(), 20_000);

@@ -63,7 +63,12 @@ impl Frame {
         let degrees = (angle * 180.0 / PI).round().rem_euclid(360.0);
         let (sin, cos) = (degrees * PI / 180.0).sin_cos();
         let u = x * cos + y * sin;
-        Self { angle: degrees as i16, u, end: u + width.max(0.0), v: y * cos - x * sin }
+        Self {
+            angle: degrees as i16,
+            u,
+            end: u + width.max(0.0),
+            v: y * cos - x * sin,
+        }
     }
 
     /// The empty room between two characters of a line, whichever is first; negative where they
@@ -95,7 +100,11 @@ pub fn page(glyphs: Vec<Glyph>, pictures: Vec<Glyph>) -> Page {
             None => rows.push(Row::new(glyph)),
         }
     }
-    Page { lines: lines(rows), is_whole: true, ..Page::default() }
+    Page {
+        lines: lines(rows),
+        is_whole: true,
+        ..Page::default()
+    }
 }
 
 /// Without what is drawn a second time in the same place.
@@ -103,7 +112,12 @@ fn once(glyphs: Vec<Glyph>) -> Vec<Glyph> {
     /// The side of a square of the grid, in points. No more than [`TWICE`] of the largest size
     /// looked for.
     const SIDE: f32 = 2.0;
-    let square = |glyph: &Glyph| ((glyph.frame.u / SIDE).floor() as i32, (glyph.frame.v / SIDE).floor() as i32);
+    let square = |glyph: &Glyph| {
+        (
+            (glyph.frame.u / SIDE).floor() as i32,
+            (glyph.frame.v / SIDE).floor() as i32,
+        )
+    };
     let is_same = |a: &Glyph, b: &Glyph| {
         let near = (TWICE * b.size).min(SIDE);
         a.c == b.c
@@ -126,10 +140,16 @@ fn once(glyphs: Vec<Glyph>) -> Vec<Glyph> {
             None if glyph.c.is_whitespace() => false,
             None => {
                 let near = (TWICE * glyph.size).min(SIDE);
-                let squares = |at: f32| ((at - near) / SIDE).floor() as i32..=((at + near) / SIDE).floor() as i32;
-                let mut keys =
-                    squares(glyph.frame.u).flat_map(|x| squares(glyph.frame.v).map(move |y| (glyph.c, x, y)));
-                keys.any(|key| seen.get(&key).and_then(|at| kept.get(*at)).is_some_and(|there| is_same(there, &glyph)))
+                let squares = |at: f32| {
+                    ((at - near) / SIDE).floor() as i32..=((at + near) / SIDE).floor() as i32
+                };
+                let mut keys = squares(glyph.frame.u)
+                    .flat_map(|x| squares(glyph.frame.v).map(move |y| (glyph.c, x, y)));
+                keys.any(|key| {
+                    seen.get(&key)
+                        .and_then(|at| kept.get(*at))
+                        .is_some_and(|there| is_same(there, &glyph))
+                })
             }
         };
         before = Some((glyph, again));
@@ -194,12 +214,16 @@ impl Row {
             return true;
         }
         // set from top to bottom
-        !glyph.new_line && is_ideograph(self.last.c) && is_ideograph(glyph.c) && (next.u - last.u).abs() < 0.3 * size
+        !glyph.new_line
+            && is_ideograph(self.last.c)
+            && is_ideograph(glyph.c)
+            && (next.u - last.u).abs() < 0.3 * size
     }
 
     /// Whether a picture stands in the line.
     fn is_beside(&self, picture: &Glyph) -> bool {
-        self.last.frame.angle == picture.frame.angle && (self.v - picture.frame.v).abs() < 2.0 * BASELINE * self.size
+        self.last.frame.angle == picture.frame.angle
+            && (self.v - picture.frame.v).abs() < 2.0 * BASELINE * self.size
     }
 
     fn push(&mut self, glyph: Glyph, space: bool) {
@@ -215,8 +239,16 @@ impl Row {
         if gap >= CELL || (is_back && gap > WORD && !self.is_rtl) {
             self.pieces.push(Piece::new(&glyph));
         } else if let Some(piece) = self.pieces.last_mut() {
-            let apart = if is_ideographs { gap > 2.0 * LETTER } else { gap > WORD };
-            let gap = if space || is_number_of_note { f32::INFINITY } else { gap };
+            let apart = if is_ideographs {
+                gap > 2.0 * LETTER
+            } else {
+                gap > WORD
+            };
+            let gap = if space || is_number_of_note {
+                f32::INFINITY
+            } else {
+                gap
+            };
             piece.push(&glyph, (apart || gap.is_infinite()).then_some(gap));
         }
         // a script does not move the line
@@ -254,8 +286,15 @@ impl Row {
 
 impl Piece {
     fn new(glyph: &Glyph) -> Self {
-        let word = Word { text: glyph.c.into(), gap: f32::INFINITY };
-        Self { words: vec![word], u: glyph.frame.u, end: glyph.frame.end }
+        let word = Word {
+            text: glyph.c.into(),
+            gap: f32::INFINITY,
+        };
+        Self {
+            words: vec![word],
+            u: glyph.frame.u,
+            end: glyph.frame.end,
+        }
     }
 
     /// Adds a character after the given gap, or to the last word.
@@ -264,7 +303,10 @@ impl Piece {
         self.end = self.end.max(glyph.frame.end);
         match (gap, self.words.last_mut()) {
             (None, Some(word)) => word.text.push(glyph.c),
-            (gap, _) => self.words.push(Word { text: glyph.c.into(), gap: gap.unwrap_or(f32::INFINITY) }),
+            (gap, _) => self.words.push(Word {
+                text: glyph.c.into(),
+                gap: gap.unwrap_or(f32::INFINITY),
+            }),
         }
     }
 
@@ -283,12 +325,18 @@ impl Piece {
         const FEWEST: usize = 4;
         let is_letter = |word: &Word| {
             let mut characters = word.text.chars();
-            characters.next().is_some_and(char::is_alphabetic) && characters.all(|c| !c.is_alphanumeric())
+            characters.next().is_some_and(char::is_alphabetic)
+                && characters.all(|c| !c.is_alphanumeric())
         };
         if self.words.len() < FEWEST || !self.words.iter().all(is_letter) {
             return 0.0;
         }
-        let least = self.words.iter().skip(1).map(|word| word.gap).fold(f32::INFINITY, f32::min);
+        let least = self
+            .words
+            .iter()
+            .skip(1)
+            .map(|word| word.gap)
+            .fold(f32::INFINITY, f32::min);
         if least <= LETTER { least * 1.5 } else { 0.0 }
     }
 }
@@ -306,17 +354,29 @@ fn is_ideograph(c: char) -> bool {
 /// the page.
 fn lines(rows: Vec<Row>) -> Vec<Line> {
     let main = main_angle(&rows);
-    let drop = |above: &Row, below: &Row| (above.v - below.v) / above.size.min(below.size).max(f32::MIN_POSITIVE);
-    let mut drops: Vec<f32> =
-        rows.windows(2).map(|pair| drop(&pair[0], &pair[1])).filter(|drop| (0.5..3.0).contains(drop)).collect();
+    let drop = |above: &Row, below: &Row| {
+        (above.v - below.v) / above.size.min(below.size).max(f32::MIN_POSITIVE)
+    };
+    let mut drops: Vec<f32> = rows
+        .windows(2)
+        .map(|pair| drop(&pair[0], &pair[1]))
+        .filter(|drop| (0.5..3.0).contains(drop))
+        .collect();
     drops.sort_by(f32::total_cmp);
-    let usual = drops.get(drops.len() / 2).copied().unwrap_or(1.2).clamp(1.0, 2.2);
+    let usual = drops
+        .get(drops.len() / 2)
+        .copied()
+        .unwrap_or(1.2)
+        .clamp(1.0, 2.2);
     let begins = |above: &Row, below: &Row| {
         // rows of a table are set apart and belong together
         let is_table = above.pieces.len() > 1 && below.pieces.len() > 1;
         drop(above, below) > usual * if is_table { 2.0 * PARAGRAPH } else { PARAGRAPH }
     };
-    let begins: Vec<bool> = rows.windows(2).map(|pair| begins(&pair[0], &pair[1])).collect();
+    let begins: Vec<bool> = rows
+        .windows(2)
+        .map(|pair| begins(&pair[0], &pair[1]))
+        .collect();
     rows.into_iter()
         .enumerate()
         .map(|(i, row)| Line {
@@ -332,7 +392,10 @@ fn main_angle(rows: &[Row]) -> i16 {
     for row in rows {
         *of_angle.entry(row.last.frame.angle).or_default() += row.pieces.len();
     }
-    of_angle.into_iter().max_by_key(|(angle, count)| (*count, -angle)).map_or(0, |(angle, _)| angle)
+    of_angle
+        .into_iter()
+        .max_by_key(|(angle, count)| (*count, -angle))
+        .map_or(0, |(angle, _)| angle)
 }
 
 #[cfg(test)]
@@ -352,12 +415,20 @@ mod tests {
     }
 
     fn read(glyphs: &[Vec<Glyph>]) -> Vec<String> {
-        page(glyphs.concat(), vec![]).lines.into_iter().map(|line| line.text).collect()
+        page(glyphs.concat(), vec![])
+            .lines
+            .into_iter()
+            .map(|line| line.text)
+            .collect()
     }
 
     #[test]
     fn cells_of_a_row_are_put_in_order_and_parted() {
-        let row = [text(300.0, 700.0, "2.50"), text(72.0, 700.0, "Green tea"), text(72.0, 680.0, "Coffee")];
+        let row = [
+            text(300.0, 700.0, "2.50"),
+            text(72.0, 700.0, "Green tea"),
+            text(72.0, 680.0, "Coffee"),
+        ];
         assert_eq!(read(&row), ["Green tea\t2.50", "Coffee"]);
     }
 
@@ -370,7 +441,13 @@ mod tests {
 
     #[test]
     fn what_is_drawn_twice_is_read_once() {
-        assert_eq!(read(&[text(72.0, 700.0, "Bold bells"), text(72.3, 700.2, "Bold bells")]), ["Bold bells"]);
+        assert_eq!(
+            read(&[
+                text(72.0, 700.0, "Bold bells"),
+                text(72.3, 700.2, "Bold bells")
+            ]),
+            ["Bold bells"]
+        );
     }
 
     #[test]
@@ -391,7 +468,11 @@ mod tests {
                 object: 1,
                 new_line: false,
             };
-            text.chars().enumerate().filter(|(_, c)| *c != '_').map(place).collect()
+            text.chars()
+                .enumerate()
+                .filter(|(_, c)| *c != '_')
+                .map(place)
+                .collect()
         };
         assert_eq!(read(&[apart("TEA_TIME")]), ["TEA TIME"]);
         // what may be a row of numbers is left alone
@@ -404,9 +485,16 @@ mod tests {
             let (sin, cos) = angle.sin_cos();
             let turn = |glyph: Glyph| {
                 let Frame { u, v, .. } = glyph.frame;
-                Glyph { frame: Frame::of(u * cos - v * sin, u * sin + v * cos, angle, 5.0), ..glyph }
+                Glyph {
+                    frame: Frame::of(u * cos - v * sin, u * sin + v * cos, angle, 5.0),
+                    ..glyph
+                }
             };
-            let lines = [text(72.0, 700.0, "Total for"), text(300.0, 700.0, "2019"), text(72.0, 680.0, "next")];
+            let lines = [
+                text(72.0, 700.0, "Total for"),
+                text(300.0, 700.0, "2019"),
+                text(72.0, 680.0, "next"),
+            ];
             let lines = lines.map(|glyphs| glyphs.into_iter().map(turn).collect::<Vec<_>>());
             page(lines.concat(), vec![])
         };

@@ -39,7 +39,11 @@ impl Page {
     /// Whether so much of what is drawn cannot be told that it should be said: more than one
     /// character in fifty.
     pub fn is_garbled(&self) -> bool {
-        let known: usize = self.lines.iter().map(|line| line.text.chars().filter(|c| !c.is_whitespace()).count()).sum();
+        let known: usize = self
+            .lines
+            .iter()
+            .map(|line| line.text.chars().filter(|c| !c.is_whitespace()).count())
+            .sum();
         self.unmapped * 50 > known + self.unmapped
     }
 }
@@ -72,17 +76,33 @@ const CELLS: usize = 4;
 fn running(pages: &[Page]) -> Vec<HashSet<usize>> {
     let edges: Vec<[Vec<Band>; 2]> = pages.iter().map(edges).collect();
     let runs = |page: usize, edge: usize, depth: usize| {
-        let Some(band) = edges[page][edge].get(depth).filter(|band| band.cells() < CELLS) else { return false };
+        let Some(band) = edges[page][edge]
+            .get(depth)
+            .filter(|band| band.cells() < CELLS)
+        else {
+            return false;
+        };
         let neighbours = page.saturating_sub(REACH)..(page + REACH + 1).min(edges.len());
         let alike = |other: &usize| {
-            edges[*other][edge].get(depth).is_some_and(|there| band.is_like(there, *other as i64 - page as i64))
+            edges[*other][edge]
+                .get(depth)
+                .is_some_and(|there| band.is_like(there, *other as i64 - page as i64))
         };
-        neighbours.filter(|other| *other != page).filter(alike).count() + 1 >= PAGES
+        neighbours
+            .filter(|other| *other != page)
+            .filter(alike)
+            .count()
+            + 1
+            >= PAGES
     };
     let mut running: Vec<[usize; 2]> = vec![];
     let mut numbering = HashSet::new();
     for (page, bands) in edges.iter().enumerate() {
-        let depths = [0, 1].map(|edge| (0..DEPTH).take_while(|depth| runs(page, edge, *depth)).count());
+        let depths = [0, 1].map(|edge| {
+            (0..DEPTH)
+                .take_while(|depth| runs(page, edge, *depth))
+                .count()
+        });
         for (edge, depth) in depths.into_iter().enumerate() {
             let numbers = bands[edge][..depth].iter().filter_map(Band::number);
             numbering.extend(numbers.map(|number| number - page as i64));
@@ -98,10 +118,18 @@ fn running(pages: &[Page]) -> Vec<HashSet<usize>> {
         let mut found = HashSet::new();
         for edge in 0..2 {
             let depth = running[page][edge].max(usize::from(is_number(page, edge)));
-            found.extend(edges[page][edge][..depth].iter().flat_map(|band| &band.lines));
+            found.extend(
+                edges[page][edge][..depth]
+                    .iter()
+                    .flat_map(|band| &band.lines),
+            );
         }
         // a page of nothing else is not a page of nothing
-        if found.len() < pages[page].lines.len() { found } else { HashSet::new() }
+        if found.len() < pages[page].lines.len() {
+            found
+        } else {
+            HashSet::new()
+        }
     };
     (0..pages.len()).map(of_page).collect()
 }
@@ -122,12 +150,19 @@ enum Part {
 fn edges(page: &Page) -> [Vec<Band>; 2] {
     /// Lines that differ by less in height are side by side, in points.
     const SAME: f32 = 2.0;
-    let mut order: Vec<(usize, f32)> =
-        page.lines.iter().enumerate().filter_map(|(i, line)| Some((i, line.level?))).collect();
+    let mut order: Vec<(usize, f32)> = page
+        .lines
+        .iter()
+        .enumerate()
+        .filter_map(|(i, line)| Some((i, line.level?)))
+        .collect();
     order.sort_by(|a, b| b.1.total_cmp(&a.1));
     let bands: Vec<&[(usize, f32)]> = order.chunk_by(|a, b| (a.1 - b.1).abs() < SAME).collect();
     let band = |lines: &&[(usize, f32)]| Band::new(page, lines.iter().map(|(i, _)| *i).collect());
-    [bands.iter().take(DEPTH).map(band).collect(), bands.iter().rev().take(DEPTH).map(band).collect()]
+    [
+        bands.iter().take(DEPTH).map(band).collect(),
+        bands.iter().rev().take(DEPTH).map(band).collect(),
+    ]
 }
 
 impl Band {
@@ -154,7 +189,12 @@ impl Band {
     }
 
     fn cells(&self) -> usize {
-        self.lines.len() + self.parts.iter().filter(|part| matches!(part, Part::Text(text) if text == "\t")).count()
+        self.lines.len()
+            + self
+                .parts
+                .iter()
+                .filter(|part| matches!(part, Part::Text(text) if text == "\t"))
+                .count()
     }
 
     /// Whether the other one, so many pages further, says the same: equal but for numbers that
@@ -170,7 +210,8 @@ impl Band {
                     a == b || b - a == pages
                 }
                 (a, b) => {
-                    has_text |= matches!(a, Part::Text(text) if text.chars().any(char::is_alphabetic));
+                    has_text |=
+                        matches!(a, Part::Text(text) if text.chars().any(char::is_alphabetic));
                     a == b
                 }
             });
@@ -188,10 +229,16 @@ fn parts_of(text: &str, parts: &mut Vec<Part>) {
             parts.push(Part::Text("\t".into()));
         }
         let cell = cell.split_whitespace().collect::<Vec<_>>().join(" ");
-        for run in cell.chars().collect::<Vec<_>>().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+        for run in cell
+            .chars()
+            .collect::<Vec<_>>()
+            .chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+        {
             let run: String = run.iter().collect();
             parts.push(match run.parse() {
-                Ok(number) if run.len() < 7 && run.bytes().all(|b| b.is_ascii_digit()) => Part::Number(number),
+                Ok(number) if run.len() < 7 && run.bytes().all(|b| b.is_ascii_digit()) => {
+                    Part::Number(number)
+                }
                 _ => Part::Text(run),
             });
         }
@@ -229,12 +276,17 @@ fn words(pages: &[Page]) -> HashSet<String> {
     if !lines().any(|line| line.text.ends_with(HYPHENS)) {
         return HashSet::new();
     }
-    lines().flat_map(|line| line.text.split_whitespace()).map(bare).filter(|word| !word.ends_with(HYPHENS)).collect()
+    lines()
+        .flat_map(|line| line.text.split_whitespace())
+        .map(bare)
+        .filter(|word| !word.ends_with(HYPHENS))
+        .collect()
 }
 
 /// A word without what stands around it.
 fn bare(word: &str) -> String {
-    word.trim_matches(|c: char| !c.is_alphanumeric() && !HYPHENS.contains(&c)).to_lowercase()
+    word.trim_matches(|c: char| !c.is_alphanumeric() && !HYPHENS.contains(&c))
+        .to_lowercase()
 }
 
 fn text(lines: &[Line], words: &HashSet<String>) -> String {
@@ -244,7 +296,11 @@ fn text(lines: &[Line], words: &HashSet<String>) -> String {
         if written.trim().is_empty() {
             continue;
         }
-        match if line.begins { Join::Apart } else { join(&text, written, words) } {
+        match if line.begins {
+            Join::Apart
+        } else {
+            join(&text, written, words)
+        } {
             Join::Whole => {
                 text.pop();
             }
@@ -270,7 +326,9 @@ enum Join {
 fn join(before: &str, line: &str, words: &HashSet<String>) -> Join {
     /// What may follow a hyphen that stands for the end of a word ("Vor- und Nachteile").
     const AND: [&str; 3] = ["und", "oder", "bzw"];
-    let Some(rest) = before.strip_suffix(HYPHENS) else { return Join::Apart };
+    let Some(rest) = before.strip_suffix(HYPHENS) else {
+        return Join::Apart;
+    };
     let last = rest.split_whitespace().next_back().unwrap_or_default();
     let first = line.split_whitespace().next().unwrap_or_default();
     let may_be_cut = rest.ends_with(char::is_alphabetic) && first.starts_with(char::is_alphabetic);
@@ -283,7 +341,11 @@ fn join(before: &str, line: &str, words: &HashSet<String>) -> Join {
     if !first.starts_with(char::is_lowercase) || AND.contains(&bare(first).as_str()) {
         return Join::Apart;
     }
-    if words.contains(&bare(&format!("{last}-{first}"))) { Join::Hyphenated } else { Join::Whole }
+    if words.contains(&bare(&format!("{last}-{first}"))) {
+        Join::Hyphenated
+    } else {
+        Join::Whole
+    }
 }
 
 #[cfg(test)]
@@ -297,7 +359,11 @@ mod tests {
             level: Some(-10.0 * i as f32),
             begins: text.starts_with('¶'),
         };
-        Page { lines: text.lines().enumerate().map(line).collect(), is_whole: true, ..Page::default() }
+        Page {
+            lines: text.lines().enumerate().map(line).collect(),
+            is_whole: true,
+            ..Page::default()
+        }
     }
 
     fn texts_of(pages: &[&str]) -> Vec<String> {
@@ -306,7 +372,13 @@ mod tests {
 
     #[test]
     fn heads_and_feet_that_run_through_the_pages_are_left_out() {
-        let left = |n| format!("{n}\tHandbook of Tea\ntea {}\nRow {} 7\nDraft", n * n, n * n);
+        let left = |n| {
+            format!(
+                "{n}\tHandbook of Tea\ntea {}\nRow {} 7\nDraft",
+                n * n,
+                n * n
+            )
+        };
         let right = |n| format!("Pouring\t{n}\ntea {}\nRow {} 8\nDraft", n * n, n * n);
         let pages = [left(2), right(3), left(4), right(5), left(6), right(7)];
         let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
@@ -314,7 +386,10 @@ mod tests {
         assert_eq!(found[0], "tea 4\nRow 4 7");
         assert_eq!(found[3], "tea 25\nRow 25 8");
         // also where the first page of a chapter has its number at the foot
-        assert_eq!(texts_of(&["7 Tea\na", "8 Tea\nb", "9 Tea\nc", "d\n10"]), ["a", "b", "c", "d"]);
+        assert_eq!(
+            texts_of(&["7 Tea\na", "8 Tea\nb", "9 Tea\nc", "d\n10"]),
+            ["a", "b", "c", "d"]
+        );
         // numbers alone, also Roman ones
         assert_eq!(texts_of(&["a\nviii", "b\nix", "c\nx"]), ["a", "b", "c"]);
     }
@@ -327,7 +402,11 @@ mod tests {
             &["Head\na", "Head\nb"][..],
             &["a\nTotal 17", "b\nTotal 33", "c\nTotal 8"],
             &["a\n5", "b\n5", "c\n5"],
-            &["City\tMen\tWomen\tAll\na", "City\tMen\tWomen\tAll\nb", "City\tMen\tWomen\tAll\nc"],
+            &[
+                "City\tMen\tWomen\tAll\na",
+                "City\tMen\tWomen\tAll\nb",
+                "City\tMen\tWomen\tAll\nc",
+            ],
             &["the same", "the same", "the same"],
         ] {
             assert_eq!(texts_of(pages), pages);
@@ -338,8 +417,14 @@ mod tests {
     fn words_cut_at_the_end_of_a_line_are_whole_again() {
         for (lines, expected) in [
             ("difficult to com-\npile than", "difficult to compile than"),
-            ("a well-\nknown word, well-known before", "a well-known word, well-known before"),
-            ("pre-\nfix, and no pre-fix but prefix", "prefix, and no pre-fix but prefix"),
+            (
+                "a well-\nknown word, well-known before",
+                "a well-known word, well-known before",
+            ),
+            (
+                "pre-\nfix, and no pre-fix but prefix",
+                "prefix, and no pre-fix but prefix",
+            ),
             ("Vor-\nund Nachteile", "Vor-\nund Nachteile"),
             ("Smith-\nJones", "Smith-\nJones"),
             ("OP-\nTIONAL is optional", "OPTIONAL is optional"),

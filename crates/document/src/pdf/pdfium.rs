@@ -18,8 +18,8 @@ use std::{
 };
 
 use pdfium_render::prelude::{
-    FPDF_DOCUMENT, FPDF_LIBRARY_CONFIG, FPDF_PAGE, FPDF_PAGEOBJ_IMAGE, FPDF_PAGEOBJ_TEXT, FPDF_PAGEOBJECT,
-    FPDF_TEXTPAGE, FS_MATRIX, FS_RECTF, Pdfium as Binding, PdfiumLibraryBindings,
+    FPDF_DOCUMENT, FPDF_LIBRARY_CONFIG, FPDF_PAGE, FPDF_PAGEOBJ_IMAGE, FPDF_PAGEOBJ_TEXT,
+    FPDF_PAGEOBJECT, FPDF_TEXTPAGE, FS_MATRIX, FS_RECTF, Pdfium as Binding, PdfiumLibraryBindings,
 };
 
 use super::{
@@ -53,9 +53,16 @@ impl Pdfium {
     /// # Errors
     /// Why the file cannot be opened.
     pub(super) fn read(self, bytes: &[u8]) -> Result<Contents, Refusal> {
-        let library = self.library().ok_or_else(|| Refusal::Malformed("PDFium is not loaded".into()))?;
+        let library = self
+            .library()
+            .ok_or_else(|| Refusal::Malformed("PDFium is not loaded".into()))?;
         let document = Document::open(&*library.0, bytes)?;
-        Ok(Contents { pages: (0..document.page_count()).map(|i| document.page(i)).collect(), title: document.title() })
+        Ok(Contents {
+            pages: (0..document.page_count())
+                .map(|i| document.page(i))
+                .collect(),
+            title: document.title(),
+        })
     }
 
     fn library(self) -> Option<MutexGuard<'static, Library>> {
@@ -66,8 +73,8 @@ impl Pdfium {
 
 impl Library {
     fn load(path: &Path) -> Result<Self, String> {
-        let binding =
-            Binding::bind_to_library(path).map_err(|e| format!("PDFium's library cannot be loaded: {e:?}"))?;
+        let binding = Binding::bind_to_library(path)
+            .map_err(|e| format!("PDFium's library cannot be loaded: {e:?}"))?;
         // a list of folders without any: its end alone
         let mut folders = [ptr::null()];
         let config = FPDF_LIBRARY_CONFIG {
@@ -106,7 +113,11 @@ impl<'a> Document<'a> {
         // SAFETY: the bytes live as long as the document, by its lifetime.
         let handle = unsafe { pdfium.FPDF_LoadMemDocument64(bytes, None) };
         if !handle.is_null() {
-            return Ok(Self { pdfium, handle, _bytes: bytes });
+            return Ok(Self {
+                pdfium,
+                handle,
+                _bytes: bytes,
+            });
         }
         // SAFETY: reads a number.
         Err(match unsafe { pdfium.FPDF_GetLastError() } {
@@ -125,7 +136,8 @@ impl<'a> Document<'a> {
         // SAFETY: the buffer has the size that is told; without one the function gives the bytes
         // that it needs.
         let units = filled(|buffer: *mut u16, bytes| unsafe {
-            self.pdfium.FPDF_GetMetaText(self.handle, "Title", buffer.cast(), bytes)
+            self.pdfium
+                .FPDF_GetMetaText(self.handle, "Title", buffer.cast(), bytes)
         });
         // a NUL ends it
         Some(String::from_utf16_lossy(units.strip_suffix(&[0])?)).filter(|text| !text.is_empty())
@@ -154,14 +166,24 @@ impl<'a> Document<'a> {
         // SAFETY: nothing that was had from the page of text is used any more.
         unsafe { self.pdfium.FPDFText_ClosePage(text) };
         let Pictures { texts, has_image } = self.pictures(page, visible, &glyphs);
-        Page { has_image, unmapped, ..layout::page(glyphs, texts) }
+        Page {
+            has_image,
+            unmapped,
+            ..layout::page(glyphs, texts)
+        }
     }
 
     /// The part of the page that is seen.
     fn bounds(&self, page: FPDF_PAGE) -> Option<FS_RECTF> {
-        let mut bounds = FS_RECTF { left: 0.0, top: 0.0, right: 0.0, bottom: 0.0 };
+        let mut bounds = FS_RECTF {
+            left: 0.0,
+            top: 0.0,
+            right: 0.0,
+            bottom: 0.0,
+        };
         // SAFETY: an open page, and a valid place for the result.
-        (unsafe { self.pdfium.FPDF_GetPageBoundingBox(page, &raw mut bounds) } != 0).then_some(bounds)
+        (unsafe { self.pdfium.FPDF_GetPageBoundingBox(page, &raw mut bounds) } != 0)
+            .then_some(bounds)
     }
 
     fn characters(&self, text: FPDF_TEXTPAGE, visible: Option<FS_RECTF>) -> Characters {
@@ -172,20 +194,31 @@ impl<'a> Document<'a> {
         for index in 0..count {
             // SAFETY: an open page of text, and an index that is in it.
             let (code, generated) = unsafe {
-                (self.pdfium.FPDFText_GetUnicode(text, index), self.pdfium.FPDFText_IsGenerated(text, index))
+                (
+                    self.pdfium.FPDFText_GetUnicode(text, index),
+                    self.pdfium.FPDFText_IsGenerated(text, index),
+                )
             };
             if generated == 1 {
                 new_line |= code == u32::from('\n');
                 continue;
             }
-            let Some(glyph) = self.glyph(text, index, code) else { continue };
+            let Some(glyph) = self.glyph(text, index, code) else {
+                continue;
+            };
             let Some(c) = glyph.c else {
                 characters.unmapped += 1;
                 continue;
             };
             if visible.is_none_or(|bounds| shows(&bounds, glyph.x, glyph.y)) {
                 let (object, new_line) = (glyph.object, std::mem::take(&mut new_line));
-                characters.glyphs.push(Glyph { c, frame: glyph.frame, size: glyph.size, object, new_line });
+                characters.glyphs.push(Glyph {
+                    c,
+                    frame: glyph.frame,
+                    size: glyph.size,
+                    object,
+                    new_line,
+                });
             }
         }
         characters
@@ -193,13 +226,27 @@ impl<'a> Document<'a> {
 
     fn glyph(&self, text: FPDF_TEXTPAGE, index: c_int, code: u32) -> Option<Placed> {
         let (mut x, mut y) = (0.0, 0.0);
-        let mut matrix = FS_MATRIX { a: 1.0, b: 0.0, c: 0.0, d: 1.0, e: 0.0, f: 0.0 };
-        let mut area = FS_RECTF { left: 0.0, top: 0.0, right: 0.0, bottom: 0.0 };
+        let mut matrix = FS_MATRIX {
+            a: 1.0,
+            b: 0.0,
+            c: 0.0,
+            d: 1.0,
+            e: 0.0,
+            f: 0.0,
+        };
+        let mut area = FS_RECTF {
+            left: 0.0,
+            top: 0.0,
+            right: 0.0,
+            bottom: 0.0,
+        };
         // SAFETY: an open page of text, an index that is in it, and valid places for the results.
         let (size, object, unknown) = unsafe {
-            self.pdfium.FPDFText_GetCharOrigin(text, index, &raw mut x, &raw mut y);
+            self.pdfium
+                .FPDFText_GetCharOrigin(text, index, &raw mut x, &raw mut y);
             self.pdfium.FPDFText_GetMatrix(text, index, &raw mut matrix);
-            self.pdfium.FPDFText_GetLooseCharBox(text, index, &raw mut area);
+            self.pdfium
+                .FPDFText_GetLooseCharBox(text, index, &raw mut area);
             (
                 self.pdfium.FPDFText_GetFontSize(text, index),
                 self.pdfium.FPDFText_GetTextObject(text, index) as usize,
@@ -220,7 +267,14 @@ impl<'a> Document<'a> {
             _ if unknown => None,
             _ => char::from_u32(code),
         };
-        Some(Placed { c, x, y, frame, size, object })
+        Some(Placed {
+            c,
+            x,
+            y,
+            frame,
+            size,
+            object,
+        })
     }
 
     /// Looks at what gave no characters: whether there are pictures, and what those say that stand
@@ -255,7 +309,9 @@ impl<'a> Document<'a> {
                 && says != before
                 && let Some(area) = self.area(object).filter(is_free)
             {
-                pictures.texts.extend(glyphs_of_picture(&says, &area, object as usize));
+                pictures
+                    .texts
+                    .extend(glyphs_of_picture(&says, &area, object as usize));
             }
             before = says;
         }
@@ -293,7 +349,12 @@ impl<'a> Document<'a> {
     }
 
     fn area(&self, object: FPDF_PAGEOBJECT) -> Option<FS_RECTF> {
-        let mut area = FS_RECTF { left: 0.0, top: 0.0, right: 0.0, bottom: 0.0 };
+        let mut area = FS_RECTF {
+            left: 0.0,
+            top: 0.0,
+            right: 0.0,
+            bottom: 0.0,
+        };
         // SAFETY: an object of an open page, and valid places for the results.
         let known = unsafe {
             self.pdfium.FPDFPageObj_GetBounds(
@@ -304,7 +365,11 @@ impl<'a> Document<'a> {
                 &raw mut area.top,
             )
         };
-        (known != 0 && [area.left, area.bottom, area.right, area.top].iter().all(|n| n.is_finite())).then_some(area)
+        (known != 0
+            && [area.left, area.bottom, area.right, area.top]
+                .iter()
+                .all(|n| n.is_finite()))
+        .then_some(area)
     }
 }
 
@@ -346,7 +411,10 @@ fn shows(bounds: &FS_RECTF, x: f32, y: f32) -> bool {
 
 /// How far a character reaches along its direction. Its area is an upright rectangle around it.
 fn width(area: &FS_RECTF, angle: f32, size: f32) -> f32 {
-    let (across, up) = ((area.right - area.left).abs(), (area.top - area.bottom).abs());
+    let (across, up) = (
+        (area.right - area.left).abs(),
+        (area.top - area.bottom).abs(),
+    );
     let quarter = (angle / FRAC_PI_2).round() * FRAC_PI_2;
     if (angle - quarter).abs() < 0.01 {
         return if angle.cos().abs() > 0.5 { across } else { up };
@@ -354,28 +422,45 @@ fn width(area: &FS_RECTF, angle: f32, size: f32) -> f32 {
     let (sin, cos) = (angle.sin().abs(), angle.cos().abs());
     let difference = cos * cos - sin * sin;
     let solved = (across * cos - up * sin) / difference;
-    if difference.abs() > 0.1 && solved > 0.0 { solved.min(2.0 * size) } else { size / 2.0 }
+    if difference.abs() > 0.1 && solved > 0.0 {
+        solved.min(2.0 * size)
+    } else {
+        size / 2.0
+    }
 }
 
 /// The text that a picture stands for, as characters side by side in its place.
 fn glyphs_of_picture(text: &str, area: &FS_RECTF, object: usize) -> Vec<Glyph> {
-    let (width, height) = ((area.right - area.left).abs(), (area.top - area.bottom).abs());
+    let (width, height) = (
+        (area.right - area.left).abs(),
+        (area.top - area.bottom).abs(),
+    );
     let step = width / text.chars().count().max(1) as f32;
     let place = |(i, c): (usize, char)| Glyph {
         c,
-        frame: Frame::of(area.left + step * i as f32, area.bottom + height * 0.2, 0.0, step),
+        frame: Frame::of(
+            area.left + step * i as f32,
+            area.bottom + height * 0.2,
+            0.0,
+            step,
+        ),
         size: height,
         object,
         new_line: i == 0,
     };
-    text.chars().filter(|c| !c.is_control()).enumerate().map(place).collect()
+    text.chars()
+        .filter(|c| !c.is_control())
+        .enumerate()
+        .map(place)
+        .collect()
 }
 
 /// What a function gives that fills a buffer of so many bytes and returns the bytes that it needs.
 fn filled<T: Copy + Default>(fill: impl Fn(*mut T, c_ulong) -> c_ulong) -> Vec<T> {
     const MOST: usize = 1 << 16;
     let bytes = fill(ptr::null_mut(), 0);
-    let mut buffer = vec![T::default(); usize::try_from(bytes).unwrap_or(0).div_ceil(size_of::<T>())];
+    let mut buffer =
+        vec![T::default(); usize::try_from(bytes).unwrap_or(0).div_ceil(size_of::<T>())];
     if buffer.is_empty() || buffer.len() > MOST {
         return vec![];
     }
@@ -386,7 +471,10 @@ fn filled<T: Copy + Default>(fill: impl Fn(*mut T, c_ulong) -> c_ulong) -> Vec<T
 /// A text string of a PDF: UTF-16 or UTF-8 with a mark, else ASCII as far as it goes.
 fn decoded(bytes: &[u8]) -> String {
     if let Some(pairs) = bytes.strip_prefix(b"\xFE\xFF") {
-        let units: Vec<u16> = pairs.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
+        let units: Vec<u16> = pairs
+            .chunks_exact(2)
+            .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+            .collect();
         return String::from_utf16_lossy(&units);
     }
     String::from_utf8_lossy(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)).into_owned()

@@ -17,8 +17,8 @@ mod widths;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pdf_extract::{
-    Dictionary, Document, Error, MediaBox, Object, OutputDev, OutputError, PlainTextOutput, Transform,
-    decode_text_string, output_doc_page,
+    Dictionary, Document, Error, MediaBox, Object, OutputDev, OutputError, PlainTextOutput,
+    Transform, decode_text_string, output_doc_page,
 };
 
 use super::{
@@ -32,9 +32,17 @@ use super::{
 /// Why the file cannot be opened.
 pub fn read(bytes: &[u8]) -> Result<Contents, Refusal> {
     let document = open(bytes)?;
-    let pages = catch_unwind(AssertUnwindSafe(|| document.get_pages().into_keys().collect::<Vec<_>>()))
-        .map_err(|_| Refusal::Malformed("its list of pages is damaged".into()))?;
-    Ok(Contents { pages: pages.into_iter().map(|number| page(&document, number)).collect(), title: title(&document) })
+    let pages = catch_unwind(AssertUnwindSafe(|| {
+        document.get_pages().into_keys().collect::<Vec<_>>()
+    }))
+    .map_err(|_| Refusal::Malformed("its list of pages is damaged".into()))?;
+    Ok(Contents {
+        pages: pages
+            .into_iter()
+            .map(|number| page(&document, number))
+            .collect(),
+        title: title(&document),
+    })
 }
 
 /// Opens the file, with the empty password if it is locked.
@@ -48,9 +56,13 @@ fn open(bytes: &[u8]) -> Result<Document, Refusal> {
         Ok(document)
     }));
     match opened {
-        Ok(Ok(document)) if document.is_encrypted() && !has_known_security(bytes) => Err(Refusal::UnknownSecurity),
+        Ok(Ok(document)) if document.is_encrypted() && !has_known_security(bytes) => {
+            Err(Refusal::UnknownSecurity)
+        }
         Ok(Ok(document)) => Ok(document),
-        Ok(Err(Error::Decryption(_) | Error::InvalidPassword)) if has_known_security(bytes) => Err(Refusal::Locked),
+        Ok(Err(Error::Decryption(_) | Error::InvalidPassword)) if has_known_security(bytes) => {
+            Err(Refusal::Locked)
+        }
         Ok(Err(Error::Decryption(_))) => Err(Refusal::UnknownSecurity),
         Ok(Err(error)) => Err(Refusal::Malformed(error.to_string())),
         Err(_) => Err(Refusal::Malformed("its structure is damaged".into())),
@@ -68,7 +80,10 @@ fn has_known_security(bytes: &[u8]) -> bool {
 fn page(document: &Document, number: u32) -> Page {
     let mut text = String::new();
     let read = catch_unwind(AssertUnwindSafe(|| {
-        let mut output = Visible { output: PlainTextOutput::new(&mut text), page: None };
+        let mut output = Visible {
+            output: PlainTextOutput::new(&mut text),
+            page: None,
+        };
         output_doc_page(document, &mut output, number).is_ok()
     }));
     Page {
@@ -88,7 +103,11 @@ fn lines(text: &str) -> Vec<Line> {
             continue;
         }
         let level = Some(-10.0 * i as f32); // the place in the text stands for that on the page
-        lines.push(Line { text: line.to_owned(), level, begins: std::mem::take(&mut begins) });
+        lines.push(Line {
+            text: line.to_owned(),
+            level,
+            begins: std::mem::take(&mut begins),
+        });
     }
     lines
 }
@@ -96,9 +115,15 @@ fn lines(text: &str) -> Vec<Line> {
 fn has_image(document: &Document, number: u32) -> bool {
     let images = || {
         let id = *document.get_pages().get(&number)?;
-        document.get_page_images(id).ok().map(|images| !images.is_empty())
+        document
+            .get_page_images(id)
+            .ok()
+            .map(|images| !images.is_empty())
     };
-    catch_unwind(AssertUnwindSafe(images)).ok().flatten().unwrap_or_default()
+    catch_unwind(AssertUnwindSafe(images))
+        .ok()
+        .flatten()
+        .unwrap_or_default()
 }
 
 /// Passes on what is drawn on the page and drops what is drawn beside it.

@@ -1,8 +1,9 @@
 //! CSV and TSV.
 //!
-//! The delimiter of a `.csv` file is the one of comma, semicolon, tab and bar that cuts its first lines most evenly. The
-//! first row holds the names of the fields, unless one of its cells is empty (but the first may be), a number, or there
-//! twice; then the fields are called `column 1`, `column 2` and so on, as are cells beyond the last name.
+//! The delimiter of a `.csv` file is the one of comma, semicolon, tab and bar that cuts its first
+//! lines most evenly. The first row holds the names of the fields, unless one of its cells is empty
+//! (but the first may be), a number, or there twice; then the fields are called `column 1`, `column
+//! 2` and so on, as are cells beyond the last name.
 
 use csv::{ReaderBuilder, StringRecord, Terminator, Trim};
 
@@ -32,13 +33,16 @@ fn rows(file: &str, delimiter: u8) -> csv::Reader<&[u8]> {
 }
 
 fn convert(file: &str, delimiter: u8) -> Result<String, String> {
-    let too_long = |_: TooLong| "as records the file would be too long; it is kept as it is written".to_owned();
+    let too_long = |_: TooLong| {
+        "as records the file would be too long; it is kept as it is written".to_owned()
+    };
     let mut rows = rows(file, delimiter);
     let mut row = StringRecord::new();
     let mut writer = Writer::new(file);
     let mut names: Option<Vec<String>> = None;
     let mut read = |row: &mut StringRecord| {
-        rows.read_record(row).map_err(|e| format!("the file is not CSV and is kept as it is written: {e}"))
+        rows.read_record(row)
+            .map_err(|e| format!("the file is not CSV and is kept as it is written: {e}"))
     };
     while read(&mut row)? {
         let Some(names) = &names else {
@@ -98,10 +102,18 @@ fn likely_delimiter(file: &str) -> u8 {
         let width = widths.first().copied().unwrap_or(1);
         let even = widths.iter().filter(|w| **w == width).count();
         // Many equal rows first, then many columns.
-        if width < 2 { (0, 0) } else { (even * 100 / widths.len().max(1), width) }
+        if width < 2 {
+            (0, 0)
+        } else {
+            (even * 100 / widths.len().max(1), width)
+        }
     };
     // Of equals the first.
-    DELIMITERS.into_iter().rev().max_by_key(evenness).unwrap_or(b',')
+    DELIMITERS
+        .into_iter()
+        .rev()
+        .max_by_key(evenness)
+        .unwrap_or(b',')
 }
 
 #[cfg(test)]
@@ -110,14 +122,21 @@ mod tests {
 
     fn text(file: &str) -> String {
         let extracted = super::extract(file, "a.csv", None);
-        assert_eq!(extracted.structure, Structure::Records, "{:?}", extracted.metadata);
+        assert_eq!(
+            extracted.structure,
+            Structure::Records,
+            "{:?}",
+            extracted.metadata
+        );
         extracted.text
     }
 
     #[test]
     fn rows_become_records_with_the_names_of_the_header() {
         assert_eq!(
-            text("name,price,note\r\nTea, 2.5 ,\r\n\"Coffee, black\",3,\"two\r\n\r\nlines \"\"x\"\"\"\r\n"),
+            text(
+                "name,price,note\r\nTea, 2.5 ,\r\n\"Coffee, black\",3,\"two\r\n\r\nlines \"\"x\"\"\"\r\n"
+            ),
             "name: Tea\nprice: 2.5\n\nname: Coffee, black\nprice: 3\nnote: two\nlines \"x\""
         );
     }
@@ -128,7 +147,10 @@ mod tests {
             let file = "a,b\n1.5,x y\n2,z\n".replace(',', delimiter);
             assert_eq!(text(&file), "a: 1.5\nb: x y\n\na: 2\nb: z");
         }
-        assert_eq!(text("Preis;Name\n1,50;Tee\n2,75;Kaffee\n"), "Preis: 1,50\nName: Tee\n\nPreis: 2,75\nName: Kaffee");
+        assert_eq!(
+            text("Preis;Name\n1,50;Tee\n2,75;Kaffee\n"),
+            "Preis: 1,50\nName: Tee\n\nPreis: 2,75\nName: Kaffee"
+        );
         assert_eq!(
             text("title\nOne\nTwo, three\n"),
             "title: One\n\ntitle: Two, three".replace("Two, three", "Two\ncolumn 2: three")
@@ -137,19 +159,32 @@ mod tests {
 
     #[test]
     fn a_first_row_that_is_data_is_no_header() {
-        assert_eq!(text("1,Tea\n2,Coffee\n"), "column 1: 1\ncolumn 2: Tea\n\ncolumn 1: 2\ncolumn 2: Coffee");
-        assert_eq!(text("a,a\nb,c\n"), "column 1: a\ncolumn 2: a\n\ncolumn 1: b\ncolumn 2: c");
+        assert_eq!(
+            text("1,Tea\n2,Coffee\n"),
+            "column 1: 1\ncolumn 2: Tea\n\ncolumn 1: 2\ncolumn 2: Coffee"
+        );
+        assert_eq!(
+            text("a,a\nb,c\n"),
+            "column 1: a\ncolumn 2: a\n\ncolumn 1: b\ncolumn 2: c"
+        );
         assert_eq!(text(",a\n0,b\n"), "column 1: 0\na: b");
     }
 
     #[test]
     fn rows_of_any_width_are_kept() {
-        assert_eq!(text("a,b\n1\n1,2,3\n,,\n\n4,5\n"), "a: 1\n\na: 1\nb: 2\ncolumn 3: 3\n\na: 4\nb: 5");
+        assert_eq!(
+            text("a,b\n1\n1,2,3\n,,\n\n4,5\n"),
+            "a: 1\n\na: 1\nb: 2\ncolumn 3: 3\n\na: 4\nb: 5"
+        );
     }
 
     #[test]
     fn a_file_that_would_explode_is_kept_as_it_is() {
-        let file = format!("{}\n{}", vec!["n".repeat(300); 1].join(","), "x\n".repeat(100_000));
+        let file = format!(
+            "{}\n{}",
+            vec!["n".repeat(300); 1].join(","),
+            "x\n".repeat(100_000)
+        );
         let extracted = super::extract(&file, "a.csv", None);
         assert_eq!(extracted.text, file);
         assert!(extracted.warnings[0].message.contains("too long"));

@@ -1,11 +1,12 @@
 //! JSON and JSON Lines.
 //!
-//! A file whose outermost value is an array has a record for each of its elements, any other file one. Objects inside
-//! objects and arrays become part of the name: `address.city: Berlin`, `items[2].price: 3`; an array of plain values is
-//! one line: `tags: hot, green`. In an object, each element of an array of objects begins a record.
+//! A file whose outermost value is an array has a record for each of its elements, any other file
+//! one. Objects inside objects and arrays become part of the name: `address.city: Berlin`,
+//! `items[2].price: 3`; an array of plain values is one line: `tags: hot, green`. In an object,
+//! each element of an array of objects begins a record.
 //!
-//! The text is written while the file is parsed, so a file takes no more memory than its text. `serde_json` refuses what
-//! is nested deeper than 128.
+//! The text is written while the file is parsed, so a file takes no more memory than its text.
+//! `serde_json` refuses what is nested deeper than 128.
 
 use std::fmt;
 
@@ -20,9 +21,11 @@ pub fn extract(file: &str, name: &str) -> Extracted {
     match read(file, &mut writer) {
         Ok(()) if !writer.text.is_empty() => records(writer.text, name),
         Ok(()) => records(file.to_owned(), name), // `{}`
-        Err(why) => {
-            as_written(file, name, format!("the file cannot be read as JSON and is kept as it is written: {why}"))
-        }
+        Err(why) => as_written(
+            file,
+            name,
+            format!("the file cannot be read as JSON and is kept as it is written: {why}"),
+        ),
     }
 }
 
@@ -30,7 +33,11 @@ pub fn extract(file: &str, name: &str) -> Extracted {
 pub fn extract_lines(file: &str, name: &str) -> Extracted {
     let mut writer = Writer::new(file);
     let (mut bad, mut first) = (0usize, String::new());
-    for (i, line) in file.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+    for (i, line) in file
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
         writer.end_record();
         let before = writer.text.len();
         if let Err(why) = read_value(line, Level::Record, &mut writer) {
@@ -41,15 +48,23 @@ pub fn extract_lines(file: &str, name: &str) -> Extracted {
                 first = format!("line {}: {why}", i + 1);
             }
             if writer.field("").and_then(|()| writer.value(line)).is_err() {
-                let why = "as records the file would be too long; it is kept as it is written".into();
+                let why =
+                    "as records the file would be too long; it is kept as it is written".into();
                 return as_written(file, name, why);
             }
         }
     }
     let mut extracted = records(writer.text, name);
     if bad > 0 {
-        let lines = if bad == 1 { "1 line is".into() } else { format!("{bad} lines are") };
-        extracted.warn(Stage::Extract, format!("{lines} no JSON and kept as written; {first}"));
+        let lines = if bad == 1 {
+            "1 line is".into()
+        } else {
+            format!("{bad} lines are")
+        };
+        extracted.warn(
+            Stage::Extract,
+            format!("{lines} no JSON and kept as written; {first}"),
+        );
     }
     extracted
 }
@@ -60,7 +75,11 @@ fn read(file: &str, writer: &mut Writer) -> Result<(), String> {
 
 fn read_value(json: &str, level: Level, writer: &mut Writer) -> Result<(), String> {
     let mut from = serde_json::Deserializer::from_str(json);
-    let value = Field { name: String::new(), level, writer: &mut *writer };
+    let value = Field {
+        name: String::new(),
+        level,
+        writer: &mut *writer,
+    };
     let read = value.deserialize(&mut from).map_err(|e| e.to_string())?;
     from.end().map_err(|e| e.to_string())?;
     write(writer, "", read).map_err(|TooLong| TOO_LONG.to_owned())
@@ -101,7 +120,9 @@ enum Read {
 
 fn write(writer: &mut Writer, name: &str, read: Read) -> Result<(), TooLong> {
     match read {
-        Read::Plain(value) if !value.trim().is_empty() => writer.field(name).and_then(|()| writer.value(&value)),
+        Read::Plain(value) if !value.trim().is_empty() => {
+            writer.field(name).and_then(|()| writer.value(&value))
+        }
         Read::Plain(_) | Read::Written => Ok(()),
     }
 }
@@ -146,25 +167,45 @@ impl<'de> Visitor<'de> for Field<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Read, A::Error> {
-        let Self { name: outer, level, writer } = self;
+        let Self {
+            name: outer,
+            level,
+            writer,
+        } = self;
         if level == Level::Element {
             writer.end_record();
         }
-        let level = if level == Level::Top { Level::Member } else { Level::Inside };
+        let level = if level == Level::Top {
+            Level::Member
+        } else {
+            Level::Inside
+        };
         while let Some(key) = from.next_key::<String>()? {
             let key = field_name(&key);
-            let name = if outer.is_empty() { key } else { format!("{outer}.{key}") };
+            let name = if outer.is_empty() {
+                key
+            } else {
+                format!("{outer}.{key}")
+            };
             if name.len() > MAX_PATH {
                 return Err(A::Error::custom("its names are nested too deep"));
             }
-            let read = from.next_value_seed(Field { name: name.clone(), level, writer: &mut *writer })?;
+            let read = from.next_value_seed(Field {
+                name: name.clone(),
+                level,
+                writer: &mut *writer,
+            })?;
             write(writer, &name, read).map_err(|TooLong| A::Error::custom(TOO_LONG))?;
         }
         Ok(Read::Written)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Read, A::Error> {
-        let Self { name: outer, level, writer } = self;
+        let Self {
+            name: outer,
+            level,
+            writer,
+        } = self;
         let too_long = |TooLong| A::Error::custom(TOO_LONG);
         let inner = match level {
             Level::Top => Level::Record,
@@ -174,14 +215,24 @@ impl<'de> Visitor<'de> for Field<'_> {
         // Whether the line of this array's plain values is the one being written.
         let mut in_line = false;
         for i in 0.. {
-            let name = if inner == Level::Record { String::new() } else { format!("{outer}[{i}]") };
+            let name = if inner == Level::Record {
+                String::new()
+            } else {
+                format!("{outer}[{i}]")
+            };
             if inner == Level::Record {
                 writer.end_record();
             }
-            match from.next_element_seed(Field { name, level: inner, writer: &mut *writer })? {
+            match from.next_element_seed(Field {
+                name,
+                level: inner,
+                writer: &mut *writer,
+            })? {
                 None => break,
                 Some(Read::Written) => in_line = false,
-                Some(read @ Read::Plain(_)) if inner == Level::Record => write(writer, "", read).map_err(too_long)?,
+                Some(read @ Read::Plain(_)) if inner == Level::Record => {
+                    write(writer, "", read).map_err(too_long)?
+                }
                 Some(Read::Plain(value)) if value.trim().is_empty() => {}
                 Some(Read::Plain(value)) => {
                     if in_line {
@@ -206,8 +257,17 @@ mod tests {
     use crate::{Extracted, Structure};
 
     fn text(file: &str) -> String {
-        let Extracted { text, structure, metadata, .. } = super::extract(file, "a.json");
-        assert_eq!((structure, metadata.len()), (Structure::Records, 0), "{metadata:?}");
+        let Extracted {
+            text,
+            structure,
+            metadata,
+            ..
+        } = super::extract(file, "a.json");
+        assert_eq!(
+            (structure, metadata.len()),
+            (Structure::Records, 0),
+            "{metadata:?}"
+        );
         text
     }
 
@@ -226,7 +286,9 @@ mod tests {
     #[test]
     fn an_object_is_one_record_and_its_arrays_of_objects_are_records_too() {
         assert_eq!(
-            text(r#"{"total": 2, "items": [{"a": 1, "b": 2}, {"a": 3}], "next": "z", "sizes": [1, 2]}"#),
+            text(
+                r#"{"total": 2, "items": [{"a": 1, "b": 2}, {"a": 3}], "next": "z", "sizes": [1, 2]}"#
+            ),
             "total: 2\n\nitems[0].a: 1\nitems[0].b: 2\n\nitems[1].a: 3\n\nnext: z\nsizes: 1, 2"
         );
         assert_eq!(text("\"just text\""), "just text");
@@ -235,18 +297,31 @@ mod tests {
 
     #[test]
     fn what_is_no_json_is_kept_with_a_warning() {
-        for file in ["{\"a\": 1", "{'a': 1}", "[1] [2]", &format!("{}{}", "[".repeat(1000), "]".repeat(1000))] {
+        for file in [
+            "{\"a\": 1",
+            "{'a': 1}",
+            "[1] [2]",
+            &format!("{}{}", "[".repeat(1000), "]".repeat(1000)),
+        ] {
             let extracted = super::extract(file, "a.json");
             assert_eq!(extracted.text, file);
-            assert!(extracted.warnings[0].message.contains("cannot be read as JSON"));
+            assert!(
+                extracted.warnings[0]
+                    .message
+                    .contains("cannot be read as JSON")
+            );
         }
     }
 
     #[test]
     fn a_file_that_would_explode_is_kept_as_it_is() {
         let key = "k".repeat(190);
-        let nested =
-            format!("{}[{}]{}", format!("{{\"{key}\":").repeat(20), "{\"a\":1},".repeat(50_000) + "1", "}".repeat(20));
+        let nested = format!(
+            "{}[{}]{}",
+            format!("{{\"{key}\":").repeat(20),
+            "{\"a\":1},".repeat(50_000) + "1",
+            "}".repeat(20)
+        );
         let extracted = super::extract(&nested, "a.json");
         assert!(extracted.text.len() <= 16 * nested.len() + (64 << 10));
         assert!(extracted.warnings[0].message.contains("too long"));
@@ -254,10 +329,15 @@ mod tests {
 
     #[test]
     fn lines_are_records_and_a_bad_one_stays_as_it_is() {
-        let Extracted { text, warnings, .. } =
-            super::extract_lines("{\"a\": 1, \"b\": [{\"c\": 2}]}\n\n{broken\n{\"a\": 2}\n", "a.jsonl");
+        let Extracted { text, warnings, .. } = super::extract_lines(
+            "{\"a\": 1, \"b\": [{\"c\": 2}]}\n\n{broken\n{\"a\": 2}\n",
+            "a.jsonl",
+        );
         assert_eq!(text, "a: 1\nb[0].c: 2\n\n{broken\n\na: 2");
         let warning = &warnings[0].message;
-        assert!(warning.starts_with("1 line is no JSON and kept as written; line 3: "), "{warning}");
+        assert!(
+            warning.starts_with("1 line is no JSON and kept as written; line 3: "),
+            "{warning}"
+        );
     }
 }

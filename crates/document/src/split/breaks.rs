@@ -19,7 +19,8 @@ enum Rank {
     Sentence,
     Line,
     Paragraph,
-    /// An element of source code begins: the outermost ones, and of equals those after an empty line, are best.
+    /// An element of source code begins: the outermost ones, and of equals those after an empty
+    /// line, are best.
     Element(u8),
     /// A Markdown heading follows.
     Section,
@@ -50,11 +51,13 @@ pub struct Breaks<'a> {
     window: Window,
 }
 
-/// The part of the room, from its end, in which the rank of a place counts for more than how far it is.
+/// The part of the room, from its end, in which the rank of a place counts for more than how far it
+/// is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Window {
     Half,
-    /// For sections and source code: what begins here should not be cut, nor a heading parted from its text.
+    /// For sections and source code: what begins here should not be cut, nor a heading parted from
+    /// its text.
     ThreeQuarters,
     /// For records: none that fits into a chunk is ever cut.
     All,
@@ -82,27 +85,53 @@ struct Marks<'a> {
 impl Marks<'_> {
     /// The rank of a break from byte `end` to byte `at` with line ends in it. To be asked in order.
     fn rank(&mut self, end: usize, at: usize, paragraph: bool) -> Rank {
-        let plain = if paragraph { Rank::Paragraph } else { Rank::Line };
+        let plain = if paragraph {
+            Rank::Paragraph
+        } else {
+            Rank::Line
+        };
         match self.structure {
             Structure::Prose | Structure::Pages => plain,
             Structure::Records if paragraph => Rank::Record,
             Structure::Records => Rank::Line,
             Structure::Sections { headings, code } => {
-                self.passed += headings[self.passed..].iter().take_while(|heading| heading.at < at).count();
-                self.passed_code += code[self.passed_code..].iter().take_while(|(_, end)| *end <= at).count();
-                if headings.get(self.passed).is_some_and(|heading| heading.at == at) {
+                self.passed += headings[self.passed..]
+                    .iter()
+                    .take_while(|heading| heading.at < at)
+                    .count();
+                self.passed_code += code[self.passed_code..]
+                    .iter()
+                    .take_while(|(_, end)| *end <= at)
+                    .count();
+                if headings
+                    .get(self.passed)
+                    .is_some_and(|heading| heading.at == at)
+                {
                     Rank::Section
-                } else if self.passed.checked_sub(1).is_some_and(|last| end <= headings[last].end) {
+                } else if self
+                    .passed
+                    .checked_sub(1)
+                    .is_some_and(|last| end <= headings[last].end)
+                {
                     Rank::Word
-                } else if code.get(self.passed_code).is_some_and(|(start, _)| *start < at) {
+                } else if code
+                    .get(self.passed_code)
+                    .is_some_and(|(start, _)| *start < at)
+                {
                     Rank::Line
                 } else {
                     plain
                 }
             }
             Structure::Code(Syntax { boundaries, .. }) => {
-                self.passed += boundaries[self.passed..].iter().take_while(|boundary| boundary.at < at).count();
-                match boundaries.get(self.passed).filter(|boundary| boundary.at == at) {
+                self.passed += boundaries[self.passed..]
+                    .iter()
+                    .take_while(|boundary| boundary.at < at)
+                    .count();
+                match boundaries
+                    .get(self.passed)
+                    .filter(|boundary| boundary.at == at)
+                {
                     Some(boundary) => Rank::of_element(boundary, paragraph),
                     // Empty lines are all that structures source code that is not parsed.
                     None if boundaries.is_empty() => plain,
@@ -122,7 +151,11 @@ struct Gap {
 
 impl<'a> Breaks<'a> {
     pub fn of(text: &'a str, structure: &Structure) -> Self {
-        let mut marks = Marks { structure, passed: 0, passed_code: 0 };
+        let mut marks = Marks {
+            structure,
+            passed: 0,
+            passed_code: 0,
+        };
         // Code and records have no sentences.
         let has_sentences = !matches!(structure, Structure::Code(_) | Structure::Records);
         let mut sentences = Sentences::of(if has_sentences { text } else { "" });
@@ -134,7 +167,11 @@ impl<'a> Breaks<'a> {
         let mut previous = '\0';
         for c in text.chars() {
             if c.is_whitespace() {
-                let gap = gap.get_or_insert(Gap { end: place, lines: 0, paragraph: false });
+                let gap = gap.get_or_insert(Gap {
+                    end: place,
+                    lines: 0,
+                    paragraph: false,
+                });
                 match c {
                     '\n' if previous == '\r' => {}
                     '\n' | '\r' | '\u{85}' | '\u{2028}' => gap.lines += 1,
@@ -142,36 +179,58 @@ impl<'a> Breaks<'a> {
                     _ => {}
                 }
             } else {
-                let sentence = sentences.begins_up_to(place.byte) && ends_sentence(&text[..end.byte]);
+                let sentence =
+                    sentences.begins_up_to(place.byte) && ends_sentence(&text[..end.byte]);
                 match gap.take() {
                     Some(gap) if begin.is_some() => {
                         let rank = match &gap {
-                            Gap { lines: 2.., .. } | Gap { paragraph: true, .. } => {
-                                marks.rank(gap.end.byte, place.byte, true)
-                            }
+                            Gap { lines: 2.., .. }
+                            | Gap {
+                                paragraph: true, ..
+                            } => marks.rank(gap.end.byte, place.byte, true),
                             Gap { lines: 1, .. } => marks.rank(gap.end.byte, place.byte, false),
                             _ if sentence => Rank::Sentence,
                             _ => Rank::Word,
                         };
-                        breaks.push(Break { end: gap.end, start: place, rank });
+                        breaks.push(Break {
+                            end: gap.end,
+                            start: place,
+                            rank,
+                        });
                     }
                     None if sentence && begin.is_some() => {
-                        breaks.push(Break { end: place, start: place, rank: Rank::Sentence });
+                        breaks.push(Break {
+                            end: place,
+                            start: place,
+                            rank: Rank::Sentence,
+                        });
                     }
                     _ => {}
                 }
                 begin = begin.or(Some(place));
-                end = Place { byte: place.byte + c.len_utf8(), char: place.char + 1 };
+                end = Place {
+                    byte: place.byte + c.len_utf8(),
+                    char: place.char + 1,
+                };
             }
             previous = c;
-            place = Place { byte: place.byte + c.len_utf8(), char: place.char + 1 };
+            place = Place {
+                byte: place.byte + c.len_utf8(),
+                char: place.char + 1,
+            };
         }
         let window = match structure {
             Structure::Prose | Structure::Pages => Window::Half,
             Structure::Sections { .. } | Structure::Code(_) => Window::ThreeQuarters,
             Structure::Records => Window::All,
         };
-        Self { text, breaks, begin: begin.unwrap_or(end), end, window }
+        Self {
+            text,
+            breaks,
+            begin: begin.unwrap_or(end),
+            end,
+            window,
+        }
     }
 
     /// The first character that is not whitespace.
@@ -194,7 +253,10 @@ impl<'a> Breaks<'a> {
     }
 
     fn break_at(&self, end: Place) -> Option<&Break> {
-        self.breaks.binary_search_by_key(&end.byte, |b| b.end.byte).ok().map(|i| &self.breaks[i])
+        self.breaks
+            .binary_search_by_key(&end.byte, |b| b.end.byte)
+            .ok()
+            .map(|i| &self.breaks[i])
     }
 
     /// The best end of a chunk that begins at `start` and has at most `size` characters.
@@ -226,13 +288,21 @@ impl<'a> Breaks<'a> {
         /// Characters read beyond the limit, to see where the grapheme that reaches over it ends.
         const BEYOND: usize = 64;
         let rest = &self.text[start.byte..];
-        let byte =
-            |from: usize, chars: usize| rest[from..].char_indices().nth(chars).map_or(rest.len(), |(at, _)| from + at);
+        let byte = |from: usize, chars: usize| {
+            rest[from..]
+                .char_indices()
+                .nth(chars)
+                .map_or(rest.len(), |(at, _)| from + at)
+        };
         let upper = byte(0, size - size / 4);
         let limit = byte(upper, size / 4);
         let window = &rest[..byte(limit, BEYOND)];
-        let graphemes: Vec<usize> =
-            window.grapheme_indices(true).map(|(at, _)| at).skip(1).take_while(|at| *at <= limit).collect();
+        let graphemes: Vec<usize> = window
+            .grapheme_indices(true)
+            .map(|(at, _)| at)
+            .skip(1)
+            .take_while(|at| *at <= limit)
+            .collect();
         let word = window[upper..]
             .split_word_bound_indices()
             .map(|(at, _)| upper + at)
@@ -241,7 +311,10 @@ impl<'a> Breaks<'a> {
             .filter(|at| graphemes.binary_search(at).is_ok())
             .last();
         let end = word.or(graphemes.last().copied()).unwrap_or(limit);
-        Place { byte: start.byte + end, char: start.char + rest[..end].chars().count() }
+        Place {
+            byte: start.byte + end,
+            char: start.char + rest[..end].chars().count(),
+        }
     }
 
     /// The best place in `start..end`, not before character `earliest`, for another chunk to begin.
@@ -249,10 +322,16 @@ impl<'a> Breaks<'a> {
         let from = self.breaks.partition_point(|b| b.start.char < earliest);
         // What follows a record or an element as a whole repeats no half of one.
         let worst = match self.break_at(end) {
-            Some(Break { rank: rank @ (Rank::Record | Rank::Element(_)), .. }) => *rank,
+            Some(Break {
+                rank: rank @ (Rank::Record | Rank::Element(_)),
+                ..
+            }) => *rank,
             _ => Rank::Word,
         };
-        let within = self.breaks[from..].iter().take_while(|b| b.start.byte < end.byte).filter(|b| b.rank >= worst);
+        let within = self.breaks[from..]
+            .iter()
+            .take_while(|b| b.start.byte < end.byte)
+            .filter(|b| b.rank >= worst);
         let mut best: Option<&Break> = None;
         for b in within {
             if best.is_none_or(|best| b.rank > best.rank) {
@@ -270,19 +349,26 @@ impl<'a> Breaks<'a> {
     fn start_inside_word(&self, start: Place, end: Place, earliest: usize) -> Option<Place> {
         let chunk = self.slice(start, end);
         let (first, _) = chunk.char_indices().nth(earliest - start.char)?;
-        let graphemes: Vec<usize> =
-            chunk.grapheme_indices(true).map(|(at, _)| at).skip_while(|at| *at < first).collect();
+        let graphemes: Vec<usize> = chunk
+            .grapheme_indices(true)
+            .map(|(at, _)| at)
+            .skip_while(|at| *at < first)
+            .collect();
         let word = chunk
             .split_word_bound_indices()
             .map(|(at, _)| at)
             .find(|at| *at >= first && graphemes.binary_search(at).is_ok());
         let is_cut = end != self.end && self.break_at(end).is_none();
         let at = word.or(graphemes.first().copied().filter(|_| is_cut))?;
-        Some(Place { byte: start.byte + at, char: start.char + chunk[..at].chars().count() })
+        Some(Place {
+            byte: start.byte + at,
+            char: start.char + chunk[..at].chars().count(),
+        })
     }
 }
 
-/// Whether the last word of `before` can end a sentence: not an initial, an abbreviation (`e.g.`) or a list's number.
+/// Whether the last word of `before` can end a sentence: not an initial, an abbreviation (`e.g.`)
+/// or a list's number.
 fn ends_sentence(before: &str) -> bool {
     let mut letters = 0;
     let mut is_full_stop = false;
@@ -333,7 +419,13 @@ mod tests {
 
     #[test]
     fn abbreviations_initials_and_numbers_end_no_sentence() {
-        for text in ["e.g. This", "J. Smith", "1. Install", "U.S. Army", "2.3. Next"] {
+        for text in [
+            "e.g. This",
+            "J. Smith",
+            "1. Install",
+            "U.S. Army",
+            "2.3. Next",
+        ] {
             assert_eq!(ranks(text)[0].0, Rank::Word, "{text}");
         }
         assert_eq!(ranks("It ends here. Then")[2], (Rank::Sentence, "Then"));

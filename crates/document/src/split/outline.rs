@@ -1,4 +1,5 @@
-//! Where in a text a chunk is: its lines, its page, the headings it is under, the functions and types it is in.
+//! Where in a text a chunk is: its lines, its page, the headings it is under, the functions and
+//! types it is in.
 
 use rag_protocol::ingest::Chunk;
 
@@ -25,7 +26,13 @@ pub struct Outline<'a> {
 
 impl<'a> Outline<'a> {
     pub fn of(extracted: &'a Extracted) -> Self {
-        let Extracted { text, structure, lines_before, place, .. } = extracted;
+        let Extracted {
+            text,
+            structure,
+            lines_before,
+            place,
+            ..
+        } = extracted;
         Self {
             text,
             structure,
@@ -41,13 +48,20 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// What the model is told of a chunk that begins at `start`, beside the document's title: the file, and the innermost
-    /// functions and types. Empty where there is nothing to tell.
+    /// What the model is told of a chunk that begins at `start`, beside the document's title: the
+    /// file, and the innermost functions and types. Empty where there is nothing to tell.
     pub fn context(&mut self, start: Place) -> String {
         /// How many of these.
         const INNERMOST: usize = 3;
         self.read_to(start.byte);
-        let names: Vec<&str> = self.inside.iter().rev().take(INNERMOST).rev().map(|s| s.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .inside
+            .iter()
+            .rev()
+            .take(INNERMOST)
+            .rev()
+            .map(|s| s.name.as_str())
+            .collect();
         match (self.place, names.join(" > ")) {
             (place, names) if names.is_empty() => place.to_owned(),
             ("", names) => names,
@@ -69,7 +83,9 @@ impl<'a> Outline<'a> {
             start_line: line(self.lines),
             end_line: line(self.lines + inside),
             page: (*self.structure == Structure::Pages).then(|| ordinal(self.pages)),
-            heading_path: headings.chain(self.inside.iter().map(|symbol| symbol.name.clone())).collect(),
+            heading_path: headings
+                .chain(self.inside.iter().map(|symbol| symbol.name.clone()))
+                .collect(),
             context,
         }
     }
@@ -82,7 +98,9 @@ impl<'a> Outline<'a> {
             self.pages += passed.matches(pdf::PAGE).count();
         }
         if let Structure::Sections { headings, .. } = self.structure {
-            let entered = headings[self.headings..].iter().take_while(|heading| heading.at <= to);
+            let entered = headings[self.headings..]
+                .iter()
+                .take_while(|heading| heading.at <= to);
             for heading in entered {
                 self.headings += 1;
                 self.path.retain(|outer| outer.level < heading.level);
@@ -90,7 +108,10 @@ impl<'a> Outline<'a> {
             }
         }
         if let Structure::Code(Syntax { symbols, .. }) = self.structure {
-            for symbol in symbols[self.symbols..].iter().take_while(|symbol| symbol.at <= to) {
+            for symbol in symbols[self.symbols..]
+                .iter()
+                .take_while(|symbol| symbol.at <= to)
+            {
                 self.symbols += 1;
                 self.inside.push(symbol);
             }

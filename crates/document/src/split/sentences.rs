@@ -1,7 +1,7 @@
 //! Where sentences begin, by Unicode's rules (UAX 29), many times faster for text in ASCII.
 //!
-//! After the end of a line the rules start afresh, so each line is looked at by itself: one in ASCII with the rules as far
-//! as they concern ASCII, any other by `unicode-segmentation`.
+//! After the end of a line the rules start afresh, so each line is looked at by itself: one in
+//! ASCII with the rules as far as they concern ASCII, any other by `unicode-segmentation`.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -16,7 +16,12 @@ pub struct Sentences<'a> {
 
 impl<'a> Sentences<'a> {
     pub fn of(text: &'a str) -> Self {
-        let mut sentences = Self { text, line_end: 0, starts: vec![].into_iter(), next: None };
+        let mut sentences = Self {
+            text,
+            line_end: 0,
+            starts: vec![].into_iter(),
+            next: None,
+        };
         sentences.advance();
         sentences
     }
@@ -58,15 +63,23 @@ impl<'a> Sentences<'a> {
 
 /// Where sentences begin in a line of ASCII, but for the first.
 fn ascii_starts(line: &[u8], mut begins: impl FnMut(usize)) {
-    let is_close = |byte: u8| matches!(byte, b'"' | b'\'' | b'(' | b')' | b'[' | b']' | b'{' | b'}');
+    let is_close =
+        |byte: u8| matches!(byte, b'"' | b'\'' | b'(' | b')' | b'[' | b']' | b'{' | b'}');
     let is_space = |byte: u8| matches!(byte, b' ' | b'\t' | 0x0B | 0x0C);
     let mut at = 0;
-    while let Some(found) = line[at..].iter().position(|byte| matches!(byte, b'.' | b'!' | b'?' | b'\r')) {
+    while let Some(found) = line[at..]
+        .iter()
+        .position(|byte| matches!(byte, b'.' | b'!' | b'?' | b'\r'))
+    {
         let terminator = at + found;
         at = terminator + 1;
         if line[terminator] == b'\r' {
             // The end of a line (SB4), with the line feed if that follows (SB3).
-            let end = if line.get(at) == Some(&b'\n') { at + 1 } else { at };
+            let end = if line.get(at) == Some(&b'\n') {
+                at + 1
+            } else {
+                at
+            };
             if end < line.len() {
                 begins(end);
             }
@@ -111,8 +124,9 @@ fn ascii_starts(line: &[u8], mut begins: impl FnMut(usize)) {
             Some(_) => {}
         }
         // SB8: a word in small letters follows, after anything but letters, ends and terminators.
-        let word =
-            line[next..].iter().find(|c| c.is_ascii_alphabetic() || matches!(c, b'\r' | b'\n' | b'.' | b'!' | b'?'));
+        let word = line[next..]
+            .iter()
+            .find(|c| c.is_ascii_alphabetic() || matches!(c, b'\r' | b'\n' | b'.' | b'!' | b'?'));
         at = next;
         if is_full_stop && word.is_some_and(u8::is_ascii_lowercase) {
             continue;
@@ -129,11 +143,15 @@ mod tests {
 
     fn starts(text: &str) -> Vec<usize> {
         let mut sentences = Sentences::of(text);
-        (0..text.len()).filter(|at| sentences.begins_up_to(*at)).collect()
+        (0..text.len())
+            .filter(|at| sentences.begins_up_to(*at))
+            .collect()
     }
 
     fn expected(text: &str) -> Vec<usize> {
-        text.split_sentence_bound_indices().map(|(at, _)| at).collect()
+        text.split_sentence_bound_indices()
+            .map(|(at, _)| at)
+            .collect()
     }
 
     proptest! {

@@ -52,17 +52,32 @@ pub struct Claim<'a> {
 
 impl Admission {
     /// Waits until there is room for a request; `None` where its client has gone.
-    pub fn admit(&self, party: Party, bytes: usize, abandoned: &dyn Fn() -> bool) -> Option<Claim<'_>> {
+    pub fn admit(
+        &self,
+        party: Party,
+        bytes: usize,
+        abandoned: &dyn Fn() -> bool,
+    ) -> Option<Claim<'_>> {
         if bytes <= SMALL {
-            return Some(Claim { admission: self, bytes: 0 });
+            return Some(Claim {
+                admission: self,
+                bytes: 0,
+            });
         }
         let mut state = self.lock();
         state.count += 1;
-        let waiter = Waiter { id: state.count, bytes };
+        let waiter = Waiter {
+            id: state.count,
+            bytes,
+        };
         state.waiting.of(party).push_back(waiter);
         state.admit();
         while !state.admitted.remove(&waiter.id) {
-            state = self.changed.wait_timeout(state, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .changed
+                .wait_timeout(state, TICK)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             if !state.admitted.contains(&waiter.id) && abandoned() {
                 state.forget(waiter);
                 state.admit();
@@ -70,7 +85,10 @@ impl Admission {
                 return None;
             }
         }
-        Some(Claim { admission: self, bytes })
+        Some(Claim {
+            admission: self,
+            bytes,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -115,8 +133,14 @@ mod tests {
 
     fn waits(state: &mut State, role: u32, bytes: usize) -> u64 {
         state.count += 1;
-        let waiter = Waiter { id: state.count, bytes };
-        state.waiting.of(Party { database: 1, role }).push_back(waiter);
+        let waiter = Waiter {
+            id: state.count,
+            bytes,
+        };
+        state
+            .waiting
+            .of(Party { database: 1, role })
+            .push_back(waiter);
         state.admit();
         waiter.id
     }
@@ -161,8 +185,14 @@ mod tests {
     fn one_that_leaves_makes_room_for_the_next() {
         let admission = Admission::default();
         let claim = admission.admit(Party::default(), ROOM, &|| false).unwrap();
-        assert!(admission.admit(Party::default(), ROOM, &|| true).is_none(), "its client has gone");
-        assert!(admission.admit(Party::default(), SMALL, &|| true).is_some(), "a small one does not wait");
+        assert!(
+            admission.admit(Party::default(), ROOM, &|| true).is_none(),
+            "its client has gone"
+        );
+        assert!(
+            admission.admit(Party::default(), SMALL, &|| true).is_some(),
+            "a small one does not wait"
+        );
         drop(claim);
         assert!(admission.admit(Party::default(), ROOM, &|| false).is_some());
         assert_eq!(admission.lock().taken, 0);

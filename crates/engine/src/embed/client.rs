@@ -1,5 +1,5 @@
-//! One connection: a thread that reads requests and does all of the work that is not inference, and one that writes
-//! replies.
+//! One connection: a thread that reads requests and does all of the work that is not inference, and
+//! one that writes replies.
 
 use std::{
     cell::Cell,
@@ -30,24 +30,37 @@ use super::{
 };
 use crate::process;
 
-/// The largest message, in bytes: a document with what is said of it, or the longest text as JSON may write it.
+/// The largest message, in bytes: a document with what is said of it, or the longest text as JSON
+/// may write it.
 const MAX_MESSAGE: usize = MAX_DOCUMENT + (1 << 20);
 
 /// Serves a connection in threads of its own.
 pub fn start(engine: Arc<Engine>, id: ClientId, stream: UnixStream) -> std::io::Result<()> {
     let (sender, receiver) = mpsc::channel();
     let mut writing = stream.try_clone()?;
-    thread::Builder::new().name(format!("write {}", id.0)).spawn(move || {
-        replies::write_all(&receiver, &mut writing);
-        // Nothing can be answered any more; the reader is told.
-        let _ = writing.shutdown(Shutdown::Both);
-    })?;
+    thread::Builder::new()
+        .name(format!("write {}", id.0))
+        .spawn(move || {
+            replies::write_all(&receiver, &mut writing);
+            // Nothing can be answered any more; the reader is told.
+            let _ = writing.shutdown(Shutdown::Both);
+        })?;
     thread::Builder::new()
         .name(format!("read {}", id.0))
         .spawn(move || {
             // until it says who it is, it is a party of its own
-            let party = Cell::new(Party { database: 0, role: id.0 as u32 });
-            Client { engine, id, stream, replies: Replies::new(sender), party }.serve();
+            let party = Cell::new(Party {
+                database: 0,
+                role: id.0 as u32,
+            });
+            Client {
+                engine,
+                id,
+                stream,
+                replies: Replies::new(sender),
+                party,
+            }
+            .serve();
         })
         .map(drop)
 }
@@ -70,15 +83,21 @@ impl Client {
             Err(error) => {
                 tracing::warn!(client = self.id.0, "closing a connection: {error}");
                 let error = match error {
-                    FrameError::TooLarge(_) => EngineError::new(ErrorKind::LimitExceeded, error.to_string()),
-                    _ => EngineError::new(ErrorKind::InvalidRequest, "the engine does not understand a message")
-                        .detail(error.to_string())
-                        .hint("The library and the engine may be of different versions."),
+                    FrameError::TooLarge(_) => {
+                        EngineError::new(ErrorKind::LimitExceeded, error.to_string())
+                    }
+                    _ => EngineError::new(
+                        ErrorKind::InvalidRequest,
+                        "the engine does not understand a message",
+                    )
+                    .detail(error.to_string())
+                    .hint("The library and the engine may be of different versions."),
                 };
                 self.replies.refuse(0, error);
             }
         }
-        // The writer ends, after what is queued, when the last that could answer is dropped: here, and with the tasks.
+        // The writer ends, after what is queued, when the last that could answer is dropped: here,
+        // and with the tasks.
         let dropped = self.engine.scheduler.leave(self.id);
         tracing::debug!(client = self.id.0, dropped, "disconnected");
     }
@@ -92,7 +111,8 @@ impl Client {
                 return Err(FrameError::TooLarge(length));
             }
             let admission = &self.engine.admission;
-            let Some(_room) = admission.admit(self.party.get(), length, &|| self.is_abandoned()) else {
+            let Some(_room) = admission.admit(self.party.get(), length, &|| self.is_abandoned())
+            else {
                 return Ok(());
             };
             let mut message = frame::read_rest(&mut reader, length)?;
@@ -108,11 +128,15 @@ impl Client {
                     struct Named {
                         id: u64,
                     }
-                    let Ok(Named { id }) = message.header() else { return Err(error) };
-                    let refusal =
-                        EngineError::new(ErrorKind::InvalidRequest, "the engine does not understand a request")
-                            .detail(error.to_string())
-                            .hint("The library and the engine may be of different versions.");
+                    let Ok(Named { id }) = message.header() else {
+                        return Err(error);
+                    };
+                    let refusal = EngineError::new(
+                        ErrorKind::InvalidRequest,
+                        "the engine does not understand a request",
+                    )
+                    .detail(error.to_string())
+                    .hint("The library and the engine may be of different versions.");
                     self.replies.refuse(id, refusal);
                     return Ok(());
                 }
@@ -129,7 +153,11 @@ impl Client {
         if let Task::Introduce { party } = request.task {
             return self.party.set(party);
         }
-        let texts = if let Task::Embed { texts, .. } = &request.task { texts.len() } else { 0 };
+        let texts = if let Task::Embed { texts, .. } = &request.task {
+            texts.len()
+        } else {
+            0
+        };
         let ticket = match self.replies.admit(request.id, texts) {
             Ok(ticket) => ticket,
             Err(error) => return self.replies.refuse(request.id, error),
@@ -144,7 +172,12 @@ impl Client {
                 if task.is_finished() {
                     task.finish(); // no texts, no vectors
                 } else {
-                    let turn = Turn { party: self.party.get(), client: self.id, priority, task };
+                    let turn = Turn {
+                        party: self.party.get(),
+                        client: self.id,
+                        priority,
+                        task,
+                    };
                     self.engine.scheduler.submit(turn);
                 }
             }
@@ -153,7 +186,12 @@ impl Client {
         }
     }
 
-    fn perform(&self, reference: &ModelRef, task: Task, payload: &[u8]) -> Result<Done, EngineError> {
+    fn perform(
+        &self,
+        reference: &ModelRef,
+        task: Task,
+        payload: &[u8],
+    ) -> Result<Done, EngineError> {
         if let Some(refusal) = &self.engine.refusal {
             return Err(refusal.clone());
         }
@@ -165,8 +203,18 @@ impl Client {
         let model = self.engine.models.get(reference)?;
         match task {
             Task::Leave | Task::Introduce { .. } => Ok(Done::Nobody),
-            Task::Describe => Ok(Done::answer(Answer::Model { model: model.info.clone() }, vec![])),
-            Task::Prepare { document_type, name, splitting, title } => {
+            Task::Describe => Ok(Done::answer(
+                Answer::Model {
+                    model: model.info.clone(),
+                },
+                vec![],
+            )),
+            Task::Prepare {
+                document_type,
+                name,
+                splitting,
+                title,
+            } => {
                 let abandoned = || self.is_abandoned();
                 let (content, text) = prepare::prepare(
                     payload,
@@ -177,7 +225,13 @@ impl Client {
                     &model.tokenizer,
                     &abandoned,
                 )?;
-                Ok(Done::answer(Answer::Content { model: model.info.clone(), content }, text.into_bytes()))
+                Ok(Done::answer(
+                    Answer::Content {
+                        model: model.info.clone(),
+                        content,
+                    },
+                    text.into_bytes(),
+                ))
             }
             Task::Embed { priority, texts } => {
                 let mut tokens = Vec::with_capacity(texts.len());

@@ -22,7 +22,8 @@ pub struct EmbedTask {
     ticket: Ticket,
     /// Tokens of each text before truncation, in the order of the request.
     counts: Vec<usize>,
-    /// What is left to do, shortest first: taken from the end, so that each slice has texts of similar length.
+    /// What is left to do, shortest first: taken from the end, so that each slice has texts of
+    /// similar length.
     left: Vec<(usize, Vec<u32>)>,
     /// One vector for each text, in the order of the request.
     vectors: Vec<f32>,
@@ -34,7 +35,13 @@ impl EmbedTask {
         let vectors = vec![0.0; texts.len() * model.info.dimensions];
         let mut left: Vec<_> = texts.into_iter().map(|text| text.ids).enumerate().collect();
         left.sort_by_key(|(_, ids)| ids.len());
-        Self { model, ticket, counts, left, vectors }
+        Self {
+            model,
+            ticket,
+            counts,
+            left,
+            vectors,
+        }
     }
 
     pub fn is_finished(&self) -> bool {
@@ -54,8 +61,14 @@ impl EmbedTask {
 
     /// Answers the request with all its vectors.
     pub fn finish(mut self) {
-        let payload: Vec<u8> = mem::take(&mut self.vectors).iter().flat_map(|v| v.to_le_bytes()).collect();
-        let answer = Answer::Embeddings { model: self.model.info.clone(), tokens: mem::take(&mut self.counts) };
+        let payload: Vec<u8> = mem::take(&mut self.vectors)
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect();
+        let answer = Answer::Embeddings {
+            model: self.model.info.clone(),
+            tokens: mem::take(&mut self.counts),
+        };
         self.ticket.answer(answer, &payload);
     }
 }

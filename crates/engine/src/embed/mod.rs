@@ -1,4 +1,5 @@
-//! `rag-engine embed`: one process per cluster that keeps models in memory and serves every backend.
+//! `rag-engine embed`: one process per cluster that keeps models in memory and serves every
+//! backend.
 //!
 //! ```text
 //!  backend ─┐             ┌ client: reads, tokenizes ─┐                        ┌> client: writes ─> backend
@@ -8,12 +9,13 @@
 //!
 //! * [`server`]: the socket;
 //! * [`client`]: a connection, with [`replies`] on their way back and [`prepare`] for documents;
-//! * [`models`]: what is loaded, each a [`model`] over the [`runtime`], with its [`tokens`] and [`pooling`];
+//! * [`models`]: what is loaded, each a [`model`] over the [`runtime`], with its [`tokens`] and
+//!   [`pooling`];
 //! * [`admission`]: how much is worked on at a time;
 //! * [`scheduler`]: whose turn it is, by [`rounds`]; [`inference`]: the thread that takes turns.
 //!
-//! The inference thread never waits for a client, and no client's mistake is another's: a malformed message ends its own
-//! connection, a panic is a reply.
+//! The inference thread never waits for a client, and no client's mistake is another's: a malformed
+//! message ends its own connection, a panic is a reply.
 
 mod admission;
 mod client;
@@ -43,7 +45,10 @@ use crate::{
     sandbox::{Mode, Reach},
 };
 
-use self::{admission::Admission, inference::EmbedTask, models::Models, runtime::Runtime, scheduler::Scheduler};
+use self::{
+    admission::Admission, inference::EmbedTask, models::Models, runtime::Runtime,
+    scheduler::Scheduler,
+};
 
 /// What all connections share.
 #[derive(Debug)]
@@ -82,10 +87,22 @@ pub struct Options {
 /// # Errors
 /// Only where it cannot start: the socket cannot be opened.
 pub fn run(options: Options) -> Result<(), EngineError> {
-    let Options { socket, onnxruntime, threads, max_models, models, memory, watch_stdin, sandbox } = options;
-    let internal = |what: &str, e: std::io::Error| EngineError::new(ErrorKind::Internal, what).detail(e.to_string());
+    let Options {
+        socket,
+        onnxruntime,
+        threads,
+        max_models,
+        models,
+        memory,
+        watch_stdin,
+        sandbox,
+    } = options;
+    let internal = |what: &str, e: std::io::Error| {
+        EngineError::new(ErrorKind::Internal, what).detail(e.to_string())
+    };
     if let Some(bytes) = memory {
-        process::limit(Limit::AddressSpace(bytes)).map_err(|e| internal("could not limit the memory", e))?;
+        process::limit(Limit::AddressSpace(bytes))
+            .map_err(|e| internal("could not limit the memory", e))?;
     }
     process::give_back_large_blocks();
     let listener = server::listen(&socket)?;
@@ -93,7 +110,9 @@ pub fn run(options: Options) -> Result<(), EngineError> {
     let refusal = match Reach::of_embed(&onnxruntime, &models).enter(sandbox) {
         Ok(missing) => {
             // once for all processes: they have the same kernel
-            missing.iter().for_each(|missing| tracing::warn!("{missing}"));
+            missing
+                .iter()
+                .for_each(|missing| tracing::warn!("{missing}"));
             None
         }
         // the server waits for a process that listens: who asks is told

@@ -56,17 +56,22 @@ impl Model {
         let dir = reference.dir.as_path();
         check_folder(dir)?;
         let graph = dir.join(reference.precision.file_name());
-        fs::metadata(&graph).map_err(|e| unreadable(&graph, &e).hint("rag-model convert writes it."))?;
+        fs::metadata(&graph)
+            .map_err(|e| unreadable(&graph, &e).hint("rag-model convert writes it."))?;
         let settings = Settings::read(dir)?;
         let tokenizer_path = dir.join("tokenizer.json");
-        let tokenizer_json = fs::read(&tokenizer_path).map_err(|e| unreadable(&tokenizer_path, &e))?;
+        let tokenizer_json =
+            fs::read(&tokenizer_path).map_err(|e| unreadable(&tokenizer_path, &e))?;
         let tokenizer = ModelTokenizer::parse(&tokenizer_path, &tokenizer_json, &settings)?;
         let fingerprint = fingerprint(&graph, &tokenizer_json, &settings)?;
 
         let session = open(&graph, runtime)?;
         let has_segments = check_inputs(&graph, &session)?;
         let output = find_output(&graph, &session, &settings)?;
-        let name = dir.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let name = dir.file_name().map_or_else(
+            || dir.display().to_string(),
+            |n| n.to_string_lossy().into_owned(),
+        );
         let info = ModelInfo {
             name,
             dimensions: settings.hidden_size,
@@ -76,22 +81,35 @@ impl Model {
         };
         let batch = match reference.precision {
             Precision::Fp32 => SLICE,
-            // 8-bit graphs scale activations by the largest of a whole run: a text's vector would depend on those beside
-            // it. Alone it is always the same; texts as long as chunks are embedded as fast.
+            // 8-bit graphs scale activations by the largest of a whole run: a text's vector would
+            // depend on those beside it. Alone it is always the same; texts as long as chunks are
+            // embedded as fast.
             Precision::Int8 => 1,
         };
-        let model = Self { info, tokenizer, settings, output, has_segments, batch, session: Mutex::new(session) };
+        let model = Self {
+            info,
+            tokenizer,
+            settings,
+            output,
+            has_segments,
+            batch,
+            session: Mutex::new(session),
+        };
         model.try_out(&graph)?;
         Ok(model)
     }
 
     /// A graph can load and still be of another model than the tokenizer: the first run tells.
     fn try_out(&self, graph: &Path) -> Result<(), EngineError> {
-        let tokens = self.tokenizer.tokenize("a text to try the model with", &|| false)?;
-        self.run(&[tokens.map(|tokens| tokens.ids).unwrap_or_default()]).map(drop).map_err(|e| {
-            invalid(graph, e.detail.unwrap_or(e.message))
-                .hint("The graph, tokenizer.json and config.json may be of different models.")
-        })
+        let tokens = self
+            .tokenizer
+            .tokenize("a text to try the model with", &|| false)?;
+        self.run(&[tokens.map(|tokens| tokens.ids).unwrap_or_default()])
+            .map(drop)
+            .map_err(|e| {
+                invalid(graph, e.detail.unwrap_or(e.message))
+                    .hint("The graph, tokenizer.json and config.json may be of different models.")
+            })
     }
 
     /// Embeds a few texts; gives one vector of length 1 for each, one after another.
@@ -107,8 +125,10 @@ impl Model {
     }
 
     fn run_batch(&self, texts: &[impl AsRef<[u32]>]) -> Result<Vec<f32>, EngineError> {
-        let failed =
-            |e: ort::Error| EngineError::new(ErrorKind::Internal, "the embedding model failed").detail(e.to_string());
+        let failed = |e: ort::Error| {
+            EngineError::new(ErrorKind::Internal, "the embedding model failed")
+                .detail(e.to_string())
+        };
         let rows = texts.len();
         let width = texts.iter().map(|t| t.as_ref().len()).max().unwrap_or(0);
         let mut ids = vec![0i64; rows * width];
@@ -121,8 +141,14 @@ impl Model {
         }
         let shape = [rows, width];
         let mut inputs: Vec<(&str, SessionInputValue)> = vec![
-            ("input_ids", Tensor::from_array((shape, ids)).map_err(failed)?.into()),
-            ("attention_mask", Tensor::from_array((shape, mask)).map_err(failed)?.into()),
+            (
+                "input_ids",
+                Tensor::from_array((shape, ids)).map_err(failed)?.into(),
+            ),
+            (
+                "attention_mask",
+                Tensor::from_array((shape, mask)).map_err(failed)?.into(),
+            ),
         ];
         if self.has_segments {
             let segments = Tensor::from_array((shape, vec![0i64; rows * width])).map_err(failed)?;
@@ -136,10 +162,19 @@ impl Model {
             Output::Pooled(name) => (name, vec![rows, dimensions]),
             Output::Hidden(name) => (name, vec![rows, width, dimensions]),
         };
-        let (shape, values) = outputs[name.as_str()].try_extract_tensor::<f32>().map_err(failed)?;
-        if !shape.iter().map(|n| usize::try_from(*n).ok()).eq(expected.iter().map(|n| Some(*n))) {
-            return Err(EngineError::new(ErrorKind::Internal, "the embedding model failed")
-                .detail(format!("output \"{name}\" has shape {shape:?}, not {expected:?}")));
+        let (shape, values) = outputs[name.as_str()]
+            .try_extract_tensor::<f32>()
+            .map_err(failed)?;
+        if !shape
+            .iter()
+            .map(|n| usize::try_from(*n).ok())
+            .eq(expected.iter().map(|n| Some(*n)))
+        {
+            return Err(
+                EngineError::new(ErrorKind::Internal, "the embedding model failed").detail(
+                    format!("output \"{name}\" has shape {shape:?}, not {expected:?}"),
+                ),
+            );
         }
         let mut vectors = match &self.output {
             Output::Pooled(_) => values.to_vec(),
@@ -147,7 +182,12 @@ impl Model {
                 .chunks_exact(width * dimensions)
                 .zip(texts)
                 .flat_map(|(hidden, text)| {
-                    pooling::pool(self.settings.pooling, hidden, text.as_ref().len(), dimensions)
+                    pooling::pool(
+                        self.settings.pooling,
+                        hidden,
+                        text.as_ref().len(),
+                        dimensions,
+                    )
                 })
                 .collect(),
         };
@@ -160,12 +200,16 @@ impl Model {
 
 fn check_folder(dir: &Path) -> Result<(), EngineError> {
     let metadata = fs::metadata(dir).map_err(|e| {
-        unreadable(dir, &e).hint("A model is a folder with model.onnx, tokenizer.json and config.json.")
+        unreadable(dir, &e)
+            .hint("A model is a folder with model.onnx, tokenizer.json and config.json.")
     })?;
     if metadata.is_dir() {
         Ok(())
     } else {
-        Err(EngineError::new(ErrorKind::WrongFileType, format!("\"{}\" is not a folder", dir.display())))
+        Err(EngineError::new(
+            ErrorKind::WrongFileType,
+            format!("\"{}\" is not a folder", dir.display()),
+        ))
     }
 }
 
@@ -183,18 +227,24 @@ fn open(graph: &Path, runtime: &Runtime) -> Result<Session, EngineError> {
             // Texts differ in length: a memory plan per shape would only accumulate.
             .with_memory_pattern(false)
             .map_err(text)?
-            .with_config_entry("session.x64quantprecision", if saturates() { "1" } else { "0" })
+            .with_config_entry(
+                "session.x64quantprecision",
+                if saturates() { "1" } else { "0" },
+            )
             .map_err(text)?
             .with_optimization_level(GraphOptimizationLevel::All)
             .map_err(text)?
             .commit_from_file(graph)
             .map_err(|e| e.to_string())
     };
-    build().map_err(|detail| invalid(graph, detail).hint("The file may be cut short; fetch or convert it again."))
+    build().map_err(|detail| {
+        invalid(graph, detail).hint("The file may be cut short; fetch or convert it again.")
+    })
 }
 
-/// Whether this processor clamps sums of 8-bit products, so that a quantized model would give other vectors than
-/// elsewhere. ONNX Runtime then has slower instructions; where VNNI makes them needless they would cost a third more time.
+/// Whether this processor clamps sums of 8-bit products, so that a quantized model would give other
+/// vectors than elsewhere. ONNX Runtime then has slower instructions; where VNNI makes them
+/// needless they would cost a third more time.
 fn saturates() -> bool {
     #[cfg(target_arch = "x86_64")]
     return !(is_x86_feature_detected!("avx512vnni") || is_x86_feature_detected!("avxvnni"));
@@ -207,7 +257,13 @@ fn check_inputs(graph: &Path, session: &Session) -> Result<bool, EngineError> {
     const KNOWN: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
     let names: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
     for input in session.inputs() {
-        let integers = matches!(input.dtype(), ValueType::Tensor { ty: TensorElementType::Int64, .. });
+        let integers = matches!(
+            input.dtype(),
+            ValueType::Tensor {
+                ty: TensorElementType::Int64,
+                ..
+            }
+        );
         if !KNOWN.contains(&input.name()) || !integers {
             return Err(invalid(graph, format!("its input \"{}\" is {}", input.name(), input.dtype())).hint(
                 "Supported are the 64-bit integer inputs input_ids, attention_mask and, optionally, token_type_ids.",
@@ -216,33 +272,66 @@ fn check_inputs(graph: &Path, session: &Session) -> Result<bool, EngineError> {
     }
     for needed in &KNOWN[..2] {
         if !names.contains(needed) {
-            return Err(invalid(graph, format!("it has no input \"{needed}\", only {}", names.join(", "))));
+            return Err(invalid(
+                graph,
+                format!("it has no input \"{needed}\", only {}", names.join(", ")),
+            ));
         }
     }
     Ok(names.contains(&KNOWN[2]))
 }
 
-fn find_output(graph: &Path, session: &Session, settings: &Settings) -> Result<Output, EngineError> {
-    let find = |name: &str| session.outputs().iter().find(|output| output.name() == name);
+fn find_output(
+    graph: &Path,
+    session: &Session,
+    settings: &Settings,
+) -> Result<Output, EngineError> {
+    let find = |name: &str| {
+        session
+            .outputs()
+            .iter()
+            .find(|output| output.name() == name)
+    };
     let (output, found) = if let Some(found) = find(POOLED) {
         (Output::Pooled(POOLED.into()), found)
     } else if let Some(found) = HIDDEN.iter().find_map(|name| find(name)) {
         if !settings.further_steps.is_empty() {
             return Err(invalid(
                 graph,
-                format!("modules.json has the further steps {}", settings.further_steps.join(", ")),
+                format!(
+                    "modules.json has the further steps {}",
+                    settings.further_steps.join(", ")
+                ),
             )
-            .hint(format!("Export the model with these steps in the graph, and {POOLED} as its output.")));
+            .hint(format!(
+                "Export the model with these steps in the graph, and {POOLED} as its output."
+            )));
         }
         (Output::Hidden(found.name().into()), found)
     } else {
-        let names: Vec<&str> = session.outputs().iter().map(|output| output.name()).collect();
-        return Err(invalid(graph, format!("its outputs are {}", names.join(", ")))
-            .hint(format!("One of them must be called {POOLED}, {} or {}.", HIDDEN[0], HIDDEN[1])));
+        let names: Vec<&str> = session
+            .outputs()
+            .iter()
+            .map(|output| output.name())
+            .collect();
+        return Err(
+            invalid(graph, format!("its outputs are {}", names.join(", "))).hint(format!(
+                "One of them must be called {POOLED}, {} or {}.",
+                HIDDEN[0], HIDDEN[1]
+            )),
+        );
     };
-    let ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } = found.dtype() else {
-        return Err(invalid(graph, format!("its output \"{}\" is {}", found.name(), found.dtype()))
-            .hint("32-bit floats are supported."));
+    let ValueType::Tensor {
+        ty: TensorElementType::Float32,
+        shape,
+        ..
+    } = found.dtype()
+    else {
+        return Err(invalid(
+            graph,
+            format!("its output \"{}\" is {}", found.name(), found.dtype()),
+        )
+        .hint("32-bit floats are supported."));
     };
     // -1 stands for a length that only a run tells.
     let wrong = |n: &i64| *n >= 0 && usize::try_from(*n) != Ok(settings.hidden_size);
@@ -260,11 +349,19 @@ fn find_output(graph: &Path, session: &Session, settings: &Settings) -> Result<O
     Ok(output)
 }
 
-/// BLAKE3 hex of everything that decides what vector a text gets: the graph (with weights kept beside it), the
-/// tokenizer, the pooling and the token limit.
-fn fingerprint(graph: &Path, tokenizer_json: &[u8], settings: &Settings) -> Result<String, EngineError> {
+/// BLAKE3 hex of everything that decides what vector a text gets: the graph (with weights kept
+/// beside it), the tokenizer, the pooling and the token limit.
+fn fingerprint(
+    graph: &Path,
+    tokenizer_json: &[u8],
+    settings: &Settings,
+) -> Result<String, EngineError> {
     let mut hasher = blake3::Hasher::new_derive_key("rag 2026 model fingerprint v1");
-    for path in [graph.to_path_buf(), beside(graph, ".data"), beside(graph, "_data")] {
+    for path in [
+        graph.to_path_buf(),
+        beside(graph, ".data"),
+        beside(graph, "_data"),
+    ] {
         let mut length = 0u64;
         match fs::File::open(&path) {
             Ok(mut file) => {
@@ -289,15 +386,18 @@ fn fingerprint(graph: &Path, tokenizer_json: &[u8], settings: &Settings) -> Resu
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// BLAKE3 hex of what makes a model, whatever its precision and token limit: the weights, the tokenizer and the pooling.
-/// Where the weights cannot be told apart from the graph, a graph is a model of its own.
+/// BLAKE3 hex of what makes a model, whatever its precision and token limit: the weights, the
+/// tokenizer and the pooling. Where the weights cannot be told apart from the graph, a graph is a
+/// model of its own.
 fn identity(
     graph: &Path,
     fingerprint: &str,
     tokenizer_json: &[u8],
     settings: &Settings,
 ) -> Result<String, EngineError> {
-    let Some(weights) = rag_model::identity::weights(graph)? else { return Ok(fingerprint.to_string()) };
+    let Some(weights) = rag_model::identity::weights(graph)? else {
+        return Ok(fingerprint.to_string());
+    };
     let mut hasher = blake3::Hasher::new_derive_key("rag 2026 model identity v1");
     hasher.update(weights.as_bytes());
     hasher.update(&(tokenizer_json.len() as u64).to_le_bytes());
@@ -319,10 +419,23 @@ pub struct Stamp(Vec<Option<(u64, u64, i64, i64)>>);
 impl Stamp {
     pub fn of(reference: &ModelRef) -> Self {
         let graph = reference.dir.join(reference.precision.file_name());
-        let files = ["tokenizer.json", "config.json", "sentence_bert_config.json", "1_Pooling/config.json"];
+        let files = [
+            "tokenizer.json",
+            "config.json",
+            "sentence_bert_config.json",
+            "1_Pooling/config.json",
+        ];
         let stamp = |path: PathBuf| {
-            fs::metadata(path).ok().map(|file| (file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+            fs::metadata(path)
+                .ok()
+                .map(|file| (file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
         };
-        Self([graph].into_iter().chain(files.map(|file| reference.dir.join(file))).map(stamp).collect())
+        Self(
+            [graph]
+                .into_iter()
+                .chain(files.map(|file| reference.dir.join(file)))
+                .map(stamp)
+                .collect(),
+        )
     }
 }

@@ -1,8 +1,9 @@
 //! The models that are loaded: as many as allowed, the least recently used leave first.
 //!
-//! Models are loaded in the thread of the client that asks, so that loading one keeps nobody waiting who uses another.
-//! Clients that ask for the same model wait for one load. A load that fails is not remembered: its user repairs the
-//! folder and asks again. Files that changed are noticed with the next request.
+//! Models are loaded in the thread of the client that asks, so that loading one keeps nobody
+//! waiting who uses another. Clients that ask for the same model wait for one load. A load that
+//! fails is not remembered: its user repairs the folder and asks again. Files that changed are
+//! noticed with the next request.
 
 use std::{
     collections::HashMap,
@@ -47,7 +48,11 @@ struct Loaded {
 
 impl Models {
     pub fn new(runtime: Runtime, capacity: usize) -> Self {
-        Self { runtime, capacity: capacity.max(1), slots: Mutex::default() }
+        Self {
+            runtime,
+            capacity: capacity.max(1),
+            slots: Mutex::default(),
+        }
     }
 
     /// The model, loaded by now.
@@ -60,7 +65,9 @@ impl Models {
         let stamp = Stamp::of(reference);
         match &*loaded {
             Some(current) if current.stamp == stamp => return Ok(Arc::clone(&current.model)),
-            Some(_) => tracing::info!(model = %reference.dir.display(), "the model's files have changed"),
+            Some(_) => {
+                tracing::info!(model = %reference.dir.display(), "the model's files have changed")
+            }
             None => {}
         }
         *loaded = None; // before the new one takes memory too
@@ -71,7 +78,11 @@ impl Models {
                 self.forget(reference, &slot);
                 // what the sandbox refuses looks like this, too
                 let is_refused = error.kind == ErrorKind::PermissionDenied && sandbox::is_entered();
-                return Err(if is_refused { out_of_reach(error) } else { error });
+                return Err(if is_refused {
+                    out_of_reach(error)
+                } else {
+                    error
+                });
             }
         };
         tracing::info!(
@@ -82,7 +93,10 @@ impl Models {
             milliseconds = start.elapsed().as_millis() as u64,
             "loaded a model"
         );
-        *loaded = Some(Loaded { stamp, model: Arc::clone(&model) });
+        *loaded = Some(Loaded {
+            stamp,
+            model: Arc::clone(&model),
+        });
         self.make_room(reference);
         Ok(model)
     }
@@ -98,17 +112,28 @@ impl Models {
 
     fn forget(&self, reference: &ModelRef, slot: &Arc<Mutex<Option<Loaded>>>) {
         let mut slots = self.lock();
-        if slots.of.get(reference).is_some_and(|current| Arc::ptr_eq(&current.loaded, slot)) {
+        if slots
+            .of
+            .get(reference)
+            .is_some_and(|current| Arc::ptr_eq(&current.loaded, slot))
+        {
             slots.of.remove(reference);
         }
     }
 
-    /// Drops what was not used for longest. Requests that still use a dropped model keep it until they are answered.
+    /// Drops what was not used for longest. Requests that still use a dropped model keep it until
+    /// they are answered.
     fn make_room(&self, newcomer: &ModelRef) {
         let mut slots = self.lock();
         while slots.of.len() > self.capacity {
-            let oldest = slots.of.iter().filter(|(other, _)| *other != newcomer).min_by_key(|(_, slot)| slot.used);
-            let Some(oldest) = oldest.map(|(reference, _)| reference.clone()) else { return };
+            let oldest = slots
+                .of
+                .iter()
+                .filter(|(other, _)| *other != newcomer)
+                .min_by_key(|(_, slot)| slot.used);
+            let Some(oldest) = oldest.map(|(reference, _)| reference.clone()) else {
+                return;
+            };
             tracing::info!(model = %oldest.dir.display(), file = oldest.precision.file_name(), "dropped a model");
             slots.of.remove(&oldest);
         }

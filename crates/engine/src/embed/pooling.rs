@@ -3,11 +3,14 @@
 use rag_model::settings::Pooling;
 use rag_protocol::{EngineError, ErrorKind};
 
-/// Pools the vectors of one text's tokens, `hidden` being `[padded tokens, dimensions]`, of which `tokens` count.
+/// Pools the vectors of one text's tokens, `hidden` being `[padded tokens, dimensions]`, of which
+/// `tokens` count.
 pub fn pool(pooling: Pooling, hidden: &[f32], tokens: usize, dimensions: usize) -> Vec<f32> {
     let mut vectors = hidden.chunks_exact(dimensions).take(tokens);
     match pooling {
-        Pooling::Cls => vectors.next().map_or_else(|| vec![0.0; dimensions], <[f32]>::to_vec),
+        Pooling::Cls => vectors
+            .next()
+            .map_or_else(|| vec![0.0; dimensions], <[f32]>::to_vec),
         Pooling::Mean => {
             let mut sum = vec![0.0; dimensions];
             for vector in vectors {
@@ -26,10 +29,17 @@ pub fn pool(pooling: Pooling, hidden: &[f32], tokens: usize, dimensions: usize) 
 /// # Errors
 /// `Internal` where it has no direction: all zero, or not finite.
 pub fn normalise(vector: &mut [f32]) -> Result<(), EngineError> {
-    let length = vector.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>().sqrt();
+    let length = vector
+        .iter()
+        .map(|v| f64::from(*v) * f64::from(*v))
+        .sum::<f64>()
+        .sqrt();
     if !length.is_finite() || length < f64::from(f32::MIN_POSITIVE) {
-        return Err(EngineError::new(ErrorKind::Internal, "the model put out a vector without a direction")
-            .detail(format!("Its length is {length}.")));
+        return Err(EngineError::new(
+            ErrorKind::Internal,
+            "the model put out a vector without a direction",
+        )
+        .detail(format!("Its length is {length}.")));
     }
     for value in vector {
         *value = (f64::from(*value) / length) as f32;
@@ -54,7 +64,10 @@ mod tests {
     #[test]
     fn a_vector_without_direction_is_an_error() {
         for mut vector in [[0.0, 0.0], [f32::NAN, 1.0], [f32::INFINITY, 0.0]] {
-            assert_eq!(normalise(&mut vector).unwrap_err().kind, ErrorKind::Internal);
+            assert_eq!(
+                normalise(&mut vector).unwrap_err().kind,
+                ErrorKind::Internal
+            );
         }
     }
 }

@@ -10,15 +10,17 @@ use rag_protocol::{
 use super::tokens::ModelTokenizer;
 use crate::extraction;
 
-/// A document or text of more bytes is read and split in a process of its own, whatever its type: that process can be
-/// ended at once where nobody waits any more.
+/// A document or text of more bytes is read and split in a process of its own, whatever its type:
+/// that process can be ended at once where nobody waits any more.
 const LARGE: usize = 256 << 10;
 
-/// Gives the content and the extracted text. A `title` that is not blank takes the place of the document's own. With a
-/// `name` the bytes are those of a file, without one they are a text in UTF-8.
+/// Gives the content and the extracted text. A `title` that is not blank takes the place of the
+/// document's own. With a `name` the bytes are those of a file, without one they are a text in
+/// UTF-8.
 ///
 /// # Errors
-/// `InvalidRequest` for an unknown type and for documents that cannot be read; `LimitExceeded` for too large ones.
+/// `InvalidRequest` for an unknown type and for documents that cannot be read; `LimitExceeded` for
+/// too large ones.
 pub fn prepare(
     bytes: &[u8],
     document_type: Option<&str>,
@@ -28,15 +30,32 @@ pub fn prepare(
     tokens: &ModelTokenizer,
     abandoned: &dyn Fn() -> bool,
 ) -> Result<(Content, String), EngineError> {
-    let types = || format!("Types: {}.", DocumentType::ALL.map(DocumentType::name).join(", "));
+    let types = || {
+        format!(
+            "Types: {}.",
+            DocumentType::ALL.map(DocumentType::name).join(", ")
+        )
+    };
     let document_type = match document_type {
         Some(given) => DocumentType::parse(given).ok_or_else(|| {
-            EngineError::new(ErrorKind::InvalidRequest, format!("\"{given}\" is not a type of document")).hint(types())
+            EngineError::new(
+                ErrorKind::InvalidRequest,
+                format!("\"{given}\" is not a type of document"),
+            )
+            .hint(types())
         })?,
-        None => rag_document::document_type(name.unwrap_or_default(), None, bytes).ok_or_else(|| {
-            EngineError::new(ErrorKind::InvalidRequest, "this kind of file is not a document")
-                .hint(format!("Name its document_type where it is one. {}", types()))
-        })?,
+        None => {
+            rag_document::document_type(name.unwrap_or_default(), None, bytes).ok_or_else(|| {
+                EngineError::new(
+                    ErrorKind::InvalidRequest,
+                    "this kind of file is not a document",
+                )
+                .hint(format!(
+                    "Name its document_type where it is one. {}",
+                    types()
+                ))
+            })?
+        }
     };
     if bytes.len() > MAX_DOCUMENT {
         return Err(too_large(bytes.len()));
@@ -55,7 +74,8 @@ pub fn prepare(
     Ok((content, extracted.text))
 }
 
-/// This process serves everybody: formats with a parser worth the name are read in a process of their own.
+/// This process serves everybody: formats with a parser worth the name are read in a process of
+/// their own.
 fn extract(
     bytes: &[u8],
     document_type: DocumentType,
@@ -80,8 +100,10 @@ fn extract(
 }
 
 fn into_error(problem: Problem) -> EngineError {
-    let mut error = EngineError::new(ErrorKind::InvalidRequest, problem.message)
-        .detail(format!("The document could not be processed in stage {}.", problem.stage.name()));
+    let mut error = EngineError::new(ErrorKind::InvalidRequest, problem.message).detail(format!(
+        "The document could not be processed in stage {}.",
+        problem.stage.name()
+    ));
     error.hint = problem.hint;
     error
 }

@@ -1,8 +1,9 @@
 //! Replies on their way to a client, and how many may be owed to one at a time.
 //!
-//! A client that does not read must not hold up anybody else: replies are queued and a thread of the client's own
-//! writes them. What may be queued is bounded, because requests are: each holds a [`Ticket`] until its reply is written,
-//! and the client's next one is not taken up before there is room for it.
+//! A client that does not read must not hold up anybody else: replies are queued and a thread of
+//! the client's own writes them. What may be queued is bounded, because requests are: each holds a
+//! [`Ticket`] until its reply is written, and the client's next one is not taken up before there is
+//! room for it.
 
 use std::{
     any::Any,
@@ -22,7 +23,8 @@ use rag_protocol::{
 
 /// Requests of one client that may be unanswered before the next one is taken up.
 pub const MAX_REQUESTS: usize = 64;
-/// Texts in the unanswered requests of one client, of which each takes some kilobytes until it is answered.
+/// Texts in the unanswered requests of one client, of which each takes some kilobytes until it is
+/// answered.
 pub const MAX_TEXTS: usize = 4096;
 /// How often one that waits looks whether its client has gone.
 const TICK: Duration = Duration::from_millis(100);
@@ -56,14 +58,27 @@ struct Owed {
 
 impl Replies {
     pub fn new(queue: Sender<Outgoing>) -> Self {
-        Self { queue, owed: Arc::default() }
+        Self {
+            queue,
+            owed: Arc::default(),
+        }
     }
 
-    /// Waits until the client has little enough unanswered for another request; false where it has gone meanwhile.
+    /// Waits until the client has little enough unanswered for another request; false where it has
+    /// gone meanwhile.
     pub fn wait(&self, abandoned: &dyn Fn() -> bool) -> bool {
-        let mut owed = self.owed.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owed = self
+            .owed
+            .owed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         while owed.requests >= MAX_REQUESTS || owed.texts >= MAX_TEXTS {
-            owed = self.owed.less.wait_timeout(owed, TICK).unwrap_or_else(PoisonError::into_inner).0;
+            owed = self
+                .owed
+                .less
+                .wait_timeout(owed, TICK)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             if abandoned() {
                 return false;
             }
@@ -77,13 +92,30 @@ impl Replies {
     /// `LimitExceeded` where it has too many texts.
     pub fn admit(&self, id: u64, texts: usize) -> Result<Ticket, EngineError> {
         if texts > MAX_TEXTS {
-            return Err(EngineError::new(ErrorKind::LimitExceeded, "too many texts in one request")
-                .detail(format!("It has {texts} texts; the limit is {MAX_TEXTS}."))
-                .hint("Ask for fewer at a time."));
+            return Err(EngineError::new(
+                ErrorKind::LimitExceeded,
+                "too many texts in one request",
+            )
+            .detail(format!("It has {texts} texts; the limit is {MAX_TEXTS}."))
+            .hint("Ask for fewer at a time."));
         }
-        let mut owed = self.owed.owed.lock().unwrap_or_else(PoisonError::into_inner);
-        *owed = Owed { requests: owed.requests + 1, texts: owed.texts + texts };
-        Ok(Ticket { id, replies: self.clone(), claim: Claim { debt: Arc::clone(&self.owed), texts } })
+        let mut owed = self
+            .owed
+            .owed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *owed = Owed {
+            requests: owed.requests + 1,
+            texts: owed.texts + texts,
+        };
+        Ok(Ticket {
+            id,
+            replies: self.clone(),
+            claim: Claim {
+                debt: Arc::clone(&self.owed),
+                texts,
+            },
+        })
     }
 
     /// Sends an error for a request that was not admitted.
@@ -93,12 +125,22 @@ impl Replies {
 
     fn send(&self, id: u64, answer: Answer, payload: &[u8], claim: Option<Claim>) {
         let bytes = frame::encode(&Reply { id, answer }, payload).or_else(|e| {
-            let error = EngineError::new(ErrorKind::LimitExceeded, "the answer is too large").detail(e.to_string());
-            frame::encode(&Reply { id, answer: Answer::Error { error } }, &[])
+            let error = EngineError::new(ErrorKind::LimitExceeded, "the answer is too large")
+                .detail(e.to_string());
+            frame::encode(
+                &Reply {
+                    id,
+                    answer: Answer::Error { error },
+                },
+                &[],
+            )
         });
         match bytes {
             // Fails only where the client has gone.
-            Ok(bytes) => drop(self.queue.send(Outgoing { bytes, _claim: claim })),
+            Ok(bytes) => drop(self.queue.send(Outgoing {
+                bytes,
+                _claim: claim,
+            })),
             Err(e) => tracing::error!(id, "a reply could not be encoded: {e}"),
         }
     }
@@ -114,7 +156,8 @@ pub struct Ticket {
 
 impl Ticket {
     pub fn answer(self, answer: Answer, payload: &[u8]) {
-        self.replies.send(self.id, answer, payload, Some(self.claim));
+        self.replies
+            .send(self.id, answer, payload, Some(self.claim));
     }
 
     pub fn fail(self, error: EngineError) {
@@ -131,7 +174,11 @@ struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut owed = self.debt.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owed = self
+            .debt
+            .owed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         owed.requests -= 1;
         owed.texts -= self.texts;
         self.debt.less.notify_all();
@@ -141,7 +188,11 @@ impl Drop for Claim {
 /// Writes replies as they come, until there can be no more of them or the client is gone.
 pub fn write_all(queue: &Receiver<Outgoing>, to: &mut impl Write) {
     for reply in queue {
-        if to.write_all(&reply.bytes).and_then(|()| to.flush()).is_err() {
+        if to
+            .write_all(&reply.bytes)
+            .and_then(|()| to.flush())
+            .is_err()
+        {
             return;
         }
     }
@@ -167,9 +218,14 @@ mod tests {
     fn a_written_reply_makes_room_for_another_request() {
         let (sender, receiver) = mpsc::channel();
         let replies = Replies::new(sender);
-        let mut tickets: Vec<_> = (0..MAX_REQUESTS as u64).map(|id| replies.admit(id, 1).unwrap()).collect();
+        let mut tickets: Vec<_> = (0..MAX_REQUESTS as u64)
+            .map(|id| replies.admit(id, 1).unwrap())
+            .collect();
         assert!(!replies.wait(&|| true));
-        tickets.pop().unwrap().fail(EngineError::new(ErrorKind::Internal, "x"));
+        tickets
+            .pop()
+            .unwrap()
+            .fail(EngineError::new(ErrorKind::Internal, "x"));
         assert!(!replies.wait(&|| true), "the reply is not written yet");
         drop(receiver.recv().unwrap());
         assert!(replies.wait(&|| true));
@@ -182,6 +238,9 @@ mod tests {
         assert!(!replies.wait(&|| true));
         drop(first);
         assert!(replies.wait(&|| true));
-        assert_eq!(replies.admit(2, MAX_TEXTS + 1).unwrap_err().kind, ErrorKind::LimitExceeded);
+        assert_eq!(
+            replies.admit(2, MAX_TEXTS + 1).unwrap_err().kind,
+            ErrorKind::LimitExceeded
+        );
     }
 }

@@ -30,17 +30,23 @@ pub struct Rounds<K, Q> {
 
 impl<K, Q> Default for Rounds<K, Q> {
     fn default() -> Self {
-        Self { queues: VecDeque::new() }
+        Self {
+            queues: VecDeque::new(),
+        }
     }
 }
 
 impl<K: Copy + PartialEq, Q: Waiting> Rounds<K, Q> {
     /// The queue of an owner, whose turn comes after the others' if it did not wait for anything.
     pub fn of(&mut self, owner: K) -> &mut Q {
-        let at = self.queues.iter().position(|(other, _)| *other == owner).unwrap_or_else(|| {
-            self.queues.push_back((owner, Q::default()));
-            self.queues.len() - 1
-        });
+        let at = self
+            .queues
+            .iter()
+            .position(|(other, _)| *other == owner)
+            .unwrap_or_else(|| {
+                self.queues.push_back((owner, Q::default()));
+                self.queues.len() - 1
+            });
         &mut self.queues[at].1
     }
 

@@ -19,13 +19,20 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Loads nothing yet: the first model does, so that a wrong path is an error of a request, which its user sees.
+    /// Loads nothing yet: the first model does, so that a wrong path is an error of a request,
+    /// which its user sees.
     pub fn new(library: PathBuf, threads: usize) -> Self {
-        Self { library, threads, environment: OnceLock::new(), loading: Mutex::new(()) }
+        Self {
+            library,
+            threads,
+            environment: OnceLock::new(),
+            loading: Mutex::new(()),
+        }
     }
 
     /// # Errors
-    /// `FileNotFound`, or `Unsupported` where the library cannot be loaded or is too old; asked again, it tries again.
+    /// `FileNotFound`, or `Unsupported` where the library cannot be loaded or is too old; asked
+    /// again, it tries again.
     pub fn environment(&self) -> Result<&Environment, EngineError> {
         if let Some(environment) = self.environment.get() {
             return Ok(environment);
@@ -35,22 +42,28 @@ impl Runtime {
             let environment = self.load()?;
             let _ = self.environment.set(environment);
         }
-        self.environment
-            .get()
-            .ok_or_else(|| EngineError::new(ErrorKind::Internal, "ONNX Runtime was loaded and is gone"))
+        self.environment.get().ok_or_else(|| {
+            EngineError::new(ErrorKind::Internal, "ONNX Runtime was loaded and is gone")
+        })
     }
 
     fn load(&self) -> Result<Environment, EngineError> {
-        const HINT: &str =
-            "ONNX Runtime's shared library comes with the installation of rag; `make install` puts it in place.";
+        const HINT: &str = "ONNX Runtime's shared library comes with the installation of rag; `make install` puts it in place.";
         // A relative path would be looked for beside the executable first.
         let library = std::fs::canonicalize(&self.library).map_err(|e| {
-            let message = format!("could not find ONNX Runtime at \"{}\"", self.library.display());
-            EngineError::new(ErrorKind::FileNotFound, message).detail(e.to_string()).hint(HINT)
+            let message = format!(
+                "could not find ONNX Runtime at \"{}\"",
+                self.library.display()
+            );
+            EngineError::new(ErrorKind::FileNotFound, message)
+                .detail(e.to_string())
+                .hint(HINT)
         })?;
         let failed = |detail: String| {
             let message = format!("could not load ONNX Runtime from \"{}\"", library.display());
-            EngineError::new(ErrorKind::Unsupported, message).detail(detail).hint(HINT)
+            EngineError::new(ErrorKind::Unsupported, message)
+                .detail(detail)
+                .hint(HINT)
         };
         let environment = ort::init_from(&library)
             .map_err(|e| failed(e.to_string()))?

@@ -1,10 +1,12 @@
 //! Whose turn it is.
 //!
-//! The inference thread takes the task whose turn it is, works on one slice of it (at most [`SLICE`] texts) and gives
-//! the rest back. Queries go before bulk work, but for one slice of that after [`QUERIES`] queries. Within each of the two,
-//! parties (a database and a role) take turns, within a party its clients, and one client's tasks are done in the order
-//! they came. So a search waits for a slice or two, not for somebody's thousand documents or for another's thousand
-//! searches, and what a client left behind when it hung up costs at most the slice that was under way.
+//! The inference thread takes the task whose turn it is, works on one slice of it (at most
+//! [`SLICE`] texts) and gives the rest back. Queries go before bulk work, but for one slice of that
+//! after [`QUERIES`] queries. Within each of the two, parties (a database and a role) take turns,
+//! within a party its clients, and one client's tasks are done in the order they came. So a search
+//! waits for a slice or two, not for somebody's thousand documents or for another's thousand
+//! searches, and what a client left behind when it hung up costs at most the slice that was under
+//! way.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -15,7 +17,8 @@ use rag_protocol::embed::{Party, Priority};
 
 use super::rounds::{Rounds, Waiting};
 
-/// Texts that are embedded at once. Larger batches are no faster on a processor, and a search waits for one.
+/// Texts that are embedded at once. Larger batches are no faster on a processor, and a search waits
+/// for one.
 pub const SLICE: usize = 8;
 
 /// Slices of queries in a row while bulk work waits.
@@ -43,7 +46,10 @@ pub struct Scheduler<T> {
 
 impl<T> Default for Scheduler<T> {
     fn default() -> Self {
-        Self { queue: Mutex::new(Queue::default()), arrived: Condvar::new() }
+        Self {
+            queue: Mutex::new(Queue::default()),
+            arrived: Condvar::new(),
+        }
     }
 }
 
@@ -53,8 +59,8 @@ impl<T> Scheduler<T> {
         self.lock().connected.insert(client);
     }
 
-    /// Drops everything that waits for a client, and what is given back for it from now on; gives the number of tasks
-    /// that waited.
+    /// Drops everything that waits for a client, and what is given back for it from now on; gives
+    /// the number of tasks that waited.
     pub fn leave(&self, client: ClientId) -> usize {
         self.lock().leave(client)
     }
@@ -64,7 +70,8 @@ impl<T> Scheduler<T> {
         self.arrived.notify_one();
     }
 
-    /// Returns a task that is not finished; it is the next of its client, whose turn comes after the others'.
+    /// Returns a task that is not finished; it is the next of its client, whose turn comes after
+    /// the others'.
     pub fn give_back(&self, turn: Turn<T>) {
         self.lock().give_back(turn);
     }
@@ -76,7 +83,10 @@ impl<T> Scheduler<T> {
             if let Some(turn) = queue.take() {
                 return turn;
             }
-            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self
+                .arrived
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -99,7 +109,12 @@ type Lane<T> = Rounds<Party, Rounds<ClientId, VecDeque<T>>>;
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self { connected: HashSet::new(), queries: Lane::default(), bulk: Lane::default(), queries_in_a_row: 0 }
+        Self {
+            connected: HashSet::new(),
+            queries: Lane::default(),
+            bulk: Lane::default(),
+            queries_in_a_row: 0,
+        }
     }
 }
 
@@ -113,13 +128,19 @@ impl<T> Queue<T> {
 
     fn submit(&mut self, turn: Turn<T>) {
         if self.connected.contains(&turn.client) {
-            self.lane(turn.priority).of(turn.party).of(turn.client).push_back(turn.task);
+            self.lane(turn.priority)
+                .of(turn.party)
+                .of(turn.client)
+                .push_back(turn.task);
         }
     }
 
     fn give_back(&mut self, turn: Turn<T>) {
         if self.connected.contains(&turn.client) {
-            self.lane(turn.priority).of(turn.party).of(turn.client).push_front(turn.task);
+            self.lane(turn.priority)
+                .of(turn.party)
+                .of(turn.client)
+                .push_front(turn.task);
         }
     }
 
@@ -129,7 +150,14 @@ impl<T> Queue<T> {
             false => [Priority::Bulk, Priority::Query],
         };
         let turn = order.into_iter().find_map(|priority| {
-            self.lane(priority).take().map(|(party, (client, task))| Turn { party, client, priority, task })
+            self.lane(priority)
+                .take()
+                .map(|(party, (client, task))| Turn {
+                    party,
+                    client,
+                    priority,
+                    task,
+                })
         });
         match turn.as_ref().map(|turn| turn.priority) {
             Some(Priority::Query) => self.queries_in_a_row += 1,
@@ -164,13 +192,27 @@ mod tests {
         submit_for(queue, client as u32, client, priority, slices);
     }
 
-    fn submit_for(queue: &mut Queue<(u64, u32)>, role: u32, client: u64, priority: Priority, slices: u32) {
+    fn submit_for(
+        queue: &mut Queue<(u64, u32)>,
+        role: u32,
+        client: u64,
+        priority: Priority,
+        slices: u32,
+    ) {
         let party = Party { database: 1, role };
-        queue.submit(Turn { party, client: ClientId(client), priority, task: (client, slices) });
+        queue.submit(Turn {
+            party,
+            client: ClientId(client),
+            priority,
+            task: (client, slices),
+        });
     }
 
     /// Takes turns as the inference thread does until nothing is left; gives whose they were.
-    fn run(queue: &mut Queue<(u64, u32)>, mut each: impl FnMut(&mut Queue<(u64, u32)>, usize)) -> Vec<u64> {
+    fn run(
+        queue: &mut Queue<(u64, u32)>,
+        mut each: impl FnMut(&mut Queue<(u64, u32)>, usize),
+    ) -> Vec<u64> {
         let mut served = vec![];
         while let Some(mut turn) = queue.take() {
             served.push(turn.task.0);

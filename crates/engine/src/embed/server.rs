@@ -25,17 +25,25 @@ const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 const STICKY: u32 = 0o1000;
 
-/// Opens the socket. A file that a killed engine left is replaced; the new one appears at once and ready.
+/// Opens the socket. A file that a killed engine left is replaced; the new one appears at once and
+/// ready.
 ///
 /// # Errors
 /// `Io`, `PermissionDenied`, `WrongFileType`, with the path.
 pub fn listen(path: &Path) -> Result<UnixListener, EngineError> {
     let failed = |what: &str, e: &io::Error| {
-        let kind =
-            if e.kind() == io::ErrorKind::PermissionDenied { ErrorKind::PermissionDenied } else { ErrorKind::Io };
-        EngineError::new(kind, format!("could not {what} \"{}\"", path.display())).detail(e.to_string())
+        let kind = if e.kind() == io::ErrorKind::PermissionDenied {
+            ErrorKind::PermissionDenied
+        } else {
+            ErrorKind::Io
+        };
+        EngineError::new(kind, format!("could not {what} \"{}\"", path.display()))
+            .detail(e.to_string())
     };
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+    if let Some(folder) = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+    {
         make_private(folder)?;
     }
     if let Ok(metadata) = fs::symlink_metadata(path)
@@ -46,14 +54,16 @@ pub fn listen(path: &Path) -> Result<UnixListener, EngineError> {
             format!("\"{}\" is there and is not a socket", path.display()),
         ));
     }
-    // Bound under another name and renamed: whoever connects finds a socket that is listened to, with the right mode.
+    // Bound under another name and renamed: whoever connects finds a socket that is listened to,
+    // with the right mode.
     let new = PathBuf::from(format!("{}.new", path.display()));
     match fs::remove_file(&new) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed("replace", &e)),
         _ => {}
     }
     let listener = UnixListener::bind(&new).map_err(|e| {
-        failed("listen on", &e).hint("A socket's path has at most 107 bytes; a relative path may be shorter.")
+        failed("listen on", &e)
+            .hint("A socket's path has at most 107 bytes; a relative path may be shorter.")
     })?;
     fs::set_permissions(&new, Permissions::from_mode(PRIVATE_FILE))
         .and_then(|()| fs::rename(&new, path))
@@ -63,9 +73,16 @@ pub fn listen(path: &Path) -> Result<UnixListener, EngineError> {
 
 /// Makes a folder that only this user can enter.
 fn make_private(folder: &Path) -> Result<(), EngineError> {
-    let error = |kind, what: &str| EngineError::new(kind, format!("the folder \"{}\" {what}", folder.display()));
-    let io = |e: io::Error| error(ErrorKind::Io, "cannot be used for the socket").detail(e.to_string());
-    match DirBuilder::new().mode(PRIVATE_FOLDER).recursive(true).create(folder) {
+    let error = |kind, what: &str| {
+        EngineError::new(kind, format!("the folder \"{}\" {what}", folder.display()))
+    };
+    let io =
+        |e: io::Error| error(ErrorKind::Io, "cannot be used for the socket").detail(e.to_string());
+    match DirBuilder::new()
+        .mode(PRIVATE_FOLDER)
+        .recursive(true)
+        .create(folder)
+    {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(io(e)),
         _ => {}
     }
@@ -75,8 +92,10 @@ fn make_private(folder: &Path) -> Result<(), EngineError> {
     }
     if metadata.uid() != process::user_id() || metadata.mode() & STICKY != 0 {
         // A shared folder such as /tmp must not be closed to others.
-        return Err(error(ErrorKind::PermissionDenied, "is shared with other users")
-            .hint("Put the socket into a folder of its own."));
+        return Err(
+            error(ErrorKind::PermissionDenied, "is shared with other users")
+                .hint("Put the socket into a folder of its own."),
+        );
     }
     if metadata.mode() & 0o777 != PRIVATE_FOLDER {
         fs::set_permissions(folder, Permissions::from_mode(PRIVATE_FOLDER)).map_err(io)?;
@@ -88,10 +107,13 @@ fn make_private(folder: &Path) -> Result<(), EngineError> {
 pub fn accept(engine: &Arc<Engine>) -> ! {
     let mut clients = 0;
     loop {
-        let started = engine.listener.accept().and_then(|(stream, _): (UnixStream, _)| {
-            clients += 1;
-            client::start(Arc::clone(engine), ClientId(clients), stream)
-        });
+        let started = engine
+            .listener
+            .accept()
+            .and_then(|(stream, _): (UnixStream, _)| {
+                clients += 1;
+                client::start(Arc::clone(engine), ClientId(clients), stream)
+            });
         if let Err(e) = started
             && !engine.is_leaving.load(Ordering::SeqCst)
         {

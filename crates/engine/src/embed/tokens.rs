@@ -1,12 +1,14 @@
 //! A model's tokenizer: token ids for the model, token counts for the splitter.
 //!
 //! # Counting
-//! A run counts the tokens of every chunk, and the tokenizer reads a few megabytes a second. But the tokenizers of BERT and
-//! its kin look at each word between two spaces by itself: the normalizer goes character by character, the
-//! pre-tokenizer always cuts at a space, and no added token holds one. So the tokens of a text are those of its words. In
-//! a word in ASCII each punctuation mark is one token, in the vocabulary or not, and what is between them is cut off too,
-//! unless there is an added token like `[MASK]` in it. What is left of the words of a language is little: each is
-//! tokenized once and its count remembered. Other tokenizers are asked for the whole text.
+//! A run counts the tokens of every chunk, and the tokenizer reads a few megabytes a second. But
+//! the tokenizers of BERT and its kin look at each word between two spaces by itself: the
+//! normalizer goes character by character, the pre-tokenizer always cuts at a space, and no added
+//! token holds one. So the tokens of a text are those of its words. In a word in ASCII each
+//! punctuation mark is one token, in the vocabulary or not, and what is between them is cut off
+//! too, unless there is an added token like `[MASK]` in it. What is left of the words of a language
+//! is little: each is tokenized once and its count remembered. Other tokenizers are asked for the
+//! whole text.
 
 use std::{
     collections::HashMap,
@@ -18,11 +20,12 @@ use rag_document::{CountedWord, TokenCounter};
 use rag_model::{invalid, settings::Settings, unreadable};
 use rag_protocol::{EngineError, ErrorKind, embed::MAX_TEXT};
 use tokenizers::{
-    Encoding, ModelWrapper, NormalizerWrapper, PostProcessor, PreTokenizerWrapper, Tokenizer, TruncationDirection,
+    Encoding, ModelWrapper, NormalizerWrapper, PostProcessor, PreTokenizerWrapper, Tokenizer,
+    TruncationDirection,
 };
 
-/// Bytes that are tokenized at a time. A tokenizer takes some hundred bytes of memory for each of a text; what a model
-/// reads of it is in the first few thousand.
+/// Bytes that are tokenized at a time. A tokenizer takes some hundred bytes of memory for each of a
+/// text; what a model reads of it is in the first few thousand.
 const PIECE: usize = 16 << 10;
 /// Bytes of a word that are tokenized. A word of such a length has no meaning for any model.
 const LONGEST_WORD: usize = 1 << 20;
@@ -39,8 +42,8 @@ static LARGE_PIECE: Mutex<()> = Mutex::new(());
 pub struct Tokens {
     /// At most the model's limit, special tokens included.
     pub ids: Vec<u32>,
-    /// Tokens of the text, special tokens included, before any truncation. Of a long text at least as many as its
-    /// first [`COUNTED`] bytes have, and more than the limit.
+    /// Tokens of the text, special tokens included, before any truncation. Of a long text at least
+    /// as many as its first [`COUNTED`] bytes have, and more than the limit.
     pub count: usize,
 }
 
@@ -73,13 +76,23 @@ impl Words {
     const LONGEST: usize = 48;
 
     fn of(tokenizer: &Tokenizer) -> Option<Self> {
-        let added: Vec<String> =
-            tokenizer.get_added_tokens_decoder().into_values().map(|token| token.content).collect();
-        let fits = matches!(tokenizer.get_normalizer(), None | Some(NormalizerWrapper::BertNormalizer(_)))
-            && matches!(tokenizer.get_model(), ModelWrapper::WordPiece(_) | ModelWrapper::WordLevel(_))
-            && !added.iter().any(|token| token.contains(char::is_whitespace));
+        let added: Vec<String> = tokenizer
+            .get_added_tokens_decoder()
+            .into_values()
+            .map(|token| token.content)
+            .collect();
+        let fits = matches!(
+            tokenizer.get_normalizer(),
+            None | Some(NormalizerWrapper::BertNormalizer(_))
+        ) && matches!(
+            tokenizer.get_model(),
+            ModelWrapper::WordPiece(_) | ModelWrapper::WordLevel(_)
+        ) && !added
+            .iter()
+            .any(|token| token.contains(char::is_whitespace));
         let cuts_at_marks = match tokenizer.get_pre_tokenizer()? {
-            // An added token that is not punctuation at its ends could be a part of what is between two marks.
+            // An added token that is not punctuation at its ends could be a part of what is between
+            // two marks.
             PreTokenizerWrapper::BertPreTokenizer(_) => {
                 let is_mark = |c: Option<char>| c.is_some_and(|c| c.is_ascii_punctuation());
                 added.iter().all(|token| is_mark(token.chars().next()))
@@ -87,7 +100,11 @@ impl Words {
             PreTokenizerWrapper::WhitespaceSplit(_) => false,
             _ => return None,
         };
-        fits.then(|| Self { counts: RwLock::default(), added, cuts_at_marks })
+        fits.then(|| Self {
+            counts: RwLock::default(),
+            added,
+            cuts_at_marks,
+        })
     }
 
     /// Whether the word's tokens are its marks and those of what is between them.
@@ -96,7 +113,9 @@ impl Words {
             && word.iter().all(u8::is_ascii_graphic)
             && !self.added.iter().map(String::as_bytes).any(|token| {
                 let begins = |at: &usize| word.get(*at) == token.first();
-                (0..word.len()).filter(begins).any(|at| word[at..].starts_with(token))
+                (0..word.len())
+                    .filter(begins)
+                    .any(|at| word[at..].starts_with(token))
             })
     }
 
@@ -107,8 +126,14 @@ impl Words {
         Some(total)
     }
 
-    /// Tells of each word where it begins and how many tokens it has; `None` where the tokenizer fails on one.
-    fn each<'t>(&self, text: &'t str, tokenizer: &Tokenizer, mut tell: impl FnMut(&'t [u8], usize)) -> Option<()> {
+    /// Tells of each word where it begins and how many tokens it has; `None` where the tokenizer
+    /// fails on one.
+    fn each<'t>(
+        &self,
+        text: &'t str,
+        tokenizer: &Tokenizer,
+        mut tell: impl FnMut(&'t [u8], usize),
+    ) -> Option<()> {
         let mut learnt: HashMap<Box<[u8]>, usize> = HashMap::new();
         {
             let counts = self.counts.read().unwrap_or_else(PoisonError::into_inner);
@@ -116,20 +141,35 @@ impl Words {
                 if let Some(count) = counts.get(piece).or_else(|| learnt.get(piece)) {
                     return Some(*count);
                 }
-                let count = encode(tokenizer, start_of(std::str::from_utf8(piece).ok()?, LONGEST_WORD)).ok()?.len();
+                let count = encode(
+                    tokenizer,
+                    start_of(std::str::from_utf8(piece).ok()?, LONGEST_WORD),
+                )
+                .ok()?
+                .len();
                 if piece.len() <= Self::LONGEST && learnt.len() < Self::MOST {
                     learnt.insert(piece.into(), count);
                 }
                 Some(count)
             };
             // of other white space some normalizers make nothing
-            for word in text.as_bytes().split(is_space).filter(|word| !word.is_empty()) {
+            for word in text
+                .as_bytes()
+                .split(is_space)
+                .filter(|word| !word.is_empty())
+            {
                 if word.iter().all(u8::is_ascii_alphanumeric) || !self.falls_apart(word) {
                     tell(word, look_up(word)?);
                     continue;
                 }
-                let mut total = word.iter().filter(|byte| byte.is_ascii_punctuation()).count();
-                for piece in word.split(u8::is_ascii_punctuation).filter(|piece| !piece.is_empty()) {
+                let mut total = word
+                    .iter()
+                    .filter(|byte| byte.is_ascii_punctuation())
+                    .count();
+                for piece in word
+                    .split(u8::is_ascii_punctuation)
+                    .filter(|piece| !piece.is_empty())
+                {
                     total += look_up(piece)?;
                 }
                 tell(word, total);
@@ -163,21 +203,34 @@ impl ModelTokenizer {
 
     fn parse_with_limit(path: &Path, bytes: &[u8], limit: usize) -> Result<Self, EngineError> {
         let bad = |e: tokenizers::Error| {
-            invalid(path, e.to_string()).hint("It must be the tokenizer.json of a \"fast\" Hugging Face tokenizer.")
+            invalid(path, e.to_string())
+                .hint("It must be the tokenizer.json of a \"fast\" Hugging Face tokenizer.")
         };
         let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(bad)?;
         // The file may ask for padding to 128 and for a shorter limit than the model's.
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(bad)?;
-        let special_tokens = tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(false));
+        let special_tokens = tokenizer
+            .get_post_processor()
+            .map_or(0, |processor| processor.added_tokens(false));
         if special_tokens >= limit {
-            return Err(invalid(path, format!("it adds {special_tokens} special tokens; the model takes {limit}")));
+            return Err(invalid(
+                path,
+                format!("it adds {special_tokens} special tokens; the model takes {limit}"),
+            ));
         }
         let words = Words::of(&tokenizer);
-        Ok(Self { tokenizer, special_tokens, limit, json: bytes.into(), words })
+        Ok(Self {
+            tokenizer,
+            special_tokens,
+            limit,
+            json: bytes.into(),
+            words,
+        })
     }
 
-    /// The text of `tokenizer.json`, and the most tokens of a text: what [`ModelTokenizer::again`] needs.
+    /// The text of `tokenizer.json`, and the most tokens of a text: what [`ModelTokenizer::again`]
+    /// needs.
     pub fn recipe(&self) -> (Arc<[u8]>, usize) {
         (Arc::clone(&self.json), self.limit)
     }
@@ -190,39 +243,64 @@ impl ModelTokenizer {
         Self::parse_with_limit(Path::new("tokenizer.json"), json, max_tokens)
     }
 
-    /// What the model reads of a text, and how long the text is; `None` where nobody waits for it any more. No more of the
-    /// text is tokenized than that takes.
+    /// What the model reads of a text, and how long the text is; `None` where nobody waits for it
+    /// any more. No more of the text is tokenized than that takes.
     ///
     /// # Errors
     /// `LimitExceeded` for a text longer than [`MAX_TEXT`].
-    pub fn tokenize(&self, text: &str, abandoned: &dyn Fn() -> bool) -> Result<Option<Tokens>, EngineError> {
+    pub fn tokenize(
+        &self,
+        text: &str,
+        abandoned: &dyn Fn() -> bool,
+    ) -> Result<Option<Tokens>, EngineError> {
         if text.len() > MAX_TEXT {
-            return Err(EngineError::new(ErrorKind::LimitExceeded, "a text is too long to be embedded")
-                .detail(format!("It has {} bytes; the limit is {MAX_TEXT}.", text.len()))
-                .hint(format!("Split it: the model sees {} tokens.", self.limit)));
+            return Err(EngineError::new(
+                ErrorKind::LimitExceeded,
+                "a text is too long to be embedded",
+            )
+            .detail(format!(
+                "It has {} bytes; the limit is {MAX_TEXT}.",
+                text.len()
+            ))
+            .hint(format!("Split it: the model sees {} tokens.", self.limit)));
         }
         let failed = |e: tokenizers::Error| {
-            EngineError::new(ErrorKind::Internal, "the tokenizer failed on a text").detail(e.to_string())
+            EngineError::new(ErrorKind::Internal, "the tokenizer failed on a text")
+                .detail(e.to_string())
         };
         let head = match &self.words {
             Some(_) => self.head_by_words(text, PIECE, abandoned),
             None => self.head(text, abandoned),
         };
-        let Some((mut encoding, is_whole)) = head.map_err(failed)? else { return Ok(None) };
+        let Some((mut encoding, is_whole)) = head.map_err(failed)? else {
+            return Ok(None);
+        };
         let mut count = encoding.len() + self.special_tokens;
         if !is_whole && let Some(words) = &self.words {
-            let counted = words.count(start_of(text, COUNTED), &self.tokenizer).unwrap_or(0);
+            let counted = words
+                .count(start_of(text, COUNTED), &self.tokenizer)
+                .unwrap_or(0);
             count = count.max(counted + self.special_tokens);
         }
         // Truncated by hand: a tokenizer that truncates cannot tell how long the text was.
-        encoding.truncate(self.limit - self.special_tokens, 0, TruncationDirection::Right);
+        encoding.truncate(
+            self.limit - self.special_tokens,
+            0,
+            TruncationDirection::Right,
+        );
         encoding.take_overflowing();
-        let encoding = self.tokenizer.post_process(encoding, None, true).map_err(failed)?;
-        Ok(Some(Tokens { ids: encoding.get_ids().to_vec(), count }))
+        let encoding = self
+            .tokenizer
+            .post_process(encoding, None, true)
+            .map_err(failed)?;
+        Ok(Some(Tokens {
+            ids: encoding.get_ids().to_vec(),
+            count,
+        }))
     }
 
-    /// The first tokens of a text whose tokens are those of its words: more than the model takes, or all; and whether they
-    /// are all.
+    /// The first tokens of a text whose tokens are those of its words: more than the model takes,
+    /// or all; and whether they are all.
     fn head_by_words(
         &self,
         text: &str,
@@ -236,21 +314,33 @@ impl ModelTokenizer {
                 return Ok(None);
             }
             let (next, after) = split_between_words(rest, piece);
-            head.merge_with(encode(&self.tokenizer, start_of(next, LONGEST_WORD.max(piece)))?, true);
+            head.merge_with(
+                encode(&self.tokenizer, start_of(next, LONGEST_WORD.max(piece)))?,
+                true,
+            );
             rest = after;
         }
         Ok(Some((head, rest.is_empty())))
     }
 
-    /// The same for any other tokenizer: of a beginning of the text that is long enough for more tokens than the model takes.
-    fn head(&self, text: &str, abandoned: &dyn Fn() -> bool) -> tokenizers::Result<Option<(Encoding, bool)>> {
+    /// The same for any other tokenizer: of a beginning of the text that is long enough for more
+    /// tokens than the model takes.
+    fn head(
+        &self,
+        text: &str,
+        abandoned: &dyn Fn() -> bool,
+    ) -> tokenizers::Result<Option<(Encoding, bool)>> {
         let most = LONGEST_WORD.max(self.limit.saturating_mul(64));
         let mut length = PIECE.max(self.limit.saturating_mul(16)).min(most);
         loop {
             if abandoned() {
                 return Ok(None);
             }
-            let start = if text.len() > length { split_before(text, length).0 } else { text };
+            let start = if text.len() > length {
+                split_before(text, length).0
+            } else {
+                text
+            };
             let head = encode(&self.tokenizer, start)?;
             let is_whole = start.len() == text.len();
             if is_whole || head.len() >= self.limit + MARGIN || length >= most {
@@ -263,7 +353,8 @@ impl ModelTokenizer {
 
 /// One pass of the tokenizer, which does not add special tokens.
 fn encode(tokenizer: &Tokenizer, piece: &str) -> tokenizers::Result<Encoding> {
-    let _alone = (piece.len() > LARGE).then(|| LARGE_PIECE.lock().unwrap_or_else(PoisonError::into_inner));
+    let _alone =
+        (piece.len() > LARGE).then(|| LARGE_PIECE.lock().unwrap_or_else(PoisonError::into_inner));
     tokenizer.encode_fast(piece, false)
 }
 
@@ -282,15 +373,23 @@ fn split_between_words(text: &str, bytes: usize) -> (&str, &str) {
     if text.len() <= bytes {
         return (text, "");
     }
-    let within = text.as_bytes()[..bytes].iter().rposition(is_space).map(|at| at + 1);
+    let within = text.as_bytes()[..bytes]
+        .iter()
+        .rposition(is_space)
+        .map(|at| at + 1);
     let end = within.or_else(|| text.as_bytes().iter().position(is_space));
     text.split_at(end.filter(|end| *end > 0).unwrap_or(text.len()))
 }
 
-/// A beginning of at most `bytes`, up to a space where there is one in its second half; and the rest.
+/// A beginning of at most `bytes`, up to a space where there is one in its second half; and the
+/// rest.
 fn split_before(text: &str, bytes: usize) -> (&str, &str) {
     let start = start_of(text, bytes);
-    let space = start.as_bytes().iter().rposition(is_space).filter(|at| *at > bytes / 2);
+    let space = start
+        .as_bytes()
+        .iter()
+        .rposition(is_space)
+        .filter(|at| *at > bytes / 2);
     text.split_at(space.unwrap_or(start.len()))
 }
 
@@ -298,12 +397,21 @@ impl TokenCounter for ModelTokenizer {
     /// A text that cannot be tokenized counts as too long.
     fn count(&self, text: &str) -> usize {
         if text.len() <= LONGEST_WORD
-            && let Some(count) = self.words.as_ref().and_then(|words| words.count(text, &self.tokenizer))
+            && let Some(count) = self
+                .words
+                .as_ref()
+                .and_then(|words| words.count(text, &self.tokenizer))
         {
             return count + self.special_tokens;
         }
-        let tokens = if text.len() <= LONGEST_WORD { encode(&self.tokenizer, text).ok() } else { None };
-        tokens.map_or(text.len().max(self.limit + 1), |tokens| tokens.len() + self.special_tokens)
+        let tokens = if text.len() <= LONGEST_WORD {
+            encode(&self.tokenizer, text).ok()
+        } else {
+            None
+        };
+        tokens.map_or(text.len().max(self.limit + 1), |tokens| {
+            tokens.len() + self.special_tokens
+        })
     }
 
     fn limit(&self) -> usize {
@@ -313,13 +421,19 @@ impl TokenCounter for ModelTokenizer {
     fn words(&self, text: &str) -> Option<Vec<CountedWord>> {
         let mut words = vec![];
         let (mut total, mut fits) = (0u32, u32::try_from(text.len()).is_ok());
-        self.words.as_ref()?.each(text, &self.tokenizer, |word, tokens| {
-            // A word that no chunk may hold is cut, and its pieces are counted.
-            fits &= word.len() <= LONGEST_WORD;
-            total = total.saturating_add(u32::try_from(tokens).unwrap_or(u32::MAX));
-            let start = (word.as_ptr() as usize - text.as_ptr() as usize) as u32;
-            words.push(CountedWord { start, end: start + word.len() as u32, tokens: total });
-        })?;
+        self.words
+            .as_ref()?
+            .each(text, &self.tokenizer, |word, tokens| {
+                // A word that no chunk may hold is cut, and its pieces are counted.
+                fits &= word.len() <= LONGEST_WORD;
+                total = total.saturating_add(u32::try_from(tokens).unwrap_or(u32::MAX));
+                let start = (word.as_ptr() as usize - text.as_ptr() as usize) as u32;
+                words.push(CountedWord {
+                    start,
+                    end: start + word.len() as u32,
+                    tokens: total,
+                });
+            })?;
         (fits && total < u32::MAX).then_some(words)
     }
 }
@@ -335,9 +449,15 @@ mod tests {
 
     /// A small tokenizer of BERT's kind.
     fn bert() -> Tokenizer {
-        let vocabulary =
-            ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##a", "##b", "ab", "##ab", ".", "-", "e", "中", "!"];
-        let vocabulary: HashMap<&str, usize> = vocabulary.iter().enumerate().map(|(id, token)| (*token, id)).collect();
+        let vocabulary = [
+            "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##a", "##b", "ab", "##ab", ".", "-",
+            "e", "中", "!",
+        ];
+        let vocabulary: HashMap<&str, usize> = vocabulary
+            .iter()
+            .enumerate()
+            .map(|(id, token)| (*token, id))
+            .collect();
         let added = |id: usize, content: &str| {
             json!({"id": id, "content": content, "single_word": false, "lstrip": content == "[MASK]", "rstrip": false,
                    "normalized": false, "special": true})
@@ -402,8 +522,18 @@ mod tests {
     fn a_long_text_costs_no_more_than_what_is_read_of_it() {
         let tokenizer = bert();
         let words = Words::of(&tokenizer);
-        let counter = ModelTokenizer { tokenizer, special_tokens: 0, limit: 8, json: Arc::default(), words };
-        for text in ["a.".repeat(MAX_TEXT / 2), "a ".repeat(MAX_TEXT / 2), "a".repeat(MAX_TEXT)] {
+        let counter = ModelTokenizer {
+            tokenizer,
+            special_tokens: 0,
+            limit: 8,
+            json: Arc::default(),
+            words,
+        };
+        for text in [
+            "a.".repeat(MAX_TEXT / 2),
+            "a ".repeat(MAX_TEXT / 2),
+            "a".repeat(MAX_TEXT),
+        ] {
             let tokens = counter.tokenize(&text, &|| false).unwrap().unwrap();
             assert!(tokens.ids.len() <= 8);
             let whole = encode(&counter.tokenizer, start_of(&text, 4096)).unwrap();

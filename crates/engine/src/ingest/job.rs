@@ -23,7 +23,11 @@ use crate::{embed::tokens::ModelTokenizer, extraction::Extractors, redaction};
 /// `InvalidRequest`.
 pub fn read(form: Form) -> Result<Job, EngineError> {
     let bad = |e: &dyn std::fmt::Display| {
-        EngineError::new(ErrorKind::InvalidRequest, "the engine does not understand the job").detail(e.to_string())
+        EngineError::new(
+            ErrorKind::InvalidRequest,
+            "the engine does not understand the job",
+        )
+        .detail(e.to_string())
     };
     let job = match form {
         Form::Frames => {
@@ -33,7 +37,10 @@ pub fn read(form: Form) -> Result<Job, EngineError> {
         }
         Form::Pretty => {
             let text = io::read_to_string(io::stdin().lock()).map_err(|e| bad(&e))?;
-            understand(|| Ok(serde_json::from_str(&text)?), || Ok(serde_json::from_str(&text)?))
+            understand(
+                || Ok(serde_json::from_str(&text)?),
+                || Ok(serde_json::from_str(&text)?),
+            )
         }
     };
     let job = job.map_err(|e| bad(&e))?;
@@ -46,7 +53,8 @@ pub fn read(form: Form) -> Result<Job, EngineError> {
     Ok(job)
 }
 
-/// The job, whose secrets are hidden from here on; also where it makes no sense, as the error may quote it.
+/// The job, whose secrets are hidden from here on; also where it makes no sense, as the error may
+/// quote it.
 fn understand(
     job: impl FnOnce() -> Result<Job, FrameError>,
     anything: impl FnOnce() -> Result<Value, FrameError>,
@@ -75,16 +83,37 @@ pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
     let listed = began.elapsed();
 
     let documents = (listing.items.len() + listing.failures.len()) as u64;
-    output.emit(&Event::Started { documents, commit: listing.commit }, "");
+    output.emit(
+        &Event::Started {
+            documents,
+            commit: listing.commit,
+        },
+        "",
+    );
     for failure in listing.failures {
         output.emit(&Event::Failed(failure), "");
     }
     let extractors = Extractors::default();
-    let reader = Reader { known: &job.known, splitting: job.splitting, tokens: &tokenizer, extractors };
+    let reader = Reader {
+        known: &job.known,
+        splitting: job.splitting,
+        tokens: &tokenizer,
+        extractors,
+    };
     let done = pipeline::run(source.as_mut(), &listing.items, &reader, output)?;
-    let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let (fetch_ms, extract_ms) = (milliseconds(listed + done.fetching), milliseconds(done.extracting));
-    output.emit(&Event::Worked { fetch_ms, extract_ms }, "");
+    let milliseconds =
+        |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let (fetch_ms, extract_ms) = (
+        milliseconds(listed + done.fetching),
+        milliseconds(done.extracting),
+    );
+    output.emit(
+        &Event::Worked {
+            fetch_ms,
+            extract_ms,
+        },
+        "",
+    );
     output.emit(
         &Event::Finished {
             complete: listing.complete,

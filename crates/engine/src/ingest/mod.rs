@@ -11,8 +11,8 @@
 //! * [`pipeline`]: several of them at once, reported in order and never collected;
 //! * [`output`]: events as frames, or as lines for people.
 //!
-//! A document that fails is one `Failed` event and the run goes on. What would take the process with it (a PDF that
-//! recurses without end) runs in a child (see [`crate::extraction`]).
+//! A document that fails is one `Failed` event and the run goes on. What would take the process
+//! with it (a PDF that recurses without end) runs in a child (see [`crate::extraction`]).
 
 mod document;
 mod job;
@@ -49,7 +49,11 @@ pub fn run(form: Form, sandbox: Mode) -> ExitCode {
     };
     // before the job is read: it may hold credentials
     if let Err(e) = process::limit(process::NO_CORE_DUMP) {
-        return fatal(&output, internal("could not set the limits of the process", &e), FATAL);
+        return fatal(
+            &output,
+            internal("could not set the limits of the process", &e),
+            FATAL,
+        );
     }
     let job = match job::read(form) {
         Ok(job) => job,
@@ -64,7 +68,11 @@ pub fn run(form: Form, sandbox: Mode) -> ExitCode {
         return fatal(&output, internal("could not watch the parent", &e), FATAL);
     }
     if let Err(e) = limits::apply(&job.limits, &output) {
-        return fatal(&output, internal("could not set the limits of the process", &e), FATAL);
+        return fatal(
+            &output,
+            internal("could not set the limits of the process", &e),
+            FATAL,
+        );
     }
     match job::perform(&job, &output) {
         Ok(()) => ExitCode::SUCCESS,

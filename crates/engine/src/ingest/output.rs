@@ -37,11 +37,15 @@ pub struct Output {
 
 impl Output {
     pub fn new(file: File, form: Form) -> Self {
-        Self { file: Arc::new(Mutex::new(file)), form, is_one_unnamed: Arc::default() }
+        Self {
+            file: Arc::new(Mutex::new(file)),
+            form,
+            is_one_unnamed: Arc::default(),
+        }
     }
 
-    /// Writes one event, without the secrets of the job. Where nobody reads any more the process ends: there is nothing
-    /// left to do it for.
+    /// Writes one event, without the secrets of the job. Where nobody reads any more the process
+    /// ends: there is nothing left to do it for.
     pub fn emit(&self, event: &Event, text: &str) {
         let event = &*self.redacted(event);
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,11 +66,19 @@ impl Output {
 
 impl Output {
     fn redacted<'a>(&self, event: &'a Event) -> Cow<'a, Event> {
-        if let Event::Finished { complete: true, bytes_fetched, skipped } = *event
+        if let Event::Finished {
+            complete: true,
+            bytes_fetched,
+            skipped,
+        } = *event
             && self.is_one_unnamed.load(Ordering::Relaxed)
         {
             // what is stored of it would be taken for gone
-            return Cow::Owned(Event::Finished { complete: false, bytes_fetched, skipped });
+            return Cow::Owned(Event::Finished {
+                complete: false,
+                bytes_fetched,
+                skipped,
+            });
         }
         let redacted = redaction::redacted_event(event);
         if let (Event::Failed(failure), Event::Failed(shown)) = (event, &*redacted)
@@ -81,7 +93,10 @@ impl Output {
 fn describe(event: &Event, text: &str) -> String {
     match event {
         Event::Started { documents, commit } => {
-            let at = commit.as_ref().map(|commit| format!(" at commit {commit}")).unwrap_or_default();
+            let at = commit
+                .as_ref()
+                .map(|commit| format!(" at commit {commit}"))
+                .unwrap_or_default();
             format!("started: {documents} documents{at}")
         }
         Event::Document(document) => {
@@ -99,18 +114,42 @@ fn describe(event: &Event, text: &str) -> String {
         Event::Unchanged { uri, .. } => format!("unchanged {uri}"),
         Event::Removed { uri } => format!("removed {uri}"),
         Event::Failed(failure) => {
-            let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-            format!("failed {} in stage {}: {}{hint}", failure.uri, failure.stage.name(), failure.message)
+            let hint = failure
+                .hint
+                .as_ref()
+                .map(|hint| format!(" ({hint})"))
+                .unwrap_or_default();
+            format!(
+                "failed {} in stage {}: {}{hint}",
+                failure.uri,
+                failure.stage.name(),
+                failure.message
+            )
         }
-        Event::Worked { fetch_ms, extract_ms } => {
+        Event::Worked {
+            fetch_ms,
+            extract_ms,
+        } => {
             format!("worked: {fetch_ms} ms of reading, {extract_ms} ms of extracting and splitting")
         }
-        Event::Finished { complete, bytes_fetched, skipped } => {
-            let what = if *complete { "all of the source" } else { "a part of the source" };
+        Event::Finished {
+            complete,
+            bytes_fetched,
+            skipped,
+        } => {
+            let what = if *complete {
+                "all of the source"
+            } else {
+                "a part of the source"
+            };
             format!("finished: {what}, {bytes_fetched} bytes fetched, {skipped} files skipped")
         }
         Event::Fatal { error } => {
-            let part = |part: &Option<String>| part.as_ref().map(|part| format!("; {part}")).unwrap_or_default();
+            let part = |part: &Option<String>| {
+                part.as_ref()
+                    .map(|part| format!("; {part}"))
+                    .unwrap_or_default()
+            };
             format!("fatal: {error}{}{}", part(&error.detail), part(&error.hint))
         }
     }

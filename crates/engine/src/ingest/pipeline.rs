@@ -1,7 +1,8 @@
-//! Several documents at once: fetched in the calling thread, read in a few others, reported in order by one more.
+//! Several documents at once: fetched in the calling thread, read in a few others, reported in
+//! order by one more.
 //!
-//! What is under way is bounded in number and in bytes, so that a run needs the memory of a handful of documents however
-//! many its source has.
+//! What is under way is bounded in number and in bytes, so that a run needs the memory of a handful
+//! of documents however many its source has.
 
 use std::{
     sync::{
@@ -72,8 +73,9 @@ pub fn run<T: TokenCounter + Sync>(
     let fetched = Mutex::new(fetched);
     let budget = Budget::default();
     let extracting = Mutex::new(Duration::ZERO);
-    let failed =
-        |e: std::io::Error| EngineError::new(ErrorKind::Internal, "could not start a thread").detail(e.to_string());
+    let failed = |e: std::io::Error| {
+        EngineError::new(ErrorKind::Internal, "could not start a thread").detail(e.to_string())
+    };
     thread::scope(|scope| {
         for _ in 0..READERS {
             let read = || {
@@ -86,24 +88,43 @@ pub fn run<T: TokenCounter + Sync>(
                     let _ = next.outcome.send(outcome);
                 }
             };
-            thread::Builder::new().name("reader".into()).spawn_scoped(scope, read).map_err(failed)?;
+            thread::Builder::new()
+                .name("reader".into())
+                .spawn_scoped(scope, read)
+                .map_err(failed)?;
         }
         let reported = &budget;
         let report = move || report(&expected, reported, output);
-        let reporter = thread::Builder::new().name("reporter".into()).spawn_scoped(scope, report).map_err(failed)?;
-        let (bytes_fetched, fetching) = fetch_all(source, items, reader, &budget, to_readers, &to_reporter);
+        let reporter = thread::Builder::new()
+            .name("reporter".into())
+            .spawn_scoped(scope, report)
+            .map_err(failed)?;
+        let (bytes_fetched, fetching) =
+            fetch_all(source, items, reader, &budget, to_readers, &to_reporter);
         drop(to_reporter);
-        let skipped = reporter
-            .join()
-            .map_err(|_| EngineError::new(ErrorKind::Internal, "the thread that reports documents failed"))?;
+        let skipped = reporter.join().map_err(|_| {
+            EngineError::new(
+                ErrorKind::Internal,
+                "the thread that reports documents failed",
+            )
+        })?;
         // the readers have answered for every document that was reported
         let extracting = *extracting.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Done { bytes_fetched, skipped, fetching, extracting })
+        Ok(Done {
+            bytes_fetched,
+            skipped,
+            fetching,
+            extracting,
+        })
     })
 }
 
 fn receive<'a>(fetched: &Mutex<Receiver<Waiting<'a>>>) -> Option<Waiting<'a>> {
-    fetched.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+    fetched
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .recv()
+        .ok()
 }
 
 fn fetch_all<'a, T: TokenCounter>(
@@ -119,15 +140,23 @@ fn fetch_all<'a, T: TokenCounter>(
     for item in items {
         budget.take(item.size);
         let (outcome, waiting) = channel();
-        let _ = to_reporter.send(Expected { item, outcome: waiting });
+        let _ = to_reporter.send(Expected {
+            item,
+            outcome: waiting,
+        });
         // a film beyond the size limit is no failure
         if by_name && rag_document::document_type(&item.name, None, &[]).is_none() {
             let _ = outcome.send(Outcome::Skipped);
             continue;
         }
         let known = reader.known.get(&item.uri);
-        if item.validator.is_some() && known.is_some_and(|known| known.validator == item.validator) {
-            bytes_fetched += if source.fetches_when_listing() { item.size } else { 0 };
+        if item.validator.is_some() && known.is_some_and(|known| known.validator == item.validator)
+        {
+            bytes_fetched += if source.fetches_when_listing() {
+                item.size
+            } else {
+                0
+            };
             let _ = outcome.send(reader.unchanged(item, None));
             continue;
         }
@@ -137,11 +166,17 @@ fn fetch_all<'a, T: TokenCounter>(
         match fetched {
             Ok(Fetched::Content(content)) => {
                 let size = content.bytes.len() as u64;
-                // what was listed is taken already, and waiting for more while holding it could last forever
+                // what was listed is taken already, and waiting for more while holding it could
+                // last forever
                 let unlisted = if item.size == 0 { size } else { 0 };
                 budget.take(unlisted);
                 bytes_fetched += size;
-                let _ = to_readers.send(Waiting { item, content, unlisted, outcome });
+                let _ = to_readers.send(Waiting {
+                    item,
+                    content,
+                    unlisted,
+                    outcome,
+                });
             }
             Ok(Fetched::Unchanged { validator }) => {
                 let _ = outcome.send(reader.unchanged(item, validator));
@@ -166,9 +201,15 @@ fn report(expected: &Receiver<Expected<'_>>, budget: &Budget, output: &Output) -
             Ok(Outcome::Skipped) => skipped += 1,
             Ok(Outcome::NoDocument) => {
                 skipped += 1;
-                output.emit(&Event::Removed { uri: next.item.uri.clone() }, "");
+                output.emit(
+                    &Event::Removed {
+                        uri: next.item.uri.clone(),
+                    },
+                    "",
+                );
             }
-            // A reader never drops an item unanswered. If one did, silence would mean that the document is gone.
+            // A reader never drops an item unanswered. If one did, silence would mean that the
+            // document is gone.
             Err(_) => {
                 let lost = "the document was lost on the way";
                 let failure = Failure::new(&*next.item.uri, Stage::Extract, lost, None);
@@ -192,7 +233,10 @@ impl Budget {
     fn take(&self, bytes: u64) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while *taken > 0 && taken.saturating_add(bytes) > BYTES {
-            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            taken = self
+                .freed
+                .wait(taken)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         *taken = taken.saturating_add(bytes);
     }

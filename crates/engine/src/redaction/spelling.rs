@@ -5,11 +5,12 @@ pub fn is_special(byte: u8) -> bool {
     matches!(byte, b'+' | b'%' | b'\\' | b'&')
 }
 
-/// Most times that an escape may have been escaped again, as far as it is understood: a text of nothing else would take
-/// the square of its length.
+/// Most times that an escape may have been escaped again, as far as it is understood: a text of
+/// nothing else would take the square of its length.
 const MAX_DEPTH: usize = 16;
 
-/// Calls `f` with each thing that the beginning of a text may stand for, and how many bytes of the text do so.
+/// Calls `f` with each thing that the beginning of a text may stand for, and how many bytes of the
+/// text do so.
 pub fn each_reading(text: &[u8], mut f: impl FnMut(usize, &[u8])) {
     let Some(first) = text.first() else { return };
     f(1, &[*first]);
@@ -21,7 +22,10 @@ pub fn each_reading(text: &[u8], mut f: impl FnMut(usize, &[u8])) {
             let slashes = count_slashes(text);
             (2..=slashes).for_each(|taken| f(taken, b"\\"));
             if let Some((taken, character)) = escape(&text[slashes..]) {
-                f(slashes + taken, character.encode_utf8(&mut [0; 4]).as_bytes());
+                f(
+                    slashes + taken,
+                    character.encode_utf8(&mut [0; 4]).as_bytes(),
+                );
             }
         }
         b'&' => {
@@ -33,10 +37,13 @@ pub fn each_reading(text: &[u8], mut f: impl FnMut(usize, &[u8])) {
     }
 }
 
-/// What may follow `%`: two digits; before them, if what was encoded is encoded again, those of `%` itself.
+/// What may follow `%`: two digits; before them, if what was encoded is encoded again, those of `%`
+/// itself.
 fn percent(text: &[u8], mut f: impl FnMut(usize, u8)) {
     for (i, digits) in text.chunks_exact(2).take(MAX_DEPTH).enumerate() {
-        let Some(byte) = hexadecimal(digits).and_then(|byte| u8::try_from(byte).ok()) else { return };
+        let Some(byte) = hexadecimal(digits).and_then(|byte| u8::try_from(byte).ok()) else {
+            return;
+        };
         f(2 * (i + 1), byte);
         if byte != b'%' {
             return;
@@ -45,7 +52,10 @@ fn percent(text: &[u8], mut f: impl FnMut(usize, u8)) {
 }
 
 fn count_slashes(text: &[u8]) -> usize {
-    text.iter().take(MAX_DEPTH).take_while(|b| **b == b'\\').count()
+    text.iter()
+        .take(MAX_DEPTH)
+        .take_while(|b| **b == b'\\')
+        .count()
 }
 
 /// What may follow `\` in JSON and in Rust.
@@ -62,7 +72,10 @@ fn escape(text: &[u8]) -> Option<(usize, char)> {
         b'x' => Some((3, char::from_u32(hexadecimal(text.get(1..3)?)?)?)),
         b'u' if text.get(1) == Some(&b'{') => {
             let digits = text[2..].iter().take(7).position(|b| *b == b'}')?;
-            Some((digits + 3, char::from_u32(hexadecimal(&text[2..2 + digits])?)?))
+            Some((
+                digits + 3,
+                char::from_u32(hexadecimal(&text[2..2 + digits])?)?,
+            ))
         }
         b'u' => {
             let first = u16::try_from(hexadecimal(text.get(1..5)?)?).ok()?;

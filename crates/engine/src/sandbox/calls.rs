@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use libc::c_long;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
 };
 
 use super::Calls;
@@ -126,28 +127,38 @@ const FAMILIES: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 /// # Errors
 /// What the kernel cannot do, as a sentence.
 pub fn restrict(calls: Calls) -> Result<(), String> {
-    let failed = |e: &dyn std::fmt::Display| format!("The kernel does not restrict system calls: {e}.");
+    let failed =
+        |e: &dyn std::fmt::Display| format!("The kernel does not restrict system calls: {e}.");
     let program = program(calls).map_err(|e| failed(&e))?;
     // sets no_new_privs, too
     seccompiler::apply_filter(&program).map_err(|e| failed(&e))
 }
 
 fn program(calls: Calls) -> Result<BpfProgram, seccompiler::BackendError> {
-    let mut refused: BTreeMap<c_long, Vec<SeccompRule>> = NEVER.iter().map(|call| (*call, vec![])).collect();
+    let mut refused: BTreeMap<c_long, Vec<SeccompRule>> =
+        NEVER.iter().map(|call| (*call, vec![])).collect();
     match calls {
         Calls::Network => {
             // arguments of other sizes than the kernel's are compared as it reads them
-            let is_other =
-                |family: &i32| SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *family as u64);
-            let other = FAMILIES.iter().map(is_other).collect::<Result<Vec<_>, _>>()?;
+            let is_other = |family: &i32| {
+                SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *family as u64)
+            };
+            let other = FAMILIES
+                .iter()
+                .map(is_other)
+                .collect::<Result<Vec<_>, _>>()?;
             refused.insert(libc::SYS_socket, vec![SeccompRule::new(other)?]);
         }
         Calls::Local => refused.extend(LOCAL.iter().map(|call| (*call, vec![]))),
         Calls::Alone => {
             refused.extend(LOCAL.iter().chain(ALONE).map(|call| (*call, vec![])));
             // abort() sends a signal to the process itself
-            let other =
-                SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, u64::from(std::process::id()))?;
+            let other = SeccompCondition::new(
+                0,
+                SeccompCmpArgLen::Dword,
+                SeccompCmpOp::Ne,
+                u64::from(std::process::id()),
+            )?;
             refused.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![other])?]);
         }
     }

@@ -1,4 +1,5 @@
-//! `rag-engine sandbox-check`: enters the sandbox of another command and says what can be reached from there.
+//! `rag-engine sandbox-check`: enters the sandbox of another command and says what can be reached
+//! from there.
 
 use std::{
     fmt::Display,
@@ -23,15 +24,24 @@ pub fn check(reach: &Reach, mode: Mode, paths: &[PathBuf]) -> Result<(), EngineE
         println!("missing: {missing}");
     }
     for path in paths {
-        tell(&format!("read {}", path.display()), File::open(path).and_then(|mut file| file.read(&mut [0; 16])));
+        tell(
+            &format!("read {}", path.display()),
+            File::open(path).and_then(|mut file| file.read(&mut [0; 16])),
+        );
         let new = path.with_extension("new");
-        tell(&format!("write {}", new.display()), File::create_new(&new).and_then(|_| std::fs::remove_file(&new)));
+        tell(
+            &format!("write {}", new.display()),
+            File::create_new(&new).and_then(|_| std::fs::remove_file(&new)),
+        );
     }
     tell("internet socket", UdpSocket::bind("127.0.0.1:0"));
     tell("listening socket", TcpListener::bind("127.0.0.1:0"));
     tell("Unix socket", UnixDatagram::unbound());
     tell("other program", Command::new("/bin/true").status());
-    tell("own program", Command::new("/proc/self/exe").arg("--version").output());
+    tell(
+        "own program",
+        Command::new("/proc/self/exe").arg("--version").output(),
+    );
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Starting the real program and talking to it.
 //!
-//! Tests of the engine need ONNX Runtime (`RAG_ONNXRUNTIME`, the shared library) and some need the default model
-//! (`RAG_MODEL_DIR`, its converted folder); `models/fetch.sh` and `rag-model convert` make both. Without the variables
-//! the tests fail and say so; `RAG_SKIP_MODEL_TESTS=1` skips them.
+//! Tests of the engine need ONNX Runtime (`RAG_ONNXRUNTIME`, the shared library) and some need the
+//! default model (`RAG_MODEL_DIR`, its converted folder); `models/fetch.sh` and `rag-model convert`
+//! make both. Without the variables the tests fail and say so; `RAG_SKIP_MODEL_TESTS=1` skips them.
 #![allow(dead_code)] // each test program uses a part
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -35,7 +35,8 @@ fn variable(name: &str) -> Option<PathBuf> {
         eprintln!("skipped: RAG_SKIP_MODEL_TESTS is 1");
         return None;
     }
-    let value = env::var_os(name).unwrap_or_else(|| panic!("{name} is not set; see crates/engine/tests/common/mod.rs"));
+    let value = env::var_os(name)
+        .unwrap_or_else(|| panic!("{name} is not set; see crates/engine/tests/common/mod.rs"));
     let path = fs::canonicalize(&value).unwrap_or_else(|e| panic!("{name} = {value:?}: {e}"));
     Some(path)
 }
@@ -51,7 +52,10 @@ pub fn default_model() -> Option<PathBuf> {
 }
 
 pub fn model(dir: &Path, precision: Precision) -> ModelRef {
-    ModelRef { dir: dir.into(), precision }
+    ModelRef {
+        dir: dir.into(),
+        precision,
+    }
 }
 
 /// A running `rag-engine embed`, killed when dropped.
@@ -83,13 +87,28 @@ impl Engine {
             // models of the tests, and the default one
             .arg("--model-dir")
             .arg(env::temp_dir())
-            .args(env::var_os("RAG_MODEL_DIR").into_iter().flat_map(|dir| ["--model-dir".into(), dir]))
+            .args(
+                env::var_os("RAG_MODEL_DIR")
+                    .into_iter()
+                    .flat_map(|dir| ["--model-dir".into(), dir]),
+            )
             .args(options)
             .stdin(Stdio::piped())
-            .stderr(fs::File::options().create(true).append(true).open(&log).unwrap())
+            .stderr(
+                fs::File::options()
+                    .create(true)
+                    .append(true)
+                    .open(&log)
+                    .unwrap(),
+            )
             .spawn()
             .unwrap();
-        let engine = Self { process, socket, log, dir };
+        let engine = Self {
+            process,
+            socket,
+            log,
+            dir,
+        };
         engine.wait_for_log("ready", 1);
         engine
     }
@@ -113,7 +132,9 @@ impl Engine {
 
     /// Waits until the log has a text so many times.
     pub fn wait_for_log(&self, text: &str, times: usize) {
-        eventually(&format!("the log to say {text:?}"), || self.log().matches(text).count() >= times);
+        eventually(&format!("the log to say {text:?}"), || {
+            self.log().matches(text).count() >= times
+        });
     }
 
     pub fn connect(&self) -> Client {
@@ -164,7 +185,11 @@ impl Client {
 
     pub fn send_with(&mut self, model: &ModelRef, task: Task, payload: &[u8]) -> u64 {
         self.next_id += 1;
-        let request = Request { id: self.next_id, model: model.clone(), task };
+        let request = Request {
+            id: self.next_id,
+            model: model.clone(),
+            task,
+        };
         frame::write(&mut self.stream, &request, payload).unwrap();
         self.next_id
     }
@@ -183,7 +208,12 @@ impl Client {
         self.ask_with(model, task, &[])
     }
 
-    pub fn ask_with(&mut self, model: &ModelRef, task: Task, payload: &[u8]) -> Result<(Answer, Vec<u8>), EngineError> {
+    pub fn ask_with(
+        &mut self,
+        model: &ModelRef,
+        task: Task,
+        payload: &[u8],
+    ) -> Result<(Answer, Vec<u8>), EngineError> {
         let id = self.send_with(model, task, payload);
         let (reply, payload) = self.receive().expect("a reply, not a closed connection");
         assert_eq!(reply.id, id);
@@ -197,7 +227,8 @@ impl Client {
     pub fn has_reply(&self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let mut byte = [0];
-        // Reading would take the byte; an empty write tells nothing. So: peek by way of a duplicate.
+        // Reading would take the byte; an empty write tells nothing. So: peek by way of a
+        // duplicate.
         let peeked = peek(&self.stream, &mut byte);
         self.stream.set_nonblocking(false).unwrap();
         match peeked {
@@ -212,12 +243,22 @@ impl Client {
 fn peek(stream: &UnixStream, byte: &mut [u8; 1]) -> io::Result<usize> {
     use std::os::fd::AsRawFd;
     // SAFETY: a valid descriptor and one writable byte.
-    let n = unsafe { libc::recv(stream.as_raw_fd(), byte.as_mut_ptr().cast(), 1, libc::MSG_PEEK) };
+    let n = unsafe {
+        libc::recv(
+            stream.as_raw_fd(),
+            byte.as_mut_ptr().cast(),
+            1,
+            libc::MSG_PEEK,
+        )
+    };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
 pub fn embed(priority: Priority, texts: &[impl AsRef<str>]) -> Task {
-    Task::Embed { priority, texts: texts.iter().map(|t| t.as_ref().to_owned()).collect() }
+    Task::Embed {
+        priority,
+        texts: texts.iter().map(|t| t.as_ref().to_owned()).collect(),
+    }
 }
 
 /// What an embedding request came to.
@@ -229,11 +270,23 @@ pub struct Embeddings {
 
 impl Embeddings {
     pub fn from(answer: Answer, payload: &[u8]) -> Self {
-        let Answer::Embeddings { model, tokens } = answer else { panic!("not embeddings: {answer:?}") };
-        let values: Vec<f32> = payload.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
-        let vectors: Vec<_> = values.chunks_exact(model.dimensions).map(<[f32]>::to_vec).collect();
+        let Answer::Embeddings { model, tokens } = answer else {
+            panic!("not embeddings: {answer:?}")
+        };
+        let values: Vec<f32> = payload
+            .chunks_exact(4)
+            .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
+            .collect();
+        let vectors: Vec<_> = values
+            .chunks_exact(model.dimensions)
+            .map(<[f32]>::to_vec)
+            .collect();
         assert_eq!(vectors.len(), tokens.len());
-        Self { model, tokens, vectors }
+        Self {
+            model,
+            tokens,
+            vectors,
+        }
     }
 
     pub fn of(engine: &Engine, model: &ModelRef, texts: &[impl AsRef<str>]) -> Self {
@@ -243,11 +296,25 @@ impl Embeddings {
 }
 
 pub fn dot(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| f64::from(*a) * f64::from(*b))
+        .sum()
 }
 
 /// A long text, different for each number.
 pub fn long_text(number: usize) -> String {
-    let words = ["key", "server", "rotation", "index", "vacuum", "chunk", "document", "replica", "search", "token"];
-    (0..400).map(|i| format!("{}{} ", words[(i * 7 + number) % words.len()], (i + number) % 13)).collect()
+    let words = [
+        "key", "server", "rotation", "index", "vacuum", "chunk", "document", "replica", "search",
+        "token",
+    ];
+    (0..400)
+        .map(|i| {
+            format!(
+                "{}{} ",
+                words[(i * 7 + number) % words.len()],
+                (i + number) % 13
+            )
+        })
+        .collect()
 }

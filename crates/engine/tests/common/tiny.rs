@@ -1,4 +1,5 @@
-//! Models of a few numbers, whose embeddings can be told by hand. A token's vector is its row of [`TABLE`].
+//! Models of a few numbers, whose embeddings can be told by hand. A token's vector is its row of
+//! [`TABLE`].
 
 use std::{fs, path::Path};
 
@@ -40,21 +41,38 @@ pub fn write(dir: &Path, output: Output, segments: bool, pooling: Option<&str>) 
     match output {
         Output::Hidden(name) => {
             graph.node("Gather", &["table", "input_ids"], &[name], &[]);
-            graph.output(name, ElementType::Float, &[text[0], text[1], Dimension::Fixed(DIMENSIONS)]);
+            graph.output(
+                name,
+                ElementType::Float,
+                &[text[0], text[1], Dimension::Fixed(DIMENSIONS)],
+            );
         }
         Output::Pooled => {
             graph.integers("tokens axis", &[1], &[1]);
             graph.node("Gather", &["table", "input_ids"], &["hidden"], &[]);
             let attributes = [rag_model::onnx::Attribute::Int("keepdims", 0)];
-            graph.node("ReduceSum", &["hidden", "tokens axis"], &["sentence_embedding"], &attributes);
-            graph.output("sentence_embedding", ElementType::Float, &[text[0], Dimension::Fixed(DIMENSIONS)]);
+            graph.node(
+                "ReduceSum",
+                &["hidden", "tokens axis"],
+                &["sentence_embedding"],
+                &attributes,
+            );
+            graph.output(
+                "sentence_embedding",
+                ElementType::Float,
+                &[text[0], Dimension::Fixed(DIMENSIONS)],
+            );
         }
     }
     fs::write(dir.join("model.onnx"), graph.encode("tiny")).unwrap();
     let config = json!({"hidden_size": DIMENSIONS, "max_position_embeddings": 8});
     fs::write(dir.join("config.json"), config.to_string()).unwrap();
     if let Some(key) = pooling {
-        fs::write(dir.join("1_Pooling/config.json"), json!({ key: true }).to_string()).unwrap();
+        fs::write(
+            dir.join("1_Pooling/config.json"),
+            json!({ key: true }).to_string(),
+        )
+        .unwrap();
     }
     let special = |token: &str, id: u32| json!({"id": token, "ids": [id], "tokens": [token]});
     let place = |token: &str| json!({"SpecialToken": {"id": token, "type_id": 0}});

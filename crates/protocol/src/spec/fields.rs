@@ -9,15 +9,16 @@ use serde_json::{Map, Value};
 use url::{Host, Url};
 
 use super::{
-    DELAY_MS, Endpoint, MAX_COLUMNS, MAX_DELAY_SECONDS, MAX_ENDPOINTS, MAX_METADATA_COLUMNS, PathFilter, Problem,
-    Repository, SameSite, TableSpec, TableSync, keys_of, pattern,
+    DELAY_MS, Endpoint, MAX_COLUMNS, MAX_DELAY_SECONDS, MAX_ENDPOINTS, MAX_METADATA_COLUMNS,
+    PathFilter, Problem, Repository, SameSite, TableSpec, TableSync, keys_of, pattern,
 };
 use crate::{
     ingest::DocumentType,
     labels::{Labels, MAX_CHARS},
 };
 
-/// Takes the fields out of an object one by one and remembers what was wrong and what was never asked for.
+/// Takes the fields out of an object one by one and remembers what was wrong and what was never
+/// asked for.
 pub(super) struct Fields<'a> {
     pub(super) object: &'a Map<String, Value>,
     pub(super) problems: Vec<Problem>,
@@ -25,8 +26,13 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    pub(super) fn problem(&mut self, field: impl std::fmt::Display, problem: impl Into<String>) -> &mut Problem {
-        self.problems.push(Problem::new(format!("spec.{field}"), problem));
+    pub(super) fn problem(
+        &mut self,
+        field: impl std::fmt::Display,
+        problem: impl Into<String>,
+    ) -> &mut Problem {
+        self.problems
+            .push(Problem::new(format!("spec.{field}"), problem));
         let last = self.problems.len() - 1;
         &mut self.problems[last]
     }
@@ -69,7 +75,11 @@ impl Fields<'_> {
             Some(Value::Array(items)) => items,
             Some(other) => {
                 let problem = format!("must be an array of texts, not {}", type_of(other));
-                let text = if other.is_string() { Some(other.to_string()) } else { text_of(other) };
+                let text = if other.is_string() {
+                    Some(other.to_string())
+                } else {
+                    text_of(other)
+                };
                 self.problem(key, problem).hint = text.map(|text| format!("Write [{text}]."));
                 return vec![];
             }
@@ -94,12 +104,18 @@ impl Fields<'_> {
     pub(super) fn labels(&mut self) {
         let (category, tags) = (self.string("category"), self.strings("tags"));
         if let Err(field) = Labels::new(category.as_deref(), Some(&tags)) {
-            self.problem(field, format!("must not have more than {MAX_CHARS} characters"));
+            self.problem(
+                field,
+                format!("must not have more than {MAX_CHARS} characters"),
+            );
         }
     }
 
     pub(super) fn filter(&mut self) -> PathFilter {
-        PathFilter { paths: self.patterns("paths"), exclude_paths: self.patterns("excludePaths") }
+        PathFilter {
+            paths: self.patterns("paths"),
+            exclude_paths: self.patterns("excludePaths"),
+        }
     }
 
     /// Texts that are patterns of paths. All that are none are named.
@@ -110,27 +126,42 @@ impl Fields<'_> {
             if let Err(bad) = pattern::compile(std::slice::from_ref(pattern)) {
                 is_each_right = false;
                 let reason = bad.reason.replace('\0', "\u{FFFD}");
-                self.problem(format!("{key}[{i}]"), format!("\"{pattern}\" is not a pattern: {reason}")).hint =
-                    Some(pattern::HINT.into());
+                self.problem(
+                    format!("{key}[{i}]"),
+                    format!("\"{pattern}\" is not a pattern: {reason}"),
+                )
+                .hint = Some(pattern::HINT.into());
             }
         }
         if is_each_right && let Err(bad) = pattern::compile(&patterns) {
-            self.problem(key, format!("the patterns together are too much: {}", bad.reason));
+            self.problem(
+                key,
+                format!("the patterns together are too much: {}", bad.reason),
+            );
         }
         patterns
     }
 
-    pub(super) fn integer(&mut self, key: &'static str, (least, most, default): (u64, u64, u64)) -> u32 {
+    pub(super) fn integer(
+        &mut self,
+        key: &'static str,
+        (least, most, default): (u64, u64, u64),
+    ) -> u32 {
         self.used.push(key);
         let value = match self.object.get(key) {
             None | Some(Value::Null) => Some(default),
-            Some(value) => value.as_u64().filter(|value| (least..=most).contains(value)),
+            Some(value) => value
+                .as_u64()
+                .filter(|value| (least..=most).contains(value)),
         };
         if value.is_none() {
             let problem = format!("must be an integer from {least} to {most}");
-            self.problem(key, problem).hint = Some(format!("Write a number without quotes, such as {default}."));
+            self.problem(key, problem).hint =
+                Some(format!("Write a number without quotes, such as {default}."));
         }
-        value.and_then(|value| u32::try_from(value).ok()).unwrap_or_default()
+        value
+            .and_then(|value| u32::try_from(value).ok())
+            .unwrap_or_default()
     }
 
     pub(super) fn boolean(&mut self, key: &'static str, default: bool) -> bool {
@@ -140,7 +171,8 @@ impl Fields<'_> {
             Some(Value::Bool(value)) => *value,
             Some(other) => {
                 let problem = format!("must be a boolean, not {}", type_of(other));
-                self.problem(key, problem).hint = Some("Write true or false, without quotes.".into());
+                self.problem(key, problem).hint =
+                    Some("Write true or false, without quotes.".into());
                 default
             }
         }
@@ -153,12 +185,18 @@ impl Fields<'_> {
         match self.object.get(KEY) {
             None | Some(Value::Null) => return DELAY_MS,
             Some(value) => {
-                if let Some(seconds) = value.as_f64().filter(|seconds| (0.0..=MAX_DELAY_SECONDS).contains(seconds)) {
+                if let Some(seconds) = value
+                    .as_f64()
+                    .filter(|seconds| (0.0..=MAX_DELAY_SECONDS).contains(seconds))
+                {
                     return (seconds * 1000.0).round() as u64;
                 }
             }
         }
-        self.problem(KEY, format!("must be a number of seconds from 0 to {MAX_DELAY_SECONDS}"));
+        self.problem(
+            KEY,
+            format!("must be a number of seconds from 0 to {MAX_DELAY_SECONDS}"),
+        );
         DELAY_MS
     }
 
@@ -182,7 +220,8 @@ impl Fields<'_> {
     pub(super) fn path(&mut self, field: impl std::fmt::Display, text: &str) -> Option<PathBuf> {
         let path = PathBuf::from(text);
         if !path.is_absolute() {
-            self.problem(field, "must be an absolute path").hint = Some("The path is on the database server.".into());
+            self.problem(field, "must be an absolute path").hint =
+                Some("The path is on the database server.".into());
             return None;
         }
         if path.components().any(|c| c == Component::ParentDir) {
@@ -200,14 +239,19 @@ impl Fields<'_> {
                 Some("Write an array of https://, http:// and file:/// URLs.".into());
         }
         if texts.len() > MAX_ENDPOINTS {
-            self.problem(KEY, format!("must not have more than {MAX_ENDPOINTS} elements"));
+            self.problem(
+                KEY,
+                format!("must not have more than {MAX_ENDPOINTS} elements"),
+            );
             return None;
         }
         let mut seen = HashSet::new();
         let mut endpoints = vec![];
         for (i, text) in texts.iter().enumerate() {
             let field = format!("{KEY}[{i}]");
-            let Some(endpoint) = self.endpoint(&field, text) else { continue };
+            let Some(endpoint) = self.endpoint(&field, text) else {
+                continue;
+            };
             let normalized = match &endpoint {
                 Endpoint::Web(url) => Url::parse(url).map_or_else(
                     |_| url.clone(),
@@ -228,16 +272,29 @@ impl Fields<'_> {
     }
 
     /// A URL of the web, a `file://` URL or a path on the server.
-    pub(super) fn endpoint(&mut self, field: impl std::fmt::Display, text: &str) -> Option<Endpoint> {
+    pub(super) fn endpoint(
+        &mut self,
+        field: impl std::fmt::Display,
+        text: &str,
+    ) -> Option<Endpoint> {
         if text.starts_with('/') {
             return self.path(field, text).map(Endpoint::File);
         }
-        if text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:")) {
-            let Some(path) = Url::parse(text).ok().and_then(|url| url.to_file_path().ok()) else {
-                self.problem(field, "is not the URL of a file").hint = Some("Write file:///path.".into());
+        if text
+            .get(..5)
+            .is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"))
+        {
+            let Some(path) = Url::parse(text)
+                .ok()
+                .and_then(|url| url.to_file_path().ok())
+            else {
+                self.problem(field, "is not the URL of a file").hint =
+                    Some("Write file:///path.".into());
                 return None;
             };
-            return self.path(field, &path.to_string_lossy()).map(Endpoint::File);
+            return self
+                .path(field, &path.to_string_lossy())
+                .map(Endpoint::File);
         }
         self.web(field, text).map(|_| Endpoint::Web(text.into()))
     }
@@ -249,7 +306,8 @@ impl Fields<'_> {
             return None;
         };
         if !matches!(url.scheme(), "http" | "https") {
-            self.problem(field, "must start with https:// or http://").hint = Some(HINT.into());
+            self.problem(field, "must start with https:// or http://")
+                .hint = Some(HINT.into());
         } else if !has_sendable_host(&url) {
             self.problem(field, "is not a URL").hint = Some(HINT.into());
         } else if !url.username().is_empty() || url.password().is_some() {
@@ -263,13 +321,17 @@ impl Fields<'_> {
 
     pub(super) fn repository(&mut self) -> Option<Repository> {
         const KEY: &str = "repositoryURL";
-        const HINT: &str = "Write https://host/path, or, as a superuser, an absolute path on the server.";
+        const HINT: &str =
+            "Write https://host/path, or, as a superuser, an absolute path on the server.";
         let text = self.required(KEY)?;
         let local = text.strip_prefix("file://").unwrap_or(&text);
         if local.starts_with('/') {
             return Some(Repository::Local(local.into()));
         }
-        let Some(rest) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else {
+        let Some(rest) = text
+            .strip_prefix("https://")
+            .or_else(|| text.strip_prefix("http://"))
+        else {
             let hint = over_https(&text).map_or_else(
                 || HINT.into(),
                 |url| format!("Write {url}. For a private repository make a secret of a token that may read it."),
@@ -278,7 +340,10 @@ impl Fields<'_> {
             return None;
         };
         // a URL parser would drop some of these, and take others for slashes
-        let has_stray = |text: &str| text.chars().any(|c| c.is_whitespace() || c.is_control() || c == '\\');
+        let has_stray = |text: &str| {
+            text.chars()
+                .any(|c| c.is_whitespace() || c.is_control() || c == '\\')
+        };
         let url = match Url::parse(&text) {
             Ok(url) if !has_stray(&text) => url,
             Ok(_) => {
@@ -286,7 +351,8 @@ impl Fields<'_> {
                 return None;
             }
             Err(error) => {
-                self.problem(KEY, format!("is not the URL of a repository: {error}")).hint = Some(HINT.into());
+                self.problem(KEY, format!("is not the URL of a repository: {error}"))
+                    .hint = Some(HINT.into());
                 return None;
             }
         };
@@ -296,7 +362,11 @@ impl Fields<'_> {
         {
             self.problem(KEY, "must not contain credentials").hint =
                 Some("Make a secret and name it in the source's credentials.".into());
-        } else if url.path() == "/" || url.query().is_some() || url.fragment().is_some() || !has_sendable_host(&url) {
+        } else if url.path() == "/"
+            || url.query().is_some()
+            || url.fragment().is_some()
+            || !has_sendable_host(&url)
+        {
             self.problem(KEY, "is not the URL of a repository").hint = Some(HINT.into());
         } else {
             return Some(Repository::Https(text));
@@ -306,19 +376,37 @@ impl Fields<'_> {
 
     pub(super) fn table(&mut self) -> Option<TableSpec> {
         let relation = self.required("relation");
-        let id_columns = self.columns(&["idColumns", "idColumn", "id_columns", "id_column"], MAX_COLUMNS);
-        let content_keys = ["contentColumns", "contentColumn", "content_columns", "content_column"];
+        let id_columns = self.columns(
+            &["idColumns", "idColumn", "id_columns", "id_column"],
+            MAX_COLUMNS,
+        );
+        let content_keys = [
+            "contentColumns",
+            "contentColumn",
+            "content_columns",
+            "content_column",
+        ];
         let content_columns = self.columns(&content_keys, MAX_COLUMNS);
-        let metadata_columns = self.columns(&["metadataColumns", "metadata_columns"], MAX_METADATA_COLUMNS);
+        let metadata_columns = self.columns(
+            &["metadataColumns", "metadata_columns"],
+            MAX_METADATA_COLUMNS,
+        );
         let title_key = self.one_of(&["titleColumn", "title_column"]);
         let title_column = self.string(title_key);
         self.used.push("filter");
-        let filter = self.object.get("filter").filter(|filter| !filter.is_null()).cloned();
+        let filter = self
+            .object
+            .get("filter")
+            .filter(|filter| !filter.is_null())
+            .cloned();
         let sync = match self.string("sync").as_deref() {
             None | Some("scan") => TableSync::Scan,
             Some("trigger") => TableSync::Trigger,
             Some(other) => {
-                self.problem("sync", format!("must be \"scan\" or \"trigger\", not \"{other}\""));
+                self.problem(
+                    "sync",
+                    format!("must be \"scan\" or \"trigger\", not \"{other}\""),
+                );
                 TableSync::Scan
             }
         };
@@ -326,13 +414,20 @@ impl Fields<'_> {
         let document_type = match self.string(type_key) {
             None => DocumentType::Markdown,
             Some(name) => {
-                let is_text = |t: &DocumentType| !matches!(t, DocumentType::Pdf | DocumentType::Docx);
-                DocumentType::parse(&name).filter(is_text).unwrap_or_else(|| {
-                    let types: Vec<_> = DocumentType::ALL.into_iter().filter(is_text).map(DocumentType::name).collect();
-                    self.problem(type_key, format!("\"{name}\" is not a type of text")).hint =
-                        Some(format!("Types: {}.", types.join(", ")));
-                    DocumentType::Markdown
-                })
+                let is_text =
+                    |t: &DocumentType| !matches!(t, DocumentType::Pdf | DocumentType::Docx);
+                DocumentType::parse(&name)
+                    .filter(is_text)
+                    .unwrap_or_else(|| {
+                        let types: Vec<_> = DocumentType::ALL
+                            .into_iter()
+                            .filter(is_text)
+                            .map(DocumentType::name)
+                            .collect();
+                        self.problem(type_key, format!("\"{name}\" is not a type of text"))
+                            .hint = Some(format!("Types: {}.", types.join(", ")));
+                        DocumentType::Markdown
+                    })
             }
         };
         Some(TableSpec {
@@ -349,7 +444,11 @@ impl Fields<'_> {
 
     /// Which of several names of the same key is given; the first where none is.
     pub(super) fn one_of(&mut self, keys: &[&'static str]) -> &'static str {
-        let given: Vec<_> = keys.iter().copied().filter(|key| self.object.contains_key(*key)).collect();
+        let given: Vec<_> = keys
+            .iter()
+            .copied()
+            .filter(|key| self.object.contains_key(*key))
+            .collect();
         self.used.extend(&given);
         if let [first, second, ..] = given[..] {
             self.problem(second, format!("means the same as \"{first}\""));
@@ -371,7 +470,10 @@ impl Fields<'_> {
         let mut seen = HashSet::new();
         for (i, column) in columns.iter().enumerate() {
             if !seen.insert(column) {
-                self.problem(format!("{key}[{i}]"), format!("names \"{column}\" a second time"));
+                self.problem(
+                    format!("{key}[{i}]"),
+                    format!("names \"{column}\" a second time"),
+                );
             }
         }
         columns
@@ -392,10 +494,15 @@ impl Fields<'_> {
     }
 
     pub(super) fn report_extra_keys(&mut self, kind: &str) {
-        let extra: Vec<_> = self.object.keys().filter(|key| !self.used.contains(&key.as_str())).cloned().collect();
+        let extra: Vec<_> = self
+            .object
+            .keys()
+            .filter(|key| !self.used.contains(&key.as_str()))
+            .cloned()
+            .collect();
         for key in extra {
-            self.problem(&key, format!("is not a key of kind \"{kind}\"")).hint =
-                Some(format!("Keys: {}.", keys_of(kind)));
+            self.problem(&key, format!("is not a key of kind \"{kind}\""))
+                .hint = Some(format!("Keys: {}.", keys_of(kind)));
         }
     }
 }
@@ -403,24 +510,30 @@ impl Fields<'_> {
 /// Whether git would create a branch of this name (git-check-ref-format(1), `--branch`).
 fn is_branch_name(branch: &str) -> bool {
     let reference = format!("refs/heads/{branch}");
-    !branch.starts_with('-') && gix_validate::reference::branch_name(reference.as_str().into()).is_ok()
+    !branch.starts_with('-')
+        && gix_validate::reference::branch_name(reference.as_str().into()).is_ok()
 }
 
 /// Whether the HTTP client would send a request to the URL's host. The parser of URLs lets some
 /// characters pass that no name has.
 fn has_sendable_host(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)),
+        Some(Host::Domain(name)) => name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)),
         Some(Host::Ipv4(_) | Host::Ipv6(_)) => true,
         None => false,
     }
 }
 
-/// What is probably meant by the address of a repository over ssh: `git@host:path`, `ssh://git@host:22/path`.
+/// What is probably meant by the address of a repository over ssh: `git@host:path`,
+/// `ssh://git@host:22/path`.
 fn over_https(address: &str) -> Option<String> {
     let (authority, path) = match address.strip_prefix("ssh://") {
         Some(rest) => rest.split_once('/')?,
-        None => address.split_once(':').filter(|(host, path)| host.contains('@') && !path.starts_with('/'))?,
+        None => address
+            .split_once(':')
+            .filter(|(host, path)| host.contains('@') && !path.starts_with('/'))?,
     };
     let host = authority.rsplit('@').next()?.split(':').next()?;
     (!host.is_empty() && !path.is_empty()).then(|| format!("https://{host}/{path}"))

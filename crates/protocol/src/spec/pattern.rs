@@ -1,6 +1,7 @@
 //! Patterns of paths, in the language of `.gitignore`.
 //!
-//! A definition is checked and a run is carried out by the same code: what a run would refuse cannot be defined.
+//! A definition is checked and a run is carried out by the same code: what a run would refuse
+//! cannot be defined.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -23,16 +24,27 @@ pub fn compile(patterns: &[String]) -> Result<Gitignore, BadPattern> {
     let mut builder = GitignoreBuilder::new("");
     for (index, pattern) in patterns.iter().enumerate() {
         if pattern.contains("//") {
-            let reason = "there is nothing between two of its slashes, so no path matches it".into();
-            return Err(BadPattern { index: Some(index), reason });
+            let reason =
+                "there is nothing between two of its slashes, so no path matches it".into();
+            return Err(BadPattern {
+                index: Some(index),
+                reason,
+            });
         }
-        // This is no file, so there are no comments, and `./docs` can only mean the docs of the root.
+        // This is no file, so there are no comments, and `./docs` can only mean the docs of the
+        // root.
         let line = match pattern.strip_prefix("./") {
             Some(rest) => format!("/{rest}"),
             None if pattern.starts_with('#') => format!("\\{pattern}"),
             None => pattern.clone(),
         };
-        builder.add_line(None, &line).map_err(|error| BadPattern { index: Some(index), reason: error.to_string() })?;
+        builder.add_line(None, &line).map_err(|error| BadPattern {
+            index: Some(index),
+            reason: error.to_string(),
+        })?;
     }
-    builder.build().map_err(|error| BadPattern { index: None, reason: error.to_string() })
+    builder.build().map_err(|error| BadPattern {
+        index: None,
+        reason: error.to_string(),
+    })
 }

@@ -6,13 +6,20 @@ use serde_json::json;
 use super::*;
 
 fn problems(kind: &str, spec: Value) -> Vec<String> {
-    SourceSpec::parse(kind, &spec).unwrap_err().iter().map(ToString::to_string).collect()
+    SourceSpec::parse(kind, &spec)
+        .unwrap_err()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[test]
 fn a_folder_with_filters() {
-    let spec = json!({"path": "/srv/docs", "paths": ["*.md", "guides/"], "excludePaths": ["drafts/"]});
-    let Ok(SourceSpec::Folder(folder)) = SourceSpec::parse("folder", &spec) else { panic!("a valid spec") };
+    let spec =
+        json!({"path": "/srv/docs", "paths": ["*.md", "guides/"], "excludePaths": ["drafts/"]});
+    let Ok(SourceSpec::Folder(folder)) = SourceSpec::parse("folder", &spec) else {
+        panic!("a valid spec")
+    };
     assert_eq!(folder.path, PathBuf::from("/srv/docs"));
     assert_eq!(folder.filter.paths, ["*.md", "guides/"]);
     assert_eq!(folder.filter.exclude_paths, ["drafts/"]);
@@ -20,47 +27,77 @@ fn a_folder_with_filters() {
 
 #[test]
 fn git_takes_main_where_no_branch_is_named() {
-    let Ok(SourceSpec::Git(git)) = SourceSpec::parse("git", &json!({"repositoryURL": "https://example.org/a.git"}))
-    else {
+    let Ok(SourceSpec::Git(git)) = SourceSpec::parse(
+        "git",
+        &json!({"repositoryURL": "https://example.org/a.git"}),
+    ) else {
         panic!("a valid spec")
     };
     assert_eq!(git.branch, "main");
-    assert_eq!(git.repository, Repository::Https("https://example.org/a.git".into()));
+    assert_eq!(
+        git.repository,
+        Repository::Https("https://example.org/a.git".into())
+    );
 }
 
 #[test]
 fn credentials_are_for_servers() {
     for (kind, spec, expected) in [
-        ("git", json!({"repositoryURL": "https://example.org/a.git"}), true),
+        (
+            "git",
+            json!({"repositoryURL": "https://example.org/a.git"}),
+            true,
+        ),
         ("git", json!({"repositoryURL": "/srv/a.git"}), false),
         ("folder", json!({"path": "/srv"}), false),
         ("markdown", json!({"uri": "/srv/a.md"}), false),
         ("markdown", json!({"uri": "https://example.org/a.md"}), true),
         ("static", json!({"endpoints": ["/srv/a.md"]}), false),
-        ("static", json!({"endpoints": ["/srv/a.md", "https://example.org/a.md"]}), true),
+        (
+            "static",
+            json!({"endpoints": ["/srv/a.md", "https://example.org/a.md"]}),
+            true,
+        ),
         ("website", json!({"url": "https://example.org"}), true),
     ] {
-        assert_eq!(SourceSpec::parse(kind, &spec).unwrap().takes_credentials(), expected, "{spec}");
+        assert_eq!(
+            SourceSpec::parse(kind, &spec).unwrap().takes_credentials(),
+            expected,
+            "{spec}"
+        );
     }
 }
 
 #[test]
 fn endpoints_are_on_the_web_or_on_the_server() {
-    let spec = json!({"endpoints": ["https://example.org/a.md", "file:///srv/a%20b.md", "/srv/c.md"]});
-    let Ok(SourceSpec::Static(spec)) = SourceSpec::parse("static", &spec) else { panic!("a valid spec") };
+    let spec =
+        json!({"endpoints": ["https://example.org/a.md", "file:///srv/a%20b.md", "/srv/c.md"]});
+    let Ok(SourceSpec::Static(spec)) = SourceSpec::parse("static", &spec) else {
+        panic!("a valid spec")
+    };
     let files = ["/srv/a b.md", "/srv/c.md"].map(|path| Endpoint::File(path.into()));
-    assert_eq!(spec.endpoints[0], Endpoint::Web("https://example.org/a.md".into()));
+    assert_eq!(
+        spec.endpoints[0],
+        Endpoint::Web("https://example.org/a.md".into())
+    );
     assert_eq!(spec.endpoints[1..], files);
 }
 
 #[test]
 fn a_website_is_bounded_where_nothing_is_said() {
-    let Ok(SourceSpec::Website(spec)) = SourceSpec::parse("website", &json!({"url": "https://example.org"})) else {
+    let Ok(SourceSpec::Website(spec)) =
+        SourceSpec::parse("website", &json!({"url": "https://example.org"}))
+    else {
         panic!("a valid spec")
     };
-    assert_eq!((spec.depth, spec.max_pages, spec.delay_ms, spec.same_site), (2, 100, 200, SameSite::Host));
+    assert_eq!(
+        (spec.depth, spec.max_pages, spec.delay_ms, spec.same_site),
+        (2, 100, 200, SameSite::Host)
+    );
     let spec = json!({"url": "https://example.org", "delay": 1.5, "sameSite": "domain", "include": ["/docs/"]});
-    let Ok(SourceSpec::Website(spec)) = SourceSpec::parse("website", &spec) else { panic!("a valid spec") };
+    let Ok(SourceSpec::Website(spec)) = SourceSpec::parse("website", &spec) else {
+        panic!("a valid spec")
+    };
     assert_eq!(
         (spec.delay_ms, spec.same_site, spec.filter.paths.as_slice()),
         (1500, SameSite::Domain, &["/docs/".into()][..])
@@ -70,16 +107,38 @@ fn a_website_is_bounded_where_nothing_is_said() {
 #[test]
 fn addresses_over_ssh_are_answered_with_those_over_https() {
     for (address, url) in [
-        ("git@example.org:group/a.git", "https://example.org/group/a.git"),
-        ("ssh://git@example.org:2222/a.git", "https://example.org/a.git"),
-        ("ssh://me:secret@example.org/a.git", "https://example.org/a.git"),
+        (
+            "git@example.org:group/a.git",
+            "https://example.org/group/a.git",
+        ),
+        (
+            "ssh://git@example.org:2222/a.git",
+            "https://example.org/a.git",
+        ),
+        (
+            "ssh://me:secret@example.org/a.git",
+            "https://example.org/a.git",
+        ),
     ] {
         let problems = SourceSpec::parse("git", &json!({ "repositoryURL": address })).unwrap_err();
         assert_eq!(problems[0].problem, "must start with https://");
-        assert!(problems[0].hint.as_ref().unwrap().starts_with(&format!("Write {url}. ")), "{problems:?}");
+        assert!(
+            problems[0]
+                .hint
+                .as_ref()
+                .unwrap()
+                .starts_with(&format!("Write {url}. ")),
+            "{problems:?}"
+        );
     }
     let problems = SourceSpec::parse("git", &json!({ "repositoryURL": "docs/a:b" })).unwrap_err();
-    assert!(problems[0].hint.as_ref().unwrap().starts_with("Write https://host/path"));
+    assert!(
+        problems[0]
+            .hint
+            .as_ref()
+            .unwrap()
+            .starts_with("Write https://host/path")
+    );
 }
 
 #[test]
@@ -90,26 +149,46 @@ fn a_table_in_either_spelling_is_the_same() {
         "title_column": "title", "metadata_columns": ["author"], "filter": {"public": true}, "sync": "trigger", "document_type": "html"});
     let parsed = SourceSpec::parse("table", &camel).unwrap();
     assert_eq!(SourceSpec::parse("table", &snake).unwrap(), parsed);
-    let SourceSpec::Table(table) = &parsed else { panic!("a table") };
+    let SourceSpec::Table(table) = &parsed else {
+        panic!("a table")
+    };
     assert_eq!(table.id_columns, ["id"]);
-    assert_eq!(SourceSpec::parse("table", &table.to_json()).unwrap(), parsed, "what is stored is read again");
+    assert_eq!(
+        SourceSpec::parse("table", &table.to_json()).unwrap(),
+        parsed,
+        "what is stored is read again"
+    );
 }
 
 #[test]
 fn columns_are_as_many_as_a_table_can_have() {
     let named = |n: usize| (0..n).map(|i| format!("c{i}")).collect::<Vec<_>>();
-    for (key, most) in
-        [("idColumns", 1_600), ("content_columns", 1_600), ("metadataColumns", 50), ("metadata_columns", 50)]
-    {
-        let parse = |columns: Vec<String>| SourceSpec::parse("table", &json!({"relation": "a", key: columns}));
+    for (key, most) in [
+        ("idColumns", 1_600),
+        ("content_columns", 1_600),
+        ("metadataColumns", 50),
+        ("metadata_columns", 50),
+    ] {
+        let parse = |columns: Vec<String>| {
+            SourceSpec::parse("table", &json!({"relation": "a", key: columns}))
+        };
         assert!(parse(named(most)).is_ok(), "{key}");
         let too_many = format!("spec.{key}: must be at most {most} columns");
-        assert_eq!(problems("table", json!({"relation": "a", key: named(most + 1)})), [&*too_many]);
+        assert_eq!(
+            problems("table", json!({"relation": "a", key: named(most + 1)})),
+            [&*too_many]
+        );
         // not one for each name that is there again, and none of them looked for
-        assert_eq!(problems("table", json!({"relation": "a", key: vec!["c"; 200_000]})), [&*too_many]);
+        assert_eq!(
+            problems("table", json!({"relation": "a", key: vec!["c"; 200_000]})),
+            [&*too_many]
+        );
         let twice = [named(most - 1), named(1)].concat();
         let expected = format!("spec.{key}[{}]: names \"c0\" a second time", most - 1);
-        assert_eq!(problems("table", json!({"relation": "a", key: twice})), [expected]);
+        assert_eq!(
+            problems("table", json!({"relation": "a", key: twice})),
+            [expected]
+        );
     }
 }
 
@@ -133,20 +212,37 @@ fn patterns_and_urls_are_those_that_a_run_takes() {
         "https://h!/x",
         "https:///x?y",
     ] {
-        assert!(git(url).unwrap_err()[0].problem.starts_with("is not the URL of a repository"), "{url}");
+        assert!(
+            git(url).unwrap_err()[0]
+                .problem
+                .starts_with("is not the URL of a repository"),
+            "{url}"
+        );
     }
-    let problems =
-        problems("folder", json!({"path": "/srv", "paths": ["*.md", "[z-a]"], "excludePaths": ["{a", "docs//api"]}));
-    assert!(problems[0].starts_with("spec.paths[1]: \"[z-a]\" is not a pattern: "), "{problems:?}");
-    assert!(problems[1].starts_with("spec.excludePaths[0]: \"{a\" is not a pattern: "), "{problems:?}");
+    let problems = problems(
+        "folder",
+        json!({"path": "/srv", "paths": ["*.md", "[z-a]"], "excludePaths": ["{a", "docs//api"]}),
+    );
+    assert!(
+        problems[0].starts_with("spec.paths[1]: \"[z-a]\" is not a pattern: "),
+        "{problems:?}"
+    );
+    assert!(
+        problems[1].starts_with("spec.excludePaths[0]: \"{a\" is not a pattern: "),
+        "{problems:?}"
+    );
     let empty = "\"docs//api\" is not a pattern: there is nothing between two of its slashes, so no path matches it";
     assert_eq!(problems[2], format!("spec.excludePaths[1]: {empty}"));
 }
 
 #[test]
 fn names_of_branches_follow_the_rules_of_git() {
-    let parse =
-        |branch: &str| SourceSpec::parse("git", &json!({"repositoryURL": "https://example.org/a", "branch": branch}));
+    let parse = |branch: &str| {
+        SourceSpec::parse(
+            "git",
+            &json!({"repositoryURL": "https://example.org/a", "branch": branch}),
+        )
+    };
     for branch in ["main", "release/2.1", "größe", "a@b", "head"] {
         assert!(parse(branch).is_ok(), "{branch}");
     }
@@ -174,18 +270,40 @@ fn names_of_branches_follow_the_rules_of_git() {
 #[test]
 fn credentials_are_for_one_server() {
     let check = |endpoints: &[&str]| {
-        SourceSpec::parse("static", &json!({ "endpoints": endpoints })).unwrap().check_credentials()
+        SourceSpec::parse("static", &json!({ "endpoints": endpoints }))
+            .unwrap()
+            .check_credentials()
     };
-    assert!(check(&["https://a.example/1", "https://A.example:443/2", "/srv/a.md"]).is_ok());
-    for other in ["https://b.example/2", "http://a.example/2", "https://a.example:8443/2"] {
-        assert_eq!(check(&["https://a.example/1", other]).unwrap_err().hint.unwrap(), "Make a source for each server.");
+    assert!(
+        check(&[
+            "https://a.example/1",
+            "https://A.example:443/2",
+            "/srv/a.md"
+        ])
+        .is_ok()
+    );
+    for other in [
+        "https://b.example/2",
+        "http://a.example/2",
+        "https://a.example:8443/2",
+    ] {
+        assert_eq!(
+            check(&["https://a.example/1", other])
+                .unwrap_err()
+                .hint
+                .unwrap(),
+            "Make a source for each server."
+        );
     }
 }
 
 #[test]
 fn all_problems_are_named_at_once() {
     assert_eq!(
-        problems("folder", json!({"paths": ["*.md", 3], "excludePaths": "x", "pth": "/srv", "colour": 1})),
+        problems(
+            "folder",
+            json!({"paths": ["*.md", 3], "excludePaths": "x", "pth": "/srv", "colour": 1})
+        ),
         [
             "spec.path: is missing",
             "spec.paths[1]: must be a text, not a number",
@@ -199,11 +317,27 @@ fn all_problems_are_named_at_once() {
 #[test]
 fn wrong_values_are_refused() {
     for (kind, spec, expected) in [
-        ("folder", json!({"path": "docs"}), "spec.path: must be an absolute path"),
-        ("folder", json!({"path": "/srv/../etc"}), "spec.path: must not contain \"..\""),
-        ("folder", json!({"path": "/srv/\u{0}"}), "spec.path: must not contain a NUL character"),
+        (
+            "folder",
+            json!({"path": "docs"}),
+            "spec.path: must be an absolute path",
+        ),
+        (
+            "folder",
+            json!({"path": "/srv/../etc"}),
+            "spec.path: must not contain \"..\"",
+        ),
+        (
+            "folder",
+            json!({"path": "/srv/\u{0}"}),
+            "spec.path: must not contain a NUL character",
+        ),
         ("folder", json!([]), "spec: must be a JSON object"),
-        ("git", json!({"repositoryURL": "ftp://example.org/a"}), "spec.repositoryURL: must start with https://"),
+        (
+            "git",
+            json!({"repositoryURL": "ftp://example.org/a"}),
+            "spec.repositoryURL: must start with https://",
+        ),
         (
             "git",
             json!({"repositoryURL": "https://example.org/a?b=c"}),
@@ -224,11 +358,31 @@ fn wrong_values_are_refused() {
             json!({"repositoryURL": "https://example.org/a", "commit": "HEAD"}),
             "spec.commit: must be 7 to 64 hexadecimal digits",
         ),
-        ("markdown", json!({"uri": "docs/a.md"}), "spec.uri: is not a URL"),
-        ("markdown", json!({"uri": "ftp://example.org/a.md"}), "spec.uri: must start with https:// or http://"),
-        ("markdown", json!({"uri": "file://elsewhere/a.md"}), "spec.uri: is not the URL of a file"),
-        ("static", json!({}), "spec.endpoints: must name at least one file"),
-        ("static", json!({"endpoints": ["/srv/../a.md"]}), "spec.endpoints[0]: must not contain \"..\""),
+        (
+            "markdown",
+            json!({"uri": "docs/a.md"}),
+            "spec.uri: is not a URL",
+        ),
+        (
+            "markdown",
+            json!({"uri": "ftp://example.org/a.md"}),
+            "spec.uri: must start with https:// or http://",
+        ),
+        (
+            "markdown",
+            json!({"uri": "file://elsewhere/a.md"}),
+            "spec.uri: is not the URL of a file",
+        ),
+        (
+            "static",
+            json!({}),
+            "spec.endpoints: must name at least one file",
+        ),
+        (
+            "static",
+            json!({"endpoints": ["/srv/../a.md"]}),
+            "spec.endpoints[0]: must not contain \"..\"",
+        ),
         (
             "static",
             json!({"endpoints": ["https://example.org/a", "HTTPS://example.org:443/a#b"]}),
@@ -239,8 +393,16 @@ fn wrong_values_are_refused() {
             json!({"endpoints": ["https://u:p@example.org/a"]}),
             "spec.endpoints[0]: must not contain credentials",
         ),
-        ("website", json!({"url": "example.org"}), "spec.url: is not a URL"),
-        ("website", json!({"url": "https://a.example", "depth": -1}), "spec.depth: must be an integer from 0 to 100"),
+        (
+            "website",
+            json!({"url": "example.org"}),
+            "spec.url: is not a URL",
+        ),
+        (
+            "website",
+            json!({"url": "https://a.example", "depth": -1}),
+            "spec.depth: must be an integer from 0 to 100",
+        ),
         (
             "website",
             json!({"url": "https://a.example", "maxPages": 0}),
@@ -256,10 +418,26 @@ fn wrong_values_are_refused() {
             json!({"url": "https://a.example", "sameSite": "world"}),
             "spec.sameSite: must be \"host\" or \"domain\"",
         ),
-        ("website", json!({"url": "https://a.example", "sitemap": 1}), "spec.sitemap: must be a boolean, not a number"),
-        ("table", json!({"idColumns": ["id"]}), "spec.relation: is missing"),
-        ("table", json!({"relation": "a", "sync": "poll"}), "spec.sync: must be \"scan\" or \"trigger\", not \"poll\""),
-        ("table", json!({"relation": "a", "documentType": "pdf"}), "spec.documentType: \"pdf\" is not a type of text"),
+        (
+            "website",
+            json!({"url": "https://a.example", "sitemap": 1}),
+            "spec.sitemap: must be a boolean, not a number",
+        ),
+        (
+            "table",
+            json!({"idColumns": ["id"]}),
+            "spec.relation: is missing",
+        ),
+        (
+            "table",
+            json!({"relation": "a", "sync": "poll"}),
+            "spec.sync: must be \"scan\" or \"trigger\", not \"poll\"",
+        ),
+        (
+            "table",
+            json!({"relation": "a", "documentType": "pdf"}),
+            "spec.documentType: \"pdf\" is not a type of text",
+        ),
         (
             "table",
             json!({"relation": "a", "idColumns": ["id"], "id_column": "id"}),
@@ -270,7 +448,11 @@ fn wrong_values_are_refused() {
             json!({"relation": "a", "contentColumns": ["b", "b"]}),
             "spec.contentColumns[1]: names \"b\" a second time",
         ),
-        ("table", json!({"relation": "a", "idColumns": 3}), "spec.idColumns: must be an array of texts, not a number"),
+        (
+            "table",
+            json!({"relation": "a", "idColumns": 3}),
+            "spec.idColumns: must be an array of texts, not a number",
+        ),
         ("ftp", json!({}), "kind: \"ftp\" is not a kind of source"),
     ] {
         assert_eq!(problems(kind, spec), [expected]);

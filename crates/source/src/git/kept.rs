@@ -1,15 +1,17 @@
 //! Where a clone lives: in a folder that is kept between runs, or in the job's own.
 //!
-//! `rag_clones` says how the folders look and who uses them: here a job takes one for its source, and gives it back.
+//! `rag_clones` says how the folders look and who uses them: here a job takes one for its source,
+//! and gives it back.
 //!
-//! `state` goes before anything is fetched and comes back when all of it is there, so that a job that is killed in
-//! the middle leaves a folder without it, and the next job begins anew. The kernel gives up the lock of a process
-//! that ends, however it ends.
+//! `state` goes before anything is fetched and comes back when all of it is there, so that a job
+//! that is killed in the middle leaves a folder without it, and the next job begins anew. The
+//! kernel gives up the lock of a process that ends, however it ends.
 //!
-//! What is kept is bounded by `max_bytes` in sum: whenever a job has fetched and when it ends, folders are removed in
-//! the order of their last use, never one that is locked. That does not forbid a repository that is larger alone: its
-//! folder goes with its job. Where another job holds the folder for longer than [`PATIENCE`], or nothing is to be
-//! kept at all, the clone is made in the job's own folder.
+//! What is kept is bounded by `max_bytes` in sum: whenever a job has fetched and when it ends,
+//! folders are removed in the order of their last use, never one that is locked. That does not
+//! forbid a repository that is larger alone: its folder goes with its job. Where another job holds
+//! the folder for longer than [`PATIENCE`], or nothing is to be kept at all, the clone is made in
+//! the job's own folder.
 
 use std::{
     fs::{self, File},
@@ -25,7 +27,8 @@ use rag_protocol::{EngineError, ErrorKind, ingest::Clones};
 /// Longest wait for a clone that another job uses: enough for a run with few changes.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
-/// Fetches add packs and never remove what is no longer wanted. A clone is made anew when it has more packs than this,
+/// Fetches add packs and never remove what is no longer wanted. A clone is made anew when it has
+/// more packs than this,
 const MOST_PACKS: usize = 50;
 /// or more than twice the bytes it had at first, and so many more.
 const GROWTH_FLOOR: u64 = 64 << 20;
@@ -55,7 +58,8 @@ impl Place {
             }
         };
         if clones.max_bytes > 0
-            && let Some(place) = Self::take_kept(clones, name, user.as_ref()).map_err(|e| unusable(&clones.dir, &e))?
+            && let Some(place) = Self::take_kept(clones, name, user.as_ref())
+                .map_err(|e| unusable(&clones.dir, &e))?
         {
             release_others(Some(&place.folder));
             return Ok(place);
@@ -83,8 +87,14 @@ impl Place {
                 if let Some(user) = user {
                     rag_clones::claim(&folder, user)?;
                 }
-                let kept = Kept { _lock: lock, clones: clones.clone() };
-                return Ok(Some(Self { folder, kept: Some(kept) }));
+                let kept = Kept {
+                    _lock: lock,
+                    clones: clones.clone(),
+                };
+                return Ok(Some(Self {
+                    folder,
+                    kept: Some(kept),
+                }));
             }
             thread::sleep(POLL);
         }
@@ -102,7 +112,11 @@ impl Place {
 
     /// Bytes of the clone when it was fetched anew; `None` where there is no whole clone.
     pub fn state(&self) -> Option<u64> {
-        fs::read_to_string(state(&self.folder)).ok()?.trim().parse().ok()
+        fs::read_to_string(state(&self.folder))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
     }
 
     /// Says that the clone is being changed.
@@ -113,7 +127,8 @@ impl Place {
         }
     }
 
-    /// Says that the clone is whole; `fresh` are the bytes it had when it was fetched anew, if that was not now.
+    /// Says that the clone is whole; `fresh` are the bytes it had when it was fetched anew, if that
+    /// was not now.
     pub fn finish(&self, fresh: Option<u64>) -> Result<(), EngineError> {
         let bytes = fresh.unwrap_or_else(|| bytes_below(&self.folder));
         let written = self.folder.join("state.new");
@@ -128,8 +143,10 @@ impl Place {
 
     /// Whether there is so much of former fetches that fetching anew is better.
     pub fn has_outgrown(&self, fresh: u64) -> bool {
-        let packs = fs::read_dir(self.repository().join("objects/pack")).map_or(0, Iterator::count) / 2;
-        packs > MOST_PACKS || bytes_below(&self.folder) > fresh.saturating_mul(2).saturating_add(GROWTH_FLOOR)
+        let packs =
+            fs::read_dir(self.repository().join("objects/pack")).map_or(0, Iterator::count) / 2;
+        packs > MOST_PACKS
+            || bytes_below(&self.folder) > fresh.saturating_mul(2).saturating_add(GROWTH_FLOOR)
     }
 
     /// Removes the clone.
@@ -156,12 +173,15 @@ impl Drop for Place {
     }
 }
 
-/// Removes folders that nobody uses, those used longest ago first, until all fit. What cannot be removed is left.
+/// Removes folders that nobody uses, those used longest ago first, until all fit. What cannot be
+/// removed is left.
 fn shrink(clones: &Clones, own: Option<&Path>) {
     let mut folders: Vec<(SystemTime, PathBuf, u64)> = folders(&clones.dir)
         .into_iter()
         .map(|path| {
-            let used = fs::metadata(state(&path)).or_else(|_| fs::metadata(&path)).and_then(|m| m.modified());
+            let used = fs::metadata(state(&path))
+                .or_else(|_| fs::metadata(&path))
+                .and_then(|m| m.modified());
             let bytes = bytes_below(&path);
             (used.unwrap_or(SystemTime::UNIX_EPOCH), path, bytes)
         })
@@ -183,7 +203,9 @@ fn shrink(clones: &Clones, own: Option<&Path>) {
 
 /// Bytes of all files below a folder, as far as it can be read.
 fn bytes_below(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return 0;
+    };
     entries
         .flatten()
         .map(|entry| match entry.metadata() {
@@ -195,6 +217,9 @@ fn bytes_below(folder: &Path) -> u64 {
 }
 
 fn unusable(folder: &Path, error: &io::Error) -> EngineError {
-    EngineError::new(ErrorKind::Io, format!("cannot use the folder \"{}\" for a clone", folder.display()))
-        .detail(error.to_string())
+    EngineError::new(
+        ErrorKind::Io,
+        format!("cannot use the folder \"{}\" for a clone", folder.display()),
+    )
+    .detail(error.to_string())
 }

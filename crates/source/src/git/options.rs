@@ -1,7 +1,7 @@
 //! The settings of libgit2 that hold for the whole process.
 
-// They are C globals that libgit2 reads without synchronization, and are written once, here, before any repository is
-// opened. Nothing else in the process uses libgit2.
+// They are C globals that libgit2 reads without synchronization, and are written once, here, before
+// any repository is opened. Nothing else in the process uses libgit2.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -11,18 +11,25 @@ use rag_protocol::{EngineError, ErrorKind};
 
 use super::transport;
 
-/// Bytes of a pack that are mapped at once, and of all packs: the address space of the process is limited.
+/// Bytes of a pack that are mapped at once, and of all packs: the address space of the process is
+/// limited.
 const WINDOW: usize = 32 << 20;
 const MAPPED: usize = 512 << 20;
 
-/// Bounds memory, ignores the configuration of the user and the machine, opens repositories whoever owns their files
-/// (an ordinary one on a database server does not belong to `postgres`, and nothing in it is executed), and makes our
-/// HTTP client the only one.
+/// Bounds memory, ignores the configuration of the user and the machine, opens repositories whoever
+/// owns their files (an ordinary one on a database server does not belong to `postgres`, and
+/// nothing in it is executed), and makes our HTTP client the only one.
 pub fn set_once() -> Result<(), EngineError> {
     static ONCE: OnceLock<Result<(), EngineError>> = OnceLock::new();
     ONCE.get_or_init(|| {
-        let levels = [ConfigLevel::System, ConfigLevel::Global, ConfigLevel::XDG, ConfigLevel::ProgramData];
-        // SAFETY: `call_once` makes this the only thread that is here, and everything that uses libgit2 comes after.
+        let levels = [
+            ConfigLevel::System,
+            ConfigLevel::Global,
+            ConfigLevel::XDG,
+            ConfigLevel::ProgramData,
+        ];
+        // SAFETY: `call_once` makes this the only thread that is here, and everything that uses
+        // libgit2 comes after.
         let set = unsafe {
             levels
                 .into_iter()
@@ -34,7 +41,8 @@ pub fn set_once() -> Result<(), EngineError> {
                 .and_then(|()| git2::transport::register("http", transport::create))
         };
         set.map_err(|e| {
-            EngineError::new(ErrorKind::Internal, "the git library could not be set up").detail(e.message())
+            EngineError::new(ErrorKind::Internal, "the git library could not be set up")
+                .detail(e.message())
         })
     })
     .clone()

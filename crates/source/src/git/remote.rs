@@ -6,10 +6,11 @@
 //!                                                                  └──no────▶ damaged: once more, from nothing
 //! ```
 //!
-//! The server is asked first in any case, with the source's own credentials: a clone that another source has made says
-//! nothing to one that may not read the repository. A pack holds what the last commit has and the clone lacks, so an
-//! unchanged branch costs one request and a changed one the bytes of its changes. Where the branch has been rewritten
-//! the same holds: nothing depends on the commit of the last run.
+//! The server is asked first in any case, with the source's own credentials: a clone that another
+//! source has made says nothing to one that may not read the repository. A pack holds what the last
+//! commit has and the clone lacks, so an unchanged branch costs one request and a changed one the
+//! bytes of its changes. Where the branch has been rewritten the same holds: nothing depends on the
+//! commit of the last run.
 
 use std::{
     cell::Cell,
@@ -19,7 +20,8 @@ use std::{
 };
 
 use git2::{
-    AutotagOption, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, Remote, RemoteCallbacks, RemoteHead, Repository,
+    AutotagOption, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, Remote, RemoteCallbacks,
+    RemoteHead, Repository,
 };
 use rag_protocol::{EngineError, ErrorKind, ingest::Job, spec::GitSpec};
 
@@ -31,8 +33,9 @@ const WHOLE_ID: usize = 40;
 const PINNED: &str = "refs/heads/pinned";
 /// Bytes between two looks at the room that is left.
 const STEP: usize = 128 << 10;
-/// A fetch leaves a tenth of the file system free, or this where a tenth is more: the database writes to it, too.
-/// Besides, libgit2 writes packs through mapped memory, and a full file system would end the process with SIGBUS.
+/// A fetch leaves a tenth of the file system free, or this where a tenth is more: the database
+/// writes to it, too. Besides, libgit2 writes packs through mapped memory, and a full file system
+/// would end the process with SIGBUS.
 const RESERVE: u64 = 1 << 30;
 
 /// What is wanted of a repository on the web, and the clone to get it from.
@@ -70,7 +73,13 @@ impl Clone {
             None => format!("{url}\nbranch {}", spec.branch),
         };
         let place = Place::take(&job.clones, &name, &job.work_dir)?;
-        Ok(Self { url: url.into(), spec: spec.clone(), session, place, max_bytes: job.clones.max_clone_bytes })
+        Ok(Self {
+            url: url.into(),
+            spec: spec.clone(),
+            session,
+            place,
+            max_bytes: job.clones.max_clone_bytes,
+        })
     }
 
     /// The repository with the wanted commit in it, and that commit.
@@ -91,18 +100,33 @@ impl Clone {
         self.place.clear()?;
         let folder = self.place.repository();
         let repository = Repository::init_bare(&folder).map_err(|e| {
-            EngineError::new(ErrorKind::Io, format!("cannot make the folder \"{}\" for a clone", folder.display()))
-                .detail(e.message())
+            EngineError::new(
+                ErrorKind::Io,
+                format!(
+                    "cannot make the folder \"{}\" for a clone",
+                    folder.display()
+                ),
+            )
+            .detail(e.message())
         })?;
-        let fetched = self.connect(&repository).and_then(|mut remote| self.fetch(&repository, &mut remote));
+        let fetched = self
+            .connect(&repository)
+            .and_then(|mut remote| self.fetch(&repository, &mut remote));
         let fetched = fetched.and_then(|()| self.find(&repository));
         let commit = fetched.map_err(|trouble| match trouble {
             Trouble::Failed(error) | Trouble::TooLarge(error) => error,
-            Trouble::Damaged(error) if matches!(error.class(), ErrorClass::Os | ErrorClass::Filesystem) => {
-                EngineError::new(ErrorKind::Io, format!("the clone of {} cannot be written", self.url))
-                    .detail(error.message())
+            Trouble::Damaged(error)
+                if matches!(error.class(), ErrorClass::Os | ErrorClass::Filesystem) =>
+            {
+                EngineError::new(
+                    ErrorKind::Io,
+                    format!("the clone of {} cannot be written", self.url),
+                )
+                .detail(error.message())
             }
-            Trouble::Damaged(error) => unreadable(&error, format!("what {} has sent cannot be read", self.url)),
+            Trouble::Damaged(error) => {
+                unreadable(&error, format!("what {} has sent cannot be read", self.url))
+            }
         })?;
         self.place.finish(None)?;
         Ok((repository, commit))
@@ -110,7 +134,8 @@ impl Clone {
 
     /// `None` where it is better to begin anew.
     fn try_update(&self, fresh: u64) -> Result<Option<(Repository, Oid)>, Trouble> {
-        let repository = Repository::open_bare(self.place.repository()).map_err(Trouble::Damaged)?;
+        let repository =
+            Repository::open_bare(self.place.repository()).map_err(Trouble::Damaged)?;
         let mut remote = self.connect(&repository)?;
         let commit = match self.present(&repository, &remote)? {
             Some(commit) => Some(commit),
@@ -131,7 +156,11 @@ impl Clone {
     }
 
     /// The wanted commit, if nothing needs to be fetched for it.
-    fn present(&self, repository: &Repository, remote: &Remote<'_>) -> Result<Option<Oid>, Trouble> {
+    fn present(
+        &self,
+        repository: &Repository,
+        remote: &Remote<'_>,
+    ) -> Result<Option<Oid>, Trouble> {
         let commit = match &self.spec.commit {
             Some(_) => find_commit(repository, &self.url, &self.spec).ok(),
             None => Some(self.tip(remote.list().map_err(|e| self.trouble(e))?)?),
@@ -147,28 +176,48 @@ impl Clone {
 
     /// The last commit of the branch, as the server says.
     fn tip(&self, heads: &[RemoteHead<'_>]) -> Result<Oid, EngineError> {
-        let branches = || heads.iter().filter_map(|h| Some((name(h)?.strip_prefix("refs/heads/")?, h.oid())));
+        let branches = || {
+            heads
+                .iter()
+                .filter_map(|h| Some((name(h)?.strip_prefix("refs/heads/")?, h.oid())))
+        };
         branches()
             .find(|(branch, _)| *branch == self.spec.branch)
             .map(|(_, tip)| tip)
-            .ok_or_else(|| no_branch(&self.url, &self.spec.branch, branches().map(|(branch, _)| branch.into())))
+            .ok_or_else(|| {
+                no_branch(
+                    &self.url,
+                    &self.spec.branch,
+                    branches().map(|(branch, _)| branch.into()),
+                )
+            })
     }
 
     fn connect<'r>(&self, repository: &'r Repository) -> Result<Remote<'r>, Trouble> {
-        let mut remote = repository.remote_anonymous(&self.url).map_err(|e| self.trouble(e))?;
-        transport::within(&self.session, || remote.connect(Direction::Fetch)).map_err(|e| self.trouble(e))?;
+        let mut remote = repository
+            .remote_anonymous(&self.url)
+            .map_err(|e| self.trouble(e))?;
+        transport::within(&self.session, || remote.connect(Direction::Fetch))
+            .map_err(|e| self.trouble(e))?;
         Ok(remote)
     }
 
-    /// The last commit of the branch; or, for a pinned commit, that commit alone where a branch or tag has it or the
-    /// server gives out single commits, else all branches and tags with their history.
-    fn fetch<'r>(&self, repository: &'r Repository, remote: &mut Remote<'r>) -> Result<(), Trouble> {
+    /// The last commit of the branch; or, for a pinned commit, that commit alone where a branch or
+    /// tag has it or the server gives out single commits, else all branches and tags with their
+    /// history.
+    fn fetch<'r>(
+        &self,
+        repository: &'r Repository,
+        remote: &mut Remote<'r>,
+    ) -> Result<(), Trouble> {
         let Some(pin) = &self.spec.commit else {
             self.tip(remote.list().map_err(|e| self.trouble(e))?)?;
             return self.download(remote, &[branch_refspec(&self.spec.branch)], 1);
         };
         let named = remote.list().map_err(|e| self.trouble(e))?.iter();
-        let named = named.filter(|head| head.oid().to_string().starts_with(pin)).find_map(name);
+        let named = named
+            .filter(|head| head.oid().to_string().starts_with(pin))
+            .find_map(name);
         let alone = match named {
             Some(name) => Some(name.to_owned()),
             None => (pin.len() == WHOLE_ID).then(|| pin.clone()),
@@ -177,17 +226,28 @@ impl Clone {
             match self.download(remote, &[format!("+{alone}:{PINNED}")], 1) {
                 Ok(()) if self.find(repository).is_ok() => return Ok(()),
                 // not the time to ask for more
-                Err(Trouble::Failed(error)) if error.kind == ErrorKind::Throttled => return Err(error.into()),
+                Err(Trouble::Failed(error)) if error.kind == ErrorKind::Throttled => {
+                    return Err(error.into());
+                }
                 Err(Trouble::TooLarge(error)) => return Err(Trouble::TooLarge(error)),
                 _ => {}
             }
         }
         *remote = self.connect(repository)?;
-        self.download(remote, &[branch_refspec("*"), "+refs/tags/*:refs/tags/*".into()], 0)
+        self.download(
+            remote,
+            &[branch_refspec("*"), "+refs/tags/*:refs/tags/*".into()],
+            0,
+        )
     }
 
     /// Fetches with a history of `depth` commits; 0 means all.
-    fn download(&self, remote: &mut Remote<'_>, refspecs: &[String], depth: i32) -> Result<(), Trouble> {
+    fn download(
+        &self,
+        remote: &mut Remote<'_>,
+        refspecs: &[String],
+        depth: i32,
+    ) -> Result<(), Trouble> {
         self.check_room()?;
         let left = self.max_bytes.saturating_sub(self.place.bytes());
         let is_too_large = Cell::new(false);
@@ -209,8 +269,14 @@ impl Clone {
             goes_on
         });
         let mut options = FetchOptions::new();
-        options.depth(depth).download_tags(AutotagOption::None).update_fetchhead(false).remote_callbacks(callbacks);
-        let fetched = transport::within(&self.session, || remote.fetch(refspecs, Some(&mut options), None));
+        options
+            .depth(depth)
+            .download_tags(AutotagOption::None)
+            .update_fetchhead(false)
+            .remote_callbacks(callbacks);
+        let fetched = transport::within(&self.session, || {
+            remote.fetch(refspecs, Some(&mut options), None)
+        });
         drop(options);
         if is_too_large.get() {
             return Err(Trouble::TooLarge(self.too_large()));
@@ -223,7 +289,10 @@ impl Clone {
     }
 
     fn too_large(&self) -> EngineError {
-        let message = format!("the clone of {} would be larger than rag.max_clone_size", self.url);
+        let message = format!(
+            "the clone of {} would be larger than rag.max_clone_size",
+            self.url
+        );
         EngineError::new(ErrorKind::LimitExceeded, message)
             .detail(format!("The limit is {} bytes.", self.max_bytes))
             .hint("Raise rag.max_clone_size if the database server has room for the repository.")
@@ -231,26 +300,41 @@ impl Clone {
 
     fn check_room(&self) -> Result<(), EngineError> {
         let place = self.place.repository();
-        let Ok(system) = rustix::fs::statvfs(&place) else { return Ok(()) };
-        if has_room(system.f_bavail.saturating_mul(system.f_frsize), system.f_blocks.saturating_mul(system.f_frsize)) {
+        let Ok(system) = rustix::fs::statvfs(&place) else {
+            return Ok(());
+        };
+        if has_room(
+            system.f_bavail.saturating_mul(system.f_frsize),
+            system.f_blocks.saturating_mul(system.f_frsize),
+        ) {
             return Ok(());
         }
-        Err(EngineError::new(ErrorKind::LimitExceeded, format!("there is no room for a clone of {}", self.url))
-            .detail(format!("Too little would be left of the file system of \"{}\".", parent(&place).display()))
-            .hint("Make room in the file system of the data directory, or lower rag.clone_cache_size."))
+        Err(EngineError::new(
+            ErrorKind::LimitExceeded,
+            format!("there is no room for a clone of {}", self.url),
+        )
+        .detail(format!(
+            "Too little would be left of the file system of \"{}\".",
+            parent(&place).display()
+        ))
+        .hint("Make room in the file system of the data directory, or lower rag.clone_cache_size."))
     }
 
     fn trouble(&self, error: git2::Error) -> Trouble {
         if let Some(error) = self.session.take_error() {
             return Trouble::Failed(error);
         }
-        let is_remote = matches!(error.class(), ErrorClass::Net | ErrorClass::Http | ErrorClass::Callback)
-            || error.code() == ErrorCode::User;
+        let is_remote = matches!(
+            error.class(),
+            ErrorClass::Net | ErrorClass::Http | ErrorClass::Callback
+        ) || error.code() == ErrorCode::User;
         if !is_remote {
             return Trouble::Damaged(error);
         }
         let message = format!("cannot fetch from {}", self.url);
-        Trouble::Failed(EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message()))
+        Trouble::Failed(
+            EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message()),
+        )
     }
 }
 

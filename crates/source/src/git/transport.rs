@@ -1,17 +1,19 @@
-//! Git's smart protocol over our own HTTP client: libgit2 says what to ask and understands the answers, and opens no
-//! connection of its own.
+//! Git's smart protocol over our own HTTP client: libgit2 says what to ask and understands the
+//! answers, and opens no connection of its own.
 //!
 //! ```text
 //!  libgit2 ── UploadPackLs ──▶ GET  <url>/info/refs?service=git-upload-pack     the branches and their commits
 //!          ── UploadPack ────▶ POST <url>/git-upload-pack                       wants and haves; shallow list, pack
 //! ```
 //!
-//! Each action is one request and one answer ("stateless RPC", gitprotocol-http(5)). The request is sent when the
-//! answer is first read. The first one may be redirected within its origin (`/group/repo` to `/group/repo.git/`), and
-//! what it is redirected to is what the others ask. One that leads elsewhere is refused: the user has to write that URL.
+//! Each action is one request and one answer ("stateless RPC", gitprotocol-http(5)). The request is
+//! sent when the answer is first read. The first one may be redirected within its origin
+//! (`/group/repo` to `/group/repo.git/`), and what it is redirected to is what the others ask. One
+//! that leads elsewhere is refused: the user has to write that URL.
 //!
-//! libgit2 keeps the factories of transports for the whole process and gives errors as text. Hence the session of the
-//! thread's own fetch is found in a thread-local variable, and an error's real self waits in the session.
+//! libgit2 keeps the factories of transports for the whole process and gives errors as text. Hence
+//! the session of the thread's own fetch is found in a thread-local variable, and an error's real
+//! self waits in the session.
 
 use std::{
     cell::RefCell,
@@ -37,7 +39,8 @@ use crate::{
     http::{Body, Client, HttpError, LONGEST_WAIT, Redirects, Request, Response},
 };
 
-/// Some servers speak git only to whom they take for git, and send others the page about the repository.
+/// Some servers speak git only to whom they take for git, and send others the page about the
+/// repository.
 const USER_AGENT: &str = concat!("git/2.0 (rag ", env!("CARGO_PKG_VERSION"), ")");
 /// What the first answer's address ends with, after redirects.
 const LIST_PATH: &str = "/info/refs";
@@ -45,7 +48,8 @@ const LIST_TYPE: &str = "application/x-git-upload-pack-advertisement";
 const RESULT_TYPE: &str = "application/x-git-upload-pack-result";
 /// Most bytes of the list of branches and tags: a million of them.
 const LIST_BYTES: u64 = 64 << 20;
-/// Waits before a request is repeated that met a passing fault, where the server does not say how long.
+/// Waits before a request is repeated that met a passing fault, where the server does not say how
+/// long.
 const WAITS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
 
 /// The conversation with one repository's server.
@@ -62,16 +66,23 @@ pub struct Session {
 impl Session {
     pub fn new(named: &str, job: &Job) -> Result<Self, EngineError> {
         let invalid = |message: String| EngineError::new(ErrorKind::InvalidRequest, message);
-        let url = Url::parse(named).map_err(|e| invalid(format!("\"{named}\" is not a URL")).detail(e.to_string()))?;
+        let url = Url::parse(named)
+            .map_err(|e| invalid(format!("\"{named}\" is not a URL")).detail(e.to_string()))?;
         if url.scheme() != "https" && !Guard::new(&job.network)?.is_exception(&url) {
-            return Err(invalid("spec.repositoryURL: must start with https://".into())
-                .hint("Only hosts that rag.allowed_private_hosts names may be asked over http."));
+            return Err(
+                invalid("spec.repositoryURL: must start with https://".into()).hint(
+                    "Only hosts that rag.allowed_private_hosts names may be asked over http.",
+                ),
+            );
         }
-        let credentials = job
-            .credentials
-            .clone()
-            .map(|given| Credentials { username: given.username.or_else(|| Some(TOKEN_USER.into())), ..given });
-        let client = Client::new(&job.network, credentials.as_ref().map(|credentials| (credentials, &url)))?;
+        let credentials = job.credentials.clone().map(|given| Credentials {
+            username: given.username.or_else(|| Some(TOKEN_USER.into())),
+            ..given
+        });
+        let client = Client::new(
+            &job.network,
+            credentials.as_ref().map(|credentials| (credentials, &url)),
+        )?;
         Ok(Self {
             client,
             has_credentials: credentials.is_some(),
@@ -94,8 +105,11 @@ impl Session {
     }
 
     fn failed(&self, error: &HttpError) -> EngineError {
-        let failed = EngineError::new(ErrorKind::SourceUnavailable, format!("cannot fetch from {}", self.named))
-            .detail(error.to_string());
+        let failed = EngineError::new(
+            ErrorKind::SourceUnavailable,
+            format!("cannot fetch from {}", self.named),
+        )
+        .detail(error.to_string());
         match error.hint() {
             Some(hint) => failed.hint(hint),
             None => failed,
@@ -107,7 +121,10 @@ impl Session {
         let mut url = locked(&self.base).clone();
         url.set_path(&format!("{}{LIST_PATH}", url.path().trim_end_matches('/')));
         url.set_query(Some("service=git-upload-pack"));
-        let request = Request { redirects: Redirects::SameOrigin, ..Request::get(url) };
+        let request = Request {
+            redirects: Redirects::SameOrigin,
+            ..Request::get(url)
+        };
         let response = self.send(&request.header("user-agent", USER_AGENT))?;
         self.check_type(&response, LIST_TYPE)?;
         let mut base = response.url.clone();
@@ -121,11 +138,18 @@ impl Session {
 
     fn call(&self, wants: &[u8]) -> Result<Body, EngineError> {
         let mut url = locked(&self.base).clone();
-        url.set_path(&format!("{}/git-upload-pack", url.path().trim_end_matches('/')));
-        let request = Request { body: Some(wants), redirects: Redirects::SameOrigin, ..Request::get(url) }
-            .header("user-agent", USER_AGENT)
-            .header("content-type", "application/x-git-upload-pack-request")
-            .header("accept", RESULT_TYPE);
+        url.set_path(&format!(
+            "{}/git-upload-pack",
+            url.path().trim_end_matches('/')
+        ));
+        let request = Request {
+            body: Some(wants),
+            redirects: Redirects::SameOrigin,
+            ..Request::get(url)
+        }
+        .header("user-agent", USER_AGENT)
+        .header("content-type", "application/x-git-upload-pack-request")
+        .header("accept", RESULT_TYPE);
         let response = self.send(&request)?;
         self.check_type(&response, RESULT_TYPE)?;
         Ok(response.body)
@@ -137,8 +161,12 @@ impl Session {
         loop {
             let answer = self.client.send(request);
             let wait = match &answer {
-                Ok(response) if response.status.as_u16() == 429 || response.status.is_server_error() => {
-                    let wait = waits.next().map(|wait| response.retry_after().unwrap_or_default().max(*wait));
+                Ok(response)
+                    if response.status.as_u16() == 429 || response.status.is_server_error() =>
+                {
+                    let wait = waits
+                        .next()
+                        .map(|wait| response.retry_after().unwrap_or_default().max(*wait));
                     wait.filter(|wait| *wait <= LONGEST_WAIT)
                 }
                 Err(error) if error.is_transient() => waits.next().copied(),
@@ -159,8 +187,10 @@ impl Session {
         let named = &self.named;
         if response.is_throttling() {
             let asked = response.retry_after().map(seconds);
-            return Err(EngineError::throttled(&format!("the server of {named}"), asked)
-                .detail(format!("The server answered with status {status}.")));
+            return Err(
+                EngineError::throttled(&format!("the server of {named}"), asked)
+                    .detail(format!("The server answered with status {status}.")),
+            );
         }
         let (message, hint) = match status.as_u16() {
             401 | 403 if self.has_credentials => (
@@ -176,10 +206,14 @@ impl Session {
                 format!("there is no repository at {named}"),
                 "Check the URL. Servers also say so of a private repository to those who may not read it.",
             ),
-            500..=599 => {
-                (format!("the server of {named} cannot answer now"), "It may be a passing fault: sync again later.")
-            }
-            _ => (format!("cannot fetch from {named}"), "Check the repository's URL."),
+            500..=599 => (
+                format!("the server of {named} cannot answer now"),
+                "It may be a passing fault: sync again later.",
+            ),
+            _ => (
+                format!("cannot fetch from {named}"),
+                "Check the repository's URL.",
+            ),
         };
         Err(EngineError::new(ErrorKind::SourceUnavailable, message)
             .detail(format!("The server answered with status {status}."))
@@ -188,13 +222,22 @@ impl Session {
 
     fn check_type(&self, response: &Response, expected: &str) -> Result<(), EngineError> {
         let media_type = response.header("content-type").unwrap_or_default();
-        if media_type.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case(expected)) {
+        if media_type
+            .split(';')
+            .next()
+            .is_some_and(|t| t.trim().eq_ignore_ascii_case(expected))
+        {
             return Ok(());
         }
         let message = format!("what answers at {} is no git server", self.named);
         Err(EngineError::new(ErrorKind::SourceUnavailable, message)
-            .detail(format!("It sent \"{}\" instead of \"{expected}\".", media_type.escape_default()))
-            .hint("Give the URL that \"git clone\" takes, not that of a page about the repository."))
+            .detail(format!(
+                "It sent \"{}\" instead of \"{expected}\".",
+                media_type.escape_default()
+            ))
+            .hint(
+                "Give the URL that \"git clone\" takes, not that of a page about the repository.",
+            ))
     }
 }
 
@@ -221,14 +264,20 @@ pub fn within<T>(session: &Arc<Session>, connecting: impl FnOnce() -> T) -> T {
 /// The transport of a remote: that of the session the thread is in.
 pub fn create(remote: &Remote<'_>) -> Result<Transport, git2::Error> {
     let session = CURRENT.with_borrow(Clone::clone);
-    let session = session.ok_or_else(|| git2::Error::from_str("a repository was connected to outside of a session"))?;
+    let session = session.ok_or_else(|| {
+        git2::Error::from_str("a repository was connected to outside of a session")
+    })?;
     Transport::smart(remote, true, Subtransport(session))
 }
 
 struct Subtransport(Arc<Session>);
 
 impl SmartSubtransport for Subtransport {
-    fn action(&self, _url: &str, action: Service) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
+    fn action(
+        &self,
+        _url: &str,
+        action: Service,
+    ) -> Result<Box<dyn SmartSubtransportStream>, git2::Error> {
         let is_list = match action {
             Service::UploadPackLs => true,
             Service::UploadPack => false,
@@ -236,7 +285,12 @@ impl SmartSubtransport for Subtransport {
                 return Err(git2::Error::from_str("nothing is ever pushed"));
             }
         };
-        Ok(Box::new(Exchange { session: Arc::clone(&self.0), is_list, request: vec![], answer: None }))
+        Ok(Box::new(Exchange {
+            session: Arc::clone(&self.0),
+            is_list,
+            request: vec![],
+            answer: None,
+        }))
     }
 
     fn close(&self) -> Result<(), git2::Error> {
@@ -270,15 +324,26 @@ impl Read for Exchange {
             Some(answer) => answer,
             None => {
                 let body: Box<dyn Read + Send> = if self.is_list {
-                    Box::new(session.list().map_err(|error| session.keep(error))?.take(LIST_BYTES))
+                    Box::new(
+                        session
+                            .list()
+                            .map_err(|error| session.keep(error))?
+                            .take(LIST_BYTES),
+                    )
                 } else {
-                    Box::new(session.call(&self.request).map_err(|error| session.keep(error))?)
+                    Box::new(
+                        session
+                            .call(&self.request)
+                            .map_err(|error| session.keep(error))?,
+                    )
                 };
                 self.answer.insert(body)
             }
         };
         answer.read(buffer).map_err(|error| {
-            let http = error.get_ref().and_then(|inner| inner.downcast_ref::<HttpError>());
+            let http = error
+                .get_ref()
+                .and_then(|inner| inner.downcast_ref::<HttpError>());
             match http.map(|http| session.failed(http)) {
                 Some(failed) => session.keep(failed),
                 None => error,

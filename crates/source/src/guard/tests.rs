@@ -16,7 +16,10 @@ fn serve(listener: TcpListener, who: &'static str, connections: Arc<AtomicUsize>
         for mut connection in listener.incoming().flatten() {
             connections.fetch_add(1, Ordering::SeqCst);
             let _ = connection.read(&mut [0; 1000]);
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", who.len());
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                who.len()
+            );
             let _ = connection.write_all((head + who).as_bytes());
         }
     });
@@ -27,28 +30,52 @@ fn a_name_that_changes_its_address_leads_nowhere_else() {
     let allowed = TcpListener::bind("127.0.0.2:0").unwrap();
     let port = allowed.local_addr().unwrap().port();
     let forbidden = TcpListener::bind(("127.0.0.1", port)).unwrap();
-    let answers = [allowed.local_addr().unwrap(), forbidden.local_addr().unwrap()];
+    let answers = [
+        allowed.local_addr().unwrap(),
+        forbidden.local_addr().unwrap(),
+    ];
     let (at_allowed, at_forbidden) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     serve(allowed, "allowed", Arc::clone(&at_allowed));
     serve(forbidden, "forbidden", Arc::clone(&at_forbidden));
 
-    // stands in for a name server that answers with another address each time, which no test can have for itself
+    // stands in for a name server that answers with another address each time, which no test can
+    // have for itself
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
     let lookup = move |_: &str| Ok(vec![answers[counter.fetch_add(1, Ordering::SeqCst).min(1)]]);
-    let resolver = GuardedResolver { guard: Arc::new(guard(&["127.0.0.2"])), port, lookup };
-    let client = blocking::Client::builder().no_proxy().tls_backend_preconfigured(crate::http::tls().unwrap());
+    let resolver = GuardedResolver {
+        guard: Arc::new(guard(&["127.0.0.2"])),
+        port,
+        lookup,
+    };
+    let client = blocking::Client::builder()
+        .no_proxy()
+        .tls_backend_preconfigured(crate::http::tls().unwrap());
     let client = client.dns_resolver(Arc::new(resolver)).build().unwrap();
     let url = format!("http://rebinding.example:{port}/");
     assert_eq!(client.get(&url).send().unwrap().text().unwrap(), "allowed");
-    assert_eq!(asked.load(Ordering::SeqCst), 1, "what was checked is what was connected to");
+    assert_eq!(
+        asked.load(Ordering::SeqCst),
+        1,
+        "what was checked is what was connected to"
+    );
     assert!(client.get(&url).send().is_err());
-    assert_eq!((at_allowed.load(Ordering::SeqCst), at_forbidden.load(Ordering::SeqCst)), (1, 0));
+    assert_eq!(
+        (
+            at_allowed.load(Ordering::SeqCst),
+            at_forbidden.load(Ordering::SeqCst)
+        ),
+        (1, 0)
+    );
 }
 
 fn guard(allowed: &[&str]) -> Guard {
     let allowed_private_hosts = allowed.iter().map(ToString::to_string).collect();
-    Guard::new(&Network { allowed_private_hosts, proxy: None }).unwrap()
+    Guard::new(&Network {
+        allowed_private_hosts,
+        proxy: None,
+    })
+    .unwrap()
 }
 
 fn kind(address: &str) -> Option<&'static str> {
@@ -96,7 +123,14 @@ fn special_addresses_are_known_for_what_they_are() {
     ] {
         assert_eq!(kind(address), Some(expected), "{address}");
     }
-    for address in ["1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::1.1.1.1", "::ffff:1.1.1.1"] {
+    for address in [
+        "1.1.1.1",
+        "172.32.0.1",
+        "100.128.0.1",
+        "2606:4700::1111",
+        "64:ff9b::1.1.1.1",
+        "::ffff:1.1.1.1",
+    ] {
         assert_eq!(kind(address), None, "{address}");
     }
 }
@@ -104,12 +138,24 @@ fn special_addresses_are_known_for_what_they_are() {
 #[test]
 fn addresses_of_the_machine_are_refused_unless_an_exception_names_them() {
     let machine = Machine {
-        interfaces: || Ok(vec!["93.184.216.34/24".parse().unwrap(), "2606:4700::34/64".parse().unwrap()]),
+        interfaces: || {
+            Ok(vec![
+                "93.184.216.34/24".parse().unwrap(),
+                "2606:4700::34/64".parse().unwrap(),
+            ])
+        },
         sends_from: |_| None,
     };
     let on = |allowed: &[&str]| {
         let allowed_private_hosts = allowed.iter().map(ToString::to_string).collect();
-        Guard::on(machine, &Network { allowed_private_hosts, proxy: None }).unwrap()
+        Guard::on(
+            machine,
+            &Network {
+                allowed_private_hosts,
+                proxy: None,
+            },
+        )
+        .unwrap()
     };
     let refused = |guard: &Guard, url: &str| guard.check(&Url::parse(url).unwrap()).is_err();
     for url in [
@@ -120,12 +166,21 @@ fn addresses_of_the_machine_are_refused_unless_an_exception_names_them() {
         "http://[2606:4700::35]/",
     ] {
         assert!(refused(&on(&[]), url), "{url}");
-        assert!(!refused(&on(&["93.184.216.34", "64:ff9b::/96", "2606:4700::/64"]), url), "{url}");
+        assert!(
+            !refused(
+                &on(&["93.184.216.34", "64:ff9b::/96", "2606:4700::/64"]),
+                url
+            ),
+            "{url}"
+        );
     }
     assert!(!refused(&on(&[]), "http://93.184.216.35/"));
     let resolved = ["93.184.216.34:80".parse().unwrap()];
     assert_eq!(
-        on(&[]).admit("a.example", 80, &resolved).unwrap_err().to_string(),
+        on(&[])
+            .admit("a.example", 80, &resolved)
+            .unwrap_err()
+            .to_string(),
         "\"a.example\" resolves to an address that is not public and may not be connected to"
     );
 }
@@ -134,17 +189,35 @@ fn addresses_of_the_machine_are_refused_unless_an_exception_names_them() {
 fn a_connection_is_judged_by_both_its_ends() {
     let url = Url::parse("http://a.example/").unwrap();
     let (near, far) = ("93.184.216.34".parse().unwrap(), "1.1.1.1".parse().unwrap());
-    assert!(guard(&[]).check_connection(&url, far, far).is_err(), "to itself");
-    assert!(guard(&[]).check_connection(&url, near, "10.0.0.1".parse().unwrap()).is_err(), "to a private one");
+    assert!(
+        guard(&[]).check_connection(&url, far, far).is_err(),
+        "to itself"
+    );
+    assert!(
+        guard(&[])
+            .check_connection(&url, near, "10.0.0.1".parse().unwrap())
+            .is_err(),
+        "to a private one"
+    );
     assert!(guard(&[]).check_connection(&url, near, far).is_ok());
-    assert!(guard(&["a.example"]).check_connection(&url, far, far).is_ok());
+    assert!(
+        guard(&["a.example"])
+            .check_connection(&url, far, far)
+            .is_ok()
+    );
     assert!(guard(&["1.1.1.1"]).check_connection(&url, far, far).is_ok());
 }
 
 #[test]
 fn an_exception_means_a_host_and_maybe_a_port() {
-    let guard =
-        guard(&["wiki.local", "*.corp.example:8080", "10.1.2.3", "[fd00::7]:443", "192.168.0.0/16", "Bücher.example"]);
+    let guard = guard(&[
+        "wiki.local",
+        "*.corp.example:8080",
+        "10.1.2.3",
+        "[fd00::7]:443",
+        "192.168.0.0/16",
+        "Bücher.example",
+    ]);
     let allows = |url: &str| guard.is_exception(&Url::parse(url).unwrap());
     for url in [
         "http://wiki.local/",
@@ -187,23 +260,53 @@ fn what_is_no_exception_is_refused() {
         "[::1",
         "*.10.0.0.1",
     ] {
-        let network = Network { allowed_private_hosts: vec![entry.into()], proxy: None };
+        let network = Network {
+            allowed_private_hosts: vec![entry.into()],
+            proxy: None,
+        };
         let error = Guard::new(&network).unwrap_err();
-        assert_eq!(error.message, format!("rag.allowed_private_hosts: \"{entry}\" is not a host, address or network"));
+        assert_eq!(
+            error.message,
+            format!("rag.allowed_private_hosts: \"{entry}\" is not a host, address or network")
+        );
     }
     for proxy in ["", "proxy", "socks5://proxy:1080", "http://"] {
-        assert!(Guard::new(&Network { allowed_private_hosts: vec![], proxy: Some(proxy.into()) }).is_err(), "{proxy}");
+        assert!(
+            Guard::new(&Network {
+                allowed_private_hosts: vec![],
+                proxy: Some(proxy.into())
+            })
+            .is_err(),
+            "{proxy}"
+        );
     }
 }
 
 #[test]
 fn of_several_addresses_only_those_that_pass_are_handed_on() {
-    let addresses = ["127.0.0.1:80", "1.1.1.1:80", "[::ffff:10.0.0.1]:80"].map(|a| a.parse().unwrap());
-    assert_eq!(guard(&[]).admit("a.example", 80, &addresses).unwrap(), [addresses[1]]);
-    assert_eq!(guard(&["10.0.0.0/8:80"]).admit("a.example", 80, &addresses).unwrap(), addresses[1..]);
-    assert_eq!(guard(&["a.example"]).admit("a.example", 80, &addresses).unwrap(), addresses);
+    let addresses =
+        ["127.0.0.1:80", "1.1.1.1:80", "[::ffff:10.0.0.1]:80"].map(|a| a.parse().unwrap());
     assert_eq!(
-        guard(&["a.example:81"]).admit("a.example", 80, &addresses[..1]).unwrap_err().to_string(),
+        guard(&[]).admit("a.example", 80, &addresses).unwrap(),
+        [addresses[1]]
+    );
+    assert_eq!(
+        guard(&["10.0.0.0/8:80"])
+            .admit("a.example", 80, &addresses)
+            .unwrap(),
+        addresses[1..]
+    );
+    assert_eq!(
+        guard(&["a.example"])
+            .admit("a.example", 80, &addresses)
+            .unwrap(),
+        addresses
+    );
+    assert_eq!(
+        guard(&["a.example:81"])
+            .admit("a.example", 80, &addresses[..1])
+            .unwrap_err()
+            .to_string(),
         "\"a.example\" resolves to an address that is not public and may not be connected to"
     );
 }

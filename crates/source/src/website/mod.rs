@@ -7,20 +7,24 @@
 //! fetch:  file in work_dir ─▶ bytes
 //! ```
 //!
-//! A page's links are only known once it has been fetched, so listing a site is crawling it. What is fetched waits on
-//! disk: the memory needed is that of one page and the addresses of the others.
+//! A page's links are only known once it has been fetched, so listing a site is crawling it. What
+//! is fetched waits on disk: the memory needed is that of one page and the addresses of the others.
 //!
-//! * **uri**: where a page was found after redirects, or the address of its `<link rel=canonical>` if that belongs to the
-//!   site; without what is after `#`. Each uri is one document, whichever way it was reached.
-//! * **manners**: robots.txt of each host is obeyed for the agent `rag` (none: everything is allowed; unreachable: nothing
-//!   is), with its `Crawl-delay` up to [`MAX_CRAWL_DELAY`]; so are `noindex` and `nofollow` of pages and headers, and
-//!   `rel=nofollow` of links. One request at a time, `delay` apart.
-//! * **documents**: HTML, plain text, Markdown and PDF, by `Content-Type`. Everything else is skipped unread.
-//! * **trouble**: a page that is gone (404, 410) is no longer a part of the site. One that fails otherwise is a failure; if
-//!   it could have had links, or a sitemap or robots.txt fails, the listing is not complete, and documents that it does not
-//!   have are not known to be gone. A listing that `depth` or `maxPages` ends is complete.
-//! * **unchanged**: pages that no link is followed from are asked for with the conditions of the stored version (304).
-//!   Others are fetched, and compared by their bytes.
+//! * **uri**: where a page was found after redirects, or the address of its `<link rel=canonical>`
+//!   if that belongs to the site; without what is after `#`. Each uri is one document, whichever
+//!   way it was reached.
+//! * **manners**: robots.txt of each host is obeyed for the agent `rag` (none: everything is
+//!   allowed; unreachable: nothing is), with its `Crawl-delay` up to [`MAX_CRAWL_DELAY`]; so are
+//!   `noindex` and `nofollow` of pages and headers, and `rel=nofollow` of links. One request at a
+//!   time, `delay` apart.
+//! * **documents**: HTML, plain text, Markdown and PDF, by `Content-Type`. Everything else is
+//!   skipped unread.
+//! * **trouble**: a page that is gone (404, 410) is no longer a part of the site. One that fails
+//!   otherwise is a failure; if it could have had links, or a sitemap or robots.txt fails, the
+//!   listing is not complete, and documents that it does not have are not known to be gone. A
+//!   listing that `depth` or `maxPages` ends is complete.
+//! * **unchanged**: pages that no link is followed from are asked for with the conditions of the
+//!   stored version (304). Others are fetched, and compared by their bytes.
 
 mod page;
 mod sitemap;
@@ -66,8 +70,14 @@ const MAX_ADDRESSES: usize = 500_000;
 const MAX_BYTES: u64 = 4 << 30;
 /// What robots.txt calls us.
 const AGENT: &str = "rag";
-const DOCUMENTS: [&str; 6] =
-    ["text/html", "application/xhtml+xml", "text/plain", "text/markdown", "text/x-markdown", "application/pdf"];
+const DOCUMENTS: [&str; 6] = [
+    "text/html",
+    "application/xhtml+xml",
+    "text/plain",
+    "text/markdown",
+    "text/x-markdown",
+    "application/pdf",
+];
 
 pub struct Website {
     client: Client,
@@ -91,14 +101,25 @@ struct Waiting {
 
 impl Website {
     pub fn open(spec: &WebsiteSpec, job: &Job) -> Result<Self, EngineError> {
-        let start =
-            Url::parse(&spec.url).map_err(|_| EngineError::new(ErrorKind::InvalidRequest, "spec.url is not a URL"))?;
+        let start = Url::parse(&spec.url)
+            .map_err(|_| EngineError::new(ErrorKind::InvalidRequest, "spec.url is not a URL"))?;
         let start = normalized(start);
-        let client = Client::new(&job.network, job.credentials.as_ref().map(|credentials| (credentials, &start)))?;
-        let known = job.known.iter().filter_map(|(uri, known)| Some((uri.clone(), known.validator.clone()?))).collect();
+        let client = Client::new(
+            &job.network,
+            job.credentials
+                .as_ref()
+                .map(|credentials| (credentials, &start)),
+        )?;
+        let known = job
+            .known
+            .iter()
+            .filter_map(|(uri, known)| Some((uri.clone(), known.validator.clone()?)))
+            .collect();
         let folder = job.work_dir.join("pages");
         match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unwritable(&folder, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(unwritable(&folder, &error));
+            }
             _ => {}
         }
         fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, &error))?;
@@ -128,7 +149,13 @@ impl Source for Website {
             pages: vec![],
             bytes: 0,
             requests: 0,
-            listing: Listing { items: vec![], failures: vec![], complete: true, skipped: 0, commit: None },
+            listing: Listing {
+                items: vec![],
+                failures: vec![],
+                complete: true,
+                skipped: 0,
+                commit: None,
+            },
         };
         crawl.run()?;
         let (mut listing, pages) = (crawl.listing, crawl.pages);
@@ -143,13 +170,27 @@ impl Source for Website {
             Locator::Page(number) => self.pages.get_mut(number),
             _ => None,
         };
-        let Some(waiting) = waiting else { return Err(fetch_failure(&item.uri, "not an item of this source", None)) };
-        let Some(file) = &waiting.file else { return Ok(Fetched::Unchanged { validator: item.validator.clone() }) };
-        let bytes = fs::read(file)
-            .map_err(|error| fetch_failure(&item.uri, format!("the fetched page cannot be read: {error}"), None))?;
+        let Some(waiting) = waiting else {
+            return Err(fetch_failure(&item.uri, "not an item of this source", None));
+        };
+        let Some(file) = &waiting.file else {
+            return Ok(Fetched::Unchanged {
+                validator: item.validator.clone(),
+            });
+        };
+        let bytes = fs::read(file).map_err(|error| {
+            fetch_failure(
+                &item.uri,
+                format!("the fetched page cannot be read: {error}"),
+                None,
+            )
+        })?;
         // the folder goes with the run if this fails
         let _ = fs::remove_file(file);
-        Ok(Fetched::Content(Content { bytes, ..std::mem::take(&mut waiting.content) }))
+        Ok(Fetched::Content(Content {
+            bytes,
+            ..std::mem::take(&mut waiting.content)
+        }))
     }
 
     fn gives_media_types(&self) -> bool {
@@ -173,13 +214,24 @@ impl Site {
     fn of(url: &Url, same_site: SameSite) -> Self {
         let host = url.host_str().unwrap_or_default();
         let below = same_site == SameSite::Domain && url.domain().is_some();
-        let host = if below { host.strip_prefix("www.").unwrap_or(host) } else { host };
-        Self { host: host.into(), port: url.port(), below }
+        let host = if below {
+            host.strip_prefix("www.").unwrap_or(host)
+        } else {
+            host
+        };
+        Self {
+            host: host.into(),
+            port: url.port(),
+            below,
+        }
     }
 
     fn has(&self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
-        let is_below = || host.strip_suffix(self.host.as_str()).is_some_and(|rest| rest.ends_with('.'));
+        let is_below = || {
+            host.strip_suffix(self.host.as_str())
+                .is_some_and(|rest| rest.ends_with('.'))
+        };
         matches!(url.scheme(), "http" | "https")
             && url.username().is_empty()
             && url.password().is_none()
@@ -224,13 +276,17 @@ struct Crawl<'a> {
 impl Crawl<'_> {
     fn run(&mut self) -> Result<(), EngineError> {
         let start = self.website.start.clone();
-        let rules = self.load_rules(&start).map_err(|problem| problem.error(&robots_url(&start)))?;
+        let rules = self
+            .load_rules(&start)
+            .map_err(|problem| problem.error(&robots_url(&start)))?;
         if !rules.allow(&start) {
             return Err(forbidden(&start));
         }
         self.robots.insert(start.origin(), rules);
         self.seen.insert(start.as_str().into());
-        let first = self.get(&start, 0).map_err(|problem| problem.error(&start))?;
+        let first = self
+            .get(&start, 0)
+            .map_err(|problem| problem.error(&start))?;
         let unusable = match first.status {
             StatusCode::OK if first.wanted => None,
             // everything would be gone that was found from it
@@ -242,12 +298,21 @@ impl Crawl<'_> {
             return Err(EngineError::new(ErrorKind::SourceUnavailable, message));
         }
         let site = Site::of(&first.url, self.website.spec.same_site);
-        let (found, is_new) = (first.url.clone(), !self.robots.contains_key(&first.url.origin()));
+        let (found, is_new) = (
+            first.url.clone(),
+            !self.robots.contains_key(&first.url.origin()),
+        );
         if is_new {
-            let rules = self.load_rules(&found).map_err(|problem| problem.error(&robots_url(&found)))?;
+            let rules = self
+                .load_rules(&found)
+                .map_err(|problem| problem.error(&robots_url(&found)))?;
             self.robots.insert(found.origin(), rules);
         }
-        if !self.robots.get(&found.origin()).is_some_and(|rules| rules.allow(&found)) {
+        if !self
+            .robots
+            .get(&found.origin())
+            .is_some_and(|rules| rules.allow(&found))
+        {
             return Err(forbidden(&found));
         }
         self.site = Some(site);
@@ -258,12 +323,19 @@ impl Crawl<'_> {
         // a site of dead ends is left after a while
         let most_requests = 4 * u64::from(self.website.spec.max_pages) + 100;
         while let Some((url, depth)) = self.queue.pop_front() {
-            if self.listing.items.len() >= self.website.spec.max_pages as usize || self.requests >= most_requests {
+            if self.listing.items.len() >= self.website.spec.max_pages as usize
+                || self.requests >= most_requests
+            {
                 break;
             }
             if self.bytes >= MAX_BYTES {
-                let message = format!("the pages before it have more than the limit of {MAX_BYTES} bytes");
-                self.listing.failures.push(fetch_failure(url.as_str(), message, Some("Crawl less with \"maxPages\".")));
+                let message =
+                    format!("the pages before it have more than the limit of {MAX_BYTES} bytes");
+                self.listing.failures.push(fetch_failure(
+                    url.as_str(),
+                    message,
+                    Some("Crawl less with \"maxPages\"."),
+                ));
                 self.listing.complete = false;
                 break;
             }
@@ -305,25 +377,33 @@ impl Crawl<'_> {
         let origin = url.origin();
         if !self.robots.contains_key(&origin) {
             let rules = self.load_rules(url).unwrap_or_else(|problem| {
-                self.listing.failures.push(problem.failure(robots_url(url).as_str()));
+                self.listing
+                    .failures
+                    .push(problem.failure(robots_url(url).as_str()));
                 self.listing.complete = false;
                 Rules::Unreachable
             });
             self.robots.insert(origin.clone(), rules);
         }
-        self.robots.get(&origin).is_some_and(|rules| rules.allow(url))
+        self.robots
+            .get(&origin)
+            .is_some_and(|rules| rules.allow(url))
     }
 
     fn load_rules(&mut self, url: &Url) -> Result<Rules, Problem> {
         let address = robots_url(url);
         self.pause(url);
-        let wish = Wish { url: &address, known: None, most: MAX_ROBOTS_BYTES, wants: &|_| true };
+        let wish = Wish {
+            url: &address,
+            known: None,
+            most: MAX_ROBOTS_BYTES,
+            wants: &|_| true,
+        };
         let resource = fetcher::get(&self.website.client, &wish)?;
         Ok(match resource.status {
             // one that cannot be understood says nothing
-            StatusCode::OK => {
-                Robot::new(AGENT, &resource.bytes).map_or(Rules::None, |robot| Rules::Robot(Box::new(robot)))
-            }
+            StatusCode::OK => Robot::new(AGENT, &resource.bytes)
+                .map_or(Rules::None, |robot| Rules::Robot(Box::new(robot))),
             _ => Rules::None,
         })
     }
@@ -331,11 +411,14 @@ impl Crawl<'_> {
     /// Leaves the server in peace for a moment.
     fn pause(&mut self, url: &Url) {
         let asked = match self.robots.get(&url.origin()) {
-            Some(Rules::Robot(robot)) => robot.delay.filter(|delay| delay.is_finite() && *delay > 0.0),
+            Some(Rules::Robot(robot)) => robot
+                .delay
+                .filter(|delay| delay.is_finite() && *delay > 0.0),
             _ => None,
         };
-        let asked =
-            asked.map_or(Duration::ZERO, |delay| Duration::from_secs_f32(delay.min(MAX_CRAWL_DELAY.as_secs_f32())));
+        let asked = asked.map_or(Duration::ZERO, |delay| {
+            Duration::from_secs_f32(delay.min(MAX_CRAWL_DELAY.as_secs_f32()))
+        });
         if self.requests > 0 {
             thread::sleep(asked.max(Duration::from_millis(self.website.spec.delay_ms)));
         }
@@ -346,14 +429,23 @@ impl Crawl<'_> {
         if self.website.client.is_left_alone(url).is_none() {
             self.pause(url);
         }
-        let known = self.website.known.get(url.as_str()).filter(|_| self.is_leaf(depth) && depth > 0);
+        let known = self
+            .website
+            .known
+            .get(url.as_str())
+            .filter(|_| self.is_leaf(depth) && depth > 0);
         let known = known.and_then(|validator| Validator::parse(validator));
         let site = self.site.as_ref();
         let wants = |response: &Response| {
             let essence = fetcher::essence(response.header("content-type"));
             site.is_none_or(|site| site.has(&response.url)) && DOCUMENTS.contains(&essence.as_str())
         };
-        let wish = Wish { url, known: known.as_ref(), most: self.website.most, wants: &wants };
+        let wish = Wish {
+            url,
+            known: known.as_ref(),
+            most: self.website.most,
+            wants: &wants,
+        };
         let mut resource = fetcher::get(&self.website.client, &wish)?;
         if resource.status == StatusCode::NOT_MODIFIED && known.is_none() {
             // nothing was asked that this could be the answer to
@@ -372,19 +464,35 @@ impl Crawl<'_> {
             _ if is_second_way || !belongs => self.listing.skipped += 1,
             StatusCode::NOT_MODIFIED => {
                 let validator = self.website.known.get(url.as_str()).cloned();
-                self.add(&url, Waiting { file: None, content: Content { validator, ..Content::default() } }, 0);
+                self.add(
+                    &url,
+                    Waiting {
+                        file: None,
+                        content: Content {
+                            validator,
+                            ..Content::default()
+                        },
+                    },
+                    0,
+                );
             }
             StatusCode::OK if resource.wanted => return self.take_page(resource, &url, depth),
             StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
                 self.listing.skipped += 1;
             }
-            status => self.fail(fetch_failure(url.as_str(), fetcher::answered(status), None), depth),
+            status => self.fail(
+                fetch_failure(url.as_str(), fetcher::answered(status), None),
+                depth,
+            ),
         }
         Ok(())
     }
 
     fn take_page(&mut self, resource: Resource, url: &Url, depth: u32) -> Result<(), EngineError> {
-        let is_html = matches!(resource.essence().as_str(), "text/html" | "application/xhtml+xml");
+        let is_html = matches!(
+            resource.essence().as_str(),
+            "text/html" | "application/xhtml+xml"
+        );
         let page = if is_html {
             Page::read(&resource.bytes, url, &resource.robots)
         } else {
@@ -396,13 +504,17 @@ impl Crawl<'_> {
             }
         }
         let canonical = page.canonical.map(normalized).filter(|canonical| {
-            self.site.as_ref().is_some_and(|site| site.has(canonical)) && self.website.filter.selects(&path(canonical))
+            self.site.as_ref().is_some_and(|site| site.has(canonical))
+                && self.website.filter.selects(&path(canonical))
         });
         let uri = match canonical {
             Some(canonical) if self.allows(&canonical) => canonical,
             _ => url.clone(),
         };
-        if page.noindex || !self.website.filter.selects(&path(&uri)) || self.uris.contains(uri.as_str()) {
+        if page.noindex
+            || !self.website.filter.selects(&path(&uri))
+            || self.uris.contains(uri.as_str())
+        {
             self.listing.skipped += 1;
             return Ok(());
         }
@@ -417,7 +529,15 @@ impl Crawl<'_> {
         let (validator, media_type) = (resource.validator.text(), resource.media_type);
         self.add(
             &uri,
-            Waiting { file: Some(file), content: Content { bytes: vec![], validator, media_type, metadata } },
+            Waiting {
+                file: Some(file),
+                content: Content {
+                    bytes: vec![],
+                    validator,
+                    media_type,
+                    metadata,
+                },
+            },
             size,
         );
         Ok(())
@@ -450,7 +570,11 @@ impl Crawl<'_> {
     /// Queues the pages of the site's sitemaps.
     fn read_sitemaps(&mut self, start: &Url) {
         let mut declared: VecDeque<Url> = match self.robots.get(&start.origin()) {
-            Some(Rules::Robot(robot)) => robot.sitemaps.iter().filter_map(|text| start.join(text).ok()).collect(),
+            Some(Rules::Robot(robot)) => robot
+                .sitemaps
+                .iter()
+                .filter_map(|text| start.join(text).ok())
+                .collect(),
             _ => VecDeque::new(),
         };
         let is_guess = declared.is_empty();
@@ -465,7 +589,11 @@ impl Crawl<'_> {
             }
             match self.read_sitemap(&address) {
                 Ok(sitemap) => {
-                    let links = |texts: Vec<String>| texts.into_iter().filter_map(|text| address.join(&text).ok());
+                    let links = |texts: Vec<String>| {
+                        texts
+                            .into_iter()
+                            .filter_map(|text| address.join(&text).ok())
+                    };
                     declared.extend(links(sitemap.sitemaps));
                     links(sitemap.pages).for_each(|page| self.enqueue(page, 1));
                 }
@@ -482,7 +610,12 @@ impl Crawl<'_> {
 
     fn read_sitemap(&mut self, address: &Url) -> Result<sitemap::Sitemap, Missing> {
         self.pause(address);
-        let wish = Wish { url: address, known: None, most: MAX_SITEMAP_BYTES, wants: &|_| true };
+        let wish = Wish {
+            url: address,
+            known: None,
+            most: MAX_SITEMAP_BYTES,
+            wants: &|_| true,
+        };
         let failure = |message: String| fetch_failure(address.as_str(), message, None);
         let resource = fetcher::get(&self.website.client, &wish)
             .map_err(|problem| Missing::Failed(problem.failure(address.as_str())))?;
@@ -505,17 +638,25 @@ enum Missing {
 /// The patterns of `include` and `exclude` are those of a folder's paths.
 fn filter(spec: &PathFilter) -> Result<Filter, EngineError> {
     Filter::new(spec).map_err(|mut error| {
-        error.message =
-            error.message.replacen("spec.paths", "spec.include", 1).replacen("spec.excludePaths", "spec.exclude", 1);
+        error.message = error
+            .message
+            .replacen("spec.paths", "spec.include", 1)
+            .replacen("spec.excludePaths", "spec.exclude", 1);
         error
     })
 }
 
 /// The path that patterns are matched with: decoded, and for a folder that of its page.
 fn path(url: &Url) -> PathBuf {
-    let path = percent_decode_str(url.path()).decode_utf8_lossy().into_owned();
+    let path = percent_decode_str(url.path())
+        .decode_utf8_lossy()
+        .into_owned();
     let path = path.trim_start_matches('/');
-    if path.is_empty() || path.ends_with('/') { Path::new(path).join("index.html") } else { path.into() }
+    if path.is_empty() || path.ends_with('/') {
+        Path::new(path).join("index.html")
+    } else {
+        path.into()
+    }
 }
 
 fn normalized(mut url: Url) -> Url {
@@ -534,12 +675,21 @@ fn robots_url(url: &Url) -> Url {
 }
 
 fn forbidden(url: &Url) -> EngineError {
-    EngineError::new(ErrorKind::SourceUnavailable, format!("robots.txt does not allow {url} to be fetched"))
-        .hint(format!("The site's owner can allow it for the agent \"{AGENT}\"."))
+    EngineError::new(
+        ErrorKind::SourceUnavailable,
+        format!("robots.txt does not allow {url} to be fetched"),
+    )
+    .hint(format!(
+        "The site's owner can allow it for the agent \"{AGENT}\"."
+    ))
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> EngineError {
-    EngineError::new(ErrorKind::Io, format!("cannot write \"{}\"", path.display())).detail(error.to_string())
+    EngineError::new(
+        ErrorKind::Io,
+        format!("cannot write \"{}\"", path.display()),
+    )
+    .detail(error.to_string())
 }
 
 #[cfg(test)]
@@ -564,10 +714,22 @@ mod tests {
             ("https://me@www.example.org/", false, false),
             ("ftp://www.example.org/", false, false),
         ] {
-            assert_eq!(has("https://www.example.org/", SameSite::Host, url), of_host, "{url}");
-            assert_eq!(has("https://www.example.org/", SameSite::Domain, url), of_domain, "{url}");
+            assert_eq!(
+                has("https://www.example.org/", SameSite::Host, url),
+                of_host,
+                "{url}"
+            );
+            assert_eq!(
+                has("https://www.example.org/", SameSite::Domain, url),
+                of_domain,
+                "{url}"
+            );
         }
-        assert!(!has("http://10.0.0.1/", SameSite::Domain, "http://1.10.0.0.1.example/"));
+        assert!(!has(
+            "http://10.0.0.1/",
+            SameSite::Domain,
+            "http://1.10.0.0.1.example/"
+        ));
     }
 
     #[test]
@@ -575,7 +737,10 @@ mod tests {
         for (url, expected) in [
             ("https://a.example", "index.html"),
             ("https://a.example/docs/?x=1", "docs/index.html"),
-            ("https://a.example//docs/%C3%BCber%20uns.html#top", "docs/über uns.html"),
+            (
+                "https://a.example//docs/%C3%BCber%20uns.html#top",
+                "docs/über uns.html",
+            ),
         ] {
             assert_eq!(path(&Url::parse(url).unwrap()), Path::new(expected));
         }

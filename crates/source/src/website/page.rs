@@ -1,6 +1,7 @@
 //! What a page says to crawlers: its links, its proper address, and whether it wants to be found.
 //!
-//! Only the tokens of the HTML are looked at, no tree is built: the time is linear however the page is nested.
+//! Only the tokens of the HTML are looked at, no tree is built: the time is linear however the page
+//! is nested.
 
 use std::cell::RefCell;
 
@@ -8,7 +9,8 @@ use html5ever::{
     Attribute, LocalName,
     tendril::StrTendril,
     tokenizer::{
-        BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts, states::RawKind,
+        BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+        states::RawKind,
     },
 };
 use url::Url;
@@ -50,8 +52,10 @@ impl Page {
             canonical: found.canonical.as_ref().and_then(resolve),
             ..Self::default()
         };
-        for directives in
-            headers.iter().filter_map(|header| of_this_robot(header)).chain(found.robots.iter().map(String::as_str))
+        for directives in headers
+            .iter()
+            .filter_map(|header| of_this_robot(header))
+            .chain(found.robots.iter().map(String::as_str))
         {
             page.obey(directives);
         }
@@ -61,12 +65,18 @@ impl Page {
     /// What headers say of something that is no HTML.
     pub fn of_headers(headers: &[String]) -> Self {
         let mut page = Self::default();
-        headers.iter().filter_map(|header| of_this_robot(header)).for_each(|directives| page.obey(directives));
+        headers
+            .iter()
+            .filter_map(|header| of_this_robot(header))
+            .for_each(|directives| page.obey(directives));
         page
     }
 
     fn obey(&mut self, directives: &str) {
-        for directive in directives.split(',').map(|directive| directive.trim().to_ascii_lowercase()) {
+        for directive in directives
+            .split(',')
+            .map(|directive| directive.trim().to_ascii_lowercase())
+        {
             self.noindex |= matches!(directive.as_str(), "noindex" | "none");
             self.nofollow |= matches!(directive.as_str(), "nofollow" | "none");
         }
@@ -77,7 +87,11 @@ impl Page {
 fn of_this_robot(header: &str) -> Option<&str> {
     match header.split_once(':') {
         Some((name, directives)) if name.trim().eq_ignore_ascii_case("rag") => Some(directives),
-        Some((name, _)) if !name.contains(',') && !name.trim().eq_ignore_ascii_case("unavailable_after") => None,
+        Some((name, _))
+            if !name.contains(',') && !name.trim().eq_ignore_ascii_case("unavailable_after") =>
+        {
+            None
+        }
         _ => Some(header),
     }
 }
@@ -105,7 +119,9 @@ impl TokenSink for Sink {
                 // what is inside of these is no markup
                 match &*tag.name {
                     "script" => TokenSinkResult::RawData(RawKind::ScriptData),
-                    "style" | "xmp" | "iframe" | "noembed" | "noframes" => TokenSinkResult::RawData(RawKind::Rawtext),
+                    "style" | "xmp" | "iframe" | "noembed" | "noframes" => {
+                        TokenSinkResult::RawData(RawKind::Rawtext)
+                    }
                     "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
                     "plaintext" => TokenSinkResult::Plaintext,
                     _ => TokenSinkResult::Continue,
@@ -121,21 +137,36 @@ impl Sink {
         let mut found = self.found.borrow_mut();
         let get = |name: &str| attribute(&tag.attrs, name);
         let has = |name: &str, word: &str| {
-            get(name).is_some_and(|value| value.split_ascii_whitespace().any(|w| w.eq_ignore_ascii_case(word)))
+            get(name).is_some_and(|value| {
+                value
+                    .split_ascii_whitespace()
+                    .any(|w| w.eq_ignore_ascii_case(word))
+            })
         };
-        let address = |name: &str| get(name).map(str::trim).filter(|address| address.len() <= MAX_ADDRESS);
+        let address = |name: &str| {
+            get(name)
+                .map(str::trim)
+                .filter(|address| address.len() <= MAX_ADDRESS)
+        };
         match &*tag.name {
             "a" | "area" if !has("rel", "nofollow") && found.links.len() < MAX_LINKS => {
                 found.links.extend(address("href").map(Into::into));
             }
-            "frame" if found.links.len() < MAX_LINKS => found.links.extend(address("src").map(Into::into)),
+            "frame" if found.links.len() < MAX_LINKS => {
+                found.links.extend(address("src").map(Into::into))
+            }
             "base" if found.base.is_none() => found.base = address("href").map(Into::into),
             "link" if found.canonical.is_none() && has("rel", "canonical") => {
-                found.canonical = address("href").filter(|address| !address.is_empty()).map(Into::into);
+                found.canonical = address("href")
+                    .filter(|address| !address.is_empty())
+                    .map(Into::into);
             }
             "meta"
-                if get("name")
-                    .is_some_and(|name| ["robots", "rag"].iter().any(|n| name.trim().eq_ignore_ascii_case(n))) =>
+                if get("name").is_some_and(|name| {
+                    ["robots", "rag"]
+                        .iter()
+                        .any(|n| name.trim().eq_ignore_ascii_case(n))
+                }) =>
             {
                 found.robots.extend(get("content").map(Into::into));
             }
@@ -146,7 +177,10 @@ impl Sink {
 
 fn attribute<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a str> {
     let name = LocalName::from(name);
-    attributes.iter().find(|attribute| attribute.name.local == name).map(|attribute| &*attribute.value)
+    attributes
+        .iter()
+        .find(|attribute| attribute.name.local == name)
+        .map(|attribute| &*attribute.value)
 }
 
 #[cfg(test)]
@@ -154,7 +188,11 @@ mod tests {
     use super::*;
 
     fn read(html: &str) -> Page {
-        Page::read(html.as_bytes(), &Url::parse("https://a.example/docs/page.html?x=1#y").unwrap(), &[])
+        Page::read(
+            html.as_bytes(),
+            &Url::parse("https://a.example/docs/page.html?x=1#y").unwrap(),
+            &[],
+        )
     }
 
     fn links(html: &str) -> Vec<String> {
@@ -174,7 +212,10 @@ mod tests {
                 "https://a.example/g?h=1&i"
             ]
         );
-        assert_eq!(links("<base href='/other/'><base href='/third/'><a href=b>"), ["https://a.example/other/b"]);
+        assert_eq!(
+            links("<base href='/other/'><base href='/third/'><a href=b>"),
+            ["https://a.example/other/b"]
+        );
     }
 
     #[test]
@@ -196,20 +237,40 @@ mod tests {
     fn directives_are_those_for_every_robot_and_for_this_one() {
         let read = |html: &str, headers: &[&str]| {
             let headers: Vec<String> = headers.iter().map(ToString::to_string).collect();
-            let page = Page::read(html.as_bytes(), &Url::parse("https://a.example/").unwrap(), &headers);
+            let page = Page::read(
+                html.as_bytes(),
+                &Url::parse("https://a.example/").unwrap(),
+                &headers,
+            );
             (page.noindex, page.nofollow)
         };
-        assert_eq!(read("<meta name=ROBOTS content='NoIndex, follow'>", &[]), (true, false));
+        assert_eq!(
+            read("<meta name=ROBOTS content='NoIndex, follow'>", &[]),
+            (true, false)
+        );
         assert_eq!(read("<meta name=rag content=none>", &[]), (true, true));
-        assert_eq!(read("<meta name=otherbot content=none>", &["otherbot: noindex"]), (false, false));
+        assert_eq!(
+            read("<meta name=otherbot content=none>", &["otherbot: noindex"]),
+            (false, false)
+        );
         assert_eq!(read("", &["rag: nofollow"]), (false, true));
-        assert_eq!(read("", &["noindex, unavailable_after: 25 Jun 2030 15:00:00 GMT"]), (true, false));
+        assert_eq!(
+            read(
+                "",
+                &["noindex, unavailable_after: 25 Jun 2030 15:00:00 GMT"]
+            ),
+            (true, false)
+        );
     }
 
     #[test]
     fn the_first_canonical_link_counts() {
-        let page = read("<link rel='x Canonical' href='/docs/page#top'><link rel=canonical href=/z>");
-        assert_eq!(page.canonical.map(String::from), Some("https://a.example/docs/page".into()));
+        let page =
+            read("<link rel='x Canonical' href='/docs/page#top'><link rel=canonical href=/z>");
+        assert_eq!(
+            page.canonical.map(String::from),
+            Some("https://a.example/docs/page".into())
+        );
     }
 
     #[test]

@@ -19,7 +19,9 @@ pub struct Sitemap {
 pub fn read(bytes: &[u8], most: u64, addresses: usize) -> Result<Sitemap, String> {
     let xml = if bytes.starts_with(&[0x1f, 0x8b]) {
         let mut plain = vec![];
-        let read = MultiGzDecoder::new(bytes).take(most.saturating_add(1)).read_to_end(&mut plain);
+        let read = MultiGzDecoder::new(bytes)
+            .take(most.saturating_add(1))
+            .read_to_end(&mut plain);
         read.map_err(|error| format!("the compressed sitemap is damaged: {error}"))?;
         if plain.len() as u64 > most {
             return Err(format!("the sitemap has more than {most} bytes"));
@@ -33,7 +35,10 @@ pub fn read(bytes: &[u8], most: u64, addresses: usize) -> Result<Sitemap, String
     let mut sitemap = Sitemap::default();
     let (mut root, mut inside, mut address) = (None, false, String::new());
     loop {
-        match reader.read_event().map_err(|error| format!("the sitemap is not valid XML: {error}"))? {
+        match reader
+            .read_event()
+            .map_err(|error| format!("the sitemap is not valid XML: {error}"))?
+        {
             Event::Start(tag) => {
                 let name = tag.local_name().as_ref().to_owned();
                 let is_index = *root.get_or_insert_with(|| name.clone()) == "sitemapindex";
@@ -55,8 +60,11 @@ pub fn read(bytes: &[u8], most: u64, addresses: usize) -> Result<Sitemap, String
             },
             Event::End(_) if inside => {
                 inside = false;
-                let list =
-                    if root.as_deref() == Some("sitemapindex") { &mut sitemap.sitemaps } else { &mut sitemap.pages };
+                let list = if root.as_deref() == Some("sitemapindex") {
+                    &mut sitemap.sitemaps
+                } else {
+                    &mut sitemap.pages
+                };
                 list.push(address.trim().to_owned());
                 if list.len() >= addresses {
                     return Ok(sitemap);
@@ -77,7 +85,8 @@ mod tests {
 
     use super::*;
 
-    const PAGES: &str = "<?xml version='1.0'?>\n<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>
+    const PAGES: &str =
+        "<?xml version='1.0'?>\n<urlset xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>
         <url><loc> https://a.example/?a=1&amp;b=&#50; </loc><lastmod>2026-01-01</lastmod></url>
         <url><loc><![CDATA[https://a.example/c&d]]></loc></url></urlset>";
 
@@ -92,14 +101,20 @@ mod tests {
         let expected = ["https://a.example/?a=1&b=2", "https://a.example/c&d"];
         assert_eq!(read(PAGES.as_bytes(), 1000, 10).unwrap().pages, expected);
         assert_eq!(read(&gzip(PAGES), 1000, 10).unwrap().pages, expected);
-        assert_eq!(read(PAGES.as_bytes(), 1000, 1).unwrap().pages, expected[..1]);
+        assert_eq!(
+            read(PAGES.as_bytes(), 1000, 1).unwrap().pages,
+            expected[..1]
+        );
     }
 
     #[test]
     fn an_index_lists_sitemaps() {
         let index = "<s:sitemapindex xmlns:s='x'><s:sitemap><s:loc>https://a.example/1.xml</s:loc></s:sitemap></s:sitemapindex>";
         let sitemap = read(index.as_bytes(), 1000, 10).unwrap();
-        assert_eq!((sitemap.sitemaps, sitemap.pages), (vec!["https://a.example/1.xml".to_owned()], vec![]));
+        assert_eq!(
+            (sitemap.sitemaps, sitemap.pages),
+            (vec!["https://a.example/1.xml".to_owned()], vec![])
+        );
     }
 
     #[test]
@@ -108,7 +123,10 @@ mod tests {
         for (bytes, expected) in [
             (&b""[..], "it is no sitemap"),
             (b"<html><body>Not found</body></html>", "it is no sitemap"),
-            (b"<urlset><url></loc></urlset>", "the sitemap is not valid XML"),
+            (
+                b"<urlset><url></loc></urlset>",
+                "the sitemap is not valid XML",
+            ),
             (&bomb, "the sitemap has more than 1000 bytes"),
             (&gzip(PAGES)[..40], "the compressed sitemap is damaged"),
         ] {

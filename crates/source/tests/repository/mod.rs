@@ -19,7 +19,8 @@ impl Made {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options = &mut RepositoryInitOptions::new();
-        let repository = Repository::init_opts(folder.path(), options.initial_head("main")).unwrap();
+        let repository =
+            Repository::init_opts(folder.path(), options.initial_head("main")).unwrap();
         Self { folder, repository }
     }
 
@@ -37,14 +38,25 @@ impl Made {
     /// Commits everything in the folder to the branch that is checked out.
     pub fn commit(&self) -> Oid {
         let mut index = self.repository.index().unwrap();
-        index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
+        index
+            .add_all(["*"], git2::IndexAddOption::DEFAULT, None)
+            .unwrap();
         index.update_all(["*"], None).unwrap();
         index.write().unwrap();
-        let tree = self.repository.find_tree(index.write_tree().unwrap()).unwrap();
-        let parent = self.repository.head().ok().map(|head| head.peel_to_commit().unwrap());
+        let tree = self
+            .repository
+            .find_tree(index.write_tree().unwrap())
+            .unwrap();
+        let parent = self
+            .repository
+            .head()
+            .ok()
+            .map(|head| head.peel_to_commit().unwrap());
         let author = Signature::now("Tester", "tester@example.org").unwrap();
         let parents: Vec<_> = parent.iter().collect();
-        self.repository.commit(Some("HEAD"), &author, &author, "change", &tree, &parents).unwrap()
+        self.repository
+            .commit(Some("HEAD"), &author, &author, "change", &tree, &parents)
+            .unwrap()
     }
 
     pub fn spec(&self) -> GitSpec {
@@ -58,5 +70,9 @@ impl Made {
 }
 
 pub fn names(listing: &Listing) -> Vec<&str> {
-    listing.items.iter().map(|item| item.name.as_str()).collect()
+    listing
+        .items
+        .iter()
+        .map(|item| item.name.as_str())
+        .collect()
 }

@@ -1,5 +1,5 @@
-//! A real git server on loopback: `git http-backend` behind a minimal HTTP server that keeps a log, asks for a password
-//! and misbehaves where a test wants it to.
+//! A real git server on loopback: `git http-backend` behind a minimal HTTP server that keeps a log,
+//! asks for a password and misbehaves where a test wants it to.
 
 #![allow(dead_code)] // not every test needs all of it
 
@@ -45,16 +45,25 @@ pub struct Seen {
 impl Server {
     /// Serves the repositories in `folder` until the test process ends.
     pub fn start(folder: &Path) -> Self {
-        let path = Command::new("git").arg("--exec-path").output().unwrap().stdout;
+        let path = Command::new("git")
+            .arg("--exec-path")
+            .output()
+            .unwrap()
+            .stdout;
         let backend = Path::new(String::from_utf8(path).unwrap().trim()).join("git-http-backend");
-        assert!(backend.exists(), "git http-backend comes with git: {}", backend.display());
+        assert!(
+            backend.exists(),
+            "git http-backend comes with git: {}",
+            backend.display()
+        );
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State::default()));
         let (folder, shared) = (folder.to_owned(), Arc::clone(&state));
         std::thread::spawn(move || {
             for connection in listener.incoming().flatten() {
-                let (backend, folder, state) = (backend.clone(), folder.clone(), Arc::clone(&shared));
+                let (backend, folder, state) =
+                    (backend.clone(), folder.clone(), Arc::clone(&shared));
                 std::thread::spawn(move || answer(connection, &backend, &folder, &state));
             }
         });
@@ -65,16 +74,21 @@ impl Server {
         self.state.lock().unwrap()
     }
 
-    /// Methods of the requests since the last call, and the bytes that were sent in answer to POSTs.
+    /// Methods of the requests since the last call, and the bytes that were sent in answer to
+    /// POSTs.
     pub fn take_log(&self) -> (Vec<String>, usize) {
         let log = std::mem::take(&mut self.state().log);
-        let sent = log.iter().filter(|seen| seen.method == "POST").map(|seen| seen.sent).sum();
+        let sent = log
+            .iter()
+            .filter(|seen| seen.method == "POST")
+            .map(|seen| seen.sent)
+            .sum();
         (log.into_iter().map(|seen| seen.method).collect(), sent)
     }
 }
 
-/// Answers one request and closes the connection. `/away/...` redirects to another host, `/moved/...` within this
-/// one, and `/page/...` is a web page.
+/// Answers one request and closes the connection. `/away/...` redirects to another host,
+/// `/moved/...` within this one, and `/page/...` is a web page.
 fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mutex<State>) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let line = |reader: &mut BufReader<TcpStream>| {
@@ -84,16 +98,27 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
     };
     let request = line(&mut reader);
     let mut words = request.split(' ');
-    let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
+    let (Some(method), Some(target)) = (words.next(), words.next()) else {
+        return;
+    };
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let (mut length, mut content_type, mut authorization, mut agents) = (0, String::new(), None, vec![]);
+    let (mut length, mut content_type, mut authorization, mut agents) =
+        (0, String::new(), None, vec![]);
     loop {
         let header = line(&mut reader);
         match header.split_once(": ") {
-            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().unwrap(),
-            Some((name, value)) if name.eq_ignore_ascii_case("content-type") => content_type = value.into(),
-            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => authorization = Some(value.to_owned()),
-            Some((name, value)) if name.eq_ignore_ascii_case("user-agent") => agents.push(value.to_owned()),
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.parse().unwrap()
+            }
+            Some((name, value)) if name.eq_ignore_ascii_case("content-type") => {
+                content_type = value.into()
+            }
+            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
+                authorization = Some(value.to_owned())
+            }
+            Some((name, value)) if name.eq_ignore_ascii_case("user-agent") => {
+                agents.push(value.to_owned())
+            }
             None => break,
             _ => {}
         }
@@ -105,12 +130,24 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
         let fault = (!state.faults.is_empty()).then(|| state.faults.remove(0));
         let is_refused = state.password.is_some() && authorization != state.password;
         let cut = if method == "POST" { state.cut } else { None };
-        (fault.or(is_refused.then_some(401)), state.fault_headers.clone(), cut, state.redirect.clone())
+        (
+            fault.or(is_refused.then_some(401)),
+            state.fault_headers.clone(),
+            cut,
+            state.redirect.clone(),
+        )
     };
     let simple = |status: u16, headers: &str, text: &str| {
-        format!("HTTP/1.1 {status} -\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{text}", text.len())
+        format!(
+            "HTTP/1.1 {status} -\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{text}",
+            text.len()
+        )
     };
-    let location = match (redirect, target.strip_prefix("/away"), target.strip_prefix("/moved")) {
+    let location = match (
+        redirect,
+        target.strip_prefix("/away"),
+        target.strip_prefix("/moved"),
+    ) {
         (Some(server), ..) => Some(format!("{server}{target}")),
         (_, Some(rest), _) => Some(format!("http://elsewhere.invalid{rest}")),
         (.., rest) => rest.map(Into::into),
@@ -118,7 +155,9 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
     let reply = match (status, location) {
         (Some(status @ 1..), _) => simple(status, &headers, "no").into_bytes(),
         (_, Some(location)) => simple(302, &format!("Location: {location}\r\n"), "").into_bytes(),
-        _ if target.starts_with("/page") => simple(200, "Content-Type: text/html\r\n", "<p>A page.").into_bytes(),
+        _ if target.starts_with("/page") => {
+            simple(200, "Content-Type: text/html\r\n", "<p>A page.").into_bytes()
+        }
         _ => {
             let environment = [
                 ("GIT_PROJECT_ROOT", folder.to_str().unwrap()),
@@ -135,8 +174,17 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
             run(backend, &environment, &body)
         }
     };
-    let at = reply.windows(4).position(|w| w == b"\r\n\r\n").map_or(reply.len(), |at| at + 4);
-    let seen = Seen { method: method.into(), target: target.into(), authorization, agents, sent: reply.len() - at };
+    let at = reply
+        .windows(4)
+        .position(|w| w == b"\r\n\r\n")
+        .map_or(reply.len(), |at| at + 4);
+    let seen = Seen {
+        method: method.into(),
+        target: target.into(),
+        authorization,
+        agents,
+        sent: reply.len() - at,
+    };
     state.lock().unwrap().log.push(seen);
     let end = cut.map_or(reply.len(), |cut| reply.len().min(at + cut));
     // whoever asked may have left
@@ -154,9 +202,15 @@ fn run(backend: &Path, environment: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
         .unwrap();
     child.stdin.take().unwrap().write_all(body).unwrap();
     let reply = child.wait_with_output().unwrap().stdout;
-    let body = reply.windows(4).position(|w| w == b"\r\n\r\n").map_or(reply.len(), |at| at + 4);
+    let body = reply
+        .windows(4)
+        .position(|w| w == b"\r\n\r\n")
+        .map_or(reply.len(), |at| at + 4);
     let headers = String::from_utf8_lossy(&reply[..body]);
-    let status = headers.strip_prefix("Status: ").and_then(|rest| rest.lines().next()).unwrap_or("200 OK");
+    let status = headers
+        .strip_prefix("Status: ")
+        .and_then(|rest| rest.lines().next())
+        .unwrap_or("200 OK");
     let length = reply.len() - body;
     let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n");
     [head.as_bytes(), &reply].concat()

@@ -16,10 +16,19 @@ pub fn job(source: SourceSpec, work_dir: &Path) -> Job {
     Job {
         source,
         known: [].into(),
-        splitting: Splitting { chunk_size: 1000, chunk_overlap: 200, unit: Unit::Characters },
+        splitting: Splitting {
+            chunk_size: 1000,
+            chunk_overlap: 200,
+            unit: Unit::Characters,
+        },
         model_dir: "unused".into(),
         work_dir: work_dir.into(),
-        clones: Clones { dir: work_dir.join("clones"), max_bytes: 1 << 30, max_clone_bytes: 1 << 30, user: None },
+        clones: Clones {
+            dir: work_dir.join("clones"),
+            max_bytes: 1 << 30,
+            max_clone_bytes: 1 << 30,
+            user: None,
+        },
         credentials: None,
         network: Network::default(),
         limits: Limits {

@@ -20,7 +20,10 @@ pub struct Request {
 
 impl Request {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(n, _)| n.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -47,10 +50,16 @@ impl Reply {
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }
-        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length")) {
+        if !headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        {
             head += &format!("Content-Length: {}\r\n", body.len());
         }
-        Self { bytes: [head.as_bytes(), b"\r\n", body].concat(), then: Then::Stay }
+        Self {
+            bytes: [head.as_bytes(), b"\r\n", body].concat(),
+            then: Then::Stay,
+        }
     }
 
     pub fn ok(media_type: &str, body: impl AsRef<[u8]>) -> Self {
@@ -71,7 +80,8 @@ impl Reply {
 
     pub fn status(mut self, status: &str) -> Self {
         let end = self.bytes.iter().position(|b| *b == b'\r').unwrap();
-        self.bytes.splice(..end, format!("HTTP/1.1 {status}").into_bytes());
+        self.bytes
+            .splice(..end, format!("HTTP/1.1 {status}").into_bytes());
         self
     }
 
@@ -107,7 +117,11 @@ impl Server {
                 std::thread::spawn(move || serve(connection, &*answer, &seen));
             }
         });
-        Self { origin: format!("http://127.0.0.1:{port}"), port, requests }
+        Self {
+            origin: format!("http://127.0.0.1:{port}"),
+            port,
+            requests,
+        }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -119,7 +133,10 @@ impl Server {
     }
 
     pub fn targets(&self) -> Vec<String> {
-        self.requests().into_iter().map(|request| request.target).collect()
+        self.requests()
+            .into_iter()
+            .map(|request| request.target)
+            .collect()
     }
 
     pub fn forget(&self) {
@@ -127,7 +144,11 @@ impl Server {
     }
 }
 
-fn serve(mut connection: TcpStream, answer: &dyn Fn(&Request) -> Reply, seen: &Mutex<Vec<Request>>) {
+fn serve(
+    mut connection: TcpStream,
+    answer: &dyn Fn(&Request) -> Reply,
+    seen: &Mutex<Vec<Request>>,
+) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     while let Some(request) = read(&mut reader) {
         seen.lock().unwrap().push(request.clone());
@@ -163,8 +184,15 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     while let Some((name, value)) = line()?.split_once(": ") {
         headers.push((name.to_owned(), value.to_owned()));
     }
-    let mut request = Request { method, target, headers, body: vec![] };
-    let length = request.header("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut request = Request {
+        method,
+        target,
+        headers,
+        body: vec![],
+    };
+    let length = request
+        .header("content-length")
+        .map_or(0, |length| length.parse().unwrap());
     request.body = vec![0; length];
     reader.read_exact(&mut request.body).ok()?;
     Some(request)

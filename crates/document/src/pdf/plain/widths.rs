@@ -1,8 +1,9 @@
 //! The widths of glyphs in composite fonts, which decide where a word ends.
 //!
-//! A font's `W` array (PDF 32000-1, 9.7.4.3) gives widths in two forms: `first [w1 w2 ...]`, and `first last w` for a
-//! range. `pdf-extract` 0.12 misreads the second, takes the default width and puts spaces inside words; nearly all
-//! PDFs made by browsers and Google Docs use it. So ranges are rewritten in the first form.
+//! A font's `W` array (PDF 32000-1, 9.7.4.3) gives widths in two forms: `first [w1 w2 ...]`, and
+//! `first last w` for a range. `pdf-extract` 0.12 misreads the second, takes the default width and
+//! puts spaces inside words; nearly all PDFs made by browsers and Google Docs use it. So ranges are
+//! rewritten in the first form.
 
 use pdf_extract::{Document, Object};
 
@@ -40,13 +41,22 @@ fn spelt_out(mut widths: &[Object]) -> Vec<Object> {
                 spelt.extend([first.clone(), Object::Array(list.clone())]);
                 widths = rest;
             }
-            [Object::Integer(first), Object::Integer(last), width, rest @ ..] if width.as_float().is_ok() => {
-                let count = usize::try_from(last.saturating_sub(*first)).map_or(0, |n| n.saturating_add(1));
+            [
+                Object::Integer(first),
+                Object::Integer(last),
+                width,
+                rest @ ..,
+            ] if width.as_float().is_ok() => {
+                let count =
+                    usize::try_from(last.saturating_sub(*first)).map_or(0, |n| n.saturating_add(1));
                 if count > MAX_GLYPHS - glyphs {
                     return spelt;
                 }
                 glyphs += count;
-                spelt.extend([Object::Integer(*first), Object::Array(vec![width.clone(); count])]);
+                spelt.extend([
+                    Object::Integer(*first),
+                    Object::Array(vec![width.clone(); count]),
+                ]);
                 widths = rest;
             }
             _ => return spelt,
@@ -60,11 +70,28 @@ mod tests {
 
     #[test]
     fn ranges_are_spelt_out_and_nonsense_ends_the_array() {
-        let list = |widths: &[i64]| Object::Array(widths.iter().map(|w| Object::Integer(*w)).collect());
+        let list =
+            |widths: &[i64]| Object::Array(widths.iter().map(|w| Object::Integer(*w)).collect());
         let int = Object::Integer;
         assert_eq!(
-            spelt_out(&[int(0), list(&[7, 8]), int(10), int(12), int(5), int(20), list(&[9]), int(30)]),
-            [int(0), list(&[7, 8]), int(10), list(&[5, 5, 5]), int(20), list(&[9])]
+            spelt_out(&[
+                int(0),
+                list(&[7, 8]),
+                int(10),
+                int(12),
+                int(5),
+                int(20),
+                list(&[9]),
+                int(30)
+            ]),
+            [
+                int(0),
+                list(&[7, 8]),
+                int(10),
+                list(&[5, 5, 5]),
+                int(20),
+                list(&[9])
+            ]
         );
         assert_eq!(spelt_out(&[int(3), int(1), int(5)]), [int(3), list(&[])]);
         assert_eq!(spelt_out(&[int(0), int(i64::MAX), int(5)]), []);
