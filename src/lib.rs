@@ -7,23 +7,19 @@
 //! `docs/architecture.md` shows the processes and how data flows between them.
 
 mod api;
-mod at_commit;
 mod catalog;
-mod definition;
-mod document;
-mod drop_extension;
+mod cluster;
+mod drift;
 mod engine;
 mod error;
 mod index;
-mod indexing;
-mod knowledge;
-mod manifest;
-mod memory;
-mod retrieval;
-mod schedule;
+mod pg;
+mod run;
+mod search;
 mod secrets;
 mod settings;
-mod storage;
+mod source;
+mod sync;
 mod types;
 mod workers;
 
@@ -104,11 +100,11 @@ extension_sql_file!(
 #[pg_guard]
 #[allow(unsafe_code)] // reads a variable of the postmaster's
 pub extern "C-unwind" fn _PG_init() {
-    memory::watch();
+    pg::memory::watch();
     error::without_backtraces();
     settings::define();
     secrets::watch_log();
-    catalog::table::identity::watch_statements();
+    source::table::identity::watch_statements();
     index::hnsw::define_options();
     // SAFETY: a plain variable.
     if unsafe { pg_sys::process_shared_preload_libraries_in_progress } {

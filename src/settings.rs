@@ -12,7 +12,10 @@ use rag_protocol::{
     ingest::Network,
 };
 
-use crate::{engine::install, error::Error, workers::slots};
+use crate::{error::Error, pg::install};
+
+/// The highest value of `rag.max_running_syncs`.
+pub const MAX_SLOTS: usize = 128;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
 #[allow(non_camel_case_types)] // the variants are what users type
@@ -291,7 +294,7 @@ fn define_scheduling() {
         c"Each takes a background worker, one or more processes of rag-engine, and processor time of the model. Others wait.",
         &MAX_RUNNING_SYNCS,
         1,
-        slots::MOST as i32,
+        MAX_SLOTS as i32,
         GucContext::Sighup,
         GucFlags::default(),
     );

@@ -3,10 +3,12 @@
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 
 use super::required;
-use crate::catalog::{
-    access::{self, Privilege},
-    collections::Collection,
-    roles,
+use crate::{
+    catalog::{
+        access::{self, Privilege},
+        collections::Collection,
+    },
+    pg::roles,
 };
 
 #[pg_extern]

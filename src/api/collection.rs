@@ -13,9 +13,9 @@ use crate::{
         access, chunks, collection_status,
         collections::{self, Collection, NewCollection},
         name::Name,
-        roles::{self, Owner},
     },
     error::Error,
+    pg::roles::{self, Owner},
 };
 
 #[pg_extern]

@@ -9,14 +9,13 @@ use crate::{
         access::{self, Privilege},
         collections::{self, Collection},
         damage,
-        documents::{self, Change},
-        uuid as pg_uuid,
+        documents::{self, Attributes, Change},
     },
-    document::{self, Added, Body, NewDocument},
     engine::client::{Unprepared, with_client},
     error::Error,
-    indexing::Attributes,
+    pg::spi::uuid as pg_uuid,
     settings,
+    sync::document::{self, Added, Body, NewDocument},
 };
 
 /// What `rag_add_document` is told of a document beside its content.

@@ -4,17 +4,18 @@ use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorRepo
 
 use crate::{
     catalog::{
-        drift::{self, Consequence},
-        fresh,
         name::canonical,
         runs,
         sources::{self, Source},
     },
-    workers::{
-        self, hooks,
+    cluster::{
+        self,
         lock::{self, Lock},
-        runner::session,
+        news,
     },
+    drift::{self, Consequence},
+    pg::snapshot::{fresh, snapshot_is_fixed},
+    run::session,
 };
 
 #[pg_extern]
@@ -36,7 +37,7 @@ fn rag_check_drift(
     let name = canonical(name);
     let source = super::source::manageable(c"rag_check_drift()", name, "check a source for drift")?;
     lock::check_not_going(&source.name)?;
-    if !session::snapshot_is_fixed() {
+    if !snapshot_is_fixed() {
         session::wait_for_check(&source.name, Some(session::PATIENCE))?;
     }
     if !Lock::source_at_work(&source.name).take_for_transaction_patiently() {
@@ -47,9 +48,9 @@ fn rag_check_drift(
     // what follows is for the source to say as it is now
     sources::lock(name)?;
     let source = fresh(|| source.again())?.ok_or_else(|| Source::missing(name))?;
-    match drift::conclude(&source, &findings, workers::are_scheduling())? {
+    match drift::conclude(&source, &findings, cluster::are_scheduling())? {
         Consequence::Run(run_id) => {
-            hooks::wake_scheduler_at_commit();
+            news::wake_scheduler_at_commit();
             pgrx::notice!("{name}: run {run_id} is queued, which indexes again what drifted");
         }
         Consequence::RunToCome => {

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::required;
 use crate::{
-    catalog::{self, knowledge as items},
+    catalog::knowledge as items,
     error::Error,
-    knowledge::{self, Given, Indexed},
+    sync::knowledge::{self, Given, Indexed},
 };
 
 const STATUSES: [&str; 3] = ["pending", "active", "error"];
@@ -107,7 +107,7 @@ fn rag_index_knowledge(
         },
     )?;
     let success = indexed.success();
-    let document = indexed.document.map(|id| catalog::uuid(id.0));
+    let document = indexed.document.map(|id| crate::pg::spi::uuid(id.0));
     Ok(TableIterator::once((
         success,
         id,
@@ -146,8 +146,9 @@ fn index_knowledge_item(
 ) -> Result<JsonB, ErrorReport> {
     super::require_writer(c"rag_index_all()", "index knowledge")?;
     let collection = super::writable(Some(collection))?;
-    let indexed =
-        catalog::subtransaction(|| knowledge::index(&collection, knowledge_id, &Given::default()));
+    let indexed = crate::pg::subtransaction::subtransaction(|| {
+        knowledge::index(&collection, knowledge_id, &Given::default())
+    });
     let indexed = match indexed {
         Ok(indexed) => indexed,
         Err(error) => {

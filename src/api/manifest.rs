@@ -5,7 +5,7 @@ use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorRepo
 use super::{required, source::drop_source};
 use crate::{
     catalog::name::canonical,
-    manifest::{self, Kind},
+    source::manifest::{self, Kind},
 };
 
 #[pg_extern]

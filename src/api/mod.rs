@@ -20,8 +20,9 @@ mod status;
 use std::ffi::CStr;
 
 use crate::{
-    catalog::{access::require_write, collections::Collection, roles},
+    catalog::{access::require_write, collections::Collection},
     error::Error,
+    pg::roles,
 };
 
 /// The value of an argument that must not be NULL.

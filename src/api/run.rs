@@ -6,18 +6,24 @@ use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic:
 
 use crate::{
     catalog::{
-        fresh, glance,
         name::canonical,
-        roles,
-        runs::{self, Cause, Ended, Trigger},
+        runs::{self, Trigger},
         sources::{self, Source},
     },
+    cluster::{
+        self,
+        lock::{self, Lock},
+        news, slots,
+    },
     error::Error,
-    workers::{
-        self, hooks, lock,
-        lock::Lock,
-        runner::session::{self, Wanted},
-        slots,
+    pg::{
+        roles,
+        snapshot::{fresh, snapshot_is_fixed},
+        subtransaction::glance,
+    },
+    run::{
+        end::{self, Cause, Ended},
+        session::{self, Wanted},
     },
 };
 
@@ -61,15 +67,15 @@ fn rag_sync(name: &str, wait: pgrx::default!(bool, "true")) -> Result<i64, Error
 fn ask_for_run(source: &Source) -> Result<i64, Error> {
     let name = source.name.as_str();
     lock::check_not_going(&source.name)?;
-    if workers::are_scheduling() {
+    if cluster::are_scheduling() {
         if let Some(run_id) = runs::queue(name, Trigger::Manual)? {
-            hooks::wake_scheduler_at_commit();
+            news::wake_scheduler_at_commit();
             return Ok(run_id);
         }
         return match runs::active(name)? {
             Some(run) if run.is_pending => {
                 // it may have rested because the source is suspended
-                hooks::wake_scheduler_at_commit();
+                news::wake_scheduler_at_commit();
                 pgrx::notice!("run {} of source \"{name}\" is queued already", run.run_id);
                 Ok(run.run_id)
             }
@@ -77,7 +83,7 @@ fn ask_for_run(source: &Source) -> Result<i64, Error> {
         };
     }
     check_committed(source)?;
-    if !session::snapshot_is_fixed() {
+    if !snapshot_is_fixed() {
         // not for ever: other sources may be to come
         session::wait_for_check(&source.name, Some(session::PATIENCE))?;
     }
@@ -120,7 +126,7 @@ fn check_committed(source: &Source) -> Result<(), Error> {
 /// # Errors
 /// The session could not see what the run does.
 fn check_snapshot(function: &std::ffi::CStr) -> Result<(), Error> {
-    if !session::snapshot_is_fixed() {
+    if !snapshot_is_fixed() {
         return Ok(());
     }
     let function = function.to_string_lossy();
@@ -226,7 +232,7 @@ fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
                 pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED,
                 "the run was cancelled before it began",
             );
-            runs::finish(Ended {
+            end::finish(Ended {
                 run_id,
                 generation: source.generation,
                 source: &source,

@@ -5,7 +5,7 @@ use pgrx::{
 };
 
 use super::required;
-use crate::{error::Error, schedule};
+use crate::{error::Error, run::schedule};
 
 const MOST: i32 = 1000;
 

@@ -5,7 +5,7 @@ use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys, pg_sys::pa
 
 use super::required;
 use crate::{
-    retrieval::{self, Hit, Request},
+    search::{self, Hit, Request},
     types::vector::Vector,
 };
 
@@ -60,7 +60,7 @@ fn rag_search(
         score_threshold,
         query_embedding,
     )?;
-    let hits = retrieval::search(request, &own_schema(fcinfo))?;
+    let hits = search::search(request, &own_schema(fcinfo))?;
     Ok(TableIterator::new(hits.into_iter().map(|hit| {
         let citation = citation(&hit);
         (

@@ -7,9 +7,10 @@ use super::required;
 use crate::{
     catalog::{
         name::{Name, canonical},
-        roles, secrets as catalog,
+        secrets as catalog,
     },
     error::Error,
+    pg::roles,
     secrets,
 };
 

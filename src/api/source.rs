@@ -8,16 +8,20 @@ use crate::{
     catalog::{
         access,
         collections::Collection,
-        documents, fresh,
+        documents,
         name::{Name, canonical},
-        roles, runs,
+        runs,
         sources::{self, Source},
-        table::changes,
     },
-    definition::{self, Faults, Given},
+    cluster::{lock::Lock, news},
     engine::clones,
     error::Error,
-    workers::{hooks, lock::Lock, runner::session},
+    pg::{roles, snapshot::fresh},
+    run::session,
+    source::{
+        definition::{self, Faults, Given},
+        table::changes,
+    },
 };
 
 #[pg_extern]
@@ -235,7 +239,7 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     if let Some(uid) = sources::drop(&source.name)? {
         clones::forget_source_at_commit(uid);
     }
-    hooks::wake_scheduler_at_commit();
+    news::wake_scheduler_at_commit();
     Ok(true)
 }
 

@@ -2,7 +2,10 @@
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 
-use crate::{settings, workers::shared};
+use crate::{
+    cluster::{self, shared},
+    settings,
+};
 
 #[pg_extern(sql = false)]
 fn is_preloaded() -> bool {
@@ -17,4 +20,10 @@ fn present_model() -> Result<Option<String>, ErrorReport> {
     Ok(dir
         .file_name()
         .map(|name| name.to_string_lossy().into_owned()))
+}
+
+/// For the views.
+#[pgrx::pg_extern(sql = false)]
+fn rag_why_idle() -> Option<&'static str> {
+    cluster::why_idle()
 }

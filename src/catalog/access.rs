@@ -20,14 +20,15 @@ use std::ffi::CStr;
 use pgrx::{PgRelation, Uuid, datum::DatumWithOid, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
 use rag_protocol::identity::DocumentId;
 
-use super::{
-    Row, as_owner,
-    collections::Collection,
-    execute, pinned, query_prepared,
-    roles::{self, Owner},
-    uuid,
+use super::collections::Collection;
+use crate::{
+    error::Error,
+    pg::{
+        roles::{self, Owner},
+        security::{as_owner, pinned},
+        spi::{Row, execute, query_prepared, uuid},
+    },
 };
-use crate::error::Error;
 
 /// The role that stands for all roles, in a grant.
 pub const PUBLIC: pg_sys::Oid = pg_sys::InvalidOid;
@@ -277,7 +278,7 @@ fn chunks_table() -> pg_sys::Oid {
 
 fn table(name: &CStr) -> pg_sys::Oid {
     // SAFETY: a system-cache look-up.
-    unsafe { pg_sys::get_relname_relid(name.as_ptr(), super::schema()) }
+    unsafe { pg_sys::get_relname_relid(name.as_ptr(), crate::pg::extension::schema()) }
 }
 
 /// Returns true if no policy of an administrator's hides chunks from the present role.
@@ -317,7 +318,7 @@ pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {
             return Ok(true);
         }
         let name = pg_sys::get_rel_name(table);
-        if name.is_null() || pg_sys::get_rel_namespace(table) != super::schema() {
+        if name.is_null() || pg_sys::get_rel_namespace(table) != crate::pg::extension::schema() {
             return Ok(false);
         }
         CStr::from_ptr(name).to_string_lossy().into_owned()

@@ -5,11 +5,15 @@ use std::collections::HashMap;
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::{DocumentId, EmbeddingKey};
 
-use super::{
-    as_owner, collections::Collection, drift, execute, execute_prepared, query, query_as_caller,
-    uuid,
+use super::{access, collections::Collection, documents::StoredDocument};
+use crate::{
+    error::Error,
+    pg::{
+        security::as_owner,
+        spi::{Row, execute, execute_prepared, query, query_as_caller, uuid},
+    },
+    types::vector::OwnedVector,
 };
-use crate::{error::Error, indexing::StoredDocument, types::vector::OwnedVector};
 
 /// Returns the embeddings among those that `keys` ask for that a collection has already, or else
 /// another one.
@@ -146,7 +150,9 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
         document.content_hash.into(),
         digest.into(),
     ]);
-    execute_prepared(&drift::noting(INSERT, first), &arguments, |_| Ok(()))?;
+    execute_prepared(&super::digests::noting(INSERT, first), &arguments, |_| {
+        Ok(())
+    })?;
     Ok(())
 }
 
@@ -194,4 +200,17 @@ pub fn counts(collection: &str) -> Result<(i64, i64), Error> {
             |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     Ok(found.into_iter().next().unwrap_or((0, 0)))
+}
+
+/// Runs a statement that reads chunks of one collection. It finds what the caller may see.
+pub fn query_chunks<T>(
+    collection: &Collection,
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+    read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    match access::sees_every_row(collection) {
+        true => as_owner(|| query(statement, args, read)),
+        false => query_as_caller(statement, args, read),
+    }
 }

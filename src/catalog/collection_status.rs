@@ -11,10 +11,15 @@ use pgrx::{
     pg_sys,
 };
 
-use super::{
-    Row, access, as_owner, collections::Collection, pinned, query_prepared, with_settings,
+use super::{access, collections::Collection};
+use crate::{
+    error::Error,
+    pg::{
+        guc::with_settings,
+        security::{as_owner, pinned},
+        spi::{Row, query_prepared},
+    },
 };
-use crate::error::Error;
 
 /// Bytes of an embedding before its elements.
 const EMBEDDING_HEADER: i64 = 8;

@@ -7,12 +7,17 @@ use rag_protocol::{
 
 use super::{
     access::{RIGHTS, Rights},
-    as_owner, execute, execute_returning,
     name::Name,
-    query, query_prepared, retrievers,
-    roles::Owner,
+    retrievers,
 };
-use crate::error::Error;
+use crate::{
+    error::Error,
+    pg::{
+        roles::Owner,
+        security::as_owner,
+        spi::{execute, execute_returning, query, query_prepared},
+    },
+};
 
 /// Size of a chunk and of the overlap where a collection does not say.
 fn default_sizes(unit: Unit) -> (usize, usize) {

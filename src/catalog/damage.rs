@@ -15,11 +15,17 @@ use std::ffi::CString;
 
 use pgrx::{PgRelation, PgSqlErrorCode, pg_sys};
 
-use super::{
-    as_owner, collections::Collection, embedding_index::Writers, execute, fresh, query, schema,
-    subtransaction,
+use super::{collections::Collection, embedding_index::Writers};
+use crate::{
+    error::Error,
+    pg::{
+        extension::schema,
+        security::as_owner,
+        snapshot::fresh,
+        spi::{execute, query},
+        subtransaction::subtransaction,
+    },
 };
-use crate::error::Error;
 
 /// Returns true if an error says that what is on disk is not what was written: a checksum, a page,
 /// a link of an index.
@@ -115,7 +121,7 @@ fn without_indexes<R>(
             PgRelation::with_lock(partition, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
         let entry = (*partition.as_ptr()).rd_rel;
         (*entry).relhasindex = false;
-        let result = super::catch(f);
+        let result = crate::pg::subtransaction::catch(f);
         (*entry).relhasindex = true;
         result
     }

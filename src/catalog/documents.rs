@@ -3,16 +3,21 @@
 use std::collections::HashMap;
 
 use rag_protocol::{
-    identity::DocumentId,
-    ingest::{Known, LINK_TARGETS},
+    identity::{ChunkId, DocumentId, EmbeddingKey},
+    ingest::{Chunk, Known, LINK_TARGETS},
     labels::Labels,
 };
 use serde_json::{Map, Value};
 
-use super::{
-    Row, as_owner, chunks, drift, execute, execute_prepared, execute_returning, query, uuid,
+use super::chunks;
+use crate::{
+    error::Error,
+    pg::{
+        security::as_owner,
+        spi::{Row, execute, execute_prepared, execute_returning, query, uuid},
+    },
+    types::vector::OwnedVector,
 };
-use crate::{error::Error, indexing::StoredDocument};
 
 /// By uri, the documents of a source that are indexed as `chunking` says.
 pub fn unchanged_if_same(
@@ -230,7 +235,7 @@ pub fn fail(
             |row| row.required::<bool>(1),
         )?;
         if source.is_some() && inserted.first() == Some(&true) {
-            drift::note(collection, id)?;
+            super::digests::note(collection, id)?;
         }
         Ok(inserted.len())
     })?;
@@ -241,7 +246,7 @@ pub fn fail(
 /// indexed; how many there were.
 pub fn delete_for_good(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     let deleted = delete(collection, ids)?;
-    as_owner(|| drift::forget(ids))?;
+    as_owner(|| super::digests::forget(ids))?;
     Ok(deleted)
 }
 
@@ -409,4 +414,40 @@ pub fn collection_of(id: pgrx::Uuid) -> Result<Option<String>, Error> {
         )
     })?;
     Ok(found.into_iter().next())
+}
+
+/// What a user says of a document beside its text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attributes {
+    pub knowledge_id: Option<i64>,
+    pub labels: Labels,
+}
+
+/// The rows of one document.
+pub struct StoredDocument<'a> {
+    pub id: DocumentId,
+    pub collection: &'a str,
+    pub source: Option<&'a str>,
+    pub uri: &'a str,
+    pub title: &'a str,
+    pub own_title: bool,
+    pub document_type: &'static str,
+    pub attributes: &'a Attributes,
+    pub content_hash: &'a str,
+    pub raw_hash: Option<&'a str>,
+    pub validator: Option<&'a str>,
+    pub chunking: &'a str,
+    pub text: &'a str,
+    pub metadata: Map<String, Value>,
+    pub chunk_metadata: Map<String, Value>,
+    pub chunks: Vec<StoredChunk<'a>>,
+}
+
+pub struct StoredChunk<'a> {
+    pub id: ChunkId,
+    /// Where in the text it is.
+    pub place: &'a Chunk,
+    pub content: &'a str,
+    pub key: EmbeddingKey,
+    pub embedding: OwnedVector,
 }

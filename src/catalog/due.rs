@@ -9,8 +9,13 @@ use std::time::Duration;
 
 use pgrx::datum::TimestampWithTimeZone;
 
-use super::{as_owner, execute, query};
-use crate::error::Error;
+use crate::{
+    error::Error,
+    pg::{
+        security::as_owner,
+        spi::{execute, query},
+    },
+};
 
 /// Why a source is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +38,7 @@ pub struct Queued {
 }
 
 /// No dump is being restored.
-pub(super) const RESTORED: &str = "NOT EXISTS (
+pub const RESTORED: &str = "NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c
     WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname LIKE 'rag\\_kb\\_%' AND c.relkind = 'r'
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))

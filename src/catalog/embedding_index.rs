@@ -5,8 +5,15 @@ use std::ffi::CString;
 
 use pgrx::{PgRelation, pg_sys};
 
-use super::{as_owner, collections::Collection, execute, fresh, query};
-use crate::error::Error;
+use super::collections::Collection;
+use crate::{
+    error::Error,
+    pg::{
+        security::as_owner,
+        snapshot::fresh,
+        spi::{execute, query},
+    },
+};
 
 /// Chunks from which on a collection is indexed: below, reading all of them takes about a
 /// millisecond.
@@ -33,7 +40,7 @@ pub fn exists(collection: &Collection) -> bool {
     };
     // SAFETY: look-ups in the system caches; relations are opened under a lock, and closed.
     unsafe {
-        let partition = pg_sys::get_relname_relid(name.as_ptr(), super::schema());
+        let partition = pg_sys::get_relname_relid(name.as_ptr(), crate::pg::extension::schema());
         let method = pg_sys::get_am_oid(c"rag_hnsw".as_ptr(), true);
         let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
         partition != pg_sys::InvalidOid

@@ -3,8 +3,14 @@
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::DocumentId;
 
-use super::{Row, as_owner, execute, execute_returning, query, roles::Owner};
-use crate::error::Error;
+use crate::{
+    error::Error,
+    pg::{
+        roles::Owner,
+        security::as_owner,
+        spi::{Row, execute, execute_returning, query},
+    },
+};
 
 /// What a user says of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,14 @@
 use rag_protocol::{identity::DocumentId, labels::Labels};
 use serde_json::{Map, Value, json};
 
-use super::{
-    as_owner, documents::document_id, drift, execute, execute_returning, query, sources::Source,
-    uuid,
+use super::{documents::document_id, sources::Source};
+use crate::{
+    error::Error,
+    pg::{
+        security::as_owner,
+        spi::{execute, execute_returning, query, uuid},
+    },
 };
-use crate::error::Error;
 
 /// Stands for how labels are made of what a source and a document say; another word gives all
 /// documents theirs again.
@@ -100,7 +103,7 @@ pub fn change(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), E
             return Ok(());
         }
         set(collection, id, labels)?;
-        drift::note(collection, id)
+        super::digests::note(collection, id)
     })
 }
 

@@ -4,8 +4,7 @@ use pgrx::{JsonB, datum::DatumWithOid};
 use rag_manifest::Notes;
 use serde_json::{Map, Value};
 
-use super::Row;
-use crate::error::Error;
+use crate::{error::Error, pg::spi::Row};
 
 /// Reads the three columns, of which `first` is the number of the first.
 pub fn read(row: &Row<'_, '_>, first: usize) -> Result<Notes, Error> {

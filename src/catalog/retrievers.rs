@@ -4,8 +4,15 @@ use pgrx::{JsonB, PgSqlErrorCode};
 
 use rag_manifest::Notes;
 
-use super::{access, as_owner, execute, execute_returning, notes, query, roles};
-use crate::error::Error;
+use super::{access, notes};
+use crate::{
+    error::Error,
+    pg::{
+        roles,
+        security::as_owner,
+        spi::{execute, execute_returning, query},
+    },
+};
 
 /// The one that is there from the beginning, and stays.
 const BUILTIN: &str = "default";

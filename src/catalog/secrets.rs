@@ -1,7 +1,16 @@
 //! `rag.secret` and `rag.secret_value`: secrets, encrypted or as references.
 
-use super::{as_owner, execute, execute_returning, name::Name, query, roles::Owner};
-use crate::error::Error;
+use super::name::Name;
+use rag_protocol::name::qualify;
+
+use crate::{
+    error::Error,
+    pg::{
+        roles::Owner,
+        security::as_owner,
+        spi::{execute, execute_returning, query},
+    },
+};
 
 /// What is stored in the place of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +95,7 @@ fn owner_by(statement: &str, name: &str) -> Result<Option<Owner>, Error> {
     Ok(found.into_iter().next())
 }
 
-fn read_owner(row: super::Row<'_, '_>) -> Result<Owner, Error> {
+fn read_owner(row: crate::pg::spi::Row<'_, '_>) -> Result<Owner, Error> {
     Ok(Owner::stored(row.required(1)?, row.required(2)?))
 }
 
@@ -148,7 +157,7 @@ pub fn lock_sealed() -> Result<Vec<Entry>, Error> {
     })
 }
 
-fn read_entry(row: super::Row<'_, '_>) -> Result<Entry, Error> {
+fn read_entry(row: crate::pg::spi::Row<'_, '_>) -> Result<Entry, Error> {
     let stored = match row.get::<Vec<u8>>(3)? {
         Some(sealed) => Stored::Sealed(sealed),
         None => Stored::Reference(row.required(4)?),
@@ -226,4 +235,27 @@ pub fn drop_key(name: &str, key: &str) -> Result<(), Error> {
         )
     })?;
     Ok(())
+}
+
+/// What a source names for its server: a secret of its namespace, or one of its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Its qualified name.
+    pub secret: String,
+    /// `None`: its token, or else its password.
+    pub key: Option<String>,
+}
+
+impl Named {
+    /// Reads `secret` or `secret/key`, where the secret is one of the source's namespace.
+    pub fn parse(text: &str, namespace: &str) -> Self {
+        let (secret, key) = match text.split_once('/') {
+            Some((secret, key)) => (secret, Some(key.into())),
+            None => (text, None),
+        };
+        Self {
+            secret: qualify(namespace, secret),
+            key,
+        }
+    }
 }

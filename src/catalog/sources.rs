@@ -8,11 +8,15 @@ use rag_protocol::{labels::Labels, spec::SourceSpec};
 
 use rag_manifest::Notes;
 
-use super::{
-    Row, as_owner, collections::Collection, conditions::Changes, execute, execute_returning,
-    name::Name, notes, query, query_as_caller, roles::Owner, table::identity::Identity,
+use super::{collections::Collection, conditions::Changes, name::Name, notes, secrets::Named};
+use crate::{
+    error::Error,
+    pg::{
+        roles::Owner,
+        security::as_owner,
+        spi::{Row, execute, execute_returning, query, query_as_caller},
+    },
 };
-use crate::{error::Error, secrets::Named};
 
 #[derive(Debug, Clone)]
 pub struct Source {
@@ -613,4 +617,21 @@ pub fn visible(name: &str) -> Result<Option<Visible>, Error> {
     // a source's owner sees it even where the owner may not read the collection any more
     source.retriever = Collection::get(&source.collection)?.retriever;
     Ok(Some(source))
+}
+
+/// A relation as it was when a source was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    pub relation: pg_sys::Oid,
+    pub owner: pg_sys::Oid,
+}
+
+impl Identity {
+    /// The columns `relation_id` and `relation_owner_id` of a source's row.
+    pub fn stored(relation: Option<pg_sys::Oid>, owner: Option<pg_sys::Oid>) -> Option<Self> {
+        Some(Self {
+            relation: relation?,
+            owner: owner?,
+        })
+    }
 }

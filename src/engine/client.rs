@@ -19,11 +19,13 @@ use rag_protocol::{
     ingest::{Content, DocumentType, Splitting},
 };
 
-use super::{
-    folders, process, socket,
-    wait::{Until, sleep, wait},
+use super::{folders, process, socket, starter::Starter};
+use crate::{
+    error::Error,
+    pg::wait::{Until, sleep, wait},
+    settings,
+    types::vector::OwnedVector,
 };
-use crate::{error::Error, settings, types::vector::OwnedVector, workers::supervisor};
 
 /// How long a starting engine may take until it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -113,7 +115,7 @@ impl Client {
     /// It is not installed, or does not come up.
     pub fn connect() -> Result<Self, Error> {
         let deadline = Instant::now() + START_TIMEOUT;
-        let mut starter = supervisor::Starter::default();
+        let mut starter = Starter::default();
         loop {
             match UnixStream::connect(socket()) {
                 Ok(stream) => {

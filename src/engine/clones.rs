@@ -14,13 +14,9 @@ use rag_protocol::spec::{GitSpec, Repository, SourceSpec};
 
 use super::RUNTIME_DIR;
 use crate::{
-    at_commit::at_commit,
-    catalog::{
-        databases,
-        sources::{self, Source},
-    },
+    catalog::sources::{self, Source},
     error::Error,
-    workers::{lock::database, transaction::transaction},
+    pg::{commit::at_commit, extension::databases, process::database, transaction::transaction},
 };
 
 /// The folder of the clones of all databases.
@@ -83,5 +79,5 @@ pub fn tidy(source: &Source) -> Result<(), Error> {
 }
 
 fn parse_uid(user: &User) -> Option<pgrx::Uuid> {
-    Some(crate::catalog::uuid(uuid::Uuid::parse_str(&user.uid).ok()?))
+    Some(crate::pg::spi::uuid(uuid::Uuid::parse_str(&user.uid).ok()?))
 }

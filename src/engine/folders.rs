@@ -12,8 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{RUNTIME_DIR, install};
-use crate::{error::Error, settings};
+use super::RUNTIME_DIR;
+use crate::{error::Error, pg::install, settings};
 
 /// The file: a path a line.
 fn noted() -> PathBuf {

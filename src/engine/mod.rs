@@ -8,9 +8,8 @@
 pub mod client;
 pub mod clones;
 pub mod folders;
-pub mod install;
 pub mod process;
-pub mod wait;
+pub mod starter;
 
 use std::path::PathBuf;
 

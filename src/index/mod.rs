@@ -2,3 +2,4 @@
 //! `crates/`.
 
 pub mod hnsw;
+pub mod pages;

@@ -29,7 +29,7 @@ use std::{
 
 use pgrx::{pg_guard, pg_sys};
 
-use crate::{catalog, error::Error, workers};
+use crate::{error::Error, pg::worker};
 
 /// What is shown of a statement that has a secret in it.
 const SHOWN: &CStr = c"SELECT rag_create_secret(...)";
@@ -114,7 +114,7 @@ unsafe extern "C-unwind" fn on_log(error: *mut pg_sys::ErrorData) {
             if is_kept_back {
                 error.output_to_server = false;
                 if error.elevel >= pgrx::PgLogLevel::ERROR as i32 {
-                    let state = catalog::sqlstate(error.sqlerrcode.into());
+                    let state = crate::pg::sqlstate::sqlstate(error.sqlerrcode.into());
                     pgrx::log!(
                         "rag: a statement with a secret failed with SQLSTATE {state}; the error may quote it"
                     );
@@ -122,7 +122,7 @@ unsafe extern "C-unwind" fn on_log(error: *mut pg_sys::ErrorData) {
             }
         }
         if let Some(error) = error.as_mut() {
-            workers::keep_end_quiet(error);
+            worker::keep_end_quiet(error);
         }
         if let Some(Some(next)) = NEXT_HOOK.get() {
             next(error);
@@ -176,7 +176,7 @@ fn may_quote(error: &pg_sys::ErrorData) -> bool {
     if is_ours && HAS_FAILED.swap(false, Relaxed) {
         return false;
     }
-    let state = catalog::sqlstate(error.sqlerrcode.into());
+    let state = crate::pg::sqlstate::sqlstate(error.sqlerrcode.into());
     !(matches!(&state[..2], "08" | "25" | "40" | "53" | "57" | "58")
         || matches!(&*state, "42501" | "42883"))
 }

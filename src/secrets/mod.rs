@@ -15,7 +15,7 @@ mod discretion;
 mod keys;
 
 use pgrx::{PgSqlErrorCode as Code, pg_sys};
-use rag_protocol::{ingest::Credentials, name::qualify, spec::SourceSpec};
+use rag_protocol::{ingest::Credentials, spec::SourceSpec};
 use rag_secret::{
     InvalidValue, MAX_VALUE_BYTES, Reference, Value,
     sealed::{self, OpenError, Place},
@@ -28,12 +28,14 @@ pub use self::{
 use crate::{
     catalog::{
         name::Name,
-        roles::{self, Owner},
-        secrets::{self, Entry, Stored},
+        secrets::{self, Entry, Named, Stored},
         sources::Source,
     },
     error::Error,
-    workers::transaction::transaction,
+    pg::{
+        roles::{self, Owner},
+        transaction::transaction,
+    },
 };
 
 /// What a secret's values are called where a source's server is shown them.
@@ -165,29 +167,6 @@ fn in_use(what: &str, users: &[String]) -> Error {
     )
     .detail(format!("Sources: {}.", users.join(", ")))
     .hint("Drop or alter the sources first, or replace the value with rag_create_secret.")
-}
-
-/// What a source names for its server: a secret of its namespace, or one of its values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
-    /// Its qualified name.
-    pub secret: String,
-    /// `None`: its token, or else its password.
-    pub key: Option<String>,
-}
-
-impl Named {
-    /// Reads `secret` or `secret/key`, where the secret is one of the source's namespace.
-    pub fn parse(text: &str, namespace: &str) -> Self {
-        let (secret, key) = match text.split_once('/') {
-            Some((secret, key)) => (secret, Some(key.into())),
-            None => (text, None),
-        };
-        Self {
-            secret: qualify(namespace, secret),
-            key,
-        }
-    }
 }
 
 /// The key of the value that a server is shown where none is named.

@@ -10,15 +10,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    lock::Lock,
-    runner::{self, DynamicBackgroundWorker, Task},
-    slots::{self, Claim},
-    transaction::transaction,
-};
 use crate::{
-    catalog::{drift, name::Name},
+    catalog::name::Name,
+    cluster::{
+        lock::Lock,
+        slots::{self, Claim},
+    },
+    drift,
     error::Error,
+    pg::transaction::transaction,
+    run::process::{self, DynamicBackgroundWorker, Task},
     settings,
 };
 
@@ -45,7 +46,7 @@ impl Checks {
     /// Starts a check that is due; when to look again, where nobody wakes the scheduler before.
     pub fn look(&mut self) -> Result<Option<Duration>, Error> {
         let ended = match self.running.take() {
-            Some((source, worker, claim)) if !runner::has_ended(&worker) => {
+            Some((source, worker, claim)) if !process::has_ended(&worker) => {
                 self.running = Some((source, worker, claim));
                 return Ok(None);
             }
@@ -80,7 +81,7 @@ impl Checks {
                 sooner(NO_SLOT);
                 break;
             };
-            match runner::start(&name, Task::Check, Some(&claim)) {
+            match process::start(&name, Task::Check, Some(&claim)) {
                 Ok(worker) => {
                     self.running = Some((source, worker, claim));
                     return Ok(None);

@@ -8,153 +8,15 @@
 //! `shared_preload_libraries = 'rag'` only.
 #![allow(unsafe_code)] // hooks of the server's
 
-use std::{
-    cell::Cell,
-    ffi::{CStr, c_char, c_int, c_void},
-    sync::Once,
-};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use pgrx::{PgList, is_a, pg_guard, pg_sys};
 
-use super::{lock::database, scheduler, shared};
-use crate::{engine::clones, settings};
-
-thread_local! {
-    static NEWS: Cell<News> = const { Cell::new(News::NONE) };
-}
-
-/// What this transaction is to tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct News {
-    /// Extensions came or went.
-    extensions: bool,
-    /// Databases came or went.
-    databases: bool,
-    /// A source of this database was made, changed or asked for.
-    sources: bool,
-    /// A source was made that is due at once, and nobody looks after it but a worker that this
-    /// session starts.
-    new_sources: bool,
-    /// Triggers have noted changes of tables that sources read.
-    changes: bool,
-    /// A database is kept empty for this session.
-    evictions: bool,
-}
-
-impl News {
-    const NONE: Self = Self {
-        extensions: false,
-        databases: false,
-        sources: false,
-        new_sources: false,
-        changes: false,
-        evictions: false,
-    };
-}
-
-fn note(change: impl FnOnce(&mut News)) {
-    static REGISTER: Once = Once::new();
-    // SAFETY: the callback stays valid as long as the library, which is never unloaded.
-    REGISTER
-        .call_once(|| unsafe { pg_sys::RegisterXactCallback(Some(at_end), std::ptr::null_mut()) });
-    NEWS.with(|news| {
-        let mut noted = news.get();
-        change(&mut noted);
-        news.set(noted);
-    });
-}
-
-thread_local! {
-    /// Whether this process is a worker whose changes of sources are nobody's news.
-    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Has nobody told of what this process changes: a scheduler knows, and the end of a runner is news
-/// itself.
-pub fn tell_nobody() {
-    IS_WORKER.set(true);
-}
-
-/// A scheduler looks at the sources of this database once the present transaction has committed.
-pub fn wake_scheduler_at_commit() {
-    if shared::is_present() && !IS_WORKER.get() {
-        note(|news| news.sources = true);
-    }
-}
-
-/// Has sources that are due because they were made or altered synced once the present transaction
-/// has committed, where no launcher would do that.
-pub fn start_new_at_commit() {
-    if !shared::is_present() && settings::scheduler() && !IS_WORKER.get() {
-        note(|news| news.new_sources = true);
-    }
-}
-
-/// Has the changes of tables that triggers have noted synced soon after the present transaction has
-/// committed.
-pub fn sync_changes_at_commit() {
-    if shared::is_present() {
-        note(|news| news.changes = true);
-    }
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_rag_source_changed() -> &'static pg_sys::Pg_finfo_record {
-    const V1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
-    &V1
-}
-
-/// The trigger of `rag.source` that tells the scheduler of every change, whoever makes it: a dump
-/// that is restored, say.
-///
-/// # Safety
-/// Called by Postgres.
-#[pg_guard]
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn rag_source_changed(
-    _call: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    wake_scheduler_at_commit();
-    pg_sys::Datum::null()
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn at_end(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
-    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
-    if !matches!(
-        event,
-        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE
-    ) {
-        return;
-    }
-    let news = NEWS.replace(News::NONE);
-    if news == News::NONE {
-        return;
-    }
-    if news.evictions {
-        shared::end_evictions();
-    }
-    if event != XACT_EVENT_COMMIT {
-        return;
-    }
-    if news.extensions {
-        shared::tell_launcher(Some(database()));
-    } else if news.databases {
-        shared::tell_launcher(None);
-    }
-    if news.extensions || news.sources {
-        shared::wake_scheduler();
-    }
-    if news.changes {
-        shared::note_changes();
-    }
-    if news.new_sources && !scheduler::start_once() {
-        pgrx::warning!(
-            "new sources are not synced for now: all background workers of the server are in use (max_worker_processes); \
-             call rag_sync"
-        );
-    }
-}
+use crate::{
+    cluster::{news, shared},
+    engine::clones,
+    pg::process::database,
+};
 
 static mut PREVIOUS_OBJECT_ACCESS: pg_sys::object_access_hook_type = None;
 static mut PREVIOUS_UTILITY: pg_sys::ProcessUtility_hook_type = None;
@@ -200,9 +62,9 @@ unsafe extern "C-unwind" fn after_access(
     use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_CREATE};
     if matches!(access, OAT_POST_CREATE | OAT_DROP) {
         match class {
-            pg_sys::ExtensionRelationId => note(|news| news.extensions = true),
+            pg_sys::ExtensionRelationId => news::note(|news| news.extensions = true),
             pg_sys::DatabaseRelationId => {
-                note(|news| news.databases = true);
+                news::note(|news| news.databases = true);
                 if access == OAT_DROP {
                     clones::forget_database_at_commit(object.to_u32());
                 }
@@ -331,7 +193,7 @@ unsafe extern "C-unwind" fn before(command: *mut pg_sys::Node) {
         } else if is_a(command, pg_sys::NodeTag::T_AlterDatabaseStmt) {
             let alter = command.cast::<pg_sys::AlterDatabaseStmt>();
             // it may be one now that workers are to be in, or not any more
-            note(|news| news.databases = true);
+            news::note(|news| news.databases = true);
             if option((*alter).options, c"tablespace").is_some() {
                 empty((*alter).dbname);
             }
@@ -344,14 +206,14 @@ unsafe extern "C-unwind" fn before(command: *mut pg_sys::Node) {
             }
         } else if is_a(command, pg_sys::NodeTag::T_DropStmt) {
             if drops_extension(command.cast()) {
-                note(|news| news.evictions = true);
+                news::note(|news| news.evictions = true);
                 shared::evict(database());
             }
         } else if is_a(command, pg_sys::NodeTag::T_TransactionStmt) {
             // what another session prepared is visible with this one's end
             let kind = (*command.cast::<pg_sys::TransactionStmt>()).kind;
             if kind == pg_sys::TransactionStmtKind::TRANS_STMT_COMMIT_PREPARED {
-                note(|news| (news.extensions, news.sources) = (true, true));
+                news::note(|news| (news.extensions, news.sources) = (true, true));
             }
         }
     }
@@ -415,7 +277,7 @@ unsafe fn empty(name: *mut c_char) {
         if target == pg_sys::InvalidOid || target == database() || !owns(target) {
             return;
         }
-        note(|news| news.evictions = true);
+        news::note(|news| news.evictions = true);
         shared::evict(target);
     }
 }

@@ -28,12 +28,15 @@ use pgrx::{
     pg_guard, pg_sys,
 };
 
-use super::{
-    scheduler,
-    shared::{self, Database, NEVER},
-    slots,
+use super::scheduler;
+use crate::{
+    cluster::{
+        shared::{self, Database, NEVER},
+        slots,
+    },
+    pg::wait::wait,
+    settings,
 };
-use crate::{engine::wait::wait, settings};
 
 /// Schedulers that are at work at the same time, so that few workers are enough for many databases.
 const SCHEDULERS: usize = 2;
@@ -85,7 +88,7 @@ struct Launcher {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn rag_launcher_main(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
-    super::end_on_sigterm();
+    crate::pg::worker::end_on_sigterm();
     BackgroundWorker::connect_worker_to_spi(None, None);
     shared::enter_launcher();
     shared::note_settings();
@@ -153,7 +156,7 @@ impl Launcher {
             })
             .collect();
         due.sort_unstable();
-        let now = shared::now();
+        let now = crate::pg::process::now();
         let mut wanting: Vec<u32> = due
             .iter()
             .filter(|(at, _)| *at <= now)
@@ -280,7 +283,11 @@ impl Launcher {
         } else if known.is_none_or(|known| known.failures == *failures)
             && !view.evicted.contains(database)
         {
-            shared::put_off(*database, shared::after(shared::now(), PAUSE), false);
+            shared::put_off(
+                *database,
+                shared::after(crate::pg::process::now(), PAUSE),
+                false,
+            );
         }
         self.starting = None;
     }

@@ -26,36 +26,39 @@ use std::{
 
 use pgrx::{
     PgSqlErrorCode,
-    bgworkers::{
-        BackgroundWorker, BackgroundWorkerBuilder, BgWorkerStartTime, DynamicBackgroundWorker,
-        SignalWakeFlags,
-    },
+    bgworkers::{BackgroundWorker, DynamicBackgroundWorker, SignalWakeFlags},
     pg_guard, pg_sys,
 };
 
-use super::{
-    drift::Checks,
-    hooks,
-    lock::{self, Lock, database},
-    runner::{self, Task},
-    shared::{self, Told},
-    slots::{self, Claim},
-    supervisor,
-    transaction::transaction,
-};
+use super::drift::Checks;
 use crate::{
     catalog::{
         conditions::{Changes, Type},
         due::{self, Due, Queued},
-        fresh,
         name::Name,
         runs::{self, Trigger},
         sources::{self, Source},
     },
-    definition,
-    engine::wait::{sleep, wait},
+    cluster::{
+        lock::{self, Lock},
+        news, no_worker,
+        shared::{self, Told},
+        slots::{self, Claim},
+    },
     error::Error,
-    schedule, settings,
+    pg::{
+        process::activity,
+        snapshot::fresh,
+        transaction::transaction,
+        wait::{sleep, wait},
+    },
+    run::{
+        end,
+        process::{self, Task},
+        schedule,
+    },
+    settings,
+    source::definition,
 };
 
 /// Longest sleep of one that stays.
@@ -87,40 +90,22 @@ const LOCKED: Duration = Duration::from_secs(1);
 /// # Errors
 /// The server has no room for another background worker.
 pub fn start(database: u32) -> Result<DynamicBackgroundWorker, Error> {
-    builder(database)
-        .set_notify_pid(shared::my_pid())
+    news::scheduler_builder(database)
+        .set_notify_pid(crate::pg::process::my_pid())
         .load_dynamic()
-        .map_err(|_| supervisor::no_worker())
-}
-
-/// Starts one in the present database that begins what is due because it was made or altered, where
-/// nobody keeps schedules; whether there was room for it. Called at the end of a transaction: it
-/// raises nothing.
-pub fn start_once() -> bool {
-    builder(database().to_u32()).load_dynamic().is_ok()
-}
-
-fn builder(database: u32) -> BackgroundWorkerBuilder {
-    BackgroundWorkerBuilder::new("rag scheduler")
-        .set_type("rag scheduler")
-        .set_library("rag")
-        .set_function("rag_scheduler_main")
-        .set_extra(&database.to_string())
-        .enable_spi_access()
-        .set_start_time(BgWorkerStartTime::RecoveryFinished)
-        .set_restart_time(None)
+        .map_err(|_| no_worker())
 }
 
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn rag_scheduler_main(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
-    super::end_on_sigterm();
+    crate::pg::worker::end_on_sigterm();
     let Ok(database) = BackgroundWorker::get_extra().parse::<u32>() else {
         return;
     };
     BackgroundWorker::connect_worker_to_spi_by_oid(Some(pg_sys::Oid::from(database)), None);
-    hooks::tell_nobody();
+    news::tell_nobody();
     // first: what comes after is news
     let told = shared::begin_look();
     if !has_extension() {
@@ -249,7 +234,9 @@ impl Scheduler {
                 .look()
                 .unwrap_or_else(|error| Some(self.pause_after(&error)));
             if self.may_leave(next) {
-                let due = next.map_or(shared::NEVER, |next| shared::after(shared::now(), next));
+                let due = next.map_or(shared::NEVER, |next| {
+                    shared::after(crate::pg::process::now(), next)
+                });
                 if shared::leave_until(due) {
                     return;
                 }
@@ -303,7 +290,7 @@ impl Scheduler {
         }
         for name in transaction(sources::put_off)? {
             match transaction(|| definition::reschedule(&name)) {
-                Err(error) if runner::is_locked(&error) => self.may_reschedule = true,
+                Err(error) if process::is_locked(&error) => self.may_reschedule = true,
                 // it waits on, as its status says
                 Err(error) => {
                     pgrx::debug1!("rag: source \"{name}\" still cannot be scheduled: {error}")
@@ -354,7 +341,7 @@ impl Scheduler {
             self.active = Some(Instant::now());
             match transaction(|| queue(&due.name)) {
                 Ok(()) => {}
-                Err(error) if runner::is_locked(&error) => is_locked = true,
+                Err(error) if process::is_locked(&error) => is_locked = true,
                 Err(error) if is_about_schedule(&error) => {
                     // or it would be due again at once
                     let put_off = transaction(|| put_off(&due, &error));
@@ -398,7 +385,7 @@ impl Scheduler {
 
     /// Queues runs of the sources whose tables were changed, once it is time; how long until then.
     fn queue_changed(&mut self, told: &Told) -> Result<Option<Duration>, Error> {
-        let now = shared::now();
+        let now = crate::pg::process::now();
         if told.changes != shared::NEVER && told.changes > now {
             return Ok(Some(
                 Duration::from_micros((told.changes - now).unsigned_abs())
@@ -409,7 +396,7 @@ impl Scheduler {
         for source in transaction(|| due::changed(told.changes != shared::NEVER))? {
             self.active = Some(Instant::now());
             match transaction(|| queue_changed(&source)) {
-                Err(error) if runner::is_locked(&error) => {
+                Err(error) if process::is_locked(&error) => {
                     shared::set_changes(now);
                     rest = Some(LOCKED);
                 }
@@ -434,12 +421,12 @@ impl Scheduler {
                     return lock::check_not_going(&name);
                 }
                 match Source::find(&source)? {
-                    Some(source) => runs::abandon(&source).map(drop),
+                    Some(source) => end::abandon(&source).map(drop),
                     None => Ok(()),
                 }
             });
             if result.as_ref().is_err_and(|error| {
-                runner::is_locked(error) || error.code == PgSqlErrorCode::ERRCODE_OBJECT_IN_USE
+                process::is_locked(error) || error.code == PgSqlErrorCode::ERRCODE_OBJECT_IN_USE
             }) {
                 is_locked = true;
                 continue;
@@ -462,7 +449,7 @@ impl Scheduler {
         };
         let ended: Vec<i64> = self
             .started
-            .extract_if(|_, worker| runner::has_ended(worker))
+            .extract_if(|_, worker| process::has_ended(worker))
             .map(|(run_id, _)| run_id)
             .collect();
         self.claims
@@ -535,8 +522,8 @@ impl Scheduler {
                 continue;
             };
             let started = match slots::may_schedule() {
-                true => runner::start(&name, Task::Run(run.run_id), Some(&claim)),
-                false => Err(supervisor::no_worker()),
+                true => process::start(&name, Task::Run(run.run_id), Some(&claim)),
+                false => Err(no_worker()),
             };
             match started {
                 Ok(worker) => {
@@ -599,7 +586,7 @@ impl Scheduler {
 
     fn show(&self, sleep: Duration) {
         let running = self.started.len();
-        runner::activity(&format!(
+        activity(&format!(
             "rag: runs under way: {running}; looks again within {} s",
             sleep.as_secs().max(1)
         ));

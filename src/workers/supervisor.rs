@@ -8,17 +8,11 @@
 
 use std::{
     ffi::OsStr,
-    fs::File,
-    io,
-    os::fd::AsRawFd,
     time::{Duration, Instant},
 };
 
 use pgrx::{
-    bgworkers::{
-        BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime,
-        DynamicBackgroundWorker, SignalWakeFlags,
-    },
+    bgworkers::{BackgroundWorker, SignalWakeFlags},
     pg_guard, pg_sys,
 };
 
@@ -26,9 +20,10 @@ use crate::{
     engine::{
         self,
         process::{self, EngineProcess},
-        wait::{Until, wait},
+        starter,
     },
     error::Error,
+    pg::wait::{Until, wait},
     settings,
 };
 
@@ -39,101 +34,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// An engine that ran for so long is not one that keeps ending.
 const HEALTHY: Duration = Duration::from_secs(10);
 
-/// Files of the runtime folder: the lock of the one supervisor, and that of the session whose turn
-/// it is to start it.
-const SUPERVISING: &str = "engine.lock";
-const STARTING: &str = "start.lock";
-
-fn builder() -> BackgroundWorkerBuilder {
-    BackgroundWorkerBuilder::new("rag engine supervisor")
-        .set_type("rag engine supervisor")
-        .set_library("rag")
-        .set_function("rag_supervisor_main")
-        .enable_shmem_access(None)
-        .set_start_time(BgWorkerStartTime::ConsistentState)
-}
-
 /// Has the postmaster start the worker with the server, and again should it fail.
 pub fn register() {
-    builder()
+    starter::builder()
         .set_restart_time(Some(Duration::from_secs(5)))
         .load();
-}
-
-/// Starts the worker from a session that waits for the engine. One session at a time does: many
-/// that come at once would take all the server's slots for workers, to find that one of them is
-/// enough.
-#[derive(Default)]
-pub struct Starter {
-    turn: Option<File>,
-    worker: Option<DynamicBackgroundWorker>,
-}
-
-impl Starter {
-    /// Starts the worker unless it is another session's turn, or one was started and is there.
-    ///
-    /// # Errors
-    /// There is no worker, and the server has no room for one, or the runtime folder cannot be
-    /// used.
-    pub fn see_to_it(&mut self) -> Result<(), Error> {
-        if self.turn.is_none() {
-            self.turn = take_lock(STARTING).map_err(|e| folder_unusable(&e))?;
-        }
-        if self.turn.is_some() && self.worker.as_ref().is_none_or(has_ended) {
-            // SAFETY: reads the session's process id.
-            let notify = unsafe { pg_sys::MyProcPid };
-            self.worker = builder()
-                .set_notify_pid(notify)
-                .set_restart_time(None)
-                .load_dynamic()
-                .ok();
-            if self.worker.is_none()
-                && take_lock(SUPERVISING)
-                    .map_err(|e| folder_unusable(&e))?
-                    .is_some()
-            {
-                return Err(no_worker());
-            }
-        }
-        Ok(())
-    }
-}
-
-fn folder_unusable(error: &io::Error) -> Error {
-    Error::new(
-        pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR,
-        "could not start rag-engine",
-    )
-    .detail(format!(
-        "{} in the data directory: {error}",
-        engine::RUNTIME_DIR
-    ))
-}
-
-/// Whether the worker has ended: another one, which holds the lock, may have been about to stop.
-fn has_ended(worker: &DynamicBackgroundWorker) -> bool {
-    matches!(worker.pid(), Err(BackgroundWorkerStatus::Stopped))
-}
-
-/// No background worker could be had.
-pub fn no_worker() -> Error {
-    let hint = if super::shared::is_present() {
-        "Raise max_worker_processes."
-    } else {
-        "Raise max_worker_processes, or put rag into shared_preload_libraries, which takes slots of its own."
-    };
-    Error::new(
-        pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-        "could not start a background worker: all slots are in use",
-    )
-    .hint(hint)
 }
 
 #[pg_guard]
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
-    let lock = match take_lock(SUPERVISING) {
+    let lock = match starter::take_lock(starter::SUPERVISING) {
         Ok(Some(lock)) => lock,
         Ok(None) => return,
         Err(e) => {
@@ -201,28 +113,6 @@ fn stopping() -> bool {
         stop.set(stop.get() || BackgroundWorker::sigterm_received());
         stop.get()
     })
-}
-
-/// A lock that one process of the cluster has, by a file of the runtime folder; `None` where
-/// another has it. It ends with the value, and with the process.
-fn take_lock(name: &str) -> io::Result<Option<File>> {
-    engine::make_runtime_dir()?;
-    let path = std::path::Path::new(engine::RUNTIME_DIR).join(name);
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path)?;
-    // SAFETY: flock on a descriptor that the file owns.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(Some(file));
-    }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock {
-        Ok(None)
-    } else {
-        Err(error)
-    }
 }
 
 /// How a time with an engine ended.

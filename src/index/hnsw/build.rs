@@ -32,8 +32,8 @@ use super::{
 };
 use crate::{
     error::Error,
-    memory::check_threads,
-    storage::{Hints, RelationPages},
+    index::pages::{Hints, RelationPages},
+    pg::memory::check_threads,
 };
 
 /// Phases, as `pg_stat_progress_create_index` numbers them.

@@ -12,7 +12,7 @@ use rag_ann::hnsw::{Index, Inserter, Scan};
 use super::damaged;
 use crate::{
     error::Error,
-    storage::{Hints, RelationPages, file_of},
+    index::pages::{Hints, RelationPages, file_of},
 };
 
 /// Most indexes that a backend remembers, as many as a query over partitions may read in turns. An

@@ -16,10 +16,7 @@ use rag_ann::{
 use rag_pages::{PAGE_BYTES, ReadPages};
 
 use super::{NAME, cache, damaged, name_of, opclass, options::Options, vacuum::MANY_TOMBSTONES};
-use crate::{
-    catalog::{access, as_table_owner},
-    error::Error,
-};
+use crate::{catalog::access, error::Error, pg::security::as_table_owner};
 
 /// Problems that are reported; there are more of the same kind.
 const MAX_PROBLEMS: usize = 1000;

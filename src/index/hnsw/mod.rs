@@ -1,7 +1,7 @@
 //! `rag_hnsw`: the graph index of [`rag_ann::hnsw`] as an access method of Postgres.
 //!
 //! The graph, its pages and what is read and written of them are the crate's, which knows nothing
-//! of Postgres but [`RelationPages`](crate::storage::RelationPages). Here is a file for each thing
+//! of Postgres but [`RelationPages`](super::pages::RelationPages). Here is a file for each thing
 //! that Postgres asks of an access method: [`handler`] lists them, [`options`] and [`opclass`] say
 //! what an index is, [`build`], [`insert`], [`scan`] and [`vacuum`] work with it, [`cost`] tells
 //! the planner what that costs, [`functions`] and [`recall`] let users look at it.

@@ -115,8 +115,8 @@ fn problems(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
         JOIN pg_catalog.pg_amproc ON amprocfamily = opcfamily
         JOIN pg_catalog.pg_proc p ON p.oid = amproc
         WHERE amprocnum <> 1 OR p.pronargs <> 0 OR p.prorettype <> 'pg_catalog.int4'::pg_catalog.regtype";
-    let read = |row: crate::catalog::Row<'_, '_>| row.required(1);
-    crate::catalog::query_as_caller(statement, &[DatumWithOid::from(class)], read)
+    let read = |row: crate::pg::spi::Row<'_, '_>| row.required(1);
+    crate::pg::spi::query_as_caller(statement, &[DatumWithOid::from(class)], read)
 }
 
 /// `amproperty`: that columns are distance-orderable, which Postgres cannot tell by itself.

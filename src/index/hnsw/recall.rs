@@ -23,7 +23,7 @@ use super::{
     rows::RowMemory,
 };
 use crate::{
-    catalog::with_settings, engine::client::embed, error::Error, settings,
+    engine::client::embed, error::Error, pg::guc::with_settings, settings,
     types::vector::OwnedVector,
 };
 

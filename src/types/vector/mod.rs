@@ -166,7 +166,7 @@ impl IntoDatum for OwnedVector {
     }
 
     fn type_oid() -> pg_sys::Oid {
-        crate::catalog::vector_type()
+        crate::pg::extension::vector_type()
     }
 }
 

@@ -1,0 +1,42 @@
+//! What the processes of the cluster know of each other: shared memory, slots for runs, locks, and
+//! the news that a commit sends to the workers.
+
+pub mod lock;
+pub mod news;
+pub mod shared;
+pub mod slots;
+
+use crate::{error::Error, pg::process::is_in_recovery, settings};
+
+/// Whether sources are synced by themselves, as far as the settings and the state of the server go.
+pub fn are_scheduling() -> bool {
+    shared::is_present() && settings::scheduler() && !is_in_recovery()
+}
+
+/// What keeps the sources of the present database from being synced by themselves; `None`: nothing.
+/// A standby does not know.
+pub fn why_idle() -> Option<&'static str> {
+    if is_in_recovery() {
+        None
+    } else if !shared::is_present() {
+        Some("rag is not in shared_preload_libraries")
+    } else if !settings::scheduler() {
+        Some("rag.scheduler is off")
+    } else {
+        shared::why_idle()
+    }
+}
+
+/// No background worker could be had.
+pub fn no_worker() -> Error {
+    let hint = if shared::is_present() {
+        "Raise max_worker_processes."
+    } else {
+        "Raise max_worker_processes, or put rag into shared_preload_libraries, which takes slots of its own."
+    };
+    Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
+        "could not start a background worker: all slots are in use",
+    )
+    .hint(hint)
+}

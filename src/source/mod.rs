@@ -1,0 +1,10 @@
+//! Sources: their definitions and the errors in them, permissions, manifests, and the kind `table`.
+
+pub mod check;
+pub mod definition;
+pub mod errors;
+pub mod manifest;
+pub mod presence;
+pub mod rights;
+pub mod table;
+pub mod timing;

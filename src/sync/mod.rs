@@ -1,0 +1,11 @@
+//! The work of a run: documents are fetched, extracted, split, embedded and stored.
+
+pub mod document;
+pub mod ingest;
+pub mod knowledge;
+pub mod labels;
+pub mod pipeline;
+pub mod repair;
+pub mod report;
+pub mod store;
+pub mod table;

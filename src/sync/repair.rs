@@ -1,0 +1,57 @@
+//! The beginning of a run of a source whose documents have drifted.
+
+use rag_protocol::spec::SourceSpec;
+
+use crate::{
+    catalog::sources::Source,
+    drift::{reading_much, was_found},
+    error::Error,
+    pg::{
+        security::as_owner,
+        spi::{execute, execute_returning},
+    },
+    source::table::changes,
+};
+
+/// If drift was found, has the run that begins fetch and embed what drifted as if it were new, and
+/// nothing else. Chunks without a document are deleted; those of drifted documents serve nobody as
+/// a store of embeddings, nor are in the way by their ids.
+pub fn forget_drifted(source: &Source) -> Result<(), Error> {
+    let (collection, name) = (source.collection.as_str(), source.name.as_str());
+    as_owner(|| {
+        if !was_found(source)? {
+            return Ok(());
+        }
+        let drifted: Vec<(pgrx::Uuid, bool)> = reading_much(|| {
+            execute_returning(
+                "SELECT document_id, is_stored FROM rag.drifted_documents($1, $2)",
+                &[collection.into(), name.into()],
+                |row| Ok((row.required(1)?, row.required(2)?)),
+            )
+        })?;
+        let all: Vec<pgrx::Uuid> = drifted.iter().map(|(id, _)| *id).collect();
+        let (stored, strays): (Vec<_>, Vec<_>) =
+            drifted.into_iter().partition(|(_, is_stored)| *is_stored);
+        let ids = |documents: Vec<(pgrx::Uuid, bool)>| {
+            documents.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        // also of rows that say now that they are another source's
+        execute(
+            "UPDATE rag.documents SET raw_hash = NULL, validator = NULL WHERE document_id = ANY ($1)",
+            &[all.into()],
+        )?;
+        execute(
+            "DELETE FROM rag.chunks WHERE collection = $1 AND source = $2 AND document_id = ANY ($3)",
+            &[collection.into(), name.into(), ids(strays).into()],
+        )?;
+        execute(
+            "UPDATE rag.chunks SET embedding_key = '00000000-0000-0000-0000-000000000000', chunk_id = pg_catalog.gen_random_uuid()
+             WHERE collection = $1 AND document_id = ANY ($2)",
+            &[collection.into(), ids(stored).into()],
+        )?;
+        match source.spec {
+            SourceSpec::Table(_) => changes::set_incomplete(&source.name),
+            _ => Ok(()),
+        }
+    })
+}

@@ -1,0 +1,180 @@
+//! From a document's content to what is stored of it: ids, the texts to embed, the rows.
+//!
+//! ```text
+//! content + text --keys()--> embedding keys --stored_embeddings / engine--> vectors --store()--> rag.documents, rag.chunks
+//! ```
+//!
+//! Used by the runner (many documents) and by `rag_add_document` (one, in its caller's
+//! transaction).
+
+use std::collections::HashMap;
+
+use rag_protocol::{
+    embed::{ModelInfo, ModelRef, Priority},
+    identity::{ChunkId, DocumentId, EmbeddingKey},
+    ingest::{Content, embedded_text},
+    labels::Labels,
+};
+
+use crate::{
+    catalog::{
+        self,
+        collections::Collection,
+        damage,
+        documents::{Attributes, StoredChunk, StoredDocument},
+    },
+    engine::client::Client,
+    error::Error,
+    types::vector::OwnedVector,
+};
+
+/// A document that was extracted and split, and has no embeddings yet.
+#[derive(Debug, Clone)]
+pub struct PreparedDocument {
+    pub id: DocumentId,
+    pub source: Option<String>,
+    pub uri: String,
+    pub raw_hash: Option<String>,
+    pub validator: Option<String>,
+    pub text: String,
+    pub content: Content,
+    pub attributes: Attributes,
+}
+
+/// What storing a document did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    pub added: bool,
+    pub chunks: usize,
+}
+
+/// The embeddings of all texts of some documents: those that are stored, and from the engine those
+/// that are not.
+///
+/// # Errors
+/// The engine cannot be had, or a statement fails.
+pub fn embeddings<'a>(
+    documents: impl IntoIterator<Item = &'a PreparedDocument>,
+    client: &mut Client,
+    model_ref: &ModelRef,
+    model: &ModelInfo,
+    collection: &Collection,
+) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+    let mut texts = vec![];
+    for document in documents {
+        texts.extend(document.texts(model)?);
+    }
+    let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
+    let mut embeddings = catalog::chunks::stored_embeddings(collection, &keys)?;
+    let mut missing = HashMap::new();
+    for (key, text) in texts {
+        if !embeddings.contains_key(&key) {
+            missing.insert(key, text);
+        }
+    }
+    if !missing.is_empty() {
+        let (keys, texts): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
+        let answer = client.embed(model_ref, Priority::Bulk, texts)?;
+        embeddings.extend(keys.into_iter().zip(answer.vectors));
+    }
+    Ok(embeddings)
+}
+
+impl PreparedDocument {
+    /// The text that the model is given for each chunk, with its key.
+    pub fn texts(&self, model: &ModelInfo) -> Result<Vec<(EmbeddingKey, String)>, Error> {
+        let chunks = self.content.chunks.iter().zip(self.chunk_texts());
+        chunks
+            .map(|(chunk, text)| {
+                let text = embedded_text(&self.content.title, &chunk.context, text?);
+                Ok((EmbeddingKey::derive(&model.fingerprint, &text), text))
+            })
+            .collect()
+    }
+
+    fn chunk_texts(&self) -> impl Iterator<Item = Result<&str, Error>> {
+        self.content.chunks.iter().map(|chunk| {
+            self.text
+                .get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
+                .ok_or_else(|| {
+                    Error::internal(format!("rag-engine cut a character of {} in two", self.uri))
+                })
+        })
+    }
+
+    /// Has the engine embed what is not stored yet, and writes the document, in the present
+    /// transaction. A damaged index that is met is rebuilt.
+    ///
+    /// # Errors
+    /// The engine cannot be had, or a statement fails.
+    pub fn embed_and_store(
+        &self,
+        client: &mut Client,
+        model_ref: &ModelRef,
+        model: &ModelInfo,
+        collection: &Collection,
+    ) -> Result<Stored, Error> {
+        damage::healing(collection, || {
+            let embeddings = embeddings([self], client, model_ref, model, collection)?;
+            self.store(collection, model, &embeddings)
+        })
+    }
+
+    /// Writes the document and its chunks, in the present transaction.
+    ///
+    /// # Errors
+    /// `embeddings` lacks one of [`PreparedDocument::texts`]' keys, or a statement fails.
+    pub fn store(
+        &self,
+        collection: &Collection,
+        model: &ModelInfo,
+        embeddings: &HashMap<EmbeddingKey, Vec<f32>>,
+    ) -> Result<Stored, Error> {
+        let chunking = collection.splitting.fingerprint(&model.fingerprint);
+        let texts = self.texts(model)?;
+        let mut chunks = Vec::with_capacity(texts.len());
+        for (i, ((key, _), chunk)) in texts.into_iter().zip(self.chunk_texts()).enumerate() {
+            let vector = embeddings
+                .get(&key)
+                .ok_or_else(|| Error::internal("a chunk has no embedding"))?;
+            chunks.push(StoredChunk {
+                id: ChunkId::derive(self.id, &self.content.content_hash, &chunking, i as u32),
+                place: &self.content.chunks[i],
+                content: chunk?,
+                key,
+                embedding: OwnedVector::new(vector.clone())?,
+            });
+        }
+        let metadata = self.content.metadata.clone();
+        let chunk_metadata =
+            catalog::documents::listed(&metadata, collection.metadata_whitelist.as_deref());
+        let attributes = Attributes {
+            knowledge_id: self.attributes.knowledge_id,
+            labels: self.attributes.labels.or(Labels::of_metadata(&metadata)),
+        };
+        let count = chunks.len();
+        crate::pg::security::as_owner(|| collection.prepare_for(model))?;
+        let added = catalog::documents::replace(&StoredDocument {
+            id: self.id,
+            collection: collection.name.as_str(),
+            source: self.source.as_deref(),
+            uri: &self.uri,
+            title: &self.content.title.text,
+            own_title: self.content.title.own,
+            document_type: self.content.document_type.name(),
+            attributes: &attributes,
+            content_hash: &self.content.content_hash,
+            raw_hash: self.raw_hash.as_deref(),
+            validator: self.validator.as_deref(),
+            chunking: &chunking,
+            text: &self.text,
+            metadata,
+            chunk_metadata,
+            chunks,
+        })?;
+        Ok(Stored {
+            added,
+            chunks: count,
+        })
+    }
+}
