@@ -1,1 +1,1 @@
-"""Measuring approximate nearest neighbours: rag_hnsw against pgvector's hnsw in one server, over the same rows."""
+"""Compares rag_hnsw with pgvector's hnsw in one server, over the same rows."""

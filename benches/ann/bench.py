@@ -1,4 +1,4 @@
-"""What the parts of the benchmark share: a database with both extensions, its tables, and how much to measure."""
+"""Shared by the parts: a database with both extensions, its tables, and the amount to measure."""
 
 import os
 from dataclasses import dataclass
@@ -28,13 +28,15 @@ class Bench:
     data: dataset.Dataset
 
     def client(self, side):
-        """A session of one side with its usual ef."""
+        """Opens a session of one side with its default ef."""
         client = session()
         client.set({side.ef_setting: side.default_ef})
         return client
 
     def has_index(self, side):
-        return self.connection.execute("SELECT to_regclass(%s) IS NOT NULL", [side.index]).fetchone()[0]
+        return self.connection.execute(
+            "SELECT to_regclass(%s) IS NOT NULL", [side.index]
+        ).fetchone()[0]
 
 
 def session():
@@ -45,7 +47,9 @@ def session():
 
 # Operator classes are looked up by their access method, so that the order does not matter. Work of
 # parallel workers would not be seen in the backend's time.
-SESSION = "SET search_path = public, rag, pgvector; SET max_parallel_workers_per_gather = 0; SET jit = off"
+SESSION = """SET search_path = public, rag, pgvector;
+    SET max_parallel_workers_per_gather = 0;
+    SET jit = off"""
 
 
 def open_database(sides):
@@ -59,13 +63,15 @@ def open_database(sides):
         connection.execute("CREATE EXTENSION rag")
         libraries.append("rag")
     # a setting of a library that is not loaded yet is not checked
-    connection.execute(f"ALTER DATABASE {DATABASE} SET session_preload_libraries = {', '.join(libraries)}")
+    connection.execute(
+        f"ALTER DATABASE {DATABASE} SET session_preload_libraries = {', '.join(libraries)}"
+    )
     connection.close()
     return maintenance(MEMORY)
 
 
 def maintenance(memory):
-    """A session for all that is not measured by the query."""
+    """Opens a session for everything that is not measured by the query."""
     connection = connect(DATABASE)
     connection.execute(SESSION)
     connection.execute(f"SET maintenance_work_mem = '{memory}'")
@@ -78,15 +84,22 @@ def open_bench():
     connection = open_database(sides)
     data = dataset.dataset(10_000 if QUICK else 100_000, 200 if QUICK else 1000)
     for side in sides:
-        dataset.fill(connection, side.table, side.type, {"id": data.ids, "bucket": data.buckets}, data.base)
-    note(f"{len(data.base):,} rows, {data.base.shape[1]} dimensions, {len(data.queries):,} queries; "
-         f"{os.cpu_count()} processors, {WORKERS} parallel maintenance workers, maintenance_work_mem {MEMORY}")
+        dataset.fill(
+            connection, side.table, side.type, {"id": data.ids, "bucket": data.buckets}, data.base
+        )
+    note(
+        f"{len(data.base):,} rows, {data.base.shape[1]} dimensions, {len(data.queries):,} queries; "
+        f"{os.cpu_count()} processors, {WORKERS} parallel maintenance workers, "
+        f"maintenance_work_mem {MEMORY}"
+    )
     return Bench(connection, sides, data)
 
 
 def prepare(client, side, table, query):
-    """Prepares the search at the session's ef, at which the planner must choose the index by itself; the plan is kept when ef
-    changes, and described."""
+    """Prepares the search at the session's ef, at which the planner must choose the index.
+
+    The plan is kept when ef changes. Returns its description.
+    """
     plan = client.plan(side.query(table, literal=dataset.text(query)))
     described = " under ".join(node.get("Index Name", node["Node Type"]) for node in reversed(plan))
     assert f"{table}_embedding" in described, f"{side.name}: the planner chose {described}"
@@ -96,14 +109,19 @@ def prepare(client, side, table, query):
 
 
 def measure_recall(bench, client):
-    """Of the prepared statement."""
+    """Returns the recall of the prepared statement."""
     return dataset.recall(search(client, dataset.wire(bench.data.queries)).found, bench.data.truth)
 
 
 def check(connection, index, when):
-    """Every invariant of rag's index, where this version of it can check."""
+    """Checks every invariant of rag's index, if this version has rag_index_check."""
     if connection.execute("SELECT to_regproc('rag_index_check') IS NOT NULL").fetchone()[0]:
         problems = connection.execute("SELECT * FROM rag_index_check(%s)", [index]).fetchall()
         for problem in problems[:10]:
             note(f"{index}: {problem}")
-        row(f"problems rag_index_check finds {when}", str(len(problems)), target="0", met=not problems)
+        row(
+            f"problems rag_index_check finds {when}",
+            str(len(problems)),
+            target="0",
+            met=not problems,
+        )

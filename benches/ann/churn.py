@@ -1,4 +1,4 @@
-"""Half of the rows deleted and inserted again, with vacuum after each: does the graph stay as good as new?"""
+"""Deletes half of the rows and inserts them again, with VACUUM after each: recall must stay."""
 
 import time
 from dataclasses import dataclass
@@ -23,12 +23,20 @@ class Churn:
 def run(bench):
     made = {side.name: churn(bench, side) for side in bench.sides}
     for step in STEPS:
-        compare(f"churn: {step}, s", {name: each.seconds[step] for name, each in made.items()}, "{:.1f}")
+        compare(
+            f"churn: {step}, s", {name: each.seconds[step] for name, each in made.items()}, "{:.1f}"
+        )
     show = lambda each, ef: f"{each.after[ef]:.4f} (fresh {each.fresh[ef]:.4f})" if each else ""
     rag, peer = made.get("rag"), made.get("pgvector")
     for ef in EFS:
         met = rag.fresh[ef] - rag.after[ef] <= LIMIT if rag else None
-        row(f"churn: recall@10 at ef_search {ef}", show(rag, ef), show(peer, ef), target=f"within {LIMIT} of fresh", met=met)
+        row(
+            f"churn: recall@10 at ef_search {ef}",
+            show(rag, ef),
+            show(peer, ef),
+            target=f"within {LIMIT} of fresh",
+            met=met,
+        )
 
 
 STEPS = {
@@ -48,7 +56,10 @@ def churn(bench, side):
     built = create_index(side, table)
     fresh = recalls(bench, side)
     connection.execute("SELECT setseed(0.5)")
-    connection.execute(f"CREATE TABLE gone AS SELECT * FROM {table} ORDER BY random() LIMIT {len(bench.data.base) // 2}")
+    connection.execute(
+        f"CREATE TABLE gone AS SELECT * FROM {table} ORDER BY random() "
+        f"LIMIT {len(bench.data.base) // 2}"
+    )
     connection.execute("ANALYZE gone")
     seconds = {}
     for step, statement in STEPS.items():

@@ -1,4 +1,4 @@
-"""The vectors, the truth about them, and how they get into a table."""
+"""The vectors, their true neighbours, and filling a table with them."""
 
 import json
 import os
@@ -14,10 +14,12 @@ BUCKETS = 1000
 
 
 def read():
-    """Base vectors, queries, and the rows of each query's 100 nearest base vectors by cosine."""
+    """Reads base vectors, queries, and the rows of each query's 100 nearest vectors by cosine."""
     with open(os.path.join(FOLDER, "minilm-100k.json")) as file:
         about = json.load(file)
-    load = lambda name, dtype, width: numpy.fromfile(os.path.join(FOLDER, about[name]), dtype).reshape(-1, width)
+    load = lambda name, dtype, width: numpy.fromfile(
+        os.path.join(FOLDER, about[name]), dtype
+    ).reshape(-1, width)
     return (
         load("base", "<f2", about["dim"]).astype(numpy.float32),
         load("query", "<f2", about["dim"]).astype(numpy.float32),
@@ -39,7 +41,7 @@ class Dataset:
 
 
 def dataset(rows, queries):
-    """The first `rows` vectors and the first queries; the file's own truth where it holds for them."""
+    """Returns the first `rows` vectors and queries, with the file's own truth if that applies."""
     base, asked, truth = read()
     truth = truth[:queries, :10] if rows >= len(base) else nearest(base[:rows], asked[:queries])
     base = base[:rows]
@@ -48,9 +50,11 @@ def dataset(rows, queries):
 
 
 def perturbed(vectors, seed, norm=0.3):
-    """Each vector with Gaussian noise of this expected norm, scaled back to length 1: cosine about .96 to the original."""
+    """Adds Gaussian noise of this expected norm, scaled to length 1: cosine about .96."""
     generator = numpy.random.default_rng([SEED, seed])
-    noise = generator.standard_normal(vectors.shape, numpy.float32) * (norm / vectors.shape[1] ** 0.5)
+    noise = generator.standard_normal(vectors.shape, numpy.float32) * (
+        norm / vectors.shape[1] ** 0.5
+    )
     moved = vectors / numpy.linalg.norm(vectors, axis=1, keepdims=True) + noise
     return moved / numpy.linalg.norm(moved, axis=1, keepdims=True)
 
@@ -77,21 +81,23 @@ class Nearest:
 
 
 def nearest(base, queries, ids=None):
-    """Ids of the ten nearest of each query: row numbers, or those given."""
+    """Returns the ids of the ten nearest of each query: row numbers, or the given ids."""
     search = Nearest(queries)
     search.add(numpy.arange(len(base)) if ids is None else ids, base)
     return search.ids
 
 
 def recall(found, truth):
-    """Of all that should have been found, the part that was."""
+    """Returns the share of the true neighbours that was found."""
     hits = sum(len(set(ours) & set(right)) for ours, right in zip(found, truth.tolist()))
     return hits / truth.size
 
 
 def wire(vectors):
-    """Each vector in the binary form that both types receive: dimensions, a zero, the elements."""
-    rows = numpy.zeros(len(vectors), [("size", ">i2"), ("zero", ">i2"), ("elements", ">f4", vectors.shape[1])])
+    """Returns vectors in the binary form of both types: dimensions, a zero, the elements."""
+    rows = numpy.zeros(
+        len(vectors), [("size", ">i2"), ("zero", ">i2"), ("elements", ">f4", vectors.shape[1])]
+    )
     rows["size"] = vectors.shape[1]
     rows["elements"] = vectors
     return [row.tobytes() for row in rows]
@@ -102,7 +108,10 @@ def text(vector):
 
 
 def create_table(connection, table, kind, columns, size, inline=True):
-    """Of integer columns and an embedding, which stays in the row, as in rag.chunks, unless it is to be as installed."""
+    """Creates a table of integer columns and an embedding.
+
+    The embedding stays in the row, as in rag.chunks, unless it is to be stored as installed.
+    """
     integers = ", ".join(f"{column} integer" for column in columns)
     connection.execute(f"CREATE TABLE {table} ({integers}, embedding {kind}({size}))")
     if inline:
@@ -110,11 +119,15 @@ def create_table(connection, table, kind, columns, size, inline=True):
 
 
 def copy_rows(connection, table, columns, vectors):
-    """Appends a row for each vector; `columns`: name -> integers."""
+    """Appends a row for each vector. `columns` is name -> integers."""
     size = vectors.shape[1]
-    integers = [field for column in columns for field in [(f"{column} bytes", ">i4"), (column, ">i4")]]
+    integers = [
+        field for column in columns for field in [(f"{column} bytes", ">i4"), (column, ">i4")]
+    ]
     vector = [("vector bytes", ">i4"), ("size", ">i2"), ("zero", ">i2"), ("elements", ">f4", size)]
-    with connection.cursor().copy(f"COPY {table} ({', '.join(columns)}, embedding) FROM STDIN WITH (FORMAT binary)") as copy:
+    with connection.cursor().copy(
+        f"COPY {table} ({', '.join(columns)}, embedding) FROM STDIN WITH (FORMAT binary)"
+    ) as copy:
         copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
         for start in range(0, len(vectors), 10_000):
             part = slice(start, start + 10_000)

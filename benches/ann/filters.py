@@ -28,16 +28,24 @@ def run(bench):
             for side in bench.sides:
                 bench.connection.execute(f"DROP INDEX IF EXISTS {side.table}_bucket")
                 if btree:
-                    bench.connection.execute(f"CREATE INDEX {side.table}_bucket ON {side.table} (bucket)")
+                    bench.connection.execute(
+                        f"CREATE INDEX {side.table}_bucket ON {side.table} (bucket)"
+                    )
             for name, milliseconds in measure(bench, share, btree).items():
-                times.setdefault(f"{name}, {'btree' if btree else 'no btree'}", []).append((share, milliseconds))
+                times.setdefault(f"{name}, {'btree' if btree else 'no btree'}", []).append(
+                    (share, milliseconds)
+                )
     for side in bench.sides:
         bench.connection.execute(f"DROP INDEX {side.table}_bucket")
-    plot_filters("hnsw-filters.svg", f"filtered top 10 at recall >= {ENOUGH}, {len(bench.data.base):,} vectors", times)
+    plot_filters(
+        "hnsw-filters.svg",
+        f"filtered top 10 at recall >= {ENOUGH}, {len(bench.data.base):,} vectors",
+        times,
+    )
 
 
 def measure(bench, share, btree):
-    """side name -> milliseconds of CPU a query at the smallest ef that finds enough"""
+    """Returns side name -> milliseconds of CPU of a query at the smallest sufficient ef."""
     limit = round(BUCKETS * share)
     where = f"bucket < {limit}"
     queries = bench.data.queries[:QUERIES]
@@ -51,11 +59,26 @@ def measure(bench, share, btree):
         for setup, settings in side.filtered.items():
             client.set(settings)
             plan, run = ask(side, client, side.default_ef, where, queries)
-            found, short = recall(run.found, truth), sum(len(ids) < truth.shape[1] for ids in run.found)
-            note(f"{label}, {side.name}{setup}, ef {side.default_ef}: {describe(plan, run, found)}, {short} queries short of rows")
+            found, short = recall(run.found, truth), sum(
+                len(ids) < truth.shape[1] for ids in run.found
+            )
+            note(
+                f"{label}, {side.name}{setup}, ef {side.default_ef}: {describe(plan, run, found)}, "
+                f"{short} queries short of rows"
+            )
             if side.name == "rag":
-                row(f"{label}: recall@10 as installed", f"{found:.4f}", target=f">= {ENOUGH}", met=found >= ENOUGH)
-                row(f"{label}: queries with fewer rows than match", str(short), target="0", met=short == 0)
+                row(
+                    f"{label}: recall@10 as installed",
+                    f"{found:.4f}",
+                    target=f">= {ENOUGH}",
+                    met=found >= ENOUGH,
+                )
+                row(
+                    f"{label}: queries with fewer rows than match",
+                    str(short),
+                    target="0",
+                    met=short == 0,
+                )
         # with the last setup
         for ef in EFS:
             plan, run = ask(side, client, ef, where, queries)
@@ -71,23 +94,35 @@ def measure(bench, share, btree):
                 chosen[side.name].append(search(clients[side.name], wire(queries)))
     for client in clients.values():
         client.close()
-    cpu = {side.name: median(run.cpu for run in chosen[side.name]) / 1000 if side.name in chosen else None for side in bench.sides}
+    cpu = {
+        side.name: (
+            median(run.cpu for run in chosen[side.name]) / 1000 if side.name in chosen else None
+        )
+        for side in bench.sides
+    }
     # where pgvector's planner takes the filter's index and sorts, rag's may do the same; a wrong
     # choice costs far more than this
     iterative = "embedding" in plans.get("pgvector", "embedding")
     shown = ", ".join(f"{name} by {plan}" for name, plan in plans.items())
     note(f"{label}: {shown}")
-    compare(f"{label}: server CPU at recall >= {ENOUGH}, ms", cpu, "{:.3f}", at_most=1 / 3 if iterative else 1.25)
+    compare(
+        f"{label}: server CPU at recall >= {ENOUGH}, ms",
+        cpu,
+        "{:.3f}",
+        at_most=1 / 3 if iterative else 1.25,
+    )
     return cpu
 
 
 def ask(side, client, ef, where, queries):
-    """The scans of the plan, which is made for this ef, and the run."""
+    """Returns the scans of the plan, which is made for this ef, and the run."""
     client.set({side.ef_setting: ef})
     plan = client.plan(side.query(where=where, literal=text(queries[0])))
     client.prepare(side.query(where=where))
     search(client, wire(queries[:5]))
-    scans = [node.get("Index Name", node["Node Type"]) for node in plan if "Scan" in node["Node Type"]]
+    scans = [
+        node.get("Index Name", node["Node Type"]) for node in plan if "Scan" in node["Node Type"]
+    ]
     return " and ".join(scans), search(client, wire(queries))
 
 

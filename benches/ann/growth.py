@@ -1,4 +1,4 @@
-"""From 100,000 vectors to ten times as many: how size, building and searching grow."""
+"""The growth of size, build and search from 100,000 vectors to ten times as many."""
 
 import math
 from dataclasses import dataclass
@@ -38,17 +38,24 @@ def run():
     sides = chosen("rag")
     connection = open_database(sides)
     data = dataset(10_000 if QUICK else 100_000, QUERIES)
-    note(f"copies 2 to {COPIES} of the vectors are moved by seeded Gaussian noise of norm .3 and scaled to length 1; {QUERIES} queries")
+    note(
+        f"copies 2 to {COPIES} of the vectors are moved by seeded Gaussian noise of norm .3 "
+        f"and scaled to length 1; {QUERIES} queries"
+    )
     for side in sides:
         made = [grown(connection, side, data, copies) for copies in (1, COPIES)]
         report(side, *made)
         curves = {f"{figures.rows:,}": list(zip(EFS, figures.curve)) for figures in made}
-        plot_recall(f"hnsw-growth-{side.name}.svg", f"{side.name}: {made[0].rows:,} and {made[1].rows:,} vectors", curves)
+        plot_recall(
+            f"hnsw-growth-{side.name}.svg",
+            f"{side.name}: {made[0].rows:,} and {made[1].rows:,} vectors",
+            curves,
+        )
     connection.close()
 
 
 def grown(connection, side, data, copies):
-    """Everything about one size; the table is gone afterwards."""
+    """Measures everything at one size and drops the table."""
     table = f"{side.name}_{copies}"
     size = len(data.base)
     truth = Nearest(data.queries)
@@ -61,7 +68,10 @@ def grown(connection, side, data, copies):
     connection.execute(f"VACUUM ANALYZE {table}")
     index = f"{table}_embedding"
     build = create_index(side, table)
-    note(f"{side.name}, {copies * size:,} rows: built in {build.seconds:.1f} s, {build.cpu:.1f} s of CPU")
+    note(
+        f"{side.name}, {copies * size:,} rows: built in {build.seconds:.1f} s, "
+        f"{build.cpu:.1f} s of CPU"
+    )
     tell(build)
     client = session()
     client.set({side.ef_setting: side.default_ef})
@@ -76,16 +86,28 @@ def grown(connection, side, data, copies):
     if side.name == "rag":
         check(connection, index, f"at {copies * size:,} rows")
     connection.execute(f"DROP TABLE {table}")
-    return Figures(copies * size, build.seconds, build.cpu, build.size, build.peak, ef, at(curve, RECALL), pages, curve)
+    return Figures(
+        copies * size,
+        build.seconds,
+        build.cpu,
+        build.size,
+        build.peak,
+        ef,
+        at(curve, RECALL),
+        pages,
+        curve,
+    )
 
 
 def count_pages(connection, side, table, queries, ef):
-    """Mean accesses to buffers a query, in the index and for the rows themselves."""
+    """Returns the mean buffer accesses of a query, for the index and for the rows."""
     connection.execute(f"SET {side.ef_setting} = {ef}")
     counts = []
     for query in queries:
         statement = side.query(table, literal=text(query))
-        (plan,) = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}").fetchone()[0]
+        (plan,) = connection.execute(
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"
+        ).fetchone()[0]
         counts.append(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
     return sum(counts) / len(counts)
 
@@ -104,4 +126,7 @@ def report(side, small, large):
         before, after = getattr(small, what), getattr(large, what)
         show = lambda value: "not reached" if value is None else form.format(value / unit)
         exponent = f", exponent {math.log(after / before) / scale:.2f}" if before and after else ""
-        row(f"growth, {side.name}: {figure}", f"{show(before)} at {small.rows:,}; {show(after)} at {large.rows:,}{exponent}")
+        row(
+            f"growth, {side.name}: {figure}",
+            f"{show(before)} at {small.rows:,}; {show(after)} at {large.rows:,}{exponent}",
+        )

@@ -1,4 +1,4 @@
-"""Single rows inserted into the full table: time and write-ahead log, above those of a table without an index."""
+"""Time and log of single inserts, minus those of a table without an index."""
 
 import struct
 import time
@@ -30,7 +30,13 @@ def run(bench):
         clients[side.name] = inserter(bench, side, side.table)
     # both types have the same bytes: one table without an index does for both
     side = bench.sides[0]
-    fill(bench.connection, "plain_items", side.type, {"id": bench.data.ids, "bucket": bench.data.buckets}, bench.data.base)
+    fill(
+        bench.connection,
+        "plain_items",
+        side.type,
+        {"id": bench.data.ids, "bucket": bench.data.buckets},
+        bench.data.base,
+    )
     clients["no index"] = inserter(bench, side, "plain_items")
     for images in [False, True]:
         start = ROUNDS * ROWS * images
@@ -46,12 +52,14 @@ def inserter(bench, side, table):
     client = bench.client(side)
     # the disk's time is the same for both, and would hide the rest
     client.set({"synchronous_commit": "off"})
-    client.prepare(f"INSERT INTO {table} (id, bucket, embedding) VALUES ($1::integer, 0, $2::{side.type})")
+    client.prepare(
+        f"INSERT INTO {table} (id, bucket, embedding) VALUES ($1::integer, 0, $2::{side.type})"
+    )
     return client
 
 
 def measure(bench, clients, images, first, vectors):
-    """Rounds of ROWS inserts into each table, after a checkpoint each."""
+    """Runs rounds of ROWS inserts into each table, each round after a checkpoint."""
     set_page_images(bench.connection, images)
     runs = {name: [] for name in clients}
     for number in range(ROUNDS):
@@ -63,16 +71,29 @@ def measure(bench, clients, images, first, vectors):
             runs[name].append((cpu, waits, (log_position(bench.connection) - log) / ROWS))
     set_page_images(bench.connection, True)
     state = "after a checkpoint" if images else "no page images"
-    cpu, waits, log = ({name: median(run[i] for run in made) for name, made in runs.items()} for i in range(3))
+    cpu, waits, log = (
+        {name: median(run[i] for run in made) for name, made in runs.items()} for i in range(3)
+    )
     for name in clients:
-        note(f"insert, {state}, {name}: {cpu[name]:.0f} µs of CPU, {waits[name]:.0f} µs wait, {log[name]:.0f} bytes of log")
-    for figure, values in [("server CPU, µs", cpu), ("client's wait, µs", waits), ("write-ahead log, bytes", log)]:
+        note(
+            f"insert, {state}, {name}: {cpu[name]:.0f} µs of CPU, {waits[name]:.0f} µs wait, "
+            f"{log[name]:.0f} bytes of log"
+        )
+    for figure, values in [
+        ("server CPU, µs", cpu),
+        ("client's wait, µs", waits),
+        ("write-ahead log, bytes", log),
+    ]:
         share = {side.name: values[side.name] - values["no index"] for side in bench.sides}
-        compare(f"insert, {state}: {figure} for the index", share, at_most=None if figure.startswith("client") else 1 / 2)
+        compare(
+            f"insert, {state}: {figure} for the index",
+            share,
+            at_most=None if figure.startswith("client") else 1 / 2,
+        )
 
 
 def insert(client: Client, rows):
-    """CPU and median wait of an insert, in microseconds."""
+    """Returns CPU and median wait of an insert, in microseconds."""
     waits = []
     with together(client.pid):
         cpu = cpu_nanoseconds(client.pid)

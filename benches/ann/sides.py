@@ -1,4 +1,4 @@
-"""What differs between the two sides of a comparison: names, settings, and nothing else."""
+"""The differences between the two sides of a comparison: names and settings."""
 
 import os
 from dataclasses import dataclass
@@ -26,10 +26,13 @@ class Side:
         return f"{self.table}_embedding"
 
     def query(self, table=None, where="", literal=""):
-        """The ten nearest of a parameter, or of a vector given as text."""
+        """Returns the query for the ten nearest of a parameter, or of a vector given as text."""
         vector = f"'{literal}'" if literal else "$1"
         where = where and f"WHERE {where} "
-        return f"SELECT id FROM {table or self.table} {where}ORDER BY embedding {self.operator} {vector}::{self.type} LIMIT 10"
+        return (
+            f"SELECT id FROM {table or self.table} {where}"
+            f"ORDER BY embedding {self.operator} {vector}::{self.type} LIMIT 10"
+        )
 
 
 RAG = Side(
@@ -66,11 +69,11 @@ PGVECTOR = Side(
 
 
 def chosen(default):
-    """The sides to measure; BENCH_HNSW_SIDES names fewer."""
+    """Returns the sides to measure. BENCH_HNSW_SIDES names fewer."""
     names = os.environ.get("BENCH_HNSW_SIDES", default).split()
     return [side for side in [RAG, PGVECTOR] if side.name in names]
 
 
 def turns(sides, number):
-    """The sides, the other one first every other time."""
+    """Returns the sides, the other one first every other time."""
     return sides[:: -1 if number % 2 else 1]

@@ -1,4 +1,4 @@
-"""1,536 dimensions, stored out of line as installed: building, searching, and what the planner chooses."""
+"""1,536 dimensions, stored out of line as installed: build, search, and the planner's choice."""
 
 import numpy
 
@@ -16,9 +16,13 @@ LIMITS = [10, 100]
 
 
 def widened(vectors, seed):
-    """The same in more dimensions: turned at random, with Gaussian noise of norm .3, scaled to length 1."""
-    turn = numpy.random.default_rng(SEED).standard_normal((vectors.shape[1], DIMENSIONS), numpy.float32)
-    noise = numpy.random.default_rng([SEED, seed]).standard_normal((len(vectors), DIMENSIONS), numpy.float32)
+    """Rotates vectors into more dimensions, adds Gaussian noise of norm .3, scales to length 1."""
+    turn = numpy.random.default_rng(SEED).standard_normal(
+        (vectors.shape[1], DIMENSIONS), numpy.float32
+    )
+    noise = numpy.random.default_rng([SEED, seed]).standard_normal(
+        (len(vectors), DIMENSIONS), numpy.float32
+    )
     wide = vectors @ (turn / DIMENSIONS**0.5) + noise * (0.3 / DIMENSIONS**0.5)
     return wide / numpy.linalg.norm(wide, axis=1, keepdims=True)
 
@@ -39,7 +43,9 @@ def run(bench):
         choices(side, table, clients[side.name], queries[0])
         note(f"{side.name}: {prepare(clients[side.name], side, table, queries[0])}")
     rows = f"{len(base):,} x {DIMENSIONS}"
-    each = lambda what, scale=1: {name: getattr(build, what) / scale for name, build in builds.items()}
+    each = lambda what, scale=1: {
+        name: getattr(build, what) / scale for name, build in builds.items()
+    }
     compare(f"build of {rows}, s", each("seconds"), "{:.1f}", at_most=1 / 4)
     compare(f"index size of {rows}, MB", each("size", 1e6), "{:.1f}", at_most=1 / 5)
     runs = measure(bench.sides, wire(queries), clients, ROUNDS)
@@ -59,9 +65,14 @@ def run(bench):
 
 
 def choices(side, table, client, query):
-    """What the planner takes, without being asked to."""
+    """Reports the plans that the planner chooses without restrictions."""
     for limit in LIMITS:
         statement = side.query(table, literal=text(query)).replace("LIMIT 10", f"LIMIT {limit}")
         indexed = any("Index Name" in node for node in client.plan(statement))
         target, met = ("index", indexed) if side.name == "rag" else ("", None)
-        row(f"{side.name}: plan of LIMIT {limit} over {ROWS:,} x {DIMENSIONS}", "index" if indexed else "sort of all rows", target=target, met=met)
+        row(
+            f"{side.name}: plan of LIMIT {limit} over {ROWS:,} x {DIMENSIONS}",
+            "index" if indexed else "sort of all rows",
+            target=target,
+            met=met,
+        )

@@ -1,10 +1,11 @@
-//! How long the graph of the 100,000 test vectors takes to build, and how well it is searched.
+//! Measures how long the graph of the 100,000 test vectors takes to build, and the recall of
+//! searches.
 //!
 //! ```sh
-//! RAG_TEST_DATA=../shared/data cargo run --release -p rag-ann --example graph [m] [ef_construction] [threads]
+//! RAG_TEST_DATA=... cargo run --release -p rag-ann --example graph [m] [ef_construction] [threads]
 //! ```
-//! The recall is that of the estimated distances alone, of 10 asked for and 10 taken, and of the
-//! best 10 among the best 24 by exact distance, as the index finds them.
+//! There are two figures of recall: of the 10 nearest by estimated distance, and of the best 10 by
+//! exact distance among the 24 nearest by estimated distance, as in the index.
 
 mod minilm;
 
@@ -75,7 +76,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let local = order.iter().map(here).sum::<usize>() as f64 / order.len() as f64;
     println!(
-        "{nodes} nodes, {} linked, top level {}; {degree:.1} links a node, {local:.1} of them on its page; at most {} bytes a node",
+        "{nodes} nodes, {} linked, top level {}; {degree:.1} links a node, {local:.1} of them on \
+         its page; at most {} bytes a node",
         order.len(),
         graph.entry().map_or(0, |entry| graph.level(entry)),
         Graph::node_bytes(quantizer.code_bytes(), m)

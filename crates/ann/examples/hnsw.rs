@@ -14,7 +14,7 @@ use rag_ann::{
     code::Metric,
     distance,
     graph::{Graph, Parameters},
-    hnsw::{self, Description, Index, Inserter, Scan, ScanLimits, Tid},
+    hnsw::{self, Index, IndexParameters, Inserter, Scan, ScanLimits, Tid},
 };
 use rag_pages::{MemoryPages, ReadPages};
 
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (m, ef_construction) = (argument(1, 16)?, argument(2, 64)?);
     let data = Data::read()?;
 
-    let description = Description {
+    let description = IndexParameters {
         metric: Metric::Cosine,
         m: m as u16,
         ef_construction: ef_construction as u16,

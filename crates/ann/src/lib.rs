@@ -1,12 +1,11 @@
 //! Nearest-neighbour search over vectors, without Postgres.
 //!
-//! * [`code`]: vectors in an eighth of their size, and distances to them.
-//! * [`distance`]: how far apart two `f32` vectors are, as fast as this CPU can tell.
-//! * [`graph`]: building a graph of neighbours in memory.
-//! * [`hnsw`]: the index on pages.
-//! * [`memory`]: asking for memory that may not be there.
-//! * [`pool`], [`visited`], [`select`], [`random`]: what each search or build of a graph needs,
-//!   wherever the graph lies.
+//! * [`code`]: vectors in an eighth of their size, and distances to them
+//! * [`distance`]: distances between two `f32` vectors
+//! * [`graph`]: building a graph of neighbours in memory
+//! * [`hnsw`]: the index on pages
+//! * [`memory`]: allocations that may fail
+//! * [`pool`], [`visited`], [`select`], [`random`]: parts that searches and builds share
 
 pub mod code;
 pub mod distance;

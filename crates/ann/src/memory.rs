@@ -1,8 +1,8 @@
-//! Memory whose size depends on data, asked for so that a refusal is an error: the standard
-//! library's own way ends the process, and with it every session of a server.
+//! Allocations whose size depends on data, and whose failure is an error. The standard library
+//! would end the process, and with it every session of a server.
 //!
-//! What grows with the number of vectors or rows is asked for here. Buffers of a few kilobytes are
-//! not: where even these are refused, whoever owns the process decides what happens
+//! Memory that grows with the number of vectors or rows is allocated here. Buffers of a few
+//! kilobytes are not. If such an allocation fails, the owner of the process decides what happens
 //! ([`may_be_refused`]).
 
 use std::{cell::Cell, collections::TryReserveError};
@@ -11,7 +11,7 @@ thread_local! {
     static MAY_BE_REFUSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// There is not as much memory as was asked for.
+/// An allocation has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory;
 
@@ -23,24 +23,24 @@ impl std::fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Whether the allocation that this thread is making is one whose refusal is an error. An allocator
-/// asks this before it gives up on one.
+/// Returns true while this thread makes an allocation whose failure is an error. An allocator asks
+/// this before it ends the process.
 pub fn may_be_refused() -> bool {
     MAY_BE_REFUSED.get()
 }
 
-/// Collections that can be asked to make room.
+/// Collections that can make room.
 pub trait Reserve {
-    /// Makes room for so many elements more, and for as many as there are already, as growing does.
+    /// Makes room for `more` elements, and for as many as there are already, as growing does.
     ///
     /// # Errors
-    /// There is no room.
+    /// The allocation failed.
     fn make_room(&mut self, more: usize) -> Result<(), OutOfMemory>;
 
-    /// Makes room for so many elements more and no others.
+    /// Makes room for exactly `more` elements.
     ///
     /// # Errors
-    /// There is no room.
+    /// The allocation failed.
     fn make_exact_room(&mut self, more: usize) -> Result<(), OutOfMemory>;
 }
 
@@ -77,7 +77,7 @@ impl<T: Ord> Reserve for std::collections::BinaryHeap<T> {
 /// Adds an element at the end.
 ///
 /// # Errors
-/// There is no room for it.
+/// The allocation failed.
 #[inline]
 pub fn push<T>(vec: &mut Vec<T>, element: T) -> Result<(), OutOfMemory> {
     vec.make_room(1)?;
@@ -88,16 +88,17 @@ pub fn push<T>(vec: &mut Vec<T>, element: T) -> Result<(), OutOfMemory> {
 /// Adds elements at the end.
 ///
 /// # Errors
-/// There is no room for them.
+/// The allocation failed.
 pub fn append<T: Clone>(vec: &mut Vec<T>, elements: &[T]) -> Result<(), OutOfMemory> {
     vec.make_room(elements.len())?;
     vec.extend_from_slice(elements);
     Ok(())
 }
 
-/// As many times the same.
+/// Returns a vector of equal elements.
 ///
 /// # Errors
+/// The allocation failed.
 /// There is no room.
 pub fn filled<T: Clone>(count: usize, element: T) -> Result<Vec<T>, OutOfMemory> {
     let mut vec = vec![];
@@ -106,10 +107,10 @@ pub fn filled<T: Clone>(count: usize, element: T) -> Result<Vec<T>, OutOfMemory>
     Ok(vec)
 }
 
-/// All that an iterator gives.
+/// Collects the elements of an iterator.
 ///
 /// # Errors
-/// There is no room.
+/// The allocation failed.
 pub fn collect<T>(elements: impl Iterator<Item = T>) -> Result<Vec<T>, OutOfMemory> {
     let mut vec = vec![];
     vec.make_exact_room(elements.size_hint().0)?;
@@ -119,10 +120,10 @@ pub fn collect<T>(elements: impl Iterator<Item = T>) -> Result<Vec<T>, OutOfMemo
     Ok(vec)
 }
 
-/// Says whether so many bytes could be had now.
+/// Checks that a number of bytes can be allocated now.
 ///
 /// # Errors
-/// They could not.
+/// They cannot.
 pub fn probe(bytes: usize) -> Result<(), OutOfMemory> {
     Vec::<u8>::new().make_exact_room(bytes)
 }

@@ -1,5 +1,5 @@
-//! The candidates of a search: the best few that were met, in order, each marked once its
-//! neighbours were looked at.
+//! The candidates of a search: the best nodes that were met, in order. Each is marked once it was
+//! expanded.
 //!
 //! A candidate is a **key**, one `u64` that orders as its distance does:
 //!
@@ -11,54 +11,54 @@
 
 use crate::code::{from_order_bits, order_bits};
 
-/// One more than the largest id that a key can hold.
+/// The limit of ids: keys hold ids below it.
 pub const ID_LIMIT: u32 = 1 << 31;
 
 const EXPANDED: u64 = 1;
 
-/// The key of a node that was not expanded. `id` is below [`ID_LIMIT`].
+/// Returns the key of a node that was not expanded. `id` is below [`ID_LIMIT`].
 #[inline]
 pub fn key(distance: f32, id: u32) -> u64 {
     debug_assert!(id < ID_LIMIT);
     u64::from(order_bits(distance)) << 32 | u64::from(id << 1)
 }
 
-/// The distance in a key.
+/// Returns the distance in a key.
 #[inline]
 pub fn key_distance(key: u64) -> f32 {
     from_order_bits((key >> 32) as u32)
 }
 
-/// The id in a key.
+/// Returns the id in a key.
 #[inline]
 pub fn key_id(key: u64) -> u32 {
     key as u32 >> 1
 }
 
-/// Whether the node was expanded.
+/// Returns true if the node was expanded.
 #[inline]
 pub fn is_expanded(key: u64) -> bool {
     key & EXPANDED != 0
 }
 
-/// The same key, for another search.
+/// Returns the key without the mark, for another search.
 #[inline]
 pub fn not_expanded(key: u64) -> u64 {
     key & !EXPANDED
 }
 
-/// The best candidates that were met, best first: a sorted array, since for the few hundred of a
-/// search moving half of it costs less than a heap's jumps.
+/// The best candidates that were met, best first. A sorted array: for the few hundred candidates of
+/// a search, moving half of it costs less than the jumps of a heap.
 #[derive(Debug, Default)]
 pub struct Pool {
     keys: Vec<u64>,
     capacity: usize,
-    /// All before it were expanded.
+    /// All keys before it were expanded.
     next: usize,
 }
 
 impl Pool {
-    /// A pool without room; see [`reset`](Self::reset).
+    /// Returns a pool without room; see [`reset`](Self::reset).
     pub fn new() -> Self {
         Self::default()
     }
@@ -71,8 +71,8 @@ impl Pool {
         self.next = 0;
     }
 
-    /// Puts a key in its place. Gives back the key that there is no room for: the worst of all,
-    /// maybe this one. The same node must not be put in twice.
+    /// Inserts a key at its place. Returns the key that there is no room for: the worst of all,
+    /// which may be this one. A node must not be inserted twice.
     #[inline]
     pub fn insert(&mut self, key: u64) -> Option<u64> {
         let mut out = None;
@@ -88,8 +88,8 @@ impl Pool {
         out
     }
 
-    /// The key that falls out next: one that is not less has no place. `u64::MAX` while there is
-    /// room.
+    /// Returns the key that is dropped next: a key that is not less has no place. Returns
+    /// `u64::MAX` while there is room.
     #[inline]
     pub fn worst(&self) -> u64 {
         if self.keys.len() < self.capacity {
@@ -99,8 +99,8 @@ impl Pool {
         }
     }
 
-    /// The best key that was not expanded, as it was; it is marked as expanded from now on. `None`:
-    /// the search is over.
+    /// Returns the best key that was not expanded, and marks it as expanded. Returns `None` when
+    /// the search is complete.
     #[inline]
     pub fn next_unexpanded(&mut self) -> Option<u64> {
         while let Some(key) = self.keys.get_mut(self.next) {
@@ -114,8 +114,8 @@ impl Pool {
         None
     }
 
-    /// What [`next_unexpanded`](Self::next_unexpanded) would give, without marking it: to fetch its
-    /// data early.
+    /// Returns the key that [`next_unexpanded`](Self::next_unexpanded) would return, without
+    /// marking it, to prefetch its data.
     #[inline]
     pub fn peek_unexpanded(&self) -> Option<u64> {
         self.keys
@@ -125,7 +125,7 @@ impl Pool {
             .find(|key| !is_expanded(*key))
     }
 
-    /// All keys, best first.
+    /// Returns all keys, best first.
     #[inline]
     pub fn as_slice(&self) -> &[u64] {
         &self.keys
@@ -174,9 +174,10 @@ mod tests {
     proptest! {
         #[test]
         fn pool_keeps_the_best_and_gives_back_the_others(
-            mut keys in proptest::collection::hash_set(0u64..1000, 0..100).prop_map(|set| set.into_iter().map(|key| key << 1).collect::<Vec<_>>()),
+            keys in proptest::collection::hash_set(0u64..1000, 0..100),
             capacity in 1usize..50,
         ) {
+            let mut keys: Vec<u64> = keys.into_iter().map(|key| key << 1).collect();
             let mut pool = Pool::new();
             pool.reset(capacity);
             let mut out: Vec<u64> = keys.iter().filter_map(|key| pool.insert(*key)).collect();
@@ -189,15 +190,24 @@ mod tests {
         }
 
         #[test]
-        fn each_key_is_expanded_once_and_the_best_first(first in 0u64..1000, others in proptest::collection::hash_set(0u64..1000, 0..100)) {
+        fn each_key_is_expanded_once_and_the_best_first(
+            first in 0u64..1000,
+            others in proptest::collection::hash_set(0u64..1000, 0..100),
+        ) {
             let mut pool = Pool::new();
             pool.reset(200);
             pool.insert(first << 1);
             let mut others: Vec<u64> = others.into_iter().filter(|key| *key != first).collect();
             let total = others.len() + 1;
             let mut expanded = 0;
-            while let Some(key) = { let peeked = pool.peek_unexpanded(); let next = pool.next_unexpanded(); assert_eq!(peeked, next); next } {
-                prop_assert!(pool.as_slice().iter().filter(|other| !is_expanded(**other)).all(|other| *other > key));
+            while let Some(key) = {
+                let peeked = pool.peek_unexpanded();
+                let next = pool.next_unexpanded();
+                assert_eq!(peeked, next);
+                next
+            } {
+                let mut left = pool.as_slice().iter().filter(|other| !is_expanded(**other));
+                prop_assert!(left.all(|other| *other > key));
                 expanded += 1;
                 for other in others.split_off(others.len().saturating_sub(3)) {
                     pool.insert(other << 1);

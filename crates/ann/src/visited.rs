@@ -1,26 +1,26 @@
-//! Which nodes a search has met.
+//! The nodes that a search has met.
 
 use crate::memory::{OutOfMemory, Reserve, push};
 
-/// A set of ids, as a bitmap that grows with the ids put in. Emptying it costs as much as was put
-/// in, however large the ids were, so that one bitmap serves all searches.
+/// A set of ids: a bitmap that grows with the ids inserted. Emptying it costs as much as was
+/// inserted, however large the ids were, so that one bitmap serves all searches.
 #[derive(Debug, Default)]
 pub struct Visited {
     words: Vec<u64>,
-    /// Words that are not zero, or were not.
+    /// Words that are not zero, or were not zero before.
     touched: Vec<u32>,
 }
 
 impl Visited {
-    /// An empty set.
+    /// Returns an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes room for the ids below `limit` at once, instead of when they come.
+    /// Makes room for the ids below `limit` at once, instead of when they are inserted.
     ///
     /// # Errors
-    /// There is no room.
+    /// The allocation failed.
     pub fn reserve(&mut self, limit: usize) -> Result<(), OutOfMemory> {
         let words = limit.div_ceil(64);
         if words > self.words.len() {
@@ -30,17 +30,17 @@ impl Visited {
         Ok(())
     }
 
-    /// Forgets all ids.
+    /// Removes all ids.
     pub fn clear(&mut self) {
         for word in self.touched.drain(..) {
             self.words[word as usize] = 0;
         }
     }
 
-    /// Puts an id in; whether it was not there.
+    /// Inserts an id. Returns true if it was not in the set.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// The allocation failed.
     #[inline]
     pub fn insert(&mut self, id: u32) -> Result<bool, OutOfMemory> {
         let (at, bit) = (id / 64, 1 << (id % 64));
@@ -58,21 +58,21 @@ impl Visited {
         Ok(true)
     }
 
-    /// Takes an id out, if it is there.
+    /// Removes an id, if it is in the set.
     pub fn remove(&mut self, id: u32) {
         if let Some(word) = self.words.get_mut(id as usize / 64) {
             *word &= !(1 << (id % 64));
         }
     }
 
-    /// Whether an id is there.
+    /// Returns true if an id is in the set.
     pub fn contains(&self, id: u32) -> bool {
         self.words
             .get(id as usize / 64)
             .is_some_and(|word| word & 1 << (id % 64) != 0)
     }
 
-    /// All ids, ascending.
+    /// Returns all ids in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.words).flat_map(|(at, &word)| {
             (0..64)
@@ -81,7 +81,7 @@ impl Visited {
         })
     }
 
-    /// Forgets all ids and gives back the memory of those from `limit` on.
+    /// Removes all ids, and releases the memory of those from `limit` on.
     pub fn shrink(&mut self, limit: usize) {
         let words = limit.div_ceil(64);
         if self.words.len() > words {
@@ -108,7 +108,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn visited_is_a_set(rounds in proptest::collection::vec(proptest::collection::vec((0u32..5000, any::<bool>()), 0..60), 1..5)) {
+        fn visited_is_a_set(
+            rounds in proptest::collection::vec(
+                proptest::collection::vec((0u32..5000, any::<bool>()), 0..60),
+                1..5,
+            ),
+        ) {
             let mut visited = Visited::new();
             for round in rounds {
                 visited.clear();

@@ -239,8 +239,13 @@ proptest! {
     /// Finite elements of any magnitude.
     #[test]
     fn any_finite_vectors_are_measured(
-        pairs in prop::collection::vec((prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO,
-                                        prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO), 0..300),
+        pairs in prop::collection::vec(
+            (
+                prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO,
+                prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO,
+            ),
+            0..300,
+        ),
         cut in 0usize..8,
     ) {
         let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
@@ -249,7 +254,9 @@ proptest! {
     }
 
     #[test]
-    fn ordinary_vectors_are_measured(pairs in prop::collection::vec((-10f32..10.0, -10f32..10.0), 0..2000)) {
+    fn ordinary_vectors_are_measured(
+        pairs in prop::collection::vec((-10f32..10.0, -10f32..10.0), 0..2000),
+    ) {
         let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
         check(&a, &b);
     }

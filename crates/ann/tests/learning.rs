@@ -156,7 +156,7 @@ fn equal_vectors_and_dead_ones_are_no_obstacle() {
 fn what_was_begun_is_ended_by_the_next_insert() {
     let data = alike(1500, 5);
     let mut asked = 0;
-    // while the mean is being taken, and while nodes are coded anew: each asks for every vector
+    // while the mean is being taken, and while nodes are encoded again: each asks for every vector
     for stop in [0.01, 0.5, 1.1, 1.9] {
         let mut fixture = Fixture::empty(Metric::Cosine, DIMENSIONS, 8);
         let before = Index::open(&fixture.store).unwrap();

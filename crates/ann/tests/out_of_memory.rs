@@ -12,8 +12,8 @@ use std::{
 
 use rag_ann::{
     code::Metric,
-    graph::{Failure, Graph, Parameters},
-    hnsw::{self, Damage, Description, Index, Inserter, Scan, Tid},
+    graph::{BuildError, Graph, Parameters},
+    hnsw::{self, Index, IndexError, IndexParameters, Inserter, Scan, Tid},
     memory::may_be_refused,
 };
 use rag_pages::MemoryPages;
@@ -85,7 +85,7 @@ fn memory_that_is_refused_is_an_error() {
         let same = data.vector(i % 300).to_vec();
         data.set(i, &same);
     }
-    let description = Description {
+    let description = IndexParameters {
         metric: Metric::L2,
         m: 4,
         ef_construction: 10,
@@ -114,7 +114,7 @@ fn memory_that_is_refused_is_an_error() {
             &mut || true,
         )
     };
-    let of_threads = |failure: &Failure| *failure == Failure::OutOfMemory;
+    let of_threads = |failure: &BuildError| *failure == BuildError::OutOfMemory;
     failures.insert(
         "build",
         until_done(|| build(&MemoryPages::default()), of_threads),
@@ -123,7 +123,7 @@ fn memory_that_is_refused_is_an_error() {
     let store = MemoryPages::default();
     build(&store).unwrap();
     let index = Index::open(&store).unwrap();
-    let of_pages = Damage::is_out_of_memory;
+    let of_pages = IndexError::is_out_of_memory;
     let all = |max_keys| {
         let mut scan = Scan::default();
         scan.begin(&index, &store, data.vector(7), limits(20, true, max_keys))?;

@@ -37,8 +37,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that a vacuum without dead rows asks for, of an index of so many vectors with two rows
-/// each.
+/// Returns the bytes that a vacuum without dead rows allocates, for an index of `pairs` vectors
+/// with two rows each.
 fn bytes_of_vacuum(pairs: usize) -> u64 {
     let mut random = Random(1);
     let mut elements: Vec<f32> = (0..pairs).map(|_| random.uniform() as f32).collect();

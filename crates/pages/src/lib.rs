@@ -1,32 +1,35 @@
-//! Pages of 8 KB, and what an index needs of the place that keeps them.
+//! Pages of 8 KB, and what an index requires of the store that keeps them.
 //!
-//! An index over pages is written against [`ReadPages`] and [`WritePages`]. In the server
-//! `src/storage.rs` implements them over Postgres's buffer manager and write-ahead log;
-//! [`MemoryPages`] keeps pages in memory, for tests and benchmarks.
+//! An index over pages uses [`ReadPages`] and [`WritePages`]. In the server, the extension
+//! implements them over Postgres's buffer manager and write-ahead log. [`MemoryPages`] keeps pages
+//! in memory, for tests and benchmarks.
 //!
-//! **Locks.** A page is locked (shared or exclusively) for the duration of the closure it is given
-//! to, and no call of a store may be made from inside such a closure: whoever holds a page lock
-//! waits for nothing. So no two page locks are ever held together, and there is no order of locks
-//! to keep. What must hold still for longer is guarded by the [structure lock](WritePages::lock),
-//! taken before any page.
+//! **Locks.** A page is locked (shared or exclusively) while the closure runs that it is passed to.
+//! A closure must not call the store: it waits for nothing while it holds a page lock. So two page
+//! locks are never held together, and there is no order of locks to observe. The [structure
+//! lock](WritePages::lock) protects what must not change for longer. It is taken before any page
+//! lock.
 //!
-//! **Failure.** Stores report no errors to their callers: an I/O error, a cancelled statement or a
-//! block that is not there unwinds. What a *page* contains is the caller's to doubt.
+//! **Failure.** Stores return no errors. An I/O error, a cancelled statement or a block that does
+//! not exist unwinds. The caller must check what a *page* contains.
 
 mod memory;
+mod prefetch;
 
 pub use memory::MemoryPages;
+pub use prefetch::prefetch;
 
-/// Bytes of a page: Postgres's default block size.
+/// Bytes of a page, which are Postgres's default block size.
 pub const PAGE_BYTES: usize = 8192;
 /// Bytes at the start of each page that belong to the store (Postgres's page header).
 pub const HEADER_BYTES: usize = 24;
-/// Bytes at the end of each page that Postgres calls the special space: what kind of page it is.
+/// Bytes at the end of each page that Postgres calls the special space. They hold the kind of the
+/// page.
 pub const SPECIAL_BYTES: usize = 16;
-/// Where the special space begins.
+/// The offset of the special space.
 pub const SPECIAL_OFFSET: usize = PAGE_BYTES - SPECIAL_BYTES;
 
-/// One page. The first [`HEADER_BYTES`] are the store's.
+/// One page. Its first [`HEADER_BYTES`] belong to the store.
 #[repr(C, align(64))]
 pub struct Page(pub [u8; PAGE_BYTES]);
 
@@ -34,7 +37,7 @@ impl Page {
     pub const ZERO: Page = Page([0; PAGE_BYTES]);
 }
 
-/// Number of a page, from 0.
+/// The number of a page, from 0.
 pub type Block = u32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,34 +47,34 @@ pub enum LockMode {
 }
 
 pub trait ReadPages {
-    /// Pages there are: valid blocks are below it. It never shrinks.
+    /// Returns the number of pages. Valid blocks are below it. It never shrinks.
     fn block_count(&self) -> Block;
 
-    /// Gives a page to `f`, locked shared.
+    /// Calls `f` with a page that is locked shared.
     fn read<R>(&self, block: Block, f: impl FnOnce(&Page) -> R) -> R;
 
-    /// Says that `bytes` bytes from `offset` of a page will be read soon. Takes no lock and may do
-    /// nothing.
+    /// Announces that some parts of a page, `(offset, bytes)` each, will be read soon. It takes no
+    /// lock and may do nothing.
     #[inline]
-    fn prefetch(&self, _block: Block, _offset: usize, _bytes: usize) {}
+    fn prefetch<const N: usize>(&self, _block: Block, _parts: [(usize, usize); N]) {}
 
-    /// Called between the steps of long work, with no page locked: may unwind to cancel it.
+    /// Called between the steps of long work, with no page locked. It may unwind to cancel the
+    /// work.
     #[inline]
     fn check_interrupts(&self) {}
 }
 
 pub trait WritePages: ReadPages {
-    /// Gives a page to `f`, locked exclusively. What `f` changed becomes durable as one whole if it
-    /// returns `Some`, and is forgotten if it returns `None`.
+    /// Calls `f` with a page that is locked exclusively. The changes become durable as a whole if
+    /// `f` returns `Some`, and are dropped if it returns `None`.
     fn write<R>(&self, block: Block, f: impl FnOnce(&mut Page) -> Option<R>) -> Option<R>;
 
-    /// Adds a page of zeros at the end, which `f` fills; returns its number.
+    /// Appends a page of zeros, which `f` fills. Returns its number.
     fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block;
 
-    /// Takes the lock on the structure of the whole index, waiting for those who hold it in a mode
-    /// that excludes this one.
+    /// Locks the structure of the whole index. Waits for holders whose mode excludes this one.
     fn lock(&self, mode: LockMode);
 
-    /// Gives it back.
+    /// Releases the lock.
     fn unlock(&self, mode: LockMode);
 }

@@ -1,4 +1,4 @@
-//! A store in memory that several threads may share.
+//! A store in memory that threads can share.
 
 use std::sync::{
     Condvar, Mutex, PoisonError, RwLock,
@@ -7,8 +7,7 @@ use std::sync::{
 
 use crate::{Block, LockMode, Page, ReadPages, WritePages};
 
-/// Pages in memory. What a crash would leave can be seen by [`copy`](MemoryPages::copy) between two
-/// writes.
+/// Pages in memory. [`copy`](MemoryPages::copy) between two writes shows what a crash would leave.
 #[derive(Default)]
 pub struct MemoryPages {
     pages: RwLock<Vec<RwLock<Box<Page>>>>,
@@ -21,12 +20,12 @@ impl MemoryPages {
         Self::default()
     }
 
-    /// Pages that were read so far.
+    /// Number of pages that were read so far.
     pub fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// All pages as they are now.
+    /// Returns a copy of all pages.
     pub fn copy(&self) -> Self {
         let copy = Self::new();
         for block in 0..self.block_count() {
@@ -35,7 +34,7 @@ impl MemoryPages {
         copy
     }
 
-    /// Changes a page behind the index's back, to see what it makes of damage.
+    /// Changes a page without the index's knowledge, to test corruption.
     pub fn damage(&self, block: Block, f: impl FnOnce(&mut Page)) {
         self.write(block, |page| {
             f(page);
@@ -67,7 +66,7 @@ impl WritePages for MemoryPages {
         let mut page = pages[block as usize]
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        // as in the server: on a copy, so that None leaves no trace
+        // `f` works on a copy, as in the server, so that `None` leaves no trace.
         let mut changed = Box::new(Page(page.0));
         let result = f(&mut changed)?;
         *page = changed;
@@ -92,8 +91,8 @@ impl WritePages for MemoryPages {
     }
 }
 
-/// A lock that is given back by a call, as Postgres's are. Holders: -1 one exclusive, else so many
-/// shared.
+/// A lock that is released by a call, as Postgres's are. Holders: -1 for an exclusive one,
+/// otherwise the number of shared ones.
 #[derive(Default)]
 struct StructureLock {
     holders: Mutex<i32>,

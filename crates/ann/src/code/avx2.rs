@@ -1,5 +1,5 @@
-//! AVX2: pairs of products summed in 16 bits, then pairs of those in 32. The rest is portable code
-//! compiled for wider vectors; without FMA, so that it gives the same bits.
+//! AVX2: pairs of products are summed in 16 bits, then pairs of those in 32. The rest is portable
+//! code compiled for wider vectors, without FMA, so that it gives the same bits.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -42,7 +42,7 @@ pub(super) fn round_query(coordinates: &[f32], inverse: f32, blocks: &mut [Query
     grid::round_query(coordinates, inverse, blocks)
 }
 
-/// The sum of the eight lanes.
+/// Returns the sum of the eight lanes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn reduce_add(lanes: __m256i) -> i32 {
@@ -54,7 +54,7 @@ fn reduce_add(lanes: __m256i) -> i32 {
     _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two)))
 }
 
-/// The `i`th 32 bytes of a block of a code.
+/// Loads the `i`th 32 bytes of a block of a code.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(block: &[u8; BLOCK_BYTES], i: usize) -> __m256i {
@@ -63,7 +63,7 @@ fn load(block: &[u8; BLOCK_BYTES], i: usize) -> __m256i {
     unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) }
 }
 
-/// The `i`th 32 bytes of a block of a query.
+/// Loads the `i`th 32 bytes of a block of a query.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_query(block: &QueryBlock, i: usize) -> __m256i {

@@ -1,5 +1,5 @@
-//! AVX-512 with VNNI: four products and their sum in one instruction. The rest is portable code
-//! compiled for wider vectors; without FMA, so that it gives the same bits.
+//! AVX-512 with VNNI: one instruction computes four products and their sum. The rest is portable
+//! code compiled for wider vectors, without FMA, so that it gives the same bits.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -43,7 +43,7 @@ fn load(block: &[u8; BLOCK_BYTES]) -> __m512i {
     unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
 }
 
-/// Both halves of a block of a query.
+/// Loads both halves of a block of a query.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_query(block: &QueryBlock) -> (__m512i, __m512i) {

@@ -1,11 +1,11 @@
-//! Rounding: a residual to sixteen levels, a query to eight bits.
+//! Rounds a residual to sixteen levels, and a query to eight bits.
 
 use super::lanes::{LANES, reduce};
 use super::{BLOCK, BLOCK_BYTES, QueryBlock};
 
 /// Spacings of the levels that are tried, in standard deviations of the residual's coordinates. For
-/// coordinates that are normally distributed .335 is best; the others are for vectors whose
-/// coordinates are flatter or have tails.
+/// normally distributed coordinates .335 is best. The others are for vectors whose coordinates are
+/// flatter or have tails.
 const SPACINGS: [f32; 9] = [0.22, 0.26, 0.29, 0.32, 0.335, 0.35, 0.37, 0.40, 0.44];
 
 /// The middle of the levels 0..=15.
@@ -44,7 +44,7 @@ pub(super) fn encode(residual: &[f32], deviation: f32, code: &mut [u8]) -> f32 {
     best_product
 }
 
-/// ⟨r, ū⟩ and |ū|² for one spacing.
+/// Returns ⟨r, ū⟩ and |ū|² for one spacing.
 #[inline(always)]
 fn fit(residual: &[f32], inverse: f32) -> (f32, f32) {
     let (mut products, mut squares) = ([0f32; LANES], [0f32; LANES]);
@@ -58,14 +58,14 @@ fn fit(residual: &[f32], inverse: f32) -> (f32, f32) {
     (reduce(products), reduce(squares))
 }
 
-/// The level of a coordinate, plus [`ROUNDER`].
+/// Returns the level of a coordinate, plus [`ROUNDER`].
 #[inline(always)]
 fn level(x: f32, inverse: f32) -> f32 {
     (x * inverse + MIDDLE).clamp(0.0, 2.0 * MIDDLE) + ROUNDER
 }
 
-/// Rounds `coordinates`, times `inverse`, to `blocks`; the products must be within ±127. Returns
-/// the sum of the rounded.
+/// Rounds `coordinates`, times `inverse`, to `blocks`. The products must be within ±127. Returns
+/// the sum of the rounded coordinates.
 #[inline(always)]
 pub(super) fn round_query(coordinates: &[f32], inverse: f32, blocks: &mut [QueryBlock]) -> i32 {
     let mut sum = 0;
@@ -79,7 +79,7 @@ pub(super) fn round_query(coordinates: &[f32], inverse: f32, blocks: &mut [Query
     sum
 }
 
-/// The exact query of a code: 2u − 15. Returns the sum.
+/// Writes the exact query of a code, 2u − 15. Returns its sum.
 pub(super) fn unpack(code: &[u8], blocks: &mut [QueryBlock]) -> i32 {
     let mut sum = 0;
     for (block, bytes) in blocks.iter_mut().zip(code.as_chunks::<BLOCK_BYTES>().0) {

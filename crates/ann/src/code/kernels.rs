@@ -1,4 +1,4 @@
-//! The choice of instructions.
+//! Chooses the instructions for codes.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use super::{QueryBlock, Rotation, portable};
 
 /// One implementation of the work on codes. A value exists outside this module only if the CPU can
-/// run it. All give the same results, bit by bit.
+/// run it. All implementations give the same results, bit by bit.
 ///
-/// The functions are unsafe to call on a CPU without the instructions they were compiled for.
-/// Slices of wrong lengths give them a wrong result, nothing worse.
+/// Calling a function on a CPU without the instructions it was compiled for is undefined behaviour.
+/// With slices of wrong lengths the result is wrong, nothing worse.
 pub struct Kernels {
     name: &'static str,
     dot: unsafe fn(&[u8], &[QueryBlock]) -> i32,
@@ -44,8 +44,8 @@ const AVX512: Kernels = Kernels {
     round_query: super::avx512::round_query,
 };
 
-/// NEON is part of every aarch64 target, so portable code is compiled for it already; only `dot`
-/// gains by hand.
+/// NEON is part of every aarch64 target, so portable code is compiled for it already. Only `dot` is
+/// faster by hand.
 #[cfg(target_arch = "aarch64")]
 const NEON: Kernels = Kernels {
     name: "neon",
@@ -54,14 +54,16 @@ const NEON: Kernels = Kernels {
 };
 
 impl Kernels {
-    /// The fastest this CPU can run, found at the first call.
+    /// Returns the fastest implementation that this CPU can run. It is determined at the first
+    /// call.
     #[inline]
     pub fn best() -> &'static Kernels {
         static BEST: OnceLock<&'static Kernels> = OnceLock::new();
         BEST.get_or_init(|| Self::available().next().unwrap_or(&PORTABLE))
     }
 
-    /// All that this CPU can run, fastest first; the last is the portable one.
+    /// Returns all implementations that this CPU can run, fastest first. The last is the portable
+    /// one.
     pub fn available() -> impl Iterator<Item = &'static Kernels> {
         #[cfg(target_arch = "x86_64")]
         let native = [
@@ -80,13 +82,13 @@ impl Kernels {
         native.into_iter().flatten().chain([&PORTABLE])
     }
 
-    /// `avx512`, `avx2`, `neon` or `portable`.
+    /// Returns `avx512`, `avx2`, `neon` or `portable`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Σ uᵢ qᵢ over the blocks that both have: at most 16,000 · 15 · 128, far from the bounds of 32
-    /// bits.
+    /// Returns Σ uᵢ qᵢ over the blocks that both have. It is at most 16,000 · 15 · 128, far from
+    /// the limits of 32 bits.
     #[inline]
     pub fn dot(&self, code: &[u8], query: &[QueryBlock]) -> i32 {
         // SAFETY: `available` hands out only what the CPU can run.

@@ -1,6 +1,6 @@
-//! Sums over `f32` vectors in a fixed order: sixteen lanes, which any vector unit can take, then
-//! the lanes in pairs. The same bits come out on every CPU. Elements beyond a multiple of sixteen
-//! are left out: all vectors here are multiples of 128.
+//! Sums over `f32` vectors in a fixed order: sixteen lanes, which suit any vector unit, then the
+//! lanes in pairs. Every CPU gives the same bits. Elements beyond a multiple of sixteen are left
+//! out: all vectors here are multiples of 128.
 
 pub(super) const LANES: usize = 16;
 
@@ -34,7 +34,7 @@ pub(super) fn inner_product(a: &[f32], b: &[f32]) -> f32 {
     reduce(sums)
 }
 
-/// Σ aᵢ², also where the squares are too small for `f32`.
+/// Returns Σ aᵢ², also if the squares are too small for `f32`.
 pub(super) fn norm_squared(a: &[f32]) -> f64 {
     let sum = inner_product(a, a);
     if sum >= LEAST_EXACT {
@@ -44,7 +44,7 @@ pub(super) fn norm_squared(a: &[f32]) -> f64 {
     }
 }
 
-/// The largest magnitude; NaN elements are passed over.
+/// Returns the largest magnitude. NaN elements are skipped.
 pub(super) fn largest(a: &[f32]) -> f32 {
     let larger = |max: f32, x: f32| if x.abs() > max { x.abs() } else { max };
     let mut lanes = [0f32; LANES];

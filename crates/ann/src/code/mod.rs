@@ -2,11 +2,11 @@
 //! without decoding it.
 //!
 //! **Encoding.** A vector of D elements is padded with zeros to P, the next multiple of 128, and
-//! turned by a random rotation ([`Rotation`]), which spreads whatever it holds evenly over all
-//! coordinates. What is left of it after the centroid is taken away, the residual r = x − c, is
-//! rounded to sixteen evenly spaced levels, u in 0..=15, coordinate by coordinate; the spacing is
-//! the best of nine for that vector. Only the first C coordinates are coded. C is P, except where a
-//! code would not fit its page: then the code is of a random projection as well.
+//! turned by a random rotation ([`Rotation`]), which spreads its content evenly over all
+//! coordinates. The centroid is subtracted. The residual r = x − c is rounded to sixteen evenly
+//! spaced levels, u in 0..=15, coordinate by coordinate. The spacing is the best of nine for that
+//! vector. Only the first C coordinates are coded. C is P, unless such a code would not fit its
+//! page. Then the code is of a random projection as well.
 //!
 //! **Estimating.** With ū = u − 7.5 the vector ū points nearly along r, and its error is, after a
 //! random rotation, as likely to lie in any direction across r. So with the scale a = |r|² / ⟨r, ū⟩
@@ -16,9 +16,9 @@
 //!
 //! | metric | bias β | estimated distance |
 //! |---|---|---|
-//! | [`L2`](Metric::L2) | \|r\|² | \|q′\|² + β − 2 a ⟨q′, ū⟩, which is \|q − x\|² |
-//! | [`InnerProduct`](Metric::InnerProduct) | ⟨c, r⟩ | −(⟨q, c⟩ + β + a ⟨q′, ū⟩), which is −⟨q, x⟩ |
-//! | [`Cosine`](Metric::Cosine) | \|r\|² | half of L2's, all vectors having been scaled to length 1 |
+//! | [`L2`](Metric::L2) | \|r\|² | \|q′\|² + β − 2 a ⟨q′, ū⟩ ≈ \|q − x\|² |
+//! | [`InnerProduct`](Metric::InnerProduct) | ⟨c, r⟩ | −(⟨q, c⟩ + β + a ⟨q′, ū⟩) ≈ −⟨q, x⟩ |
+//! | [`Cosine`](Metric::Cosine) | \|r\|² | half of L2's, for vectors scaled to length 1 |
 //! | [`L1`](Metric::L1) | \|r\|² | L2's: a rotation does not keep sums of absolute differences |
 //!
 //! a and β are the [`Factors`] of a vector and are kept beside its code. The coordinates of q′ are
@@ -32,9 +32,9 @@
 //! **The same everywhere.** Codes and factors are stored, so encoding gives the same bits on every
 //! CPU: its sums are taken in a fixed order and without fused multiply-add.
 //!
-//! **Range.** Elements beyond 1e15 in magnitude make their vector be scaled down until they are
-//! within it (except for Cosine, where length does not matter). Finite vectors therefore never give
-//! a NaN, but L2 distances beyond 1e30, and those below 1e-38, are not told apart.
+//! **Range.** A vector with elements beyond 1e15 in magnitude is scaled down until they are within
+//! it (except for Cosine, for which length does not matter). So finite vectors never give a NaN.
+//! But L2 distances beyond 1e30 cannot be distinguished, and neither can those below 1e-38.
 //!
 //! Source: J. Gao and C. Long, "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical
 //! Error Bound for Approximate Nearest Neighbor Search", SIGMOD 2024; J. Gao et al., "Practical and
@@ -46,7 +46,6 @@ mod kernels;
 mod lanes;
 mod order;
 mod portable;
-mod prefetch;
 mod quantizer;
 mod query;
 mod rotation;
@@ -60,18 +59,17 @@ mod neon;
 
 pub use kernels::Kernels;
 pub use order::{from_order_bits, order_bits};
-pub use prefetch::prefetch;
 pub use quantizer::{Mean, Quantizer};
 pub use query::{Query, QueryBlock};
 pub use rotation::Rotation;
 
-/// Coordinates in a block of a code; numbers of coordinates are multiples of it.
+/// Coordinates in a block of a code. Numbers of coordinates are multiples of it.
 pub const BLOCK: usize = 128;
 
 /// Bytes of a block of a code.
 const BLOCK_BYTES: usize = BLOCK / 2;
 
-/// What an index measures. Smaller is nearer for each.
+/// The distance that an index measures. Smaller is nearer for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
     /// Squared Euclidean distance.
@@ -86,18 +84,18 @@ pub enum Metric {
     L1,
 }
 
-/// What is stored of a vector beside its code; see the [module's](self) formulas.
+/// The numbers that are stored beside a vector's code; see the [module's](self) formulas.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
 pub struct Factors {
-    /// a: what the code's coordinates ū are multiplied by. Finite, and not negative.
+    /// a, the factor of the code's coordinates ū. It is finite and not negative.
     pub scale: f32,
-    /// β: |r|², or ⟨c, r⟩ for inner products. Finite.
+    /// β: |r|², or ⟨c, r⟩ for inner products. It is finite.
     pub bias: f32,
 }
 
 impl Factors {
-    /// As they are stored: equal where they are the same, even if they are no numbers.
+    /// Returns the stored bits. They are equal if the factors are the same, even if these are NaN.
     pub fn bits(self) -> [u32; 2] {
         [self.scale.to_bits(), self.bias.to_bits()]
     }

@@ -33,7 +33,7 @@ pub(super) fn dot(code: &[u8], query: &[QueryBlock]) -> i32 {
     ))
 }
 
-/// The `i`th 16 bytes of a block of a code.
+/// Loads the `i`th 16 bytes of a block of a code.
 #[inline]
 #[target_feature(enable = "neon")]
 fn load(block: &[u8; BLOCK_BYTES], i: usize) -> uint8x16_t {
@@ -42,7 +42,7 @@ fn load(block: &[u8; BLOCK_BYTES], i: usize) -> uint8x16_t {
     unsafe { vld1q_u8(lanes.as_ptr()) }
 }
 
-/// The `i`th 16 bytes of a block of a query.
+/// Loads the `i`th 16 bytes of a block of a query.
 #[inline]
 #[target_feature(enable = "neon")]
 fn load_query(block: &QueryBlock, i: usize) -> int8x16_t {

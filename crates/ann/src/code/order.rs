@@ -1,7 +1,8 @@
 //! Distances as unsigned integers of the same order, so that a distance and an id pack into one
 //! sortable key.
 
-/// `order_bits(a) < order_bits(b)` exactly if `a < b`; the two zeros are equal; NaN comes last.
+/// Returns bits with `order_bits(a) < order_bits(b)` exactly if `a < b`. The two zeros are equal,
+/// and NaN comes last.
 #[inline]
 pub fn order_bits(distance: f32) -> u32 {
     if distance.is_nan() {
@@ -12,7 +13,7 @@ pub fn order_bits(distance: f32) -> u32 {
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
 }
 
-/// The distance that [`order_bits`] turned into `bits`.
+/// Returns the distance that [`order_bits`] converted into `bits`.
 #[inline]
 pub fn from_order_bits(bits: u32) -> f32 {
     f32::from_bits(if bits & SIGN == 0 {

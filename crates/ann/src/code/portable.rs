@@ -1,16 +1,15 @@
-//! Plain Rust, which the compiler turns into whatever vector instructions the target is sure to
-//! have.
+//! Plain Rust, which the compiler turns into the vector instructions that the target always has.
 
 use super::{BLOCK_BYTES, QueryBlock, Rotation, grid};
 
 const LANES: usize = 16;
 
-/// Σ uᵢ qᵢ over the blocks that both have.
+/// Returns Σ uᵢ qᵢ over the blocks that both have.
 pub(super) fn dot(code: &[u8], query: &[QueryBlock]) -> i32 {
     let mut sum = 0;
     for (code, QueryBlock(query)) in code.as_chunks::<BLOCK_BYTES>().0.iter().zip(query) {
-        // Eight products of at most 15 * 128 in magnitude are added in 16 bits, which hold them; in
-        // separate loops, which is what the compiler makes vectors of.
+        // Eight products of at most 15 * 128 in magnitude are added in 16 bits, which can hold
+        // them. The compiler vectorizes separate loops.
         let mut pairs = [0i16; BLOCK_BYTES];
         for i in 0..BLOCK_BYTES {
             let (low, high) = (i16::from(code[i] & 15), i16::from(code[i] >> 4));

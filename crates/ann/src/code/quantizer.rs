@@ -1,16 +1,16 @@
-//! From vectors to codes and queries.
+//! Turns vectors into codes and queries.
 
 use super::query::Terms;
 use super::{BLOCK, Factors, Kernels, Metric, Query, QueryBlock, Rotation, grid, lanes};
 use crate::distance;
 
-/// Magnitude that elements are kept within, so that no sum of squares overflows `f32`.
+/// The magnitude that elements are kept within, so that no sum of squares overflows `f32`.
 const LARGEST: f32 = 1e15;
 
 /// A level in the middle, twice: the code of a vector that equals the centroid.
 const MIDDLE_LEVELS: u8 = 0x88;
 
-/// All that the vectors of an index have in common: what their codes mean. Immutable.
+/// The meaning of the codes of an index, common to all its vectors. Immutable.
 pub struct Quantizer {
     metric: Metric,
     dimensions: usize,
@@ -57,7 +57,7 @@ impl Quantizer {
         }
     }
 
-    /// The same on other kernels, to compare them.
+    /// Returns the same quantizer with other kernels, to compare them.
     pub fn with_kernels(self, kernels: &'static Kernels) -> Self {
         Self { kernels, ..self }
     }
@@ -78,12 +78,14 @@ impl Quantizer {
         self.code_dimensions / 2
     }
 
-    /// c, rotated: as many elements as the dimensions rounded up to a multiple of 128.
+    /// Returns c, rotated. It has as many elements as the dimensions rounded up to a multiple of
+    /// 128.
     pub fn centroid(&self) -> &[f32] {
         &self.centroid
     }
 
-    /// A mean of vectors to be added one by one. The quantizer's own centroid plays no part in it.
+    /// Returns a mean to which vectors are added one by one. The quantizer's own centroid does not
+    /// matter.
     pub fn mean(&self) -> Mean<'_> {
         Mean {
             quantizer: self,
@@ -92,17 +94,17 @@ impl Quantizer {
         }
     }
 
-    /// Writes the code of a vector and returns what is stored beside it. `code` has
-    /// [`code_bytes`](Self::code_bytes) bytes; `scratch` is overwritten, and is only passed in so
-    /// that its memory is reused.
+    /// Writes the code of a vector and returns its factors. `code` has
+    /// [`code_bytes`](Self::code_bytes) bytes. `scratch` is overwritten, and passed in so that its
+    /// memory is reused.
     pub fn encode(&self, vector: &[f32], scratch: &mut Vec<f32>, code: &mut [u8]) -> Factors {
         debug_assert_eq!(code.len(), self.code_bytes());
         self.load(vector, scratch);
         self.encode_rotated(scratch, code)
     }
 
-    /// The same for a vector of which only the code by another quantizer, with the same rotation
-    /// and no centroid, is known.
+    /// Writes the code of a vector of which only the code by another quantizer is known, with the
+    /// same rotation and no centroid.
     pub fn recode(
         &self,
         other: &Self,
@@ -142,7 +144,7 @@ impl Quantizer {
             lanes::norm_squared(coded)
         };
         let deviation = (coded_squared / coded.len() as f64).sqrt() as f32;
-        // Smaller ones have no reciprocal in `f32`: as good as zero.
+        // Smaller deviations have no reciprocal in `f32` and count as zero.
         let product = if deviation >= f32::MIN_POSITIVE {
             self.kernels.encode(coded, deviation, code)
         } else {
@@ -163,14 +165,14 @@ impl Quantizer {
         }
     }
 
-    /// A query for `vector`.
+    /// Returns a query for `vector`.
     pub fn query(&self, vector: &[f32]) -> Query {
         let mut query = Query::default();
         self.prepare(vector, &mut query);
         query
     }
 
-    /// Makes `query` one for `vector`.
+    /// Makes `query` a query for `vector`.
     pub fn prepare(&self, vector: &[f32], query: &mut Query) {
         self.load(vector, &mut query.rotated);
         let centroid_product = match self.metric {
@@ -185,7 +187,7 @@ impl Quantizer {
         let coordinates = &query.rotated[..self.code_dimensions];
         let largest = lanes::largest(coordinates);
         let inverse = 127.0 / largest;
-        // No reciprocal: as good as zero.
+        // It has no reciprocal and counts as zero.
         let (inverse, step) = if inverse.is_finite() {
             (inverse, f64::from(largest) / 127.0)
         } else {
@@ -201,8 +203,8 @@ impl Quantizer {
         query.terms = self.terms(norm_squared, centroid_product, step, sum);
     }
 
-    /// Makes `query` one for a vector of which only the code is known. Distances are then between
-    /// two estimates.
+    /// Makes `query` a query for a vector of which only the code is known. Distances are then
+    /// between two estimates.
     pub fn prepare_from_code(&self, code: &[u8], factors: Factors, query: &mut Query) {
         debug_assert_eq!(code.len(), self.code_bytes());
         query.kernels = self.kernels;
@@ -210,8 +212,8 @@ impl Quantizer {
             .blocks
             .resize(self.code_dimensions / BLOCK, QueryBlock([0; BLOCK]));
         let sum = grid::unpack(code, &mut query.blocks);
-        // The scale of a code makes up for the coordinates that are not coded. Of two codes that
-        // are multiplied with each other only one may do so: this one gives the coordinates as they
+        // The scale of a code compensates for the coordinates that are not coded. If two codes are
+        // multiplied, only one scale may do so. The query therefore has the coordinates as they
         // are.
         let coded_share = self.code_dimensions as f64 / self.rotation.dimensions() as f64;
         let step = f64::from(factors.scale) / 2.0 * coded_share;
@@ -219,8 +221,9 @@ impl Quantizer {
         query.terms = self.terms(bias, self.centroid_squared + bias, step, sum);
     }
 
-    /// The terms for a query of coordinates `step` times the rounded ones. `norm_squared`, |q′|²,
-    /// is used for L2 and Cosine, and `centroid_product`, ⟨q, c⟩, for inner products.
+    /// Returns the terms for a query whose coordinates are `step` times the rounded ones.
+    /// `norm_squared`, |q′|², is used for L2 and Cosine, and `centroid_product`, ⟨q, c⟩, for inner
+    /// products.
     fn terms(&self, norm_squared: f64, centroid_product: f64, step: f64, sum: i32) -> Terms {
         let offset = 15 * sum;
         match self.metric {
@@ -259,7 +262,7 @@ impl Quantizer {
         self.kernels.rotate(&self.rotation, rotated);
     }
 
-    /// What a vector is multiplied by before all else.
+    /// Returns the factor that a vector is multiplied by first.
     fn factor(&self, vector: &[f32]) -> Option<f64> {
         if self.metric == Metric::Cosine {
             let norm = distance::norm(vector);
@@ -276,7 +279,7 @@ impl Quantizer {
     }
 }
 
-/// The mean of vectors, in the form in which a [`Quantizer`] takes it.
+/// The mean of vectors, in the form that a [`Quantizer`] takes.
 pub struct Mean<'q> {
     quantizer: &'q Quantizer,
     sums: Vec<f64>,
@@ -304,7 +307,7 @@ impl Mean<'_> {
     }
 }
 
-/// The nearest finite `f32`; 0 for NaN.
+/// Returns the nearest finite `f32`, and 0 for NaN.
 fn finite(x: f64) -> f32 {
     if x.is_nan() {
         0.0

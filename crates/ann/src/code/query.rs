@@ -1,25 +1,25 @@
-//! A query made ready, and the distance from it to a coded vector.
+//! A prepared query, and the distance from it to a coded vector.
 
 use super::{BLOCK, Factors, Kernels};
 
-/// 128 coordinates of a query, rounded to eight bits, in order; aligned so that no load crosses a
+/// 128 coordinates of a query, rounded to eight bits, in order. Aligned so that no load crosses a
 /// cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct QueryBlock(pub [i8; BLOCK]);
 
-/// A query for one [`Quantizer`](super::Quantizer), which fills it; one that was never filled finds
-/// everything at distance 0. Keep it and fill it again: its memory is reused.
+/// A query, filled by one [`Quantizer`](super::Quantizer). A query that was never filled finds
+/// everything at distance 0. Reuse it to reuse its memory.
 pub struct Query {
     pub(super) kernels: &'static Kernels,
     pub(super) blocks: Vec<QueryBlock>,
-    /// Room for the rotated vector.
+    /// Memory for the rotated vector.
     pub(super) rotated: Vec<f32>,
     pub(super) terms: Terms,
 }
 
-/// The distance is `base + bias_weight * bias + scale * step * (2 dot − offset)`. In `f64`, where
-/// no product of these overflows, so that nothing finite gives a NaN.
+/// The distance is `base + bias_weight * bias + scale * step * (2 dot − offset)`. It is computed in
+/// `f64`, in which none of these products overflows, so that finite values give no NaN.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Terms {
     pub base: f64,
@@ -41,9 +41,9 @@ impl Default for Query {
 }
 
 impl Query {
-    /// Estimated distance to a coded vector: squared L2, negative inner product or cosine distance,
-    /// close to the exact one and comparable with other estimates. A code of another length than
-    /// the quantizer's gives a wrong distance.
+    /// Returns the estimated distance to a coded vector: squared L2, negative inner product or
+    /// cosine distance. It is close to the exact one, and comparable with other estimates. A code
+    /// of another length than the quantizer's gives a wrong distance.
     #[inline]
     pub fn distance(&self, code: &[u8], factors: Factors) -> f32 {
         debug_assert_eq!(code.len(), self.blocks.len() * super::BLOCK_BYTES);

@@ -1,11 +1,11 @@
-//! A random rotation that costs P log P: random signs, a Hadamard transform, and a mixing of the
-//! halves, four times.
+//! A random rotation that costs P log P. It consists of random signs, a Hadamard transform and a
+//! mixing of the halves, four times.
 //!
-//! The transform works on a power of two of coordinates, p. Where P is not one, p is the largest
-//! below it, and the rounds alternate between the first p and the last p coordinates, which
-//! together are all, since 2p > P. After each round coordinates of the two halves are turned
-//! pairwise by 45 degrees (a step of Kac's walk), so that what one round leaves out meets what it
-//! takes in. Every round keeps lengths and inner products.
+//! The transform works on a power of two of coordinates, p. If P is not one, p is the largest power
+//! below it. The rounds then alternate between the first p and the last p coordinates, which
+//! together are all, since 2p > P. After each round, coordinates of the two halves are turned
+//! pairwise by 45 degrees (a step of Kac's walk), so that the coordinates that a round leaves out
+//! meet the ones that it transforms. Every round keeps lengths and inner products.
 
 use super::BLOCK;
 use crate::random;
@@ -15,22 +15,22 @@ const ROUNDS: usize = 4;
 /// Levels of the transform within a block: it has 2^7 coordinates.
 const BLOCK_LEVELS: u32 = BLOCK.ilog2();
 
-/// Of these, how many move the coordinates; the others are between coordinates at least this power
-/// of two apart, which is as many as the widest vector register holds.
+/// Number of these that move the coordinates. The others are between coordinates at least this
+/// power of two apart, which is the number of elements of the widest vector register.
 const MOVING_LEVELS: u32 = 4;
 
 pub struct Rotation {
     dimensions: usize,
-    /// p: how many coordinates the transform takes at once
+    /// p, the number of coordinates that the transform takes at once.
     power: usize,
-    /// What each round multiplies each coordinate by: ±1, and what keeps the length over the sums
-    /// that follow
+    /// The factors of each round: ±1, times a number that preserves the length in the following
+    /// sums.
     factors: Vec<f32>,
 }
 
 impl Rotation {
-    /// A rotation in `dimensions` dimensions, rounded up to a multiple of 128. The same seed gives
-    /// the same rotation in all versions: it is stored in indexes.
+    /// Returns a rotation in `dimensions` dimensions, rounded up to a multiple of 128. The same
+    /// seed gives the same rotation in all versions, because indexes store it.
     pub fn new(dimensions: usize, seed: u64) -> Self {
         let dimensions = dimensions.max(1).next_multiple_of(BLOCK);
         let mut rotation = Self {
@@ -70,7 +70,7 @@ impl Rotation {
         self.dimensions
     }
 
-    /// The coordinates that a round transforms.
+    /// Returns the coordinates that a round transforms.
     fn window(&self, round: usize) -> std::ops::Range<usize> {
         if round.is_multiple_of(2) {
             0..self.power
@@ -79,8 +79,8 @@ impl Rotation {
         }
     }
 
-    /// Rotates a vector of [`dimensions`](Self::dimensions) elements in place; one of another
-    /// length is left as it is. Inlined into functions compiled for wider vectors, see
+    /// Rotates a vector of [`dimensions`](Self::dimensions) elements in place. A vector of another
+    /// length is left as it is. This is inlined into functions compiled for wider vectors, see
     /// [`Kernels`](super::Kernels).
     #[inline(always)]
     pub(super) fn apply(&self, vector: &mut [f32]) {
@@ -101,15 +101,15 @@ impl Rotation {
     }
 }
 
-/// The Hadamard transform, up to the order of the results, of a power of two of elements, at least
-/// [`BLOCK`]. It makes the vector longer by the root of their number.
+/// The Hadamard transform of a power of two of elements, at least [`BLOCK`], except for the order
+/// of the results. It makes the vector longer by the root of their number.
 #[inline(always)]
 fn hadamard(x: &mut [f32]) {
     for block in x.as_chunks_mut::<BLOCK>().0 {
         for _ in 0..MOVING_LEVELS {
             *block = perfect_shuffle(block);
         }
-        // What was paired above is now in the low bits of the coordinates' numbers.
+        // The pairs above are now in the low bits of the coordinates' numbers.
         for level in MOVING_LEVELS..BLOCK_LEVELS {
             pair_up(block, 1 << level);
         }
@@ -121,7 +121,7 @@ fn hadamard(x: &mut [f32]) {
     }
 }
 
-/// One level: sums and differences of the first and the second half, in turns.
+/// One level: sums and differences of the first and the second half, alternating.
 #[inline(always)]
 fn perfect_shuffle(x: &[f32; BLOCK]) -> [f32; BLOCK] {
     let mut shuffled = [0f32; BLOCK];
@@ -132,7 +132,7 @@ fn perfect_shuffle(x: &[f32; BLOCK]) -> [f32; BLOCK] {
     shuffled
 }
 
-/// One level: sums and differences of elements at a distance, in their places.
+/// One level: sums and differences of elements at a distance, in place.
 #[inline(always)]
 fn pair_up(x: &mut [f32], distance: usize) {
     for pair in x.chunks_exact_mut(2 * distance) {
@@ -141,7 +141,7 @@ fn pair_up(x: &mut [f32], distance: usize) {
     }
 }
 
-/// Sums into `a`, differences into `b`.
+/// Writes sums to `a` and differences to `b`.
 #[inline(always)]
 fn butterfly(a: &mut [f32], b: &mut [f32]) {
     for (a, b) in a.iter_mut().zip(b) {

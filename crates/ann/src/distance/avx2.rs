@@ -1,4 +1,4 @@
-//! AVX2 with FMA: four sums of eight lanes; a tail is loaded under a mask.
+//! AVX2 with FMA: four sums of eight lanes. A tail is loaded with a mask.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -54,8 +54,7 @@ pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
     }
 }
 
-/// Folds `step(acc, x, y)` over all lanes. `step` must leave `acc` alone where `x` and `y` are
-/// zero.
+/// Folds `step(acc, x, y)` over all lanes. `step` must return `acc` if `x` and `y` are zero.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn sum(a: &[f32], b: &[f32], step: impl Fn(__m256, __m256, __m256) -> __m256) -> f32 {
@@ -79,7 +78,7 @@ fn sum(a: &[f32], b: &[f32], step: impl Fn(__m256, __m256, __m256) -> __m256) ->
     ))
 }
 
-/// The sum of the eight lanes.
+/// Returns the sum of the eight lanes.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn reduce_add(lanes: __m256) -> f32 {
@@ -91,7 +90,7 @@ fn reduce_add(lanes: __m256) -> f32 {
     _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
 }
 
-/// The `i`th eight elements of a block.
+/// Loads the `i`th eight elements of a block.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn load<const N: usize>(block: &[f32; N], i: usize) -> __m256 {
@@ -100,7 +99,7 @@ fn load<const N: usize>(block: &[f32; N], i: usize) -> __m256 {
     unsafe { _mm256_loadu_ps(lanes.as_ptr()) }
 }
 
-/// Up to eight elements, then zeros.
+/// Loads up to eight elements, followed by zeros.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn load_partial(tail: &[f32]) -> __m256 {

@@ -1,5 +1,4 @@
-//! AVX-512F: four sums of sixteen lanes; a tail is loaded under a mask, so that no element is
-//! treated on its own.
+//! AVX-512F: four sums of sixteen lanes. A tail is loaded with a mask.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -54,8 +53,7 @@ pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
     }
 }
 
-/// Folds `step(acc, x, y)` over all lanes. `step` must leave `acc` alone where `x` and `y` are
-/// zero.
+/// Folds `step(acc, x, y)` over all lanes. `step` must return `acc` if `x` and `y` are zero.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn sum(a: &[f32], b: &[f32], step: impl Fn(__m512, __m512, __m512) -> __m512) -> f32 {
@@ -79,7 +77,7 @@ fn sum(a: &[f32], b: &[f32], step: impl Fn(__m512, __m512, __m512) -> __m512) ->
     ))
 }
 
-/// The `i`th sixteen elements of a block.
+/// Loads the `i`th sixteen elements of a block.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load<const N: usize>(block: &[f32; N], i: usize) -> __m512 {
@@ -88,7 +86,7 @@ fn load<const N: usize>(block: &[f32; N], i: usize) -> __m512 {
     unsafe { _mm512_loadu_ps(lanes.as_ptr()) }
 }
 
-/// Up to sixteen elements, then zeros.
+/// Loads up to sixteen elements, followed by zeros.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_partial(tail: &[f32]) -> __m512 {

@@ -1,15 +1,15 @@
-//! The choice of instructions, and what stands between a raw `f32` sum and the answer.
+//! Chooses the instructions for distances, and turns raw `f32` sums into results.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 
 use super::{portable, wide};
 
-/// A raw sum over two slices. Unsafe to call on a CPU without the instructions it was compiled for.
-/// Slices of different lengths give it a wrong result, nothing worse.
+/// A raw sum over two slices. Calling it on a CPU without the instructions it was compiled for is
+/// undefined behaviour. With slices of different lengths the result is wrong, nothing worse.
 type Sum<T> = unsafe fn(&[f32], &[f32]) -> T;
 
-/// What the cosine needs, gathered in one pass.
+/// The sums for the cosine, computed in one pass.
 pub(super) struct CosineSums<T> {
     pub dot: T,
     /// Σ aᵢ²
@@ -72,14 +72,16 @@ const NEON: Kernels = Kernels {
 };
 
 impl Kernels {
-    /// The fastest this CPU can run, found at the first call.
+    /// Returns the fastest implementation that this CPU can run. It is determined at the first
+    /// call.
     #[inline]
     pub fn best() -> &'static Kernels {
         static BEST: OnceLock<&'static Kernels> = OnceLock::new();
         BEST.get_or_init(|| Self::available().next().unwrap_or(&PORTABLE))
     }
 
-    /// All that this CPU can run, fastest first; the last is the portable one.
+    /// Returns all implementations that this CPU can run, fastest first. The last is the portable
+    /// one.
     pub fn available() -> impl Iterator<Item = &'static Kernels> {
         #[cfg(target_arch = "x86_64")]
         let native = [
@@ -93,7 +95,7 @@ impl Kernels {
         native.into_iter().flatten().chain([&PORTABLE])
     }
 
-    /// `avx512`, `avx2`, `neon` or `portable`.
+    /// Returns `avx512`, `avx2`, `neon` or `portable`.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -159,7 +161,7 @@ impl Kernels {
     }
 }
 
-/// The part that both have, which is all of both unless the caller is wrong.
+/// Returns the parts that both have. These are both slices unless the caller is wrong.
 #[inline]
 fn same_length<'a>(a: &'a [f32], b: &'a [f32]) -> (&'a [f32], &'a [f32]) {
     debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
@@ -167,9 +169,9 @@ fn same_length<'a>(a: &'a [f32], b: &'a [f32]) -> (&'a [f32], &'a [f32]) {
     (&a[..length], &b[..length])
 }
 
-/// Whether a non-negative sum of products has its six digits. Products below 1.2e-38 lose digits,
-/// at most 7e-46 each; above 1e-30 that is too little to matter for a billion of them. False for
-/// NaN.
+/// Returns true if a non-negative sum of products has its six digits. Products below 1.2e-38 lose
+/// digits, at most 7e-46 each. Above 1e-30 that does not matter even for a billion of them. Returns
+/// false for NaN.
 #[inline]
 fn is_exact(sum: f32) -> bool {
     (1e-30..=f32::MAX).contains(&sum)

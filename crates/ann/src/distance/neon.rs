@@ -1,4 +1,4 @@
-//! NEON: four sums of four lanes; a tail is copied to a padded block.
+//! NEON: four sums of four lanes. A tail is copied to a padded block.
 #![allow(unsafe_code)]
 
 use std::arch::aarch64::*;
@@ -51,8 +51,7 @@ pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
     }
 }
 
-/// Folds `step(acc, x, y)` over all lanes. `step` must leave `acc` alone where `x` and `y` are
-/// zero.
+/// Folds `step(acc, x, y)` over all lanes. `step` must return `acc` if `x` and `y` are zero.
 #[inline]
 #[target_feature(enable = "neon")]
 fn sum(
@@ -80,7 +79,7 @@ fn sum(
     ))
 }
 
-/// The `i`th four elements of a block.
+/// Loads the `i`th four elements of a block.
 #[inline]
 #[target_feature(enable = "neon")]
 fn load<const N: usize>(block: &[f32; N], i: usize) -> float32x4_t {
@@ -89,7 +88,7 @@ fn load<const N: usize>(block: &[f32; N], i: usize) -> float32x4_t {
     unsafe { vld1q_f32(lanes.as_ptr()) }
 }
 
-/// Up to four elements, then zeros.
+/// Loads up to four elements, followed by zeros.
 #[inline]
 #[target_feature(enable = "neon")]
 fn load_partial(tail: &[f32]) -> float32x4_t {

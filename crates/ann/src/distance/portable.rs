@@ -3,7 +3,7 @@
 
 use super::kernels::CosineSums;
 
-/// As many as sixteen registers of four hold; a power of two, for [`total`].
+/// The number of elements of sixteen registers of four. A power of two, for [`total`].
 const LANES: usize = 64;
 
 pub(super) fn l2_squared(a: &[f32], b: &[f32]) -> f32 {
@@ -18,7 +18,7 @@ pub(super) fn l1(a: &[f32], b: &[f32]) -> f32 {
     sum(a, b, |x, y| (x - y).abs())
 }
 
-/// Three passes: compilers turn one pass with three sums into slower code.
+/// Three passes, because compilers turn one pass with three sums into slower code.
 pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
     CosineSums {
         dot: inner_product(a, b),
@@ -43,7 +43,7 @@ fn sum(a: &[f32], b: &[f32], term: impl Fn(f32, f32) -> f32) -> f32 {
     total(lanes)
 }
 
-/// Adds halves to halves: as few additions that wait for each other as can be.
+/// Adds halves to halves, so that few additions wait for each other.
 #[inline(always)]
 fn total<const N: usize>(mut lanes: [f32; N]) -> f32 {
     let mut half = N / 2;

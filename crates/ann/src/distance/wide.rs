@@ -1,4 +1,4 @@
-//! The same sums in `f64`: slower, and right wherever the elements themselves are finite. No
+//! The same sums in `f64`. They are slower, and right if the elements themselves are finite: no
 //! product of two `f32` overflows or vanishes in `f64`.
 
 use super::kernels::CosineSums;

@@ -1,20 +1,22 @@
 //! The codes of all nodes.
 //!
-//! They lie in chunks, which never move: one array that grows would have to be copied, and be there
-//! twice meanwhile.
+//! They lie in chunks that never move. A single growing array would have to be copied, and would
+//! exist twice meanwhile.
+
+use rag_pages::prefetch;
 
 use super::{Node, threads};
 use crate::{
-    code::{Factors, Quantizer, prefetch},
+    code::{Factors, Quantizer},
     memory::{self, OutOfMemory, Reserve},
 };
 
-/// Rows begin at multiples of it, so that a code of whole lines touches no line more.
+/// Rows begin at multiples of it, so that a code touches no additional cache line.
 const CACHE_LINE: usize = 64;
-/// A chunk has about this many bytes: large enough for huge pages, small enough for the last one to
-/// be mostly empty.
+/// Bytes of a chunk, about: large enough for huge pages, small enough that a mostly empty last
+/// chunk does not matter.
 const CHUNK_BYTES: usize = 4 << 20;
-/// Rows that a thread encodes at a time.
+/// Number of rows that a thread encodes at a time.
 const PIECE: usize = 64;
 
 pub(super) struct Codes {
@@ -28,7 +30,7 @@ pub(super) struct Codes {
 
 struct Chunk {
     bytes: Vec<u8>,
-    /// Where the first row begins.
+    /// The offset of the first row.
     start: usize,
     factors: Vec<Factors>,
 }
@@ -121,7 +123,7 @@ impl Codes {
         chunk.factors[row]
     }
 
-    /// Asks for a node's code and factors to be brought near.
+    /// Prefetches a node's code and factors.
     #[inline]
     pub fn prefetch(&self, node: Node) {
         let (chunk, row) = self.place(node);

@@ -1,7 +1,7 @@
-//! Which nodes have the same code as an earlier one.
+//! Finds nodes that have the same code as an earlier one.
 //!
-//! Nodes are brought into the order of a hash of their codes, on all threads: parts of it are
-//! divided by one bit of the hash after the other, and small parts are sorted.
+//! Nodes are sorted by a hash of their codes, on all threads. Parts are divided by one bit of the
+//! hash after another. Small parts are sorted.
 
 use std::{
     hash::{DefaultHasher, Hasher},
@@ -9,22 +9,22 @@ use std::{
 };
 
 use super::{
-    Failure, NONE, Node,
+    BuildError, NONE, Node,
     codes::Codes,
     threads::{Part, Stop, divide},
 };
 use crate::memory::{self, OutOfMemory, push};
 
-/// Nodes of a part that is not divided any more.
+/// Number of nodes of a part that is not divided further.
 const SMALL: usize = 1024;
 
-/// For each node the first one whose code and factors equal its own, or [`NONE`] where it is the
-/// first itself.
+/// Returns for each node the first one whose code and factors equal its own, or [`NONE`] if it is
+/// the first itself.
 pub(super) fn duplicates(
     codes: &Codes,
     threads: usize,
     tick: &mut dyn FnMut() -> bool,
-) -> Result<Vec<Node>, Failure> {
+) -> Result<Vec<Node>, BuildError> {
     let mut hashes: Vec<(u64, Node)> = memory::filled(codes.len(), (0, NONE))?;
     divide(
         threads,
@@ -40,7 +40,7 @@ pub(super) fn duplicates(
         |part, stop| find(codes, part, stop, &duplicate_of),
         tick,
     )?;
-    // the array stays where it is
+    // The array stays at its place.
     Ok(duplicate_of
         .into_iter()
         .map(AtomicU32::into_inner)
@@ -58,8 +58,8 @@ fn hash_all(codes: &Codes, part: &mut Part<'_, (u64, Node)>) -> Option<usize> {
     None
 }
 
-/// Notes the duplicates among nodes whose hashes begin with the same `part.depth` bits, or divides
-/// them by the next bit.
+/// Records the duplicates among nodes whose hashes begin with the same `part.depth` bits, or
+/// divides them by the next bit.
 fn find(
     codes: &Codes,
     part: &mut Part<'_, (u64, Node)>,
@@ -87,7 +87,7 @@ fn find(
     Ok(None)
 }
 
-/// Moves what is to be left before all else; returns how many that are.
+/// Moves the elements for the left side to the front. Returns their number.
 fn partition<T>(items: &mut [T], is_left: impl Fn(&T) -> bool) -> usize {
     let mut left = 0;
     for i in 0..items.len() {

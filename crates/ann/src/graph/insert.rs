@@ -1,11 +1,11 @@
-//! Linking a node to the nodes near it, and back.
+//! Links a node to the nodes near it, and back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
     MAX_LEVEL, NONE, Node, Parameters,
     codes::Codes,
-    links::{Choice, List, Lists, Locked, Shape},
+    links::{ChosenLinks, List, ListShape, Lists, LockedList},
 };
 use crate::{
     code::{Quantizer, Query},
@@ -15,21 +15,21 @@ use crate::{
     visited::Visited,
 };
 
-/// What all threads share while they link nodes.
+/// The data that all threads share while they link nodes.
 pub(super) struct Linker<'a> {
     quantizer: &'a Quantizer,
     parameters: Parameters,
     codes: &'a Codes,
     levels: &'a [u8],
-    shape: &'a Shape,
+    shape: &'a ListShape,
     lists: Lists<'a>,
-    /// Level << 32 | node of the entry point; [`EMPTY`] before there is one.
+    /// Level << 32 | node of the entry point, or [`EMPTY`] before there is one.
     entry: AtomicU64,
 }
 
 const EMPTY: u64 = u64::MAX;
 
-/// A thread's buffers.
+/// The buffers of a thread.
 pub(super) struct Scratch {
     query: Query,
     pub pool: Pool,
@@ -37,7 +37,7 @@ pub(super) struct Scratch {
     fresh: Vec<Node>,
     entries: Vec<u64>,
     /// The links of a new node, by level.
-    choices: [Choice; MAX_LEVEL + 1],
+    choices: [ChosenLinks; MAX_LEVEL + 1],
     chooser: Chooser,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Linker<'a> {
         parameters: Parameters,
         codes: &'a Codes,
         levels: &'a [u8],
-        shape: &'a Shape,
+        shape: &'a ListShape,
     ) -> Result<Self, OutOfMemory> {
         let lists = Lists::new(shape, levels)?;
         Ok(Self {
@@ -82,13 +82,13 @@ impl<'a> Linker<'a> {
         (base, upper, entry.map(|(node, _)| node))
     }
 
-    /// The entry point and its level.
+    /// Returns the entry point and its level.
     pub fn entry(&self) -> Option<(Node, usize)> {
         let entry = self.entry.load(Ordering::Acquire);
         (entry != EMPTY).then_some((entry as Node, (entry >> 32) as usize))
     }
 
-    /// How many levels there are.
+    /// Returns the number of levels.
     pub fn levels(&self) -> usize {
         self.entry().map_or(0, |(_, level)| level + 1)
     }
@@ -105,7 +105,7 @@ impl<'a> Linker<'a> {
         self.codes.len()
     }
 
-    /// Most links of a node on a level, apart from the slack.
+    /// Maximum number of links of a node on a level, without the slack.
     pub fn limit(&self, level: usize) -> usize {
         if level == 0 {
             self.shape.base_limit()
@@ -114,7 +114,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// Makes a node the query of what follows.
+    /// Makes a node the query of the following searches.
     pub fn prepare(&self, scratch: &mut Scratch, node: Node) {
         self.prepare_query(&mut scratch.query, node);
     }
@@ -145,7 +145,8 @@ impl<'a> Linker<'a> {
         let level = self.level(node);
         let this = (level as u64) << 32 | u64::from(node);
         let Some((entry, top)) = self.entry() else {
-            self.entry.store(this, Ordering::Release); // the first of all, while there is only one thread
+            // The first node is inserted while there is only one thread.
+            self.entry.store(this, Ordering::Release);
             return Ok(());
         };
         self.prepare(scratch, node);
@@ -169,7 +170,7 @@ impl<'a> Linker<'a> {
                 .chooser
                 .choose(self, self.limit(at), &mut scratch.choices[at]);
         }
-        // The node's own links come first: whoever finds it finds a way on.
+        // The node's own links come first, so that a search that finds the node finds a way on.
         for at in 0..=shared {
             self.list(node, at).lock().replace(&scratch.choices[at]);
         }
@@ -179,14 +180,14 @@ impl<'a> Linker<'a> {
             }
         }
         if level > top {
-            // if another thread has set a higher one, that stays
+            // If another thread has set a higher one, that stays.
             self.entry.fetch_max(this, Ordering::AcqRel);
         }
         Ok(())
     }
 
     /// Searches a level for the nodes nearest to the query, which is that of `node`, beginning at
-    /// the keys in `scratch.entries`. The best `ef` are in `scratch.pool` afterwards, and in
+    /// the keys in `scratch.entries`. Leaves the best `ef` in `scratch.pool` and in
     /// `scratch.entries`.
     pub fn search(
         &self,
@@ -233,7 +234,8 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
-    /// Adds a link from `node` to `new`, unless there is no room and others suit the node better.
+    /// Adds a link from `node` to `new`, unless there is no room and the other links suit the node
+    /// better.
     fn link(&self, scratch: &mut Scratch, node: Node, new: Node, level: usize) {
         let mut list = self.list(node, level).lock();
         if list.is_full() {
@@ -249,7 +251,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// Chooses which links of level 0 remain where there are more than the limit.
+    /// Chooses the remaining links of a list of level 0 that has more than the limit.
     pub fn shorten(&self, scratch: &mut Scratch, node: Node) {
         let mut list = self.list(node, 0).lock();
         if list.count() > self.limit(0) {
@@ -257,11 +259,11 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// Chooses a list's links among those that it has and a new one.
+    /// Chooses a list's links among its own and a new one.
     fn choose_anew(
         &self,
         chooser: &mut Chooser,
-        list: &mut Locked<'_>,
+        list: &mut LockedList<'_>,
         node: Node,
         new: Option<Node>,
         limit: usize,
@@ -300,7 +302,7 @@ impl<'a> Linker<'a> {
 /// A node that may become a neighbour.
 struct Candidate {
     key: u64,
-    /// It is a neighbour already, and diverse from the others that are settled.
+    /// Whether it is a neighbour already, and diverse from the other settled ones.
     settled: bool,
 }
 
@@ -308,20 +310,20 @@ struct Candidate {
 #[derive(Default)]
 struct Chooser {
     node: Query,
-    /// In order of distance.
+    /// The candidates in order of distance.
     candidates: Vec<Candidate>,
     distances: Vec<f32>,
-    /// Codes of those that were chosen, to compare others with, in the order in which that was
-    /// first asked for.
+    /// Codes of the chosen ones, to compare others with, in the order in which they were first
+    /// requested.
     queries: Vec<Query>,
     /// The place in `queries` for each candidate, or [`NONE`].
     query_of: Vec<u32>,
-    choice: Choice,
+    choice: ChosenLinks,
 }
 
 impl Chooser {
     /// Chooses neighbours among the candidates.
-    fn choose(&mut self, linker: &Linker<'_>, limit: usize, choice: &mut Choice) {
+    fn choose(&mut self, linker: &Linker<'_>, limit: usize, choice: &mut ChosenLinks) {
         let Self {
             candidates,
             distances,

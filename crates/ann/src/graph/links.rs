@@ -1,37 +1,36 @@
-//! Lists of links that threads read while others change them.
+//! Lists of links that threads read while other threads change them.
 //!
-//! A list is an array of atomic words: a header and as many ids as there is room for. All ids below
-//! the count are those of nodes of the list's level at any time, so a reader takes no lock: while a
-//! list is being rewritten it may see a link twice or miss one, which a search can bear. A writer
-//! takes the list's lock, which is a bit of the header.
+//! A list is an array of atomic words: a header and room for ids. All ids below the count are nodes
+//! of the list's level at any time, so a reader takes no lock. While a list is being rewritten, a
+//! reader may see a link twice or miss one, which a search tolerates. A writer takes the list's
+//! lock, which is a bit of the header.
 //!
 //! | header bits | |
 //! |---|---|
 //! | 0..=11 | count |
-//! | 12..=23 | how many of the ids, from the first, are *settled*: known to be diverse, each from all others |
+//! | 12..=23 | number of ids, from the first, that are *settled*: diverse from each other |
 //! | 31 | the lock |
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rag_pages::prefetch;
+
 use super::Node;
-use crate::{
-    code::prefetch,
-    memory::{self, OutOfMemory},
-};
+use crate::memory::{self, OutOfMemory};
 
 const COUNT_BITS: u32 = 12;
 const COUNT: u32 = (1 << COUNT_BITS) - 1;
 const LOCK: u32 = 1 << 31;
 
-/// Where the lists of each node are in their arrays.
+/// The places of each node's lists in their arrays.
 #[derive(Default)]
-pub(super) struct Shape {
+pub(super) struct ListShape {
     m: usize,
-    /// For each node, the number of upper lists of all nodes before.
+    /// For each node, the number of upper lists of all nodes before it.
     upper: Vec<u32>,
 }
 
-impl Shape {
+impl ListShape {
     pub fn new(m: usize, levels: &[u8]) -> Result<Self, OutOfMemory> {
         let mut lists = 0;
         let upper = levels.iter().map(|level| {
@@ -47,12 +46,12 @@ impl Shape {
 
     /// Bytes of a node's lists and of its place here, at most and on average.
     pub fn node_bytes(m: usize) -> usize {
-        // a node has 1/m + 1/m² + ... = 1/(m - 1) upper lists
+        // A node has 1/m + 1/m² + ... = 1/(m - 1) upper lists.
         let upper = (4 * Self::upper_stride(m)).div_ceil(m - 1);
         4 + 4 * Self::base_stride(m) + upper
     }
 
-    /// Links of level 0 that a list ends up with, at most.
+    /// Maximum number of links that a list of level 0 has at the end.
     pub fn base_limit(&self) -> usize {
         2 * self.m
     }
@@ -73,12 +72,12 @@ impl Shape {
         node as usize * Self::base_stride(self.m)
     }
 
-    /// Where a node's list of level 0 is once the slack is gone.
+    /// Returns the place of a node's list of level 0 without the slack.
     pub fn final_base(&self, node: Node) -> usize {
         node as usize * (1 + self.base_limit())
     }
 
-    /// Where a node's list of a level above 0 is.
+    /// Returns the place of a node's list of a level above 0.
     pub fn upper(&self, node: Node, level: usize) -> usize {
         (self.upper[node as usize] as usize + level - 1) * Self::upper_stride(self.m)
     }
@@ -86,37 +85,40 @@ impl Shape {
 
 /// The lists of all nodes while the graph is built.
 pub(super) struct Lists<'a> {
-    shape: &'a Shape,
+    shape: &'a ListShape,
     base: Vec<AtomicU32>,
     upper: Vec<AtomicU32>,
 }
 
 impl<'a> Lists<'a> {
-    /// Empty lists.
-    pub fn new(shape: &'a Shape, levels: &[u8]) -> Result<Self, OutOfMemory> {
+    /// Returns empty lists.
+    pub fn new(shape: &'a ListShape, levels: &[u8]) -> Result<Self, OutOfMemory> {
         let words = |count: usize| memory::collect((0..count).map(|_| AtomicU32::new(0)));
         let upper_lists: usize = levels.iter().map(|level| *level as usize).sum();
         Ok(Self {
             shape,
-            base: words(levels.len() * Shape::base_stride(shape.m))?,
-            upper: words(upper_lists * Shape::upper_stride(shape.m))?,
+            base: words(levels.len() * ListShape::base_stride(shape.m))?,
+            upper: words(upper_lists * ListShape::upper_stride(shape.m))?,
         })
     }
 
-    /// A node's list of a level that it is on.
+    /// Returns a node's list of a level that it is on.
     #[inline]
     pub fn of(&self, node: Node, level: usize) -> List<'_> {
         let words = match level {
-            0 => &self.base[self.shape.base(node)..][..Shape::base_stride(self.shape.m)],
-            _ => &self.upper[self.shape.upper(node, level)..][..Shape::upper_stride(self.shape.m)],
+            0 => &self.base[self.shape.base(node)..][..ListShape::base_stride(self.shape.m)],
+            _ => {
+                &self.upper[self.shape.upper(node, level)..]
+                    [..ListShape::upper_stride(self.shape.m)]
+            }
         };
         List { words }
     }
 
-    /// Plain words of base and upper lists, those of the base moved together to their final length.
-    /// The headers have counts only.
+    /// Returns the plain words of base and upper lists. The lists of the base are moved together to
+    /// their final length. The headers have counts only.
     pub fn finish(self) -> (Vec<u32>, Vec<u32>) {
-        // the arrays stay where they are, and the end of the base is given back
+        // The arrays stay at their place, and the end of the base is released.
         let plain = |words: Vec<AtomicU32>| {
             words
                 .into_iter()
@@ -125,7 +127,7 @@ impl<'a> Lists<'a> {
         };
         let (mut base, mut upper) = (plain(self.base), plain(self.upper));
         let (from, to) = (
-            Shape::base_stride(self.shape.m),
+            ListShape::base_stride(self.shape.m),
             1 + self.shape.base_limit(),
         );
         let nodes = base.len() / from;
@@ -135,7 +137,10 @@ impl<'a> Lists<'a> {
         }
         base.truncate(nodes * to);
         base.shrink_to_fit();
-        for header in upper.iter_mut().step_by(Shape::upper_stride(self.shape.m)) {
+        for header in upper
+            .iter_mut()
+            .step_by(ListShape::upper_stride(self.shape.m))
+        {
             *header &= COUNT;
         }
         (base, upper)
@@ -149,24 +154,24 @@ pub(super) struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// The links.
+    /// Returns the links.
     #[inline]
     pub fn ids(self) -> impl Iterator<Item = Node> + 'a {
-        // ordered after what was written before the header was
+        // Ordered after everything that was written before the header.
         let count = self.words[0].load(Ordering::Acquire) & COUNT;
         self.words[1..=count as usize]
             .iter()
             .map(|id| id.load(Ordering::Relaxed))
     }
 
-    /// Asks for the list to be brought near.
+    /// Prefetches the list.
     #[inline]
     pub fn prefetch(self) {
         prefetch(self.words.as_ptr().cast(), size_of_val(self.words));
     }
 
     /// Waits until no other thread changes the list.
-    pub fn lock(self) -> Locked<'a> {
+    pub fn lock(self) -> LockedList<'a> {
         const SPINS: u32 = 100;
         let header = &self.words[0];
         let mut spins = 0;
@@ -177,7 +182,7 @@ impl<'a> List<'a> {
                     .compare_exchange_weak(old, old | LOCK, Ordering::Acquire, Ordering::Relaxed)
                     .is_ok()
             {
-                return Locked {
+                return LockedList {
                     list: self,
                     header: old,
                 };
@@ -192,27 +197,27 @@ impl<'a> List<'a> {
     }
 }
 
-/// Links that were chosen for a node.
+/// The chosen links of a node.
 #[derive(Default)]
-pub(super) struct Choice {
+pub(super) struct ChosenLinks {
     pub links: Vec<Node>,
-    /// How many of them, from the first, are diverse.
+    /// Number of links, from the first, that are diverse.
     pub settled: usize,
 }
 
 /// A list that only this thread may change.
-pub(super) struct Locked<'a> {
+pub(super) struct LockedList<'a> {
     list: List<'a>,
     /// The header without the lock.
     header: u32,
 }
 
-impl Locked<'_> {
+impl LockedList<'_> {
     pub fn count(&self) -> usize {
         (self.header & COUNT) as usize
     }
 
-    /// How many of the links are settled.
+    /// Returns the number of settled links.
     pub fn settled(&self) -> usize {
         (self.header >> COUNT_BITS & COUNT) as usize
     }
@@ -232,14 +237,14 @@ impl Locked<'_> {
         self.header = self.header & COUNT | (settled as u32) << COUNT_BITS;
     }
 
-    /// Adds a link at the end; there must be room.
+    /// Adds a link at the end. There must be room.
     pub fn push(&mut self, id: Node) {
         self.list.words[1 + self.count()].store(id, Ordering::Relaxed);
         self.header += 1;
     }
 
-    /// Puts other links in the place of all.
-    pub fn replace(&mut self, choice: &Choice) {
+    /// Replaces all links.
+    pub fn replace(&mut self, choice: &ChosenLinks) {
         let words = &self.list.words[1..];
         for (word, id) in words.iter().zip(&choice.links) {
             word.store(*id, Ordering::Relaxed);
@@ -249,7 +254,7 @@ impl Locked<'_> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedList<'_> {
     fn drop(&mut self) {
         self.list.words[0].store(self.header, Ordering::Release);
     }

@@ -1,14 +1,14 @@
 //! The order in which nodes lie on pages.
 //!
 //! A search that finds neighbours together on a page needs fewer pages. So a page is filled
-//! greedily: it begins with one node, and the next is always the one that most links connect with
-//! those that are there, in either direction. Where none is connected, and for the first node of
-//! the next page, the next of a *coarse order* is taken, which places near nodes near each other:
-//! nodes are split in two halves by which of two far nodes they are nearer to, and so on until the
-//! parts are as small as a page. Parts are split on several threads; pages are filled by one.
+//! greedily. It begins with one node. The next node is always the one with most links to and from
+//! the nodes of the page. If no node is connected, and for the first node of a page, the next node
+//! of a *coarse order* is taken, which places near nodes near each other. For that order, nodes are
+//! divided into two halves, by which of two distant nodes they are nearer to, until the parts are
+//! as small as a page. Several threads divide parts. One thread fills pages.
 
 use super::{
-    Failure, Graph, NONE, Node,
+    BuildError, Graph, NONE, Node,
     threads::{Part, Stop, alone, divide},
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     visited::Visited,
 };
 
-/// Nodes that are looked at between two looks at whether the work is still wanted.
+/// Nodes processed between two checks whether to stop.
 const STOP_PERIOD: usize = 4096;
 
 pub(super) fn page_order(
@@ -26,7 +26,7 @@ pub(super) fn page_order(
     slots_per_page: usize,
     threads: usize,
     tick: &mut dyn FnMut() -> bool,
-) -> Result<Vec<Node>, Failure> {
+) -> Result<Vec<Node>, BuildError> {
     let slots = slots_per_page.max(1);
     let mut coarse: Vec<Node> = vec![];
     coarse.make_exact_room(graph.linked().count())?;
@@ -52,7 +52,8 @@ fn pack(
     order.make_exact_room(coarse.len())?;
     let mut placed = Visited::new();
     placed.reserve(graph.len())?;
-    // links between a node and those of the page that is being filled; `near` has the nodes with
+    // Number of links between a node and the page that is being filled. `near` has the nodes with
+    // any.
     // any
     let mut gains = memory::filled(graph.len(), 0u16)?;
     let mut near: Vec<Node> = vec![];
@@ -79,7 +80,7 @@ fn pack(
                 *gain = gain.saturating_add(1);
             }
         }
-        // all of them were near, but those that were placed have left the list
+        // All of them were near, but the placed ones have left the list.
         for node in near.drain(..).chain(order[page..].iter().copied()) {
             gains[node as usize] = 0;
         }
@@ -87,9 +88,8 @@ fn pack(
     Ok(order)
 }
 
-/// For each node, those that link to it on level 0 without being linked to: the others are among
-/// its own links. Only the first m, so that memory is bounded: the order is as good as the same
-/// without the rest.
+/// For each node, returns those that link to it on level 0 and that it does not link to itself.
+/// Only the first m are kept, to limit the memory: the order is as good without the rest.
 struct BackLinks {
     limit: usize,
     counts: Vec<u16>,
@@ -125,7 +125,7 @@ impl BackLinks {
     }
 }
 
-/// Splits one part.
+/// Divides one part.
 struct Splitter<'g, 'q> {
     graph: &'g Graph<'q>,
     queries: [Query; 2],
@@ -134,7 +134,7 @@ struct Splitter<'g, 'q> {
 
 impl<'g, 'q> Splitter<'g, 'q> {
     fn new(graph: &'g Graph<'q>, part: &Part<'_, Node>) -> Self {
-        // what is picked depends on the part, and not on which thread splits it when
+        // The choice depends on the part, not on which thread divides it when.
         let random = random::mix((part.start as u64) << 6 | u64::from(part.depth));
         Self {
             graph,
@@ -143,8 +143,8 @@ impl<'g, 'q> Splitter<'g, 'q> {
         }
     }
 
-    /// Reorders nodes so that near ones are in the same half; returns where the second begins,
-    /// `None` where all of them are of one page.
+    /// Reorders nodes so that near ones are in the same half. Returns where the second half begins,
+    /// or `None` if all of them fit on one page.
     fn split(
         mut self,
         nodes: &mut [Node],
@@ -175,7 +175,7 @@ impl<'g, 'q> Splitter<'g, 'q> {
                 node,
             ));
         }
-        // whole pages on the left
+        // The left half fills whole pages.
         let half = (nodes.len().div_ceil(slots) / 2 * slots).clamp(1, nodes.len() - 1);
         sides.select_nth_unstable_by(half, |a, b| a.0.total_cmp(&b.0));
         for (node, (_, sorted)) in nodes.iter_mut().zip(&sides) {
@@ -184,7 +184,7 @@ impl<'g, 'q> Splitter<'g, 'q> {
         Ok(Some(half))
     }
 
-    /// One of the nodes that is far from `node`.
+    /// Returns one of the nodes that are far from `node`.
     fn far_from(&mut self, node: Node, nodes: &[Node]) -> Node {
         const TRIES: usize = 20;
         self.prepare(0, node);

@@ -1,8 +1,8 @@
-//! Linking in what no path leads to.
+//! Links nodes in that no path leads to.
 //!
-//! A node whose neighbours all have better links than the one to it cannot be found. That is rare,
-//! but a row that is never found is an error for whoever looks for it. So each level is walked from
-//! the entry point, and what was not reached gets a link from the nearest node that was.
+//! A node cannot be found if all its neighbours have better links than the one to it. This is rare,
+//! but a row that is never found is an error for the user who looks for it. So each level is walked
+//! from the entry point. A node that was not reached gets a link from the nearest node that was.
 
 use super::{
     NONE, Node,
@@ -14,7 +14,7 @@ use crate::{
     visited::Visited,
 };
 
-/// Makes all nodes of a level reachable from the entry point. For one thread alone.
+/// Makes all nodes of a level reachable from the entry point, on one thread.
 pub(super) fn connect(
     linker: &Linker<'_>,
     scratch: &mut Scratch,
@@ -43,7 +43,7 @@ pub(super) fn connect(
     Ok(())
 }
 
-/// Marks what can be reached from a node.
+/// Marks the nodes that can be reached from a node.
 fn walk(
     linker: &Linker<'_>,
     level: usize,
@@ -76,8 +76,8 @@ fn link_in(
     reached: &Visited,
 ) -> Result<(), OutOfMemory> {
     linker.prepare(scratch, node);
-    // all that is found from nodes that can be reached can be reached, too; its own neighbours are
-    // near it
+    // Nodes found from reachable nodes are reachable themselves. The node's own neighbours are near
+    // it.
     let mut neighbours = linker
         .list(node, level)
         .ids()
@@ -101,8 +101,8 @@ fn link_in(
     if let Some(other) = with_room {
         linker.list(other, level).lock().push(node);
     } else if let Some(nearest) = found().next() {
-        // It goes between the nearest and the last of its neighbours. What only its own last link
-        // led to was not reached either, so nothing is lost.
+        // The link goes between the nearest and the last of its neighbours. A node to which only
+        // the dropped last link led was not reached either, so nothing is lost.
         let mut list = linker.list(nearest, level).lock();
         let last = list.count() - 1;
         let other = list.get(last);

@@ -1,9 +1,9 @@
-//! Work on several threads while the calling one waits.
+//! Work on several threads while the calling thread waits.
 
 use std::{
     ops::Range,
     sync::{
-        Mutex, MutexGuard,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, Builder, Thread},
@@ -13,23 +13,21 @@ use std::{
 use crate::memory::{OutOfMemory, Reserve};
 
 const TICK: Duration = Duration::from_millis(20);
-/// Items that a thread takes at a time: few, so that all finish together and in about the order of
-/// their numbers.
+/// Number of items that a thread takes at a time. It is small, so that all threads finish together
+/// and items are processed in about the order of their numbers.
 const BATCH: usize = 16;
-/// Parts of a slice that have at least so many elements may go to another thread.
+/// Number of elements from which a part of a slice may go to another thread.
 const SHARED: usize = 4096;
-/// How long a thread without work waits until it looks for some again.
-const IDLE: Duration = Duration::from_micros(100);
 
-/// Why work on a graph has ended before it was done.
+/// Why work on a graph ended before it was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// The caller wanted no more.
+pub enum BuildError {
+    /// `tick` returned false.
     Cancelled,
     OutOfMemory,
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for BuildError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Cancelled => "building the graph was cancelled",
@@ -38,15 +36,15 @@ impl std::fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for BuildError {}
 
-impl From<OutOfMemory> for Failure {
+impl From<OutOfMemory> for BuildError {
     fn from(_: OutOfMemory) -> Self {
         Self::OutOfMemory
     }
 }
 
-/// Tells threads that their results are no longer wanted.
+/// Tells threads to stop.
 #[derive(Default)]
 pub(super) struct Stop {
     wanted: AtomicBool,
@@ -71,9 +69,9 @@ impl Stop {
     }
 }
 
-/// Calls `work` for each of the items, on `threads` threads with a `state` each. Meanwhile `tick`
-/// is called on this one with the number of the first item that was not begun, and once more in the
-/// end. Where that returns false, or panics, or where memory runs out, all threads stop at their
+/// Calls `work` for each of the items, on `threads` threads with a `state` each. Meanwhile the
+/// calling thread calls `tick` with the number of the first item that was not begun, and once more
+/// at the end. If `tick` returns false, or panics, or if memory runs out, all threads stop at their
 /// next item.
 pub(super) fn run<S>(
     threads: usize,
@@ -81,7 +79,7 @@ pub(super) fn run<S>(
     state: impl Fn() -> Result<S, OutOfMemory> + Sync,
     work: impl Fn(&mut S, usize, &Stop) -> Result<(), OutOfMemory> + Sync,
     tick: &mut impl FnMut(usize) -> bool,
-) -> Result<(), Failure> {
+) -> Result<(), BuildError> {
     let Range { start, end } = items;
     if start >= end {
         return Ok(());
@@ -112,11 +110,11 @@ pub(super) fn run<S>(
     })
 }
 
-/// Calls `work` on one other thread; `tick` is called on this one, as by [`run`].
+/// Calls `work` on one other thread. The calling thread calls `tick`, as in [`run`].
 pub(super) fn alone<R: Send>(
     work: impl Fn(&Stop) -> Result<R, OutOfMemory> + Sync,
     tick: &mut dyn FnMut() -> bool,
-) -> Result<R, Failure> {
+) -> Result<R, BuildError> {
     let result = Mutex::new(None);
     let worker = |stop: &Stop, _: &mut dyn FnMut()| {
         let done = work(stop)?;
@@ -127,33 +125,33 @@ pub(super) fn alone<R: Send>(
     result
         .into_inner()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
-        .ok_or(Failure::Cancelled)
+        .ok_or(BuildError::Cancelled)
 }
 
-/// A part of a slice that is divided.
+/// A part of a slice that is being divided.
 pub(super) struct Part<'a, T> {
     pub items: &'a mut [T],
-    /// Where the part begins in the slice.
+    /// The offset of the part in the slice.
     pub start: usize,
-    /// How many times the slice was divided until there was this part.
+    /// Number of divisions that led to this part.
     pub depth: u32,
 }
 
-/// The parts that no thread works on, and how many threads have one.
+/// The parts that no thread works on, and the number of threads that have one.
 struct Parts<'a, T> {
     waiting: Vec<Part<'a, T>>,
     at_work: usize,
 }
 
-/// Divides a slice, and its parts, on `threads` threads. `split` orders a part as it likes and
-/// returns where it is to be divided, or `None` where it is done. What it does with a part must
-/// depend on nothing but that. `tick` is called as by [`run`].
+/// Divides a slice, and its parts, on `threads` threads. `split` reorders a part and returns where
+/// to divide it, or `None` if it is done. Its result must depend on nothing but the part. `tick` is
+/// called as by [`run`].
 pub(super) fn divide<T: Send>(
     threads: usize,
     items: &mut [T],
     split: impl Fn(&mut Part<'_, T>, &Stop) -> Result<Option<usize>, OutOfMemory> + Sync,
     tick: &mut dyn FnMut() -> bool,
-) -> Result<(), Failure> {
+) -> Result<(), BuildError> {
     let threads = threads.clamp(1, items.len().div_ceil(SHARED).max(1));
     let parts = Mutex::new(Parts {
         waiting: vec![Part {
@@ -163,15 +161,16 @@ pub(super) fn divide<T: Send>(
         }],
         at_work: 0,
     });
+    let changed = Condvar::new();
     let worker = |stop: &Stop, pause: &mut dyn FnMut()| {
         let mut own: Vec<Part<'_, T>> = vec![];
         while !stop.is_wanted() {
             let Some(mut part) = own.pop() else {
-                match take(&parts) {
-                    Taken::Part(part) => own.push(part),
-                    Taken::Wait => thread::sleep(IDLE),
-                    Taken::Over => break,
-                }
+                let Some(part) = take(&parts, &changed, stop) else {
+                    break;
+                };
+                own.make_room(1)?;
+                own.push(part);
                 continue;
             };
             if let Some(at) = split(&mut part, stop)? {
@@ -193,6 +192,7 @@ pub(super) fn divide<T: Send>(
                     let mut parts = locked(&parts);
                     parts.waiting.make_room(1)?;
                     parts.waiting.push(right);
+                    changed.notify_one();
                 }
                 own.push(Part {
                     items: left,
@@ -201,7 +201,11 @@ pub(super) fn divide<T: Send>(
                 });
             }
             if own.is_empty() {
-                locked(&parts).at_work -= 1;
+                let mut parts = locked(&parts);
+                parts.at_work -= 1;
+                if parts.at_work == 0 {
+                    changed.notify_all();
+                }
             }
             pause();
         }
@@ -210,23 +214,24 @@ pub(super) fn divide<T: Send>(
     on_threads(threads, worker, tick)
 }
 
-enum Taken<'a, T> {
-    Part(Part<'a, T>),
-    /// Others may yet divide theirs.
-    Wait,
-    Over,
-}
-
-fn take<'a, T>(parts: &Mutex<Parts<'a, T>>) -> Taken<'a, T> {
+/// Waits for a part that no thread works on. Returns `None` when all parts are done, or when the
+/// threads must stop.
+fn take<'a, T>(parts: &Mutex<Parts<'a, T>>, changed: &Condvar, stop: &Stop) -> Option<Part<'a, T>> {
     let mut parts = locked(parts);
-    match parts.waiting.pop() {
-        Some(part) => {
+    while !stop.is_wanted() {
+        if let Some(part) = parts.waiting.pop() {
             parts.at_work += 1;
-            Taken::Part(part)
+            return Some(part);
         }
-        None if parts.at_work > 0 => Taken::Wait,
-        None => Taken::Over,
+        if parts.at_work == 0 {
+            return None;
+        }
+        // A request to stop does not notify, hence the timeout.
+        (parts, _) = changed
+            .wait_timeout(parts, TICK)
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
     }
+    None
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -235,22 +240,22 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Calls `worker` on each of `threads` threads, or of fewer if the system has no more. Meanwhile
-/// `tick` is called on this one, and once more in the end. Where that returns false, or panics, or
-/// where memory runs out, all are told to stop.
+/// Calls `worker` on `threads` threads, or on fewer if the system has no more. Meanwhile the
+/// calling thread calls `tick`, and once more at the end. If `tick` returns false, or panics, or if
+/// memory runs out, all threads are told to stop.
 ///
-/// A system that has no thread at all leaves the work to this one: then `worker` calls `tick` by
-/// its second argument.
+/// If the system has no thread at all, the calling thread does the work. Then `worker` calls `tick`
+/// by its second argument.
 fn on_threads(
     threads: usize,
     worker: impl Fn(&Stop, &mut dyn FnMut()) -> Result<(), OutOfMemory> + Sync,
     tick: &mut dyn FnMut() -> bool,
-) -> Result<(), Failure> {
+) -> Result<(), BuildError> {
     let stop = Stop::default();
     let running = AtomicUsize::new(0);
     let caller = thread::current();
     let thread = || {
-        let _leave = Leave {
+        let _leave = CountOutOnDrop {
             running: &running,
             caller: &caller,
             stop: &stop,
@@ -277,7 +282,7 @@ fn on_threads(
         while running.load(Ordering::Acquire) > 0 {
             thread::park_timeout(TICK);
             if !tick() {
-                return Err(Failure::Cancelled);
+                return Err(BuildError::Cancelled);
             }
         }
         if started == 0 {
@@ -290,21 +295,21 @@ fn on_threads(
             };
             stop.note(worker(&stop, &mut pause));
             if cancelled {
-                return Err(Failure::Cancelled);
+                return Err(BuildError::Cancelled);
             }
         }
         if stop.out_of_memory.load(Ordering::Relaxed) {
-            return Err(Failure::OutOfMemory);
+            return Err(BuildError::OutOfMemory);
         }
         if tick() {
             Ok(())
         } else {
-            Err(Failure::Cancelled)
+            Err(BuildError::Cancelled)
         }
     })
 }
 
-/// Calls `work` with each of the items, on `threads` threads including this one.
+/// Calls `work` with each of the items, on `threads` threads including the calling one.
 pub(super) fn share<T: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) + Sync) {
     let threads = threads.min(items.len());
     let items = Mutex::new(items);
@@ -330,7 +335,7 @@ pub(super) fn share<T: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) + S
     });
 }
 
-/// Stops the threads when the caller leaves, in whatever way, so that the scope's end need not wait
+/// Stops the threads when the caller returns or panics, so that the end of the scope need not wait
 /// for all items.
 struct StopOnDrop<'a>(&'a Stop);
 
@@ -340,15 +345,15 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Counts a thread out when it ends, in whatever way, and wakes the caller. If it panics, the
-/// others stop: they may wait for it.
-struct Leave<'a> {
+/// Counts a thread out when it ends or panics, and wakes the caller. After a panic the other
+/// threads stop, because they may wait for it.
+struct CountOutOnDrop<'a> {
     running: &'a AtomicUsize,
     caller: &'a Thread,
     stop: &'a Stop,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for CountOutOnDrop<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.stop.want();
@@ -358,7 +363,7 @@ impl Drop for Leave<'_> {
     }
 }
 
-/// While it lives, this thread gets no signals, and threads that it starts never do: a new thread
+/// While it exists, this thread gets no signals, and threads that it starts never do: a new thread
 /// inherits the mask.
 struct BlockedSignals {
     #[cfg(unix)]

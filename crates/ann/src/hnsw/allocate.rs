@@ -1,22 +1,23 @@
 //! Finding a place for a new slot, and changing pages of slots.
 //!
-//! The first page names, for each level and for cells, the head of a chain of pages with free ones.
-//! An insert that finds the head full moves it on to the next page of the chain, or appends a page.
-//! Vacuum rebuilds the chain.
+//! The meta page names, for each level and for cells, the first of a chain of pages that have room.
+//! An insert that finds the first page full advances the head to the next page of the chain, or
+//! appends a page. Vacuum rebuilds the chain.
 
 use rag_pages::{Block, WritePages};
 
 use super::{
-    Damage, Tid,
+    IndexError, Tid,
     cells::{self, CellsMut},
     index::Body,
-    layout::{Geometry, NONE, SlotsMut, Special, Target},
-    meta::Meta,
+    layout::{Geometry, NONE, SpecialSpace},
+    meta::MetaPage,
+    slots::{SlotsMut, Target},
 };
 use crate::code::Factors;
 
-/// What a new slot is to hold.
-pub(super) enum Content<'a> {
+/// The content of a new slot.
+pub(super) enum NewSlot<'a> {
     Node {
         code: &'a [u8],
         factors: Factors,
@@ -29,13 +30,13 @@ pub(super) enum Content<'a> {
     },
 }
 
-/// Changes a page of slots; `None` of `f` leaves it as it was.
+/// Changes a page of slots. If `f` returns `None`, the page stays as it was.
 pub(super) fn change<S: WritePages, R>(
     store: &S,
     geometry: &Geometry,
     block: Block,
-    f: impl FnOnce(&mut SlotsMut<'_>) -> Result<Option<R>, Damage>,
-) -> Result<Option<R>, Damage> {
+    f: impl FnOnce(&mut SlotsMut<'_>) -> Result<Option<R>, IndexError>,
+) -> Result<Option<R>, IndexError> {
     let mut damage = None;
     let result = store.write(block, |page| {
         let changed = geometry
@@ -49,12 +50,12 @@ pub(super) fn change<S: WritePages, R>(
     damage.map_or(Ok(result), Err)
 }
 
-/// Changes a page of cells; `None` of `f` leaves it as it was.
+/// Changes a page of cells. If `f` returns `None`, the page stays as it was.
 pub(super) fn change_cells<S: WritePages, R>(
     store: &S,
     block: Block,
-    f: impl FnOnce(&mut CellsMut<'_>) -> Result<Option<R>, Damage>,
-) -> Result<Option<R>, Damage> {
+    f: impl FnOnce(&mut CellsMut<'_>) -> Result<Option<R>, IndexError>,
+) -> Result<Option<R>, IndexError> {
     let mut damage = None;
     let result = store.write(block, |page| {
         let changed = CellsMut::open(page, block).and_then(|mut cells| f(&mut cells));
@@ -66,15 +67,15 @@ pub(super) fn change_cells<S: WritePages, R>(
     damage.map_or(Ok(result), Err)
 }
 
-/// Puts a slot on the page `near` if that has room, else where new ones of the level go; returns
+/// Fills a slot of the page `near` if that has room, otherwise of the level's insert page. Returns
 /// its id.
 pub(super) fn put<S: WritePages>(
     body: &Body,
     store: &S,
     level: usize,
     near: Option<Block>,
-    content: Content<'_>,
-) -> Result<u32, Damage> {
+    content: NewSlot<'_>,
+) -> Result<u32, IndexError> {
     let geometry = body.level(level);
     if let Some(block) = near
         && has_room(store, geometry, block)?
@@ -90,20 +91,20 @@ pub(super) fn put<S: WritePages>(
         || has_numbers().then(|| store.append(|_, page| geometry.init(page))),
     )?;
     put.ok_or_else(|| {
-        Damage::new(
+        IndexError::corrupted(
             store.block_count(),
             "the index has as many pages as its links can name",
         )
     })
 }
 
-/// Puts rows into a new cell; returns its number, or `None` where the index has more pages than
-/// cells can be on.
+/// Puts rows into a new cell. Returns its number, or `None` if the index has more pages than cells
+/// can have numbers for.
 pub(super) fn put_cell<S: WritePages>(
     store: &S,
     rows: &[Tid],
     next: u32,
-) -> Result<Option<u32>, Damage> {
+) -> Result<Option<u32>, IndexError> {
     let put_on = |block| {
         change_cells(store, block, |cells| {
             let Some(place) = cells.free_place() else {
@@ -122,23 +123,23 @@ pub(super) fn put_cell<S: WritePages>(
     )
 }
 
-/// Puts something on the first page with room of the chain that `head` of the first page names;
-/// `None` where there is no page with room and `append` makes none.
+/// Fills a place on the first page with room of the chain that starts at `head`. If there is no
+/// page with room, it appends one if `append` is given, and otherwise returns `None`.
 fn at_head<S: WritePages>(
     store: &S,
-    head: impl Fn(&mut Meta) -> &mut u32,
-    put_on: impl Fn(Block) -> Result<Option<u32>, Damage>,
+    head: impl Fn(&mut MetaPage) -> &mut u32,
+    put_on: impl Fn(Block) -> Result<Option<u32>, IndexError>,
     append: impl Fn() -> Option<Block>,
-) -> Result<Option<u32>, Damage> {
+) -> Result<Option<u32>, IndexError> {
     loop {
         store.check_interrupts();
-        let first = *head(&mut Meta::read(store)?);
+        let first = *head(&mut MetaPage::read(store)?);
         let mut next = NONE;
         if first != NONE {
             if first >= store.block_count() {
-                return Err(Damage::new(
+                return Err(IndexError::corrupted(
                     0,
-                    format!("the page for new nodes, {first}, is beyond the end"),
+                    format!("insert page {first} is beyond the end of the index"),
                 ));
             }
             if let Some(id) = put_on(first)? {
@@ -152,8 +153,8 @@ fn at_head<S: WritePages>(
             };
             next = appended;
         }
-        Meta::update(store, |meta| {
-            // unless another has moved it: then the page that was appended waits for vacuum
+        MetaPage::update(store, |meta| {
+            // Another insert may have moved the head. Then the appended page waits for vacuum.
             let head = head(meta);
             let mine = *head == first;
             if mine {
@@ -164,10 +165,14 @@ fn at_head<S: WritePages>(
     }
 }
 
-fn has_room<S: WritePages>(store: &S, geometry: &Geometry, block: Block) -> Result<bool, Damage> {
+fn has_room<S: WritePages>(
+    store: &S,
+    geometry: &Geometry,
+    block: Block,
+) -> Result<bool, IndexError> {
     store.read(block, |page| {
         geometry.open(page, block)?;
-        Ok(usize::from(Special::read(page, block)?.used) < geometry.slots)
+        Ok(usize::from(SpecialSpace::read(page, block)?.used) < geometry.slots)
     })
 }
 
@@ -175,33 +180,35 @@ fn put_on<S: WritePages>(
     store: &S,
     geometry: &Geometry,
     block: Block,
-    content: &Content<'_>,
-) -> Result<Option<u32>, Damage> {
+    content: &NewSlot<'_>,
+) -> Result<Option<u32>, IndexError> {
     change(store, geometry, block, |slots| {
         let Some(slot) = slots.free_slot()? else {
             return Ok(None);
         };
         match *content {
-            Content::Node {
+            NewSlot::Node {
                 code,
                 factors,
                 target,
                 links,
             } => slots.put_node(slot, code, factors, target, links),
-            Content::Overflow { rows, next } => slots.put_overflow(slot, rows, next),
+            NewSlot::Overflow { rows, next } => slots.put_overflow(slot, rows, next),
         }
         Ok(Some(geometry.id(block, slot)))
     })
 }
 
-/// Returns the next page with room after one whose kind was checked.
-fn next_of<S: WritePages>(store: &S, block: Block) -> Result<u32, Damage> {
-    let next = store.read(block, |page| Special::read(page, block))?.next;
-    // chains are made from the end to the beginning of the file
+/// Returns the page after one whose kind was checked, if that has room.
+fn next_of<S: WritePages>(store: &S, block: Block) -> Result<u32, IndexError> {
+    let next = store
+        .read(block, |page| SpecialSpace::read(page, block))?
+        .next;
+    // Chains go from the end of the file to its beginning.
     if next != NONE && (next <= block || next >= store.block_count()) {
-        return Err(Damage::new(
+        return Err(IndexError::corrupted(
             block,
-            format!("the next page with free slots cannot be {next}"),
+            format!("invalid next page with free slots: {next}"),
         ));
     }
     Ok(next)

@@ -1,15 +1,16 @@
-//! Looking for what must not be in an index.
+//! Finds everything in an index that is not as it should be.
 
 use rag_pages::{Block, ReadPages};
 
 use super::{
-    Damage, Index, MAX_LEVELS, Tid,
+    Index, IndexError, MAX_LEVELS, Tid,
     cells::Cells,
     index::Body,
-    layout::{Geometry, Kind, NONE, Slot, Special, State},
+    layout::{Geometry, NONE, PageKind, SpecialSpace},
     lost::{self, LinkSet},
-    meta::Meta,
+    meta::MetaPage,
     overflow, reach,
+    slots::{Slot, SlotState},
 };
 use crate::{
     code::Metric,
@@ -17,24 +18,24 @@ use crate::{
     visited::Visited,
 };
 
-/// Something that is wrong.
+/// A problem in an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct IndexProblem {
     pub level: usize,
     pub block: Block,
     pub slot: Option<u16>,
     pub problem: String,
 }
 
-/// Share of the nodes that may be out of reach of links before that is a problem. Links are chosen
-/// by neighbours, each for itself, so that a few nodes can be left without any; the sweep of a scan
-/// finds them. With inner products that is the lot of many short vectors, which are not near to
-/// anything, themselves included.
+/// Share of the nodes that links may fail to reach before that is a problem. Each node chooses its
+/// own links, so that a few nodes can be left without any. The sweep of a scan finds them. With
+/// inner products this happens to many short vectors, which are not near to anything, not even to
+/// themselves.
 const OUT_OF_REACH: f64 = 0.01;
 
-/// Reads the whole index and reports each problem; gives each heap row to `row`.
+/// Reads the whole index. Calls `report` with each problem and `row` with each heap row.
 ///
-/// With writers at work it may report what is just being written.
+/// While other sessions write, it may report what is being written at that time.
 ///
 /// # Errors
 /// There is too little memory.
@@ -42,7 +43,7 @@ pub fn check(
     index: &Index,
     store: &impl ReadPages,
     row: &mut dyn FnMut(Tid),
-    report: &mut dyn FnMut(Problem),
+    report: &mut dyn FnMut(IndexProblem),
 ) -> Result<(), OutOfMemory> {
     let Some(body) = index.body() else {
         return Ok(());
@@ -57,16 +58,16 @@ pub fn check(
         led_to: LinkSet::default(),
         report,
     };
-    match check.run(row) {
-        Err(damage) if damage.is_out_of_memory() => return Err(OutOfMemory),
-        Err(damage) => report(Problem {
-            level: 0,
-            block: damage.block,
-            slot: None,
-            problem: damage.problem,
-        }),
-        Ok(()) => {}
-    }
+    let Err(error) = check.run(row) else {
+        return Ok(());
+    };
+    let (block, problem) = error.into_problem().map_err(|_| OutOfMemory)?;
+    report(IndexProblem {
+        level: 0,
+        block,
+        slot: None,
+        problem,
+    });
     Ok(())
 }
 
@@ -75,19 +76,19 @@ struct Check<'a, S> {
     store: &'a S,
     /// Level of each page of slots.
     pages: Vec<Option<usize>>,
-    /// By level, the slots that a link may lead to.
+    /// The slots that a link may lead to, by level.
     slots: Vec<Visited>,
     /// Slots of the base level that have rows.
     alive: Visited,
-    /// Links of chains that are there, and those that a node leads to.
+    /// Existing links of chains, and those that a node leads to.
     there: LinkSet,
     led_to: LinkSet,
-    report: &'a mut dyn FnMut(Problem),
+    report: &'a mut dyn FnMut(IndexProblem),
 }
 
 impl<S: ReadPages> Check<'_, S> {
-    fn run(&mut self, row: &mut dyn FnMut(Tid)) -> Result<(), Damage> {
-        let meta = Meta::read(self.store)?;
+    fn run(&mut self, row: &mut dyn FnMut(Tid)) -> Result<(), IndexError> {
+        let meta = MetaPage::read(self.store)?;
         self.slots = (0..MAX_LEVELS).map(|_| Visited::new()).collect();
         let blocks = self.store.block_count();
         let mut nodes = 0;
@@ -95,15 +96,15 @@ impl<S: ReadPages> Check<'_, S> {
             self.store.check_interrupts();
             match self.look(block) {
                 Ok(found) => nodes += found,
-                Err(damage) => self.damage(0, damage)?,
+                Err(error) => self.report_error(0, error)?,
             }
         }
         for block in 1..blocks {
             self.store.check_interrupts();
             if let Some(level) = self.pages[block as usize]
-                && let Err(damage) = self.check_page(level, block, row)
+                && let Err(error) = self.check_page(level, block, row)
             {
-                self.damage(level, damage)?;
+                self.report_error(level, error)?;
             }
         }
         self.check_lost()?;
@@ -111,16 +112,14 @@ impl<S: ReadPages> Check<'_, S> {
         self.check_reach(nodes)
     }
 
-    /// Reports what is wrong with a page; only what is not about pages goes on.
-    fn damage(&mut self, level: usize, damage: Damage) -> Result<(), Damage> {
-        if damage.is_out_of_memory() {
-            return Err(damage);
-        }
-        (self.report)(Problem {
+    /// Reports an error that is about a page, and returns any other.
+    fn report_error(&mut self, level: usize, error: IndexError) -> Result<(), IndexError> {
+        let (block, problem) = error.into_problem()?;
+        (self.report)(IndexProblem {
             level,
-            block: damage.block,
+            block,
             slot: None,
-            problem: damage.problem,
+            problem,
         });
         Ok(())
     }
@@ -128,7 +127,7 @@ impl<S: ReadPages> Check<'_, S> {
     fn problem(&mut self, level: usize, id: u32, problem: String) {
         let geometry = self.body.level(level);
         let (block, slot) = (geometry.block(id), geometry.slot(id) as u16);
-        (self.report)(Problem {
+        (self.report)(IndexProblem {
             level,
             block,
             slot: Some(slot),
@@ -136,28 +135,29 @@ impl<S: ReadPages> Check<'_, S> {
         });
     }
 
-    /// Notes what a page is and which slots are in use; returns the nodes of the base level.
-    fn look(&mut self, block: Block) -> Result<u64, Damage> {
-        push(&mut self.pages, None).map_err(Damage::of_memory)?;
+    /// Records the kind of a page and which slots are in use. Returns the number of nodes of the
+    /// base level.
+    fn look(&mut self, block: Block) -> Result<u64, IndexError> {
+        push(&mut self.pages, None).map_err(IndexError::of_memory)?;
         let (body, slots, alive) = (self.body, &mut self.slots, &mut self.alive);
         let (level, nodes) = self.store.read(block, |page| {
-            let special = Special::read(page, block)?;
+            let special = SpecialSpace::read(page, block)?;
             let level = usize::from(special.level);
-            if (special.kind == Kind::Meta) != (block == 0)
-                || (special.kind == Kind::Slots && level >= MAX_LEVELS)
+            if (special.kind == PageKind::MetaPage) != (block == 0)
+                || (special.kind == PageKind::Slots && level >= MAX_LEVELS)
             {
-                return Err(Damage::new(block, "it is of a kind that cannot be here"));
+                return Err(IndexError::corrupted(block, "unexpected kind of page"));
             }
-            if special.kind == Kind::Cells {
+            if special.kind == PageKind::Cells {
                 let used = Cells::open(page, block)?.used().count();
                 if used != usize::from(special.used) {
-                    return Err(Damage::new(
+                    return Err(IndexError::corrupted(
                         block,
-                        format!("it counts {} cells in use, but has {used}", special.used),
+                        format!("page counts {} used cells, but has {used}", special.used),
                     ));
                 }
             }
-            if special.kind != Kind::Slots {
+            if special.kind != PageKind::Slots {
                 return Ok((None, 0));
             }
             let geometry = body.level(level);
@@ -165,23 +165,23 @@ impl<S: ReadPages> Check<'_, S> {
             for slot in geometry.open(page, block)?.slots() {
                 let (i, slot) = slot?;
                 let state = slot.state()?;
-                used += u16::from(state != State::Free);
-                if matches!(state, State::Node | State::Tombstone) {
+                used += u16::from(state != SlotState::Free);
+                if matches!(state, SlotState::Node | SlotState::Tombstone) {
                     slots[level]
                         .insert(geometry.id(block, i))
-                        .map_err(Damage::of_memory)?;
-                    if level == 0 && state == State::Node {
+                        .map_err(IndexError::of_memory)?;
+                    if level == 0 && state == SlotState::Node {
                         alive
                             .insert(geometry.id(block, i))
-                            .map_err(Damage::of_memory)?;
+                            .map_err(IndexError::of_memory)?;
                         nodes += 1;
                     }
                 }
             }
             if used != special.used {
-                return Err(Damage::new(
+                return Err(IndexError::corrupted(
                     block,
-                    format!("it counts {} slots in use, but has {used}", special.used),
+                    format!("page counts {} used slots, but has {used}", special.used),
                 ));
             }
             Ok((Some(level), nodes))
@@ -196,7 +196,7 @@ impl<S: ReadPages> Check<'_, S> {
         level: usize,
         block: Block,
         row: &mut dyn FnMut(Tid),
-    ) -> Result<(), Damage> {
+    ) -> Result<(), IndexError> {
         let geometry = self.body.level(level);
         let mut problems: Vec<(u32, String)> = vec![];
         let mut chains: Vec<(u32, u32)> = vec![];
@@ -206,16 +206,16 @@ impl<S: ReadPages> Check<'_, S> {
                 let (i, slot) = slot?;
                 let id = geometry.id(block, i);
                 let state = slot.state()?;
-                if !matches!(state, State::Node | State::Tombstone) {
+                if !matches!(state, SlotState::Node | SlotState::Tombstone) {
                     continue;
                 }
                 let mut problem = |text: String| problems.push((id, text));
                 check_slot(geometry, known, id, &slot, &mut problem)?;
                 if level == 0 && slot.has_overflow() {
                     chains.push((id, slot.down()));
-                } else if level == 0 && state == State::Node {
+                } else if level == 0 && state == SlotState::Node {
                     match slot.tid().offset {
-                        0 => problem("its heap row is at no offset".to_string()),
+                        0 => problem("heap row has no valid offset".to_string()),
                         _ => row(slot.tid()),
                     }
                 }
@@ -234,8 +234,7 @@ impl<S: ReadPages> Check<'_, S> {
             });
             match walked {
                 Ok(()) => rows.into_iter().for_each(&mut *row),
-                Err(damage) if damage.is_out_of_memory() => return Err(damage),
-                Err(damage) => problems.push((id, damage.problem)),
+                Err(error) => problems.push((id, error.into_problem()?.1)),
             }
         }
         for (id, text) in problems {
@@ -245,17 +244,14 @@ impl<S: ReadPages> Check<'_, S> {
     }
 
     /// Reports links of chains that no node leads to.
-    fn check_lost(&mut self) -> Result<(), Damage> {
-        let mut lost: Vec<u32> = self
-            .there
-            .iter()
-            .filter(|id| !self.led_to.contains(*id))
-            .collect();
+    fn check_lost(&mut self) -> Result<(), IndexError> {
+        let lost = self.there.without(&self.led_to);
+        let mut lost = lost.map_err(IndexError::of_memory)?;
         if lost.is_empty() {
             return Ok(());
         }
-        // Writers may have made some of them meanwhile, for nodes that were looked at before: look
-        // once more.
+        // Inserts may have created some of them meanwhile, for nodes that were read before. Read
+        // everything once more.
         let (mut there, mut led_to, mut firsts) = (LinkSet::default(), LinkSet::default(), vec![]);
         for block in 1..self.store.block_count() {
             self.store.check_interrupts();
@@ -266,8 +262,8 @@ impl<S: ReadPages> Check<'_, S> {
         for id in lost {
             let (block, slot) = overflow::place_of(self.body.base(), id);
             let problem =
-                "it holds rows of a node, but no node leads to it; VACUUM frees it".to_string();
-            (self.report)(Problem {
+                "no node leads to it, although it holds heap rows; VACUUM will free it".to_string();
+            (self.report)(IndexProblem {
                 level: 0,
                 block,
                 slot: Some(slot as u16),
@@ -277,23 +273,23 @@ impl<S: ReadPages> Check<'_, S> {
         Ok(())
     }
 
-    fn check_meta(&mut self, meta: &Meta, nodes: u64) {
+    fn check_meta(&mut self, meta: &MetaPage, nodes: u64) {
         let top = meta.top_level as usize;
         let wrong = match meta.entry {
-            NONE => (nodes > 0).then(|| "there are nodes, but no entry point".to_string()),
+            NONE => (nodes > 0).then(|| "the index has nodes, but no entry point".to_string()),
             entry => (!self.slots[top].contains(entry))
-                .then(|| format!("the entry point {entry} is no node")),
+                .then(|| format!("the entry point {entry} is not a node")),
         };
         let mut wrong: Vec<String> = wrong.into_iter().collect();
         for (level, &block) in meta.insert_block.iter().enumerate() {
             if block != NONE && self.pages.get(block as usize).copied().flatten() != Some(level) {
                 wrong.push(format!(
-                    "the page for new nodes of level {level}, {block}, is none of that level"
+                    "insert page {block} of level {level} does not belong to that level"
                 ));
             }
         }
         for problem in wrong {
-            (self.report)(Problem {
+            (self.report)(IndexProblem {
                 level: top,
                 block: 0,
                 slot: None,
@@ -302,10 +298,10 @@ impl<S: ReadPages> Check<'_, S> {
         }
     }
 
-    fn check_reach(&mut self, nodes: u64) -> Result<(), Damage> {
+    fn check_reach(&mut self, nodes: u64) -> Result<(), IndexError> {
         let levels = match reach::reachable(self.body, self.store, self.store) {
             Ok(levels) => levels,
-            Err(damage) => return self.damage(0, damage),
+            Err(error) => return self.report_error(0, error),
         };
         let Some(reached) = levels
             .first()
@@ -321,7 +317,7 @@ impl<S: ReadPages> Check<'_, S> {
         if missing as f64 > OUT_OF_REACH * nodes as f64 && missing > 1 {
             let problem =
                 format!("{missing} of {nodes} nodes cannot be reached from the entry point");
-            (self.report)(Problem {
+            (self.report)(IndexProblem {
                 level: 0,
                 block: 0,
                 slot: None,
@@ -338,33 +334,33 @@ fn check_slot(
     id: u32,
     slot: &Slot<'_>,
     problem: &mut dyn FnMut(String),
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     let level = usize::from(geometry.level);
     let factors = slot.factors();
     if !factors.scale.is_finite() || !factors.bias.is_finite() {
-        problem("its factors are not finite".to_string());
+        problem("factors are not finite".to_string());
     }
     if level > 0 && !known[level - 1].contains(slot.down()) {
         problem(format!(
-            "it leads down to {}, which is no node",
+            "leads down to {}, which is not a node",
             slot.down()
         ));
     }
-    // tombstones may link to what a repair has freed before it was stopped
-    let is_node = slot.state()? == State::Node;
+    // Tombstones may link to slots that an unfinished repair has freed.
+    let is_node = slot.state()? == SlotState::Node;
     let mut links: Vec<u32> = slot.links()?.collect();
     for link in &links {
         if *link == id {
-            problem("it links to itself".to_string());
+            problem("links to itself".to_string());
         } else if !known[level].contains(*link) && is_node {
-            problem(format!("it links to {link}, which is no node"));
+            problem(format!("links to {link}, which is not a node"));
         }
     }
     let count = links.len();
     links.sort_unstable();
     links.dedup();
     if links.len() < count {
-        problem("it links twice to the same node".to_string());
+        problem("links twice to the same node".to_string());
     }
     Ok(())
 }

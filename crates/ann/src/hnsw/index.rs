@@ -1,38 +1,39 @@
-//! What stays the same as long as the index's file lives.
+//! What does not change while the index's file exists.
 
 use rag_pages::{ReadPages, WritePages};
 
 use super::{
-    Damage, Description, MAX_LEVELS,
+    IndexError, IndexParameters, MAX_LEVELS,
     layout::{
-        CENTROID_ELEMENTS, Geometry, Kind, NONE, Special, centroid_elements, max_code_dimensions,
+        CENTROID_ELEMENTS, Geometry, NONE, PageKind, SpecialSpace, centroid_elements,
+        max_code_dimensions,
     },
-    meta::Meta,
-    upper::Upper,
+    meta::MetaPage,
+    upper::UpperLevelCopy,
 };
 use crate::code::Quantizer;
 
-/// An opened index. It holds no page; each backend may keep it.
+/// An opened index. It holds no page, so a backend may keep it.
 pub struct Index {
-    description: Description,
-    /// `None` until the first vector.
+    description: IndexParameters,
+    /// `None` until the first vector is inserted.
     body: Option<Body>,
 }
 
-/// What depends on the dimensions.
+/// The properties that depend on the dimensions.
 pub(super) struct Body {
     pub quantizer: Quantizer,
-    /// As in [`Meta`].
+    /// See [`MetaPage`].
     pub centroid: u32,
     pub mixed: bool,
     pub m: u16,
-    /// By level; all above the base are divided alike.
+    /// The division of pages by level. All levels above the base have the same.
     levels: Vec<Geometry>,
-    pub upper: Upper,
+    pub upper: UpperLevelCopy,
 }
 
 impl Body {
-    fn new(description: &Description, quantizer: Quantizer, meta: &Meta) -> Self {
+    fn new(description: &IndexParameters, quantizer: Quantizer, meta: &MetaPage) -> Self {
         let code_bytes = quantizer.code_bytes();
         let levels = (0..MAX_LEVELS)
             .map(|level| Geometry::of_level(level, code_bytes, description.m))
@@ -44,12 +45,12 @@ impl Body {
             mixed,
             m: description.m,
             levels,
-            upper: Upper::default(),
+            upper: UpperLevelCopy::default(),
         }
     }
 
-    /// Whether codes still mean what they meant when the index was opened.
-    pub fn is_of(&self, meta: &Meta) -> bool {
+    /// Returns true if codes still have the meaning that they had when the index was opened.
+    pub fn is_of(&self, meta: &MetaPage) -> bool {
         (self.centroid, self.mixed) == (meta.centroid, meta.mixed)
     }
 
@@ -65,9 +66,9 @@ impl Body {
 
 impl Index {
     /// # Errors
-    /// The first pages are no index's.
-    pub fn open(store: &impl ReadPages) -> Result<Self, Damage> {
-        let meta = Meta::read(store)?;
+    /// The first pages are not those of an index.
+    pub fn open(store: &impl ReadPages) -> Result<Self, IndexError> {
+        let meta = MetaPage::read(store)?;
         let description = meta.description;
         if meta.dimensions == 0 {
             return Ok(Self {
@@ -78,9 +79,12 @@ impl Index {
         let dimensions = meta.dimensions as usize;
         let code_dimensions = code_dimensions(dimensions, description.m);
         if meta.code_dimensions as usize != code_dimensions {
-            return Err(Damage::new(
+            return Err(IndexError::corrupted(
                 0,
-                format!("its codes have {} dimensions", meta.code_dimensions),
+                format!(
+                    "invalid number of code dimensions: {}",
+                    meta.code_dimensions
+                ),
             ));
         }
         let centroid = if meta.centroid == NONE {
@@ -101,30 +105,30 @@ impl Index {
         })
     }
 
-    /// Whether the store still has the index that this was opened from, with the same meaning of
-    /// its codes.
+    /// Returns true if the store still has the index that this was opened from, and its codes have
+    /// the same meaning.
     ///
     /// # Errors
-    /// The first page is no index's.
-    pub fn is_of(&self, store: &impl ReadPages) -> Result<bool, Damage> {
-        let meta = Meta::read(store)?;
+    /// The meta page is not that of an index.
+    pub fn is_of(&self, store: &impl ReadPages) -> Result<bool, IndexError> {
+        let meta = MetaPage::read(store)?;
         Ok(meta.description == self.description
             && self.body.as_ref().is_none_or(|body| body.is_of(&meta)))
     }
 
-    /// Whether [`learn`](super::learn) was begun and did not end: it is to be called before
-    /// anything is inserted.
+    /// Returns true if [`learn`](super::learn) was begun and not finished. It must then be called
+    /// before anything is inserted.
     pub fn is_mixed(&self) -> bool {
         self.body.as_ref().is_some_and(|body| body.mixed)
     }
 
-    /// Fixes the dimensions of an index that was made over an empty table, unless another has done
-    /// so meanwhile.
+    /// Sets the dimensions of an index that was created on an empty table, unless another insert
+    /// has done so meanwhile.
     ///
     /// # Errors
-    /// The first page is no index's.
-    pub fn set_dimensions(store: &impl WritePages, dimensions: usize) -> Result<Self, Damage> {
-        Meta::update(store, |meta| {
+    /// The meta page is not that of an index.
+    pub fn set_dimensions(store: &impl WritePages, dimensions: usize) -> Result<Self, IndexError> {
+        MetaPage::update(store, |meta| {
             let first = meta.dimensions == 0;
             if first {
                 meta.dimensions = dimensions as u32;
@@ -135,12 +139,12 @@ impl Index {
         Self::open(store)
     }
 
-    /// `None` where nothing was ever stored.
+    /// `None` if nothing was ever stored.
     pub fn dimensions(&self) -> Option<usize> {
         self.body.as_ref().map(|body| body.quantizer.dimensions())
     }
 
-    pub fn description(&self) -> &Description {
+    pub fn description(&self) -> &IndexParameters {
         &self.description
     }
 
@@ -149,13 +153,18 @@ impl Index {
     }
 }
 
-/// Writes the first page of an index whose dimensions its first vector will tell.
-pub fn create(store: &impl WritePages, description: &Description) {
-    Meta::new(*description).create(store);
+/// Writes the meta page of an index whose dimensions its first vector will determine.
+pub fn create(store: &impl WritePages, description: &IndexParameters) {
+    MetaPage::new(*description).create(store);
 }
 
-/// The codes of an index over vectors of so many dimensions: all of them, or as many as fit a page.
-pub fn quantizer(description: &Description, dimensions: usize, centroid: Vec<f32>) -> Quantizer {
+/// Returns the quantizer for vectors of some dimensions. It codes all coordinates, or as many as
+/// fit a page.
+pub fn quantizer(
+    description: &IndexParameters,
+    dimensions: usize,
+    centroid: Vec<f32>,
+) -> Quantizer {
     let code_dimensions = code_dimensions(dimensions, description.m);
     Quantizer::new(
         description.metric,
@@ -170,22 +179,28 @@ fn code_dimensions(dimensions: usize, m: u16) -> usize {
     dimensions.next_multiple_of(128).min(max_code_dimensions(m))
 }
 
-/// The rotated mean: as many elements as the padded dimensions, on pages in sequence.
+/// Reads the rotated mean from pages in sequence. It has as many elements as the padded dimensions.
 fn read_centroid(
     store: &impl ReadPages,
     first: u32,
     dimensions: usize,
-) -> Result<Vec<f32>, Damage> {
+) -> Result<Vec<f32>, IndexError> {
     let length = dimensions.next_multiple_of(128);
     let mut centroid = Vec::with_capacity(length);
     let pages = length.div_ceil(CENTROID_ELEMENTS) as u32;
     if u64::from(first) + u64::from(pages) > u64::from(store.block_count()) {
-        return Err(Damage::new(0, "the pages of its centroid are missing"));
+        return Err(IndexError::corrupted(
+            0,
+            "the pages of the centroid are missing",
+        ));
     }
     for block in first..first + pages {
         store.read(block, |page| {
-            if Special::read(page, block)?.kind != Kind::Centroid {
-                return Err(Damage::new(block, "it holds no centroid"));
+            if SpecialSpace::read(page, block)?.kind != PageKind::Centroid {
+                return Err(IndexError::corrupted(
+                    block,
+                    "page is not part of the centroid",
+                ));
             }
             let missing = length - centroid.len();
             centroid.extend(centroid_elements(page).take(missing));
@@ -194,6 +209,6 @@ fn read_centroid(
     }
     match centroid.iter().all(|x| x.is_finite()) {
         true => Ok(centroid),
-        false => Err(Damage::new(first, "its centroid is not finite")),
+        false => Err(IndexError::corrupted(first, "the centroid is not finite")),
     }
 }

@@ -3,18 +3,19 @@
 use rag_pages::ReadPages;
 
 use super::{
-    Damage, Index,
+    Index, IndexError,
     cells::Cells,
-    layout::{Kind, NONE, Special, State},
-    meta::Meta,
+    layout::{NONE, PageKind, SpecialSpace},
+    meta::MetaPage,
+    slots::SlotState,
     walk::each_slot,
 };
 
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct Info {
-    /// Heap rows.
+    /// Number of heap rows.
     pub vectors: u64,
-    /// Slots of the base level that have rows.
+    /// Number of slots of the base level that have rows.
     pub nodes: u64,
     pub tombstones: u64,
     pub free_slots: u64,
@@ -23,27 +24,27 @@ pub struct Info {
     pub average_degree: f64,
     pub slots_per_page: u32,
     pub code_dimensions: u32,
-    /// Whether codes are of differences to the data's mean, as they are unless the table was empty
-    /// at the build.
+    /// Whether codes are of differences to the mean of the data. They are, unless the table was
+    /// empty at the build.
     pub centred: bool,
 }
 
-/// Nodes and tombstones as they were counted last, by a build or by [`remove`](super::remove) and
+/// The numbers of nodes and tombstones at the last build, [`remove`](super::remove) or
 /// [`repair`](super::repair).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
     pub nodes: u64,
     pub tombstones: u64,
-    /// Whether rows were removed since the last repair has come to its end.
+    /// Whether rows were removed since a repair was last completed.
     pub repair_due: bool,
 }
 
-/// Reads the first page.
+/// Reads the meta page.
 ///
 /// # Errors
-/// It is damaged.
-pub fn counts(store: &impl ReadPages) -> Result<Counts, Damage> {
-    let meta = Meta::read(store)?;
+/// It is corrupted.
+pub fn counts(store: &impl ReadPages) -> Result<Counts, IndexError> {
+    let meta = MetaPage::read(store)?;
     Ok(Counts {
         nodes: meta.nodes,
         tombstones: meta.tombstones,
@@ -54,12 +55,12 @@ pub fn counts(store: &impl ReadPages) -> Result<Counts, Damage> {
 /// Reads the whole index.
 ///
 /// # Errors
-/// A page is damaged.
-pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, Damage> {
+/// A page is corrupted.
+pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, IndexError> {
     let Some(body) = index.body() else {
         return Ok(Info::default());
     };
-    let meta = Meta::read(store)?;
+    let meta = MetaPage::read(store)?;
     let geometry = body.base();
     let mut info = Info {
         levels: if meta.entry == NONE {
@@ -74,8 +75,8 @@ pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, Damage> {
     };
     let mut links = 0;
     for block in 1..store.block_count() {
-        info.vectors += store.read(block, |page| match Special::read(page, block)?.kind {
-            Kind::Cells => Ok(Cells::open(page, block)?
+        info.vectors += store.read(block, |page| match SpecialSpace::read(page, block)?.kind {
+            PageKind::Cells => Ok(Cells::open(page, block)?
                 .used()
                 .map(|(_, cell)| cell.rows().len() as u64)
                 .sum()),
@@ -83,10 +84,10 @@ pub fn info(index: &Index, store: &impl ReadPages) -> Result<Info, Damage> {
         })?;
         each_slot(store, geometry, block, |_, slot| {
             match slot.state()? {
-                State::Free => info.free_slots += 1,
-                State::Tombstone => info.tombstones += 1,
-                State::Overflow => info.vectors += slot.rows()?.len() as u64,
-                State::Node => {
+                SlotState::Free => info.free_slots += 1,
+                SlotState::Tombstone => info.tombstones += 1,
+                SlotState::Overflow => info.vectors += slot.rows()?.len() as u64,
+                SlotState::Node => {
                     info.nodes += 1;
                     info.vectors += u64::from(!slot.has_overflow());
                     links += slot.links()?.len() as u64;

@@ -1,30 +1,30 @@
 //! Adding a vector to the graph on pages.
 //!
-//! 1. Walk to the place, level by level, and choose the node's neighbours on each; no page is
+//! 1. Walk to the place, level by level, and choose the node's neighbours on each. No page is
 //!    changed yet.
-//! 2. Write the node's slots from the base upwards. Nobody can reach them.
-//! 3. Link back from each neighbour, one page at a time: from the first of these on searches find
-//!    the node.
+//! 2. Write the node's slots from the base upwards. Nothing leads to them yet.
+//! 3. Link back from each neighbour, one page at a time. From the first link on, searches find the
+//!    node.
 //! 4. If the node is higher than all others, make it the entry point.
 //!
-//! A crash between any two of them leaves a node that nobody or not everybody finds; its
-//! transaction has not committed, so nobody misses it, and vacuum removes it like any other dead
-//! row's.
+//! A crash between two steps leaves a node that no search finds, or only some. Its transaction has
+//! not committed, so no result is missing, and vacuum removes the node like that of any dead row.
 //!
-//! The structure lock is held shared throughout, so that vacuum can wait for those who have not
-//! seen its tombstones, and exclusively by who makes the first node or a higher one than all
-//! others.
+//! The structure lock is held shared throughout, so that vacuum can wait for inserts that do not
+//! know its tombstones. An insert that creates the first node, or one higher than all others, holds
+//! it exclusively.
 
 use rag_pages::{LockMode, WritePages};
 
 use super::{
-    Damage, Index, MAX_LEVELS, Tid,
-    allocate::{self, Content},
+    Index, IndexError, MAX_LEVELS, Tid,
+    allocate::{self, NewSlot},
     index::Body,
-    layout::{NONE, State, Target},
+    layout::NONE,
     links::Links,
-    meta::Meta,
+    meta::MetaPage,
     overflow,
+    slots::{SlotState, Target},
     walk::Walk,
 };
 use crate::{
@@ -34,7 +34,7 @@ use crate::{
     random,
 };
 
-/// Inserts vectors; its buffers serve one after another.
+/// Inserts vectors. Its buffers are reused.
 #[derive(Default)]
 pub struct Inserter {
     walk: Walk,
@@ -46,37 +46,38 @@ pub struct Inserter {
     met: Vec<u64>,
 }
 
-/// What is to be written of a new node.
-struct Plan {
+/// A new node that is to be written.
+struct InsertPlan {
     factors: Factors,
     /// Chosen neighbours by level, with their distances.
     neighbours: Vec<Vec<(f32, u32)>>,
 }
 
-enum Done {
+enum InsertOutcome {
     Inserted,
     NeedsExclusiveLock,
-    /// The index was opened before its codes got another meaning.
+    /// The codes have another meaning than when the index was opened.
     Outdated,
 }
 
 enum Found {
-    /// The first node of the index.
+    /// This is the first node of the index.
     Nothing,
     /// A slot on the way was freed meanwhile.
     Freed,
-    /// A node with the same vector.
+    /// There is a node with the same vector.
     Equal(u32),
-    Place(Plan),
+    Place(InsertPlan),
 }
 
 impl Inserter {
-    /// Inserts a vector of the index's dimensions; `level` is from [`random_level`]. Returns false,
-    /// and inserts nothing, where codes no longer mean what they meant when the index was opened,
-    /// or vacuum has found it empty and forgotten its dimensions: it must be opened again.
+    /// Inserts a vector of the index's dimensions. `level` comes from [`random_level`].
+    ///
+    /// Returns false, and inserts nothing, if the index must be opened again: its codes have
+    /// another meaning now, or vacuum has found it empty and reset its dimensions.
     ///
     /// # Errors
-    /// A page is damaged.
+    /// A page is corrupted.
     pub fn insert(
         &mut self,
         index: &Index,
@@ -84,9 +85,12 @@ impl Inserter {
         vector: &[f32],
         tid: Tid,
         level: usize,
-    ) -> Result<bool, Damage> {
+    ) -> Result<bool, IndexError> {
         let Some(body) = index.body() else {
-            return Err(Damage::new(0, "its dimensions are not known"));
+            return Err(IndexError::corrupted(
+                0,
+                "the number of dimensions is missing",
+            ));
         };
         let level = level.min(MAX_LEVELS - 1);
         self.code.resize(body.quantizer.code_bytes(), 0);
@@ -100,20 +104,20 @@ impl Inserter {
             store.lock(mode);
             let done = match index.is_of(store) {
                 Ok(true) => self.insert_locked(body, ef, store, factors, tid, level, mode),
-                other => other.map(|_| Done::Outdated),
+                other => other.map(|_| InsertOutcome::Outdated),
             };
             store.unlock(mode);
             match done? {
-                Done::Inserted => break,
-                Done::NeedsExclusiveLock => {}
-                Done::Outdated => return Ok(false),
+                InsertOutcome::Inserted => break,
+                InsertOutcome::NeedsExclusiveLock => {}
+                InsertOutcome::Outdated => return Ok(false),
             }
         }
         self.shrink();
         Ok(true)
     }
 
-    /// Gives back memory that a search among many tombstones has taken.
+    /// Releases memory that a search among many tombstones has taken.
     fn shrink(&mut self) {
         const KEPT: usize = 64 * 1024;
         if self.met.capacity() > KEPT {
@@ -122,8 +126,8 @@ impl Inserter {
         }
     }
 
-    /// The lock must be exclusive where the node has to become the entry point: because it is
-    /// higher than all others, or because there is no live node that it could be reached from.
+    /// The lock must be exclusive if the node has to become the entry point: if it is higher than
+    /// all others, or if no live node could lead to it.
     #[allow(clippy::too_many_arguments)] // all of one insert, passed on once
     fn insert_locked<S: WritePages>(
         &mut self,
@@ -134,21 +138,21 @@ impl Inserter {
         tid: Tid,
         level: usize,
         mode: LockMode,
-    ) -> Result<Done, Damage> {
+    ) -> Result<InsertOutcome, IndexError> {
         const ATTEMPTS: usize = 10;
         let mut may_be_equal = true;
         for _ in 0..ATTEMPTS {
-            let meta = Meta::read(store)?;
+            let meta = MetaPage::read(store)?;
             let plan = match self.find(body, ef, store, factors, level, &meta, may_be_equal)? {
                 Found::Equal(node) => {
                     if overflow::add(body, store, node, tid)? {
-                        return Ok(Done::Inserted);
+                        return Ok(InsertOutcome::Inserted);
                     }
                     may_be_equal = false; // it died meanwhile
                     continue;
                 }
                 Found::Freed => continue,
-                Found::Nothing => Plan {
+                Found::Nothing => InsertPlan {
                     factors,
                     neighbours: vec![vec![]; level + 1],
                 },
@@ -158,21 +162,24 @@ impl Inserter {
                 || level > meta.top_level as usize
                 || plan.neighbours[0].is_empty();
             if becomes_entry && mode == LockMode::Shared {
-                return Ok(Done::NeedsExclusiveLock);
+                return Ok(InsertOutcome::NeedsExclusiveLock);
             }
             let top = self.write(body, store, &plan, tid)?;
             if becomes_entry {
-                Meta::update(store, |meta| {
+                MetaPage::update(store, |meta| {
                     (meta.entry, meta.top_level) = (top, level as u32);
                     true
                 })?;
             }
-            return Ok(Done::Inserted);
+            return Ok(InsertOutcome::Inserted);
         }
-        Err(Damage::new(0, "its entry point leads to a free slot"))
+        Err(IndexError::corrupted(
+            0,
+            "the entry point leads to a free slot",
+        ))
     }
 
-    /// Looks for the place of the vector and chooses its neighbours on the levels `0..=level`.
+    /// Finds the place of the vector and chooses its neighbours on the levels `0..=level`.
     #[allow(clippy::too_many_arguments)]
     fn find<S: WritePages>(
         &mut self,
@@ -181,9 +188,9 @@ impl Inserter {
         store: &S,
         factors: Factors,
         level: usize,
-        meta: &Meta,
+        meta: &MetaPage,
         may_be_equal: bool,
-    ) -> Result<Found, Damage> {
+    ) -> Result<Found, IndexError> {
         if meta.entry == NONE {
             return Ok(Found::Nothing);
         }
@@ -211,16 +218,16 @@ impl Inserter {
                 entries = self.below(body, store, at, &found)?;
             }
         }
-        Ok(Found::Place(Plan {
+        Ok(Found::Place(InsertPlan {
             factors,
             neighbours,
         }))
     }
 
-    /// The nodes of a level that are nearest, with their distances, and those of them to link to.
-    /// Where too few of them are alive, it looks farther, twice. Then those count, too, that the
-    /// walk met and did not keep, and it goes on only if not even one is alive: a node with links
-    /// to none could not be found itself.
+    /// Returns the nearest nodes of a level with their distances, and those of them to link to. If
+    /// too few of them are alive, it searches farther, twice, and then also uses nodes that the
+    /// walk met and did not keep. It continues only until one is alive: a node without a link to a
+    /// live one could not be found itself.
     #[allow(clippy::type_complexity)] // two lists of the same kind
     fn neighbours<S: WritePages>(
         &mut self,
@@ -229,7 +236,7 @@ impl Inserter {
         store: &S,
         level: usize,
         entries: &[u64],
-    ) -> Result<(Vec<(f32, u32)>, Vec<(f32, u32)>), Damage> {
+    ) -> Result<(Vec<(f32, u32)>, Vec<(f32, u32)>), IndexError> {
         const FARTHER: usize = 4;
         const TIMES: u32 = 2;
         let limit = usize::from(body.m);
@@ -262,21 +269,21 @@ impl Inserter {
         }
     }
 
-    /// The node of the base level that has the same code. Only the nearest are looked at: it would
-    /// be among them. Where it is missed, there are two nodes with the same vector, which is no
-    /// harm.
+    /// Returns the node of the base level that has the same code. Only the nearest nodes are
+    /// checked, since it would be among them. If it is missed, two nodes have the same vector,
+    /// which does no harm.
     fn equal<S: WritePages>(
         &mut self,
         body: &Body,
         store: &S,
         found: &[(f32, u32)],
         factors: Factors,
-    ) -> Result<Option<u32>, Damage> {
+    ) -> Result<Option<u32>, IndexError> {
         const NEAREST: usize = 4;
         for &(_, id) in found.iter().take(NEAREST) {
             let code = &self.code;
             let equal = self.walk.read_slot(store, body.base(), id, |slot| {
-                Ok(slot.state()? == State::Node
+                Ok(slot.state()? == SlotState::Node
                     && slot.factors() == factors
                     && slot.code == code.as_slice())
             })?;
@@ -287,31 +294,34 @@ impl Inserter {
         Ok(None)
     }
 
-    /// The same nodes one level down, as keys.
+    /// Returns the same nodes one level down, as keys.
     fn below<S: WritePages>(
         &mut self,
         body: &Body,
         store: &S,
         level: usize,
         found: &[(f32, u32)],
-    ) -> Result<Vec<u64>, Damage> {
+    ) -> Result<Vec<u64>, IndexError> {
         let mut entries = Vec::with_capacity(found.len());
         for &(distance, id) in found {
             let down = self.walk.read_slot(store, body.level(level), id, |slot| {
                 Ok((slot.state()?, slot.down()))
             })?;
-            if !matches!(down.0, State::Node | State::Tombstone) {
+            if !matches!(down.0, SlotState::Node | SlotState::Tombstone) {
                 continue; // freed meanwhile
             }
-            // a page that was added since the walk began is there, too
+            // A page that was added since the walk began exists, too.
             let below = body.level(level - 1);
             if u64::from(down.1) >= below.ids(self.walk.blocks())
                 && u64::from(down.1) >= below.ids(store.block_count())
             {
                 let block = body.level(level).block(id);
-                return Err(Damage::new(
+                return Err(IndexError::corrupted(
                     block,
-                    format!("a node leads down to {}, which is beyond the end", down.1),
+                    format!(
+                        "a node leads down to slot {}, which is beyond the end of the index",
+                        down.1
+                    ),
                 ));
             }
             entries.push(crate::pool::key(distance, down.1));
@@ -319,14 +329,14 @@ impl Inserter {
         Ok(entries)
     }
 
-    /// Writes the node's slots and the links back to it; returns its slot on its highest level.
+    /// Writes the node's slots and the links back to it. Returns its slot on its highest level.
     fn write<S: WritePages>(
         &mut self,
         body: &Body,
         store: &S,
-        plan: &Plan,
+        plan: &InsertPlan,
         tid: Tid,
-    ) -> Result<u32, Damage> {
+    ) -> Result<u32, IndexError> {
         let mut target = Target::Row(tid);
         let mut slots = Vec::with_capacity(plan.neighbours.len());
         for (level, neighbours) in plan.neighbours.iter().enumerate() {
@@ -334,7 +344,7 @@ impl Inserter {
                 .first()
                 .map(|(_, id)| body.level(level).block(*id));
             let links: Vec<u32> = neighbours.iter().map(|(_, id)| *id).collect();
-            let content = Content::Node {
+            let content = NewSlot::Node {
                 code: &self.code,
                 factors: plan.factors,
                 target,
@@ -345,8 +355,8 @@ impl Inserter {
             slots.push(id);
         }
         for (level, neighbours) in plan.neighbours.iter().enumerate() {
-            // The nearest that can must link back: others need not, and without any link nobody
-            // would find the node.
+            // The nearest neighbour that can must link back. Others need not, and without any link
+            // nothing would lead to the node.
             let mut must = true;
             for &(_, id) in neighbours {
                 let is_linked = self
@@ -359,7 +369,7 @@ impl Inserter {
     }
 }
 
-/// The level of a new node; `uniform` is a random number in 0..=1.
+/// Returns the level of a new node. `uniform` is a random number in 0..=1.
 pub fn random_level(m: u16, uniform: f64) -> usize {
     random::level(m.into(), MAX_LEVELS - 1, uniform)
 }

@@ -1,29 +1,30 @@
-//! The centroid of an index that was made over an empty table.
+//! Learns the centroid of an index that was created on an empty table.
 //!
-//! Codes are of differences to the mean of the data, which is unknown as long as there is none. So
+//! Codes are of differences to the mean of the data, which is unknown while there are no data. So
 //! the first vectors are coded without it. The insert that finds [`ENOUGH`] slots computes the mean
 //! and encodes all vectors again. Ids and links stay.
 //!
-//! 1. Lock the structure exclusively: no insert is under way.
-//! 2. Write the centroid, and note in the first page that codes are *mixed*: from now on scans rely
-//!    on no estimate and rank all rows by their exact distance, of which there are few.
+//! 1. Lock the structure exclusively, so that no insert is running.
+//! 2. Write the centroid, and record in the meta page that codes are *mixed*. From now on, scans
+//!    trust no estimate and rank all rows by their exact distance. There are few rows.
 //! 3. Encode the nodes again, page by page, level by level.
-//! 4. Note that this is done.
+//! 4. Record that this is done.
 //!
 //! A crash or an error leaves mixed codes, which the next insert encodes again. Inserts that opened
-//! the index before look at the first page under the lock, and open it again. A scan that began
-//! before may estimate wrongly what it has not returned yet; it still returns every row.
+//! the index before check the meta page under the lock and open it again. A scan that began before
+//! may estimate wrong distances of nodes that it has not returned yet. It still returns every row.
 
 use rag_pages::{LockMode, WritePages};
 
 use super::{
-    Damage, Index, MAX_LEVELS, Tid,
+    Index, IndexError, MAX_LEVELS, Tid,
     allocate::change,
     index::Body,
-    layout::{NONE, State},
-    meta::Meta,
+    layout::NONE,
+    meta::MetaPage,
     overflow,
     place::append_centroid,
+    slots::SlotState,
     walk::{each_slot, read_slot},
 };
 use crate::{
@@ -31,14 +32,15 @@ use crate::{
     memory::{self, push},
 };
 
-/// Slots from which on there are vectors enough for a mean. With twice as many it is too late: to
-/// code them anew would take long, as in an index that grew large before there was this.
+/// Number of slots that have enough vectors for a mean. Beyond twice that number it is too late,
+/// because encoding them again would take long. An index may be that large if it was created before
+/// learning existed.
 const ENOUGH: u64 = 1000;
 
-/// Nodes that are too few for a mean: where there are many rows of few vectors.
+/// Fewer nodes than this are too few for a mean. Many rows may have few vectors.
 const TOO_FEW: usize = 250;
 
-/// Whether the insert that has just been made should have the centroid learned.
+/// Returns true if the insert that has just finished should have the centroid learned.
 pub fn is_due(index: &Index, store: &impl WritePages) -> bool {
     let Some(body) = index.body() else {
         return false;
@@ -47,16 +49,16 @@ pub fn is_due(index: &Index, store: &impl WritePages) -> bool {
     body.centroid == NONE && (ENOUGH..2 * ENOUGH).contains(&slots())
 }
 
-/// Learns the centroid, or ends what another has begun, unless there is nothing to do. `vector_of`
-/// fills in the vector of a heap row, if that can be seen.
+/// Learns the centroid, or finishes what another insert has begun, if there is something to do.
+/// `vector_of` writes the vector of a heap row if the row is visible.
 ///
 /// # Errors
-/// A page is damaged, or memory runs out.
+/// A page is corrupted, or memory runs out.
 pub fn learn(
     index: &Index,
     store: &impl WritePages,
     vector_of: &mut dyn FnMut(Tid, &mut Vec<f32>) -> bool,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     let Some(body) = index.body() else {
         return Ok(());
     };
@@ -70,8 +72,8 @@ fn learn_locked<S: WritePages>(
     body: &Body,
     store: &S,
     vector_of: &mut dyn FnMut(Tid, &mut Vec<f32>) -> bool,
-) -> Result<(), Damage> {
-    let meta = Meta::read(store)?;
+) -> Result<(), IndexError> {
+    let meta = MetaPage::read(store)?;
     if meta.centroid != NONE && !meta.mixed {
         return Ok(()); // another was quicker
     }
@@ -91,7 +93,7 @@ fn learn_locked<S: WritePages>(
             }
         }
         let centroid = append_centroid(store, &mean.finish());
-        Meta::update(store, |meta| {
+        MetaPage::update(store, |meta| {
             (meta.centroid, meta.mixed) = (centroid, true);
             true
         })?;
@@ -100,7 +102,8 @@ fn learn_locked<S: WritePages>(
     let Some(new) = learned.body() else {
         return Ok(());
     };
-    // What a page was coded with is not known where another has begun: only vectors help then.
+    // If another insert has begun, the old meaning of a page's codes is unknown. Then only vectors
+    // help.
     let old = (!meta.mixed).then_some(&body.quantizer);
     recode_base(new, old, store, &rows, vector_of)?;
     for level in 1..MAX_LEVELS {
@@ -108,32 +111,32 @@ fn learn_locked<S: WritePages>(
             break;
         }
     }
-    Meta::update(store, |meta| std::mem::take(&mut meta.mixed))
+    MetaPage::update(store, |meta| std::mem::take(&mut meta.mixed))
 }
 
-/// The nodes of the base level, with a heap row of each that has one.
+/// Returns the nodes of the base level, each with its heap row if it has one.
 struct Rows {
     nodes: Vec<(u32, Option<Tid>)>,
 }
 
 impl Rows {
-    fn read<S: WritePages>(body: &Body, store: &S) -> Result<Self, Damage> {
+    fn read<S: WritePages>(body: &Body, store: &S) -> Result<Self, IndexError> {
         let geometry = body.base();
         let mut nodes: Vec<(u32, Option<Tid>)> = vec![];
         let mut chained: Vec<(usize, u32)> = vec![];
         for block in 1..store.block_count() {
             each_slot(store, geometry, block, |id, slot| {
                 let tid = match slot.state()? {
-                    State::Node if slot.has_overflow() => {
+                    SlotState::Node if slot.has_overflow() => {
                         push(&mut chained, (nodes.len(), slot.down()))
-                            .map_err(Damage::of_memory)?;
+                            .map_err(IndexError::of_memory)?;
                         None
                     }
-                    State::Node => Some(slot.tid()),
-                    State::Tombstone => None,
-                    State::Free | State::Overflow => return Ok(()),
+                    SlotState::Node => Some(slot.tid()),
+                    SlotState::Tombstone => None,
+                    SlotState::Free | SlotState::Overflow => return Ok(()),
                 };
-                push(&mut nodes, (id, tid)).map_err(Damage::of_memory)
+                push(&mut nodes, (id, tid)).map_err(IndexError::of_memory)
             })?;
         }
         for (place, chain) in chained {
@@ -145,16 +148,15 @@ impl Rows {
     }
 }
 
-/// Codes the nodes of the base level anew: from their vectors, and where these cannot be seen, as
-/// those of rows that others are inserting or that are dead, from what the codes by `old` say of
-/// them.
+/// Encodes the nodes of the base level again, from their vectors. The vectors of dead rows and of
+/// rows being inserted are not visible: these nodes are encoded from their codes by `old`.
 fn recode_base<S: WritePages>(
     new: &Body,
     old: Option<&Quantizer>,
     store: &S,
     rows: &Rows,
     vector_of: &mut dyn FnMut(Tid, &mut Vec<f32>) -> bool,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     let geometry = new.base();
     let (mut vector, mut rotated) = (vec![], vec![]);
     for here in rows
@@ -165,7 +167,7 @@ fn recode_base<S: WritePages>(
         let block = geometry.block(here[0].0);
         let mut codes: Vec<(usize, Vec<u8>, Factors)> = vec![];
         for &(id, tid) in here {
-            let mut code = memory::filled(geometry.code_bytes, 0).map_err(Damage::of_memory)?;
+            let mut code = memory::filled(geometry.code_bytes, 0).map_err(IndexError::of_memory)?;
             let seen = tid.is_some_and(|tid| vector_of(tid, &mut vector))
                 && vector.len() == new.quantizer.dimensions();
             let factors = match old {
@@ -185,7 +187,10 @@ fn recode_base<S: WritePages>(
         }
         change(store, geometry, block, |slots| {
             for (i, code, factors) in &codes {
-                if matches!(slots.slot(*i)?.state()?, State::Node | State::Tombstone) {
+                if matches!(
+                    slots.slot(*i)?.state()?,
+                    SlotState::Node | SlotState::Tombstone
+                ) {
                     slots.set_code(*i, code, *factors);
                 }
             }
@@ -195,15 +200,15 @@ fn recode_base<S: WritePages>(
     Ok(())
 }
 
-/// Gives the nodes of a level above the base the codes that they have one level down; whether there
-/// is any.
-fn recode_above<S: WritePages>(body: &Body, store: &S, level: usize) -> Result<bool, Damage> {
+/// Copies the codes of the level below to the nodes of a level. Returns true if the level has
+/// nodes.
+fn recode_above<S: WritePages>(body: &Body, store: &S, level: usize) -> Result<bool, IndexError> {
     let (geometry, below) = (body.level(level), body.level(level - 1));
     let mut any = false;
     for block in 1..store.block_count() {
         let mut nodes: Vec<(usize, u32)> = vec![];
         each_slot(store, geometry, block, |id, slot| {
-            if matches!(slot.state()?, State::Node | State::Tombstone) {
+            if matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
                 nodes.push((geometry.slot(id), slot.down()));
             }
             Ok(())
@@ -215,13 +220,15 @@ fn recode_above<S: WritePages>(body: &Body, store: &S, level: usize) -> Result<b
         let mut codes: Vec<(usize, Vec<u8>, Factors)> = vec![];
         for (i, down) in nodes {
             if below.block(down) >= store.block_count() {
-                return Err(Damage::new(
+                return Err(IndexError::corrupted(
                     block,
-                    format!("a node leads down to {down}, which is beyond the end"),
+                    format!(
+                        "a node leads down to slot {down}, which is beyond the end of the index"
+                    ),
                 ));
             }
             read_slot(store, below, below.block(down), down, |slot| {
-                if matches!(slot.state()?, State::Node | State::Tombstone) {
+                if matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
                     codes.push((i, slot.code.to_vec(), slot.factors()));
                 }
                 Ok(())
@@ -229,7 +236,10 @@ fn recode_above<S: WritePages>(body: &Body, store: &S, level: usize) -> Result<b
         }
         change(store, geometry, block, |slots| {
             for (i, code, factors) in &codes {
-                if matches!(slots.slot(*i)?.state()?, State::Node | State::Tombstone) {
+                if matches!(
+                    slots.slot(*i)?.state()?,
+                    SlotState::Node | SlotState::Tombstone
+                ) {
                     slots.set_code(*i, code, *factors);
                 }
             }

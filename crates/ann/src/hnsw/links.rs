@@ -3,18 +3,14 @@
 use rag_pages::{ReadPages, WritePages};
 
 use super::{
-    Damage,
-    allocate::change,
-    index::Body,
-    layout::{State, max_links},
-    walk::read_slot,
+    IndexError, allocate::change, index::Body, layout::max_links, slots::SlotState, walk::read_slot,
 };
 use crate::{
     code::{Factors, Query},
     select::select_diverse,
 };
 
-/// Buffers for choosing.
+/// Buffers for choosing links.
 #[derive(Default)]
 pub(super) struct Links {
     /// Codes of the candidates, one after another.
@@ -22,15 +18,16 @@ pub(super) struct Links {
     factors: Vec<Factors>,
     /// Candidates that are nodes.
     candidates: Vec<(f32, u32)>,
-    /// The chosen ones' codes, prepared for comparison.
+    /// Codes of the chosen candidates, prepared for comparison.
     chosen: Vec<Query>,
     node: Query,
     node_code: Vec<u8>,
 }
 
 impl Links {
-    /// The candidates that a node should link to, at most `limit`: each nearer to it than to any of
-    /// those before. `found` are nodes of the level with their distances to it, nearest first.
+    /// Returns the candidates that a node should link to, at most `limit`. Each is nearer to the
+    /// node than to any chosen before. `found` are nodes of the level with their distances, nearest
+    /// first.
     pub fn choose<S: ReadPages>(
         &mut self,
         body: &Body,
@@ -38,12 +35,12 @@ impl Links {
         level: usize,
         found: &[(f32, u32)],
         limit: usize,
-    ) -> Result<Vec<(f32, u32)>, Damage> {
+    ) -> Result<Vec<(f32, u32)>, IndexError> {
         self.load(body, store, level, found.iter().copied())?;
         Ok(self.choose_loaded(body, limit))
     }
 
-    /// How many of those that were chosen from are nodes.
+    /// Returns the number of candidates that are nodes.
     pub fn alive(&self) -> usize {
         self.candidates.len()
     }
@@ -53,14 +50,14 @@ impl Links {
         &self.node
     }
 
-    /// Reads the codes of those that are nodes.
+    /// Reads the codes of the candidates that are nodes.
     fn load<S: ReadPages>(
         &mut self,
         body: &Body,
         store: &S,
         level: usize,
         found: impl Iterator<Item = (f32, u32)>,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), IndexError> {
         let geometry = body.level(level);
         let blocks = store.block_count();
         self.codes.clear();
@@ -71,13 +68,13 @@ impl Links {
         for (distance, id) in found {
             let block = geometry.block(id);
             if block >= blocks {
-                return Err(Damage::new(
+                return Err(IndexError::corrupted(
                     block,
-                    "a link leads to it, but it is beyond the end",
+                    "a link leads to a page beyond the end of the index",
                 ));
             }
             read_slot(store, geometry, block, id, |slot| {
-                if slot.state()? == State::Node {
+                if slot.state()? == SlotState::Node {
                     codes.extend_from_slice(slot.code);
                     factors.push(slot.factors());
                     candidates.push((distance, id));
@@ -88,7 +85,7 @@ impl Links {
         Ok(())
     }
 
-    /// Chooses among what was loaded, which is in order of distance.
+    /// Chooses among the loaded candidates, which are in order of distance.
     fn choose_loaded(&mut self, body: &Body, limit: usize) -> Vec<(f32, u32)> {
         let bytes = body.quantizer.code_bytes();
         let code = |i: usize| &self.codes[i * bytes..(i + 1) * bytes];
@@ -101,7 +98,7 @@ impl Links {
         let mut places = vec![None; distances.len()];
         let mut prepared = 0;
         let between = |candidate: usize, selected: usize| {
-            // each of the selected is prepared once, when it is first compared with
+            // Each selected code is prepared once, when it is first compared with another.
             let place = *places[selected].get_or_insert_with(|| {
                 if chosen.len() == prepared {
                     chosen.push(Query::default());
@@ -122,9 +119,9 @@ impl Links {
             .collect()
     }
 
-    /// Puts a link to `new` (with its distance) into a node's list, if it belongs there or there is
-    /// room; `must`: in any case. Returns whether the list has it now; a node that died meanwhile
-    /// gets none.
+    /// Adds a link to `new` (with its distance) to a node's list, if it belongs there or there is
+    /// room. With `must` it is added in any case. Returns true if the list has it now. A node that
+    /// died meanwhile gets none.
     pub fn link_back<S: WritePages>(
         &mut self,
         body: &Body,
@@ -133,7 +130,7 @@ impl Links {
         node: u32,
         new: u32,
         must: bool,
-    ) -> Result<bool, Damage> {
+    ) -> Result<bool, IndexError> {
         const ATTEMPTS: usize = 10;
         let geometry = body.level(level);
         let (block, slot) = (geometry.block(node), geometry.slot(node));
@@ -158,7 +155,7 @@ impl Links {
             };
             let done = change(store, geometry, block, |slots| {
                 let now = slots.slot(slot)?;
-                if now.state()? != State::Node || !now.links()?.eq(old.iter().copied()) {
+                if now.state()? != SlotState::Node || !now.links()?.eq(old.iter().copied()) {
                     return Ok(None);
                 }
                 slots.set_links(slot, &links);
@@ -171,18 +168,19 @@ impl Links {
         Ok(false) // others change this list all the time
     }
 
-    /// The links of a node; its code is prepared in `self.node`. `None` where it is no longer one.
+    /// Returns the links of a node, and prepares its code in `self.node`. Returns `None` if it is
+    /// no longer a node.
     pub fn read_node<S: ReadPages>(
         &mut self,
         body: &Body,
         store: &S,
         level: usize,
         node: u32,
-    ) -> Result<Option<Vec<u32>>, Damage> {
+    ) -> Result<Option<Vec<u32>>, IndexError> {
         let geometry = body.level(level);
         let code = &mut self.node_code;
         let read = read_slot(store, geometry, geometry.block(node), node, |slot| {
-            if slot.state()? != State::Node {
+            if slot.state()? != SlotState::Node {
                 return Ok(None);
             }
             code.clear();
@@ -197,8 +195,8 @@ impl Links {
         Ok(Some(links))
     }
 
-    /// Chooses the links of the node that [`read_node`](Self::read_node) read, among `candidates`;
-    /// in order of their ids, so that those on a page follow each other.
+    /// Chooses the links of the node that [`read_node`](Self::read_node) read, among `candidates`.
+    /// They are ordered by id, so that those of a page are adjacent.
     pub fn choose_for_node<S: ReadPages>(
         &mut self,
         body: &Body,
@@ -206,13 +204,13 @@ impl Links {
         level: usize,
         candidates: &[u32],
         limit: usize,
-    ) -> Result<Vec<(f32, u32)>, Damage> {
+    ) -> Result<Vec<(f32, u32)>, IndexError> {
         self.load(body, store, level, candidates.iter().map(|id| (0.0, *id)))?;
         self.sort_loaded(body);
         Ok(self.choose_loaded(body, limit))
     }
 
-    /// Measures the distances of what was loaded to the node, and sorts by them.
+    /// Measures the distances of the loaded candidates to the node, and sorts by them.
     fn sort_loaded(&mut self, body: &Body) {
         let bytes = body.quantizer.code_bytes();
         let mut order: Vec<(f32, usize)> = (0..self.candidates.len())
@@ -247,7 +245,7 @@ impl Links {
         new: u32,
         limit: usize,
         must: bool,
-    ) -> Result<Vec<u32>, Damage> {
+    ) -> Result<Vec<u32>, IndexError> {
         let candidates: Vec<u32> = old.iter().copied().chain([new]).collect();
         let chosen = self.choose_for_node(body, store, level, &candidates, limit)?;
         let mut links: Vec<u32> = chosen.into_iter().map(|(_, id)| id).collect();

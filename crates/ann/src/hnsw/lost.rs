@@ -1,52 +1,65 @@
-//! Finding links of chains that no node leads to: what a crash or an error leaves between the
-//! making of a link and the change of the node, or between the change of a node and the freeing of
-//! what it led to.
+//! Finds links of chains that no node leads to. A crash or an error leaves such links if it happens
+//! after a link was created and before the node was changed, or after the node was changed and
+//! before its old links were freed.
+
+use std::collections::HashMap;
 
 use rag_pages::{Block, ReadPages, WritePages};
 
 use super::{
-    Damage,
+    IndexError,
     allocate::{change, change_cells},
     cells::{self, CELL, Cells},
     index::Body,
-    layout::{Geometry, Kind, Special, State},
+    layout::{Geometry, PageKind, SpecialSpace},
     overflow,
+    slots::SlotState,
 };
-use crate::{
-    memory::{OutOfMemory, push},
-    visited::Visited,
-};
+use crate::memory::{self, OutOfMemory, push};
 
-/// A set of links of chains: slots and cells.
+/// A set of links of chains, both slots and cells. Its memory grows with the number of pages that
+/// have such links, not with the size of the index.
 #[derive(Default)]
 pub(super) struct LinkSet {
-    slots: Visited,
-    cells: Visited,
+    /// Bits of 64 links, by the number of the first one divided by 64.
+    words: HashMap<u32, u64>,
 }
 
 impl LinkSet {
+    /// Returns true if the link was not in the set.
+    ///
     /// # Errors
     /// There is no memory for it.
     pub fn insert(&mut self, id: u32) -> Result<bool, OutOfMemory> {
-        if id & CELL != 0 {
-            self.cells.insert(id & !CELL)
-        } else {
-            self.slots.insert(id)
-        }
+        self.words.try_reserve(1).map_err(|_| OutOfMemory)?;
+        let word = self.words.entry(id / 64).or_default();
+        let bit = 1 << (id % 64);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        Ok(is_new)
     }
 
     pub fn contains(&self, id: u32) -> bool {
-        if id & CELL != 0 {
-            self.cells.contains(id & !CELL)
-        } else {
-            self.slots.contains(id)
-        }
+        self.words
+            .get(&(id / 64))
+            .is_some_and(|word| word & 1 << (id % 64) != 0)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = u32> {
-        self.slots
-            .iter()
-            .chain(self.cells.iter().map(|id| id | CELL))
+    /// Returns the links that are not in `others`, in ascending order: those of a page together.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn without(&self, others: &Self) -> Result<Vec<u32>, OutOfMemory> {
+        let links = self.words.iter().flat_map(|(&at, &word)| {
+            let known = others.words.get(&at).copied().unwrap_or(0);
+            let left = word & !known;
+            (0..64)
+                .filter(move |bit| left & 1 << bit != 0)
+                .map(move |bit| at * 64 + bit)
+        });
+        let mut links = memory::collect(links)?;
+        links.sort_unstable();
+        Ok(links)
     }
 }
 
@@ -58,32 +71,32 @@ pub(super) fn look(
     block: Block,
     there: &mut LinkSet,
     firsts: &mut Vec<u32>,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     let geometry = body.base();
     store.read(block, |page| {
-        let special = Special::read(page, block)?;
+        let special = SpecialSpace::read(page, block)?;
         match special.kind {
-            Kind::Slots if special.level == 0 => {
+            PageKind::Slots if special.level == 0 => {
                 for slot in geometry.follow(page, block).slots() {
                     let (i, slot) = slot?;
                     match slot.state()? {
-                        State::Overflow => {
+                        SlotState::Overflow => {
                             there
                                 .insert(geometry.id(block, i))
-                                .map_err(Damage::of_memory)?;
+                                .map_err(IndexError::of_memory)?;
                         }
-                        State::Node | State::Tombstone if slot.has_overflow() => {
-                            push(firsts, slot.down()).map_err(Damage::of_memory)?;
+                        SlotState::Node | SlotState::Tombstone if slot.has_overflow() => {
+                            push(firsts, slot.down()).map_err(IndexError::of_memory)?;
                         }
                         _ => {}
                     }
                 }
             }
-            Kind::Cells => {
+            PageKind::Cells => {
                 for (place, _) in Cells::open(page, block)?.used() {
                     there
                         .insert(cells::id(block, place))
-                        .map_err(Damage::of_memory)?;
+                        .map_err(IndexError::of_memory)?;
                 }
             }
             _ => {}
@@ -98,7 +111,7 @@ pub(super) fn follow(
     store: &impl ReadPages,
     firsts: &mut Vec<u32>,
     led_to: &mut LinkSet,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     for first in firsts.drain(..) {
         overflow::walk(store, body.base(), first, |id, _| {
             led_to.insert(id).map(drop)
@@ -107,18 +120,18 @@ pub(super) fn follow(
     Ok(())
 }
 
-/// Marks links that seem to be lost; whoever fills one anew takes the mark away.
-pub(super) fn mark<S: WritePages>(body: &Body, store: &S, ids: &[u32]) -> Result<(), Damage> {
+/// Marks links that seem to be lost. An insert that fills a link again removes the mark.
+pub(super) fn mark<S: WritePages>(body: &Body, store: &S, ids: &[u32]) -> Result<(), IndexError> {
     change_marked(body, store, ids, true)
 }
 
-/// Frees those of the links that are marked still. Between the marking and the look that found
-/// nobody who leads to them, all inserts at work must have come to their end.
+/// Frees the links that are still marked. All inserts that ran when the links were marked must have
+/// finished before the read that found no node leading to them.
 pub(super) fn free_marked<S: WritePages>(
     body: &Body,
     store: &S,
     ids: &[u32],
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     change_marked(body, store, ids, false)
 }
 
@@ -127,7 +140,7 @@ fn change_marked<S: WritePages>(
     store: &S,
     ids: &[u32],
     marks: bool,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     let geometry = body.base();
     for &id in ids {
         store.check_interrupts();
@@ -156,11 +169,11 @@ fn change_slot<S: WritePages>(
     geometry: &Geometry,
     id: u32,
     marks: bool,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     change(store, geometry, geometry.block(id), |slots| {
         let i = geometry.slot(id);
         let slot = slots.slot(i)?;
-        if slot.state()? != State::Overflow {
+        if slot.state()? != SlotState::Overflow {
             return Ok(None);
         }
         match (marks, slot.is_marked()) {

@@ -1,37 +1,36 @@
-//! Rows leave in the order of their exact distance, though the index finds them in that of an
-//! estimated one.
+//! Returns rows in the order of their exact distance, though the index finds them by an estimated
+//! one.
 //!
-//! The exact distance of each candidate is computed when the index finds it ([`Order::add`]), and
-//! the row waits until nothing nearer can be expected any more: until its distance is less, by a
-//! margin, than the estimate that the index has come to. The margin is so many times the usual
-//! error of the estimates, as measured on this query's own candidates, that rows which come too
-//! late are rare however many the scan returns: see [`deviations`]. For the 10 nearest, the exact
-//! distances of some 20 rows are computed.
+//! [`RowOrder::add`] gets the exact distance of each candidate that the index finds. A row waits
+//! until nothing nearer can be expected: until its distance is less, by a margin, than the estimate
+//! that the index has reached. The margin is a multiple of the usual error of the estimates,
+//! measured on this query's own candidates. So late rows are rare, however many rows the scan
+//! returns (see [`deviations`]). The 10 nearest take the exact distances of about 20 rows.
 //!
-//! A row that comes too late all the same, as something farther away has left already, is held back
-//! until the end in a strict order, so that the others are in order and none is lost.
+//! A row may still be late, after something farther away was returned. Strict order holds it back
+//! until the end. Then the other rows are in order, and none is lost.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
-use super::{Rest, Tid};
+use super::{Tid, UnreadRows};
 use crate::memory::{OutOfMemory, Reserve, push};
 
-/// Usual errors that the margin has for the first rows. Errors are about normally distributed.
+/// The margin of the first rows, in usual errors. Errors are about normally distributed.
 const MARGIN: f64 = 3.0;
-/// Candidates before the usual error is known well enough.
+/// Number of candidates from which the usual error is known.
 const MIN_ERRORS: u32 = 8;
-/// Candidates whose errors are the recent ones. Where vectors are of different lengths, errors grow
-/// with the distance.
+/// Number of candidates whose errors count as recent. If vectors differ in length, errors grow with
+/// the distance.
 const RECENT: f64 = 32.0;
 
 #[derive(Debug)]
 struct Row {
     distance: f64,
     tid: Tid,
-    rest: Option<Box<Rest>>,
+    rest: Option<Box<UnreadRows>>,
 }
 
-/// The nearest is the greatest, as a heap gives out the greatest first.
+/// The nearest row is the greatest, because a heap returns the greatest first.
 impl Ord for Row {
     fn cmp(&self, other: &Self) -> Ordering {
         other
@@ -55,24 +54,24 @@ impl PartialEq for Row {
 
 impl Eq for Row {}
 
-/// Rows that wait for their turn.
-pub struct Order {
+/// Rows that wait to be returned.
+pub struct RowOrder {
     strict: bool,
     waiting: BinaryHeap<Row>,
-    /// Of what the index found last: what it finds later is about as far away, or farther.
+    /// The estimate of the last candidate. Later ones are about as far away, or farther.
     estimate: f64,
     squared_errors: f64,
-    /// The mean square of the recent errors.
+    /// Mean square of the recent errors.
     recent: f64,
     errors: u32,
-    /// Distance of the row that left last.
+    /// Distance of the last returned row.
     last: f64,
-    /// Rows that came too late, in no order.
+    /// Late rows, unordered.
     late: Vec<Row>,
 }
 
-impl Order {
-    /// `strict`: rows that come too late leave in the end instead of at once.
+impl RowOrder {
+    /// If `strict`, late rows are returned at the end instead of at once.
     pub fn new(strict: bool) -> Self {
         Self {
             strict,
@@ -86,8 +85,7 @@ impl Order {
         }
     }
 
-    /// Notes the estimated distance of the candidate that the index has found, and the exact one of
-    /// its first row.
+    /// Records the estimated distance of a candidate and the exact one of its first row.
     pub fn observe(&mut self, estimate: f64, distance: f64) {
         self.estimate = estimate;
         let squared = (distance - estimate).powi(2);
@@ -96,8 +94,8 @@ impl Order {
         self.recent += (squared - self.recent) / f64::from(self.errors).min(RECENT);
     }
 
-    /// Adds a row with its exact distance. `rest`: rows of the same vector that were not read yet;
-    /// they are asked for when this one leaves.
+    /// Adds a row with its exact distance. `rest` are the unread rows of the same vector. They are
+    /// requested when this row is returned.
     ///
     /// # Errors
     /// There is no memory for it.
@@ -105,7 +103,7 @@ impl Order {
         &mut self,
         tid: Tid,
         distance: f64,
-        rest: Option<Box<Rest>>,
+        rest: Option<Box<UnreadRows>>,
     ) -> Result<(), OutOfMemory> {
         let row = Row {
             distance,
@@ -121,8 +119,8 @@ impl Order {
         }
     }
 
-    /// The next row, if it is known which that is.
-    pub fn next_settled(&mut self) -> Option<(Tid, Option<Box<Rest>>)> {
+    /// Returns the next row, if it is already known which that is.
+    pub fn next_settled(&mut self) -> Option<(Tid, Option<Box<UnreadRows>>)> {
         if self.errors < MIN_ERRORS {
             return None;
         }
@@ -139,8 +137,8 @@ impl Order {
         self.next_of_rest()
     }
 
-    /// The next row when the index has found all. What came too late comes last.
-    pub fn next_of_rest(&mut self) -> Option<(Tid, Option<Box<Rest>>)> {
+    /// Returns the next row when the index has found all. Late rows come last.
+    pub fn next_of_rest(&mut self) -> Option<(Tid, Option<Box<UnreadRows>>)> {
         if self.waiting.is_empty() {
             self.waiting = std::mem::take(&mut self.late).into(); // in the same place
         }
@@ -150,9 +148,9 @@ impl Order {
     }
 }
 
-/// Usual errors that an estimate is believed to be off by at most, after so many candidates. An
-/// error beyond it has a probability of about 1/35 divided by the number of candidates, so that few
-/// rows come too late in a long scan, too.
+/// Returns the largest expected error of an estimate, in usual errors, after a number of
+/// candidates. The probability of a larger error is about 1/35 divided by the number of candidates.
+/// So few rows are late in a long scan, too.
 fn deviations(errors: u32) -> f64 {
     let growth = 2.0 * (f64::from(errors) / 20.0).ln().max(0.0);
     (MARGIN * MARGIN + growth).sqrt()

@@ -1,27 +1,28 @@
-//! The heap rows of nodes that have several: rows of equal vectors. They lie in chains, few of them
-//! in cells on pages of their own ([`cells`](super::cells)), many in overflow slots on pages of the
-//! base level. A chain may have slots first and cells after them.
+//! The heap rows of nodes that have several: rows of equal vectors. They lie in chains. Short
+//! chains consist of cells on pages of their own ([`cells`](super::cells)), long ones of overflow
+//! slots on pages of the base level. A chain may have slots first and cells after them.
 //!
-//! Scans read chains without a lock, link by link, and believe what they read if the node has the
-//! same chain ([`Slot::chain`](super::layout::Slot::chain)) afterwards. So a row may be added to
-//! any link, and a dead one removed; but whoever frees a link of a chain, or moves a row from one
-//! link to another, must give the node another chain before.
+//! Scans read chains link by link, without a lock. They use what they read if the node has the same
+//! chain ([`Slot::chain`](super::slots::Slot::chain)) afterwards. So a row may be added to any
+//! link, and a dead row removed. Before a link is freed, or a row moves from one link to another,
+//! the node must get another chain.
 //!
-//! Inserts hold the structure lock shared while they know a link. So it is locked exclusively where
-//! a chain is taken from its node, and what was taken may be freed afterwards.
+//! Inserts hold the structure lock shared while they know a link. So a chain is taken from its node
+//! only under the exclusive lock. Its links may be freed afterwards.
 
 use rag_pages::{ReadPages, WritePages};
 
 use super::{
-    Damage, Tid,
-    allocate::{self, Content},
+    IndexError, Tid,
+    allocate::{self, NewSlot},
     cells::{self, CELL, Cells, CellsMut},
     index::Body,
-    layout::{Geometry, NONE, State, Target},
+    layout::{Geometry, NONE},
+    slots::{SlotState, Target},
 };
 use crate::memory::{self, OutOfMemory};
 
-/// Most rows that are put into cells.
+/// Maximum number of rows that are put into cells.
 const IN_CELLS: usize = 4 * cells::ROWS;
 
 /// Appends the rows of a chain that begins at `first`.
@@ -30,7 +31,7 @@ pub(super) fn rows(
     geometry: &Geometry,
     first: u32,
     rows: &mut Vec<Tid>,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     walk(store, geometry, first, |_, found| {
         for row in found {
             memory::push(rows, row)?;
@@ -39,15 +40,15 @@ pub(super) fn rows(
     })
 }
 
-/// Appends the rows of the first `links` links of a chain that begins at `first`. Returns whether
-/// it goes on after them.
+/// Appends the rows of the first `links` links of a chain that begins at `first`. Returns true if
+/// the chain has more links.
 pub(super) fn first_rows(
     store: &impl ReadPages,
     geometry: &Geometry,
     first: u32,
     links: u64,
     rows: &mut Vec<Tid>,
-) -> Result<bool, Damage> {
+) -> Result<bool, IndexError> {
     walk_some(store, geometry, first, links, |_, found| {
         for row in found {
             memory::push(rows, row)?;
@@ -56,32 +57,32 @@ pub(super) fn first_rows(
     })
 }
 
-/// Gives each link of a chain and its rows to `f`.
+/// Calls `f` with each link of a chain and its rows.
 pub(super) fn walk(
     store: &impl ReadPages,
     geometry: &Geometry,
     first: u32,
     f: impl FnMut(u32, &mut dyn Iterator<Item = Tid>) -> Result<(), OutOfMemory>,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     walk_some(store, geometry, first, u64::MAX, f).map(drop)
 }
 
-/// The same for the first `links` links. Returns whether the chain goes on after them.
+/// Calls `f` with the first `links` links of a chain. Returns true if the chain has more links.
 fn walk_some(
     store: &impl ReadPages,
     geometry: &Geometry,
     first: u32,
     links: u64,
     mut f: impl FnMut(u32, &mut dyn Iterator<Item = Tid>) -> Result<(), OutOfMemory>,
-) -> Result<bool, Damage> {
+) -> Result<bool, IndexError> {
     const INTERRUPT_PERIOD: u64 = 64;
     let mut id = first;
-    // Brent's algorithm: a walk in circles comes to a place where it was a power of two of steps
+    // Brent's algorithm: a walk in a circle returns to a link that it saw a power of two of steps
     // ago.
     let (mut steps, mut power, mut before) = (0_u64, 1_u64, NONE);
     while id != NONE && steps < links {
         if id == before {
-            return Err(Damage::new(
+            return Err(IndexError::corrupted(
                 block_of(geometry, id),
                 "a chain of heap rows has no end",
             ));
@@ -98,18 +99,18 @@ fn walk_some(
     Ok(id != NONE)
 }
 
-/// Gives the rows of one link of a chain to `f`; returns the next one.
+/// Calls `f` with the rows of one link of a chain. Returns the next link.
 pub(super) fn read_link(
     store: &impl ReadPages,
     geometry: &Geometry,
     id: u32,
     f: impl FnOnce(&mut dyn Iterator<Item = Tid>) -> Result<(), OutOfMemory>,
-) -> Result<u32, Damage> {
+) -> Result<u32, IndexError> {
     let block = block_of(geometry, id);
     if block >= store.block_count() {
-        return Err(Damage::new(
+        return Err(IndexError::corrupted(
             block,
-            "a chain of heap rows leads beyond the end",
+            "a chain of heap rows leads beyond the end of the index",
         ));
     }
     store.read(block, |page| {
@@ -117,20 +118,20 @@ pub(super) fn read_link(
             let Some(cell) = Cells::open(page, block)?.cell(cells::place(id)) else {
                 return Ok(NONE);
             };
-            f(&mut cell.rows()).map_err(Damage::of_memory)?;
+            f(&mut cell.rows()).map_err(IndexError::of_memory)?;
             return Ok(cell.next());
         }
         let slot = geometry.follow(page, block).slot(geometry.slot(id))?;
-        if slot.state()? != State::Overflow {
+        if slot.state()? != SlotState::Overflow {
             geometry.check_freed(page, block)?;
             return Ok(NONE); // freed meanwhile: the node no longer has this chain
         }
-        f(&mut slot.rows()?).map_err(Damage::of_memory)?;
+        f(&mut slot.rows()?).map_err(IndexError::of_memory)?;
         Ok(slot.down())
     })
 }
 
-/// The page of a link, and its place there.
+/// Returns the page of a link and its place there.
 pub(super) fn place_of(geometry: &Geometry, id: u32) -> (u32, usize) {
     let place = if id & CELL != 0 {
         cells::place(id)
@@ -148,18 +149,17 @@ fn block_of(geometry: &Geometry, id: u32) -> u32 {
     }
 }
 
-/// Adds a row to a node that has this vector. False where the node is no longer one that can take
-/// it.
+/// Adds a row to a node that has this vector. Returns false if the node can no longer take it.
 ///
-/// Vacuum may run at the same time. A dead row is only copied from a node whose row vacuum has not
-/// looked at yet, as it takes dead rows out of nodes under the lock of their page: there it meets
-/// the chain then.
+/// Vacuum may run at the same time. It removes dead rows from nodes under the lock of their page.
+/// So a dead row is copied into a chain only before vacuum has read the node, and vacuum then finds
+/// it in the chain.
 pub(super) fn add<S: WritePages>(
     body: &Body,
     store: &S,
     node: u32,
     tid: Tid,
-) -> Result<bool, Damage> {
+) -> Result<bool, IndexError> {
     let geometry = body.base();
     let block = geometry.block(node);
     const ATTEMPTS: usize = 10;
@@ -167,8 +167,8 @@ pub(super) fn add<S: WritePages>(
         let seen = store.read(block, |page| {
             let slot = geometry.follow(page, block).slot(geometry.slot(node))?;
             Ok(match (slot.state()?, slot.has_overflow()) {
-                (State::Node, true) => Some(Target::Overflow(slot.down())),
-                (State::Node, false) => Some(Target::Row(slot.tid())),
+                (SlotState::Node, true) => Some(Target::Overflow(slot.down())),
+                (SlotState::Node, false) => Some(Target::Row(slot.tid())),
                 _ => None,
             })
         })?;
@@ -186,14 +186,18 @@ pub(super) fn add<S: WritePages>(
         if point_to(store, geometry, node, seen, made)? {
             return Ok(true);
         }
-        // another was quicker: no one knows of the new link
+        // Another insert has already added a chain. Nothing leads to the new link.
         free(body, store, vec![made])?;
     }
     Ok(false)
 }
 
-/// Whether a chain is one of cells that may get another one.
-fn has_few_cells(store: &impl ReadPages, geometry: &Geometry, first: u32) -> Result<bool, Damage> {
+/// Returns true if a chain consists of cells and may get another one.
+fn has_few_cells(
+    store: &impl ReadPages,
+    geometry: &Geometry,
+    first: u32,
+) -> Result<bool, IndexError> {
     let mut id = first;
     for _ in 0..IN_CELLS / cells::ROWS {
         if id & CELL == 0 || id == NONE {
@@ -205,12 +209,17 @@ fn has_few_cells(store: &impl ReadPages, geometry: &Geometry, first: u32) -> Res
 }
 
 /// Adds a row to a link that has room.
-fn push<S: WritePages>(store: &S, geometry: &Geometry, id: u32, tid: Tid) -> Result<bool, Damage> {
+fn push<S: WritePages>(
+    store: &S,
+    geometry: &Geometry,
+    id: u32,
+    tid: Tid,
+) -> Result<bool, IndexError> {
     let block = block_of(geometry, id);
     if block >= store.block_count() {
-        return Err(Damage::new(
+        return Err(IndexError::corrupted(
             block,
-            "a chain of heap rows leads beyond the end",
+            "a chain of heap rows leads beyond the end of the index",
         ));
     }
     if id & CELL != 0 {
@@ -231,7 +240,7 @@ fn push<S: WritePages>(store: &S, geometry: &Geometry, id: u32, tid: Tid) -> Res
     allocate::change(store, geometry, block, |slots| {
         let i = geometry.slot(id);
         let slot = slots.slot(i)?;
-        if slot.state()? != State::Overflow || slot.rows()?.len() >= geometry.overflow_rows() {
+        if slot.state()? != SlotState::Overflow || slot.rows()?.len() >= geometry.overflow_rows() {
             return Ok(None);
         }
         let rows: Vec<Tid> = slot.rows()?.chain([tid]).collect();
@@ -241,18 +250,18 @@ fn push<S: WritePages>(store: &S, geometry: &Geometry, id: u32, tid: Tid) -> Res
     .map(|done| done.is_some())
 }
 
-/// Makes a link the first of a node's, if the node is still as it was seen.
+/// Makes a link the first one of a node, if the node did not change since it was read.
 fn point_to<S: WritePages>(
     store: &S,
     geometry: &Geometry,
     node: u32,
     seen: Target,
     first: u32,
-) -> Result<bool, Damage> {
+) -> Result<bool, IndexError> {
     allocate::change(store, geometry, geometry.block(node), |slots| {
         let i = geometry.slot(node);
         let slot = slots.slot(i)?;
-        let same = slot.state()? == State::Node
+        let same = slot.state()? == SlotState::Node
             && match seen {
                 Target::Row(tid) => !slot.has_overflow() && slot.tid() == tid,
                 Target::Overflow(id) | Target::Slot(id) => slot.has_overflow() && slot.down() == id,
@@ -266,24 +275,25 @@ fn point_to<S: WritePages>(
     .map(|done| done.is_some())
 }
 
-/// Writes a link that nobody knows of yet: a cell for `few` rows, if there is one, else a slot.
+/// Writes a link to which nothing leads yet: a cell for `few` rows, if one is free, otherwise a
+/// slot.
 fn put_link<S: WritePages>(
     body: &Body,
     store: &S,
     rows: &[Tid],
     next: u32,
     few: bool,
-) -> Result<u32, Damage> {
+) -> Result<u32, IndexError> {
     if few
         && rows.len() <= cells::ROWS
         && let Some(id) = allocate::put_cell(store, rows, next)?
     {
         return Ok(id);
     }
-    allocate::put(body, store, 0, None, Content::Overflow { rows, next })
+    allocate::put(body, store, 0, None, NewSlot::Overflow { rows, next })
 }
 
-/// Rows of a link in a chain of so many.
+/// Returns the number of rows of a link in a chain of `rows` rows.
 fn rows_of_link(geometry: &Geometry, rows: usize) -> usize {
     if rows <= IN_CELLS {
         cells::ROWS
@@ -292,12 +302,12 @@ fn rows_of_link(geometry: &Geometry, rows: usize) -> usize {
     }
 }
 
-/// Writes a new chain of rows; returns its first link, which is the one with room.
+/// Writes a new chain of rows. Returns its first link, which is the one with room.
 pub(super) fn put_chain<S: WritePages>(
     body: &Body,
     store: &S,
     rows: &[Tid],
-) -> Result<u32, Damage> {
+) -> Result<u32, IndexError> {
     let mut next = NONE;
     for part in rows.chunks(rows_of_link(body.base(), rows.len())) {
         next = put_link(body, store, part, next, rows.len() <= IN_CELLS)?;
@@ -305,20 +315,20 @@ pub(super) fn put_chain<S: WritePages>(
     Ok(next)
 }
 
-/// Whether a chain of `links` should be written anew where `rows` are left of it: a node with one
-/// row has no need of it, and a fifth of the links may be too many.
+/// Returns true if a chain of `links` links with `rows` remaining rows should be rewritten: if one
+/// row is left, which needs no chain, or if a fifth of the links is not needed.
 pub(super) fn is_sparse(geometry: &Geometry, links: usize, rows: usize) -> bool {
     let needed = rows.div_ceil(rows_of_link(geometry, rows));
     rows <= 1 || links > needed + needed / 4
 }
 
-/// Leaves those of the rows of a link that are to be kept.
+/// Removes the rows of a link for which `keep` returns false.
 pub(super) fn keep<S: WritePages>(
     body: &Body,
     store: &S,
     id: u32,
     mut is_kept: impl FnMut(Tid) -> bool,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     let geometry = body.base();
     if id & CELL != 0 {
         let place = cells::place(id);
@@ -341,8 +351,12 @@ pub(super) fn keep<S: WritePages>(
     Ok(())
 }
 
-/// Frees links that nobody refers to, those on a page together.
-pub(super) fn free<S: WritePages>(body: &Body, store: &S, mut ids: Vec<u32>) -> Result<(), Damage> {
+/// Frees links to which nothing leads, those of a page together.
+pub(super) fn free<S: WritePages>(
+    body: &Body,
+    store: &S,
+    mut ids: Vec<u32>,
+) -> Result<(), IndexError> {
     let geometry = body.base();
     ids.sort_unstable();
     ids.dedup();
@@ -364,7 +378,7 @@ pub(super) fn free<S: WritePages>(body: &Body, store: &S, mut ids: Vec<u32>) -> 
     Ok(())
 }
 
-fn free_cells(cells: &mut CellsMut<'_>, ids: &[u32]) -> Result<Option<()>, Damage> {
+fn free_cells(cells: &mut CellsMut<'_>, ids: &[u32]) -> Result<Option<()>, IndexError> {
     for id in ids {
         cells.set_free(cells::place(*id))?;
     }

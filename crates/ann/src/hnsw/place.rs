@@ -1,35 +1,36 @@
-//! Writing a graph that was built in memory: the first page, the centroid, then each level's pages
-//! in the graph's page order, the base first.
+//! Writes a graph that was built in memory: the meta page, the centroid, then the pages of each
+//! level in the graph's page order, the base first.
 
 use rag_pages::{Block, WritePages};
 
 use super::{
-    Description, MAX_LEVELS, Tid,
-    layout::{CENTROID_ELEMENTS, Geometry, NONE, Target, write_centroid},
-    meta::Meta,
+    IndexParameters, MAX_LEVELS, Tid,
+    layout::{CENTROID_ELEMENTS, Geometry, NONE, write_centroid},
+    meta::MetaPage,
+    slots::Target,
 };
 use crate::{
     code::Quantizer,
-    graph::{Failure, Graph, Node},
+    graph::{BuildError, Graph, Node},
     memory::{self, OutOfMemory, push},
 };
 
-/// Writes a built graph into a store without pages. `tids`: the heap row of each of the graph's
-/// nodes. The order of pages is found on `threads` threads; `tick` is called meanwhile as by
+/// Writes a built graph into a store without pages. `tids` has the heap row of each of the graph's
+/// nodes. `threads` threads find the order of pages. Meanwhile `tick` is called as by
 /// [`Graph::build`].
 ///
 /// # Errors
 /// `tick` returned false, or there is too little memory. The index is not complete then.
 pub fn place(
     store: &impl WritePages,
-    description: &Description,
+    description: &IndexParameters,
     quantizer: &Quantizer,
     graph: &Graph<'_>,
     tids: &[Tid],
     threads: usize,
     tick: &mut dyn FnMut() -> bool,
-) -> Result<(), Failure> {
-    let mut meta = Meta::new(*description);
+) -> Result<(), BuildError> {
+    let mut meta = MetaPage::new(*description);
     meta.dimensions = quantizer.dimensions() as u32;
     meta.code_dimensions = quantizer.code_dimensions() as u32;
     meta.create(store);
@@ -120,15 +121,15 @@ pub fn place(
             };
         }
     }
-    // The first page cannot be damaged: it was written above.
-    let _ = Meta::update(store, |written| {
+    // The meta page was written above, so it cannot be corrupted.
+    let _ = MetaPage::update(store, |written| {
         *written = meta;
         true
     });
     Ok(())
 }
 
-/// Writes a centroid onto new pages; returns the first of them.
+/// Writes a centroid onto new pages. Returns the first of them.
 pub(super) fn append_centroid(store: &impl WritePages, centroid: &[f32]) -> Block {
     let mut first = NONE;
     for elements in centroid.chunks(CENTROID_ELEMENTS) {
@@ -140,11 +141,11 @@ pub(super) fn append_centroid(store: &impl WritePages, centroid: &[f32]) -> Bloc
 
 /// Rows of equal vectors.
 struct Chains {
-    /// Those of the same vector follow each other.
+    /// Rows of the same vector follow each other.
     rows: Vec<Tid>,
-    /// What goes into one slot each.
+    /// The contents of one slot each.
     parts: Vec<Part>,
-    /// The first slot of each node that has several rows, ascending by node.
+    /// The first slot of each node that has several rows, in ascending order of nodes.
     heads: Vec<(Node, u32)>,
 }
 
@@ -156,7 +157,7 @@ struct Part {
 }
 
 impl Chains {
-    /// `id_of` tells the slot of a part.
+    /// `id_of` returns the slot of a part.
     fn new(
         graph: &Graph<'_>,
         tids: &[Tid],
@@ -202,7 +203,7 @@ impl Chains {
         Ok(chains)
     }
 
-    /// Where the rows of a node begin, if it has several.
+    /// Returns the first slot of a node's rows, if it has several rows.
     fn of(&self, node: Node) -> Option<u32> {
         let place = self
             .heads
@@ -212,12 +213,12 @@ impl Chains {
     }
 }
 
-/// The id of the `i`th slot of pages that follow each other from `first`.
+/// Returns the id of the `i`th slot of consecutive pages from `first`.
 fn id_at(geometry: &Geometry, first: Block, i: usize) -> u32 {
     geometry.id(first + (i / geometry.slots) as u32, i % geometry.slots)
 }
 
-/// The ids of nodes that fill pages from `first`, by node; [`NONE`] for all others.
+/// Returns the ids of nodes that fill pages from `first`, by node, and [`NONE`] for all others.
 fn ids_of(
     geometry: &Geometry,
     first: Block,

@@ -1,30 +1,31 @@
-//! Which nodes can be reached from the entry point.
+//! Finds the nodes that can be reached from the entry point.
 
 use rag_pages::{ReadPages, WritePages};
 
 use super::{
-    Damage, MAX_LEVELS,
+    IndexError, MAX_LEVELS,
     allocate::change,
     index::Body,
-    layout::{NONE, State, max_links},
+    layout::{NONE, max_links},
     links::Links,
-    meta::Meta,
+    meta::MetaPage,
+    slots::SlotState,
     walk::{Walk, each_slot, read_slot},
 };
 use crate::{memory::push, pool::key_id, visited::Visited};
 
-/// Adds to `reached` what links of a level lead to from `start`.
+/// Adds to `reached` the slots that links of a level lead to from `start`.
 fn spread(
     body: &Body,
     store: &impl ReadPages,
     level: usize,
     start: u32,
     reached: &mut Visited,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     let geometry = body.level(level);
     let blocks = store.block_count();
     let mut waiting = vec![start];
-    reached.insert(start).map_err(Damage::of_memory)?;
+    reached.insert(start).map_err(IndexError::of_memory)?;
     while let Some(id) = waiting.pop() {
         let block = geometry.block(id);
         if block >= blocks {
@@ -32,12 +33,12 @@ fn spread(
         }
         store.check_interrupts();
         read_slot(store, geometry, block, id, |slot| {
-            if matches!(slot.state()?, State::Node | State::Tombstone) {
+            if matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
                 for link in slot.links()? {
                     if u64::from(link) < geometry.ids(blocks)
-                        && reached.insert(link).map_err(Damage::of_memory)?
+                        && reached.insert(link).map_err(IndexError::of_memory)?
                     {
-                        push(&mut waiting, link).map_err(Damage::of_memory)?;
+                        push(&mut waiting, link).map_err(IndexError::of_memory)?;
                     }
                 }
             }
@@ -47,20 +48,20 @@ fn spread(
     Ok(())
 }
 
-/// The same for all that is reached from `start`, page after page in the order of the file, again
-/// and again until nothing is new: links lead to pages all over the file, and each page is read for
-/// all of its nodes at once.
+/// Adds all slots that can be reached from `start`. It reads page after page in the order of the
+/// file, repeatedly until nothing is new. Links lead to pages all over the file, and each page is
+/// read once for all of its nodes.
 fn spread_in_order(
     body: &Body,
     ordered: &impl ReadPages,
     level: usize,
     start: u32,
     reached: &mut Visited,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     let geometry = body.level(level);
     let blocks = ordered.block_count();
     let mut expanded = Visited::new();
-    let mut more = reached.insert(start).map_err(Damage::of_memory)?;
+    let mut more = reached.insert(start).map_err(IndexError::of_memory)?;
     while std::mem::take(&mut more) {
         for block in 1..blocks {
             let waits = |reached: &Visited, expanded: &Visited| {
@@ -77,14 +78,14 @@ fn spread_in_order(
             ordered.read(block, |page| {
                 let slots = geometry.follow(page, block);
                 while let Some(id) = waits(reached, &expanded) {
-                    expanded.insert(id).map_err(Damage::of_memory)?;
+                    expanded.insert(id).map_err(IndexError::of_memory)?;
                     let slot = slots.slot(geometry.slot(id))?;
-                    if matches!(slot.state()?, State::Node | State::Tombstone) {
+                    if matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
                         for link in slot
                             .links()?
                             .filter(|link| u64::from(*link) < geometry.ids(blocks))
                         {
-                            reached.insert(link).map_err(Damage::of_memory)?;
+                            reached.insert(link).map_err(IndexError::of_memory)?;
                         }
                     }
                 }
@@ -95,13 +96,13 @@ fn spread_in_order(
     Ok(())
 }
 
-/// The slots of the levels, from the base up to the entry point's, that a search can come to.
+/// Returns the slots that a search can reach, for each level from the base to the entry point's.
 pub(super) fn reachable(
     body: &Body,
     ordered: &impl ReadPages,
     store: &impl ReadPages,
-) -> Result<Vec<Visited>, Damage> {
-    let meta = Meta::read(store)?;
+) -> Result<Vec<Visited>, IndexError> {
+    let meta = MetaPage::read(store)?;
     let mut levels = vec![];
     let mut id = meta.entry;
     if id == NONE {
@@ -111,9 +112,9 @@ pub(super) fn reachable(
         let geometry = body.level(level);
         let block = geometry.block(id);
         if block >= store.block_count() {
-            return Err(Damage::new(
+            return Err(IndexError::corrupted(
                 0,
-                "the way from the entry point leads beyond the end",
+                "a link leads beyond the end of the index",
             ));
         }
         let mut reached = Visited::new();
@@ -125,14 +126,15 @@ pub(super) fn reachable(
     Ok(levels)
 }
 
-/// Links nodes of the base level that no one leads to from one of their own neighbours that can be
-/// reached, or, if they have none, from the nearest nodes that can.
+/// Adds links to nodes of the base level to which nothing leads. A link comes from one of the
+/// node's own neighbours that can be reached. If it has none, the link comes from the nearest nodes
+/// that can.
 pub(super) fn attach_stragglers<S: WritePages>(
     body: &Body,
     ordered: &S,
     store: &S,
     links: &mut Links,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     let mut levels = reachable(body, ordered, store)?;
     let Some(reached) = levels.first_mut() else {
         return Ok(());
@@ -141,7 +143,7 @@ pub(super) fn attach_stragglers<S: WritePages>(
     for block in 1..ordered.block_count() {
         let mut stragglers = vec![];
         each_slot(ordered, geometry, block, |id, slot| {
-            if slot.state()? == State::Node && !reached.contains(id) {
+            if slot.state()? == SlotState::Node && !reached.contains(id) {
                 stragglers.push((id, slot.links()?.collect::<Vec<u32>>()));
             }
             Ok(())
@@ -165,14 +167,14 @@ pub(super) fn attach_stragglers<S: WritePages>(
     Ok(())
 }
 
-/// Gives a node whose links lead nowhere the links that an insert would give it; returns the
-/// nearest of its neighbours, or `None` where there is none or an insert has changed the list.
+/// Gives a node whose links lead nowhere the links that an insert would choose. Returns its nearest
+/// neighbour, or `None` if there is none or an insert has changed the list.
 fn link_by_search<S: WritePages>(
     body: &Body,
     store: &S,
     links: &mut Links,
     id: u32,
-) -> Result<Option<u32>, Damage> {
+) -> Result<Option<u32>, IndexError> {
     const CANDIDATES: usize = 100;
     let geometry = body.base();
     let Some(old) = links.read_node(body, store, 0, id)? else {
@@ -180,7 +182,8 @@ fn link_by_search<S: WritePages>(
     };
     let mut walk = Walk::default();
     walk.begin(store);
-    let Some(start) = walk.descend_to(body, store, links.node(), &Meta::read(store)?, 0)? else {
+    let Some(start) = walk.descend_to(body, store, links.node(), &MetaPage::read(store)?, 0)?
+    else {
         return Ok(None);
     };
     walk.beam(store, geometry, links.node(), &[start], CANDIDATES, |_| {
@@ -197,8 +200,8 @@ fn link_by_search<S: WritePages>(
     let new: Vec<u32> = chosen.iter().map(|(_, id)| *id).collect();
     let done = change(store, geometry, geometry.block(id), |slots| {
         let slot = slots.slot(geometry.slot(id))?;
-        // a link that an insert has added meanwhile may be the only one to its node
-        let same = slot.state()? == State::Node && slot.links()?.eq(old.iter().copied());
+        // A link that an insert added meanwhile may be the only one to its node.
+        let same = slot.state()? == SlotState::Node && slot.links()?.eq(old.iter().copied());
         if same {
             slots.set_links(geometry.slot(id), &new);
         }

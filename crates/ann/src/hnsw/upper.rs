@@ -1,12 +1,12 @@
-//! A copy of the upper levels in memory, where a search begins.
+//! A copy of an upper level in memory, where a search begins.
 //!
-//! The way down from the entry point takes a hundred page visits, as many as a tenth of a search.
-//! So who searches an index repeatedly keeps the codes of the lowest level that is small, and
+//! The way down from the entry point takes a hundred page visits, up to a tenth of a search. So a
+//! backend that searches an index repeatedly keeps the codes of the lowest level that is small, and
 //! computes the distances to all of them.
 //!
-//! The copy may be out of date: pages belong to one level for good, so a slot one level down holds
-//! a node of that level, if any, and any node will do to begin with. It is made anew after
-//! [`PERIOD`] searches, and when the index has grown.
+//! The copy may be out of date. A page belongs to one level for good, so a slot one level down
+//! holds a node of that level, if any, and a search may begin at any node. The copy is renewed
+//! after [`PERIOD`] searches, and when the index has grown.
 
 use std::{
     collections::HashSet,
@@ -16,56 +16,54 @@ use std::{
 use rag_pages::{Block, ReadPages};
 
 use super::{
-    Damage, MAX_LEVELS,
-    index::Body,
-    layout::{NONE, State},
-    meta::Meta,
+    IndexError, MAX_LEVELS, index::Body, layout::NONE, meta::MetaPage, slots::SlotState,
     walk::read_slot,
 };
 use crate::code::{Factors, Query};
 
-/// Searches before the first copy: who searches once does without.
+/// Number of searches before the first copy. A single search does not need it.
 const FIRST: u32 = 8;
-/// Searches that a copy serves.
+/// Number of searches that a copy serves.
 const PERIOD: u32 = 2000;
-/// Most nodes, and most bytes of their codes. More take longer to go through than the way down.
+/// Maximum number of nodes, and of bytes of their codes. Scanning more takes longer than the way
+/// down.
 const MAX_NODES: usize = 1024;
 const MAX_BYTES: usize = 256 * 1024;
-/// Nodes read between two looks at whether the statement was cancelled.
+/// Nodes read between two checks for interrupts.
 const INTERRUPT_PERIOD: usize = 64;
 
-/// Shared by those who search; one that finds another at work goes the usual way.
+/// Shared by all searches. A search that finds it locked takes the usual way.
 #[derive(Default)]
-pub(super) struct Upper(Mutex<Kept>);
+pub(super) struct UpperLevelCopy(Mutex<CopyState>);
 
 #[derive(Default)]
-struct Kept {
-    /// Searches since the copy was made, or there is none.
+struct CopyState {
+    /// Searches since the copy was created, or since the start.
     searches: u32,
     copy: Option<Nodes>,
 }
 
-/// Nodes of one level.
+/// The nodes of one level.
 struct Nodes {
     level: usize,
     /// The same nodes one level down.
     down: Vec<u32>,
     factors: Vec<Factors>,
     codes: Vec<u8>,
-    /// Pages of the index when they were read.
+    /// Number of pages of the index when they were read.
     blocks: Block,
 }
 
-impl Upper {
-    /// A level, and a slot there from which to go down, near the query; `None` where there is no
-    /// copy. `blocks`: pages that the index has.
+impl UpperLevelCopy {
+    /// Returns a level and a slot on it near the query, from which to go down. Returns `None` if
+    /// there is no copy. `blocks` is the number of pages of the index.
     pub fn near<S: ReadPages>(
         &self,
         body: &Body,
         store: &S,
         query: &Query,
         blocks: Block,
-    ) -> Result<Option<(usize, u32)>, Damage> {
+    ) -> Result<Option<(usize, u32)>, IndexError> {
         let mut kept = match self.0.try_lock() {
             Ok(kept) => kept,
             Err(TryLockError::Poisoned(kept)) => kept.into_inner(),
@@ -90,23 +88,23 @@ impl Upper {
             .and_then(|nodes| nodes.nearest(body, query)))
     }
 
-    /// Forgets the copy, which led nowhere.
+    /// Drops the copy, which led to a slot that was freed.
     pub fn forget(&self) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *kept = Kept::default();
+        *kept = CopyState::default();
     }
 }
 
 impl Nodes {
-    /// The lowest level that is small; `None` where the base is.
-    fn read<S: ReadPages>(body: &Body, store: &S) -> Result<Option<Self>, Damage> {
-        let meta = Meta::read(store)?;
+    /// Reads the lowest level that is small. Returns `None` if the base is.
+    fn read<S: ReadPages>(body: &Body, store: &S) -> Result<Option<Self>, IndexError> {
+        let meta = MetaPage::read(store)?;
         let code_bytes = body.base().code_bytes;
         let most = MAX_NODES.min(MAX_BYTES / code_bytes);
         let mut level = (meta.top_level as usize).min(MAX_LEVELS - 1);
         let mut starts = vec![meta.entry];
         let mut found = None;
-        // a level has about m times as many nodes as the one above
+        // A level has about m times as many nodes as the one above.
         while level > 0 && (found.is_none() || starts.len() * usize::from(body.m) <= 2 * most) {
             let Some(nodes) = Self::read_level(body, store, level, &starts, most)? else {
                 break;
@@ -118,15 +116,15 @@ impl Nodes {
         Ok(found.filter(|nodes| !nodes.down.is_empty()))
     }
 
-    /// The nodes of a level that links lead to from `starts`; `None` where they are more than
-    /// `most`.
+    /// Reads the nodes of a level that links lead to from `starts`. Returns `None` if there are
+    /// more than `most`.
     fn read_level<S: ReadPages>(
         body: &Body,
         store: &S,
         level: usize,
         starts: &[u32],
         most: usize,
-    ) -> Result<Option<Self>, Damage> {
+    ) -> Result<Option<Self>, IndexError> {
         let geometry = body.level(level);
         let blocks = store.block_count();
         let mut nodes = Self {
@@ -147,7 +145,7 @@ impl Nodes {
                 store.check_interrupts();
             }
             read_slot(store, geometry, geometry.block(id), id, |slot| {
-                if !matches!(slot.state()?, State::Node | State::Tombstone) {
+                if !matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
                     return Ok(()); // freed meanwhile
                 }
                 nodes.down.push(slot.down());
@@ -164,7 +162,7 @@ impl Nodes {
         Ok(Some(nodes))
     }
 
-    /// Where the node nearest to the query is, one level down.
+    /// Returns the place, one level down, of the node nearest to the query.
     fn nearest(&self, body: &Body, query: &Query) -> Option<(usize, u32)> {
         let codes = self.codes.chunks_exact(body.base().code_bytes);
         let distances = codes

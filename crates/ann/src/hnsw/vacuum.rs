@@ -1,50 +1,50 @@
-//! Forgetting rows that are gone.
+//! Removes dead rows.
 //!
-//! A node whose rows are all dead becomes a tombstone: it no longer is an answer, but still a way
-//! to others, until [`repair`](super::repair) frees it. Chains of rows are written anew where most
-//! of their links are empty.
+//! A node whose rows are all dead becomes a tombstone. It is no longer an answer, but still leads
+//! to others, until [`repair`](super::repair) frees it. A chain of rows is rewritten if many of its
+//! links are empty.
 
 use rag_pages::{Block, LockMode, Page, ReadPages, WritePages};
 
 use super::{
-    Damage, Index, Tid,
+    Index, IndexError, Tid,
     allocate::change,
     index::Body,
-    layout::{State, Target},
-    meta::Meta,
+    meta::MetaPage,
     overflow,
+    slots::{SlotState, Target},
     walk::{each_slot, read_slot},
 };
 use crate::memory::{self, push};
 
-/// Links of chains that are written anew before the structure lock is given back.
+/// Number of links of chains that are rewritten before the structure lock is released.
 const LINKS_TOGETHER: usize = 256;
 
-/// What [`remove`] did and left.
+/// The result of [`remove`].
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Removal {
-    /// Heap rows removed.
+    /// Removed heap rows.
     pub removed: u64,
-    /// Heap rows that are still there.
+    /// Remaining heap rows.
     pub remaining: u64,
     pub tombstones: u64,
-    /// Slots of the base level that have rows.
+    /// Number of slots of the base level that have rows.
     pub nodes: u64,
 }
 
-/// Removes the heap rows that `is_dead` names.
+/// Removes the heap rows for which `is_dead` returns true.
 ///
-/// `ordered` is for pages in the order of the file, `store` for pages in any order: the same pages
-/// by two ways.
+/// `ordered` and `store` are the same pages. `ordered` is used to read them in the order of the
+/// file, `store` in any order.
 ///
 /// # Errors
-/// A page is damaged.
+/// A page is corrupted.
 pub fn remove<S: WritePages>(
     index: &Index,
     ordered: &S,
     store: &S,
     is_dead: &mut dyn FnMut(Tid) -> bool,
-) -> Result<Removal, Damage> {
+) -> Result<Removal, IndexError> {
     let Some(body) = index.body() else {
         return Ok(Removal::default());
     };
@@ -64,11 +64,11 @@ struct Remove<'a, S> {
     body: &'a Body,
     store: &'a S,
     removal: Removal,
-    /// Nodes whose chains are to be written anew, in the order of their pages.
+    /// Nodes whose chains are to be rewritten, in the order of their pages.
     sparse: Vec<u32>,
-    /// Links of these chains.
+    /// Number of links of these chains.
     links: usize,
-    /// Whether the first page says that a repair is due.
+    /// Whether the meta page records that a repair is due.
     is_noted: bool,
     is_dead: &'a mut dyn FnMut(Tid) -> bool,
 }
@@ -81,7 +81,7 @@ struct Chain {
 }
 
 impl<S: WritePages> Remove<'_, S> {
-    fn run(mut self, ordered: &S) -> Result<Removal, Damage> {
+    fn run(mut self, ordered: &S) -> Result<Removal, IndexError> {
         for block in 1..ordered.block_count() {
             let chained = self.remove_from_page(ordered, block)?;
             for node in chained {
@@ -94,7 +94,7 @@ impl<S: WritePages> Remove<'_, S> {
         }
         self.shrink()?;
         let removal = self.removal;
-        Meta::update(self.store, |meta| {
+        MetaPage::update(self.store, |meta| {
             let same = meta.nodes == removal.nodes && meta.tombstones == removal.tombstones;
             (meta.nodes, meta.tombstones) = (removal.nodes, removal.tombstones);
             !same
@@ -102,20 +102,20 @@ impl<S: WritePages> Remove<'_, S> {
         Ok(removal)
     }
 
-    /// Makes nodes of a page with a dead row tombstones; returns the nodes that have chains.
-    fn remove_from_page(&mut self, ordered: &S, block: Block) -> Result<Vec<u32>, Damage> {
+    /// Makes nodes of a page with a dead row tombstones. Returns the nodes that have chains.
+    fn remove_from_page(&mut self, ordered: &S, block: Block) -> Result<Vec<u32>, IndexError> {
         let geometry = self.body.base();
         let mut chained: Vec<u32> = vec![];
         let mut rows: Vec<(usize, Tid)> = vec![];
         let mut tombstones = 0;
         each_slot(ordered, geometry, block, |id, slot| {
             match slot.state()? {
-                State::Node if slot.has_overflow() => {
-                    push(&mut chained, id).map_err(Damage::of_memory)?
+                SlotState::Node if slot.has_overflow() => {
+                    push(&mut chained, id).map_err(IndexError::of_memory)?
                 }
-                State::Node => rows.push((geometry.slot(id), slot.tid())),
-                State::Tombstone => tombstones += 1,
-                State::Free | State::Overflow => {}
+                SlotState::Node => rows.push((geometry.slot(id), slot.tid())),
+                SlotState::Tombstone => tombstones += 1,
+                SlotState::Free | SlotState::Overflow => {}
             }
             Ok(())
         })?;
@@ -133,9 +133,9 @@ impl<S: WritePages> Remove<'_, S> {
             for &(i, tid) in &rows {
                 let slot = slots.slot(i)?;
                 if slot.has_overflow() {
-                    // a row was added meanwhile, and this one went into the chain
-                    push(&mut chained, geometry.id(block, i)).map_err(Damage::of_memory)?;
-                } else if slot.state()? == State::Node && slot.tid() == tid {
+                    // An insert has added a row meanwhile, and this one moved into the chain.
+                    push(&mut chained, geometry.id(block, i)).map_err(IndexError::of_memory)?;
+                } else if slot.state()? == SlotState::Node && slot.tid() == tid {
                     slots.set_tombstone(i);
                     removed += 1;
                 }
@@ -147,22 +147,22 @@ impl<S: WritePages> Remove<'_, S> {
         Ok(chained)
     }
 
-    /// Says on the first page that rows are being removed: if this is cancelled, the next vacuum
-    /// repairs all the same.
-    fn note(&mut self) -> Result<(), Damage> {
+    /// Records in the meta page that rows are being removed. If vacuum is cancelled, the next one
+    /// repairs nevertheless.
+    fn note(&mut self) -> Result<(), IndexError> {
         if std::mem::replace(&mut self.is_noted, true) {
             return Ok(());
         }
-        Meta::update(self.store, |meta| {
+        MetaPage::update(self.store, |meta| {
             !std::mem::replace(&mut meta.repair_due, true)
         })
     }
 
-    /// The chain of a node; `None` if it has none.
-    fn chain(&self, store: &impl ReadPages, node: u32) -> Result<Option<Chain>, Damage> {
+    /// Returns the chain of a node, or `None` if it has none.
+    fn chain(&self, store: &impl ReadPages, node: u32) -> Result<Option<Chain>, IndexError> {
         let geometry = self.body.base();
         let first = read_slot(store, geometry, geometry.block(node), node, |slot| {
-            Ok((slot.state()? == State::Node && slot.has_overflow()).then(|| slot.down()))
+            Ok((slot.state()? == SlotState::Node && slot.has_overflow()).then(|| slot.down()))
         })?;
         let Some(first) = first else { return Ok(None) };
         let mut links = vec![];
@@ -172,9 +172,8 @@ impl<S: WritePages> Remove<'_, S> {
         Ok(Some(Chain { first, links }))
     }
 
-    /// Removes dead rows of a node that has several, or notes its chain as one that is to be
-    /// written anew.
-    fn remove_from_chain(&mut self, node: u32) -> Result<(), Damage> {
+    /// Removes dead rows of a node that has several, or remembers its chain as one to be rewritten.
+    fn remove_from_chain(&mut self, node: u32) -> Result<(), IndexError> {
         let Some(chain) = self.chain(self.store, node)? else {
             return Ok(());
         };
@@ -186,11 +185,11 @@ impl<S: WritePages> Remove<'_, S> {
             rows.retain(|tid| (self.is_dead)(*tid));
             left += all - rows.len();
             if !rows.is_empty() {
-                push(&mut dead, (id, rows)).map_err(Damage::of_memory)?;
+                push(&mut dead, (id, rows)).map_err(IndexError::of_memory)?;
             }
         }
         if overflow::is_sparse(self.body.base(), links, left) {
-            push(&mut self.sparse, node).map_err(Damage::of_memory)?;
+            push(&mut self.sparse, node).map_err(IndexError::of_memory)?;
             self.links += links.max(1);
             return Ok(());
         }
@@ -204,13 +203,13 @@ impl<S: WritePages> Remove<'_, S> {
         Ok(())
     }
 
-    /// Writes the chains of `sparse` anew without their dead rows: none where a node has one row
-    /// left, and where none is left, the node becomes a tombstone.
+    /// Rewrites the chains of `sparse` without their dead rows. A node with one row left gets no
+    /// chain. A node without rows becomes a tombstone.
     ///
-    /// Meanwhile no insert may know of any of their links, and scans must see that the node has
-    /// another first link. A cancelled vacuum would lose the links that are freed last, so it is
-    /// not looked whether it is; with chains of usual length this lasts milliseconds.
-    fn shrink(&mut self) -> Result<(), Damage> {
+    /// Meanwhile no insert may know any of their links, and scans must see that the node has
+    /// another first link. Interrupts are not checked: a cancelled vacuum would lose the links that
+    /// are freed last. With chains of usual length this takes milliseconds.
+    fn shrink(&mut self) -> Result<(), IndexError> {
         if self.sparse.is_empty() {
             return Ok(());
         }
@@ -225,8 +224,8 @@ impl<S: WritePages> Remove<'_, S> {
         Ok(())
     }
 
-    /// Gives the nodes of `sparse` other chains; returns the links that they had.
-    fn take_chains(&mut self, store: &Uninterrupted<'_, S>) -> Result<Vec<u32>, Damage> {
+    /// Gives the nodes of `sparse` other chains. Returns the links that they had.
+    fn take_chains(&mut self, store: &Uninterrupted<'_, S>) -> Result<Vec<u32>, IndexError> {
         let geometry = self.body.base();
         let sparse = std::mem::take(&mut self.sparse);
         let mut taken = vec![];
@@ -241,9 +240,9 @@ impl<S: WritePages> Remove<'_, S> {
                 for (id, found) in chain.links {
                     all += found.len();
                     for tid in found.into_iter().filter(|tid| !(self.is_dead)(*tid)) {
-                        push(&mut rows, tid).map_err(Damage::of_memory)?;
+                        push(&mut rows, tid).map_err(IndexError::of_memory)?;
                     }
-                    push(&mut taken, id).map_err(Damage::of_memory)?;
+                    push(&mut taken, id).map_err(IndexError::of_memory)?;
                 }
                 self.removal.removed += (all - rows.len()) as u64;
                 self.removal.remaining += rows.len() as u64;
@@ -263,10 +262,12 @@ impl<S: WritePages> Remove<'_, S> {
             change(store, geometry, geometry.block(here[0]), |slots| {
                 for &(i, first, target) in &targets {
                     let slot = slots.slot(i)?;
-                    if slot.state()? != State::Node || !slot.has_overflow() || slot.down() != first
+                    if slot.state()? != SlotState::Node
+                        || !slot.has_overflow()
+                        || slot.down() != first
                     {
                         let block = geometry.block(here[0]);
-                        return Err(Damage::new(
+                        return Err(IndexError::corrupted(
                             block,
                             "a node changed while the structure was locked",
                         ));
@@ -283,7 +284,7 @@ impl<S: WritePages> Remove<'_, S> {
     }
 }
 
-/// A store for a step that must not end in its middle.
+/// A store for a step that must not be interrupted.
 pub(super) struct Uninterrupted<'a, S>(pub &'a S);
 
 impl<S: ReadPages> ReadPages for Uninterrupted<'_, S> {

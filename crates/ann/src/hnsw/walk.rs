@@ -1,13 +1,14 @@
-//! The search of one level: a best-first walk along links that keeps the best `ef` nodes it has
-//! met.
+//! Searches one level: a best-first walk along links that keeps the best `ef` nodes it has met.
 
 use rag_pages::{Block, ReadPages};
 
 use super::{
-    Damage, MAX_LEVELS, Tid,
+    IndexError, MAX_LEVELS, Tid,
+    format::RECORD_HEAD,
     index::Body,
-    layout::{Geometry, Kind, NONE, RECORD_HEAD, Slot, Special, State},
-    meta::Meta,
+    layout::{Geometry, NONE, PageKind, SpecialSpace},
+    meta::MetaPage,
+    slots::{Slot, SlotState},
 };
 use crate::{
     code::Query,
@@ -16,29 +17,29 @@ use crate::{
     visited::Visited,
 };
 
-/// Expansions between two looks at whether the statement was cancelled.
+/// Expansions between two checks for interrupts.
 const INTERRUPT_PERIOD: u64 = 64;
 
-/// The state of a walk; its buffers serve one after another.
+/// The state of a walk. Its buffers are reused.
 #[derive(Default)]
 pub(super) struct Walk {
     pub pool: Pool,
     visited: Visited,
-    /// Neighbours of the node under expansion that were not met before.
+    /// Neighbours of the expanded node that were not met before.
     fresh: Vec<u32>,
-    /// Pages that the index is known to have.
+    /// Number of pages that the index is known to have.
     blocks: Block,
-    /// Distances estimated since [`begin`](Self::begin).
+    /// Number of distances estimated since [`begin`](Self::begin).
     pub scored: u64,
     expanded: u64,
     rows: ReadRows,
 }
 
-/// Heap rows of the nodes that a walk has expanded, as far as there is room: it reads their slots
-/// anyway, so that these need not be read again for the rows.
+/// Heap rows of the nodes that a walk has expanded, as far as there is room. The walk reads their
+/// slots anyway, so the slots need not be read again for the rows.
 #[derive(Default)]
 struct ReadRows {
-    /// Walk, id and row of a node of the base, at a place that the id tells.
+    /// Walk, id and row of a node of the base, at a place computed from the id.
     entries: Vec<(u32, u32, Tid)>,
     walk: u32,
 }
@@ -83,20 +84,21 @@ impl ReadRows {
     }
 }
 
-/// Neighbours whose codes are fetched together, if there are as many.
+/// Number of neighbours whose codes are prefetched together, if there are as many.
 const FETCHED_TOGETHER: usize = 8;
 
-/// Candidates on the way down. With one alone a search ends too often in the wrong one of clusters
-/// that hardly link to each other, as most deletions leave them; a second costs 2 % of a search.
+/// Number of candidates on the way down. Most deletions leave clusters that hardly link to each
+/// other. With one candidate a search too often ends in the wrong cluster. A second one costs 2 %
+/// of a search.
 const DESCENT: usize = 2;
 
 /// Where a search of the base level begins.
 pub(super) enum Start {
-    /// There is no node.
+    /// The level has no node.
     Empty,
     /// The key of a node.
     At(u64),
-    /// Every way down was blocked by a slot that was freed meanwhile.
+    /// On every way down, a slot was freed meanwhile.
     Blocked,
 }
 
@@ -108,14 +110,14 @@ impl Walk {
         self.rows.begin();
     }
 
-    /// The heap row of a node of the base that has one, if it was read by this walk. Since then it
-    /// may have been removed, and its place may have been taken by one that the walk's snapshot
-    /// does not see.
+    /// Returns the heap row of a node of the base that has one row, if this walk has read it. Since
+    /// then the row may have been removed. Another row may be in its place, which the walk's
+    /// snapshot does not see.
     pub fn row(&self, id: u32) -> Option<Tid> {
         self.rows.find(id)
     }
 
-    /// Gives back the memory that a walk through a large index has taken.
+    /// Releases the memory that a walk through a large index has taken.
     pub fn shrink(&mut self) {
         const KEPT: usize = 8 << 20;
         self.visited.shrink(KEPT);
@@ -131,7 +133,7 @@ impl Walk {
         body: &Body,
         store: &S,
         query: &Query,
-    ) -> Result<Start, Damage> {
+    ) -> Result<Start, IndexError> {
         if let Some((level, id)) = body.upper.near(body, store, query, self.blocks)? {
             if let Some(start) = self.descend_from(body, store, query, (level, id), 0)? {
                 return Ok(Start::At(start));
@@ -140,7 +142,7 @@ impl Walk {
         }
         const ATTEMPTS: usize = 5;
         for _ in 0..ATTEMPTS {
-            let meta = Meta::read(store)?;
+            let meta = MetaPage::read(store)?;
             if meta.entry == NONE {
                 return Ok(Start::Empty);
             }
@@ -151,21 +153,21 @@ impl Walk {
         Ok(Start::Blocked)
     }
 
-    /// The key of a node of level `to`, near the query; `None` where a slot on the way was freed
-    /// meanwhile.
+    /// Returns the key of a node of level `to` near the query. Returns `None` if a slot on the way
+    /// was freed meanwhile.
     pub fn descend_to<S: ReadPages>(
         &mut self,
         body: &Body,
         store: &S,
         query: &Query,
-        meta: &Meta,
+        meta: &MetaPage,
         to: usize,
-    ) -> Result<Option<u64>, Damage> {
+    ) -> Result<Option<u64>, IndexError> {
         let top = (meta.top_level as usize).min(MAX_LEVELS - 1);
         self.descend_from(body, store, query, (top, meta.entry), to)
     }
 
-    /// The same from a slot of a level on.
+    /// Goes down from a slot of a level.
     fn descend_from<S: ReadPages>(
         &mut self,
         body: &Body,
@@ -173,7 +175,7 @@ impl Walk {
         query: &Query,
         (mut level, mut id): (usize, u32),
         to: usize,
-    ) -> Result<Option<u64>, Damage> {
+    ) -> Result<Option<u64>, IndexError> {
         loop {
             let geometry = body.level(level);
             let Some(entry) = self.score_one(store, geometry, query, id)? else {
@@ -192,14 +194,14 @@ impl Walk {
                 Ok((slot.state()?, slot.down()))
             })?;
             match down {
-                (State::Node | State::Tombstone, down) => id = down,
+                (SlotState::Node | SlotState::Tombstone, down) => id = down,
                 _ => return Ok(None),
             }
             level -= 1;
         }
     }
 
-    /// Searches a level from `entries` (keys); leaves the best `ef` in the pool, best first.
+    /// Searches a level from `entries` (keys). Leaves the best `ef` keys in the pool, best first.
     /// `left_out` gets every key that the pool had no room for.
     pub fn beam<S: ReadPages>(
         &mut self,
@@ -209,24 +211,24 @@ impl Walk {
         entries: &[u64],
         ef: usize,
         mut left_out: impl FnMut(u64) -> Result<(), OutOfMemory>,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), IndexError> {
         self.visited.clear();
         self.pool.reset(ef);
         for &entry in entries {
             if self
                 .visited
                 .insert(key_id(entry))
-                .map_err(Damage::of_memory)?
+                .map_err(IndexError::of_memory)?
                 && let Some(out) = self.pool.insert(entry)
             {
-                left_out(out).map_err(Damage::of_memory)?;
+                left_out(out).map_err(IndexError::of_memory)?;
             }
         }
         while let Some(best) = self.pool.next_unexpanded() {
             self.fresh.clear();
             self.prefetch_next(store, geometry);
             self.gather(store, geometry, key_id(best))?;
-            // Few codes to fetch at once would be waited for one after another.
+            // With few codes per batch, prefetching would not hide the latency.
             while self.fresh.len() < FETCHED_TOGETHER
                 && let Some(next) = self.pool.next_unexpanded()
             {
@@ -246,7 +248,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Gives the keys of the neighbours of some nodes that were not met before.
+    /// Calls `found` with the keys of the neighbours of some nodes that were not met before.
     pub fn expand<S: ReadPages>(
         &mut self,
         store: &S,
@@ -254,11 +256,11 @@ impl Walk {
         query: &Query,
         ids: &[u32],
         found: impl FnMut(u64) -> Result<(), OutOfMemory>,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), IndexError> {
         self.fresh.clear();
         for &id in ids {
             let (block, slot) = (geometry.block(id), geometry.slot(id));
-            store.prefetch(block, geometry.record_offset(slot), geometry.record_bytes());
+            store.prefetch(block, [geometry.record_range(slot)]);
         }
         for &id in ids {
             self.gather(store, geometry, id)?;
@@ -267,21 +269,21 @@ impl Walk {
         score(store, geometry, query, &self.fresh, found)
     }
 
-    /// Fetches the links of the node that is expanded next, unless a better one is found before.
+    /// Prefetches the links of the node that is expanded next, unless a better one is found before.
     fn prefetch_next(&self, store: &impl ReadPages, geometry: &Geometry) {
         if let Some(next) = self.pool.peek_unexpanded() {
             let (block, slot) = (geometry.block(key_id(next)), geometry.slot(key_id(next)));
-            store.prefetch(block, geometry.record_offset(slot), geometry.record_bytes());
+            store.prefetch(block, [geometry.record_range(slot)]);
         }
     }
 
-    /// Adds the links of a node that were not met before to `fresh`.
+    /// Adds the neighbours of a node that were not met before to `fresh`.
     fn gather<S: ReadPages>(
         &mut self,
         store: &S,
         geometry: &Geometry,
         id: u32,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), IndexError> {
         self.expanded += 1;
         if self.expanded.is_multiple_of(INTERRUPT_PERIOD) {
             store.check_interrupts();
@@ -294,11 +296,11 @@ impl Walk {
             let beyond = store.read(block, |page| {
                 let slot = geometry.follow(page, block).slot(geometry.slot(id))?;
                 match slot.state()? {
-                    State::Node if geometry.level == 0 && !slot.has_overflow() => {
+                    SlotState::Node if geometry.level == 0 && !slot.has_overflow() => {
                         rows.note(id, slot.tid())
                     }
-                    State::Node | State::Tombstone => {}
-                    State::Free | State::Overflow => {
+                    SlotState::Node | SlotState::Tombstone => {}
+                    SlotState::Free | SlotState::Overflow => {
                         geometry.check_freed(page, block)?;
                         return Ok(None);
                     }
@@ -307,35 +309,35 @@ impl Walk {
                     if u64::from(link) >= limit {
                         return Ok(Some(link));
                     }
-                    if visited.insert(link).map_err(Damage::of_memory)? {
+                    if visited.insert(link).map_err(IndexError::of_memory)? {
                         fresh.push(link);
                     }
                 }
                 Ok(None)
             })?;
             let Some(link) = beyond else { return Ok(()) };
-            // a page that is newer than this walk, or no page at all
+            // The page is newer than this walk, or there is no such page.
             for id in self.fresh.drain(before..) {
                 self.visited.remove(id);
             }
             self.blocks = store.block_count();
             if u64::from(link) >= geometry.ids(self.blocks) {
-                return Err(Damage::new(
+                return Err(IndexError::corrupted(
                     block,
-                    format!("a link leads to {link}, which is beyond the end"),
+                    format!("a link leads to slot {link}, which is beyond the end of the index"),
                 ));
             }
         }
     }
 
-    /// The key of a slot that was not reached by a link; `None` where it holds no node.
+    /// Returns the key of a slot that was not reached by a link, or `None` if it holds no node.
     fn score_one<S: ReadPages>(
         &mut self,
         store: &S,
         geometry: &Geometry,
         query: &Query,
         id: u32,
-    ) -> Result<Option<u64>, Damage> {
+    ) -> Result<Option<u64>, IndexError> {
         self.block(store, geometry, id)?;
         self.scored += 1;
         let mut found = None;
@@ -352,26 +354,26 @@ impl Walk {
         store: &S,
         geometry: &Geometry,
         id: u32,
-        f: impl FnOnce(Slot<'_>) -> Result<R, Damage>,
-    ) -> Result<R, Damage> {
+        f: impl FnOnce(Slot<'_>) -> Result<R, IndexError>,
+    ) -> Result<R, IndexError> {
         let block = self.block(store, geometry, id)?;
         read_slot(store, geometry, block, id, f)
     }
 
-    /// The page of a slot, which must be there.
+    /// Returns the page of a slot, which must exist.
     fn block(
         &mut self,
         store: &impl ReadPages,
         geometry: &Geometry,
         id: u32,
-    ) -> Result<Block, Damage> {
+    ) -> Result<Block, IndexError> {
         let block = geometry.block(id);
         if block >= self.blocks {
             self.blocks = store.block_count();
             if block >= self.blocks {
-                return Err(Damage::new(
+                return Err(IndexError::corrupted(
                     block,
-                    "a link leads to it, but it is beyond the end",
+                    "a link leads to a page beyond the end of the index",
                 ));
             }
         }
@@ -379,17 +381,17 @@ impl Walk {
     }
 }
 
-/// Gives each slot of a page to `f`, with its id, if it is a page of this level.
+/// Calls `f` with each slot of a page and its id, if the page belongs to this level.
 pub(super) fn each_slot<S: ReadPages>(
     store: &S,
     geometry: &Geometry,
     block: Block,
-    mut f: impl FnMut(u32, Slot<'_>) -> Result<(), Damage>,
-) -> Result<(), Damage> {
+    mut f: impl FnMut(u32, Slot<'_>) -> Result<(), IndexError>,
+) -> Result<(), IndexError> {
     store.check_interrupts();
     store.read(block, |page| {
-        let special = Special::read(page, block)?;
-        if special.kind != Kind::Slots || special.level != geometry.level {
+        let special = SpecialSpace::read(page, block)?;
+        if special.kind != PageKind::Slots || special.level != geometry.level {
             return Ok(());
         }
         for slot in geometry.follow(page, block).slots() {
@@ -400,32 +402,33 @@ pub(super) fn each_slot<S: ReadPages>(
     })
 }
 
-/// Reads one slot of a page that is there.
+/// Reads one slot of an existing page.
 pub(super) fn read_slot<S: ReadPages, R>(
     store: &S,
     geometry: &Geometry,
     block: Block,
     id: u32,
-    f: impl FnOnce(Slot<'_>) -> Result<R, Damage>,
-) -> Result<R, Damage> {
+    f: impl FnOnce(Slot<'_>) -> Result<R, IndexError>,
+) -> Result<R, IndexError> {
     store.read(block, |page| {
         f(geometry.follow(page, block).slot(geometry.slot(id))?)
     })
 }
 
-/// Estimates the distances of some slots whose pages are there, one page lock for neighbours on a
-/// page; slots that hold no node are left out.
+/// Estimates the distances of some slots of existing pages. Consecutive slots on a page take one
+/// page lock. Slots that hold no node are skipped.
 fn score<S: ReadPages>(
     store: &S,
     geometry: &Geometry,
     query: &Query,
     ids: &[u32],
     mut found: impl FnMut(u64) -> Result<(), OutOfMemory>,
-) -> Result<(), Damage> {
+) -> Result<(), IndexError> {
     for &id in ids {
         let (block, slot) = (geometry.block(id), geometry.slot(id));
-        store.prefetch(block, geometry.code_offset(slot), geometry.code_bytes);
-        store.prefetch(block, geometry.record_offset(slot), RECORD_HEAD);
+        let code = (geometry.code_offset(slot), geometry.code_bytes);
+        let head = (geometry.record_offset(slot), RECORD_HEAD);
+        store.prefetch(block, [code, head]);
     }
     for here in ids.chunk_by(|a, b| geometry.block(*a) == geometry.block(*b)) {
         let block = geometry.block(here[0]);
@@ -434,11 +437,11 @@ fn score<S: ReadPages>(
             for &id in here {
                 let slot = slots.slot(geometry.slot(id))?;
                 match slot.state()? {
-                    State::Node | State::Tombstone => {
+                    SlotState::Node | SlotState::Tombstone => {
                         let key = key(query.distance(slot.code, slot.factors()), id);
-                        found(key).map_err(Damage::of_memory)?;
+                        found(key).map_err(IndexError::of_memory)?;
                     }
-                    State::Free | State::Overflow => geometry.check_freed(page, block)?,
+                    SlotState::Free | SlotState::Overflow => geometry.check_freed(page, block)?,
                 }
             }
             Ok(())

@@ -7,7 +7,7 @@ use rag_ann::{
     code::Metric,
     distance,
     graph::{Graph, Parameters},
-    hnsw::{self, Description, Index, Inserter, Scan, ScanLimits, Tid},
+    hnsw::{self, Index, IndexParameters, Inserter, Scan, ScanLimits, Tid},
 };
 use rag_pages::MemoryPages;
 
@@ -103,8 +103,8 @@ pub fn limits(ef: usize, iterative: bool, max_keys: usize) -> ScanLimits {
     }
 }
 
-pub fn description(metric: Metric, m: u16) -> Description {
-    Description {
+pub fn description(metric: Metric, m: u16) -> IndexParameters {
+    IndexParameters {
         metric,
         m,
         ef_construction: 64,
@@ -246,8 +246,8 @@ impl Fixture {
         found
     }
 
-    /// Share of the true nearest `k` of so many queries that a search with ef 80 finds among its
-    /// candidates after an exact look at the best 3 k of them. Ties count as found.
+    /// Returns the share of the true nearest `k` of `queries` queries that a search with ef 80
+    /// finds, among the best 3 `k` candidates by exact distance. Ties count as found.
     pub fn recall(&self, queries: usize, k: usize) -> f64 {
         let exact: fn(&[f32], &[f32]) -> f64 = match self.metric() {
             Metric::L2 | Metric::L1 => distance::l2_squared,

@@ -38,7 +38,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Calls `hook` after so many changes.
+    /// Calls `hook` after a number of changes.
     pub fn after_writes(&self, writes: u64, hook: impl FnOnce() + 'a) {
         *self.hook.borrow_mut() = Some((writes, Box::new(hook)));
     }

@@ -1,13 +1,13 @@
-//! A query's way through the index: candidates in order of estimated distance, as many as are asked
-//! for.
+//! Answers a query: returns candidates in the order of their estimated distance, one by one on
+//! request.
 //!
-//! 1. **Beam.** The usual search with a pool of `ef` candidates answers the first requests.
-//! 2. **Outwards.** Who wants more gets it by expanding further nodes, best first, always
-//!    [`LOOKAHEAD`] times as many as were asked for, but `ef` at least: so later candidates are as
-//!    reliable as the first.
+//! 1. **Beam.** A search with a pool of `ef` candidates answers the first requests.
+//! 2. **Outwards.** Further requests expand further nodes, best first: [`LOOKAHEAD`] times as many
+//!    as were requested, but at least `ef`. So later candidates are as reliable as the first.
 //! 3. **Sweep.** Once the walk has met a good part of the index, reading all codes in sequence is
-//!    cheaper, and it is complete: a node that no link leads to is found, too. So a scan that is
-//!    asked often enough returns everything.
+//!    cheaper. It also finds nodes that no link leads to. So a scan can return every row.
+
+mod sweep;
 
 use std::{
     cmp::Reverse,
@@ -17,47 +17,44 @@ use std::{
 use rag_pages::ReadPages;
 
 use super::{
-    Damage, Index, Tid,
+    Index, IndexError, Tid,
     index::Body,
-    layout::State,
     overflow,
-    walk::{Start, Walk, each_slot},
+    slots::SlotState,
+    walk::{Start, Walk},
 };
 use crate::{
     code::Query,
     memory::{OutOfMemory, Reserve, push},
-    pool::{is_expanded, key, key_distance, key_id},
-    visited::Visited,
+    pool::{is_expanded, key_distance, key_id},
 };
 
-/// Nodes expanded for each candidate that is asked for. More are more reliable and cost more.
+/// Nodes expanded for each requested candidate. More nodes make the order more reliable and cost
+/// more.
 const LOOKAHEAD: u64 = 3;
-/// The same for the first [`FEW`], which are those of a query without a filter: for them `ef` says
-/// how reliable.
+/// The same for the first [`FEW`] candidates. These are the ones of a query without a filter, for
+/// which `ef` sets the reliability.
 const LOOKAHEAD_OF_FEW: u64 = 2;
 const FEW: u64 = 20;
-/// A distance estimated along links costs so many times what it costs in a sweep: pages come in
-/// random order.
-const SWEEP_ADVANTAGE: u64 = 4;
-/// Candidates that are kept in memory however little there is.
+/// Minimum number of candidates that are kept in memory.
 const MIN_KEYS: usize = 1024;
-/// Nodes that are expanded together once the first search is over.
+/// Number of nodes that are expanded together after the first search.
 const EXPANDED_TOGETHER: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
 pub struct ScanLimits {
-    /// Candidates that the first search keeps, at least 1.
+    /// Number of candidates that the first search keeps, at least 1.
     pub ef: usize,
-    /// Whether to go on when those are used up.
+    /// Whether to continue when those are used up.
     pub iterative: bool,
-    /// Nodes that may be visited before it stops going on; 0: no limit.
+    /// Number of visited nodes after which it does not continue. 0 means no limit.
     pub max_tuples: u64,
-    /// Candidates that a scan keeps in memory, 8 bytes each, [`MIN_KEYS`] at least. A sweep is
-    /// repeated for what comes after them.
+    /// Number of candidates that a scan keeps in memory, 8 bytes each, at least [`MIN_KEYS`]. The
+    /// sweep is repeated for the ones after them.
     pub max_keys: usize,
 }
 
-/// A scan; its buffers serve one after another.
+/// A scan. Its buffers are reused.
 #[derive(Default)]
 pub struct Scan {
     walk: Walk,
@@ -71,53 +68,53 @@ pub struct Scan {
     /// Nodes expanded and not returned, nearest first.
     ready: BinaryHeap<Reverse<u64>>,
     expanded: u64,
-    /// Candidates that were taken, with tombstones.
+    /// Candidates that were taken, including tombstones.
     taken: u64,
     /// Base slots whose rows were returned.
     returned: Vec<u32>,
     tids: Vec<Tid>,
-    /// Whether the candidate that was returned last has more rows than `tids`.
+    /// Whether the last returned candidate has more rows than `tids`.
     has_more: bool,
     /// The code of a node whose chain is being read.
     code: Vec<u8>,
 }
 
-/// Rows of a candidate that has many, as far as they were not read yet.
+/// Unread rows of a candidate that has many.
 ///
-/// Each time the chain is read from its beginning, twice as much of it, and what was returned
-/// before is left out: so it may change in any way from one time to the next.
+/// Each time the chain is read from its beginning, twice as far, and rows that were returned before
+/// are left out. So the chain may change in any way between two reads.
 #[derive(Debug)]
-pub struct Rest {
+pub struct UnreadRows {
     node: u32,
-    /// Links of the chain that were read.
+    /// Number of links of the chain that were read.
     links: u64,
     returned: HashSet<Tid>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 enum Phase {
-    /// How many of the pool were returned.
+    /// Number of candidates of the pool that were returned.
     Beam(usize),
     Outwards,
     /// The last key that the sweep before kept, if it could not keep all.
     Sweep(Option<u64>),
     #[default]
-    Done,
+    InsertOutcome,
 }
 
 impl Scan {
-    /// Begins the search for what is near `query`, a vector of the index's dimensions.
+    /// Begins a search with `query`, a vector of the index's dimensions.
     ///
     /// # Errors
-    /// A page is damaged.
+    /// A page is corrupted.
     pub fn begin(
         &mut self,
         index: &Index,
         store: &impl ReadPages,
         query: &[f32],
         limits: ScanLimits,
-    ) -> Result<(), Damage> {
-        self.phase = Phase::Done;
+    ) -> Result<(), IndexError> {
+        self.phase = Phase::InsertOutcome;
         self.limits = Some(limits);
         self.left_out.clear();
         self.frontier.clear();
@@ -157,12 +154,16 @@ impl Scan {
         Ok(())
     }
 
-    /// The next candidate's estimated distance; its heap rows are in [`tids`](Self::tids), and in
-    /// [`rest`](Self::rest) if there are more. `None`: that was all.
+    /// Returns the estimated distance of the next candidate, or `None` at the end. Its heap rows
+    /// are in [`tids`](Self::tids). If there are more, they are in [`rest`](Self::rest).
     ///
     /// # Errors
-    /// A page is damaged.
-    pub fn next(&mut self, index: &Index, store: &impl ReadPages) -> Result<Option<f32>, Damage> {
+    /// A page is corrupted.
+    pub fn next(
+        &mut self,
+        index: &Index,
+        store: &impl ReadPages,
+    ) -> Result<Option<f32>, IndexError> {
         let Some(body) = index.body() else {
             return Ok(None);
         };
@@ -180,9 +181,9 @@ impl Scan {
                 None => self.read_rows(body, store, key_id(key), 1)?,
             };
             if !self.tids.is_empty() || self.has_more {
-                push(&mut self.returned, key_id(key)).map_err(Damage::of_memory)?;
-                // where no estimate can be relied on, all rows are to be ranked before the first is
-                // returned
+                push(&mut self.returned, key_id(key)).map_err(IndexError::of_memory)?;
+                // If no estimate is reliable, all rows must be ranked before the first one is
+                // returned.
                 return Ok(Some(if body.mixed {
                     f32::NEG_INFINITY
                 } else {
@@ -192,29 +193,29 @@ impl Scan {
         }
     }
 
-    /// The rows that the candidate that was returned last has beside those in [`tids`](Self::tids),
-    /// to be read by [`read_rest`](Self::read_rest).
-    pub fn rest(&self) -> Option<Rest> {
+    /// Returns the rows of the last returned candidate beyond those in [`tids`](Self::tids), for
+    /// [`read_rest`](Self::read_rest).
+    pub fn rest(&self) -> Option<UnreadRows> {
         let node = self.returned.last().copied().filter(|_| self.has_more)?;
-        Some(Rest {
+        Some(UnreadRows {
             node,
             links: 1,
             returned: self.tids.iter().copied().collect(),
         })
     }
 
-    /// Reads more rows of a candidate into [`tids`](Self::tids): as many as were read of it before,
-    /// or `all`. Whether there are still more.
+    /// Reads more rows of a candidate into [`tids`](Self::tids): as many as were read before, or
+    /// `all`. Returns true if there are still more.
     ///
     /// # Errors
-    /// A page is damaged.
+    /// A page is corrupted.
     pub fn read_rest(
         &mut self,
         index: &Index,
         store: &impl ReadPages,
-        rest: &mut Rest,
+        rest: &mut UnreadRows,
         all: bool,
-    ) -> Result<bool, Damage> {
+    ) -> Result<bool, IndexError> {
         self.tids.clear();
         let Some(body) = index.body() else {
             return Ok(false);
@@ -227,28 +228,28 @@ impl Scan {
         let more = self.read_rows(body, store, rest.node, rest.links)?;
         rest.returned
             .try_reserve(self.tids.len())
-            .map_err(|_| Damage::of_memory(OutOfMemory))?;
+            .map_err(|_| IndexError::of_memory(OutOfMemory))?;
         self.tids.retain(|tid| rest.returned.insert(*tid));
         Ok(more)
     }
 
-    /// Reads the rows of a node, of a chain the first `links` links, into `tids`; whether the chain
-    /// goes on after them.
+    /// Reads the rows of a node into `tids`; of a chain the first `links` links. Returns true if
+    /// the chain has more links.
     fn read_rows(
         &mut self,
         body: &Body,
         store: &impl ReadPages,
         node: u32,
         links: u64,
-    ) -> Result<bool, Damage> {
+    ) -> Result<bool, IndexError> {
         let geometry = body.base();
         loop {
             self.tids.clear();
             let (tids, code) = (&mut self.tids, &mut self.code);
             let chain = self.walk.read_slot(store, geometry, node, |slot| {
                 match (slot.state()?, slot.has_overflow()) {
-                    (State::Node, false) => tids.push(slot.tid()),
-                    (State::Node, true) => {
+                    (SlotState::Node, false) => tids.push(slot.tid()),
+                    (SlotState::Node, true) => {
                         code.clear();
                         code.extend_from_slice(slot.code);
                         return Ok(Some((slot.chain(), slot.factors().bits())));
@@ -261,12 +262,14 @@ impl Scan {
                 return Ok(false);
             };
             let more = overflow::first_rows(store, geometry, chain.0, links, &mut self.tids)?;
-            // If the node was freed meanwhile, so was its chain, and the rows may be another's. If
-            // it has another chain, rows may have moved from where this one had not come to yet.
+            // If the node was freed meanwhile, so was its chain, and the rows may be another
+            // node's. If it has another chain, rows may have moved out of the part that was not
+            // read yet.
             let code = &self.code;
             let same = self.walk.read_slot(store, geometry, node, |slot| {
-                let same =
-                    slot.state()? == State::Node && slot.has_overflow() && slot.chain() == chain;
+                let same = slot.state()? == SlotState::Node
+                    && slot.has_overflow()
+                    && slot.chain() == chain;
                 Ok(same && slot.factors().bits() == factors && slot.code == code.as_slice())
             })?;
             if same {
@@ -276,19 +279,19 @@ impl Scan {
         }
     }
 
-    /// The page of the candidate that was returned last.
+    /// Returns the page of the last returned candidate.
     pub fn block(&self, index: &Index) -> u32 {
         let id = self.returned.last().copied().unwrap_or_default();
         index.body().map_or(0, |body| body.base().block(id))
     }
 
-    /// Heap rows of the candidate that was returned last, or those that
+    /// Returns the heap rows of the last returned candidate, or those that
     /// [`read_rest`](Self::read_rest) has read.
     pub fn tids(&self) -> &[Tid] {
         &self.tids
     }
 
-    /// Gives back memory that a long scan has taken, so that the next one does not keep it.
+    /// Releases memory that a long scan has taken.
     pub fn shrink(&mut self) {
         const KEPT: usize = 64 * 1024;
         let keys = self.left_out.capacity()
@@ -302,18 +305,22 @@ impl Scan {
         }
     }
 
-    /// Nodes whose distance was estimated so far.
+    /// Returns the number of nodes whose distance was estimated so far.
     pub fn visited(&self) -> u64 {
         self.walk.scored
     }
 
-    fn next_key<S: ReadPages>(&mut self, body: &Body, store: &S) -> Result<Option<u64>, Damage> {
+    fn next_key<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+    ) -> Result<Option<u64>, IndexError> {
         let Some(limits) = self.limits else {
             return Ok(None);
         };
         loop {
             match self.phase {
-                Phase::Done => return Ok(None),
+                Phase::InsertOutcome => return Ok(None),
                 Phase::Beam(at) => {
                     let pool = self.walk.pool.as_slice();
                     let reliable = !limits.iterative || self.wanted() <= pool.len() as u64;
@@ -322,10 +329,10 @@ impl Scan {
                         return Ok(Some(pool[at]));
                     }
                     if !limits.iterative {
-                        self.phase = Phase::Done;
+                        self.phase = Phase::InsertOutcome;
                         continue;
                     }
-                    self.go_outwards(at).map_err(Damage::of_memory)?;
+                    self.go_outwards(at).map_err(IndexError::of_memory)?;
                 }
                 Phase::Outwards => {
                     let exhausted = self.frontier.is_empty();
@@ -338,7 +345,7 @@ impl Scan {
                     }
                     let limited = exhausted || !within(self.walk.scored + 1);
                     if limited {
-                        // what was met and not expanded is as well known
+                        // What was met and not expanded is known as well.
                         self.ready.append(&mut self.frontier);
                     }
                     let nearest_is_ready = match (self.ready.peek(), self.frontier.peek()) {
@@ -348,7 +355,7 @@ impl Scan {
                     if limited || (nearest_is_ready && self.expanded >= self.wanted()) {
                         match self.ready.pop() {
                             Some(Reverse(key)) => return Ok(Some(key)),
-                            None => self.phase = Phase::Done,
+                            None => self.phase = Phase::InsertOutcome,
                         }
                         continue;
                     }
@@ -357,13 +364,13 @@ impl Scan {
                 Phase::Sweep(kept) => match (self.ready.pop(), kept) {
                     (Some(Reverse(key)), _) => return Ok(Some(key)),
                     (None, Some(last)) => self.sweep(body, store, Some(last))?,
-                    (None, None) => self.phase = Phase::Done,
+                    (None, None) => self.phase = Phase::InsertOutcome,
                 },
             }
         }
     }
 
-    /// Nodes that must be expanded before the next candidate is returned.
+    /// Returns the number of nodes that must be expanded before the next candidate is returned.
     fn wanted(&self) -> u64 {
         let next = self.taken + 1;
         next * if next <= FEW {
@@ -373,8 +380,8 @@ impl Scan {
         }
     }
 
-    /// Turns what the beam found, of which `at` were returned, into the state of the walk that goes
-    /// on from there.
+    /// Converts the result of the beam, of which `at` candidates were returned, into the state of
+    /// the walk that continues from there.
     fn go_outwards(&mut self, at: usize) -> Result<(), OutOfMemory> {
         let pool = self.walk.pool.as_slice();
         self.expanded = pool.len() as u64;
@@ -399,14 +406,14 @@ impl Scan {
         Ok(())
     }
 
-    /// Expands the nearest nodes of the frontier: several, so that what they lead to is fetched
+    /// Expands the nearest nodes of the frontier: several, so that their neighbours are prefetched
     /// together.
-    fn expand<S: ReadPages>(&mut self, body: &Body, store: &S) -> Result<(), Damage> {
+    fn expand<S: ReadPages>(&mut self, body: &Body, store: &S) -> Result<(), IndexError> {
         let mut nearest = [0; EXPANDED_TOGETHER];
         let mut count = 0;
         self.ready
             .make_room(EXPANDED_TOGETHER)
-            .map_err(Damage::of_memory)?;
+            .map_err(IndexError::of_memory)?;
         while count < nearest.len()
             && let Some(Reverse(key)) = self.frontier.pop()
         {
@@ -422,7 +429,7 @@ impl Scan {
                 frontier.push(Reverse(key));
                 Ok(())
             })?;
-        // Half of the memory for each. What is farther is found by the sweep in the end.
+        // Each gets half of the memory. The sweep finds what is farther in the end.
         let room = self
             .limits
             .map_or(0, |limits| limits.max_keys)
@@ -432,69 +439,10 @@ impl Scan {
         keep_nearest(&mut self.ready, room);
         Ok(())
     }
-
-    fn sweep_is_cheaper(&self, body: &Body) -> bool {
-        self.walk.scored * SWEEP_ADVANTAGE > self.slots(body)
-    }
-
-    /// About what a sweep would visit.
-    fn slots(&self, body: &Body) -> u64 {
-        u64::from(self.walk.blocks()) * body.base().slots as u64
-    }
-
-    /// Reads all codes and makes those ready that were not returned yet, or as many of the nearest
-    /// as there is room for. `after`: the last key of the sweep before.
-    fn sweep<S: ReadPages>(
-        &mut self,
-        body: &Body,
-        store: &S,
-        after: Option<u64>,
-    ) -> Result<(), Damage> {
-        let room = self
-            .limits
-            .map_or(0, |limits| limits.max_keys)
-            .max(MIN_KEYS);
-        let geometry = body.base();
-        let mut returned = Visited::new();
-        for &id in &self.returned {
-            returned.insert(id).map_err(Damage::of_memory)?;
-        }
-        self.frontier.clear();
-        self.ready.clear();
-        let mut keys: Vec<u64> = vec![];
-        let mut complete = true;
-        let mut cut = |keys: &mut Vec<u64>| {
-            keys.select_nth_unstable(room);
-            keys.truncate(room);
-            complete = false;
-        };
-        for block in 1..store.block_count() {
-            each_slot(store, geometry, block, |id, slot| {
-                if slot.state()? == State::Node && !returned.contains(id) {
-                    self.walk.scored += 1;
-                    let key = key(self.query.distance(slot.code, slot.factors()), id);
-                    if after.is_none_or(|last| key > last) {
-                        push(&mut keys, key).map_err(Damage::of_memory)?;
-                    }
-                }
-                Ok(())
-            })?;
-            if keys.len() > 2 * room {
-                cut(&mut keys);
-            }
-        }
-        if keys.len() > room {
-            cut(&mut keys);
-        }
-        let last = keys.iter().copied().max().filter(|_| !complete);
-        self.phase = Phase::Sweep(last);
-        self.ready = keys.into_iter().map(Reverse).collect(); // in the place of the keys
-        Ok(())
-    }
 }
 
-/// Leaves the nearest `room` keys where there are more, and some room for others before that is
-/// done again.
+/// Keeps the nearest `room` keys if there are more, less some room for others before that is
+/// necessary again.
 fn keep_nearest(keys: &mut BinaryHeap<Reverse<u64>>, room: usize) {
     if keys.len() <= room {
         return;
