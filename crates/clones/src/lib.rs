@@ -1,19 +1,17 @@
-//! Clones of git repositories that outlive a run: the folders that they are in, and the sources
-//! that use each.
+//! Folders of the clones of git repositories, and the sources that use each clone.
 //!
 //! ```text
 //! clones/                     mode 0700, shared by the jobs of all databases
-//!   3f1c…9a/                  one for each URL and branch (or pinned commit); flock()ed by the job that uses it
+//!   3f1c…9a/                  for one URL and branch or pinned commit; locked by its job (flock)
 //!     repository.git/         bare and shallow
-//!     state                   the clone is whole: bytes it had when it was fetched anew; its mtime is the last use
-//!     users/16384-<uid>       an empty file for each source that uses the clone: its database and its uid
+//!     state                   marks a complete clone: its first size; mtime: last use
+//!     users/16384-<uid>       an empty file for each source that uses the clone: database and uid
 //! ```
 //!
-//! A job [`claim`]s the clone for its source while it has the folder locked. Whoever knows that a
-//! source does not use a clone any more (it was dropped, or names another repository; its database
-//! or the extension was dropped) takes its name away with [`release`], and the clone goes with the
-//! last of them. The jobs run in `rag-engine`, and sources are dropped in server processes: both
-//! look at the folders through this crate.
+//! A job locks the folder and [`claim`]s the clone for its source. [`release`] removes a source
+//! that no longer uses a clone: it was dropped, its repository was changed, or its database or the
+//! extension was dropped. A clone without users is removed. Jobs run in `rag-engine`, and sources
+//! are dropped in server processes: both access the folders through this crate.
 
 use std::{
     fs::{self, DirBuilder, File, TryLockError},
@@ -22,20 +20,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Hexadecimal digits of a folder's name.
+/// Number of hexadecimal digits in a folder's name.
 pub const KEY_DIGITS: usize = 32;
 
-/// A source that uses a clone, as the name of its file says it.
+/// A source that uses a clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct User {
     /// OID of the source's database.
     pub database: u32,
-    /// What tells the source from every other one of that database.
+    /// Identifies the source in its database.
     pub uid: String,
 }
 
 impl User {
-    /// The user that a file's name means; `None` where it is none of this crate's.
+    /// Parses the name of a file in `users`. Returns `None` for other names.
     pub fn parse(name: &str) -> Option<Self> {
         let (database, uid) = name.split_once('-')?;
         let is_uid = !uid.is_empty() && uid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
@@ -52,20 +50,20 @@ impl std::fmt::Display for User {
     }
 }
 
-/// The file that says that the clone in a folder is whole.
+/// Returns the path of the file that marks a complete clone.
 pub fn state(folder: &Path) -> PathBuf {
     folder.join("state")
 }
 
-/// Makes a folder that only its owner can look into.
+/// Creates a folder that only its owner can access.
 ///
 /// # Errors
-/// It cannot be made.
+/// It could not be created.
 pub fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// The folders of all clones.
+/// Returns the folders of all clones.
 pub fn folders(clones: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(clones) else {
         return vec![];
@@ -77,8 +75,8 @@ pub fn folders(clones: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Locks a folder; `None` where another job has it, or has just removed it. The lock goes with the
-/// file that is returned.
+/// Locks a folder. Returns `None` if another job has locked it, or has just removed it. The lock is
+/// released when the returned file is closed.
 ///
 /// # Errors
 /// The folder cannot be opened.
@@ -99,24 +97,23 @@ pub fn lock(folder: &Path) -> io::Result<Option<File>> {
     Ok(is_there.then_some(file))
 }
 
-/// Removes the folder of a clone, so that it is never taken for whole. Returns true if it was
-/// removed.
+/// Removes the folder of a clone, `state` first. Returns true if it was removed.
 pub fn remove(folder: &Path) -> bool {
     let _ = fs::remove_file(state(folder));
     fs::remove_dir_all(folder).is_ok()
 }
 
-/// Says that `user` uses the clone in `folder`, which the caller has locked.
+/// Adds a user to the clone in `folder`, which the caller has locked.
 ///
 /// # Errors
-/// The file cannot be made.
+/// The file could not be created.
 pub fn claim(folder: &Path, user: &User) -> io::Result<()> {
     let users = folder.join("users");
     make(&users)?;
     File::create(users.join(user.to_string())).map(drop)
 }
 
-/// The sources that use the clone in a folder, each with its file.
+/// Returns the users of the clone in a folder, with their files.
 fn users_of(folder: &Path) -> Vec<(User, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder.join("users")) else {
         return vec![];
@@ -127,7 +124,7 @@ fn users_of(folder: &Path) -> Vec<(User, PathBuf)> {
         .collect()
 }
 
-/// The sources that use clones.
+/// Returns the users of all clones.
 pub fn users(clones: &Path) -> Vec<User> {
     let mut users: Vec<User> = folders(clones)
         .iter()
@@ -139,9 +136,8 @@ pub fn users(clones: &Path) -> Vec<User> {
     users
 }
 
-/// Takes the users away that `is_gone` is true of, and removes the clones that nobody uses any
-/// more; not that in the folder `except`. A clone that a job has at work is left to the next call;
-/// so is what cannot be removed.
+/// Removes the users for which `is_gone` returns true, and then the clones without users, except
+/// the one in the folder `except`. A locked clone is left to the next call. Errors are ignored.
 pub fn release(clones: &Path, except: Option<&Path>, is_gone: impl Fn(&User) -> bool) {
     for folder in folders(clones) {
         if except == Some(&*folder) {
@@ -152,7 +148,7 @@ pub fn release(clones: &Path, except: Option<&Path>, is_gone: impl Fn(&User) -> 
                 let _ = fs::remove_file(file);
             }
         }
-        // a job claims its clone while it has the lock: nobody can come in between
+        // jobs claim clones while they hold the lock, so no user can be added in between
         if users_of(&folder).is_empty()
             && let Ok(Some(_lock)) = lock(&folder)
             && users_of(&folder).is_empty()

@@ -1,4 +1,4 @@
-//! Clones go with the last source that uses them, and no sooner.
+//! A clone is removed with the last source that uses it.
 #![allow(clippy::unwrap_used)] // all is test
 
 use std::{
@@ -31,7 +31,7 @@ fn clone(clones: &Path, digit: &str, users: &[&User]) -> PathBuf {
 }
 
 #[test]
-fn a_clone_goes_with_its_last_user() {
+fn a_clone_is_removed_with_its_last_user() {
     let clones = TempDir::new().unwrap();
     let (a, b) = (user(5, FIRST), user(5, SECOND));
     let folder = clone(clones.path(), "a", &[&a, &b]);
@@ -44,7 +44,7 @@ fn a_clone_goes_with_its_last_user() {
 }
 
 #[test]
-fn the_clones_of_a_database_go_and_no_others() {
+fn only_the_clones_of_a_dropped_database_are_removed() {
     let clones = TempDir::new().unwrap();
     let (a, b) = (user(5, FIRST), user(55, FIRST));
     let gone = clone(clones.path(), "a", &[&a]);
@@ -59,7 +59,7 @@ fn the_clones_of_a_database_go_and_no_others() {
 }
 
 #[test]
-fn a_clone_at_work_is_left_to_the_next_look() {
+fn a_locked_clone_is_left_to_the_next_call() {
     let clones = TempDir::new().unwrap();
     let folder = clone(clones.path(), "a", &[&user(5, FIRST)]);
     let job = lock(&folder).unwrap().unwrap();
@@ -71,7 +71,7 @@ fn a_clone_at_work_is_left_to_the_next_look() {
 }
 
 #[test]
-fn a_source_that_moves_on_leaves_its_former_clone() {
+fn a_source_with_another_repository_releases_its_former_clone() {
     let clones = TempDir::new().unwrap();
     let a = user(5, FIRST);
     let (old, new) = (
@@ -83,7 +83,7 @@ fn a_source_that_moves_on_leaves_its_former_clone() {
 }
 
 #[test]
-fn files_of_other_names_are_nobodys() {
+fn files_with_other_names_are_not_users() {
     for name in [
         "",
         "-",

@@ -1,36 +1,39 @@
 //! `kind: AutoIndexer`: a source.
 //!
-//! KAITO has two forms of it: that of its proposal, and that of the releases
-//! (`autoindexer.kaito.sh`), which call some fields otherwise. Both are read; the first is written.
+//! KAITO has two forms of it: that of its proposal, and that of its releases
+//! (`autoindexer.kaito.sh`), where some fields have other names. Both are read, and the first is
+//! written.
 
 use std::time::Duration;
 
 use rag_protocol::{
     definition::{DriftPolicy, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT},
-    name::{Form, qualify, split},
-    spec::{Problem, SourceSpec, keys_of},
+    name::{NameForm, qualify, split},
+    spec::{
+        ExpectedType, FieldProblem, KINDS, ProblemReason, SourceKind, SourceSpec, kind_named,
+        kind_names,
+    },
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
     Metadata,
     duration::duration_text,
-    object::{Object, did_you_mean, shown, type_of},
+    object::{Object, did_you_mean, hint_to_quote, shown, type_of},
 };
 
-/// A source, as the proposal of the AutoIndexer describes it. Names that it refers to may not
-/// exist, and its schedule is not looked into: that is for whoever has the database.
+/// A source, as the proposal of the AutoIndexer describes it. Its references and its schedule are
+/// not checked here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutoIndexer {
     pub metadata: Metadata,
-    /// `ragEngineRef`: its name, or `namespace/name`. Where no namespace is given, it is the
-    /// manifest's own.
+    /// `ragEngineRef`: `name`, or `namespace/name`. The default is the manifest's own namespace.
     pub retriever: String,
     /// `indexName`.
     pub collection: String,
-    /// One of [`rag_protocol::spec::KINDS`].
+    /// The name of one of [`rag_protocol::spec::KINDS`].
     pub kind: &'static str,
-    /// The object `dataSource.<kind>` as it was given: [`SourceSpec::parse`] accepts it.
+    /// The object `dataSource.<kind>`. [`SourceSpec::parse`] accepts it.
     pub spec: Value,
     pub credentials: Option<SecretRef>,
     pub schedule: Option<String>,
@@ -38,33 +41,27 @@ pub struct AutoIndexer {
     pub max_retries: u32,
     pub suspend: bool,
     pub drift_policy: DriftPolicy,
-    /// In microseconds, as PostgreSQL's intervals are; from 1 s to 24 days.
+    /// In whole microseconds, like PostgreSQL's intervals; from 1 s to 24 days.
     pub timeout: Option<Duration>,
-    /// Fields that the manifest calls as KAITO's releases do.
-    pub renamed: Vec<Renamed>,
+    /// Fields with the names of KAITO's releases.
+    pub renamed: Vec<RenamedField>,
 }
 
 /// A field that has two names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Renamed {
-    /// Its path by the proposal.
-    path: &'static str,
-    /// And by the releases.
-    released: &'static str,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenamedField {
+    /// Its path in the proposal.
+    path: String,
+    /// Its path in the releases.
+    released: String,
 }
 
-const RETRIEVER: Renamed = Renamed {
-    path: "spec.ragEngineRef.name",
-    released: "spec.ragEngine",
-};
-const REPOSITORY: Renamed = Renamed {
-    path: "spec.dataSource.git.repositoryURL",
-    released: "spec.dataSource.git.repository",
-};
-const ENDPOINTS: Renamed = Renamed {
-    path: "spec.dataSource.static.endpoints",
-    released: "spec.dataSource.static.urls",
-};
+impl RenamedField {
+    fn new(path: impl Into<String>, released: impl Into<String>) -> Self {
+        let (path, released) = (path.into(), released.into());
+        Self { path, released }
+    }
+}
 
 /// One value of a secret in the namespace of the source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,13 +82,7 @@ const SPEC: [&str; 10] = [
     "driftRemediationPolicy",
     "timeout",
 ];
-const DATA_SOURCE: [&str; 7] = [
-    "type", "git", "static", "folder", "website", "table", "markdown",
-];
-/// Types of data sources, and the kinds of sources that they are.
-const TYPES: [&str; 6] = ["Git", "Static", "Folder", "Website", "Table", "Markdown"];
-const KINDS: [&str; 6] = ["git", "static", "folder", "website", "table", "markdown"];
-/// Policies, as manifests write them.
+/// Policies and their names in manifests.
 const POLICIES: [(&str, DriftPolicy); 3] = [
     ("Auto", DriftPolicy::Auto),
     ("Manual", DriftPolicy::Manual),
@@ -100,12 +91,12 @@ const POLICIES: [(&str, DriftPolicy); 3] = [
 const DEFAULT_RETRIES: u32 = 3;
 
 impl AutoIndexer {
-    /// `None`: there are problems.
+    /// Returns `None` if there are problems.
     pub(crate) fn read(document: &Object<'_>, metadata: Option<Metadata>) -> Option<Self> {
         let spec = document.required_object("spec", &SPEC)?;
         let mut renamed = vec![];
         let retriever = retriever(&spec, metadata.as_ref(), &mut renamed);
-        let collection = spec.name("indexName", Form::Collection);
+        let collection = spec.name("indexName", NameForm::Collection);
         let data = data_source(&spec, &mut renamed);
         let credentials = credentials(&spec);
         let schedule = spec.text("schedule").map(ToOwned::to_owned);
@@ -118,7 +109,7 @@ impl AutoIndexer {
             metadata: metadata?,
             retriever: retriever?,
             collection: collection?,
-            kind,
+            kind: kind.name,
             spec: source,
             credentials,
             schedule,
@@ -130,15 +121,19 @@ impl AutoIndexer {
         })
     }
 
-    /// The path of a field as the manifest has it.
+    /// Returns the path of a field as the manifest writes it.
     pub fn as_written(&self, path: &str) -> String {
         as_written(path, &self.renamed)
     }
 
-    /// The manifest with all that it stands for, defaults included.
+    /// Returns the complete manifest, with defaults.
     pub fn to_json(&self) -> Value {
         let mut source = Map::new();
-        source.insert("type".into(), type_of_kind(self.kind).into());
+        let kind = kind_named(self.kind);
+        source.insert(
+            "type".into(),
+            kind.map_or("", |kind| kind.manifest_type).into(),
+        );
         source.insert(self.kind.into(), self.spec.clone());
         let (namespace, retriever) = split(&self.retriever);
         let mut spec = json!({
@@ -168,9 +163,9 @@ impl AutoIndexer {
     }
 }
 
-fn as_written(path: &str, renamed: &[Renamed]) -> String {
-    let rest_after = |renamed: &Renamed| {
-        let rest = path.strip_prefix(renamed.path)?;
+fn as_written(path: &str, renamed: &[RenamedField]) -> String {
+    let rest_after = |renamed: &RenamedField| {
+        let rest = path.strip_prefix(renamed.path.as_str())?;
         (rest.is_empty() || rest.starts_with(['.', '[']))
             .then(|| format!("{}{rest}", renamed.released))
     };
@@ -183,7 +178,7 @@ fn as_written(path: &str, renamed: &[Renamed]) -> String {
 fn retriever(
     spec: &Object<'_>,
     metadata: Option<&Metadata>,
-    renamed: &mut Vec<Renamed>,
+    renamed: &mut Vec<RenamedField>,
 ) -> Option<String> {
     if spec.get("ragEngine").is_some() {
         if spec.get("ragEngineRef").is_some() {
@@ -194,24 +189,20 @@ fn retriever(
             );
             return None;
         }
-        renamed.push(RETRIEVER);
-        let name = spec.name("ragEngine", Form::Subdomain);
+        renamed.push(RenamedField::new(
+            "spec.ragEngineRef.name",
+            "spec.ragEngine",
+        ));
+        let name = spec.name("ragEngine", NameForm::Subdomain);
         return Some(qualify(metadata?.namespace(), &name?));
     }
     let reference = spec.required_object("ragEngineRef", &["name", "namespace"])?;
-    let name = reference.name("name", Form::Subdomain);
+    let name = reference.name("name", NameForm::Subdomain);
     let namespace = match reference.get("namespace") {
-        Some(_) => reference.name("namespace", Form::Namespace)?,
+        Some(_) => reference.name("namespace", NameForm::Namespace)?,
         None => metadata?.namespace().to_owned(),
     };
     Some(qualify(&namespace, &name?))
-}
-
-fn type_of_kind(kind: &str) -> &'static str {
-    KINDS
-        .iter()
-        .position(|known| *known == kind)
-        .map_or("", |i| TYPES[i])
 }
 
 fn name_of_policy(policy: DriftPolicy) -> &'static str {
@@ -221,115 +212,109 @@ fn name_of_policy(policy: DriftPolicy) -> &'static str {
         .map_or("", |(name, _)| name)
 }
 
-fn data_source(spec: &Object<'_>, renamed: &mut Vec<Renamed>) -> Option<(&'static str, Value)> {
-    let source = spec.required_object("dataSource", &DATA_SOURCE)?;
-    let given: Vec<_> = KINDS
-        .into_iter()
-        .filter(|kind| source.get(kind).is_some())
+fn data_source(
+    spec: &Object<'_>,
+    renamed: &mut Vec<RenamedField>,
+) -> Option<(&'static SourceKind, Value)> {
+    let fields = [&["type"], kind_names().as_slice()].concat();
+    let source = spec.required_object("dataSource", &fields)?;
+    let given: Vec<&SourceKind> = KINDS
+        .iter()
+        .copied()
+        .filter(|kind| source.get(kind.name).is_some())
         .collect();
-    let types = format!("Types: {}.", TYPES.join(", "));
-    let named = match (source.get("type").is_some(), given.as_slice()) {
-        (true, _) => source.word("type", &TYPES, "a type of data source"),
-        (false, [kind]) => {
-            source.has(
-                "type",
-                Some(&format!("Write type: {}.", type_of_kind(kind))),
-            );
-            None
-        }
-        (false, _) => {
-            source.has("type", Some(&types));
-            None
-        }
-    };
-    // Its fields are worth a look even if it is not said that they are meant.
+    let named = kind_of_type(&source, &given);
+    // Its fields are checked even if the type is missing.
     let kind = match (named, given.as_slice()) {
-        (Some(name), _) => TYPES
-            .iter()
-            .position(|known| *known == name)
-            .map(|i| KINDS[i]),
+        (Some(kind), _) => Some(kind),
         (None, [kind]) => Some(*kind),
         (None, _) => None,
     };
-    match (kind, named) {
-        (Some(kind), Some(name)) => {
-            source.has(
-                kind,
-                Some(&format!("The type is {name}. Fields: {}.", keys_of(kind))),
-            );
-            for other in given.iter().filter(|other| **other != kind) {
-                let hint = format!("Leave it out, or write type: {}.", type_of_kind(other));
-                source.problem(
-                    other,
-                    format!("is a second data source: the type is {name}"),
-                    Some(hint),
-                );
-            }
+    if let Some(kind) = named {
+        let (name, type_name) = (kind.name, kind.manifest_type);
+        let hint = format!("The type is {type_name}. {}", kind.keys_hint("Fields"));
+        source.has(name, Some(&hint));
+        for other in given.iter().filter(|other| other.name != name) {
+            let hint = format!("Leave it out, or write type: {}.", other.manifest_type);
+            let problem = format!("is a second data source: the type is {type_name}");
+            source.problem(other.name, problem, Some(hint));
         }
-        (None, None) if given.len() > 1 => {
-            spec.problem(
-                "dataSource",
-                format!("has {} data sources: {}", given.len(), given.join(", ")),
-                Some("Keep one, and name its type.".into()),
-            );
-        }
-        (None, None) if given.is_empty() => {
-            spec.problem(
-                "dataSource",
-                "has no data source",
-                Some(format!("It is one of {}.", KINDS.join(", "))),
-            );
-        }
-        _ => {}
+    } else if given.len() > 1 {
+        let names: Vec<_> = given.iter().map(|kind| kind.name).collect();
+        let problem = format!("has {} data sources: {}", names.len(), names.join(", "));
+        let hint = "Keep one, and write its type.";
+        spec.problem("dataSource", problem, Some(hint.into()));
+    } else if given.is_empty() {
+        let hint = format!("Write one of {}.", kind_names().join(", "));
+        spec.problem("dataSource", "has no data source", Some(hint));
     }
     let kind = kind?;
-    let mut fields = source.any_object(kind, None)?.clone();
-    for (of, released, key, field) in [
-        ("git", "repository", "repositoryURL", REPOSITORY),
-        ("static", "urls", "endpoints", ENDPOINTS),
-    ] {
-        // both are a problem, which the spec's own reader names
-        if kind == of
-            && !fields.contains_key(key)
-            && let Some(value) = fields.shift_remove(released)
-        {
-            fields.insert(key.into(), value);
-            renamed.push(field);
-        }
-    }
-    let fields = Value::Object(fields);
-    if let Err(problems) = SourceSpec::parse(kind, &fields) {
+    let fields = source_fields(&source, kind, renamed)?;
+    if let Err(problems) = SourceSpec::parse(kind.name, &fields) {
         for problem in problems {
             let problem = in_manifest(problem, kind);
             let field = as_written(&problem.field, renamed);
-            source.problems().push(Problem { field, ..problem });
+            source.problems().push(FieldProblem { field, ..problem });
         }
         return None;
     }
     named.map(|_| (kind, fields))
 }
 
-/// A problem of a source's spec, as one of the manifest that it is in.
-fn in_manifest(problem: Problem, kind: &str) -> Problem {
-    const UNKNOWN: &str = "is not a key of kind";
-    const NO_TEXT: &str = "must be a text, not ";
-    let path = problem.field.strip_prefix("spec").unwrap_or(&problem.field);
-    let mut hint = problem.hint;
-    if problem.problem.starts_with(UNKNOWN) {
-        let known: Vec<_> = keys_of(kind).split(", ").collect();
-        hint = Some(did_you_mean(path.trim_start_matches('.'), &known, "Fields"));
-    } else if let Some(read_as) = problem
-        .problem
-        .strip_prefix(NO_TEXT)
-        .filter(|it| matches!(*it, "a number" | "a boolean"))
-    {
-        hint = Some(format!(
-            "Put it in quotes: without them it is read as {read_as}."
-        ));
+/// Reads the type of a data source that has the fields of the kinds `given`.
+fn kind_of_type(source: &Object<'_>, given: &[&SourceKind]) -> Option<&'static SourceKind> {
+    const KEY: &str = "type";
+    let types: Vec<_> = KINDS.iter().map(|kind| kind.manifest_type).collect();
+    let hint = match given {
+        [kind] => format!("Write type: {}.", kind.manifest_type),
+        _ => format!("Types: {}.", types.join(", ")),
+    };
+    if !source.has(KEY, Some(&hint)) {
+        return None;
     }
-    Problem {
-        field: format!("spec.dataSource.{kind}{}", shown(path)),
-        problem: problem.problem,
+    let name = source.word(KEY, &types, "a type of data source")?;
+    let mut kinds = KINDS.iter().copied();
+    kinds.find(|kind| kind.manifest_type == name)
+}
+
+/// Returns the object `dataSource.<kind>`, with the keys of the proposal.
+fn source_fields(
+    source: &Object<'_>,
+    kind: &SourceKind,
+    renamed: &mut Vec<RenamedField>,
+) -> Option<Value> {
+    let mut fields = source.any_object(kind.name, None)?.clone();
+    for (released, key) in kind.released_names {
+        // SourceSpec::parse reports a spec that has both
+        if !fields.contains_key(*key)
+            && let Some(value) = fields.shift_remove(*released)
+        {
+            fields.insert((*key).into(), value);
+            let of = |key: &str| format!("spec.dataSource.{}.{key}", kind.name);
+            renamed.push(RenamedField::new(of(key), of(released)));
+        }
+    }
+    Some(Value::Object(fields))
+}
+
+/// Returns a problem of a source's spec as a problem of the manifest that it is in.
+fn in_manifest(problem: FieldProblem, kind: &SourceKind) -> FieldProblem {
+    let path = problem.field.strip_prefix("spec").unwrap_or(&problem.field);
+    let hint = match &problem.reason {
+        ProblemReason::UnknownKey { .. } => Some(did_you_mean(
+            path.trim_start_matches('.'),
+            &kind.all_keys(),
+            "Fields",
+        )),
+        ProblemReason::WrongType {
+            expected: ExpectedType::String,
+            found,
+        } => hint_to_quote(*found).or(problem.hint),
+        _ => problem.hint,
+    };
+    FieldProblem {
+        field: format!("spec.dataSource.{}{}", kind.name, shown(path)),
+        reason: problem.reason,
         hint,
     }
 }
@@ -341,8 +326,8 @@ fn credentials(spec: &Object<'_>) -> Option<SecretRef> {
     }
     let secret = credentials.required_object("secretRef", &["name", "key"])?;
     let (name, key) = (
-        secret.name("name", Form::Subdomain),
-        secret.name("key", Form::SecretKey),
+        secret.name("name", NameForm::Subdomain),
+        secret.name("key", NameForm::SecretKey),
     );
     Some(SecretRef {
         name: name?,
@@ -374,7 +359,7 @@ fn max_retries(spec: &Object<'_>) -> Option<u32> {
 
 fn drift_policy(spec: &Object<'_>) -> Option<DriftPolicy> {
     const KEY: &str = "driftRemediationPolicy";
-    const WHAT: &str = "a policy";
+    const WHAT: &str = "a drift policy";
     let names = POLICIES.map(|(name, _)| name);
     let name = match spec.get(KEY)? {
         Value::Object(_) => spec

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// In the largest units: `1h30m`, `1.5s`, `0s`.
+/// Writes a duration in the largest units: `1h30m`, `1.5s`, `0s`.
 pub fn duration_text(duration: Duration) -> String {
     let (hours, minutes) = (duration.as_secs() / 3600, duration.as_secs() / 60 % 60);
     let (seconds, nanos) = (duration.as_secs() % 60, duration.subsec_nanos());
@@ -45,7 +45,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_again(seconds in 0..9_223_372_036_u64, nanos in 0..1_000_000_000_u32) {
+        fn written_durations_are_read_back(seconds in 0..9_223_372_036_u64, nanos in 0..1_000_000_000_u32) {
             let given = Duration::new(seconds, nanos);
             prop_assert_eq!(duration(&duration_text(given)), Ok(given));
         }

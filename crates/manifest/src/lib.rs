@@ -1,18 +1,16 @@
-//! Manifests: sources and retrievers written down in YAML or JSON, as the upstream proposals have
-//! them.
+//! Manifests: sources and retrievers in YAML or JSON, in the format of the upstream proposals.
 //!
 //! ```text
 //! text ── lines, tabs ──▶ documents ── YAML or JSON ──▶ values ── kinds, fields ──▶ manifests
 //!         text.rs                      value.rs                   autoindexer.rs, retriever.rs
 //! ```
 //!
-//! [`parse`] names everything that is wrong in all documents at once, each with the path of its
-//! field. What needs the database (does the retriever exist, has the secret this key) or the
-//! grammar of schedules is for the caller.
+//! [`parse`] reports the problems of all documents at once, each with the path of its field. The
+//! caller checks what needs the database (does the retriever exist, has the secret this key) and
+//! the schedules.
 //!
-//! This runs inside of a backend, on whatever stack is left there. So there are limits on
-//! everything that input can make large: bytes, documents, nesting, what aliases repeat, problems
-//! that are listed.
+//! This runs inside a backend, on its stack. So everything that the input can make large is
+//! limited: bytes, documents, nesting, expanded aliases, reported problems.
 
 mod autoindexer;
 mod duration;
@@ -24,7 +22,7 @@ mod value;
 
 use std::{cell::LazyCell, collections::HashMap};
 
-use rag_protocol::spec::Problem;
+use rag_protocol::spec::FieldProblem;
 use serde_json::{Map, Value};
 
 pub use self::{
@@ -34,17 +32,17 @@ pub use self::{
 };
 use self::{
     object::{Object, Problems, did_you_mean, shown, type_of},
-    text::Document,
+    text::DocumentText,
     value::{Budget, SyntaxError},
 };
 
-/// Largest text, in bytes.
+/// Maximum size of a text, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Most documents of a text.
+/// Maximum number of documents in a text.
 pub const MAX_DOCUMENTS: usize = 1_000;
-/// Most problems that are listed.
+/// Maximum number of problems that are reported.
 const MAX_PROBLEMS: usize = 1_000;
-/// Longest message of a parser, in characters.
+/// Longer messages of a parser are truncated, in characters.
 const MAX_MESSAGE: usize = 300;
 
 /// One document.
@@ -54,22 +52,22 @@ pub enum Manifest {
     Retriever(Retriever),
 }
 
-/// What documents of a kind say that they are.
-struct Kind {
+/// A kind of manifest.
+struct ManifestKind {
     name: &'static str,
-    /// Beginnings of each `apiVersion` that is accepted.
+    /// The prefixes of an accepted `apiVersion`.
     groups: &'static [&'static str],
-    /// The `apiVersion` that is written.
+    /// The `apiVersion` that is written in manifests.
     version: &'static str,
 }
 
-const KINDS: [Kind; 2] = [
-    Kind {
+const KINDS: [ManifestKind; 2] = [
+    ManifestKind {
         name: "AutoIndexer",
         groups: &["kaito.ai/", "autoindexer.kaito.sh/", "rag/"],
         version: "kaito.ai/v1alpha1",
     },
-    Kind {
+    ManifestKind {
         name: "Retriever",
         groups: &["agent.wecode.io/", "rag/"],
         version: "agent.wecode.io/v1",
@@ -85,7 +83,7 @@ impl Manifest {
         }
     }
 
-    /// `name`, or `namespace/name` in another namespace than `default`.
+    /// Returns `name` in the namespace `default`, otherwise `namespace/name`.
     pub fn name(&self) -> &str {
         match self {
             Self::AutoIndexer(source) => &source.metadata.name,
@@ -101,17 +99,17 @@ impl Manifest {
     }
 }
 
-/// All documents of a text, in order; those without content do not count.
+/// Parses the documents of a text, in order. Documents without content are ignored.
 ///
 /// # Errors
-/// Every problem found in all of them; never empty. A field is the path in its document
-/// (`spec.dataSource.git.branch`), or `manifest` for a document as a whole; where there are
-/// several, it begins with `document 2: `, or is `document 2`.
-pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
-    let whole = |problem: String| Err(vec![Problem::new("manifest", problem)]);
+/// Every problem found in all documents; never empty. A field is its path in the document
+/// (`spec.dataSource.git.branch`), or `manifest` for the whole document. In a text of several
+/// documents it begins with `document 2: `, or is `document 2`.
+pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<FieldProblem>> {
+    let whole = |problem: String| Err(vec![FieldProblem::new("manifest", problem)]);
     if text.len() > MAX_BYTES {
         return whole(format!(
-            "has {} bytes, and {MAX_BYTES} are allowed",
+            "has {} bytes, more than the limit of {MAX_BYTES} bytes",
             text.len()
         ));
     }
@@ -119,11 +117,11 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
     let spaced = text::with_spaces(&plain);
     let documents = text::documents(&spaced);
     match documents.len() {
-        0 => return whole("has no document in it".into()),
+        0 => return whole("contains no document".into()),
         1..=MAX_DOCUMENTS => {}
         many => {
             return whole(format!(
-                "has {many} documents, and {MAX_DOCUMENTS} are allowed"
+                "has {many} documents, more than the limit of {MAX_DOCUMENTS}"
             ));
         }
     }
@@ -138,7 +136,12 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
     let mut first_of_name = HashMap::new();
     for (number, document) in (1..).zip(&documents) {
         let parsed = value::parse(document, &mut budget)
-            .map_err(|error| vec![Problem::new("", syntax_problem(error, document, &lines))])
+            .map_err(|error| {
+                vec![FieldProblem::new(
+                    "",
+                    syntax_problem(error, document, &lines),
+                )]
+            })
             .and_then(|value| manifest(&value));
         let found = match parsed {
             Ok(None) => continue,
@@ -150,11 +153,11 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
                 if first == number {
                     continue;
                 }
-                let problem = Problem::new(
+                let problem = FieldProblem::new(
                     "metadata.name",
-                    format!("is that of document {first}, of the same kind"),
+                    format!("is the same as in document {first}, of the same kind"),
                 );
-                vec![problem.hint("Keep one of the two.")]
+                vec![problem.hint("Remove one of the two documents.")]
             }
             Err(found) => found,
         };
@@ -165,32 +168,32 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<Problem>> {
                 (true, "") => format!("document {number}"),
                 (true, field) => format!("document {number}: {field}"),
             };
-            Problem { field, ..problem }
+            FieldProblem { field, ..problem }
         }));
     }
     if problems.len() > MAX_PROBLEMS {
         let more = problems.len() - MAX_PROBLEMS;
         problems.truncate(MAX_PROBLEMS);
-        problems.push(Problem::new(
+        problems.push(FieldProblem::new(
             "manifest",
             format!("has {more} more problems"),
         ));
     }
     match (problems.is_empty(), manifests.is_empty()) {
         (true, false) => Ok(manifests),
-        (true, true) => whole("has no document in it".into()),
+        (true, true) => whole("contains no document".into()),
         (false, _) => Err(problems),
     }
 }
 
-/// Those of a text as the user wrote it, and as the parser reads it.
+/// The lines of a text, as the user wrote it and as the parser reads it.
 struct Lines<'a> {
     plain: Vec<&'a str>,
     spaced: Vec<&'a str>,
 }
 
-/// A parser's message, with the place in the whole text.
-fn syntax_problem(error: SyntaxError, document: &Document<'_>, lines: &Lines<'_>) -> String {
+/// Returns the message of a parser with the position in the whole text.
+fn syntax_problem(error: SyntaxError, document: &DocumentText<'_>, lines: &Lines<'_>) -> String {
     let mut message = error
         .message
         .split_whitespace()
@@ -213,14 +216,15 @@ fn syntax_problem(error: SyntaxError, document: &Document<'_>, lines: &Lines<'_>
     format!("line {line}, column {column}: {message}")
 }
 
-/// Reads a document; `None` where it is `null`.
-fn manifest(value: &Value) -> Result<Option<Manifest>, Vec<Problem>> {
+/// Reads a document. Returns `None` if it is `null`.
+fn manifest(value: &Value) -> Result<Option<Manifest>, Vec<FieldProblem>> {
     let problems = Problems::default();
     let manifest = match value {
         Value::Null => return Ok(None),
         Value::Object(map) => read(map, &problems),
         other => {
-            let problem = Problem::new("", format!("must be a mapping, not {}", type_of(other)));
+            let problem =
+                FieldProblem::new("", format!("must be a mapping, not {}", type_of(other)));
             problems.push(problem.hint(format!("Fields: {}.", DOCUMENT.join(", "))));
             None
         }
@@ -238,8 +242,8 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
         Some(Value::String(given)) => {
             let known = KINDS.iter().find(|kind| kind.name == given);
             if known.is_none() {
-                // Its other fields may be right in a manifest of that kind.
-                let problem = Problem::new(
+                // Its other fields may be valid in a manifest of that kind.
+                let problem = FieldProblem::new(
                     "kind",
                     format!("\"{}\" is not a kind of manifest", shown(given)),
                 );
@@ -266,7 +270,7 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
     }
 }
 
-fn check_version(document: &Object<'_>, kind: Option<&Kind>) {
+fn check_version(document: &Object<'_>, kind: Option<&ManifestKind>) {
     const KEY: &str = "apiVersion";
     let hint = KINDS
         .iter()
@@ -298,7 +302,11 @@ fn check_version(document: &Object<'_>, kind: Option<&Kind>) {
     }) {
         document.problem(
             KEY,
-            format!("\"{}\" is not a version of {}", shown(given), kind.name),
+            format!(
+                "\"{}\" is not an API version of {}",
+                shown(given),
+                kind.name
+            ),
             Some(hint),
         );
     }

@@ -1,11 +1,14 @@
-//! The field `metadata`: what the object is called, and what people note on it.
+//! The field `metadata`: the name of an object, and notes on it.
 
-use rag_protocol::name::{DEFAULT_NAMESPACE, Form, QualifiedName, split};
+use rag_protocol::{
+    name::{DEFAULT_NAMESPACE, NameForm, QualifiedName, split},
+    spec::ValueType,
+};
 use serde_json::{Map, Value, json};
 
 use crate::object::{Object, hint_to_quote, type_of};
 
-/// Most of it is what Kubernetes adds, and is ignored.
+/// Most of these are added by Kubernetes, and are ignored.
 const FIELDS: [&str; 16] = [
     "name",
     "namespace",
@@ -25,38 +28,38 @@ const FIELDS: [&str; 16] = [
     "ownerReferences",
 ];
 
-/// What a manifest says of its object beside the `spec`.
+/// The metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
-    /// `name`, or `namespace/name` in another namespace than `default`.
+    /// `name` in the namespace `default`, otherwise `namespace/name`.
     pub name: String,
     pub notes: Notes,
 }
 
-/// What people note on an object. Nothing in the database depends on it.
+/// Notes on an object. Nothing in the database depends on them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Notes {
     pub display_name: Option<String>,
-    /// Texts by their keys.
+    /// Values are strings.
     pub labels: Map<String, Value>,
-    /// Texts by their keys.
+    /// Values are strings.
     pub annotations: Map<String, Value>,
 }
 
 impl Metadata {
-    /// Returns `None` where there are problems.
+    /// Returns `None` if there are problems.
     pub(crate) fn read(document: &Object<'_>) -> Option<Self> {
         document.has("metadata", Some("Write metadata: {name: ...}."));
         let metadata = document.object("metadata", &FIELDS)?;
-        let name = metadata.name("name", Form::Subdomain);
+        let name = metadata.name("name", NameForm::Subdomain);
         let namespace = match metadata.get("namespace") {
-            Some(_) => metadata.name("namespace", Form::Namespace),
+            Some(_) => metadata.name("namespace", NameForm::Namespace),
             None => Some(DEFAULT_NAMESPACE.to_owned()),
         };
         let notes = Notes {
             display_name: metadata.text("displayName").map(ToOwned::to_owned),
-            labels: texts(&metadata, "labels"),
-            annotations: texts(&metadata, "annotations"),
+            labels: string_map(&metadata, "labels"),
+            annotations: string_map(&metadata, "annotations"),
         };
         Some(Self {
             name: QualifiedName::new(&namespace?, &name?).ok()?.to_string(),
@@ -64,7 +67,7 @@ impl Metadata {
         })
     }
 
-    /// The namespace of the object.
+    /// Returns the namespace of the object.
     pub fn namespace(&self) -> &str {
         split(&self.name).0
     }
@@ -89,13 +92,17 @@ impl Metadata {
     }
 }
 
-/// A mapping of texts to texts. `null` values count as absent.
-fn texts(metadata: &Object<'_>, key: &str) -> Map<String, Value> {
+/// Reads a mapping of strings to strings. `null` values count as absent.
+fn string_map(metadata: &Object<'_>, key: &str) -> Map<String, Value> {
     let mut map = metadata.any_object(key, None).cloned().unwrap_or_default();
     map.retain(|_, value| !value.is_null());
     for (name, value) in map.iter().filter(|(_, value)| !value.is_string()) {
-        let problem = format!("must be a text, not {}", type_of(value));
-        metadata.problem(&format!("{key}.{name}"), problem, hint_to_quote(value));
+        let problem = format!("must be a string, not {}", type_of(value));
+        metadata.problem(
+            &format!("{key}.{name}"),
+            problem,
+            hint_to_quote(ValueType::of(value)),
+        );
     }
     map
 }

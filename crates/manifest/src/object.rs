@@ -1,29 +1,28 @@
-//! Reading an object's fields one by one, while every problem is collected with the path of its
-//! field.
+//! Reads the fields of an object one by one, and collects problems with the paths of their fields.
 
 use std::cell::RefCell;
 
 use rag_protocol::{
-    name::{Form, NotAName},
-    spec::Problem,
+    name::{NameError, NameForm},
+    spec::{FieldProblem, ProblemReason, ValueType},
 };
 use serde_json::{Map, Value};
 
-/// What is wrong with a document, in the order in which it was found.
+/// The problems of a document, in the order in which they were found.
 #[derive(Debug, Default)]
-pub struct Problems(RefCell<Vec<Problem>>);
+pub struct Problems(RefCell<Vec<FieldProblem>>);
 
 impl Problems {
-    pub fn push(&self, problem: Problem) {
+    pub fn push(&self, problem: FieldProblem) {
         self.0.borrow_mut().push(problem);
     }
 
-    pub fn into_vec(self) -> Vec<Problem> {
+    pub fn into_vec(self) -> Vec<FieldProblem> {
         self.0.into_inner()
     }
 }
 
-/// A part of a document, all of whose keys are known.
+/// A part of a document.
 #[derive(Clone)]
 pub struct Object<'a> {
     path: String,
@@ -32,7 +31,7 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Each key that is not `known` is a problem. The document itself has no path.
+    /// Reports each key that is not `known`. The path of the document itself is empty.
     pub fn new(
         path: String,
         map: &'a Map<String, Value>,
@@ -62,10 +61,10 @@ impl<'a> Object<'a> {
         format!("{}{dot}{}", self.path, shown(key))
     }
 
-    pub fn problem(&self, key: &str, problem: impl Into<String>, hint: Option<String>) {
-        self.problems.push(Problem {
+    pub fn problem(&self, key: &str, reason: impl Into<ProblemReason>, hint: Option<String>) {
+        self.problems.push(FieldProblem {
             field: self.path(key),
-            problem: problem.into(),
+            reason: reason.into(),
             hint,
         });
     }
@@ -79,11 +78,11 @@ impl<'a> Object<'a> {
         self.map.get(key).filter(|value| !value.is_null())
     }
 
-    /// Whether a required field is there; a problem if not.
+    /// Returns true if a required field is present, and reports a problem otherwise.
     pub fn has(&self, key: &str, hint: Option<&str>) -> bool {
         let there = self.get(key).is_some();
         if !there {
-            self.problem(key, "is missing", hint.map(Into::into));
+            self.problem(key, ProblemReason::Missing, hint.map(Into::into));
         }
         there
     }
@@ -98,8 +97,8 @@ impl<'a> Object<'a> {
             other => {
                 self.problem(
                     key,
-                    format!("must be a text, not {}", type_of(other)),
-                    hint_to_quote(other),
+                    format!("must be a string, not {}", type_of(other)),
+                    hint_to_quote(ValueType::of(other)),
                 );
                 None
             }
@@ -114,16 +113,16 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A required name.
-    pub fn name(&self, key: &str, form: Form) -> Option<String> {
+    /// Reads a required name.
+    pub fn name(&self, key: &str, form: NameForm) -> Option<String> {
         let text = self.required_text(key)?;
         match form.check(text) {
             Ok(()) => return Some(text.to_owned()),
-            Err(NotAName::Form) => {
-                let problem = format!("\"{}\" is not a name", shown(text));
+            Err(NameError::Form) => {
+                let problem = format!("\"{}\" is not a valid name", shown(text));
                 self.problem(key, problem, Some(form.hint().into()));
             }
-            Err(NotAName::TooLong) => {
+            Err(NameError::TooLong) => {
                 let most = form.max_length();
                 let problem = format!("must have at most {most} characters, not {}", text.len());
                 self.problem(key, problem, None);
@@ -161,7 +160,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// An object whose keys others know.
+    /// Returns an object without checking its keys.
     pub fn any_object(&self, key: &str, known: Option<&[&str]>) -> Option<&'a Map<String, Value>> {
         match self.get(key)? {
             Value::Object(map) => Some(map),
@@ -177,7 +176,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// One of a few words, in any case; as it is in the list.
+    /// Reads one of a few words, ignoring case. Returns it as it is in the list.
     pub fn word(&self, key: &str, words: &[&'static str], what: &str) -> Option<&'static str> {
         let given = self.text(key)?;
         let word = words
@@ -185,7 +184,7 @@ impl<'a> Object<'a> {
             .find(|word| word.eq_ignore_ascii_case(given))
             .copied();
         if word.is_none() {
-            let hint = did_you_mean(given, words, "Known");
+            let hint = did_you_mean(given, words, "Values");
             self.problem(
                 key,
                 format!("\"{}\" is not {what}", shown(given)),
@@ -196,7 +195,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Beginning of a text that a user wrote, for a message.
+/// Returns the beginning of a user's text, for a message.
 pub fn shown(text: &str) -> String {
     const MAX_CHARS: usize = 80;
     match text.char_indices().nth(MAX_CHARS) {
@@ -205,7 +204,7 @@ pub fn shown(text: &str) -> String {
     }
 }
 
-/// A hint that lists what is known, and begins with the one that is probably meant.
+/// Returns a hint that lists the known words, and first the one that was probably meant.
 pub fn did_you_mean(given: &str, known: &[&str], what: &str) -> String {
     const MAX_BYTES: usize = 64;
     let distance = |word: &&&str| strsim::osa_distance(&given.to_lowercase(), &word.to_lowercase());
@@ -221,13 +220,10 @@ pub fn did_you_mean(given: &str, known: &[&str], what: &str) -> String {
     format!("{guess}{what}: {}.", known.join(", "))
 }
 
-pub fn hint_to_quote(value: &Value) -> Option<String> {
-    matches!(value, Value::Number(_) | Value::Bool(_)).then(|| {
-        format!(
-            "Put it in quotes: without them it is read as {}.",
-            type_of(value)
-        )
-    })
+/// Returns the hint for a string that was written without quotes.
+pub fn hint_to_quote(found: ValueType) -> Option<String> {
+    matches!(found, ValueType::Number | ValueType::Boolean)
+        .then(|| format!("Put the value in quotes. Without quotes it is read as {found}."))
 }
 
 pub fn type_of(value: &Value) -> &'static str {
@@ -235,7 +231,7 @@ pub fn type_of(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "a mapping",
     }

@@ -1,4 +1,4 @@
-//! `kind: Retriever`: settings of how collections are stored and searched.
+//! `kind: Retriever`: settings of storage and search for collections.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retriever {
     pub metadata: Metadata,
-    /// Known keys only, none of them `null`; what was left out is left out.
+    /// The given keys, without those that are `null`.
     pub spec: Value,
 }
 
@@ -30,16 +30,16 @@ const STORAGE: [&str; 7] = [
     "ext",
     "indexStrategy",
 ];
-/// What only storage on another server has.
+/// Fields of storage on another server.
 const REMOTE: [&str; 5] = ["url", "username", "password", "apiKey", "ext"];
-/// What this version stores chunks in.
+/// Types of storage that this version supports.
 const STORAGE_TYPES: [&str; 2] = ["hnsw", "flat"];
 const STRATEGY: [&str; 4] = ["mode", "prefix", "fixedName", "rollingStep"];
 /// Partitions are named `rag_kb_<collection>`.
 const PREFIX: &str = "rag";
 
 impl Retriever {
-    /// `None`: there are problems.
+    /// Returns `None` if there are problems.
     pub(crate) fn read(document: &Object<'_>, metadata: Option<Metadata>) -> Option<Self> {
         check(&document.required_object("spec", &SPEC)?);
         Some(Self {
@@ -91,11 +91,11 @@ fn check_storage(storage: &Object<'_>) {
             Some(did_you_mean(given, &STORAGE_TYPES, "Types")),
         );
     }
-    // Of another type it is that which is wrong, and not that it has an address.
+    // With another type, the type is the problem and not the address.
     if known.is_some() || storage.get("type").is_none() {
         for key in REMOTE.into_iter().filter(|key| storage.get(key).is_some()) {
             let problem = format!(
-                "is for storage elsewhere, and \"{}\" is in this database",
+                "is for storage on another server, but \"{}\" is in this database",
                 known.unwrap_or("hnsw")
             );
             storage.problem(key, problem, Some("Leave it out.".into()));
@@ -108,7 +108,7 @@ fn check_storage(storage: &Object<'_>) {
 
 fn check_strategy(strategy: &Object<'_>) {
     const HINT: &str = "Write mode: per_dataset.";
-    const LATER: &str = "is not supported by this version yet";
+    const LATER: &str = "is not supported by this version";
     let mode = strategy.text("mode");
     match mode {
         None | Some("per_dataset") => {}
@@ -138,7 +138,7 @@ fn check_strategy(strategy: &Object<'_>) {
         if strategy.get(key).is_some() && mode != Some(of) {
             strategy.problem(
                 key,
-                format!("is for mode \"{of}\" alone"),
+                format!("is only for mode \"{of}\""),
                 Some("Leave it out.".into()),
             );
         }

@@ -1,9 +1,9 @@
-//! A text of manifests before it is parsed: tabs become spaces, and documents are told apart.
+//! Prepares a text of manifests: replaces tabs by spaces and splits it into documents.
 //!
-//! YAML forbids tabs in indentation, but the examples of the proposals have them. A tab goes to the
-//! next even column. Neither tabs behind the first character of a line change, nor those inside of
-//! a block scalar that are not part of its indentation. Lines stay lines, so that the numbers in
-//! errors are those of the user's text.
+//! YAML forbids tabs in indentation, but the examples of the proposals have them. A tab moves to
+//! the next even column. Tabs after the first character of a line are kept, as are tabs of a block
+//! scalar beyond its indentation. The number of lines does not change, so that errors have the line
+//! numbers of the user's text.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ const TAB: usize = 2;
 
 /// One document of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Document<'a> {
-    /// With the `---` before it.
+pub struct DocumentText<'a> {
+    /// Includes the `---` before it.
     pub text: &'a str,
-    /// Lines of the whole text before this one.
+    /// Number of lines before this document.
     pub line: usize,
 }
 
-/// Without byte order marks, and with `\n` alone at the ends of lines.
+/// Removes byte order marks, and ends lines with `\n` only.
 pub fn with_plain_lines(text: &str) -> Cow<'_, str> {
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     let mut text = Cow::Borrowed(text);
@@ -32,14 +32,14 @@ pub fn with_plain_lines(text: &str) -> Cow<'_, str> {
 }
 
 /// Splits at lines that begin with `---` or are `...`. Documents without content are left out.
-pub fn documents(text: &str) -> Vec<Document<'_>> {
+pub fn documents(text: &str) -> Vec<DocumentText<'_>> {
     let mut documents = vec![];
     let (mut start, mut first_line, mut end) = (0, 0, 0);
     let (mut marked, mut directives, mut content) = (false, false, false);
     for (i, line) in text.split_inclusive('\n').enumerate() {
         if let Some(rest) = after_marker(line, "---") {
             if content {
-                documents.push(Document {
+                documents.push(DocumentText {
                     text: &text[start..end],
                     line: first_line,
                 });
@@ -51,7 +51,7 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
             (marked, content) = (true, !is_empty(rest));
         } else if after_marker(line, "...").is_some() {
             if content {
-                documents.push(Document {
+                documents.push(DocumentText {
                     text: &text[start..end],
                     line: first_line,
                 });
@@ -66,7 +66,7 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
         end += line.len();
     }
     if content {
-        documents.push(Document {
+        documents.push(DocumentText {
             text: &text[start..],
             line: first_line,
         });
@@ -74,13 +74,13 @@ pub fn documents(text: &str) -> Vec<Document<'_>> {
     documents
 }
 
-/// What follows the marker of a document.
+/// Returns the rest of a line after a document marker.
 pub fn after_marker<'a>(line: &'a str, marker: &str) -> Option<&'a str> {
     line.strip_prefix(marker)
         .filter(|rest| rest.chars().next().is_none_or(char::is_whitespace))
 }
 
-/// Whether there is nothing but a comment.
+/// Returns true if a line has at most a comment.
 fn is_empty(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with('#')
@@ -88,14 +88,14 @@ fn is_empty(line: &str) -> bool {
 
 /// A block scalar that the lines being read may belong to.
 struct Block<'a> {
-    /// Column of what it is the value of; its own lines are farther to the right.
+    /// Column of its key. Its lines are farther to the right.
     parent: usize,
-    /// White space before its first line, and how wide that is. Where spaces are enough, tabs
-    /// behind them are text.
+    /// White space before its first line, and the width of that. If the spaces suffice, tabs after
+    /// them are text.
     indentation: Option<(&'a str, usize)>,
 }
 
-/// Tabs in indentation become spaces.
+/// Replaces tabs in indentation by spaces.
 pub fn with_spaces(text: &str) -> Cow<'_, str> {
     if !text
         .lines()
@@ -151,8 +151,8 @@ pub fn with_spaces(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Copies a line with its indentation in spaces, dashes of lists included. What is left of it
-/// behind them, the column of that, and the column of the last dash.
+/// Copies a line and replaces its indentation, dashes of lists included, by spaces. Returns the
+/// rest of the line, its column, and the column of the last dash.
 fn push_indented<'a>(out: &mut String, line: &'a str) -> (&'a str, usize, Option<usize>) {
     let (mut column, mut dash, mut length) = (0, None, 0);
     let mut chars = line.chars().peekable();
@@ -176,7 +176,8 @@ fn push_indented<'a>(out: &mut String, line: &'a str) -> (&'a str, usize, Option
     (&line[length..], column, dash)
 }
 
-/// If a line ends in the head of a block scalar (`key: |-`), the column that its lines must exceed.
+/// Returns the column that the lines of a block scalar must exceed, if a line ends in its head
+/// (`key: |-`).
 fn parent_of_block(content: &str, column: usize, dash: Option<usize>) -> Option<usize> {
     let without_comment = content
         .split_once(" #")
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_without_content_do_not_count() {
+    fn documents_without_content_are_ignored() {
         assert_eq!(split(""), []);
         assert_eq!(split("---\n---\n# only a comment\n---\n...\n\n---"), []);
         assert_eq!(
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_order_marks_and_carriage_returns_go() {
+    fn byte_order_marks_and_carriage_returns_are_removed() {
         assert_eq!(
             with_plain_lines("\u{FEFF}a: 1\r\nb: 2\rc: 3\n\u{FEFF}---\n"),
             "a: 1\nb: 2\nc: 3\n---\n"
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn tabs_inside_of_block_scalars_are_text() {
+    fn tabs_in_block_scalars_are_kept() {
         let recipe = "a:\n  b: |\n    all:\n    \tcc\n\n    end\n";
         assert_eq!(
             with_spaces(&format!("{recipe}\tc: 1\n")),

@@ -1,8 +1,7 @@
-//! One document as a JSON value, within limits.
+//! Parses one document to a JSON value, within limits.
 //!
-//! Manifests are parsed in a backend, on its own stack, where an overflow would restart everybody's
-//! database. Nesting is limited by the parsers themselves, and what aliases repeat is counted while
-//! it is repeated.
+//! Manifests are parsed on the stack of a backend, where an overflow would restart the cluster. The
+//! parsers limit nesting, and values that aliases repeat are counted as they are repeated.
 
 use std::{cell::Cell, fmt};
 
@@ -16,17 +15,17 @@ use serde_saphyr::{
 };
 
 use crate::object::shown;
-use crate::text::{Document, after_marker};
+use crate::text::{DocumentText, after_marker};
 
-/// Deepest nesting. The YAML parser takes up to 7 kB of stack for a level; the whole of it fits
-/// into 160 kB.
+/// Maximum nesting. The YAML parser uses up to 7 kB of stack for a level. This depth fits into
+/// 160 kB.
 const MAX_DEPTH: usize = 32;
-/// Most values of all documents together, those that aliases repeat included.
+/// Maximum number of values in all documents, repeated ones included.
 const MAX_VALUES: usize = 200_000;
-/// Most bytes of all texts and keys together, those that aliases repeat included.
+/// Maximum size of all strings and keys in bytes, repeated ones included.
 const MAX_EXPANDED_BYTES: usize = 4 << 20;
 
-/// What is left of the limits that all documents share.
+/// The rest of the limits that all documents share.
 #[derive(Debug, Clone)]
 pub struct Budget {
     values: Cell<usize>,
@@ -44,36 +43,39 @@ impl Budget {
     fn spend<E: serde::de::Error>(&self, bytes: usize) -> Result<(), E> {
         let values = self.values.get().checked_sub(1);
         self.values.set(
-            values.ok_or_else(|| E::custom(format!("there are more than {MAX_VALUES} values")))?,
+            values
+                .ok_or_else(|| E::custom(format!("the number of values exceeds {MAX_VALUES}")))?,
         );
         let left = self.bytes.get().checked_sub(bytes);
         self.bytes.set(left.ok_or_else(|| {
-            E::custom(format!("values have more than {MAX_EXPANDED_BYTES} bytes"))
+            E::custom(format!(
+                "the size of the values exceeds {MAX_EXPANDED_BYTES} bytes"
+            ))
         })?);
         Ok(())
     }
 }
 
-/// Why a document could not be read.
+/// Why a document could not be parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SyntaxError {
     pub message: String,
-    /// Line of the document and column, from 1, where they are known.
+    /// Line of the document and column, from 1, if known.
     pub place: Option<(usize, usize)>,
 }
 
-/// Reads a document of YAML or JSON.
+/// Parses a document of YAML or JSON.
 ///
 /// # Errors
-/// It is malformed, has a key twice in a mapping, or exceeds a limit.
-pub fn parse(document: &Document<'_>, budget: &mut Budget) -> Result<Value, SyntaxError> {
+/// It is malformed, has a duplicate key, or exceeds a limit.
+pub fn parse(document: &DocumentText<'_>, budget: &mut Budget) -> Result<Value, SyntaxError> {
     let text = document.text;
     let content = after_marker(text, "---").unwrap_or(text).trim_start();
     if !content.starts_with(['{', '[']) {
         return yaml(text, budget);
     }
-    // JSON is not quite a part of YAML; and what begins like it may be YAML. A try that failed has
-    // kept nothing, and what it spent is given back.
+    // JSON is not quite a subset of YAML, and text that begins like JSON may be YAML. If parsing as
+    // JSON fails, its part of the budget is restored.
     let left = budget.clone();
     let error = match json(text, content, budget) {
         Ok(value) => return Ok(value),
@@ -125,12 +127,12 @@ fn yaml(text: &str, budget: &Budget) -> Result<Value, SyntaxError> {
         Node { budget, depth: 0 }.deserialize(parser)
     });
     let value = value.map_err(|error| of_yaml(&error))?;
-    // That parser is content where a document ends before its text does. This one reads all of it.
+    // That parser ignores text after the end of the document. This one reads all of it.
     let all = serde_saphyr::from_multiple_with_options::<IgnoredAny>(text, options());
     match all.map_err(|error| of_yaml(&error))?.len() {
         0 | 1 => Ok(value),
         _ => Err(SyntaxError {
-            message: "text goes on where the document ends".to_owned(),
+            message: "there is text after the end of the document".to_owned(),
             place: None,
         }),
     }
@@ -156,7 +158,7 @@ fn of_yaml(error: &serde_saphyr::Error) -> SyntaxError {
     }
 }
 
-/// What the YAML parser would say in words for those who program it.
+/// Rewords messages of the YAML parser that are written for programmers.
 fn in_plain_words(error: &Error) -> Option<String> {
     const BREACHED: &str = "budget breached: ";
     let message = match error.without_snippet() {
@@ -173,30 +175,30 @@ fn in_plain_words(error: &Error) -> Option<String> {
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. } => exceeded("Aliases"),
         Error::RecursiveReferencesRequireWeakTypes { .. } => {
-            "an anchor has an alias of itself in it".to_owned()
+            "an anchor contains an alias of itself".to_owned()
         }
         Error::NonFiniteFloat { .. } => "a number is not finite".to_owned(),
-        Error::MultipleDocuments { .. } => "text goes on where the document ends".to_owned(),
-        Error::DuplicateMappingKey { key, .. } => there_twice(key.as_deref().unwrap_or_default()),
+        Error::MultipleDocuments { .. } => "there is text after the end of the document".to_owned(),
+        Error::DuplicateMappingKey { key, .. } => duplicate_key(key.as_deref().unwrap_or_default()),
         other if other.to_string().starts_with("recursion limit exceeded") => exceeded("Depth"),
         _ => return None,
     };
     Some(message)
 }
 
-/// What it means that a limit of [`options`] is exceeded.
+/// Returns the message for an exceeded limit of [`options`].
 fn exceeded(limit: &str) -> String {
     match limit.split([' ', '{']).next().unwrap_or_default() {
-        "Depth" => format!("values are nested more than {MAX_DEPTH} deep"),
-        "Nodes" | "Events" => format!("there are more than {MAX_VALUES} values"),
-        "ScalarBytes" => format!("values have more than {MAX_EXPANDED_BYTES} bytes"),
-        // All others are about what can be repeated, as bytes and documents are counted before.
-        _ => "anchors and aliases are used too often".to_owned(),
+        "Depth" => format!("the nesting of values exceeds {MAX_DEPTH} levels"),
+        "Nodes" | "Events" => format!("the number of values exceeds {MAX_VALUES}"),
+        "ScalarBytes" => format!("the size of the values exceeds {MAX_EXPANDED_BYTES} bytes"),
+        // all others are limits on aliases
+        _ => "there are too many anchors or aliases".to_owned(),
     }
 }
 
-fn there_twice(key: &str) -> String {
-    format!("the key \"{}\" is there twice", shown(key))
+fn duplicate_key(key: &str) -> String {
+    format!("duplicate key \"{}\"", shown(key))
 }
 
 fn options() -> Options {
@@ -228,7 +230,7 @@ fn options() -> Options {
     }
 }
 
-/// A value that is so deep inside of the document.
+/// A value at a depth of the document.
 #[derive(Clone, Copy)]
 struct Node<'a> {
     budget: &'a Budget,
@@ -239,7 +241,7 @@ impl Node<'_> {
     fn inner<E: serde::de::Error>(self) -> Result<Self, E> {
         if self.depth == MAX_DEPTH {
             return Err(E::custom(format!(
-                "values are nested more than {MAX_DEPTH} deep"
+                "the nesting of values exceeds {MAX_DEPTH} levels"
             )));
         }
         Ok(Self {
@@ -252,7 +254,7 @@ impl Node<'_> {
         self.budget.spend(text.len())?;
         if text.contains('\0') {
             return Err(E::custom(
-                "a text has a NUL character in it, which PostgreSQL cannot store",
+                "a string contains a NUL character, which PostgreSQL cannot store",
             ));
         }
         Ok(text.to_owned())
@@ -341,16 +343,16 @@ impl<'de> Visitor<'de> for Node<'_> {
         let inner = self.inner()?;
         let mut map = Map::new();
         while let Some(key) = from.next_key_seed(inner)? {
-            // A key such as 8080 or true is a text without quotes.
+            // a key such as 8080 or true is a string without quotes
             let key = match key {
                 Value::String(key) => key,
                 Value::Null | Value::Bool(_) | Value::Number(_) => key.to_string(),
                 Value::Array(_) | Value::Object(_) => {
-                    return Err(A::Error::custom("a key is not a text"));
+                    return Err(A::Error::custom("a key is not a string"));
                 }
             };
             if map.contains_key(&key) {
-                return Err(A::Error::custom(there_twice(&key)));
+                return Err(A::Error::custom(duplicate_key(&key)));
             }
             let value = from.next_value_seed(inner)?;
             map.insert(key, value);

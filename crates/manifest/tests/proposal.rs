@@ -103,7 +103,8 @@ fn the_examples_are_sources() {
 #[test]
 fn documents_keep_their_order() {
     let text = format!(
-        "# all of them\n---\n{STATIC}---\n{GIT}\n--- # next\n{RETRIEVER_HERE}\n---\n\n---\n{SINGLE_COMMIT}"
+        "# all of them\n---\n{STATIC}---\n{GIT}\n--- # \
+            next\n{RETRIEVER_HERE}\n---\n\n---\n{SINGLE_COMMIT}"
     );
     let manifests = parse(&text).unwrap();
     let names: Vec<_> = manifests

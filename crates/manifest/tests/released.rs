@@ -6,7 +6,8 @@ use serde_json::json;
 
 fn manifest(spec: &str) -> String {
     format!(
-        "apiVersion: autoindexer.kaito.sh/v1alpha1\nkind: AutoIndexer\nmetadata:\n  name: guide\nspec:\n{spec}"
+        "apiVersion: autoindexer.kaito.sh/v1alpha1\nkind: AutoIndexer\nmetadata:\n  name: \
+            guide\nspec:\n{spec}"
     )
 }
 
@@ -23,11 +24,12 @@ fn problems(spec: &str) -> Vec<String> {
     let found = parse(&manifest(spec)).err().unwrap_or_default();
     found
         .iter()
-        .map(|problem| format!("{}: {}", problem.field, problem.problem))
+        .map(|problem| format!("{}: {}", problem.field, problem.message()))
         .collect()
 }
 
-const GIT: &str = "  ragEngine: engine\n  indexName: code\n  schedule: \"0 * * * * \" # every hour\n  dataSource:\n    \
+const GIT: &str = "  ragEngine: engine\n  indexName: code\n  schedule: \"0 * * * * \" # every \
+    hour\n  dataSource:\n    \
                    type: Git\n    git:\n      repository: \"https://example.org/guide.git\"\n      branch: \"main\"\n      \
                    paths:\n        - \"*.go\"\n        - \"docs/\"\n";
 const STATIC: &str = "  ragEngine: engine\n  indexName: papers\n  dataSource:\n    type: Static\n    static:\n      urls:\n        \
@@ -65,7 +67,7 @@ fn a_released_manifest_is_that_of_the_proposal_under_other_names() {
 }
 
 #[test]
-fn problems_are_named_by_the_fields_that_are_there() {
+fn problems_have_the_names_of_fields_as_written() {
     assert_eq!(
         problems(&GIT.replace("https://example", "ftp://example")),
         ["spec.dataSource.git.repository: must start with https://"]
@@ -114,7 +116,8 @@ fn identities_of_a_cloud_and_its_databases_are_refused_by_name() {
         ),
         "{found:?}"
     );
-    let database = "  ragEngine: engine\n  indexName: a\n  dataSource:\n    type: Database\n    database:\n      language: Kusto\n";
+    let database = "  ragEngine: engine\n  indexName: a\n  dataSource:\n    type: Database\n    \
+        database:\n      language: Kusto\n";
     let found = problems(database);
     assert!(
         found

@@ -1,4 +1,4 @@
-//! What is written is read again, as JSON and as YAML.
+//! Written manifests are read back, as JSON and as YAML.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
@@ -39,7 +39,8 @@ prop_compose! {
 /// Texts that YAML could take for something else, and any other.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
-        "(1\\.0|1e3|0x1F|007|true|null|~|on|- a|a: b|# c|'|\"|\\||>|%|@|&a|\\*a|!!str|---|\\.\\.\\.|\\.nan)",
+        "(1\\.0|1e3|0x1F|007|true|null|~|on|- a|a: b|# \
+            c|'|\"|\\||>|%|@|&a|\\*a|!!str|---|\\.\\.\\.|\\.nan)",
         "(\\[|\\{|a\tb|\ta|\t\na|\t\n\tb| a |a\nb\n|a\n\tb)",
         // The parser takes spaces of Unicode around a number for white space, and what writes YAML
         // does not know that.
@@ -78,7 +79,8 @@ fn data_source() -> impl Strategy<Value = (&'static str, Value)> {
             }
         ),
         (1..5_usize).prop_map(|n| {
-            let endpoints: Vec<_> = (0..n).map(|i| format!("https://example.org/{i}?a=b#c: d")).collect();
+            let endpoints: Vec<_> = (0..n).map(|i| format!("https://example.org/{i}?a=b#c: \
+                d")).collect();
             ("static", json!({ "endpoints": endpoints }))
         }),
         vec(pattern(), 0..4).prop_map(|paths| ("folder", json!({"path": "/srv/docs", "excludePaths": paths}))),
@@ -146,7 +148,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn json_that_is_written_is_read_again(manifest in manifest()) {
+    fn written_json_is_read_back(manifest in manifest()) {
         let json = manifest.to_json();
         prop_assert_eq!(parse(&json.to_string()), Ok(vec![manifest.clone()]));
         let pretty = serde_json::to_string_pretty(&json).unwrap();
@@ -154,13 +156,13 @@ proptest! {
     }
 
     #[test]
-    fn yaml_that_is_written_is_read_again(manifest in manifest()) {
+    fn written_yaml_is_read_back(manifest in manifest()) {
         let yaml = serde_saphyr::to_string(&manifest.to_json()).unwrap();
         prop_assert_eq!(parse(&yaml), Ok(vec![manifest]), "{}", yaml);
     }
 
     #[test]
-    fn several_documents_are_read_again(manifests in vec(manifest(), 1..5)) {
+    fn several_written_documents_are_read_back(manifests in vec(manifest(), 1..5)) {
         let names: std::collections::HashSet<_> = manifests.iter().map(|it| (it.kind(), it.name())).collect();
         prop_assume!(names.len() == manifests.len());
         let documents: Vec<_> = manifests.iter().map(|manifest| manifest.to_json().to_string()).collect();

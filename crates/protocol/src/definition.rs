@@ -1,23 +1,22 @@
-//! What the definition of a source has beside its [`spec`](crate::spec), whether a call gives it or
-//! a manifest.
+//! The fields of a source's definition other than its [`spec`](crate::spec), for calls and
+//! manifests.
 
 use std::time::Duration;
 
-/// Most tries of a run after the first.
 pub const MAX_RETRIES: u32 = 100;
-/// Shortest and longest timeout of a run. The server's timers have milliseconds in 32 bits.
+/// Limits of the timeout of a run. The server's timers count milliseconds in 32 bits.
 pub const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
-/// What follows when the documents that are stored are not those that were indexed.
+/// What happens when stored documents differ from those that were indexed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DriftPolicy {
-    /// They are indexed again.
+    /// The documents are indexed again.
     #[default]
     Auto,
-    /// It is reported.
+    /// The drift is reported.
     Manual,
-    /// Nobody looks.
+    /// Drift is not checked.
     Ignore,
 }
 
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_policy_has_its_name() {
+    fn policies_are_parsed_by_name() {
         let parsed = DriftPolicy::NAMES.map(DriftPolicy::parse);
         assert_eq!(
             parsed,
@@ -54,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_timeout_fits_into_a_timer_of_the_server() {
+    fn the_maximum_timeout_fits_into_a_timer_of_the_server() {
         assert!(i32::try_from(MAX_TIMEOUT.as_millis()).is_ok());
     }
 }

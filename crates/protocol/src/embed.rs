@@ -1,8 +1,8 @@
 //! Requests to `rag-engine embed` and its replies, over a Unix socket.
 //!
-//! A client may have several requests under way on one connection; a reply carries the `id` of its
-//! request, and replies may overtake each other. Closing the connection drops whatever is still
-//! queued for it.
+//! A client may send several requests on one connection before it reads replies. A reply has the
+//! `id` of its request, and replies may arrive in another order. Closing the connection drops its
+//! queued requests.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::{
     ingest::{Content, Splitting},
 };
 
-/// Which of a model's two graphs is meant.
+/// One of the two graphs of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -24,7 +24,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// The file of this precision's graph in a model's folder.
+    /// Returns the name of the graph's file in a model's folder.
     pub fn file_name(self) -> &'static str {
         match self {
             Self::Fp32 => "model.onnx",
@@ -33,7 +33,7 @@ impl Precision {
     }
 }
 
-/// A model as a client names it. The engine loads it on first use and keeps it.
+/// Names a model. The engine loads it on first use and keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ModelRef {
     /// A sentence-transformers folder: the graphs, `tokenizer.json`, `config.json`, and pooling
@@ -42,34 +42,34 @@ pub struct ModelRef {
     pub precision: Precision,
 }
 
-/// What a loaded model is.
+/// The properties of a loaded model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelInfo {
     /// The folder's name.
     pub name: String,
     /// Length of an embedding.
     pub dimensions: usize,
-    /// The most tokens a text may have, special tokens included; what exceeds them is not seen by
-    /// the model.
+    /// Maximum number of tokens of a text, special tokens included. The model ignores the rest.
     pub max_tokens: usize,
-    /// BLAKE3 hex over graph, tokenizer and pooling: equal fingerprints give equal vectors.
+    /// BLAKE3 hex of graph, tokenizer and pooling: equal fingerprints give equal vectors.
     pub fingerprint: String,
-    /// BLAKE3 hex over weights, tokenizer and pooling, the same for each precision: vectors of
-    /// models of one identity can be compared.
+    /// BLAKE3 hex of weights, tokenizer and pooling, equal for both precisions. Vectors of models
+    /// with one identity can be compared.
     pub identity: String,
 }
 
-/// Who goes first. Queries are answered between two slices of bulk work.
+/// Queries are answered between two slices of bulk work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// Somebody waits for a search.
+    /// For a search.
     Query,
-    /// A sync, or a document being added.
+    /// For a sync or a document that is added.
     Bulk,
 }
 
-/// For whom a client asks. The engine serves parties in turn, however many clients each has.
+/// The database and role of a client. The engine serves parties in turn, however many clients each
+/// has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Party {
     /// OIDs.
@@ -77,27 +77,27 @@ pub struct Party {
     pub role: u32,
 }
 
-/// The longest text that is embedded, in bytes: hundreds of times what any supported model sees.
+/// Maximum size of a text in bytes: hundreds of times the input of any supported model.
 pub const MAX_TEXT: usize = 4 << 20;
-/// The largest document that is prepared, in bytes.
+/// Maximum size of a document in bytes.
 pub const MAX_DOCUMENT: usize = 64 << 20;
 
-/// The error for a document of more than [`MAX_DOCUMENT`] bytes.
+/// Returns the error for a document of more than [`MAX_DOCUMENT`] bytes.
 pub fn too_large(bytes: usize) -> EngineError {
     EngineError::new(ErrorKind::LimitExceeded, "the document is too large").detail(format!(
-        "It has {bytes} bytes; the limit is {MAX_DOCUMENT}."
+        "It has {bytes} bytes, and the limit is {MAX_DOCUMENT} bytes."
     ))
 }
 
-/// Texts of one request, as clients of the server send them: many small requests can be cancelled,
-/// and served in turn.
+/// Maximum number of texts that the server puts into one request. Many small requests can be
+/// canceled and served in turn.
 pub const REQUEST_TEXTS: usize = 128;
-/// Bytes of their texts. A text that is longer is one of its own.
+/// Maximum size of these texts together. A larger text has a request of its own.
 pub const REQUEST_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// Chosen by the client, echoed in the reply.
+    /// Chosen by the client and repeated in the reply.
     pub id: u64,
     pub model: ModelRef,
     #[serde(flatten)]
@@ -107,28 +107,28 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
 pub enum Task {
-    /// Embed each text; answered by [`Answer::Embeddings`].
+    /// Embeds the texts. The answer is [`Answer::Embeddings`].
     Embed {
         priority: Priority,
         texts: Vec<String>,
     },
-    /// Say for whom the requests are that follow. Not answered.
+    /// Sets the party of the following requests. There is no answer.
     Introduce { party: Party },
-    /// End, so that a new process is started, with the folders of models that the server knows by
-    /// then: this one was started without the one of the request. Not answered.
+    /// Ends the process. It was started without access to the folder of the request's model; the
+    /// supervisor starts a new one with all folders that the server knows. There is no answer.
     Leave,
-    /// Load the model and tell what it is; answered by [`Answer::Model`].
+    /// Loads the model. The answer is [`Answer::Model`].
     Describe,
-    /// Extract and split one document; its bytes are the payload. Answered by [`Answer::Content`].
+    /// Extracts and splits the document in the payload. The answer is [`Answer::Content`].
     Prepare {
-        /// One of the words of [`crate::ingest::DocumentType`]; `None`: it is told by the name and
-        /// the first bytes.
+        /// A name of [`crate::ingest::DocumentType`]. `None`: the name and the first bytes of the
+        /// document determine the type.
         document_type: Option<String>,
-        /// Of a file, its name, path or address. `None`: the bytes are a text in UTF-8.
+        /// The name, path or address of a file. `None`: the bytes are text in UTF-8.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         splitting: Splitting,
-        /// Its title, in the place of the one that it gives itself.
+        /// Replaces the document's own title.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
     },
@@ -144,8 +144,8 @@ pub struct Reply {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// The payload holds `tokens.len() * model.dimensions` f32 values, little-endian, a text after
-    /// another in the order of the request. Vectors have length 1.
+    /// The payload has `tokens.len() * model.dimensions` f32 values, little-endian, in the order of
+    /// the texts. Vectors have length 1.
     Embeddings {
         model: ModelInfo,
         /// Tokens of each text, special tokens included, before any truncation.

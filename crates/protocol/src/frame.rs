@@ -4,33 +4,32 @@
 //! | u32 LE: bytes that follow | u32 LE: bytes of JSON | JSON header | payload |
 //! ```
 //!
-//! The payload carries what JSON would only make slower: the f32 values of embeddings, the text of
-//! a document.
+//! The payload carries data that would be slow as JSON: the f32 values of embeddings, the text of a
+//! document.
 
 use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The largest frame either side accepts, in bytes. Larger ones are refused before anything is
-/// allocated.
+/// Maximum size of a frame in bytes. Larger ones are refused before anything is allocated.
 pub const MAX_FRAME: usize = 256 << 20;
 
-/// A message that cannot be understood. The connection it came from is of no further use.
+/// An invalid message. Its connection must be closed.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     #[error("a message of {0} bytes exceeds the limit of {MAX_FRAME} bytes")]
     TooLarge(usize),
-    #[error("a message says that {json} of its {total} bytes are JSON")]
+    #[error("the header of a message claims {json} of its {total} bytes")]
     Malformed { total: usize, json: usize },
-    #[error("a message's header is not what was expected: {0}")]
+    #[error("the header of a message is invalid: {0}")]
     Header(#[from] serde_json::Error),
-    #[error("the connection ended in the middle of a message")]
+    #[error("the connection was closed in the middle of a message")]
     Truncated,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// One received message, its header still unparsed.
+/// A received message whose header is not parsed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     json: Vec<u8>,
@@ -68,7 +67,7 @@ pub fn write<T: Serialize>(
     Ok(to.flush()?)
 }
 
-/// Reads one message, blocking; `None` at a clean end of the stream.
+/// Reads one message, blocking. Returns `None` at a clean end of the stream.
 pub fn read(from: &mut impl Read) -> Result<Option<Frame>, FrameError> {
     match read_length(from)? {
         Some(length) => read_rest(from, length).map(Some),
@@ -76,8 +75,8 @@ pub fn read(from: &mut impl Read) -> Result<Option<Frame>, FrameError> {
     }
 }
 
-/// Reads how many bytes of the next message follow, blocking; `None` at a clean end of the stream.
-/// Until [`read_rest`] the message takes no memory of this side.
+/// Reads the length of the next message, blocking. Returns `None` at a clean end of the stream. The
+/// message uses no memory before [`read_rest`].
 pub fn read_length(from: &mut impl Read) -> Result<Option<usize>, FrameError> {
     let mut prefix = [0; 4];
     let mut have = 0;
@@ -235,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_cut_short_is_told_from_a_clean_end() {
+    fn a_truncated_message_is_an_error() {
         let wire = encode(&"hello", b"payload").unwrap();
         assert!(matches!(
             read(&mut &wire[..wire.len() - 1]),

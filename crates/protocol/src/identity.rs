@@ -1,4 +1,4 @@
-//! Deterministic identities: the same input gives the same ids on every machine, forever.
+//! Deterministic ids: the same input gives the same ids on every machine, forever.
 //!
 //! Every id is the first 128 bits of a BLAKE3 hash in key-derivation mode, whose context string
 //! names what is derived, over its fields, each preceded by its length in bytes as a u64
@@ -6,7 +6,7 @@
 //!
 //! | id | context | fields |
 //! |---|---|---|
-//! | document | `rag 2026 document_id v1` | collection, source (empty for documents put in directly, `knowledge <id>` for those of a knowledge item), uri |
+//! | document | `rag 2026 document_id v1` | collection, source (empty for `rag_add_document`, `knowledge <id>` for those of a knowledge item), uri |
 //! | chunk | `rag 2026 chunk_id v1` | document_id, content_hash, chunking fingerprint, chunk_index |
 //! | embedding key | `rag 2026 embedding_key v1` | model fingerprint, embedded text |
 //!
@@ -31,21 +31,21 @@ macro_rules! id {
 }
 
 id!(
-    /// Names a document: one uri of one source in one collection.
+    /// Identifies a document: one uri of one source in one collection.
     DocumentId
 );
 id!(
-    /// Names a piece of a document's text under one way of splitting.
+    /// Identifies a piece of a document's text, for given settings of chunking.
     ChunkId
 );
 id!(
-    /// Names an embedding: one text seen by one model. Equal keys have equal vectors, so a vector
-    /// is never computed twice.
+    /// Identifies an embedding: one text embedded by one model. Equal keys have equal vectors, so
+    /// a vector is never computed twice.
     EmbeddingKey
 );
 
 impl DocumentId {
-    /// `source` is `None` for documents that were put in directly (`rag_add_document`).
+    /// `source` is `None` for documents of `rag_add_document`.
     pub fn derive(collection: &str, source: Option<&str>, uri: &str) -> Self {
         Self(derive(
             "rag 2026 document_id v1",
@@ -80,8 +80,8 @@ impl ChunkId {
 }
 
 impl EmbeddingKey {
-    /// `model`: the fingerprint that `rag-engine` reports for a loaded model; `text`: exactly what
-    /// the model is given.
+    /// `model`: the fingerprint that `rag-engine` reports for a loaded model; `text`: the exact
+    /// input of the model.
     pub fn derive(model: &str, text: &str) -> Self {
         Self(derive(
             "rag 2026 embedding_key v1",
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(
             [document.to_string(), chunk.to_string(), key.to_string()],
             GOLDEN.map(String::from),
-            "ids must never change: stored documents would all be indexed anew"
+            "ids must never change: all stored documents would be indexed again"
         );
     }
 

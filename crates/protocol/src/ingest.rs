@@ -1,9 +1,9 @@
-//! The job given to `rag-engine ingest` on its standard input, and the events it streams on its
-//! standard output.
+//! The job that `rag-engine ingest` reads from its standard input, and the events that it writes to
+//! its standard output.
 //!
-//! One [`Job`] goes in; [`Event`]s come out: one `Started`, any number of `Document`, `Unchanged`
-//! and `Failed`, then `Finished` or `Fatal`. A stream that ends without either of the two means
-//! that the engine died.
+//! The engine reads one [`Job`]. It writes one `Started` event, any number of `Document`,
+//! `Unchanged`, `Removed` and `Failed`, then `Finished` or `Fatal`. A stream that ends without
+//! either of the last two means that the engine died.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -15,57 +15,56 @@ use crate::{EngineError, spec::SourceSpec};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub source: SourceSpec,
-    /// By uri, the documents that are stored and were split as `splitting` says. One whose
-    /// validator or whose bytes are the same is reported as `Unchanged` and neither extracted nor
-    /// sent.
-    pub known: HashMap<String, Known>,
+    /// The stored documents that were split by the same `splitting`, by uri. A document with the
+    /// same validator or the same bytes is reported as `Unchanged` and not sent.
+    pub known: HashMap<String, KnownVersion>,
     pub splitting: Splitting,
-    /// Folder of the model whose `tokenizer.json` counts the tokens.
+    /// The folder of the model. Its `tokenizer.json` counts the tokens.
     pub model_dir: PathBuf,
-    /// A folder of this job's own; the engine may write only here and in `clones`.
+    /// A folder of this job. The engine may write only here and in `clones`.
     pub work_dir: PathBuf,
-    /// Where clones of git repositories are kept between runs.
+    /// Clones of git repositories that are kept between runs.
     pub clones: Clones,
-    /// What the source's server asks for.
+    /// For the source's server.
     pub credentials: Option<Credentials>,
     pub network: Network,
     pub limits: Limits,
 }
 
-/// What is stored of a document, as far as it tells whether it has changed.
+/// The stored version of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
+pub struct KnownVersion {
     /// BLAKE3 hex of the bytes.
     pub raw_hash: String,
-    /// What the source said of the version that is stored (see [`Document::validator`]).
+    /// See [`Document::validator`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validator: Option<String>,
 }
 
-/// Bare clones that outlive a run.
+/// The bare clones of git repositories.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clones {
-    /// Absolute, or relative to the working directory; shared by all jobs of the cluster.
+    /// Absolute, or relative to the working directory. Shared by all jobs of the cluster.
     pub dir: PathBuf,
-    /// Bytes that all clones may take together; those used longest ago are removed first.
+    /// Maximum size of all clones together. The least recently used ones are removed first.
     pub max_bytes: u64,
-    /// Most bytes of one clone. A fetch that needs more ends with an error.
+    /// Maximum size of one clone. A fetch that needs more fails.
     pub max_clone_bytes: u64,
-    /// The source that uses the job's clone, as `rag_clones::User` writes it; `None`: nobody is to
-    /// find the clone again.
+    /// The source that uses the clone, in the form of `rag_clones::User`. `None`: the clone is not
+    /// kept for a source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
 
-/// The user of a token that is shown to a git server: what GitHub asks for, and as good as any for
-/// GitLab, Gitea, Forgejo and Azure DevOps.
+/// The user name that is sent with a token to a git server. GitHub requires it; GitLab, Gitea,
+/// Forgejo and Azure DevOps accept any.
 pub const TOKEN_USER: &str = "x-access-token";
 
-/// What is shown to the server that a source names, and to no other.
+/// Credentials that are sent only to the server that a source names.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
-    /// With it `secret` is a password (Basic); without, a token (Bearer; git: password of
-    /// [`TOKEN_USER`]).
+    /// If set, `secret` is a password (Basic). Otherwise it is a token (Bearer; for git, the
+    /// password of [`TOKEN_USER`]).
     pub username: Option<String>,
     pub secret: String,
 }
@@ -76,46 +75,44 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// Where the job may connect to.
+/// Which servers the job may connect to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Hosts, addresses and address ranges (`wiki.local`, `*.corp.example`, `10.1.2.3`,
-    /// `192.168.0.0/16`, each with `:port` if only that port is meant) that may be connected to
-    /// although they are not public.
+    /// Hosts, addresses and networks that are allowed although they are not public: `wiki.local`,
+    /// `*.corp.example`, `10.1.2.3`, `192.168.0.0/16`, each with an optional `:port`.
     pub allowed_private_hosts: Vec<String>,
-    /// `http://host:port` of the proxy that everything goes through; none is taken from the
-    /// environment.
+    /// `http://host:port` of the proxy for all requests. Proxies of the environment are ignored.
     pub proxy: Option<String>,
 }
 
-/// What bounds one job. Exceeding a per-document limit fails that document; the engine's process
-/// limits bound the rest.
+/// Limits of one job. A document that exceeds a limit fails; limits of the process apply to the
+/// rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Largest file that is read, in bytes.
+    /// Maximum size of a file that is read, in bytes.
     pub max_file_bytes: u64,
-    /// Address space of the process, in bytes (RLIMIT_AS); `None` leaves it as inherited.
+    /// Address space of the process, in bytes (RLIMIT_AS); `None`: inherited.
     pub memory_bytes: Option<u64>,
-    /// Processor time of the process, in seconds (RLIMIT_CPU).
+    /// CPU time of the process, in seconds (RLIMIT_CPU).
     pub cpu_seconds: Option<u64>,
-    /// Largest file the process may write, in bytes (RLIMIT_FSIZE).
+    /// Maximum size of a file that the process writes, in bytes (RLIMIT_FSIZE).
     pub file_size_bytes: Option<u64>,
     /// Wall-clock time of the whole job, in seconds.
     pub wall_seconds: Option<u64>,
 }
 
-/// How texts are cut into chunks.
+/// How texts are split into chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Splitting {
-    /// Most of a chunk, in units.
+    /// Maximum size of a chunk, in units.
     pub chunk_size: usize,
-    /// What neighbouring chunks share, at most, in units; less than `chunk_size`.
+    /// Maximum overlap of neighbouring chunks, in units. Less than `chunk_size`.
     pub chunk_overlap: usize,
     #[serde(default)]
     pub unit: Unit,
 }
 
-/// What the size of a chunk is counted in.
+/// The unit of chunk sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -142,8 +139,8 @@ impl Unit {
 }
 
 impl Splitting {
-    /// Names everything that decides where a text is cut, and how it was extracted: a document is
-    /// processed again when it changes. `model_fingerprint` stands for the tokenizer and its limit.
+    /// Returns the fingerprint of the settings that determine the chunks of a document. A document
+    /// is processed again when it changes. `model_fingerprint` covers the tokenizer and its limit.
     pub fn fingerprint(&self, model_fingerprint: &str) -> String {
         let unit = match self.unit {
             Unit::Characters => "",
@@ -159,89 +156,88 @@ impl Splitting {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The listing is complete: this many documents will be reported.
+    /// The source has been listed; `documents` is the number of documents that will be reported.
     Started {
         documents: u64,
         commit: Option<String>,
     },
-    /// A new or changed document; the payload is its extracted text, UTF-8, without NUL characters.
+    /// A new or changed document. The payload is its extracted text in UTF-8, without NUL
+    /// characters.
     Document(Box<Document>),
-    /// A known document is the same as before; `validator` is given where it is another than the
-    /// known one.
+    /// A stored document is current; with the new `validator` if it differs from the stored one.
     Unchanged {
         uri: String,
         validator: Option<String>,
     },
-    /// The source no longer has a document. A feed that does not report everything says so, and one
-    /// that found a listed file to be no document: it is empty, or binary.
+    /// The source no longer has a document. Sent by a feed that reports only changes, and for a
+    /// listed file that is not a document: it is empty or binary.
     Removed { uri: String },
-    /// One document could not be had; what is stored of it stays as it is.
+    /// A document could not be read. Its stored version is kept.
     Failed(Failure),
-    /// Where the time has gone, just before [`Event::Finished`]: milliseconds of listing and
-    /// reading the source, and those of extracting and splitting, summed over threads.
+    /// Sent just before [`Event::Finished`]: the time for listing and reading the source, and for
+    /// extracting and splitting, in milliseconds summed over threads.
     Worked { fetch_ms: u64, extract_ms: u64 },
-    /// All was reported. `complete` is false where a part of the source could not be listed, so
-    /// that a document that was not reported is not known to be gone. `skipped` counts files that
-    /// are no documents (images, archives).
+    /// Everything was reported. `complete` is false if a part of the source could not be listed:
+    /// then documents that were not reported may still exist. `skipped` counts files that are no
+    /// documents (images, archives).
     Finished {
         complete: bool,
         bytes_fetched: u64,
         skipped: u64,
     },
-    /// The job as a whole cannot be done.
+    /// The job failed.
     Fatal { error: EngineError },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// Where it came from: `file:///srv/docs/keys.md`, `https://host/repo.git#docs/keys.md`.
+    /// The address of the document: `file:///srv/docs/keys.md`,
+    /// `https://host/repo.git#docs/keys.md`.
     pub uri: String,
-    /// BLAKE3 hex of the bytes as they were fetched.
+    /// BLAKE3 hex of the fetched bytes.
     pub raw_hash: String,
-    /// Bytes as fetched.
+    /// Number of fetched bytes.
     pub bytes: u64,
-    /// What the source says of this version, so that an unchanged one need not be fetched again:
-    /// size and time of a file, the id of a blob, ETag and Last-Modified of a response. Only the
-    /// source that made it understands it.
+    /// Identifies this version, so that it is not fetched again: size and times of a file, the id
+    /// of a blob, ETag and Last-Modified of a response. Only its reader interprets it.
     pub validator: Option<String>,
     pub content: Content,
 }
 
-/// What is in a document, extracted and split. The text itself travels as the message's payload.
+/// The content of a document, extracted and split. The text itself is the payload of the message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Content {
     pub document_type: DocumentType,
     pub title: Title,
-    /// Front matter and what else the extractor found; never has a key of another meaning
-    /// elsewhere.
+    /// Front matter and other metadata of the extractor. A key has the same meaning everywhere.
     pub metadata: Map<String, Value>,
     /// SHA-256 hex of the text.
     pub content_hash: String,
     pub chunks: Vec<Chunk>,
-    /// What was lost on the way from the bytes to the text.
+    /// Content that was lost between the bytes and the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
 }
 
-/// The key of a document's metadata with what its links lead to. There may be many, so chunks do
-/// not have it unless somebody asks for it.
+/// The metadata key with the targets of a document's links. There may be many, so chunks have it
+/// only on request.
 pub const LINK_TARGETS: &str = "link_targets";
 
-/// Something that was lost or may have been misread in a document that was indexed.
+/// Content of an indexed document that was lost or may have been misread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     pub stage: Stage,
-    /// One sentence, lower case, no final stop.
+    /// One sentence in lower case without a full stop.
     pub message: String,
 }
 
-/// What a document is called, and whether it says so itself.
+/// The title of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Title {
     pub text: String,
-    /// Taken from the document (front matter, heading, HTML or PDF title) rather than from its
-    /// file's name. Only such a title is embedded with the chunks: a renamed file keeps its
-    /// embeddings.
+    /// True if the title comes from the document (front matter, heading, HTML or PDF title), false
+    /// if from the name of its file. Only a title from the document is embedded with the chunks, so
+    /// a renamed file keeps its embeddings.
     pub own: bool,
 }
 
@@ -256,7 +252,7 @@ pub enum DocumentType {
     Csv,
     Tsv,
     Json,
-    /// A JSON value a line.
+    /// One JSON value per line.
     Jsonl,
     Docx,
 }
@@ -303,19 +299,19 @@ pub struct Chunk {
     pub start_index: usize,
     pub byte_start: usize,
     pub byte_len: usize,
-    /// Lines of the file that the first and the last character are on, from 1: with front matter,
-    /// where the text is as written; else lines of the text.
+    /// Lines of the first and last character, from 1. Lines of the file if the text is the file as
+    /// written, front matter included; otherwise lines of the text.
     pub start_line: u32,
     pub end_line: u32,
-    /// Page that the first character is on, from 1, where the document has pages.
+    /// Page of the first character, from 1, if the document has pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// The headings that the first character is under, outermost first; of source code the
-    /// functions and types that it is in.
+    /// The headings above the first character, outermost first. For source code, the functions and
+    /// types around it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heading_path: Vec<String>,
-    /// What the model is told beside the title and the chunk: of source code the file and the
-    /// innermost of these.
+    /// Given to the model with the title and the chunk. For source code: the file and the innermost
+    /// functions and types.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context: String,
 }
@@ -326,12 +322,23 @@ pub struct Failure {
     pub stage: Stage,
     pub message: String,
     pub hint: Option<String>,
-    /// The source's server asks to be left alone for a while; nothing is wrong with the document.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub throttled: bool,
-    /// Of what is `throttled`: for how long, where the server says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_after_seconds: Option<u64>,
+    #[serde(default)]
+    pub cause: FailureCause,
+}
+
+/// What callers must be able to tell apart. Everything else is in the message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCause {
+    #[default]
+    Other,
+    /// The document has no text.
+    NoContent,
+    /// The server limits the rate of requests; nothing is wrong with the document.
+    Throttled {
+        /// How long the server asks to wait, if it says so.
+        retry_after_seconds: Option<u64>,
+    },
 }
 
 impl Failure {
@@ -347,23 +354,21 @@ impl Failure {
             stage,
             message,
             hint,
-            throttled: false,
-            retry_after_seconds: None,
+            cause: FailureCause::Other,
         }
     }
 
-    /// The same failure, for the reason that the server asks to be left alone.
     #[must_use]
-    pub fn throttled(self, retry_after_seconds: Option<u64>) -> Self {
-        Self {
-            throttled: true,
-            retry_after_seconds,
-            ..self
-        }
+    pub fn with_cause(self, cause: FailureCause) -> Self {
+        Self { cause, ..self }
+    }
+
+    pub fn is_throttled(&self) -> bool {
+        matches!(self.cause, FailureCause::Throttled { .. })
     }
 }
 
-/// Where in the pipeline a document failed.
+/// The stage of the pipeline at which a document failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -388,11 +393,11 @@ impl Stage {
     }
 }
 
-/// The text that the model is given for a chunk: the document's own title, what the chunk is a part
-/// of, a blank line, the chunk.
+/// Returns the text that is embedded for a chunk: the document's own title, the context, a blank
+/// line and the chunk.
 ///
-/// The splitter leaves room for what is before the chunk (see `rag-document`), so that nothing is
-/// cut off.
+/// The splitter leaves room for the title and the context (see `rag-document`), so that nothing is
+/// truncated.
 pub fn embedded_text(title: &Title, context: &str, chunk: &str) -> String {
     match (title.own, context) {
         (false, "") => chunk.to_string(),

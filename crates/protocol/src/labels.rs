@@ -1,25 +1,25 @@
-//! Category and tags: what documents are sorted by. They come from whoever adds a document, or from
-//! its source, and where those say nothing from the document itself.
+//! Category and tags of documents. They come from the call that adds a document or from its source,
+//! and otherwise from the document itself.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-/// Most characters of a category or a tag: they are keys of indexes.
+/// Maximum length of a category or a tag in characters: they are keys of indexes.
 pub const MAX_CHARS: usize = 200;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Labels {
     pub category: Option<String>,
-    /// Without white space around them, each once.
+    /// Distinct, without surrounding white space.
     pub tags: Option<Vec<String>>,
 }
 
 impl Labels {
-    /// What somebody says of a document.
+    /// Checks labels that a call or a source gives.
     ///
     /// # Errors
-    /// The name of what is too long.
+    /// Returns the name of the field that is too long.
     pub fn new(category: Option<&str>, tags: Option<&[String]>) -> Result<Self, &'static str> {
         let is_long = |text: &str| text.trim().chars().count() > MAX_CHARS;
         if category.is_some_and(is_long) {
@@ -34,13 +34,13 @@ impl Labels {
         })
     }
 
-    /// What the spec of a source, which is known to be right, says of all its documents.
+    /// Reads the labels from the valid spec of a source.
     pub fn of_spec(spec: &Value) -> Self {
         spec.as_object().map(Self::of_metadata).unwrap_or_default()
     }
 
-    /// What a document says of itself: the metadata keys `category` and `tags`. Tags are a list, or
-    /// a text with commas between them. What is none, or too long, is left out.
+    /// Reads the metadata keys `category` and `tags` of a document. Tags are a list or a
+    /// comma-separated string. Invalid and too long values are ignored.
     pub fn of_metadata(metadata: &Map<String, Value>) -> Self {
         let category = metadata.get("category").and_then(label);
         let tags = match metadata.get("tags") {
@@ -55,7 +55,7 @@ impl Labels {
         }
     }
 
-    /// These, and where they say nothing the other ones.
+    /// Fills missing labels from `other`.
     #[must_use]
     pub fn or(&self, other: Self) -> Self {
         Self {
@@ -75,12 +75,12 @@ impl Labels {
     }
 }
 
-/// Tags with commas between them.
+/// Splits a comma-separated list of tags.
 pub fn split(tags: &str) -> Vec<String> {
     tidy(tags.split(','))
 }
 
-/// Without white space around them, none empty, each once, in their order.
+/// Removes surrounding white space, empty tags and duplicates.
 fn tidy<'a>(tags: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = HashSet::new();
     tags.map(str::trim)
@@ -93,7 +93,7 @@ fn fits(text: &str) -> bool {
     !text.is_empty() && text.chars().count() <= MAX_CHARS
 }
 
-/// A text, or a number as one.
+/// Returns a string, or a number as a string.
 fn label(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_says_itself_what_it_is_about() {
+    fn labels_are_read_from_the_metadata_of_a_document() {
         let tags = |tags: &[&str]| Some(tags.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert_eq!(
             own(json!({"category": " tech ", "tags": ["docker", " docker", "", 7]})),
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_document_goes_before_what_it_says() {
+    fn given_labels_take_precedence_over_those_of_the_document() {
         let given = Labels::new(Some("guide"), None).unwrap_or_default();
         let both = given.or(Labels::of_spec(
             &json!({"category": "tech", "tags": ["docker"]}),
         ));
         assert_eq!(both.category.as_deref(), Some("guide"));
         assert_eq!(both.tags, Some(vec!["docker".to_owned()]));
-        // none is something that can be said
+        // an empty list is a value
         let none = Labels {
             category: None,
             tags: Some(vec![]),

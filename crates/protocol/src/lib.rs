@@ -1,12 +1,12 @@
 //! The vocabulary shared by `rag.so` (inside Postgres) and `rag-engine` (outside it).
 //!
 //! * [`identity`]: the deterministic ids of documents and chunks;
-//! * [`spec`]: what a user may write in a source's `spec`, validated in one place; [`definition`]:
-//!   what a source has beside it; [`name`]: what it may be called;
+//! * [`spec`]: the kinds of sources and their specs; [`definition`]: the other fields of a source's
+//!   definition; [`name`]: names of objects;
 //! * [`embed`]: requests to `rag-engine embed` and its replies, over a Unix socket;
-//! * [`ingest`]: the job given to `rag-engine ingest` and the events it streams back, over pipes;
+//! * [`ingest`]: the job of `rag-engine ingest` and the events that it sends, over pipes;
 //! * [`labels`]: category and tags of documents;
-//! * [`frame`]: how one message is put on the wire, with its limits.
+//! * [`frame`]: the framing of messages and its limits.
 //!
 //! Nothing here performs I/O beyond `std::io::{Read, Write}`, and nothing knows Postgres.
 

@@ -1,42 +1,42 @@
 //! Names of collections, sources, retrievers and secrets.
 //!
-//! | of | form | longest |
+//! | name of | form | maximum length |
 //! |---|---|---|
 //! | collection | letters of both cases, digits, `.`, `_` and `-`, a letter or digit at both ends | 56 |
 //! | source, retriever, secret | a DNS subdomain as Kubernetes has it, in a namespace | 253 |
 //! | namespace | a DNS label | 63 |
 //! | key of a secret | letters of both cases, digits, `.`, `_` and `-` | 253 |
 //!
-//! A [`QualifiedName`] is one text: `name` in the namespace `default`, `namespace/name` in any
-//! other. Source: Kubernetes, "Object Names and IDs" (RFC 1123).
+//! A [`QualifiedName`] is written as `name` in the namespace `default`, and as `namespace/name` in
+//! any other. Source: Kubernetes, "Object Names and IDs" (RFC 1123).
 
 use std::fmt;
 
 /// The namespace of names that give none.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// What a name is of.
+/// The form of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum NameForm {
     Collection,
-    /// Of a source, retriever or secret, without its namespace.
+    /// The name of a source, retriever or secret, without its namespace.
     Subdomain,
     Namespace,
     SecretKey,
 }
 
-/// Why a text is not a name.
+/// Why a text is not a valid name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotAName {
-    /// It has other characters than [`Form::hint`] says, or in other places.
+pub enum NameError {
+    /// It does not follow the rule in [`NameForm::hint`].
     Form,
-    /// It has more characters than [`Form::max_length`].
+    /// It has more characters than [`NameForm::max_length`].
     TooLong,
 }
 
-impl Form {
-    /// Most characters. The partition of a collection, `rag_kb_<collection>`, fits the 63 bytes of
-    /// an identifier.
+impl NameForm {
+    /// Returns the maximum number of characters. The partition of a collection,
+    /// `rag_kb_<collection>`, fits into the 63 bytes of an identifier.
     pub const fn max_length(self) -> usize {
         match self {
             Self::Collection => 56,
@@ -45,7 +45,7 @@ impl Form {
         }
     }
 
-    /// The regular expression that a name matches.
+    /// Returns the regular expression that a name matches.
     pub const fn pattern(self) -> &'static str {
         match self {
             Self::Collection => "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$",
@@ -55,15 +55,16 @@ impl Form {
         }
     }
 
-    /// What to write instead.
+    /// Returns the rule for names.
     pub const fn hint(self) -> &'static str {
         match self {
             Self::Collection => {
                 "Use letters, digits, \".\", \"_\" and \"-\", with a letter or digit at both ends."
             }
             Self::Subdomain => {
-                "Use lower-case letters, digits, \"-\" and \".\", with a letter or digit at both ends \
-                 and around each \".\"; a namespace other than \"default\" goes before a \"/\"."
+                "Use lower-case letters, digits, \"-\" and \".\", with a letter or digit at both \
+                 ends and around each \".\". Write a namespace other than \"default\" before a \
+                 \"/\"."
             }
             Self::Namespace => {
                 "Use lower-case letters, digits and \"-\", with a letter or digit at both ends."
@@ -74,7 +75,7 @@ impl Form {
 
     /// # Errors
     /// `text` is not a name of this form.
-    pub fn check(self, text: &str) -> Result<(), NotAName> {
+    pub fn check(self, text: &str) -> Result<(), NameError> {
         let is_name = match self {
             Self::Collection => {
                 let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
@@ -88,8 +89,8 @@ impl Form {
             }
         };
         match (is_name, text.len() <= self.max_length()) {
-            (false, _) => Err(NotAName::Form),
-            (true, false) => Err(NotAName::TooLong),
+            (false, _) => Err(NameError::Form),
+            (true, false) => Err(NameError::TooLong),
             (true, true) => Ok(()),
         }
     }
@@ -117,17 +118,21 @@ pub struct QualifiedName {
 
 /// Which part of a [`QualifiedName`] is wrong, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotQualified {
-    pub part: Form,
-    pub why: NotAName,
+pub struct QualifiedNameError {
+    pub part: NameForm,
+    pub why: NameError,
 }
 
 impl QualifiedName {
     /// # Errors
     /// `namespace` or `name` is not a name.
-    pub fn new(namespace: &str, name: &str) -> Result<Self, NotQualified> {
-        for (part, text) in [(Form::Namespace, namespace), (Form::Subdomain, name)] {
-            part.check(text).map_err(|why| NotQualified { part, why })?;
+    pub fn new(namespace: &str, name: &str) -> Result<Self, QualifiedNameError> {
+        for (part, text) in [
+            (NameForm::Namespace, namespace),
+            (NameForm::Subdomain, name),
+        ] {
+            part.check(text)
+                .map_err(|why| QualifiedNameError { part, why })?;
         }
         Ok(Self {
             namespace: namespace.to_owned(),
@@ -135,11 +140,11 @@ impl QualifiedName {
         })
     }
 
-    /// Reads `name` or `namespace/name`.
+    /// Parses `name` or `namespace/name`.
     ///
     /// # Errors
     /// `text` is neither.
-    pub fn parse(text: &str) -> Result<Self, NotQualified> {
+    pub fn parse(text: &str) -> Result<Self, QualifiedNameError> {
         let (namespace, name) = text.split_once('/').unwrap_or((DEFAULT_NAMESPACE, text));
         Self::new(namespace, name)
     }
@@ -153,7 +158,7 @@ impl QualifiedName {
         &self.name
     }
 
-    /// Another name in the same namespace, not checked: `default` has no prefix.
+    /// Returns another name, which is not checked, in the same namespace.
     pub fn sibling(&self, name: &str) -> String {
         qualify(&self.namespace, name)
     }
@@ -167,7 +172,7 @@ pub fn qualify(namespace: &str, name: &str) -> String {
     }
 }
 
-/// Splits a [`QualifiedName`] that is known to be one into namespace and name.
+/// Splits the text of a valid [`QualifiedName`] into namespace and name.
 pub fn split(qualified: &str) -> (&str, &str) {
     qualified
         .split_once('/')
@@ -184,27 +189,27 @@ impl fmt::Display for QualifiedName {
 mod tests {
     use super::*;
 
-    fn accepts(form: Form, names: &[&str]) {
+    fn accepts(form: NameForm, names: &[&str]) {
         for name in names {
             assert_eq!(form.check(name), Ok(()), "{form:?} {name}");
         }
     }
 
-    fn refuses(form: Form, texts: &[&str]) {
+    fn refuses(form: NameForm, texts: &[&str]) {
         for text in texts {
-            assert_eq!(form.check(text), Err(NotAName::Form), "{form:?} {text:?}");
+            assert_eq!(form.check(text), Err(NameError::Form), "{form:?} {text:?}");
         }
         assert_eq!(form.check(&"a".repeat(form.max_length())), Ok(()));
         assert_eq!(
             form.check(&"a".repeat(form.max_length() + 1)),
-            Err(NotAName::TooLong)
+            Err(NameError::TooLong)
         );
     }
 
     #[test]
     fn collections_take_both_cases_digits_dots_underscores_and_hyphens() {
         accepts(
-            Form::Collection,
+            NameForm::Collection,
             &[
                 "a",
                 "0",
@@ -216,7 +221,7 @@ mod tests {
             ],
         );
         refuses(
-            Form::Collection,
+            NameForm::Collection,
             &[
                 "", "-", "-a", "a-", "_a", "a.", "a b", "a\n", "\u{e4}", "a\0", "a/b",
             ],
@@ -226,23 +231,23 @@ mod tests {
     #[test]
     fn names_of_kubernetes_are_dns_subdomains() {
         accepts(
-            Form::Subdomain,
+            NameForm::Subdomain,
             &["a", "0", "a-b", "docs.example.com", "2024-q1"],
         );
         refuses(
-            Form::Subdomain,
+            NameForm::Subdomain,
             &[
                 "", ".", "a.", ".a", "a..b", "a.-b", "A", "a_b", "a b", "a\n", "a/b", "\u{e4}",
             ],
         );
-        accepts(Form::Namespace, &["default", "team-a", "7"]);
-        refuses(Form::Namespace, &["", "a.b", "-a", "Team", "a/b"]);
+        accepts(NameForm::Namespace, &["default", "team-a", "7"]);
+        refuses(NameForm::Namespace, &["", "a.b", "-a", "Team", "a/b"]);
     }
 
     #[test]
     fn keys_of_secrets_are_those_of_kubernetes() {
         accepts(
-            Form::SecretKey,
+            NameForm::SecretKey,
             &[
                 "token",
                 "GITHUB_TOKEN",
@@ -252,11 +257,11 @@ mod tests {
                 "-",
             ],
         );
-        refuses(Form::SecretKey, &["", "a b", "a/b", "\u{e4}", "a\n"]);
+        refuses(NameForm::SecretKey, &["", "a b", "a/b", "\u{e4}", "a\n"]);
     }
 
     #[test]
-    fn a_qualified_name_is_one_text() {
+    fn qualified_names_are_parsed_and_displayed() {
         let docs = QualifiedName::parse("docs").unwrap();
         assert_eq!(
             (docs.namespace(), docs.name(), docs.to_string()),
@@ -269,16 +274,16 @@ mod tests {
         assert_eq!(of_team.sibling("token"), "team-a/token");
         assert_eq!(split("team-a/docs.v2"), ("team-a", "docs.v2"));
         for (text, part) in [
-            ("/a", Form::Namespace),
-            ("a/", Form::Subdomain),
-            ("A/b", Form::Namespace),
-            ("a/b/c", Form::Subdomain),
+            ("/a", NameForm::Namespace),
+            ("a/", NameForm::Subdomain),
+            ("A/b", NameForm::Namespace),
+            ("a/b/c", NameForm::Subdomain),
         ] {
             assert_eq!(
                 QualifiedName::parse(text),
-                Err(NotQualified {
+                Err(QualifiedNameError {
                     part,
-                    why: NotAName::Form
+                    why: NameError::Form
                 }),
                 "{text}"
             );

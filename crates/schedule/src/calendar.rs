@@ -1,12 +1,12 @@
-//! Local times that the five fields name. Zones come later.
+//! Local times that match the five fields, without time zones.
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime};
 
 use crate::field::Set;
 
-/// Between two leap days there are eight years where a century's is left out: nothing else is
-/// rarer.
+/// The longest interval between two matching months: eight years between two leap days, around a
+/// century without one.
 const RAREST_MONTHS: u32 = 8 * 12 + 1;
 
 const HOURS: u64 = (1 << 24) - 1;
@@ -25,8 +25,8 @@ impl Calendar {
         self.hour.bits == HOURS
     }
 
-    /// Whether no month has such a day. Days of the week come in every month.
-    pub fn never_comes(&self) -> bool {
+    /// Returns true if no matching month has a matching day. Every month has all days of the week.
+    pub fn never_matches(&self) -> bool {
         let first = self.day.bits.trailing_zeros();
         let longest = |month| match month {
             2 => 29,
@@ -37,7 +37,7 @@ impl Calendar {
             && !(1..=12).any(|month| self.month.contains(month) && first <= longest(month))
     }
 
-    /// The first matching minute that does not begin before `earliest`.
+    /// Returns the first matching minute that does not begin before `earliest`.
     pub fn at_or_after(&self, earliest: DateTime) -> Option<DateTime> {
         let mut from = earliest
             .with()
@@ -82,7 +82,7 @@ impl Calendar {
         None
     }
 
-    /// The matching days of the month that begins at `first`.
+    /// Returns the matching days of the month that begins at `first`.
     fn days_of(&self, first: Date) -> Set {
         let mut bits = 0;
         if self.month.contains(first.month() as u32) {

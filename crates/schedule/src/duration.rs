@@ -1,11 +1,11 @@
-//! Durations as Go writes them: `1h30m`, `1.5h`, `300ms`.
+//! Durations in the format of Go: `1h30m`, `1.5h`, `300ms`.
 
 use std::time::Duration;
 
 use crate::error::{ParseError, Result};
 use crate::text::Part;
 
-/// Nanoseconds of each unit; both letters that look like a mu.
+/// The nanoseconds of each unit. There are two characters that look like a mu.
 const UNITS: [(&str, u128); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -19,21 +19,21 @@ const UNITS: [(&str, u128); 8] = [
 
 const SECOND: u128 = 1_000_000_000;
 
-/// Go keeps nanoseconds in 63 bits: 292 years.
-const MOST: u128 = i64::MAX as u128;
+/// Go stores nanoseconds in 63 bits: 292 years.
+const MAX_NANOSECONDS: u128 = i64::MAX as u128;
 
 const HINT: &str =
-    "Write numbers with units, such as 1h30m, 90s or 1.5h; units: h, m, s, ms, us, ns.";
+    "Write numbers with units, such as 1h30m, 90s or 1.5h. Units: h, m, s, ms, us, ns.";
 
-/// Reads numbers, fractions allowed, each with its unit; `0` needs none.
+/// Parses numbers, which may have fractions, each with its unit. `0` needs no unit.
 ///
 /// # Errors
-/// It is no duration, it is negative, or it is longer than 292 years.
+/// It is not a duration, is negative, or is longer than 292 years.
 pub fn duration(text: &str) -> Result<Duration> {
     nanoseconds(Part { text, position: 1 }).map(Duration::from_nanos)
 }
 
-/// Whole seconds of a positive duration: fractions are left out, but it is at least one.
+/// Parses a positive duration. Returns whole seconds, at least one.
 pub(crate) fn seconds(whole: Part) -> Result<i64> {
     match Duration::from_nanos(nanoseconds(whole)?) {
         Duration::ZERO => error(whole, format!("{} is not positive", whole.quoted())),
@@ -65,11 +65,11 @@ fn nanoseconds(whole: Part) -> Result<u64> {
         let Some((_, nanoseconds)) = UNITS.into_iter().find(|(name, _)| *name == unit.text) else {
             return match unit.text {
                 "" => error(unit, format!("there is no unit after {}", number.quoted())),
-                _ => error(unit, format!("there is no unit {}", unit.quoted())),
+                _ => error(unit, format!("unknown unit {}", unit.quoted())),
             };
         };
         total = match number_of.times(nanoseconds) {
-            Some(part) if total + part <= MOST => total + part,
+            Some(part) if total + part <= MAX_NANOSECONDS => total + part,
             _ => {
                 return error(
                     whole,
@@ -88,12 +88,12 @@ fn error<T>(part: Part, problem: String) -> Result<T> {
     Err(ParseError::new("duration", part.position, problem).hint(HINT))
 }
 
-/// How many bytes at the beginning of `text` are characters of a kind.
+/// Returns the number of bytes at the beginning of `text` whose characters match.
 fn run(text: &str, of_kind: impl Fn(char) -> bool) -> usize {
     text.find(|c| !of_kind(c)).unwrap_or(text.len())
 }
 
-/// Digits with perhaps a point among, before or after them.
+/// A decimal number. It may begin or end with the point.
 struct Decimal {
     whole: u128,
     fraction: u128,
@@ -101,7 +101,8 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Digits beyond those of any duration count as too much, or as nothing after the point.
+    /// A number with too many digits becomes too large for a duration. Excess digits of a fraction
+    /// are ignored.
     fn parse(text: &str) -> Option<Self> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -125,12 +126,12 @@ impl Decimal {
         })
     }
 
-    /// None if it is too much.
+    /// Returns `None` if the result is too large.
     fn times(&self, unit: u128) -> Option<u128> {
         let part = self
             .whole
             .checked_mul(unit)?
             .checked_add(self.fraction * unit / self.scale)?;
-        (part <= MOST).then_some(part)
+        (part <= MAX_NANOSECONDS).then_some(part)
     }
 }

@@ -1,15 +1,17 @@
-/// What is wrong with a schedule, where, and what would be right.
+//! Errors of parsing.
+
+/// A problem of a schedule with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the {field} is wrong at character {position}: {problem}")]
+#[error("invalid {field} at character {position}: {problem}")]
 pub struct ParseError {
     /// `minute`, `hour`, `day of month`, `month`, `day of week`, `descriptor`, `duration`, `time
     /// zone`, or `schedule` for the whole.
     pub field: &'static str,
-    /// The character of the text at which the trouble begins, from 1; one past the end where
-    /// something is missing.
+    /// The number of the first wrong character, from 1. If something is missing at the end, the
+    /// position after the end.
     pub position: usize,
     pub problem: String,
-    /// What the user can do about it: for the report's HINT, not part of the display.
+    /// The HINT. Not part of the display.
     pub hint: Option<String>,
 }
 

@@ -1,34 +1,34 @@
-//! Who gets the next of a few places that many parties want.
+//! Decides which waiter gets the next of a few slots.
 //!
-//! A party is an owner in a database. Its load is the number of runs of its database and the number
-//! of runs of its owner, added. The next place goes to the waiter with the smallest load. Waiters
-//! with equal loads take turns: first by database, then the two kinds of waiters of a database
+//! A party is an owner in a database. Its load is the number of runs of its database plus the
+//! number of runs of its owner. The next slot goes to the waiter with the smallest load. Waiters
+//! with equal loads take turns: first by database, then by the two kinds of waiters of a database
 //! (sessions and its queue), then in the order of arrival.
 //!
-//! A run gives way to a waiter where that makes the sum of the squares of all databases' and all
-//! owners' runs smaller. The sum gets smaller with each run that gives way, so that no two parties
-//! push each other out in turns.
+//! A run yields its slot to a waiter if that reduces the sum of the squares of the runs of all
+//! databases and all owners. The sum decreases each time, so two parties cannot take slots from
+//! each other in turns.
 
-/// Whose a run is. Both numbers are OIDs.
+/// The database and owner of a run, as OIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Party {
     pub database: u32,
     pub owner: u32,
 }
 
-/// Somebody who waits for a place.
+/// A session or queue that waits for a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiter {
     pub party: Party,
-    /// When its database last got a place, as a counter.
+    /// When its database last got a slot, as a counter.
     pub served: u64,
-    /// Whether the last place of its database went to a waiter of the same kind.
+    /// True if the last slot of its database went to a waiter of the same kind.
     pub repeats: bool,
-    /// When it came, as a counter.
+    /// When it began to wait, as a counter.
     pub arrival: u64,
 }
 
-/// Runs of the party's database and runs of its owner, added.
+/// Returns the number of runs of the party's database plus that of its owner.
 fn load(runs: &[Party], party: Party) -> usize {
     let of_database = runs
         .iter()
@@ -38,8 +38,8 @@ fn load(runs: &[Party], party: Party) -> usize {
     of_database + of_owner
 }
 
-/// The positions of the waiters who get the `free` places, in the order in which they get them.
-/// Each waiter gets one at most.
+/// Returns the positions of the waiters that get the `free` slots, in that order. Each waiter gets
+/// at most one.
 pub fn granted(runs: &[Party], waiters: &[Waiter], free: usize) -> Vec<usize> {
     let (mut runs, mut left) = (
         runs.to_vec(),
@@ -55,7 +55,7 @@ pub fn granted(runs: &[Party], waiters: &[Waiter], free: usize) -> Vec<usize> {
                 waiter.arrival,
             )
         };
-        let Some(best) = (0..left.len()).min_by_key(|place| key(&left[*place])) else {
+        let Some(best) = (0..left.len()).min_by_key(|i| key(&left[*i])) else {
             break;
         };
         let (position, waiter) = left.remove(best);
@@ -68,9 +68,9 @@ pub fn granted(runs: &[Party], waiters: &[Waiter], free: usize) -> Vec<usize> {
     granted
 }
 
-/// The position of the run that gives way to an impatient waiter: the last one, in the order of
-/// `runs`, whose place the waiter would get and whose party has more than its share. No place is
-/// free.
+/// Returns the position of the run that must yield its slot to an impatient waiter, if no slot is
+/// free: the last of `runs` whose slot the waiter would get and whose party has more than its
+/// share.
 pub fn gives_way(
     runs: &[Party],
     waiters: &[Waiter],

@@ -1,57 +1,57 @@
-//! One of the five fields: which values it allows.
+//! The five fields and the values that they allow.
 
 use crate::error::{ParseError, Result};
 use crate::text::Part;
 
-pub(crate) struct Kind {
+pub(crate) struct FieldKind {
     pub name: &'static str,
     min: u32,
     max: u32,
-    /// The names of the values, from `min` on.
+    /// The names of the values, beginning at `min`.
     names: &'static [&'static str],
     hint: &'static str,
 }
 
-pub(crate) const MINUTE: Kind = Kind {
+pub(crate) const MINUTE: FieldKind = FieldKind {
     name: "minute",
     min: 0,
     max: 59,
     names: &[],
-    hint: "Minutes are 0 to 59; * stands for all.",
+    hint: "Minutes are 0 to 59. Write * for all.",
 };
 
-pub(crate) const HOUR: Kind = Kind {
+pub(crate) const HOUR: FieldKind = FieldKind {
     name: "hour",
     min: 0,
     max: 23,
     names: &[],
-    hint: "Hours are 0 to 23; * stands for all.",
+    hint: "Hours are 0 to 23. Write * for all.",
 };
 
-pub(crate) const DAY: Kind = Kind {
+pub(crate) const DAY: FieldKind = FieldKind {
     name: "day of month",
     min: 1,
     max: 31,
     names: &[],
-    hint: "Days of the month are 1 to 31; * stands for all.",
+    hint: "Days of the month are 1 to 31. Write * for all.",
 };
 
-pub(crate) const MONTH: Kind = Kind {
+pub(crate) const MONTH: FieldKind = FieldKind {
     name: "month",
     min: 1,
     max: 12,
     names: &[
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ],
-    hint: "Months are 1 to 12, or jan to dec; * stands for all.",
+    hint: "Months are 1 to 12, or jan to dec. Write * for all.",
 };
 
-pub(crate) const WEEKDAY: Kind = Kind {
+pub(crate) const WEEKDAY: FieldKind = FieldKind {
     name: "day of week",
     min: 0,
     max: 6,
     names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
-    hint: "Days of the week are 0 (Sunday) to 6 (Saturday), or sun to sat; * stands for all.",
+    hint: "Days of the week are 0 (Sunday) to 6 (Saturday), or sun to sat. Write * for all.",
 };
 
 /// The values that a field allows.
@@ -59,14 +59,14 @@ pub(crate) const WEEKDAY: Kind = Kind {
 pub(crate) struct Set {
     /// Bit n for the value n.
     pub bits: u64,
-    /// Whether there is a `*` or `?` of step 1, which makes a day field yield to the other one.
+    /// True if there is a `*` or `?` of step 1. Then the other day field decides.
     pub star: bool,
 }
 
 impl Set {
-    /// The smallest value that is not below `least`.
-    pub fn at_least(self, least: u32) -> Option<u32> {
-        let bits = self.bits & u64::MAX.checked_shl(least)?;
+    /// Returns the smallest value that is not below `min`.
+    pub fn at_least(self, min: u32) -> Option<u32> {
+        let bits = self.bits & u64::MAX.checked_shl(min)?;
         (bits != 0).then(|| bits.trailing_zeros())
     }
 
@@ -75,7 +75,7 @@ impl Set {
     }
 }
 
-impl Kind {
+impl FieldKind {
     pub fn all(&self) -> Set {
         self.range(self.min, self.max, 1, true)
     }
@@ -91,7 +91,7 @@ impl Kind {
         Set { bits, star }
     }
 
-    /// Reads a list.
+    /// Parses a list.
     pub fn parse(&self, list: Part) -> Result<Set> {
         let mut all = Set {
             bits: 0,
@@ -107,10 +107,11 @@ impl Kind {
         Ok(all)
     }
 
-    /// Reads `*`, `N` or `N-M`, each perhaps with a step.
+    /// Parses `*`, `N` or `N-M`, each with an optional step.
     fn item(&self, item: Part) -> Result<Set> {
         if item.text.is_empty() {
-            let hint = "Write one comma between two values, and none before or after them.";
+            let hint =
+                "Write one comma between two values, and none before the first or after the last.";
             return Err(self.error(item, "an item of the list is empty").hint(hint));
         }
         let (range, step) = item.cut('/');
@@ -124,10 +125,7 @@ impl Kind {
         let star = matches!(first.text, "*" | "?");
         let (first, last) = match last {
             Some(_) if star => {
-                let problem = format!(
-                    "{} stands for all values and cannot begin a range",
-                    first.text
-                );
+                let problem = format!("{} means all values and cannot begin a range", first.text);
                 return Err(self.error(range, problem).hint(self.hint));
             }
             Some(last) => self.ends(range, first, last)?,
@@ -146,8 +144,7 @@ impl Kind {
         let (first, last) = (self.value(first)?, self.value(last)?);
         if first > last {
             let problem = format!("the range {} ends before it begins", range.quoted());
-            let hint =
-                format!("Write a range that goes past {max} as two: {first}-{max},{min}-{last}.");
+            let hint = format!("Write two ranges: {first}-{max},{min}-{last}.");
             return Err(self.error(range, problem).hint(hint));
         }
         Ok((first, last))
@@ -192,7 +189,7 @@ impl Kind {
     fn step(&self, part: Part) -> Result<usize> {
         match part.text.parse() {
             Ok(step) if step > 0 && digits(part.text) => Ok(step),
-            // Beyond all values, as is any step above 59: it leaves the first one.
+            // like any step above 59, it leaves the first value only
             Err(_) if digits(part.text) => Ok(usize::MAX),
             _ => {
                 let problem = if part.text.is_empty() {
@@ -202,12 +199,12 @@ impl Kind {
                 };
                 Err(self
                     .error(part, problem)
-                    .hint("A step is at least 1, as in */15 or 8-18/2."))
+                    .hint("Write a step of at least 1, as in */15 or 8-18/2."))
             }
         }
     }
 
-    /// Too many of a separator: `after` is what follows the second.
+    /// Reports too many separators; `after` follows the second one.
     fn surplus(&self, after: Part, whole: Part, separators: &str) -> ParseError {
         let problem = format!("{} has too many {separators}", whole.quoted());
         ParseError::new(self.name, after.position - 1, problem)

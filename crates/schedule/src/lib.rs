@@ -1,11 +1,13 @@
-//! When a source is synced: the grammar of schedules, the times they name, and the delays between
-//! retries.
+//! Schedules of sources: their grammar, their times, and the delays between retries.
 //!
-//! [`Schedule::parse`] reads a text once and says what is wrong with it and where;
-//! [`Schedule::next`] finds the first time after a given one; [`zone`] looks a time zone up;
-//! [`duration()`] reads what `@every` takes, also for others; [`backoff::delay`] spaces retries;
-//! [`fair`] shares places for runs. The clock is always a parameter, and nothing here knows
-//! Postgres.
+//! * [`Schedule::parse`] parses a schedule, and reports the position of a problem;
+//! * [`Schedule::next`] returns the first time after a given one;
+//! * [`zone`] returns a time zone;
+//! * [`duration()`] parses a duration, such as that of `@every`;
+//! * [`backoff::delay`] returns the delay before a retry;
+//! * [`fair`] distributes slots for runs.
+//!
+//! The current time is always a parameter, and nothing here depends on Postgres.
 //!
 //! ```
 //! use rag_schedule::{Schedule, Timestamp, zone};
@@ -19,49 +21,50 @@
 //!
 //! # Grammar
 //!
-//! That of `ParseStandard` in robfig/cron v3, which Kubernetes speaks too, and `@reboot`.
+//! The grammar is that of `ParseStandard` in robfig/cron v3, which Kubernetes uses too, and
+//! `@reboot`.
 //!
 //! * **Fields**: minute (0-59), hour (0-23), day of month (1-31), month (1-12, `jan`-`dec`), day of
-//!   week (0-6 from Sunday, `sun`-`sat`), separated by white space. Each is a list, by commas, of
-//!   `*` or `?` (the same), `N`, `N-M`, each also with `/step`; `N/step` is `N-max/step`.
-//! * **Days**: where both day of month and day of week are restricted, one of them must match,
-//!   otherwise both. A field is unrestricted if it has a `*` or `?` without a step, or with step 1:
-//!   `*/2` restricts.
+//!   week (0-6 from Sunday, `sun`-`sat`), separated by white space. Each is a comma-separated list
+//!   of `*` or `?` (the same), `N` or `N-M`, each with an optional `/step`. `N/step` is
+//!   `N-max/step`.
+//! * **Days**: if both day of month and day of week are restricted, one of them must match;
+//!   otherwise both must match. A field is unrestricted if it has a `*` or `?` without a step, or
+//!   with step 1. `*/2` is a restriction.
 //! * **Descriptors**: `@yearly` = `@annually`, `@monthly`, `@weekly`, `@daily` = `@midnight`,
 //!   `@hourly`, and `@every` with a duration of Go: `1h30m`, `1.5h`; whole seconds, at least one,
-//!   counted from the time that is asked about.
-//! * **Time zone**: `CRON_TZ=Zone` or `TZ=Zone` before either; otherwise that of the caller.
+//!   counted from the given time.
+//! * **Time zone**: `CRON_TZ=Zone` or `TZ=Zone` at the beginning. The default is the caller's zone.
 //!
-//! Refused although robfig takes them, since they are slips: empty items of a list (`1,,2`), `*-5`,
-//! signs (`+5`), times that never come (`0 0 30 2 *`), durations that are not positive (`@every 0`
-//! and `@every -5m`, which are 1 s to robfig), and a time zone without a name (`TZ= 0 0 * * *`,
-//! which is UTC to robfig). Accepted although robfig refuses them: white space around a descriptor
-//! and before a time zone, other white space than a blank right after a time zone, and any white
-//! space after `@every`.
+//! robfig accepts the following, which are refused here as probable mistakes: empty items of a list
+//! (`1,,2`), `*-5`, signs (`+5`), dates that do not exist (`0 0 30 2 *`), durations that are not
+//! positive (`@every 0` and `@every -5m`, 1 s in robfig), and a time zone without a name (`TZ= 0 0
+//! *
+//! * *`, UTC in robfig). robfig refuses the following, which are accepted here: white space around
+//!   a descriptor and before a time zone, any white space right after a time zone, and any after
+//!   `@every`.
 //!
 //! # Daylight saving time
 //!
-//! Local times that a change of the clocks skips do not run, which may be a whole day: a schedule
-//! for 02:30 has no run on the night when 02:00 is followed by 03:00, and `@daily` none on a day
-//! that begins at 01:00.
+//! Local times that a clock change skips have no run. A schedule for 02:30 has no run on the night
+//! when 03:00 follows 02:00, and `@daily` has none on a day that begins at 01:00.
 //!
-//! Local times that a change repeats run once, the first time, if the hours are restricted. A
-//! schedule of every hour follows real time instead: it runs in both of the repeated hours and
-//! never pauses for two. robfig runs either kind at both, a nightly job twice. Every hour is what
-//! names all 24 of them, be it `*` or `0-23`.
+//! Local times that a clock change repeats have one run, at the first occurrence, if the hours are
+//! restricted. A schedule of every hour (`*` or `0-23`) follows real time instead: it runs in both
+//! of the repeated hours. robfig runs both kinds at both occurrences, so a nightly job runs twice.
 //!
 //! # Why not a cron crate
 //!
-//! croner 4, the best kept one, makes up for skipped times as Vixie cron does, knows neither
-//! `@every` nor `CRON_TZ=`, and its errors have no positions. What is hard here, the zones, is
-//! jiff's.
+//! croner 4, the best maintained one, runs skipped times later as Vixie cron does, supports neither
+//! `@every` nor `CRON_TZ=`, and reports no positions of errors. The hard part, time zones, is done
+//! by jiff.
 //!
 //! # How the next time is found
 //!
-//! Real time falls into stretches of one offset from UTC, which jiff lists. Within a stretch, local
-//! time is real time plus a constant: the first matching local time is found by sets of bits, a
-//! month in one step, and is the answer if it is within the stretch and is no repetition. So the
-//! cost is that of some months and of two stretches a year.
+//! Real time is divided into stretches with one offset from UTC, which jiff lists. Within a
+//! stretch, local time is real time plus a constant. The first matching local time is found with
+//! bit sets, one month per step. It is the result if it is within the stretch and not a repetition.
+//! The cost is that of some months, and of two stretches a year.
 
 #![forbid(unsafe_code)]
 
@@ -83,10 +86,10 @@ pub use zone::zone;
 
 use calendar::Calendar;
 
-/// How many characters a schedule may have.
+/// Maximum number of characters of a schedule.
 pub const MAX_LENGTH: usize = 1000;
 
-/// When something is to happen; displayed as the text it was parsed from.
+/// A schedule. Displays as the text it was parsed from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     text: String,
@@ -97,7 +100,7 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq)]
 enum Rule {
     Calendar(Calendar),
-    /// So many seconds after the last time.
+    /// This number of seconds after the last time.
     Every(i64),
     Reboot,
 }
@@ -107,10 +110,10 @@ impl Schedule {
         parse::schedule(text)
     }
 
-    /// The first time strictly after `after`; `zone` holds unless the schedule names one.
+    /// Returns the first time strictly after `after`, in `zone` unless the schedule names one.
     ///
-    /// None for `@reboot`, beyond the year 9999, and where the zone skips each such time for 40
-    /// years.
+    /// Returns `None` for `@reboot`, after the year 9999, and if the zone skips every such time for
+    /// 40 years.
     pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match &self.rule {
             Rule::Calendar(calendar) => {
@@ -121,12 +124,12 @@ impl Schedule {
         }
     }
 
-    /// Whether its times depend on a zone that it does not name.
+    /// Returns true if the times depend on a zone that the schedule does not name.
     pub fn needs_zone(&self) -> bool {
         self.zone.is_none() && matches!(self.rule, Rule::Calendar(_))
     }
 
-    /// Whether it runs when the server starts, and at no other time.
+    /// Returns true if the schedule runs only at the start of the server.
     pub fn is_reboot(&self) -> bool {
         self.rule == Rule::Reboot
     }

@@ -1,4 +1,4 @@
-//! The first time after another, in a zone.
+//! The first matching time after another one, in a time zone.
 
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
@@ -6,15 +6,14 @@ use jiff::{SignedDuration, Timestamp, ToSpan};
 
 use crate::calendar::Calendar;
 
-/// How far to look. Zones whose clocks change by a day of the week skip a local time in one year
-/// and not in the next, but a POSIX zone may skip the same one every year.
+/// The search ends after this number of years. A zone may skip a local time every year.
 const YEARS: i64 = 40;
 
 const HORIZON: SignedDuration = SignedDuration::from_hours(YEARS * 366 * 24);
 
-/// Whole seconds after `after`, itself taken down to the second: no drift from time to time.
+/// Returns the time `seconds` after `after`, which is rounded down to seconds to avoid drift.
 pub(crate) fn in_seconds(seconds: i64, after: Timestamp) -> Option<Timestamp> {
-    // jiff's seconds go towards zero, which before 1970 is up.
+    // jiff rounds towards zero, which is up before 1970
     let second = after.as_second() - i64::from(after.subsec_nanosecond() < 0);
     Timestamp::from_second(second.checked_add(seconds)?).ok()
 }
@@ -36,7 +35,7 @@ pub(crate) fn in_calendar(
     None
 }
 
-/// Real time from one instant to before another, in which local time has one offset.
+/// A stretch of real time in which local time has one offset. `end` is exclusive.
 struct Stretch {
     begin: Timestamp,
     end: Option<Timestamp>,
@@ -72,7 +71,7 @@ impl Stretch {
     }
 }
 
-/// Whether the local time was there before.
+/// Returns true if the local time has occurred before.
 fn is_repeated(local: DateTime, time: Timestamp, zone: &TimeZone) -> bool {
     zone.to_ambiguous_timestamp(local)
         .earlier()

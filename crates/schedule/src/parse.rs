@@ -1,18 +1,18 @@
-//! Text to schedule: time zone, then a descriptor or five fields.
+//! Parses a schedule: a time zone, then a descriptor or five fields.
 
 use crate::calendar::Calendar;
 use crate::error::{ParseError, Result};
-use crate::field::{DAY, HOUR, Kind, MINUTE, MONTH, WEEKDAY};
+use crate::field::{DAY, FieldKind, HOUR, MINUTE, MONTH, WEEKDAY};
 use crate::text::Part;
 use crate::{MAX_LENGTH, Rule, Schedule, TimeZone, duration, zone};
 
-const FIELDS: [Kind; 5] = [MINUTE, HOUR, DAY, MONTH, WEEKDAY];
+const FIELDS: [FieldKind; 5] = [MINUTE, HOUR, DAY, MONTH, WEEKDAY];
 
-const FORMS: &str = "Write five fields (minute, hour, day of month, month, day of week) such as 30 6 * * mon-fri, or a \
-                     descriptor such as @daily or @every 1h30m.";
+const FORMS: &str = "Write five fields (minute, hour, day of month, month, day of week) such as \
+                     30 6 * * mon-fri, or a descriptor such as @daily or @every 1h30m.";
 
-const DESCRIPTORS: &str = "Descriptors: @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly, @every with \
-                           a duration, @reboot.";
+const DESCRIPTORS: &str = "Descriptors: @yearly, @annually, @monthly, @weekly, @daily, @midnight, \
+                           @hourly, @every with a duration, @reboot.";
 
 pub(crate) fn schedule(text: &str) -> Result<Schedule> {
     if text.chars().nth(MAX_LENGTH).is_some() {
@@ -26,7 +26,7 @@ pub(crate) fn schedule(text: &str) -> Result<Schedule> {
         let problem = if whole.text.is_empty() {
             "it is empty"
         } else {
-            "there is nothing after the time zone"
+            "there is no schedule after the time zone"
         };
         return Err(ParseError::new("schedule", rest.position, problem).hint(FORMS));
     }
@@ -42,7 +42,7 @@ pub(crate) fn schedule(text: &str) -> Result<Schedule> {
     })
 }
 
-/// The zone that `CRON_TZ=` or `TZ=` names, and what comes after.
+/// Parses the zone that `CRON_TZ=` or `TZ=` names. Returns it and the rest.
 fn time_zone(whole: Part) -> Result<(Option<TimeZone>, Part)> {
     let Some(prefix) = ["CRON_TZ=", "TZ="]
         .into_iter()
@@ -51,7 +51,7 @@ fn time_zone(whole: Part) -> Result<(Option<TimeZone>, Part)> {
         return Ok((None, whole));
     };
     let (name, rest) = whole.split_at(prefix.len()).1.word();
-    // PostgreSQL counts a bare offset westward, which nobody means here.
+    // PostgreSQL counts a bare offset westward, which would be a surprise here
     let offset = name
         .text
         .starts_with(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
@@ -59,17 +59,17 @@ fn time_zone(whole: Part) -> Result<(Option<TimeZone>, Part)> {
         return Ok((Some(zone), rest));
     }
     let problem = if name.text.is_empty() {
-        "its name is missing".to_owned()
+        "the name is missing".to_owned()
     } else if offset {
         format!(
             "{} is an offset, not the name of a time zone",
             name.quoted()
         )
     } else {
-        format!("there is no time zone {}", name.quoted())
+        format!("unknown time zone {}", name.quoted())
     };
     let hint = format!(
-        "Write {prefix} and a name such as Europe/Berlin, without a blank, then the schedule."
+        "Write {prefix} and a name such as Europe/Berlin, without a space, then the schedule."
     );
     Err(ParseError::new("time zone", name.position, problem).hint(hint))
 }
@@ -107,16 +107,12 @@ fn descriptor(text: Part) -> Result<Rule> {
         }),
         "@reboot" => Rule::Reboot,
         _ => {
-            let problem = format!("there is no descriptor {}", name.quoted());
+            let problem = format!("unknown descriptor {}", name.quoted());
             return Err(ParseError::new("descriptor", name.position, problem).hint(DESCRIPTORS));
         }
     };
     if !rest.text.is_empty() {
-        let problem = format!(
-            "nothing may come after {}, but there is {}",
-            name.text,
-            rest.quoted()
-        );
+        let problem = format!("nothing may follow {}, found {}", name.text, rest.quoted());
         return Err(ParseError::new("descriptor", rest.position, problem)
             .hint("Only @every takes a duration."));
     }
@@ -150,13 +146,14 @@ fn fields(text: Part) -> Result<Calendar> {
         month: MONTH.parse(month)?,
         weekday: WEEKDAY.parse(weekday)?,
     };
-    if calendar.never_comes() {
+    if calendar.never_matches() {
         let problem = format!(
-            "day {} never comes in month {}",
+            "day {} does not exist in month {}",
             day.quoted(),
             month.quoted()
         );
-        let hint = "Choose a day that the month has; for each month's last days run on the 28th, or on the 1st.";
+        let hint =
+            "Choose a day that the month has. For the end of each month, use day 28 or day 1.";
         return Err(ParseError::new(DAY.name, day.position, problem).hint(hint));
     }
     Ok(calendar)

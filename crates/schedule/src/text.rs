@@ -1,17 +1,17 @@
-//! Parts of a text that know where they stand in it.
+//! Parts of a text with their positions.
 
-/// How many characters of a user's text an error repeats.
+/// Maximum number of characters of a user's text in an error.
 const QUOTED: usize = 30;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub text: &'a str,
-    /// The character at which it begins, from 1.
+    /// The number of its first character, from 1.
     pub position: usize,
 }
 
 impl<'a> Part<'a> {
-    /// The text without the white space around it.
+    /// Returns the text without surrounding white space.
     pub fn trimmed(text: &'a str) -> Self {
         Part { text, position: 1 }.trim()
     }
@@ -25,12 +25,12 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The position one past the end.
+    /// Returns the position after the end.
     pub fn end(self) -> usize {
         self.position + self.text.chars().count()
     }
 
-    /// What is before the byte `at`, and what is from there on.
+    /// Splits at the byte `at`.
     pub fn split_at(self, at: usize) -> (Self, Self) {
         let (before, after) = self.text.split_at(at);
         let before = Part {
@@ -46,7 +46,7 @@ impl<'a> Part<'a> {
         )
     }
 
-    /// The first word, and what is after the white space that ends it.
+    /// Returns the first word and the rest without leading white space.
     pub fn word(self) -> (Self, Self) {
         let (word, rest) = self.split_at(
             self.text
@@ -67,7 +67,7 @@ impl<'a> Part<'a> {
         words
     }
 
-    /// What is before the first separator, and what is after it.
+    /// Splits at the first separator.
     pub fn cut(self, separator: char) -> (Self, Option<Self>) {
         let mut parts = self.text.splitn(2, separator);
         let first = Part {
@@ -93,7 +93,7 @@ impl<'a> Part<'a> {
         self.text.split(separator).map(place).collect()
     }
 
-    /// The text as it stands in an error: quoted, escaped, and not too much of it.
+    /// Returns the text for an error: quoted, escaped and truncated.
     pub fn quoted(self) -> String {
         match self.text.char_indices().nth(QUOTED) {
             Some((end, _)) => format!("{:?}...", &self.text[..end]),

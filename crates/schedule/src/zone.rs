@@ -1,23 +1,22 @@
-//! Time zones by the names that PostgreSQL takes.
+//! Time zones by the names that PostgreSQL accepts.
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
-/// When daylight saving time begins and ends in a POSIX zone that does not say it, as PostgreSQL
-/// has it.
+/// The default rule of daylight saving time for POSIX zones, as in PostgreSQL.
 const DEFAULT_RULE: &str = ",M3.2.0,M11.1.0";
 
-/// Stands for any, since schedules have no use for it.
+/// Replaces any abbreviation: schedules do not use it.
 const ABBREVIATION: &str = "STD";
 
-const LONGEST: usize = 255;
+const MAX_BYTES: usize = 255;
 
-/// The zone of an IANA name (in any case), `localtime`, or a POSIX string (`<+03>-03`, `PST8PDT`,
-/// `GMT0`); None if there is none of that name.
+/// Returns the zone of an IANA name (ignoring case), `localtime`, or a POSIX string (`<+03>-03`,
+/// `PST8PDT`, `GMT0`). Returns `None` for an unknown name.
 ///
-/// The system's zoneinfo comes first; a copy that is built in has the names that it lacks. A POSIX
-/// offset counts westward, as in PostgreSQL.
+/// The system's zoneinfo takes precedence over the built-in copy. A POSIX offset counts westward,
+/// as in PostgreSQL.
 pub fn zone(name: &str) -> Option<TimeZone> {
-    if name.len() > LONGEST {
+    if name.len() > MAX_BYTES {
         return None;
     }
     named(name.strip_prefix("posix/").unwrap_or(name))
@@ -38,13 +37,13 @@ fn named(name: &str) -> Option<TimeZone> {
     })
 }
 
-/// PostgreSQL lets an abbreviation be short, left out, or `<+05:30>`, none of which is POSIX.
+/// In PostgreSQL, unlike POSIX, an abbreviation may be short, missing, or `<+05:30>`.
 fn posix(name: &str) -> Option<TimeZone> {
     let after_abbreviation = match name.strip_prefix('<') {
         Some(quoted) => quoted.split_once('>')?.1,
         None => name.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
     };
-    // A bare number is hours eastward to PostgreSQL, which shows it in another way.
+    // PostgreSQL reads a bare number as hours eastward and displays it differently
     if after_abbreviation == name && !name.contains(':') {
         return None;
     }

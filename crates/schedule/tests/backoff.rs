@@ -1,16 +1,16 @@
-//! The delays between retries.
+//! Delays between retries.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::time::Duration;
 
 use proptest::prelude::*;
-use rag_schedule::backoff::{MOST, delay};
+use rag_schedule::backoff::{MAX_DELAY, delay};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn delays_double_up_to_the_most() {
+fn delays_double_up_to_the_maximum() {
     let longest = |attempt| delay(10 * SECOND, attempt, 1.0).as_secs();
     let delays: Vec<u64> = (1..=11).map(longest).collect();
     assert_eq!(
@@ -22,18 +22,18 @@ fn delays_double_up_to_the_most() {
 }
 
 #[test]
-fn jitter_takes_off_up_to_half() {
+fn jitter_subtracts_up_to_half() {
     assert_eq!(delay(8 * SECOND, 2, 0.0), 8 * SECOND);
     assert_eq!(delay(8 * SECOND, 2, 0.5), 12 * SECOND);
     assert_eq!(delay(8 * SECOND, 2, 1.0), 16 * SECOND);
-    assert_eq!(delay(8 * SECOND, 40, 0.0), MOST / 2);
+    assert_eq!(delay(8 * SECOND, 40, 0.0), MAX_DELAY / 2);
 }
 
 #[test]
-fn numbers_that_make_no_sense_do_no_harm() {
+fn invalid_random_numbers_and_attempts_are_harmless() {
     assert_eq!(delay(Duration::ZERO, u32::MAX, 1.0), Duration::ZERO);
-    assert_eq!(delay(Duration::MAX, u32::MAX, 1.0), MOST);
-    assert_eq!(delay(Duration::from_nanos(1), 43, 1.0), MOST);
+    assert_eq!(delay(Duration::MAX, u32::MAX, 1.0), MAX_DELAY);
+    assert_eq!(delay(Duration::from_nanos(1), 43, 1.0), MAX_DELAY);
     assert_eq!(
         delay(Duration::from_nanos(1), 33, 1.0),
         Duration::from_nanos(1 << 32)
@@ -60,7 +60,7 @@ proptest! {
     ) {
         let (least, most) = (delay(base, attempt, 0.0), delay(base, attempt, 1.0));
         prop_assert!((least..=most).contains(&delay(base, attempt, random)));
-        prop_assert!(most <= MOST && most >= base.min(MOST) - Duration::from_nanos(1));
+        prop_assert!(most <= MAX_DELAY && most >= base.min(MAX_DELAY) - Duration::from_nanos(1));
         prop_assert!(most - 2 * least <= Duration::from_nanos(1));
         prop_assert!(delay(base, attempt.saturating_add(1), 0.5) >= delay(base, attempt, 0.5));
     }

@@ -1,4 +1,4 @@
-//! Durations that are read, and those that are not.
+//! Durations that are accepted, and those that are refused.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn durations_of_go_are_read() {
 }
 
 #[test]
-fn what_is_no_duration_is_refused() {
+fn other_texts_are_not_durations() {
     for text in [
         "",
         "+",

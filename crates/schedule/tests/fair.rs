@@ -1,4 +1,4 @@
-//! Shares of the places for runs.
+//! Distribution of the slots for runs.
 
 use rag_schedule::fair::{Party, Waiter, gives_way, granted};
 
@@ -16,7 +16,7 @@ fn waiter(party: Party, arrival: u64) -> Waiter {
 }
 
 #[test]
-fn the_first_who_came_is_served_first_among_equals() {
+fn waiters_with_equal_loads_are_served_in_order_of_arrival() {
     let waiters = [waiter(party(1, 10), 5), waiter(party(2, 20), 4)];
     assert_eq!(granted(&[], &waiters, 1), [1]);
     assert_eq!(granted(&[], &waiters, 9), [1, 0]);
@@ -24,7 +24,7 @@ fn the_first_who_came_is_served_first_among_equals() {
 }
 
 #[test]
-fn who_has_runs_comes_after_who_has_none() {
+fn a_party_with_runs_is_served_after_one_without() {
     let waiters = [waiter(party(1, 10), 1), waiter(party(2, 20), 2)];
     assert_eq!(granted(&[party(1, 10)], &waiters, 1), [1]);
 }
@@ -36,13 +36,13 @@ fn an_owner_has_one_share_in_all_databases() {
 }
 
 #[test]
-fn owners_of_one_database_share_what_it_has() {
+fn owners_of_one_database_share_its_slots() {
     let waiters = [waiter(party(1, 10), 1), waiter(party(1, 20), 2)];
     assert_eq!(granted(&[party(1, 10)], &waiters, 1), [1]);
 }
 
 #[test]
-fn two_places_of_one_grant_go_to_two_parties() {
+fn two_slots_of_one_grant_go_to_two_parties() {
     let waiters = [
         waiter(party(1, 10), 1),
         waiter(party(1, 10), 2),
@@ -71,7 +71,7 @@ fn databases_and_kinds_of_waiters_take_turns() {
 }
 
 #[test]
-fn who_has_two_gives_way_to_who_has_none() {
+fn a_party_with_two_runs_yields_to_one_without() {
     let runs = [party(1, 10), party(1, 10)];
     assert_eq!(
         gives_way(&runs, &[waiter(party(2, 20), 1)], |_| true),
@@ -93,21 +93,21 @@ fn who_has_two_gives_way_to_who_has_none() {
 }
 
 #[test]
-fn with_two_places_a_third_party_waits_for_its_turn() {
+fn with_two_slots_a_third_party_waits_for_its_turn() {
     let runs = [party(1, 10), party(2, 20)];
     assert_eq!(gives_way(&runs, &[waiter(party(3, 30), 1)], |_| true), None);
 }
 
 #[test]
-fn only_a_waiter_who_would_get_the_place_pushes_a_run_out() {
+fn a_run_yields_only_to_the_next_waiter() {
     let runs = [party(1, 10), party(1, 10)];
     let waiters = [waiter(party(2, 20), 1), waiter(party(3, 30), 2)];
     assert_eq!(gives_way(&runs, &waiters, |position| position == 1), None);
 }
 
-/// Runs that give way one after another come to an end, whoever waits.
+/// Runs that give way one after another come to an end, whatever waits.
 #[test]
-fn giving_way_ends() {
+fn yielding_ends() {
     let mut state = 1_u32;
     let mut random = move |below: u32| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

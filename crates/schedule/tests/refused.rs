@@ -1,4 +1,4 @@
-//! What is refused, where the error points, and what it says.
+//! Schedules that are refused, with the position and the message.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rag_schedule::{MAX_LENGTH, Schedule, Timestamp, zone};
 
 #[test]
-fn every_mistake_is_named_with_its_field_and_position() {
+fn every_mistake_is_reported_with_field_and_position() {
     let cases = [
         // The whole.
         ("", "schedule", 1, "it is empty"),
@@ -15,7 +15,7 @@ fn every_mistake_is_named_with_its_field_and_position() {
             "TZ=UTC",
             "schedule",
             7,
-            "there is nothing after the time zone",
+            "there is no schedule after the time zone",
         ),
         (
             "* * * *",
@@ -194,13 +194,13 @@ fn every_mistake_is_named_with_its_field_and_position() {
             "*-12 * * * *",
             "minute",
             1,
-            "* stands for all values and cannot begin a range",
+            "* means all values and cannot begin a range",
         ),
         (
             "0 ?-12/2 * * *",
             "hour",
             3,
-            "? stands for all values and cannot begin a range",
+            "? means all values and cannot begin a range",
         ),
         ("5-* * * * *", "minute", 3, "\"*\" is not a number"),
         // Steps.
@@ -252,51 +252,46 @@ fn every_mistake_is_named_with_its_field_and_position() {
             "0 0 30 2 *",
             "day of month",
             5,
-            "day \"30\" never comes in month \"2\"",
+            "day \"30\" does not exist in month \"2\"",
         ),
         (
             "0 0 30,31 Feb ?",
             "day of month",
             5,
-            "day \"30,31\" never comes in month \"Feb\"",
+            "day \"30,31\" does not exist in month \"Feb\"",
         ),
         (
             "TZ=UTC 0 0 31 4,jun,9-11/2 *",
             "day of month",
             12,
-            "day \"31\" never comes in month \"4,jun,9-11/2\"",
+            "day \"31\" does not exist in month \"4,jun,9-11/2\"",
         ),
         // Descriptors.
         (
             "@unrecognized",
             "descriptor",
             1,
-            "there is no descriptor \"@unrecognized\"",
+            "unknown descriptor \"@unrecognized\"",
         ),
-        (" @", "descriptor", 2, "there is no descriptor \"@\""),
-        (
-            "@Daily",
-            "descriptor",
-            1,
-            "there is no descriptor \"@Daily\"",
-        ),
+        (" @", "descriptor", 2, "unknown descriptor \"@\""),
+        ("@Daily", "descriptor", 1, "unknown descriptor \"@Daily\""),
         (
             "TZ=UTC @dayly",
             "descriptor",
             8,
-            "there is no descriptor \"@dayly\"",
+            "unknown descriptor \"@dayly\"",
         ),
         (
             "@daily 5",
             "descriptor",
             8,
-            "nothing may come after @daily, but there is \"5\"",
+            "nothing may follow @daily, found \"5\"",
         ),
         (
             "@reboot now",
             "descriptor",
             9,
-            "nothing may come after @reboot, but there is \"now\"",
+            "nothing may follow @reboot, found \"now\"",
         ),
         // Durations.
         ("@every", "duration", 7, "it is missing"),
@@ -308,8 +303,8 @@ fn every_mistake_is_named_with_its_field_and_position() {
             "\"Xm\" does not begin with a number",
         ),
         ("@every 5", "duration", 9, "there is no unit after \"5\""),
-        ("@every 5d", "duration", 9, "there is no unit \"d\""),
-        ("@every 1h 30m", "duration", 9, "there is no unit \"h \""),
+        ("@every 5d", "duration", 9, "unknown unit \"d\""),
+        ("@every 1h 30m", "duration", 9, "unknown unit \"h \""),
         (
             "@every 1h30",
             "duration",
@@ -317,7 +312,7 @@ fn every_mistake_is_named_with_its_field_and_position() {
             "there is no unit after \"30\"",
         ),
         ("@every 1h0", "duration", 11, "there is no unit after \"0\""),
-        ("@every 1H", "duration", 9, "there is no unit \"H\""),
+        ("@every 1H", "duration", 9, "unknown unit \"H\""),
         ("@every -5m", "duration", 8, "\"-5m\" is negative"),
         ("@every 0", "duration", 8, "\"0\" is not positive"),
         ("@every +0", "duration", 8, "\"+0\" is not positive"),
@@ -341,7 +336,7 @@ fn every_mistake_is_named_with_its_field_and_position() {
             9,
             "\"\" does not begin with a number",
         ),
-        ("@every 1h-5m", "duration", 9, "there is no unit \"h-\""),
+        ("@every 1h-5m", "duration", 9, "unknown unit \"h-\""),
         (
             "@every 2562048h",
             "duration",
@@ -355,19 +350,19 @@ fn every_mistake_is_named_with_its_field_and_position() {
             "\"999999999999999999999999999999\"... is longer than 292 years",
         ),
         // Time zones.
-        ("TZ= * * * * *", "time zone", 4, "its name is missing"),
-        ("CRON_TZ=", "time zone", 9, "its name is missing"),
+        ("TZ= * * * * *", "time zone", 4, "the name is missing"),
+        ("CRON_TZ=", "time zone", 9, "the name is missing"),
         (
             "CRON_TZ=Foo/Bar * * * * *",
             "time zone",
             9,
-            "there is no time zone \"Foo/Bar\"",
+            "unknown time zone \"Foo/Bar\"",
         ),
         (
             "TZ=../../etc/passwd * * * * *",
             "time zone",
             4,
-            "there is no time zone \"../../etc/passwd\"",
+            "unknown time zone \"../../etc/passwd\"",
         ),
         (
             "TZ=+05:30 * * * * *",
@@ -413,7 +408,7 @@ fn every_mistake_is_named_with_its_field_and_position() {
         );
         assert_eq!(
             error.to_string(),
-            format!("the {field} is wrong at character {position}: {problem}")
+            format!("invalid {field} at character {position}: {problem}")
         );
         assert!(
             error.hint.is_some_and(|hint| hint.ends_with('.')),
@@ -423,20 +418,14 @@ fn every_mistake_is_named_with_its_field_and_position() {
 }
 
 #[test]
-fn hints_say_what_would_be_right() {
+fn hints_show_a_correct_form() {
     let hint = |text| Schedule::parse(text).unwrap_err().hint.unwrap();
     assert_eq!(hint("0 0 * * 7"), "Sunday is 0.");
-    assert_eq!(
-        hint("0 22-5 * * *"),
-        "Write a range that goes past 23 as two: 22-23,0-5."
-    );
-    assert_eq!(
-        hint("0 0 * * fri-mon"),
-        "Write a range that goes past 6 as two: 5-6,0-1."
-    );
+    assert_eq!(hint("0 22-5 * * *"), "Write two ranges: 22-23,0-5.");
+    assert_eq!(hint("0 0 * * fri-mon"), "Write two ranges: 5-6,0-1.");
     assert_eq!(
         hint("0 0 * 13 *"),
-        "Months are 1 to 12, or jan to dec; * stands for all."
+        "Months are 1 to 12, or jan to dec. Write * for all."
     );
 }
 
@@ -511,7 +500,8 @@ proptest! {
     }
 
     #[test]
-    fn any_five_fields_are_read_or_refused(text in "([0-9*?]{1,2}([-/,][0-9a-z]{1,3}){0,2} ){4}[a-z0-6*]{1,3}") {
+    fn any_five_fields_are_read_or_refused(text in "([0-9*?]{1,2}([-/,][0-9a-z]{1,3}){0,2} \
+        ){4}[a-z0-6*]{1,3}") {
         parse(&text)?;
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rag_schedule::{Schedule, Timestamp, zone};
 
 #[test]
-fn zones_have_the_names_that_postgres_takes() {
+fn zones_have_the_names_that_postgres_accepts() {
     // Seconds east of UTC on 1 July 2026, as PostgreSQL 15 has them after SET TimeZone.
     let cases = [
         ("UTC", 0),
@@ -42,7 +42,7 @@ fn zones_have_the_names_that_postgres_takes() {
 }
 
 #[test]
-fn other_names_are_no_zones() {
+fn unknown_names_are_not_zones() {
     let long = "A".repeat(100_000);
     for name in [
         "",

@@ -1,10 +1,9 @@
-//! The file that holds the key ring.
+//! The file of the key ring.
 //!
-//! It is the server user's own and nobody else can read it: anything else is refused, as a key that
-//! others may have seen protects nothing. A new file comes into being whole ([`create`]), and of
-//! several processes that make it at a time one wins; a changed one takes the old one's place whole
-//! ([`replace`]). Both are on disk before they return, so that what is encrypted afterwards can be
-//! decrypted after a crash.
+//! The file must belong to the server's user and be inaccessible to others: a key that others may
+//! have read protects nothing. [`create`] creates a complete file; if several processes try, one
+//! succeeds and the others read its keys. [`replace`] replaces the file atomically. Both write the
+//! file to disk before they return, so that values can be decrypted after a crash.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -18,42 +17,42 @@ use zeroize::Zeroizing;
 
 use crate::{InvalidKeyRing, KeyRing};
 
-/// More than any number of keys that makes sense.
+/// More than any reasonable number of keys.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// An error without the file's name, which not everybody may know.
+/// An error without the name of the file, which not every user may see.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     #[error("it does not exist")]
     Missing,
-    #[error("it is not a plain file")]
+    #[error("it is not a regular file")]
     NotAFile,
-    #[error("it belongs to another user")]
+    #[error("it is owned by another operating system user")]
     Owner,
-    #[error("other users may access it (mode {0:04o})")]
+    #[error("other operating system users have access to it (mode {0:04o})")]
     Mode(u32),
     #[error(transparent)]
     Invalid(#[from] InvalidKeyRing),
-    #[error("it could not be {doing}: {error}")]
+    #[error("it could not be {action}: {error}")]
     Io {
-        doing: &'static str,
+        action: &'static str,
         error: io::Error,
     },
 }
 
-fn io_error(doing: &'static str) -> impl FnOnce(io::Error) -> KeyFileError {
-    move |error| KeyFileError::Io { doing, error }
+fn io_error(action: &'static str) -> impl FnOnce(io::Error) -> KeyFileError {
+    move |error| KeyFileError::Io { action, error }
 }
 
 /// Reads the file.
 ///
 /// # Errors
-/// It is missing, not private, or holds no keys.
+/// It does not exist, is accessible to others, or has no keys.
 pub fn read(path: &Path) -> Result<KeyRing, KeyFileError> {
     let file = crate::open_to_read(path).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => KeyFileError::Missing,
         _ => KeyFileError::Io {
-            doing: "opened",
+            action: "opened",
             error: e,
         },
     })?;
@@ -76,18 +75,18 @@ pub fn read(path: &Path) -> Result<KeyRing, KeyFileError> {
     Ok(KeyRing::parse(text)?)
 }
 
-/// Makes the file, and its folder where only that is missing. Where another process has made it
-/// meanwhile, that one's keys are returned.
+/// Creates the file, and its folder if that does not exist. If another process has created it
+/// meanwhile, returns the keys of that file.
 ///
 /// # Errors
-/// It cannot be made or written to disk.
+/// It could not be created or written to disk.
 pub fn create(path: &Path, keys: &KeyRing) -> Result<KeyRing, KeyFileError> {
     let folder = folder_of(path);
     if let Err(e) = DirBuilder::new().mode(0o700).create(folder)
         && e.kind() != io::ErrorKind::AlreadyExists
     {
         return Err(KeyFileError::Io {
-            doing: "made",
+            action: "created",
             error: e,
         });
     }
@@ -98,23 +97,23 @@ pub fn create(path: &Path, keys: &KeyRing) -> Result<KeyRing, KeyFileError> {
             Ok(keys.clone())
         }
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            // the other process may not have come to this yet
+            // the other process may not have done so yet
             sync(folder)?;
             read(path)
         }
         Err(e) => Err(KeyFileError::Io {
-            doing: "made",
+            action: "created",
             error: e,
         }),
     }
 }
 
-/// Puts other keys into an existing file. The caller sees to it that nobody else does so at a time.
+/// Replaces the keys in an existing file. The caller must prevent concurrent calls.
 ///
 /// # Errors
-/// It cannot be written to disk; what it held stays.
+/// It could not be written to disk. The old keys are kept.
 pub fn replace(path: &Path, keys: &KeyRing) -> Result<(), KeyFileError> {
-    // of a symbolic link the target is replaced
+    // a symbolic link is kept, and its target replaced
     let path = fs::canonicalize(path).map_err(io_error("found"))?;
     let draft = Draft::write(&path, keys)?;
     fs::rename(&draft.0, &path).map_err(io_error("replaced"))?;
@@ -133,7 +132,7 @@ fn sync(folder: &Path) -> Result<(), KeyFileError> {
         .map_err(io_error("written to disk"))
 }
 
-/// A file beside the one that it is to become, on disk; removed when dropped.
+/// A temporary file beside the final one. Removed when dropped.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -153,7 +152,7 @@ impl Draft {
             .create_new(true)
             .mode(0o600)
             .open(&path);
-        let mut file = file.map_err(io_error("made"))?;
+        let mut file = file.map_err(io_error("created"))?;
         let draft = Self(path);
         file.write_all(keys.to_text().as_bytes())
             .map_err(io_error("written"))?;
@@ -164,7 +163,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // gone already where it was renamed
+        // does not exist if it was renamed
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The keys that values are encrypted under, and their form as text.
+//! The keys that values are encrypted with, and their text form.
 //!
 //! ```text
 //! # comment
@@ -6,8 +6,8 @@
 //! rag-secret-key-1 <id>             <key, 32 bytes as hex>
 //! ```
 //!
-//! The last key encrypts, all of them decrypt. A key's id is a hash of it, so that a damaged line
-//! is noticed, and so that the lines of two files can be put together in one, whoever made them.
+//! The last key encrypts, and all keys decrypt. The id of a key is a hash of it. So a corrupted
+//! line is detected, and the lines of two files can be combined in one.
 
 use std::fmt;
 
@@ -15,17 +15,17 @@ use zeroize::Zeroizing;
 
 const LINE: &str = "rag-secret-key-1";
 const HEADER: &str = "\
-# Keys of the secrets of rag, the PostgreSQL extension, a line each. The last one encrypts, all of them decrypt.
-# Without its key a secret is lost: keep a copy of this file, apart from dumps of the database.
+# Keys of the secrets of the PostgreSQL extension rag, one per line. The last key encrypts, all keys
+# decrypt. Without its key a secret is lost. Keep a copy of this file, apart from database dumps.
 ";
 const ID_CONTEXT: &str = "rag 2026-11-22 id of a secret key";
 
-/// Names a key without giving it away: the first 8 bytes of a BLAKE3 hash.
+/// Identifies a key without revealing it: the first 8 bytes of a BLAKE3 hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(pub [u8; 8]);
 
 impl KeyId {
-    /// Reads 16 hexadecimal digits.
+    /// Parses 16 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let mut id = [0; 8];
         hex::decode_to_slice(text, &mut id).ok().map(|()| Self(id))
@@ -38,13 +38,13 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// 256 bits, erased from memory when dropped.
+/// A key of 256 bits. Erased from memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key(Zeroizing<[u8; 32]>);
 
-/// The operating system has no random numbers to give.
+/// The operating system could not provide random numbers.
 #[derive(Debug, thiserror::Error)]
-#[error("the operating system gave no random numbers: {0}")]
+#[error("could not generate random numbers: {0}")]
 pub struct NoRandomness(#[from] getrandom::Error);
 
 impl Key {
@@ -76,7 +76,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// One or more keys, none of them twice.
+/// One or more distinct keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRing {
     current: Key,
@@ -84,15 +84,15 @@ pub struct KeyRing {
     older: Vec<Key>,
 }
 
-/// What is wrong with the text of a key ring, without any of it.
+/// Why the text of a key ring is invalid. Contains nothing of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKeyRing {
-    #[error("it holds no key")]
+    #[error("it contains no key")]
     Empty,
     #[error("line {0} is not a key")]
     Line(usize),
-    #[error("the key in line {0} is damaged")]
-    Damaged(usize),
+    #[error("the key in line {0} is corrupted")]
+    Corrupted(usize),
 }
 
 impl KeyRing {
@@ -103,10 +103,10 @@ impl KeyRing {
         }
     }
 
-    /// Reads the text form. A key that is there twice counts where it is last.
+    /// Parses the text form. Of duplicate keys the last one counts.
     ///
     /// # Errors
-    /// A line is no key, or there is none.
+    /// A line is not a key, or there is no key.
     pub fn parse(text: &str) -> Result<Self, InvalidKeyRing> {
         let mut keys: Vec<Key> = vec![];
         for (number, line) in text
@@ -124,11 +124,11 @@ impl KeyRing {
                 return Err(InvalidKeyRing::Line(number));
             };
             let mut key = Key::new([0; 32]);
-            let id = KeyId::parse(id).ok_or(InvalidKeyRing::Damaged(number))?;
+            let id = KeyId::parse(id).ok_or(InvalidKeyRing::Corrupted(number))?;
             hex::decode_to_slice(digits, key.0.as_mut_slice())
-                .map_err(|_| InvalidKeyRing::Damaged(number))?;
+                .map_err(|_| InvalidKeyRing::Corrupted(number))?;
             if key.id() != id {
-                return Err(InvalidKeyRing::Damaged(number));
+                return Err(InvalidKeyRing::Corrupted(number));
             }
             keys.retain(|other| *other != key);
             keys.push(key);
@@ -141,7 +141,7 @@ impl KeyRing {
     }
 
     pub fn to_text(&self) -> Zeroizing<String> {
-        // as large as it gets, so that no copy stays behind where the string grew
+        // with enough capacity: a string that grows would leave a copy in memory
         let mut text = Zeroizing::new(String::with_capacity(
             HEADER.len() + 100 * (self.older.len() + 1),
         ));
@@ -155,12 +155,12 @@ impl KeyRing {
         text
     }
 
-    /// The key that encrypts.
+    /// Returns the key that encrypts.
     pub fn current(&self) -> &Key {
         &self.current
     }
 
-    /// All keys, the current one last.
+    /// Returns all keys, the current one last.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.older.iter().chain([&self.current])
     }
@@ -169,7 +169,7 @@ impl KeyRing {
         self.keys().find(|key| key.id() == id)
     }
 
-    /// Makes `key` the current one and keeps the others.
+    /// Adds `key` as the current one.
     #[must_use]
     pub fn with(mut self, key: Key) -> Self {
         self.older.retain(|other| *other != key);
@@ -180,7 +180,7 @@ impl KeyRing {
         self
     }
 
-    /// Without an older key. The current one stays.
+    /// Removes an older key. The current one is kept.
     #[must_use]
     pub fn without(mut self, id: KeyId) -> Self {
         self.older.retain(|key| key.id() != id);

@@ -1,19 +1,17 @@
-//! Secrets at rest, without any Postgres.
+//! Storage of secrets, independent of Postgres.
 //!
-//! A secret has a name and, under each of its keys (`token`, `username`, `password`), a value. What
-//! the database stores of a value is one of two things:
+//! A secret has a name and a value for each of its keys (`token`, `username`, `password`). The
+//! database stores one of two forms of a value:
 //!
-//! * [`sealed`] bytes: the value encrypted with XChaCha20-Poly1305 under a key of the cluster's
+//! * [`sealed`] bytes: the value, encrypted with XChaCha20-Poly1305 under a key of the cluster's
 //!   [`KeyRing`];
-//! * a [`Reference`] to where a superuser keeps it: an environment variable of the server's, or a
-//!   file.
+//! * a [`Reference`] to an environment variable of the server or a file, which a superuser manages.
 //!
-//! The key ring is a [`key_file`] outside of the database, so that neither a dump nor a table's
-//! file gives a value away. Every sealed value names the key that it is under: a ring has several
-//! while values are moved from an old key to a new one, and the file always gets the new key before
-//! any value is under it.
+//! The key ring is in a [`key_file`] outside of the database, so that neither a dump nor the file
+//! of a table reveals a value. Every sealed value has the id of its key. While the key is rotated,
+//! the ring has several keys: the file gets the new key before any value is encrypted with it.
 //!
-//! No error of this crate holds a value, or any part of one.
+//! Errors of this crate never contain a value or a part of one.
 
 pub mod key_file;
 mod keyring;
@@ -35,11 +33,10 @@ use std::{
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 
-/// A secret's value, erased from memory when it is dropped.
+/// The value of a secret. Erased from memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Value(Zeroizing<String>);
 
-/// Most bytes that a value can have.
 pub const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +53,7 @@ pub enum InvalidValue {
 
 impl Value {
     /// # Errors
-    /// It is no value.
+    /// The bytes are not a valid value.
     pub fn new(bytes: Vec<u8>) -> Result<Self, InvalidValue> {
         let mut bytes = Zeroizing::new(bytes);
         if bytes.is_empty() {
@@ -77,7 +74,7 @@ impl Value {
         }
     }
 
-    /// The value itself.
+    /// Returns the value itself.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -89,8 +86,7 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// Opens what should be a plain file: a named pipe in its place does not keep the process waiting
-/// for somebody who writes.
+/// Opens a file. If the path is a named pipe, the call does not wait for a writer.
 fn open_to_read(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
     OpenOptions::new().read(true).custom_flags(flags).open(path)

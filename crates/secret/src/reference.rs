@@ -1,5 +1,5 @@
-//! Values that are kept elsewhere: `env:NAME` is an environment variable of the server,
-//! `file:/path` a file on its disk.
+//! References to values outside of the database: `env:NAME` is an environment variable of the
+//! server, `file:/path` is a file on its disk.
 
 use std::{
     ffi::OsString,
@@ -19,34 +19,33 @@ pub enum Reference {
     File(PathBuf),
 }
 
-/// What is wrong with a reference, without any of it: it may be a secret that merely looks like
-/// one.
+/// Why a reference is invalid. Contains nothing of the text, which may be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidReference {
-    #[error("what follows \"env:\" is not the name of an environment variable")]
+    #[error("\"env:\" must be followed by the name of an environment variable")]
     Env,
-    #[error("what follows \"file:\" is not an absolute path")]
+    #[error("\"file:\" must be followed by an absolute path")]
     File,
 }
 
-/// Why a value cannot be had, without saying where it is.
+/// Why a value is unavailable. Does not say where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     #[error("the server has no such environment variable")]
     NoVariable,
     #[error("the file could not be read: {0}")]
     Io(#[from] io::Error),
-    #[error("it is not a plain file")]
+    #[error("it is not a regular file")]
     NotAFile,
     #[error("its content {0}")]
     Invalid(#[from] InvalidValue),
 }
 
 impl Reference {
-    /// `None` where `text` does not begin as a reference does.
+    /// Parses a reference. Returns `None` if `text` does not begin with `env:` or `file:`.
     ///
     /// # Errors
-    /// It does, and goes on otherwise.
+    /// The rest is invalid.
     pub fn parse(text: &str) -> Result<Option<Self>, InvalidReference> {
         if let Some(name) = text.strip_prefix("env:") {
             let first = |b: u8| b.is_ascii_alphabetic() || b == b'_';
@@ -59,7 +58,7 @@ impl Reference {
             };
         }
         if let Some(path) = text.strip_prefix("file:") {
-            // file:///path is a path too
+            // file:///path is accepted too
             let path = if path.starts_with("///") {
                 &path[2..]
             } else {
@@ -78,7 +77,7 @@ impl Reference {
         Ok(None)
     }
 
-    /// What it is called in `rag.secrets`.
+    /// Returns the name of the kind in `rag.secrets`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Env(_) => "env",
@@ -86,10 +85,10 @@ impl Reference {
         }
     }
 
-    /// Looks the value up. A line end at the end of a file is no part of it.
+    /// Reads the value. A line end at the end of a file is removed.
     ///
     /// # Errors
-    /// It is not there, or is no value.
+    /// The value is unavailable or invalid.
     pub fn resolve(&self) -> Result<Value, ResolveError> {
         match self {
             Self::Env(name) => {
@@ -101,7 +100,7 @@ impl Reference {
                 if !file.metadata()?.is_file() {
                     return Err(ResolveError::NotAFile);
                 }
-                // room for a line end and one byte too many, so that the buffer does not move
+                // room for a line end and one more byte, so that the buffer is not moved
                 let room = MAX_VALUE_BYTES + 3;
                 let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
                 file.take(room as u64).read_to_end(&mut bytes)?;

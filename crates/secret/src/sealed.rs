@@ -4,12 +4,12 @@
 //! | 1 byte: version, 1 | 8 bytes: id of the key | 24 bytes: random nonce | ciphertext, as long as the value | 16 bytes: tag |
 //! ```
 //!
-//! The associated data is the version, the key's id, and the names that the value is stored under.
-//! So the bytes open nowhere else: who can write the table cannot have one secret used in the place
-//! of another.
+//! The associated data is the version, the id of the key, and the name of the value. So the bytes
+//! can be decrypted under that name only: a role that can write the table cannot replace one secret
+//! by another.
 //!
-//! Source: draft-irtf-cfrg-xchacha-03. Nonces of 192 bits may be drawn at random for as many values
-//! as there will ever be.
+//! Source: draft-irtf-cfrg-xchacha-03. Random nonces of 192 bits do not collide for any practical
+//! number of values.
 
 use chacha20poly1305::{
     KeyInit, XChaCha20Poly1305, XNonce,
@@ -23,7 +23,7 @@ const NONCE: usize = 24;
 const TAG: usize = 16;
 const HEADER: usize = 1 + 8 + NONCE;
 
-/// Where a value belongs: the name of the secret and the key it has there.
+/// Names a value: the name of its secret and its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'a> {
     pub name: &'a str,
@@ -32,11 +32,11 @@ pub struct Place<'a> {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    #[error("it is not an encrypted value, or one of a later version")]
+    #[error("it is not an encrypted value, or was encrypted by a later version")]
     Malformed,
-    #[error("its key {0} is not in the key file")]
+    #[error("the key file does not contain its key {0}")]
     UnknownKey(KeyId),
-    #[error("it was changed, or belongs to another secret")]
+    #[error("it was modified, or belongs to another secret")]
     Forged,
     #[error("the decrypted value {0}")]
     Invalid(#[from] InvalidValue),
@@ -46,11 +46,11 @@ pub enum OpenError {
 pub enum SealError {
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
-    #[error("the value could not be encrypted")]
+    #[error("could not encrypt the value")]
     Cipher,
 }
 
-/// Encrypts under the current key of the ring.
+/// Encrypts a value with the current key of the ring.
 ///
 /// # Errors
 /// There are no random numbers for the nonce.
@@ -83,10 +83,10 @@ fn seal_with(
     Ok(sealed)
 }
 
-/// Decrypts what was sealed for the same place.
+/// Decrypts a value that was sealed under the same name.
 ///
 /// # Errors
-/// The key is not there, or the bytes are not those that were sealed.
+/// The ring does not have the key, or the bytes were modified.
 pub fn open(keys: &KeyRing, place: Place<'_>, sealed: &[u8]) -> Result<Value, OpenError> {
     let id = key_id(sealed).ok_or(OpenError::Malformed)?;
     let key = keys.get(id).ok_or(OpenError::UnknownKey(id))?;
@@ -104,7 +104,7 @@ pub fn open(keys: &KeyRing, place: Place<'_>, sealed: &[u8]) -> Result<Value, Op
     Ok(Value::new(value)?)
 }
 
-/// Which key sealed bytes need; `None` where they are no such bytes.
+/// Returns the id of the key of sealed bytes, or `None` for other bytes.
 pub fn key_id(sealed: &[u8]) -> Option<KeyId> {
     let (&[version, ref rest @ ..], true) =
         (sealed.first_chunk::<HEADER>()?, sealed.len() > HEADER + TAG)
@@ -145,13 +145,13 @@ mod tests {
         Key::new(bytes)
     }
 
-    /// Made with libsodium (PyNaCl's crypto_aead_xchacha20poly1305_ietf_encrypt) and the BLAKE3
+    /// Computed with libsodium (PyNaCl's crypto_aead_xchacha20poly1305_ietf_encrypt) and the BLAKE3
     /// project's Python package.
     const GOLDEN: &str = "01281eecfbd5dd9f5b404142434445464748494a4b4c4d4e4f5051525354555657\
         bc4c6b04b5924b366d74149e7f23b522433a7d7ac3e2821656ba143475ef2fd7c1e8bbd0cff778ba";
 
     #[test]
-    fn bytes_are_those_that_another_implementation_makes() {
+    fn sealed_bytes_equal_those_of_another_implementation() {
         let mut nonce = [0; NONCE];
         nonce.iter_mut().zip(0x40..).for_each(|(byte, i)| *byte = i);
         let value = Value::new("hunter2 – пароль".into()).unwrap();

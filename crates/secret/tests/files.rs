@@ -50,7 +50,7 @@ fn a_new_file_is_private_and_so_is_a_new_folder() {
 }
 
 #[test]
-fn a_file_that_is_there_is_never_overwritten() {
+fn an_existing_file_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secret.key");
     let first = ring();
@@ -97,7 +97,7 @@ fn a_file_that_others_may_read_is_refused() {
 }
 
 #[test]
-fn what_is_no_key_file_is_refused() {
+fn other_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("secret.key");
     assert!(matches!(key_file::read(&path), Err(KeyFileError::Missing)));
@@ -138,7 +138,7 @@ fn what_is_no_key_file_is_refused() {
 }
 
 #[test]
-fn of_many_that_make_the_file_at_a_time_all_have_the_same_keys() {
+fn concurrent_creators_of_the_file_have_the_same_keys() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..20 {
         let path = folder.path().join(format!("{round}.key"));
@@ -167,7 +167,7 @@ fn file(path: &Path) -> Reference {
 }
 
 #[test]
-fn a_reference_is_told_from_a_value() {
+fn a_reference_differs_from_a_value() {
     assert_eq!(
         Reference::parse("env:GIT_TOKEN").unwrap(),
         Some(Reference::Env("GIT_TOKEN".into()))
@@ -221,7 +221,7 @@ fn a_file_is_read_without_its_line_end() {
 }
 
 #[test]
-fn a_file_that_is_no_value_is_an_error_without_its_path() {
+fn the_error_for_an_invalid_file_does_not_contain_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     assert!(matches!(file(&path).resolve(), Err(ResolveError::Io(_))));
@@ -252,7 +252,7 @@ fn a_file_that_is_no_value_is_an_error_without_its_path() {
 }
 
 #[test]
-fn an_environment_variable_is_looked_up() {
+fn an_environment_variable_is_read() {
     let variable = |name: &str| Reference::parse(&format!("env:{name}")).unwrap().unwrap();
     let path = variable("PATH").resolve().unwrap();
     assert_eq!(path.expose(), std::env::var("PATH").unwrap());

@@ -1,4 +1,4 @@
-//! Values, key rings, and what becomes of them when they are tampered with.
+//! Values, key rings, and modified bytes of both.
 
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
@@ -33,7 +33,7 @@ fn the_same_value_is_never_sealed_to_the_same_bytes() {
 }
 
 #[test]
-fn a_value_opens_only_in_its_place() {
+fn a_value_is_decrypted_only_under_its_name() {
     let keys = ring(&[1]);
     let sealed = seal(&keys, PLACE, &value("hunter2")).unwrap();
     for place in [
@@ -65,7 +65,7 @@ fn a_value_opens_only_in_its_place() {
 }
 
 #[test]
-fn a_value_of_another_key_ring_names_the_key_that_is_missing() {
+fn the_error_for_a_value_of_another_ring_names_its_key() {
     let sealed = seal(&ring(&[1]), PLACE, &value("hunter2")).unwrap();
     let id = Key::new([1; 32]).id();
     assert_eq!(
@@ -85,7 +85,7 @@ fn all_keys_of_a_ring_decrypt_and_the_last_one_encrypts() {
 }
 
 #[test]
-fn a_ring_forgets_older_keys_only() {
+fn only_older_keys_are_removed_from_a_ring() {
     let keys = ring(&[1, 2, 3]);
     let [first, second, third] = [1, 2, 3].map(|byte| Key::new([byte; 32]).id());
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_ring_forgets_older_keys_only() {
 }
 
 #[test]
-fn files_put_together_are_a_ring_of_all_their_keys() {
+fn concatenated_files_are_a_ring_of_all_their_keys() {
     let text = format!("{}\n{}", *ring(&[1, 2]).to_text(), *ring(&[1, 3]).to_text());
     assert_eq!(KeyRing::parse(&text).unwrap(), ring(&[2, 1, 3]));
 }
@@ -115,7 +115,8 @@ fn files_put_together_are_a_ring_of_all_their_keys() {
 /// A golden form: files outlive versions.
 #[test]
 fn the_text_of_a_key_ring_stays_readable() {
-    let key = "rag-secret-key-1 281eecfbd5dd9f5b 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+    let key = "rag-secret-key-1 281eecfbd5dd9f5b \
+        000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     let keys = KeyRing::parse(&format!("\n# a comment\r\n  {key}\r\n")).unwrap();
     assert_eq!(
         keys.current().id(),
@@ -125,18 +126,19 @@ fn the_text_of_a_key_ring_stays_readable() {
 }
 
 #[test]
-fn what_is_wrong_with_a_key_ring_is_said_without_the_key() {
-    let key = "rag-secret-key-1 281eecfbd5dd9f5b 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+fn errors_of_a_key_ring_do_not_contain_keys() {
+    let key = "rag-secret-key-1 281eecfbd5dd9f5b \
+        000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
     for (text, expected) in [
         (String::new(), InvalidKeyRing::Empty),
         ("# nothing\n".into(), InvalidKeyRing::Empty),
         (format!("{key}\nhunter2\n"), InvalidKeyRing::Line(2)),
         (format!("{key} more"), InvalidKeyRing::Line(1)),
         (key.replace("key-1", "key-2"), InvalidKeyRing::Line(1)),
-        (key[..key.len() - 2].into(), InvalidKeyRing::Damaged(1)),
-        (key.replace("1e1f", "1f1f"), InvalidKeyRing::Damaged(1)),
-        (key.replace("281e", "281f"), InvalidKeyRing::Damaged(1)),
-        (key.replace("1e1f", "zzzz"), InvalidKeyRing::Damaged(1)),
+        (key[..key.len() - 2].into(), InvalidKeyRing::Corrupted(1)),
+        (key.replace("1e1f", "1f1f"), InvalidKeyRing::Corrupted(1)),
+        (key.replace("281e", "281f"), InvalidKeyRing::Corrupted(1)),
+        (key.replace("1e1f", "zzzz"), InvalidKeyRing::Corrupted(1)),
     ] {
         assert_eq!(KeyRing::parse(&text), Err(expected), "{text}");
         assert!(!expected.to_string().contains("hunter2"));
@@ -156,7 +158,7 @@ fn values_have_limits() {
 }
 
 #[test]
-fn nothing_that_is_printed_for_debugging_gives_a_value_or_key_away() {
+fn debug_output_reveals_no_value_or_key() {
     let printed = format!(
         "{:?} {:?} {:?}",
         value("hunter2"),
@@ -171,7 +173,7 @@ fn nothing_that_is_printed_for_debugging_gives_a_value_or_key_away() {
 
 proptest! {
     #[test]
-    fn every_value_comes_back(text in "[^\0]{1,300}", name in ".{0,60}", key in ".{0,60}", byte in any::<u8>()) {
+    fn every_value_is_decrypted_unchanged(text in "[^\0]{1,300}", name in ".{0,60}", key in ".{0,60}", byte in any::<u8>()) {
         let keys = ring(&[byte]);
         let place = Place { name: &name, key: &key };
         let sealed = seal(&keys, place, &value(&text)).unwrap();
@@ -181,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn no_changed_byte_goes_unnoticed(text in "[^\0]{1,40}", at in any::<prop::sample::Index>(), change in 1..=u8::MAX) {
+    fn every_modified_byte_is_detected(text in "[^\0]{1,40}", at in any::<prop::sample::Index>(), change in 1..=u8::MAX) {
         let keys = ring(&[1, 2]);
         let mut sealed = seal(&keys, PLACE, &value(&text)).unwrap();
         let at = at.index(sealed.len());
@@ -190,14 +192,14 @@ proptest! {
     }
 
     #[test]
-    fn no_cut_goes_unnoticed(text in "[^\0]{1,40}", at in any::<prop::sample::Index>()) {
+    fn every_truncation_is_detected(text in "[^\0]{1,40}", at in any::<prop::sample::Index>()) {
         let keys = ring(&[1]);
         let sealed = seal(&keys, PLACE, &value(&text)).unwrap();
         prop_assert!(open(&keys, PLACE, &sealed[..at.index(sealed.len())]).is_err());
     }
 
     #[test]
-    fn any_bytes_are_answered_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_opened_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(open(&ring(&[1]), PLACE, &bytes).is_err());
     }
 

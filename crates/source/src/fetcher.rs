@@ -1,31 +1,34 @@
-//! One resource of the web, fetched patiently: several tries, conditional requests, bounded bodies.
+//! Fetches one resource of the web, with retries, conditional requests and a limit on the body.
 
 use std::{
     thread,
     time::{Duration, SystemTime},
 };
 
-use rag_protocol::{EngineError, ErrorKind, ingest::Failure};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Failure, FailureCause},
+};
 use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::{
     fetch_failure,
-    http::{Client, HttpError, LONGEST_WAIT, Request, Response},
+    http::{HttpClient, HttpError, HttpRequest, HttpResponse, MAX_WAIT},
 };
 
-/// Tries of one request.
-const TRIES: u32 = 3;
-/// Before the second try; the third waits four times as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Longest time for one try.
-const TOTAL: Duration = Duration::from_secs(600);
-/// `Last-Modified` has a resolution of one second: a file that changed so shortly before the
-/// response may change again without it.
-const RESOLUTION: Duration = Duration::from_secs(2);
+/// Attempts for one request, the first included.
+const MAX_ATTEMPTS: u32 = 3;
+/// Delay before the second attempt. The delay before the third is four times as long.
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
+/// Maximum time of one attempt.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(600);
+/// `Last-Modified` has a resolution of one second. A file that changed more recently than this may
+/// change again without a new `Last-Modified`.
+const LAST_MODIFIED_RESOLUTION: Duration = Duration::from_secs(2);
 
-/// What tells a version of a resource from another.
+/// Identifies a version of a resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Validator {
@@ -36,7 +39,7 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// As it is stored with a document.
+    /// Reads the text that is stored with a document.
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -49,7 +52,7 @@ impl Validator {
         }
     }
 
-    pub fn of(response: &Response) -> Self {
+    pub fn of(response: &HttpResponse) -> Self {
         let time = |name| {
             response
                 .header(name)
@@ -58,7 +61,7 @@ impl Validator {
         let now = time("date").unwrap_or_else(SystemTime::now);
         let settled = time("last-modified").is_some_and(|modified| {
             now.duration_since(modified)
-                .is_ok_and(|age| age >= RESOLUTION)
+                .is_ok_and(|age| age >= LAST_MODIFIED_RESOLUTION)
         });
         Self {
             etag: response.header("etag").map(Into::into),
@@ -70,23 +73,23 @@ impl Validator {
     }
 }
 
-/// A response, with its body if that was wanted.
+/// A response, with its body if the request accepted it.
 #[derive(Debug)]
 pub struct Resource {
     pub status: StatusCode,
-    /// Where it came from, after redirects.
+    /// Its URL, after redirects.
     pub url: Url,
     pub validator: Validator,
     pub media_type: Option<String>,
     pub robots: Vec<String>,
     pub last_modified: Option<String>,
-    /// Empty if it was not wanted, and for any status but 200.
+    /// Empty if the request did not accept it, and for any status but 200.
     pub bytes: Vec<u8>,
-    pub wanted: bool,
+    pub is_accepted: bool,
 }
 
 impl Resource {
-    /// Type and subtype, in lower case.
+    /// Returns type and subtype, in lower case.
     pub fn essence(&self) -> String {
         essence(self.media_type.as_deref())
     }
@@ -102,23 +105,23 @@ pub fn essence(media_type: Option<&str>) -> String {
         .to_ascii_lowercase()
 }
 
-/// Why a resource could not be had.
+/// Why a resource could not be fetched.
 #[derive(Debug)]
-pub enum Problem {
+pub enum FetchError {
     Http(HttpError),
-    /// The server is overloaded or broken.
+    /// The server is overloaded or has failed.
     Unavailable {
         status: StatusCode,
-        /// How long it asks to wait.
+        /// How long the server asks to wait.
         wait: Option<Duration>,
-        /// It asks to be left alone for a while, rather than being out of order.
+        /// The server limits the rate of requests; it has not failed.
         throttled: bool,
-        /// Which server, where a redirect to another has led there.
+        /// The server, if a redirect led to another one.
         elsewhere: Option<String>,
     },
 }
 
-impl Problem {
+impl FetchError {
     pub fn message(&self) -> String {
         match self {
             Self::Http(error) => error.to_string(),
@@ -151,12 +154,14 @@ impl Problem {
                 wait,
                 throttled: true,
                 ..
-            } => failure.throttled(wait.map(seconds)),
+            } => failure.with_cause(FailureCause::Throttled {
+                retry_after_seconds: wait.map(seconds),
+            }),
             _ => failure,
         }
     }
 
-    /// That without the resource of this URL nothing of the source can be had.
+    /// Returns the error of a source that needs the resource of this URL.
     pub fn error(&self, url: &Url) -> EngineError {
         if let Self::Unavailable {
             status,
@@ -166,7 +171,7 @@ impl Problem {
         } = self
         {
             let who = match elsewhere {
-                Some(other) => format!("{other}, where {url} redirects to,"),
+                Some(other) => format!("{other} (redirected from {url})"),
                 None => format!("the server of {url}"),
             };
             return EngineError::throttled(&who, wait.map(seconds))
@@ -174,7 +179,7 @@ impl Problem {
         }
         let error = EngineError::new(
             ErrorKind::SourceUnavailable,
-            format!("{url} cannot be had: {}", self.message()),
+            format!("could not fetch {url}: {}", self.message()),
         );
         match self.hint() {
             Some(hint) => error.hint(hint),
@@ -183,7 +188,7 @@ impl Problem {
     }
 }
 
-/// Whole seconds, and never too few.
+/// Returns whole seconds, rounded up.
 pub fn seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
@@ -199,49 +204,51 @@ fn named(status: StatusCode) -> String {
     }
 }
 
-/// What to get, and how much of it.
-pub struct Wish<'a> {
+/// What to fetch.
+pub struct FetchRequest<'a> {
     pub url: &'a Url,
-    /// The version that is there: where it is the present one, the status is 304.
+    /// The stored version. If it is current, the status is 304.
     pub known: Option<&'a Validator>,
-    /// Most bytes of the body.
-    pub most: u64,
-    /// Whether the body is wanted, by the head.
-    pub wants: &'a dyn Fn(&Response) -> bool,
+    /// Maximum size of the body.
+    pub max_bytes: u64,
+    /// Decides from the headers whether the body is read.
+    pub accepts: &'a dyn Fn(&HttpResponse) -> bool,
 }
 
-/// Gets a resource; waits and tries again where that may help.
+/// Fetches a resource. Retries after errors that may be temporary.
 ///
-/// A server that asks for more than [`LONGEST_WAIT`] is not asked again; with a 429, not for
-/// anything else either, until that time is over.
+/// If the server asks to wait longer than [`MAX_WAIT`], the request is not retried. After a 429, no
+/// other request is sent to it either until that time is over.
 ///
 /// # Errors
-/// There is no whole answer, or after all tries still one that speaks of a passing trouble (429,
-/// 5xx).
-pub fn get(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
-    let mut pause = FIRST_PAUSE;
-    let mut tries = 1;
+/// There is no complete response, or the last attempt failed with a status that may be temporary
+/// (429, 5xx).
+pub fn fetch(client: &HttpClient, request: &FetchRequest<'_>) -> Result<Resource, FetchError> {
+    let mut delay = FIRST_RETRY_DELAY;
+    let mut attempt = 1;
     loop {
-        let (problem, asked) = match once(client, wish) {
+        let (error, asked) = match fetch_once(client, request) {
             Ok(resource) => return Ok(resource),
-            Err(Problem::Http(error)) if !error.is_transient() => return Err(Problem::Http(error)),
-            Err(Problem::Http(error)) => (Problem::Http(error), None),
-            Err(problem @ Problem::Unavailable { wait, .. }) => (problem, wait),
+            Err(FetchError::Http(error)) if !error.is_transient() => {
+                return Err(FetchError::Http(error));
+            }
+            Err(FetchError::Http(error)) => (FetchError::Http(error), None),
+            Err(error @ FetchError::Unavailable { wait, .. }) => (error, wait),
         };
-        let wait = asked.map_or(pause, |asked| asked.max(pause));
-        if tries == TRIES || wait > LONGEST_WAIT {
-            return Err(problem);
+        let wait = asked.map_or(delay, |asked| asked.max(delay));
+        if attempt == MAX_ATTEMPTS || wait > MAX_WAIT {
+            return Err(error);
         }
         thread::sleep(wait);
-        pause *= 4;
-        tries += 1;
+        delay *= 4;
+        attempt += 1;
     }
 }
 
-fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
-    let mut request = Request::get(wish.url.clone());
-    request.total = Some(TOTAL);
-    if let Some(known) = wish.known {
+fn fetch_once(client: &HttpClient, wanted: &FetchRequest<'_>) -> Result<Resource, FetchError> {
+    let mut request = HttpRequest::get(wanted.url.clone());
+    request.total = Some(ATTEMPT_TIMEOUT);
+    if let Some(known) = wanted.known {
         if let Some(etag) = &known.etag {
             request = request.header("if-none-match", etag);
         }
@@ -249,36 +256,37 @@ fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
             request = request.header("if-modified-since", time);
         }
     }
-    let elsewhere =
-        |url: &Url| (url.origin() != wish.url.origin()).then(|| url.origin().ascii_serialization());
+    let elsewhere = |url: &Url| {
+        (url.origin() != wanted.url.origin()).then(|| url.origin().ascii_serialization())
+    };
     let response = client.send(&request).map_err(|error| match error {
-        HttpError::LeftAlone { url, wait } => Problem::Unavailable {
+        HttpError::RateLimited { url, wait } => FetchError::Unavailable {
             status: StatusCode::TOO_MANY_REQUESTS,
             wait: Some(wait),
             throttled: true,
             elsewhere: elsewhere(&url),
         },
-        error => Problem::Http(error),
+        error => FetchError::Http(error),
     })?;
     let status = response.status;
     if status == StatusCode::TOO_MANY_REQUESTS
         || (status.is_server_error() && status.as_u16() != 501)
     {
         let (wait, throttled) = (response.retry_after(), response.is_throttling());
-        // 503 may be about this one resource, 429 is about who asks
+        // 503 may concern this resource only, 429 concerns the client
         if let Some(wait) =
-            wait.filter(|wait| status == StatusCode::TOO_MANY_REQUESTS && *wait > LONGEST_WAIT)
+            wait.filter(|wait| status == StatusCode::TOO_MANY_REQUESTS && *wait > MAX_WAIT)
         {
-            client.leave_alone(&response.url, wait);
+            client.back_off(&response.url, wait);
         }
-        return Err(Problem::Unavailable {
+        return Err(FetchError::Unavailable {
             status,
             wait,
             throttled,
             elsewhere: elsewhere(&response.url),
         });
     }
-    let wanted = status == StatusCode::OK && (wish.wants)(&response);
+    let is_accepted = status == StatusCode::OK && (wanted.accepts)(&response);
     let mut resource = Resource {
         status,
         url: response.url.clone(),
@@ -292,10 +300,10 @@ fn once(client: &Client, wish: &Wish<'_>) -> Result<Resource, Problem> {
             .collect(),
         last_modified: response.header("last-modified").map(Into::into),
         bytes: vec![],
-        wanted,
+        is_accepted,
     };
-    if wanted {
-        resource.bytes = response.bytes(wish.most).map_err(Problem::Http)?;
+    if is_accepted {
+        resource.bytes = response.bytes(wanted.max_bytes).map_err(FetchError::Http)?;
     }
     Ok(resource)
 }

@@ -1,6 +1,6 @@
-//! Which paths are wanted: gitignore's patterns, turned around. What `paths` match is selected, a
-//! selected directory with everything below it; without `paths` everything is. What `excludePaths`
-//! match is left out whatever selects it, an excluded directory with everything below it.
+//! Selects paths by gitignore's patterns. `paths` select files, and directories with everything
+//! below them; without `paths` everything is selected. `excludePaths` take precedence: what they
+//! match is left out, a directory with everything below it.
 //!
 //! | pattern | matches |
 //! |---|---|
@@ -9,13 +9,13 @@
 //! | `/src`, `docs/guides` | only from the root, since there is a slash that is not the last character |
 //! | `**/drafts/*.md` | `**` stands for any number of directories |
 //!
-//! Of files on disk and in repositories ([`Filter::wants`]) two kinds are left out that `paths`
-//! could select:
+//! In folders and repositories ([`Filter::wants`]) two kinds of files are left out even if `paths`
+//! select them:
 //!
-//! * **hidden ones**: a file or directory whose name begins with a dot, unless a part of a pattern
-//!   of `paths` that begins with a dot matches the name;
+//! * **hidden files and directories**, whose names begin with a dot, unless a part of a pattern of
+//!   `paths` begins with a dot and matches the name;
 //! * **keys and passwords** ([`is_secret`]), unless a pattern of `paths` without wildcards is the
-//!   path of that file, or its name.
+//!   path or the name of that file.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -31,24 +31,31 @@ use rag_protocol::{
 pub struct Filter {
     selected: Option<Gitignore>,
     excluded: Gitignore,
-    /// The parts of `paths` that begin with a dot: what is looked at although it is hidden.
+    /// The parts of `paths` that begin with a dot: they select hidden files.
     named_hidden: Gitignore,
-    /// The patterns of `paths` that have no wildcards: what they match themselves was meant.
+    /// The patterns of `paths` without wildcards: they select files of keys and passwords.
     named_exactly: Gitignore,
 }
 
-/// What becomes of a file.
+/// What the filter decides on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Wanted,
     /// No pattern selects it, or it is hidden.
     Unwanted,
-    /// It would be wanted but for what it is.
+    /// It is selected but holds keys or passwords.
     Secret,
 }
 
 impl Filter {
-    pub fn new(filter: &PathFilter) -> Result<Self, EngineError> {
+    /// `keys` are the names of the two fields in the spec.
+    ///
+    /// # Errors
+    /// A pattern is invalid.
+    pub fn new(
+        filter: &PathFilter,
+        [paths_key, exclude_key]: [&str; 2],
+    ) -> Result<Self, EngineError> {
         let hidden: Vec<String> = filter
             .paths
             .iter()
@@ -63,15 +70,15 @@ impl Filter {
             selected: if filter.paths.is_empty() {
                 None
             } else {
-                Some(matcher("paths", &filter.paths)?)
+                Some(matcher(paths_key, &filter.paths)?)
             },
-            excluded: matcher("excludePaths", &filter.exclude_paths)?,
-            named_hidden: matcher("paths", &hidden)?,
-            named_exactly: matcher("paths", &exact)?,
+            excluded: matcher(exclude_key, &filter.exclude_paths)?,
+            named_hidden: matcher(paths_key, &hidden)?,
+            named_exactly: matcher(paths_key, &exact)?,
         })
     }
 
-    /// Whether patterns select a file; `path` is relative to the root.
+    /// Returns true if the patterns select a file; `path` is relative to the root.
     pub fn selects(&self, path: &Path) -> bool {
         self.selected
             .as_ref()
@@ -82,7 +89,7 @@ impl Filter {
                 .is_ignore()
     }
 
-    /// Whether a file of a folder or repository is wanted, whose directories are shown.
+    /// Decides on a file of a folder or repository whose directories are entered.
     pub fn wants(&self, path: &Path) -> Verdict {
         let is_shown = path.file_name().is_none_or(|name| self.shows(name, false));
         match is_shown && self.selects(path) {
@@ -92,13 +99,13 @@ impl Filter {
         }
     }
 
-    /// Whether a file holds keys or passwords, and no pattern names exactly that file.
+    /// Returns true if a file holds keys or passwords and no pattern names exactly that file.
     pub fn is_withheld(&self, path: &Path) -> bool {
         path.file_name().is_some_and(is_secret)
             && !self.named_exactly.matched(path, false).is_ignore()
     }
 
-    /// Whether a directory may hold something wanted.
+    /// Returns true if a directory may contain selected files.
     pub fn enters(&self, path: &Path) -> bool {
         path.file_name().is_none_or(|name| self.shows(name, true))
             && !self
@@ -107,14 +114,14 @@ impl Filter {
                 .is_ignore()
     }
 
-    /// Whether a name does not begin with a dot, or a pattern of `paths` names it.
+    /// Returns true if a name is not hidden, or a pattern of `paths` names it.
     fn shows(&self, name: &OsStr, is_directory: bool) -> bool {
         !name.as_bytes().starts_with(b".")
             || self.named_hidden.matched(name, is_directory).is_ignore()
     }
 }
 
-/// Names of files that programs keep keys, passwords and tokens in.
+/// Names of files with keys, passwords and tokens.
 const SECRET_NAMES: [&str; 22] = [
     ".boto",
     ".dockercfg",
@@ -139,9 +146,9 @@ const SECRET_NAMES: [&str; 22] = [
     "terraform.tfstate",
     "terraform.tfstate.backup",
 ];
-/// What such names begin with: `.env.production`.
+/// Prefixes of such names: `.env.production`.
 const SECRET_BEGINNINGS: [&str; 1] = [".env."];
-/// What they end with.
+/// Suffixes of such names.
 const SECRET_ENDINGS: [&str; 9] = [
     ".env",
     ".jks",
@@ -154,7 +161,7 @@ const SECRET_ENDINGS: [&str; 9] = [
     ".ppk",
 ];
 
-/// Whether a file of this name holds keys or passwords.
+/// Returns true if a file of this name usually holds keys or passwords.
 pub fn is_secret(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_lowercase();
     SECRET_NAMES.contains(&name.as_str())
@@ -164,11 +171,11 @@ pub fn is_secret(name: &OsStr) -> bool {
         || SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-fn matcher(field: &str, patterns: &[String]) -> Result<Gitignore, EngineError> {
+fn matcher(key: &str, patterns: &[String]) -> Result<Gitignore, EngineError> {
     compile(patterns).map_err(|bad| {
         let message = match bad.index.and_then(|i| patterns.get(i)) {
-            Some(pattern) => format!("spec.{field}: \"{pattern}\" is not a pattern"),
-            None => format!("spec.{field}: the patterns together are too much"),
+            Some(pattern) => format!("spec.{key}: \"{pattern}\" is not a valid pattern"),
+            None => format!("spec.{key}: the patterns together are too large"),
         };
         EngineError::new(ErrorKind::InvalidRequest, message)
             .detail(bad.reason)
@@ -182,10 +189,13 @@ mod tests {
 
     fn filter(paths: &[&str], exclude: &[&str]) -> Filter {
         let texts = |patterns: &[&str]| patterns.iter().map(ToString::to_string).collect();
-        Filter::new(&PathFilter {
-            paths: texts(paths),
-            exclude_paths: texts(exclude),
-        })
+        Filter::new(
+            &PathFilter {
+                paths: texts(paths),
+                exclude_paths: texts(exclude),
+            },
+            PathFilter::KEYS,
+        )
         .unwrap()
     }
 
@@ -284,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_wanted_where_a_pattern_names_it() {
+    fn hidden_files_are_selected_if_a_pattern_names_them() {
         let enters = |paths: &[&str], path: &str| filter(paths, &[]).enters(Path::new(path));
         assert!(
             enters(&[], "docs") && !enters(&[], ".git") && !enters(&["*.md", "**"], "a/.github")
@@ -301,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_passwords_are_wanted_where_a_pattern_names_exactly_that_file() {
+    fn keys_and_passwords_are_selected_if_a_pattern_names_exactly_that_file() {
         let wants = |paths: &[&str], path: &str| filter(paths, &[]).wants(Path::new(path));
         for name in [
             "a/server.PEM",
@@ -336,17 +346,17 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_pattern_is_named() {
+    fn a_malformed_pattern_is_reported() {
         let filter = PathFilter {
             paths: vec!["docs/".into(), "[z-a]".into()],
             exclude_paths: vec![],
         };
-        let error = Filter::new(&filter).err().unwrap();
+        let error = Filter::new(&filter, PathFilter::KEYS).err().unwrap();
         assert_eq!(
             (error.kind, error.message.as_str()),
             (
                 ErrorKind::InvalidRequest,
-                "spec.paths: \"[z-a]\" is not a pattern"
+                "spec.paths: \"[z-a]\" is not a valid pattern"
             )
         );
     }

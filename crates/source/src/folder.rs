@@ -1,9 +1,8 @@
-//! A folder of the server, with everything below it.
+//! A folder of the database server, with everything below it.
 //!
 //! Hidden directories and files (`.git`, `.venv`) are left out unless a pattern of `paths` names
-//! them. A symbolic link to a file inside the folder is read as that file; links to directories,
-//! out of the folder or to nothing are skipped, as are devices, pipes and sockets, and files of
-//! keys and passwords, also where a link leads to them.
+//! them. A symbolic link to a file inside the folder is read as that file. Other links are skipped,
+//! as are devices, pipes, sockets, and files of keys and passwords, even behind a link.
 
 use std::{
     os::unix::ffi::OsStrExt,
@@ -12,32 +11,34 @@ use std::{
 
 use rag_protocol::{
     EngineError,
-    ingest::{Failure, Known},
-    spec::FolderSpec,
+    ingest::{Failure, Job, KnownVersion},
+    spec::{FolderSpec, PathFilter},
 };
 use rustix::fs::FileType;
 
 use crate::{
-    Fetched, Item, Listing, Locator, Source, fetch_failure,
+    FetchOutcome, Listing, Locator, OpenReader, SourceItem, SourceReader, fetch_failure,
     filter::{Filter, Verdict},
     root::{Entry, Root, Version, hint, unreadable},
 };
 
-pub struct Folder {
+struct Folder {
     root: Root,
     filter: Filter,
-    most: u64,
+    max_bytes: u64,
+}
+
+impl OpenReader for FolderSpec {
+    fn open(&self, job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
+        Ok(Box::new(Folder {
+            filter: Filter::new(&self.filter, PathFilter::KEYS)?,
+            root: Root::open(&self.path)?,
+            max_bytes: job.limits.max_file_bytes,
+        }))
+    }
 }
 
 impl Folder {
-    pub fn open(spec: &FolderSpec, most: u64) -> Result<Self, EngineError> {
-        Ok(Self {
-            filter: Filter::new(&spec.filter)?,
-            root: Root::open(&spec.path)?,
-            most,
-        })
-    }
-
     /// Lists one directory into `listing` and the directories below it into `pending`.
     fn list_directory(&self, directory: &Path, listing: &mut Listing, pending: &mut Vec<PathBuf>) {
         let entries = match self.root.entries(directory) {
@@ -80,7 +81,7 @@ impl Folder {
     fn list_file(&self, path: PathBuf, target: PathBuf, listing: &mut Listing) {
         let uri = self.root.uri(&path);
         match self.root.version(&target) {
-            Ok(Some(Version { size, validator })) => listing.items.push(Item {
+            Ok(Some(Version { size, validator })) => listing.items.push(SourceItem {
                 uri,
                 name: path.to_string_lossy().into_owned(),
                 size,
@@ -97,7 +98,7 @@ impl Folder {
     }
 }
 
-impl Source for Folder {
+impl SourceReader for Folder {
     fn list(&mut self) -> Result<Listing, EngineError> {
         let mut listing = Listing {
             items: vec![],
@@ -117,20 +118,24 @@ impl Source for Folder {
         Ok(listing)
     }
 
-    fn fetch(&mut self, item: &Item, _known: Option<&Known>) -> Result<Fetched, Failure> {
+    fn fetch(
+        &mut self,
+        item: &SourceItem,
+        _known: Option<&KnownVersion>,
+    ) -> Result<FetchOutcome, Failure> {
         let path = Path::new(std::ffi::OsStr::from_bytes(bytes(item)));
         let target = self.root.resolve(path).unwrap_or_else(|| path.into());
-        // the link may be another one by now
+        // the link may have been replaced since it was listed
         if target != path && self.filter.is_withheld(&target) {
-            return Ok(Fetched::Skipped);
+            return Ok(FetchOutcome::Skipped);
         }
         self.root
-            .read(&target, &item.uri, self.most)
-            .map(Fetched::Content)
+            .read(&target, &item.uri, self.max_bytes)
+            .map(FetchOutcome::Content)
     }
 }
 
-fn bytes(item: &Item) -> &[u8] {
+fn bytes(item: &SourceItem) -> &[u8] {
     match &item.locator {
         Locator::Path(path) => path.as_os_str().as_bytes(),
         _ => &[],

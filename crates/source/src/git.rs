@@ -1,28 +1,29 @@
 //! One commit of a git repository.
 //!
 //! ```text
-//!  https://… ──▶ remote: ask the server ──▶ kept: bare clone of former runs ──fetch what it lacks──▶ commit
-//!  /srv/….git ──────────────────────────────────────────────── opened in place, only read ────────▶ commit
-//!                                                commit ──▶ tree ──▶ items, their blob ids as validators ──▶ blobs
+//!  https://… ─▶ remote: ask the server ─▶ kept: clone of earlier runs ─fetch changes─▶ commit
+//!  /srv/….git ──────────────────────────── opened in place, only read ───────────────▶ commit
+//!
+//!  commit ─▶ tree ─▶ items, with the ids of their blobs as validators ─▶ blobs
 //! ```
 //!
-//! A run lists the whole tree of the new head, and the id of a file's blob is its validator. What
-//! is stored with the same blob id is skipped unread, what is not listed any more is removed. That
-//! gives what a diff from the last commit to the new head would give, reads as little, and is right
-//! as well after a force-push, when the last commit is gone, and when the filters have changed:
-//! there is one way for all. A renamed file is a new uri and a uri that is not listed any more,
-//! whatever the filters say of either; it keeps its embeddings since equal texts have equal ones.
+//! A run lists the whole tree of the new head. The id of a file's blob is its validator: a file
+//! that is stored with the same blob id is not read, and a document that is no longer listed is
+//! removed. The result is that of a diff from the last commit, and as few files are read. It also
+//! holds after a force-push, when the last commit is gone, and when the filters have changed. A
+//! renamed file is a new uri and a removed one. It keeps its embeddings, since equal texts have
+//! equal embeddings.
 //!
-//! Files are read from the object store: nothing is checked out, so no hook, filter or attribute of
-//! the repository ever runs, and no path of it is ever created. Submodules and symbolic links are
-//! skipped, and so are the pointers that Git LFS leaves in place of large files.
+//! Files are read from the object store and nothing is checked out. So no hook, filter or attribute
+//! of the repository runs, and none of its paths is created. Submodules, symbolic links and the
+//! pointers of Git LFS are skipped.
 //!
-//! A repository on the server is opened where it is and only read; whose it is does not matter,
-//! since only superusers may name one and nothing in it is executed. The user's and the machine's
-//! git configuration are ignored.
+//! A repository on the server is opened in place and only read. Its owner does not matter, since
+//! only superusers may name one and nothing in it is executed. The git configuration of the user
+//! and of the machine is ignored.
 //!
-//! * [`remote`]: bringing a clone up to date;
-//! * [`kept`]: where clones live, and for how long;
+//! * [`remote`]: updates a clone;
+//! * [`kept`]: the folders of clones, and how long they are kept;
 //! * [`transport`]: git's smart protocol over the guarded HTTP client.
 
 mod kept;
@@ -42,18 +43,19 @@ use git2::{BranchType, ErrorCode, ObjectType, Oid, RepositoryOpenFlags, Tree};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Failure, Job, Known},
-    spec::{GitSpec, Repository},
+    ingest::{Failure, Job, KnownVersion},
+    spec::{GitSpec, PathFilter, Repository},
 };
 use serde_json::{Map, Value};
 
 use crate::{
-    Content, Fetched, Item, Listing, Locator, Source, fetch_failure,
+    FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem, SourceReader,
+    fetch_failure,
     filter::{Filter, Verdict},
     item_failure, root, too_large,
 };
 
-/// What is percent-encoded of a path behind the `#` of a uri.
+/// The characters of a path that are percent-encoded after the `#` of a uri.
 const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -70,38 +72,45 @@ const ENCODED: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'|')
     .add(b'}');
-/// Most entries of a commit. A few objects can describe a tree of billions of files ("git bomb").
+/// Limit on the entries of a commit. A few objects can describe a tree of billions of files ("git
+/// bomb").
 const MAX_ENTRIES: usize = 2_000_000;
-/// Deepest directory.
+/// Limit on the nesting of directories.
 const MAX_DEPTH: usize = 256;
 
-/// What a Git LFS pointer begins with, and the most bytes it may have.
+/// The beginning of a Git LFS pointer, and its maximum size.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
 const LFS_POINTER_BYTES: usize = 1024;
 
-pub struct Git {
+struct Git {
     repository: git2::Repository,
-    /// Where the repository was cloned from; `None` for one on the server.
-    clone: Option<remote::Clone>,
-    /// The clone was found to be damaged, and was made anew.
+    /// `None` for a repository on the server.
+    clone: Option<remote::RemoteClone>,
+    /// The clone was corrupted and has been fetched again.
     is_renewed: bool,
-    /// What uris begin with, and how messages call the repository.
+    /// The beginning of uris, and the name of the repository in messages.
     url: String,
-    /// The branch that `commit` is the head of; `None` where the commit is pinned.
+    /// The branch that `commit` is the head of. `None` if the commit is pinned.
     branch: Option<String>,
     commit: Oid,
     filter: Filter,
-    known: KnownVersions,
-    most: u64,
+    known: StoredVersions,
+    max_bytes: u64,
+}
+
+impl OpenReader for GitSpec {
+    fn open(&self, job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
+        Ok(Box::new(Git::open(self, job)?))
+    }
 }
 
 impl Git {
-    pub fn open(spec: &GitSpec, job: &Job) -> Result<Self, EngineError> {
+    fn open(spec: &GitSpec, job: &Job) -> Result<Self, EngineError> {
         options::set_once()?;
-        let filter = Filter::new(&spec.filter)?;
+        let filter = Filter::new(&spec.filter, PathFilter::KEYS)?;
         let (clone, url, (repository, commit)) = match &spec.repository {
             Repository::Https(url) => {
-                let clone = remote::Clone::new(url, spec, job)?;
+                let clone = remote::RemoteClone::new(url, spec, job)?;
                 let updated = clone.update()?;
                 (Some(clone), url.clone(), updated)
             }
@@ -112,7 +121,7 @@ impl Git {
             }
         };
         let branch = spec.commit.is_none().then(|| spec.branch.clone());
-        let (known, most) = (KnownVersions::new(job), job.limits.max_file_bytes);
+        let (known, max_bytes) = (StoredVersions::new(job), job.limits.max_file_bytes);
         Ok(Self {
             repository,
             clone,
@@ -122,26 +131,26 @@ impl Git {
             commit,
             filter,
             known,
-            most,
+            max_bytes,
         })
     }
 
-    /// Makes a damaged clone anew, once; `false` where that is of no use.
+    /// Fetches a corrupted clone again, once. Returns false if that cannot help.
     fn renew(&mut self) -> Result<bool, EngineError> {
         let Some(clone) = self.clone.as_ref().filter(|_| !self.is_renewed) else {
             return Ok(false);
         };
         self.is_renewed = true;
-        // packs of the same name are shared as long as one is open: the damaged ones must be closed
+        // open packs are shared by name: the corrupted ones must be closed
         self.repository = nothing().map_err(|e| self.broken(&e))?;
-        (self.repository, self.commit) = clone.anew()?;
+        (self.repository, self.commit) = clone.fetch_again()?;
         Ok(true)
     }
 
     fn broken(&self, error: &git2::Error) -> EngineError {
         EngineError::new(
             ErrorKind::SourceUnavailable,
-            format!("cannot read commit {} of {}", self.commit, self.url),
+            format!("could not read commit {} of {}", self.commit, self.url),
         )
         .detail(error.message())
     }
@@ -175,15 +184,15 @@ impl Git {
                 (Verdict::Wanted, Some(ObjectType::Blob)) if !is_link(entry.filemode()) => {
                     let (uri, blob) = (self.uri(&path), entry.id());
                     let validator = blob.to_string();
-                    // finding the size takes as long as all the rest, and nobody asks for that of a
-                    // known version
+                    // reading the size takes as long as all the rest; it is not needed for a stored
+                    // version
                     let is_known = self.known.contains(&uri, &validator);
                     match if is_known {
                         Ok(0)
                     } else {
                         objects.read_header(blob).map(|(size, _)| size as u64)
                     } {
-                        Ok(size) => listing.items.push(Item {
+                        Ok(size) => listing.items.push(SourceItem {
                             uri,
                             name: path.to_string_lossy().into_owned(),
                             size,
@@ -257,26 +266,30 @@ impl Git {
         Ok(listing)
     }
 
-    fn read(&self, blob: Oid, item: &Item) -> Result<Result<Fetched, Failure>, git2::Error> {
+    fn read(
+        &self,
+        blob: Oid,
+        item: &SourceItem,
+    ) -> Result<Result<FetchOutcome, Failure>, git2::Error> {
         let objects = self.repository.odb()?;
         let (size, _) = objects.read_header(blob)?;
-        if size as u64 > self.most {
-            return Ok(Err(too_large(&item.uri, size as u64, self.most)));
+        if size as u64 > self.max_bytes {
+            return Ok(Err(too_large(&item.uri, size as u64, self.max_bytes)));
         }
         let bytes = objects.read(blob)?.data().to_vec();
         if bytes.len() <= LFS_POINTER_BYTES && bytes.starts_with(LFS_POINTER) {
-            return Ok(Ok(Fetched::Skipped));
+            return Ok(Ok(FetchOutcome::Skipped));
         }
         let (validator, metadata) = (item.validator.clone(), self.metadata(blob, item));
-        Ok(Ok(Fetched::Content(Content {
+        Ok(Ok(FetchOutcome::Content(FetchedContent {
             bytes,
             validator,
             metadata,
-            ..Content::default()
+            ..FetchedContent::default()
         })))
     }
 
-    fn metadata(&self, blob: Oid, item: &Item) -> Map<String, Value> {
+    fn metadata(&self, blob: Oid, item: &SourceItem) -> Map<String, Value> {
         let encoded = item.uri.get(self.url.len() + 1..).unwrap_or_default();
         let path = percent_decode_str(encoded)
             .decode_utf8()
@@ -294,21 +307,25 @@ impl Git {
     }
 }
 
-impl Source for Git {
+impl SourceReader for Git {
     fn list(&mut self) -> Result<Listing, EngineError> {
         let listed = self.try_list();
-        let is_damaged = match &listed {
+        let is_corrupted = match &listed {
             Ok(listing) => !listing.failures.is_empty(),
             Err(error) => error.kind == ErrorKind::SourceUnavailable,
         };
-        if is_damaged && self.renew()? {
+        if is_corrupted && self.renew()? {
             self.try_list()
         } else {
             listed
         }
     }
 
-    fn fetch(&mut self, item: &Item, _known: Option<&Known>) -> Result<Fetched, Failure> {
+    fn fetch(
+        &mut self,
+        item: &SourceItem,
+        _known: Option<&KnownVersion>,
+    ) -> Result<FetchOutcome, Failure> {
         let Locator::Blob(blob) = item.locator else {
             return Err(fetch_failure(&item.uri, "not an item of this source", None));
         };
@@ -325,18 +342,18 @@ impl Source for Git {
     }
 }
 
-/// A repository without any object.
+/// Returns a repository without objects.
 fn nothing() -> Result<git2::Repository, git2::Error> {
     git2::Repository::from_odb(git2::Odb::new()?)
 }
 
-/// The stored versions, as hashes of uri and validator.
-struct KnownVersions {
+/// The stored versions as hashes of uri and validator.
+struct StoredVersions {
     hasher: RandomState,
     hashes: HashSet<u64>,
 }
 
-impl KnownVersions {
+impl StoredVersions {
     fn new(job: &Job) -> Self {
         let hasher = RandomState::new();
         let versions = job
@@ -358,7 +375,7 @@ fn is_link(mode: i32) -> bool {
 }
 
 fn object_message(error: &git2::Error) -> String {
-    format!("cannot be read from the repository: {}", error.message())
+    format!("could not be read from the repository: {}", error.message())
 }
 
 fn too_much(url: &str, what: String) -> EngineError {
@@ -366,7 +383,7 @@ fn too_much(url: &str, what: String) -> EngineError {
         ErrorKind::LimitExceeded,
         format!("the repository {url} has {what}"),
     )
-    .hint("Select less of it with \"paths\" and \"excludePaths\".")
+    .hint("Select fewer files with \"paths\" and \"excludePaths\".")
 }
 
 fn open_local(path: &Path) -> Result<git2::Repository, EngineError> {
@@ -379,9 +396,12 @@ fn open_local(path: &Path) -> Result<git2::Repository, EngineError> {
                     ErrorKind::SourceUnavailable,
                     format!("\"{path}\" is not a git repository"),
                 )
-                .hint("Give the folder that contains \".git\", or that is a bare repository.")
+                .hint("Write the path of a folder that contains \".git\", or of a bare repository.")
             } else {
-                unreadable(&error, format!("cannot open the git repository \"{path}\""))
+                unreadable(
+                    &error,
+                    format!("could not open the git repository \"{path}\""),
+                )
             }
         },
     )
@@ -391,14 +411,12 @@ fn unreadable(error: &git2::Error, message: String) -> EngineError {
     let unreadable =
         EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message());
     if error.message().contains("object format 'sha256'") {
-        return unreadable.hint(
-            "Repositories with SHA-256 object ids are not supported, only those with SHA-1.",
-        );
+        return unreadable.hint("Only repositories with SHA-1 object ids are supported.");
     }
     unreadable
 }
 
-/// The commit that is pinned, else the branch's last.
+/// Returns the pinned commit, or else the head of the branch.
 fn find_commit(
     repository: &git2::Repository,
     url: &str,
@@ -411,9 +429,10 @@ fn find_commit(
             Err(e) if e.code() == ErrorCode::Ambiguous => Err(unavailable(format!(
                 "more than one object of {url} begins with \"{pin}\""
             ))
-            .hint("Give more digits of the commit.")),
+            .hint("Write more digits of the commit.")),
             Err(e) => Err(
-                unavailable(format!("there is no commit \"{pin}\" in {url}")).detail(e.message()),
+                unavailable(format!("commit \"{pin}\" does not exist in {url}"))
+                    .detail(e.message()),
             ),
         };
     }
@@ -440,7 +459,7 @@ fn no_branch(url: &str, branch: &str, existing: impl Iterator<Item = String>) ->
     let mut names: Vec<String> = existing.collect();
     names.sort();
     let hint = if names.is_empty() {
-        "The repository has no branches: it is empty.".into()
+        "The repository is empty: it has no branches.".into()
     } else if names.len() > SHOWN {
         format!(
             "Branches: {}, and {} more.",
@@ -452,7 +471,7 @@ fn no_branch(url: &str, branch: &str, existing: impl Iterator<Item = String>) ->
     };
     EngineError::new(
         ErrorKind::SourceUnavailable,
-        format!("there is no branch \"{branch}\" in {url}"),
+        format!("branch \"{branch}\" does not exist in {url}"),
     )
     .hint(hint)
 }

@@ -1,8 +1,8 @@
-//! Where documents come from: a source is listed, then its items are fetched one by one.
+//! Readers of sources: a reader lists its source, then fetches the items one by one.
 //!
 //! ```text
-//! SourceSpec ──open──▶ Source ──list──▶ Listing { items, failures, complete, skipped, commit }
-//!                             ──fetch─▶ bytes of one item
+//! SourceSpec ──open──▶ SourceReader ──list──▶ Listing { items, failures, complete, ... }
+//!                                   ──fetch─▶ bytes of one item
 //! ```
 //!
 //! | kind | items | uri |
@@ -16,174 +16,178 @@
 //! Items are sorted by the bytes of their paths, and paths in uris are percent-encoded, so names of
 //! any encoding work and the same source gives the same list every time.
 //!
-//! What concerns the source as a whole (no such folder, branch or host) is an [`EngineError`]; what
-//! concerns one file or directory is a [`Failure`] beside all that works. Where a directory cannot
-//! be read, [`Listing::complete`] is false: a document that is not listed is then not known to be
-//! gone.
+//! An error of the source as a whole (no such folder, branch or host) is an [`EngineError`]. An
+//! error of one file or directory is a [`Failure`], and the rest is read. If a directory cannot be
+//! read, [`Listing::complete`] is false: documents that are not listed may still exist.
 //!
-//! A listing does not look at types and sizes. The caller should leave out what is no document by
-//! its name before fetching, so that a film beyond the size limit is no failure.
+//! A listing ignores types and sizes. The caller should leave out files that are no documents by
+//! their names before fetching, so that a film beyond the size limit is not a failure.
+//!
+//! The kinds come from the registry in `crates/protocol/src/spec/registry.rs`: its lines declare
+//! the modules of the readers and the match in [`open`]. A reader implements [`SourceReader`], and
+//! `OpenReader` for the spec of its kind.
 
 mod fetcher;
 mod filter;
-mod folder;
-mod git;
 pub mod guard;
 pub mod http;
 mod machine;
-mod markdown;
 mod root;
-mod static_files;
-mod website;
 
 use std::path::PathBuf;
 
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Failure, Job, Known, Stage},
-    spec::{Endpoint, MarkdownSpec, SourceSpec},
+    ingest::{Failure, FailureCause, Job, KnownVersion, Stage},
+    source_kinds,
+    spec::SourceSpec,
 };
 use serde_json::{Map, Value};
 
+macro_rules! define_readers {
+    ($($module:ident::$Spec:ident as $Kind:ident;)+) => {
+        $(mod $module;)+
+
+        fn open_reader(job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
+            match &job.source {
+                $(SourceSpec::$Kind(spec) => spec.open(job),)+
+            }
+        }
+    };
+}
+
+source_kinds!(define_readers);
+
 /// One file that a source has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
-    /// Names the document, within its source and beyond.
+pub struct SourceItem {
+    /// Identifies the document, within its source and beyond.
     pub uri: String,
-    /// The path within the source, for people: title and type are taken from it.
+    /// The path within the source, as text. Title and type are derived from it.
     pub name: String,
-    /// In bytes, when it was listed; 0 where that is not known.
+    /// In bytes, when it was listed; 0 if unknown.
     pub size: u64,
-    /// What the listing tells of the version, where that is enough to know it again.
+    /// Identifies the version, if the listing can tell it.
     pub validator: Option<String>,
     locator: Locator,
 }
 
-/// What became of fetching an item.
+/// The result of fetching an item.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fetched {
-    Content(Content),
-    /// It is the known version; its validator now.
+pub enum FetchOutcome {
+    Content(FetchedContent),
+    /// The stored version is current; with its validator now.
     Unchanged {
         validator: Option<String>,
     },
-    /// It is no document, although its name looks like one.
+    /// It is not a document, although its name suggests one.
     Skipped,
 }
 
-/// One item as it was fetched.
+/// An item that was fetched.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Content {
+pub struct FetchedContent {
     pub bytes: Vec<u8>,
     /// See [`rag_protocol::ingest::Document::validator`].
     pub validator: Option<String>,
     /// `Content-Type` of the response, with its parameters.
     pub media_type: Option<String>,
-    /// What the source knows of the document: repository, path, commit.
+    /// Metadata from the source: repository, path, commit.
     pub metadata: Map<String, Value>,
 }
 
-/// How a source finds an item again.
+/// How a reader finds an item again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Locator {
-    /// Relative to the source's root.
+    /// By its uri.
+    Uri,
+    /// By a path relative to the root of the source.
     Path(PathBuf),
+    /// By its number in a list of the reader.
+    Number(usize),
+    /// By the id of a git object.
     Blob(git2::Oid),
-    /// At its uri.
-    Web,
-    /// The number of a page that was fetched for its links.
-    Page(usize),
 }
 
-/// What a source has at one moment.
+/// The items of a source at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    pub items: Vec<Item>,
+    pub items: Vec<SourceItem>,
     /// Parts that could not be listed.
     pub failures: Vec<Failure>,
-    /// Whether everything selected is in `items`.
+    /// True if `items` has everything that is selected.
     pub complete: bool,
-    /// Selected entries that are no files: symbolic links that lead nowhere useful, devices,
-    /// submodules.
+    /// Selected entries that are not read: devices, submodules, most symbolic links.
     pub skipped: u64,
     /// The commit that was listed, full hex; `git` only.
     pub commit: Option<String>,
 }
 
-/// Something that documents are fetched from.
-pub trait Source {
+/// Reads a source. A job has one reader.
+pub trait SourceReader {
     /// Lists the source.
     ///
     /// # Errors
-    /// Where nothing can be listed at all.
+    /// Nothing could be listed.
     fn list(&mut self) -> Result<Listing, EngineError>;
 
-    /// One listed item; `known` is the version that is stored.
+    /// Fetches a listed item; `known` is the stored version.
     ///
     /// # Errors
-    /// Where it is gone, unreadable, no longer a plain file, or larger than `max_file_bytes` of the
-    /// job's limits.
-    fn fetch(&mut self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure>;
+    /// The item is gone, unreadable, no longer a regular file, or larger than `max_file_bytes` of
+    /// the job's limits.
+    fn fetch(
+        &mut self,
+        item: &SourceItem,
+        known: Option<&KnownVersion>,
+    ) -> Result<FetchOutcome, Failure>;
 
-    /// Whether an item's type may turn out to be another than its name says, once it is fetched.
+    /// Returns true if the type of a fetched item may differ from what its name suggests.
     fn gives_media_types(&self) -> bool {
         false
     }
 
-    /// Whether the bytes of the items that have a size were fetched already when they were listed.
+    /// Returns true if listing has fetched the bytes of the items that have a size.
     fn fetches_when_listing(&self) -> bool {
         false
     }
 }
 
-/// Makes a source ready to be listed. `git` writes into the job's folders of clones and of work,
-/// `website` keeps its pages in the latter until they are fetched; nothing else is written.
+/// Implemented for the spec of each kind, in the file of its reader.
+trait OpenReader {
+    fn open(&self, job: &Job) -> Result<Box<dyn SourceReader>, EngineError>;
+}
+
+/// Opens the source of a job. `git` writes into the job's folders of clones and of work, `website`
+/// keeps its pages in the latter until they are fetched. Other kinds write nothing.
 ///
 /// # Errors
-/// Where the folder, file or repository cannot be had, or a path pattern cannot be understood.
-pub fn open(job: &Job) -> Result<Box<dyn Source>, EngineError> {
-    let most = job.limits.max_file_bytes;
-    Ok(match &job.source {
-        SourceSpec::Folder(spec) => Box::new(folder::Folder::open(spec, most)?),
-        SourceSpec::Git(spec) => Box::new(git::Git::open(spec, job)?),
-        SourceSpec::Markdown(MarkdownSpec {
-            endpoint: Endpoint::File(path),
-        }) => Box::new(markdown::Markdown::open(path, most)?),
-        SourceSpec::Markdown(MarkdownSpec { endpoint }) => Box::new(
-            static_files::StaticFiles::open(std::slice::from_ref(endpoint), job)?,
-        ),
-        SourceSpec::Static(spec) => {
-            Box::new(static_files::StaticFiles::open(&spec.endpoints, job)?)
-        }
-        SourceSpec::Website(spec) => Box::new(website::Website::open(spec, job)?),
-        SourceSpec::Table(_) => {
-            return Err(EngineError::new(
-                ErrorKind::Internal,
-                "tables are read by the server, not by rag-engine",
-            ));
-        }
-    })
+/// The folder, file or repository is unavailable, or a path pattern is invalid.
+pub fn open(job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
+    open_reader(job)
 }
 
 fn fetch_failure(uri: &str, message: impl Into<String>, hint: Option<&str>) -> Failure {
     Failure::new(uri, Stage::Fetch, message, hint.map(Into::into))
 }
 
-/// The failure of one item for a reason that concerns more.
+/// Returns the failure of one item because of an error that concerns more than that item.
 fn item_failure(uri: &str, error: EngineError) -> Failure {
     let failure = Failure::new(uri, Stage::Fetch, error.message, error.hint);
     if error.kind == ErrorKind::Throttled {
-        failure.throttled(error.retry_after_seconds)
+        failure.with_cause(FailureCause::Throttled {
+            retry_after_seconds: error.retry_after_seconds,
+        })
     } else {
         failure
     }
 }
 
-fn too_large(uri: &str, size: u64, most: u64) -> Failure {
-    let hint = "Raise the limit on the size of files, or leave the file out with \"excludePaths\".";
+fn too_large(uri: &str, size: u64, max_bytes: u64) -> Failure {
+    let hint = "Raise rag.max_file_size, or leave the file out with \"excludePaths\".";
     fetch_failure(
         uri,
-        format!("the file has {size} bytes, more than the limit of {most} bytes"),
+        format!("the file has {size} bytes, more than the limit of {max_bytes} bytes"),
         Some(hint),
     )
 }

@@ -1,10 +1,10 @@
-//! The addresses of this machine, as its operating system tells them.
+//! The addresses of this machine, read from the operating system.
 //!
-//! A packet to an address of the machine itself never leaves it, whatever network the address is
-//! of, so no firewall outside sees it, and services of the machine may trust it. The list of
-//! interfaces tells most of these addresses. It misses whole networks that a route makes local (`ip
-//! route add local 192.0.2.0/24 dev lo`); for these the kernel is asked which address it would send
-//! from: through such a route it sends from the address it sends to.
+//! A packet to an address of the machine itself never leaves it, even if the address is public. No
+//! firewall sees it, and services of the machine may trust it. Most of these addresses are in the
+//! list of interfaces. Networks that a route makes local (`ip route add local 192.0.2.0/24 dev lo`)
+//! are not. For these the kernel is asked which source address it would use: on such a route it is
+//! the destination address.
 
 use std::{
     io,
@@ -14,12 +14,12 @@ use std::{
 use ipnet::IpNet;
 use nix::ifaddrs::getifaddrs;
 
-/// How the machine's addresses are found out; another way in tests.
+/// How to find the machine's addresses. Tests replace the functions.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
     /// The addresses of the interfaces, each with its network.
     pub interfaces: fn() -> io::Result<Vec<IpNet>>,
-    /// The address that a packet to this one would be sent from.
+    /// Returns the source address of a packet to this address.
     pub sends_from: fn(IpAddr) -> Option<IpAddr>,
 }
 
@@ -34,13 +34,13 @@ impl Default for Machine {
 
 pub const OWN: &str = "an address of the database server itself";
 const NEIGHBOUR: &str = "an address of the database server's own network";
-const UNKNOWN: &str = "an address that cannot be told from the database server's own";
+const UNKNOWN: &str = "an address that may be the database server's own";
 
 impl Machine {
     /// Returns what an address is to this machine, or `None` if it belongs to another one.
     ///
-    /// Neighbours on an IPv6 network count as near, since every machine of such a network has a
-    /// public address. Public IPv4 networks are shared by strangers, and do not.
+    /// Addresses of its IPv6 networks are refused too, since every machine of such a network has a
+    /// public address. Public IPv4 networks are shared with strangers, and are allowed.
     pub fn relation(&self, address: IpAddr) -> Option<&'static str> {
         let Ok(interfaces) = (self.interfaces)() else {
             return Some(UNKNOWN);
@@ -73,7 +73,7 @@ fn interfaces() -> io::Result<Vec<IpNet>> {
                     _ => None,
                 },
             );
-        // without a mask it is the address alone
+        // without a mask, the address alone
         let net = mask.and_then(|mask| IpNet::with_netmask(address, mask).ok());
         Some(net.unwrap_or_else(|| IpNet::from(address)))
     });
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn own_addresses_and_neighbours_over_ipv6_are_near() {
+    fn own_addresses_and_those_of_ipv6_networks_are_recognized() {
         let relation = |address: &str| machine().relation(address.parse().unwrap());
         for own in ["93.184.216.34", "2606:4700::34", "2606:4700:1::9"] {
             assert_eq!(relation(own), Some(OWN), "{own}");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_list_of_interfaces_nothing_is_far() {
+    fn without_the_list_of_interfaces_every_address_is_refused() {
         let machine = Machine {
             interfaces: || Err(io::ErrorKind::PermissionDenied.into()),
             sends_from: |_| None,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_tells_the_real_ones() {
+    fn interfaces_are_read_from_the_system() {
         let loopback: IpAddr = Ipv4Addr::LOCALHOST.into();
         assert!(
             interfaces()

@@ -1,11 +1,10 @@
-//! A folder that is read without ever leaving it.
+//! Reads a folder without ever leaving it.
 //!
-//! Paths are walked one component at a time from an open descriptor of the folder, and no component
-//! may be a symbolic link, so a link that is put in the way between listing and fetching is an
-//! error, not a way out. A link that is itself listed is resolved first, and walked like any other
-//! path if it leads to a place inside.
+//! Paths are walked one component at a time from an open descriptor of the folder. No component may
+//! be a symbolic link, so a link that appears between listing and fetching is an error. A link that
+//! was listed is resolved first, and its target is walked if it is inside the folder.
 //!
-//! Only plain files are opened: opening a device or a pipe can block, or do something.
+//! Only regular files are opened: opening a device or a pipe can block or have side effects.
 
 use std::{
     ffi::OsString,
@@ -19,14 +18,15 @@ use std::{
 use rag_protocol::{EngineError, ErrorKind, ingest::Failure};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, open, openat, statat};
 
-use crate::{Content, fetch_failure, too_large};
+use crate::{FetchedContent, fetch_failure, too_large};
 
-const HINT: &str = "The path is on the database server, and the operating system user that runs PostgreSQL must be able to read it.";
+const HINT: &str = "The path is on the database server. The operating system user that runs \
+                    PostgreSQL must be able to read it.";
 
 pub struct Root {
-    /// As the user wrote it: uris are made of it.
+    /// As the user wrote it. Uris begin with it.
     path: PathBuf,
-    /// Without symbolic links: resolved links are compared with it.
+    /// Without symbolic links. The targets of links are compared with it.
     canonical: PathBuf,
     directory: OwnedFd,
 }
@@ -37,17 +37,17 @@ pub struct Entry {
     pub kind: FileType,
 }
 
-/// What tells a file from the one that was there before.
+/// Identifies a version of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Version {
     pub size: u64,
-    /// Size, time of the last change of its bytes and of its inode, and the inode; `None` so
-    /// shortly after a change that another one could leave the same.
+    /// Size, modification time, inode change time and inode number. `None` if the file changed
+    /// within [`Self::RESOLUTION`]: another change could leave the same validator.
     pub validator: Option<String>,
 }
 
 impl Version {
-    /// File systems tell times apart that differ by so much: 2 s is the coarsest (FAT).
+    /// More than the coarsest resolution of times in file systems: 2 s (FAT).
     const RESOLUTION: Duration = Duration::from_secs(3);
 
     fn of(stat: &Stat) -> Self {
@@ -86,12 +86,12 @@ impl Root {
         })
     }
 
-    /// The uri of a path below the folder.
+    /// Returns the uri of a path below the folder.
     pub fn uri(&self, below: &Path) -> String {
         uri(&self.path.join(below))
     }
 
-    /// The entries of a directory below the folder, in no order.
+    /// Returns the entries of a directory below the folder, unordered.
     pub fn entries(&self, below: &Path) -> io::Result<Vec<Entry>> {
         let directory = self.directory(below)?;
         let mut entries = vec![];
@@ -110,63 +110,76 @@ impl Root {
         Ok(entries)
     }
 
-    /// What tells whether a plain file below the folder has changed; `None` where there is no such
-    /// file.
+    /// Returns the version of a file below the folder, or `None` if it is not a regular file.
     pub fn version(&self, below: &Path) -> io::Result<Option<Version>> {
         let (directory, name) = self.parent(below)?;
         let stat = stat(&directory, &name)?;
         Ok((kind(&stat) == FileType::RegularFile).then(|| Version::of(&stat)))
     }
 
-    /// Where a symbolic link leads, below the folder; `None` if it leads nowhere, out of it or to
-    /// itself.
+    /// Returns the target of a symbolic link as a path below the folder. Returns `None` if the
+    /// target does not exist, or is the folder or outside of it.
     pub fn resolve(&self, link: &Path) -> Option<PathBuf> {
         let target = self.canonical.join(link).canonicalize().ok()?;
         let below = target.strip_prefix(&self.canonical).ok()?;
         (below != Path::new("")).then(|| below.into())
     }
 
-    /// The bytes of a plain file below the folder.
-    pub fn read(&self, below: &Path, uri: &str, most: u64) -> Result<Content, Failure> {
-        self.bytes(below, uri, most)
+    /// Reads a regular file below the folder.
+    pub fn read(&self, below: &Path, uri: &str, max_bytes: u64) -> Result<FetchedContent, Failure> {
+        self.bytes(below, uri, max_bytes)
             .unwrap_or_else(|e| Err(fetch_failure(uri, unreadable(&e), hint(&e))))
     }
 
-    fn bytes(&self, below: &Path, uri: &str, most: u64) -> io::Result<Result<Content, Failure>> {
+    fn bytes(
+        &self,
+        below: &Path,
+        uri: &str,
+        max_bytes: u64,
+    ) -> io::Result<Result<FetchedContent, Failure>> {
         let (directory, name) = self.parent(below)?;
         let before = stat(&directory, &name)?;
         if kind(&before) != FileType::RegularFile {
-            return Ok(Err(fetch_failure(uri, "no longer a plain file", None)));
+            return Ok(Err(fetch_failure(
+                uri,
+                "it is no longer a regular file",
+                None,
+            )));
         }
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&directory, &name, flags, Mode::empty())?);
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Ok(Err(fetch_failure(uri, "no longer a plain file", None)));
+            return Ok(Err(fetch_failure(
+                uri,
+                "it is no longer a regular file",
+                None,
+            )));
         }
-        if metadata.len() > most {
-            return Ok(Err(too_large(uri, metadata.len(), most)));
+        if metadata.len() > max_bytes {
+            return Ok(Err(too_large(uri, metadata.len(), max_bytes)));
         }
         let mut bytes = Vec::with_capacity(metadata.len() as usize);
-        // It may be growing while it is read.
-        file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > most {
-            return Ok(Err(too_large(uri, bytes.len() as u64, most)));
+        // the file may grow while it is read
+        file.take(max_bytes.saturating_add(1))
+            .read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > max_bytes {
+            return Ok(Err(too_large(uri, bytes.len() as u64, max_bytes)));
         }
         let version = Version::of(&before);
-        // a file that was written to or replaced meanwhile is looked at again next time
+        // a file that changed meanwhile is read again by the next run
         let is_same =
             version == Version::of(&stat(&directory, &name)?) && version.size == bytes.len() as u64;
         let validator = version.validator.filter(|_| is_same);
-        Ok(Ok(Content {
+        Ok(Ok(FetchedContent {
             bytes,
             validator,
-            ..Content::default()
+            ..FetchedContent::default()
         }))
     }
 
-    /// The open parent directory of a path, and its last component.
+    /// Opens the parent directory of a path. Returns it with the last component.
     fn parent(&self, below: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         Ok((
@@ -188,12 +201,12 @@ impl Root {
     }
 }
 
-/// `file://` and the percent-encoded path.
+/// Returns `file://` and the percent-encoded path.
 pub fn uri(path: &Path) -> String {
     url::Url::from_file_path(path).map_or_else(|()| path.to_string_lossy().into_owned(), Into::into)
 }
 
-/// The error for a folder or file that a source names and that cannot be used.
+/// Returns the error for a folder or file that a source names and that could not be opened.
 pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
     let path = path.display();
     match error.kind() {
@@ -207,20 +220,20 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
         ),
         io::ErrorKind::PermissionDenied => EngineError::new(
             ErrorKind::PermissionDenied,
-            format!("cannot read \"{path}\": permission denied"),
+            format!("could not read \"{path}\": permission denied"),
         ),
-        _ => EngineError::new(ErrorKind::Io, format!("cannot read \"{path}\""))
+        _ => EngineError::new(ErrorKind::Io, format!("could not read \"{path}\""))
             .detail(error.to_string()),
     }
     .hint(HINT)
 }
 
-/// What to say of a file or directory that cannot be read.
+/// Returns the message for a file or directory that could not be read.
 pub fn unreadable(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "gone since it was listed".into(),
+        io::ErrorKind::NotFound => "it was removed after it was listed".into(),
         io::ErrorKind::PermissionDenied => "permission denied".into(),
-        _ => format!("cannot be read: {error}"),
+        _ => format!("could not be read: {error}"),
     }
 }
 

@@ -1,43 +1,49 @@
-//! A list of single files, on the web and on the server.
+//! A list of single files of the web and of the database server.
 //!
-//! What the server said of a version (ETag, Last-Modified) is stored with the document and shown to
-//! it again, so that a file that has not changed is not sent again (304). Redirects are followed; a
-//! document keeps the uri that the source gives it, and the metadata say where it was found.
+//! The validator of a version (ETag, Last-Modified) is stored with the document and sent with the
+//! next request, so that an unchanged file is not transferred again (304). Redirects are followed.
+//! A document keeps the uri of its endpoint; its metadata has the final URL.
 //!
-//! An endpoint that fails is one failure and the rest goes on. That holds for one that is gone
-//! (404) as well: it is named by the user, so its disappearance is for the user to judge, and what
-//! was indexed of it stays.
+//! If an endpoint fails, the others are still read. This holds for one that is gone (404) too: the
+//! user named it, so its document is kept until the user removes the endpoint.
 
 use std::path::Path;
 
 use percent_encoding::percent_decode_str;
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Failure, Job, Known},
-    spec::{Endpoint, Problem, server_of},
+    ingest::{Failure, Job, KnownVersion},
+    spec::{Endpoint, FieldProblem, StaticSpec, server_of},
 };
 use reqwest::StatusCode;
 use serde_json::{Map, Value};
 use url::Url;
 
 use crate::{
-    Content, Fetched, Item, Listing, Locator, Source, fetch_failure,
-    fetcher::{self, Validator, Wish},
-    http::Client,
+    FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem, SourceReader,
+    fetch_failure,
+    fetcher::{self, FetchRequest, Validator},
+    http::HttpClient,
     item_failure,
     markdown::Markdown,
 };
 
 pub struct StaticFiles {
-    client: Client,
+    client: HttpClient,
     endpoints: Vec<Endpoint>,
-    most: u64,
+    max_bytes: u64,
+}
+
+impl OpenReader for StaticSpec {
+    fn open(&self, job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
+        Ok(Box::new(StaticFiles::open(&self.endpoints, job)?))
+    }
 }
 
 impl StaticFiles {
     pub fn open(endpoints: &[Endpoint], job: &Job) -> Result<Self, EngineError> {
-        let invalid = |problem: Problem| {
-            let error = EngineError::new(ErrorKind::InvalidRequest, problem.problem);
+        let invalid = |problem: FieldProblem| {
+            let error = EngineError::new(ErrorKind::InvalidRequest, problem.message());
             problem.hint.into_iter().fold(error, EngineError::hint)
         };
         let server = match &job.credentials {
@@ -45,28 +51,32 @@ impl StaticFiles {
             None => None,
         };
         let credentials = job.credentials.as_ref().zip(server.as_ref());
-        let client = Client::new(&job.network, credentials)?;
+        let client = HttpClient::new(&job.network, credentials)?;
         Ok(Self {
             client,
             endpoints: endpoints.to_vec(),
-            most: job.limits.max_file_bytes,
+            max_bytes: job.limits.max_file_bytes,
         })
     }
 
-    fn fetch_web(&self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure> {
+    fn fetch_web(
+        &self,
+        item: &SourceItem,
+        known: Option<&KnownVersion>,
+    ) -> Result<FetchOutcome, Failure> {
         let url =
             parse(&item.uri).map_err(|error| fetch_failure(&item.uri, error.message, None))?;
         let stored = known
             .and_then(|known| known.validator.as_deref())
             .and_then(Validator::parse);
-        let wish = Wish {
+        let request = FetchRequest {
             url: &url,
             known: stored.as_ref(),
-            most: self.most,
-            wants: &|_| true,
+            max_bytes: self.max_bytes,
+            accepts: &|_| true,
         };
         let got =
-            fetcher::get(&self.client, &wish).map_err(|problem| problem.failure(&item.uri))?;
+            fetcher::fetch(&self.client, &request).map_err(|problem| problem.failure(&item.uri))?;
         match got.status {
             StatusCode::OK => {
                 let mut metadata = Map::new();
@@ -77,15 +87,15 @@ impl StaticFiles {
                     metadata.insert("last_modified".into(), time.into());
                 }
                 let (validator, media_type) = (got.validator.text(), got.media_type);
-                Ok(Fetched::Content(Content {
+                Ok(FetchOutcome::Content(FetchedContent {
                     bytes: got.bytes,
                     validator,
                     media_type,
                     metadata,
                 }))
             }
-            // what was asked for with conditions is the only thing that it can be the answer to
-            StatusCode::NOT_MODIFIED if stored.is_some() => Ok(Fetched::Unchanged {
+            // only a request with conditions can have this response
+            StatusCode::NOT_MODIFIED if stored.is_some() => Ok(FetchOutcome::Unchanged {
                 validator: known.and_then(|known| known.validator.clone()),
             }),
             status => Err(fetch_failure(
@@ -97,7 +107,7 @@ impl StaticFiles {
     }
 }
 
-impl Source for StaticFiles {
+impl SourceReader for StaticFiles {
     fn list(&mut self) -> Result<Listing, EngineError> {
         let mut listing = Listing {
             items: vec![],
@@ -108,19 +118,19 @@ impl Source for StaticFiles {
         };
         for endpoint in &self.endpoints {
             match endpoint {
-                Endpoint::Web(url) => listing.items.push(Item {
+                Endpoint::Web(url) => listing.items.push(SourceItem {
                     uri: url.clone(),
                     name: name(&parse(url)?),
                     size: 0,
                     validator: None,
-                    locator: Locator::Web,
+                    locator: Locator::Uri,
                 }),
                 Endpoint::File(path) => {
-                    match Markdown::open(path, self.most).and_then(|mut file| file.list()) {
+                    match Markdown::open(path, self.max_bytes).and_then(|mut file| file.list()) {
                         Ok(file) => {
                             listing
                                 .items
-                                .extend(file.items.into_iter().map(|item| Item {
+                                .extend(file.items.into_iter().map(|item| SourceItem {
                                     locator: Locator::Path(path.clone()),
                                     ..item
                                 }));
@@ -137,11 +147,15 @@ impl Source for StaticFiles {
         Ok(listing)
     }
 
-    fn fetch(&mut self, item: &Item, known: Option<&Known>) -> Result<Fetched, Failure> {
+    fn fetch(
+        &mut self,
+        item: &SourceItem,
+        known: Option<&KnownVersion>,
+    ) -> Result<FetchOutcome, Failure> {
         match &item.locator {
             Locator::Path(path) => {
                 let failed = |error| item_failure(&item.uri, error);
-                let mut file = Markdown::open(Path::new(path), self.most).map_err(failed)?;
+                let mut file = Markdown::open(Path::new(path), self.max_bytes).map_err(failed)?;
                 file.fetch(item, known)
             }
             _ => self.fetch_web(item, known),
@@ -164,7 +178,7 @@ fn without_fragment(url: &Url) -> Url {
     url
 }
 
-/// What a resource is called: the last part of its path.
+/// Returns the name of a resource: the last part of its path.
 pub fn name(url: &Url) -> String {
     let last = url
         .path_segments()
@@ -176,10 +190,10 @@ pub fn name(url: &Url) -> String {
 fn hint(status: StatusCode) -> Option<&'static str> {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Some("If it is not public, make a secret and name it in the source's credentials.")
+            Some("If it is not public, create a secret and name it in the source's credentials.")
         }
         StatusCode::NOT_FOUND | StatusCode::GONE => {
-            Some("What was indexed of it stays until it is no longer an endpoint of the source.")
+            Some("Its document is kept until the endpoint is removed from the source.")
         }
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! What the client says of servers that answer badly or not at all.
+//! Errors of the client for servers that answer wrongly or not at all.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
@@ -11,12 +11,12 @@ use std::{
 };
 
 use rag_protocol::ingest::Network;
-use rag_source::http::{Client, HttpError, Request};
+use rag_source::http::{HttpClient, HttpError, HttpRequest};
 use url::Url;
 use web::{Reply, Server, Then};
 
-fn client(proxy: Option<String>) -> Client {
-    Client::new(
+fn client(proxy: Option<String>) -> HttpClient {
+    HttpClient::new(
         &Network {
             allowed_private_hosts: vec!["127.0.0.0/8".into()],
             proxy,
@@ -26,8 +26,8 @@ fn client(proxy: Option<String>) -> Client {
     .unwrap()
 }
 
-fn error(client: &Client, url: &str) -> HttpError {
-    match client.send(&Request::get(Url::parse(url).unwrap())) {
+fn error(client: &HttpClient, url: &str) -> HttpError {
+    match client.send(&HttpRequest::get(Url::parse(url).unwrap())) {
         Ok(response) => response.bytes(1 << 20).unwrap_err(),
         Err(error) => error,
     }
@@ -47,7 +47,7 @@ fn raw(bytes: &'static [u8]) -> String {
 }
 
 #[test]
-fn connections_that_break_are_passing_troubles() {
+fn lost_connections_are_temporary_errors() {
     let reply = || Reply::ok("text/plain", "x".repeat(5000));
     let short = Server::start(move |_| reply().cut(1).then(Then::Close));
     let reset = Server::start(move |_| reply().cut(1).then(Then::Reset));
@@ -62,7 +62,10 @@ fn connections_that_break_are_passing_troubles() {
         let HttpError::Broken { reason, .. } = &error else {
             panic!("{url}: {error:?}")
         };
-        assert_eq!(reason, "it ended before the response was complete", "{url}");
+        assert_eq!(
+            reason, "it was closed before the response was complete",
+            "{url}"
+        );
         assert!(error.is_transient());
     }
     let error = error(&client(None), &reset.url("/"));
@@ -70,7 +73,7 @@ fn connections_that_break_are_passing_troubles() {
 }
 
 #[test]
-fn what_is_no_http_is_told_as_such() {
+fn a_server_that_does_not_speak_http_is_reported() {
     for bytes in [
         b"220 mail.example ESMTP\r\n".as_slice(),
         b"HTTP/1.1 200 OK\r\nA B: c\r\n\r\n",
@@ -87,7 +90,7 @@ fn what_is_no_http_is_told_as_such() {
 }
 
 #[test]
-fn damaged_compression_is_told_from_a_broken_connection() {
+fn corrupted_compression_differs_from_a_lost_connection() {
     let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
     packed.write_all(&b"0123456789".repeat(1000)).unwrap();
     let packed = packed.finish().unwrap();
@@ -107,7 +110,7 @@ fn damaged_compression_is_told_from_a_broken_connection() {
     let server = Server::start(move |_| Reply::new("200 OK", &gzip, &whole));
     let send = || {
         client(None)
-            .send(&Request::get(Url::parse(&server.url("/")).unwrap()))
+            .send(&HttpRequest::get(Url::parse(&server.url("/")).unwrap()))
             .unwrap()
     };
     assert_eq!(send().bytes(10_000).unwrap().len(), 10_000);
@@ -133,9 +136,9 @@ fn damaged_compression_is_told_from_a_broken_connection() {
 #[test]
 fn the_time_of_a_request_ends_before_and_within_its_response() {
     let url = |server: &Server| Url::parse(&server.url("/")).unwrap();
-    let limited = |url, milliseconds| Request {
+    let limited = |url, milliseconds| HttpRequest {
         total: Some(Duration::from_millis(milliseconds)),
-        ..Request::get(url)
+        ..HttpRequest::get(url)
     };
     let mute = Server::start(|_| Reply::ok("text/plain", "").cut(1).then(Then::Silence));
     let error = client(None).send(&limited(url(&mute), 300)).unwrap_err();
@@ -157,7 +160,7 @@ fn the_time_of_a_request_ends_before_and_within_its_response() {
 }
 
 #[test]
-fn a_proxy_that_refuses_or_is_not_there_is_named() {
+fn an_unavailable_proxy_is_named() {
     let refusing = raw(b"HTTP/1.1 403 Forbidden\r\n\r\n");
     let closed = format!(
         "http://{}",

@@ -16,7 +16,7 @@ use rag_protocol::{
     ingest::{Failure, Stage},
     spec::{Endpoint, FolderSpec, MarkdownSpec, PathFilter, SourceSpec},
 };
-use rag_source::{Listing, Source};
+use rag_source::{Listing, SourceReader};
 use support::{bytes, try_open};
 use tempfile::TempDir;
 
@@ -46,7 +46,7 @@ fn spec(path: &Path, paths: &[&str], exclude: &[&str]) -> SourceSpec {
     })
 }
 
-fn open(spec: &SourceSpec) -> Box<dyn Source> {
+fn open(spec: &SourceSpec) -> Box<dyn SourceReader> {
     try_open(spec).unwrap()
 }
 
@@ -155,7 +155,7 @@ fn hidden_files_and_directories_are_listed_only_when_named() {
 }
 
 #[test]
-fn keys_are_listed_only_when_named_also_where_a_link_leads_to_them() {
+fn keys_are_listed_only_when_named_even_behind_a_link() {
     let folder = folder_with(&["keys/server.pem", ".env", "a.md"]);
     symlink("keys/server.pem", folder.path().join("link.md")).unwrap();
     let listing = list(folder.path(), &[], &[]);
@@ -273,7 +273,7 @@ fn special_files_are_never_opened() {
         bytes(source.as_mut(), &listing.items[0])
             .unwrap_err()
             .message,
-        "no longer a plain file"
+        "it is no longer a regular file"
     );
 }
 
@@ -311,12 +311,12 @@ fn a_file_that_is_gone_is_a_failure() {
     fs::remove_file(folder.path().join("a.md")).unwrap();
     assert_eq!(
         bytes(source.as_mut(), &item).unwrap_err().message,
-        "gone since it was listed"
+        "it was removed after it was listed"
     );
 }
 
 #[test]
-fn what_may_not_be_read_is_a_failure_beside_the_rest() {
+fn an_unreadable_file_is_a_failure_and_the_rest_is_read() {
     if is_superuser() {
         return;
     }
@@ -356,7 +356,7 @@ fn what_may_not_be_read_is_a_failure_beside_the_rest() {
 }
 
 #[test]
-fn a_root_that_is_no_folder_is_an_error_of_the_source() {
+fn a_root_that_is_not_a_folder_is_an_error_of_the_source() {
     let folder = folder_with(&["a.md"]);
     let path = folder.path().join("nowhere");
     assert_eq!(

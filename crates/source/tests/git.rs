@@ -16,18 +16,18 @@ use std::{
 use git2::{Oid, Signature};
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Known, Stage},
+    ingest::{KnownVersion, Stage},
     spec::{GitSpec, PathFilter, Repository as Named, SourceSpec},
 };
-use rag_source::{Fetched, Item, Source};
+use rag_source::{FetchOutcome, SourceItem, SourceReader};
 use repository::{Made, names};
 use support::{bytes, job};
 
-fn try_open(spec: GitSpec) -> Result<Box<dyn Source>, EngineError> {
+fn try_open(spec: GitSpec) -> Result<Box<dyn SourceReader>, EngineError> {
     support::try_open(&SourceSpec::Git(spec))
 }
 
-fn open(spec: GitSpec) -> Box<dyn Source> {
+fn open(spec: GitSpec) -> Box<dyn SourceReader> {
     try_open(spec).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn failed(spec: GitSpec) -> EngineError {
     try_open(spec).err().unwrap()
 }
 
-fn contents(source: &mut dyn Source) -> HashMap<String, String> {
+fn contents(source: &mut dyn SourceReader) -> HashMap<String, String> {
     let items = source.list().unwrap().items;
     let text = |item| String::from_utf8(bytes(source, item).unwrap()).unwrap();
     let texts: Vec<String> = items.iter().map(text).collect();
@@ -79,7 +79,7 @@ fn a_bare_repository_works_too() {
 }
 
 #[test]
-fn branch_and_commit_choose_what_is_seen() {
+fn branch_and_commit_select_the_files() {
     let made = Made::new();
     let first = made.write("a.md", b"one").commit();
     made.repository
@@ -218,12 +218,12 @@ fn a_tree_of_endless_files_is_refused() {
 }
 
 #[test]
-fn an_unknown_branch_or_commit_says_what_there_is() {
+fn the_hint_for_an_unknown_branch_lists_the_branches() {
     let made = Made::new();
     let empty = failed(made.spec());
     assert_eq!(
         empty.hint.as_deref(),
-        Some("The repository has no branches: it is empty.")
+        Some("The repository is empty: it has no branches.")
     );
     let commit = made.write("a.md", b"x").commit();
     let tip = made.repository.find_commit(commit).unwrap();
@@ -240,7 +240,7 @@ fn an_unknown_branch_or_commit_says_what_there_is() {
     assert_eq!(
         error.message,
         format!(
-            "there is no branch \"master\" in file://{}",
+            "branch \"master\" does not exist in file://{}",
             made.path().display()
         )
     );
@@ -257,14 +257,14 @@ fn an_unknown_branch_or_commit_says_what_there_is() {
     assert!(
         error
             .message
-            .starts_with("there is no commit \"0123456789\""),
+            .starts_with("commit \"0123456789\" does not exist"),
         "{}",
         error.message
     );
 }
 
 #[test]
-fn what_is_no_repository_says_so() {
+fn a_folder_without_a_repository_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let made = Made::new();
     let spec = |path: PathBuf| GitSpec {
@@ -333,15 +333,18 @@ fn a_repository_of_another_owner_opens() {
     assert_eq!(names(&open(made.spec()).list().unwrap()), ["a.md"]);
 }
 
-fn metadata(source: &mut dyn Source, item: &Item) -> serde_json::Map<String, serde_json::Value> {
+fn metadata(
+    source: &mut dyn SourceReader,
+    item: &SourceItem,
+) -> serde_json::Map<String, serde_json::Value> {
     match source.fetch(item, None).unwrap() {
-        Fetched::Content(content) => content.metadata,
+        FetchOutcome::Content(content) => content.metadata,
         other => panic!("nothing was known of it, and yet it was {other:?}"),
     }
 }
 
 #[test]
-fn a_document_says_where_it_was_found() {
+fn metadata_has_repository_path_and_commit() {
     let made = Made::new();
     let commit = made.write("docs/a b.md", b"x").commit().to_string();
     let blob = Oid::hash_object(git2::ObjectType::Blob, b"x")
@@ -367,7 +370,7 @@ fn a_document_says_where_it_was_found() {
 }
 
 #[test]
-fn names_of_any_encoding_are_told_apart() {
+fn names_of_any_encoding_have_distinct_uris() {
     let made = Made::new();
     for name in [
         &b"caf\xe9.md"[..],
@@ -409,12 +412,12 @@ fn pointers_of_git_lfs_are_skipped() {
         .commit();
     let mut source = open(made.spec());
     let items = source.list().unwrap().items;
-    assert_eq!(source.fetch(&items[0], None), Ok(Fetched::Skipped));
+    assert_eq!(source.fetch(&items[0], None), Ok(FetchOutcome::Skipped));
     assert!(bytes(source.as_mut(), &items[1]).is_ok());
 }
 
 #[test]
-fn the_listing_follows_whatever_becomes_of_a_path() {
+fn the_listing_follows_renames_and_type_changes() {
     let made = Made::new();
     let filter = PathFilter {
         paths: vec!["docs/".into()],
@@ -495,7 +498,7 @@ fn sizes_are_looked_up_only_of_what_is_not_known() {
     ] {
         job.known.insert(
             item.uri.clone(),
-            Known {
+            KnownVersion {
                 raw_hash: "unused".into(),
                 validator,
             },

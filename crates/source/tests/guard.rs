@@ -1,5 +1,4 @@
-//! What the client connects to: every way around the guard that is known, tried on real servers on
-//! loopback.
+//! The network guard against every known way around it, with real servers on loopback.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
@@ -13,12 +12,12 @@ use std::{
 };
 
 use rag_protocol::ingest::{Credentials, Network};
-use rag_source::http::{Client, HttpError, Redirects, Request, Response};
+use rag_source::http::{HttpClient, HttpError, HttpRequest, HttpResponse, Redirects};
 use url::Url;
 use web::{Reply, Server, Then};
 
-fn client(allowed: &[&str]) -> Client {
-    Client::new(&network(allowed), None).unwrap()
+fn client(allowed: &[&str]) -> HttpClient {
+    HttpClient::new(&network(allowed), None).unwrap()
 }
 
 fn network(allowed: &[&str]) -> Network {
@@ -28,11 +27,11 @@ fn network(allowed: &[&str]) -> Network {
     }
 }
 
-fn get(client: &Client, url: &str) -> Result<Response, HttpError> {
-    client.send(&Request::get(Url::parse(url).unwrap()))
+fn get(client: &HttpClient, url: &str) -> Result<HttpResponse, HttpError> {
+    client.send(&HttpRequest::get(Url::parse(url).unwrap()))
 }
 
-fn refusal(client: &Client, url: &str) -> String {
+fn refusal(client: &HttpClient, url: &str) -> String {
     match get(client, url) {
         Err(HttpError::Refused(refusal)) => refusal.to_string(),
         other => panic!("{url}: {other:?}"),
@@ -80,7 +79,7 @@ fn loopback_is_refused_in_every_spelling() {
     ] {
         let message = refusal(&client, &format!("http://{host}:{}/", server.port));
         assert!(
-            message.ends_with("and may not be connected to"),
+            message.starts_with("connections to ") && message.contains(" are not allowed: "),
             "{host}: {message}"
         );
     }
@@ -98,7 +97,7 @@ fn loopback_is_refused_in_every_spelling() {
 }
 
 #[test]
-fn urls_that_hide_their_host_are_read_as_servers_would_read_them() {
+fn obscured_hosts_are_parsed_as_servers_parse_them() {
     let (server, client) = (hello(), client(&[]));
     let at = server.port;
     for url in [
@@ -122,7 +121,7 @@ fn urls_that_hide_their_host_are_read_as_servers_would_read_them() {
     ] {
         assert_eq!(
             refusal(&client, &url),
-            "127.0.0.1 is a loopback address and may not be connected to",
+            "connections to 127.0.0.1 are not allowed: it is a loopback address",
             "{url}"
         );
     }
@@ -145,7 +144,7 @@ fn urls_that_hide_their_host_are_read_as_servers_would_read_them() {
         let scheme = url.split(':').next().unwrap();
         assert_eq!(
             refusal(&client, url),
-            format!("\"{scheme}\" is not http or https")
+            format!("URL scheme \"{scheme}\" is not supported")
         );
     }
     assert!(server.targets().is_empty());
@@ -176,14 +175,14 @@ fn the_error_names_the_host_and_the_setting_but_no_address() {
     let message = error.to_string();
     assert_eq!(
         message,
-        "\"localhost\" resolves to an address that is not public and may not be connected to"
+        "connections to \"localhost\" are not allowed: its address is not public"
     );
     assert!(error.hint().unwrap().contains("rag.allowed_private_hosts"));
     assert!(!error.is_transient());
 }
 
 #[test]
-fn exceptions_let_names_addresses_and_ports_through() {
+fn allowed_hosts_are_names_addresses_and_ports() {
     let server = hello();
     let at = server.port;
     let (literal, name) = (
@@ -229,7 +228,7 @@ fn exceptions_let_names_addresses_and_ports_through() {
 }
 
 #[test]
-fn an_exception_with_a_port_lets_one_client_through_to_that_port_only() {
+fn an_allowed_host_with_a_port_allows_that_port_only() {
     let (server, other) = (hello(), hello());
     let client = client(&[&format!("localhost:{}", server.port)]);
     for _ in 0..2 {
@@ -245,7 +244,7 @@ fn an_exception_with_a_port_lets_one_client_through_to_that_port_only() {
 }
 
 #[test]
-fn redirects_are_guarded_hop_by_hop() {
+fn every_redirect_is_checked() {
     let secret = hello();
     let to = secret.port;
     let server = Server::start(move |request| {
@@ -265,8 +264,8 @@ fn redirects_are_guarded_hop_by_hop() {
     }
     assert!(secret.targets().is_empty());
     for (location, message) in [
-        ("file:///etc/passwd", "\"file\" is not http or https"),
-        ("ftp://127.0.0.1/", "\"ftp\" is not http or https"),
+        ("file:///etc/passwd", "URL scheme \"file\" is not supported"),
+        ("ftp://127.0.0.1/", "URL scheme \"ftp\" is not supported"),
         (
             "http://a:b@127.0.0.1/",
             "the URL contains a user name or password",
@@ -282,7 +281,7 @@ fn redirects_are_guarded_hop_by_hop() {
 }
 
 #[test]
-fn redirects_end() {
+fn the_number_of_redirects_is_limited() {
     let server = Server::start(|request| Reply::redirect(&format!("{}x", request.target)));
     let error = get(&client(&["127.0.0.1"]), &server.url("/")).unwrap_err();
     assert_eq!(error.to_string(), "the server redirects more than 8 times");
@@ -290,7 +289,7 @@ fn redirects_end() {
 }
 
 #[test]
-fn credentials_go_to_the_origin_they_were_made_for() {
+fn credentials_are_sent_to_their_origin_only() {
     let other = hello();
     let elsewhere = other.url("/");
     let server = Server::start(move |request| match request.target.as_str() {
@@ -303,7 +302,7 @@ fn credentials_go_to_the_origin_they_were_made_for() {
         secret: "s".into(),
     };
     let url = Url::parse(&server.origin).unwrap();
-    let client = Client::new(&network(&["127.0.0.1"]), Some((&credentials, &url))).unwrap();
+    let client = HttpClient::new(&network(&["127.0.0.1"]), Some((&credentials, &url))).unwrap();
     get(&client, &server.url("/near")).unwrap();
     get(&client, &server.url("/away")).unwrap();
     get(&client, &other.url("/direct")).unwrap();
@@ -325,7 +324,7 @@ fn credentials_go_to_the_origin_they_were_made_for() {
         username: None,
         secret: "t".into(),
     };
-    let client = Client::new(&network(&["127.0.0.1"]), Some((&token, &url))).unwrap();
+    let client = HttpClient::new(&network(&["127.0.0.1"]), Some((&token, &url))).unwrap();
     server.forget();
     get(&client, &server.url("/here")).unwrap();
     assert_eq!(
@@ -335,27 +334,27 @@ fn credentials_go_to_the_origin_they_were_made_for() {
 }
 
 #[test]
-fn credentials_do_not_travel_in_the_clear() {
+fn credentials_are_not_sent_unencrypted() {
     let credentials = Credentials {
         username: None,
         secret: "secret-token".into(),
     };
     let url = Url::parse("http://example.org/").unwrap();
-    let error = Client::new(&network(&[]), Some((&credentials, &url))).unwrap_err();
-    assert_eq!(error.message, "credentials are not sent over http");
+    let error = HttpClient::new(&network(&[]), Some((&credentials, &url))).unwrap_err();
+    assert_eq!(error.message, "credentials cannot be sent over http");
     let broken = Credentials {
         username: None,
         secret: "a\r\nHost: b".into(),
     };
     let url = Url::parse("https://example.org/").unwrap();
-    let error = Client::new(&network(&[]), Some((&broken, &url))).unwrap_err();
-    assert_eq!(error.message, "the secret cannot be sent as a token");
-    let client = Client::new(&network(&[]), Some((&credentials, &url))).unwrap();
+    let error = HttpClient::new(&network(&[]), Some((&broken, &url))).unwrap_err();
+    assert_eq!(error.message, "the secret cannot be sent in an HTTP header");
+    let client = HttpClient::new(&network(&[]), Some((&credentials, &url))).unwrap();
     assert!(!format!("{client:?}").contains("secret-token"));
 }
 
 #[test]
-fn off_site_redirects_are_refused_where_asked() {
+fn redirects_to_another_origin_are_refused_on_request() {
     let other = hello();
     let elsewhere = other.url("/");
     let server = Server::start(move |request| match request.target.as_str() {
@@ -365,8 +364,8 @@ fn off_site_redirects_are_refused_where_asked() {
     });
     let client = client(&["127.0.0.1"]);
     let send = |path: &str| {
-        let request = Request::get(Url::parse(&server.url(path)).unwrap());
-        client.send(&Request {
+        let request = HttpRequest::get(Url::parse(&server.url(path)).unwrap());
+        client.send(&HttpRequest {
             redirects: Redirects::SameOrigin,
             ..request
         })
@@ -379,7 +378,7 @@ fn off_site_redirects_are_refused_where_asked() {
 }
 
 #[test]
-fn a_post_is_repeated_only_where_the_status_asks_for_it() {
+fn a_redirected_post_is_repeated_only_for_307_and_308() {
     let server = Server::start(|request| match request.target.as_str() {
         "/found" => Reply::redirect("/end"),
         "/again" => Reply::new("307 Temporary Redirect", &[("Location", "/end")], ""),
@@ -387,9 +386,9 @@ fn a_post_is_repeated_only_where_the_status_asks_for_it() {
     });
     let client = client(&["127.0.0.1"]);
     let post = |path: &str| {
-        let request = Request::get(Url::parse(&server.url(path)).unwrap());
+        let request = HttpRequest::get(Url::parse(&server.url(path)).unwrap());
         client
-            .send(&Request {
+            .send(&HttpRequest {
                 body: Some(b"body"),
                 ..request
             })
@@ -406,10 +405,10 @@ fn a_post_is_repeated_only_where_the_status_asks_for_it() {
 }
 
 #[test]
-fn silence_ends_with_the_time_a_request_has() {
+fn a_silent_server_is_limited_by_the_time_of_the_request() {
     let server = Server::start(|_| Reply::ok("text/plain", "hello").cut(1).then(Then::Silence));
-    let request = Request::get(Url::parse(&server.url("/")).unwrap());
-    let request = Request {
+    let request = HttpRequest::get(Url::parse(&server.url("/")).unwrap());
+    let request = HttpRequest {
         total: Some(Duration::from_millis(300)),
         ..request
     };
@@ -422,7 +421,7 @@ fn silence_ends_with_the_time_a_request_has() {
 }
 
 #[test]
-fn no_connection_is_a_passing_trouble_and_no_name_is_not() {
+fn a_refused_connection_is_temporary_and_an_unknown_name_is_not() {
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -437,7 +436,7 @@ fn no_connection_is_a_passing_trouble_and_no_name_is_not() {
 }
 
 #[test]
-fn a_plain_server_is_no_secure_one() {
+fn https_to_a_server_without_tls_fails() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -487,10 +486,10 @@ fn proxy(target: u16) -> (String, std::sync::mpsc::Receiver<String>) {
 }
 
 #[test]
-fn behind_a_proxy_names_are_the_proxys_and_addresses_are_judged() {
+fn with_a_proxy_only_addresses_in_urls_are_checked() {
     let server = hello();
     let (proxy, told) = proxy(server.port);
-    let client = Client::new(
+    let client = HttpClient::new(
         &Network {
             allowed_private_hosts: vec![],
             proxy: Some(proxy),
@@ -521,14 +520,14 @@ fn behind_a_proxy_names_are_the_proxys_and_addresses_are_judged() {
 }
 
 #[test]
-fn the_proxy_of_the_environment_is_not_used() {
+fn the_proxy_of_the_environment_is_ignored() {
     const URL: &str = "RAG_TEST_URL";
     if let Ok(url) = std::env::var(URL) {
         assert_eq!(get(&client(&["127.0.0.1"]), &url).unwrap().status, 200);
         return;
     }
     let (server, trap) = (hello(), hello());
-    let this = ["--exact", "the_proxy_of_the_environment_is_not_used"];
+    let this = ["--exact", "the_proxy_of_the_environment_is_ignored"];
     let mut command = Command::new(std::env::current_exe().unwrap());
     for name in [
         "http_proxy",
@@ -571,7 +570,7 @@ fn public_addresses_of_the_machine_itself_are_refused() {
             });
             let refused = refusal(&client(&[]), &url);
             assert!(
-                refused.contains("is an address of the database server itself"),
+                refused.contains("it is an address of the database server itself"),
                 "{refused}"
             );
             assert_eq!(
@@ -587,7 +586,8 @@ fn public_addresses_of_the_machine_itself_are_refused() {
         "public_addresses_of_the_machine_itself_are_refused",
         "--nocapture",
     ];
-    let addresses = "ip link set lo up && ip addr add 93.184.216.34/32 dev lo && ip route add local 198.41.0.0/24 dev lo";
+    let addresses = "ip link set lo up && ip addr add 93.184.216.34/32 dev lo && ip route add \
+        local 198.41.0.0/24 dev lo";
     let inside = |script: &str| {
         let mut command = Command::new("unshare");
         command

@@ -1,4 +1,4 @@
-//! Lists of files, from a real server on loopback that answers well and badly.
+//! Lists of files from a real server on loopback, with and without errors.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
@@ -12,12 +12,12 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use rag_protocol::ingest::{Credentials, Failure, Job, Known};
-use rag_source::{Content, Fetched, Item, Source};
+use rag_protocol::ingest::{Credentials, Failure, Job, KnownVersion};
+use rag_source::{FetchOutcome, FetchedContent, SourceItem, SourceReader};
 use serde_json::{Value, json};
 use support::web_job;
 use tempfile::tempdir;
-use web::{Reply, Request, Server, Then};
+use web::{HttpRequest, Reply, Server, Then};
 
 fn job(endpoints: &[String]) -> Job {
     web_job(
@@ -27,7 +27,7 @@ fn job(endpoints: &[String]) -> Job {
     )
 }
 
-fn open(job: &Job) -> (Box<dyn Source>, Vec<Item>) {
+fn open(job: &Job) -> (Box<dyn SourceReader>, Vec<SourceItem>) {
     let mut source = rag_source::open(job).unwrap();
     let listing = source.list().unwrap();
     assert!(listing.complete && listing.failures.is_empty());
@@ -35,14 +35,14 @@ fn open(job: &Job) -> (Box<dyn Source>, Vec<Item>) {
 }
 
 /// What becomes of the one endpoint of a server.
-fn fetch(server: &Server, known: Option<&Known>) -> Result<Fetched, Failure> {
+fn fetch(server: &Server, known: Option<&KnownVersion>) -> Result<FetchOutcome, Failure> {
     let (mut source, items) = open(&job(&[server.url("/docs/guide.md")]));
     source.fetch(&items[0], known)
 }
 
-fn content(server: &Server) -> Content {
+fn content(server: &Server) -> FetchedContent {
     match fetch(server, None) {
-        Ok(Fetched::Content(content)) => content,
+        Ok(FetchOutcome::Content(content)) => content,
         other => panic!("{other:?}"),
     }
 }
@@ -100,7 +100,7 @@ fn endpoints_are_listed_as_they_were_written() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_one_failure() {
+fn a_missing_file_is_one_failure() {
     let server = Server::start(|_| Reply::ok("text/plain", "well"));
     let job = job(&["/does/not/exist.md".into(), server.url("/a.txt")]);
     let mut source = rag_source::open(&job).unwrap();
@@ -120,7 +120,7 @@ fn a_file_that_is_not_there_is_one_failure() {
 }
 
 #[test]
-fn a_file_brings_its_type_and_where_it_was_found() {
+fn a_file_has_its_media_type_and_final_url() {
     let server = Server::start(|request| match request.target.as_str() {
         "/docs/guide.md" => Reply::redirect("/moved/guide.md"),
         "/moved/guide.md" => Reply::new(
@@ -148,8 +148,8 @@ fn a_file_brings_its_type_and_where_it_was_found() {
 }
 
 #[test]
-fn what_has_not_changed_is_not_sent_again() {
-    let server = Server::start(|request: &Request| {
+fn an_unchanged_file_is_not_transferred_again() {
+    let server = Server::start(|request: &HttpRequest| {
         if request.header("if-none-match") == Some("\"v1\"") {
             assert_eq!(
                 request.header("if-modified-since"),
@@ -166,7 +166,7 @@ fn what_has_not_changed_is_not_sent_again() {
             "one",
         )
     });
-    let known = Known {
+    let known = KnownVersion {
         raw_hash: "unused".into(),
         validator: content(&server).validator,
     };
@@ -176,7 +176,7 @@ fn what_has_not_changed_is_not_sent_again() {
     );
     assert_eq!(
         fetch(&server, Some(&known)).unwrap(),
-        Fetched::Unchanged {
+        FetchOutcome::Unchanged {
             validator: known.validator.clone()
         }
     );
@@ -186,19 +186,19 @@ fn what_has_not_changed_is_not_sent_again() {
         Some("12 34".to_owned()),
         Some(r#"{"etag":"\"v0\""}"#.to_owned()),
     ] {
-        let known = Known {
+        let known = KnownVersion {
             raw_hash: "unused".into(),
             validator,
         };
         assert!(
-            matches!(fetch(&server, Some(&known)), Ok(Fetched::Content(_))),
+            matches!(fetch(&server, Some(&known)), Ok(FetchOutcome::Content(_))),
             "{known:?}"
         );
     }
 }
 
 #[test]
-fn a_file_that_changed_this_very_second_has_no_validator() {
+fn a_file_that_changed_in_this_second_has_no_validator() {
     let server = Server::start(|_| {
         let now = httpdate::fmt_http_date(SystemTime::now());
         Reply::new("200 OK", &[("Date", &now), ("Last-Modified", &now)], "one")
@@ -207,25 +207,25 @@ fn a_file_that_changed_this_very_second_has_no_validator() {
 }
 
 #[test]
-fn an_unasked_304_is_no_answer() {
+fn a_304_without_conditions_is_a_failure() {
     let server = Server::start(|_| Reply::new("304 Not Modified", &[], ""));
     assert_eq!(message(&server), "the server answered 304 Not Modified");
 }
 
 #[test]
-fn what_cannot_be_had_is_said_with_its_status() {
+fn failures_have_the_status_of_the_response() {
     for (status, hint) in [
         (
             "404 Not Found",
-            Some("What was indexed of it stays until it is no longer an endpoint of the source."),
+            Some("Its document is kept until the endpoint is removed from the source."),
         ),
         (
             "410 Gone",
-            Some("What was indexed of it stays until it is no longer an endpoint of the source."),
+            Some("Its document is kept until the endpoint is removed from the source."),
         ),
         (
             "403 Forbidden",
-            Some("If it is not public, make a secret and name it in the source's credentials."),
+            Some("If it is not public, create a secret and name it in the source's credentials."),
         ),
         ("204 No Content", None),
     ] {
@@ -240,7 +240,7 @@ fn what_cannot_be_had_is_said_with_its_status() {
 }
 
 #[test]
-fn passing_troubles_are_waited_for() {
+fn temporary_errors_are_retried() {
     for bad in [
         || Reply::new("429 Too Many Requests", &[("Retry-After", "1")], ""),
         || {
@@ -276,7 +276,7 @@ fn retry_after_is_obeyed() {
 }
 
 #[test]
-fn after_three_tries_or_for_too_long_a_wait_it_is_a_failure() {
+fn three_attempts_or_a_too_long_wait_end_in_a_failure() {
     let server = recovers(9, || Reply::new("500 Internal Server Error", &[], ""));
     assert_eq!(
         message(&server),
@@ -294,7 +294,7 @@ fn after_three_tries_or_for_too_long_a_wait_it_is_a_failure() {
 }
 
 #[test]
-fn compressed_files_are_unpacked() {
+fn compressed_files_are_decompressed() {
     for encoding in ["gzip", "GZIP", "x-gzip"] {
         let server = Server::start(move |request| {
             assert_eq!(request.header("accept-encoding"), Some("gzip"));
@@ -309,28 +309,28 @@ fn compressed_files_are_unpacked() {
 }
 
 #[test]
-fn damaged_compression_and_unknown_encodings_are_failures() {
+fn corrupted_compression_and_unknown_encodings_are_failures() {
     let whole = gzip(&[7; 500].map(|x: u8| x));
     for (encoding, body, expected) in [
         (
             "gzip",
             whole[..whole.len() - 9].to_vec(),
-            "the compressed response is damaged: it ends too early",
+            "the compressed response is corrupted: it is truncated",
         ),
         (
             "gzip",
             b"no gzip at all".to_vec(),
-            "the compressed response is damaged: invalid gzip header",
+            "the compressed response is corrupted: invalid gzip header",
         ),
         (
             "br",
             b"x".to_vec(),
-            "the server sent the encoding \"br\", which was not asked for",
+            "the server sent the encoding \"br\", which was not requested",
         ),
         (
             "gzip, gzip",
             gzip(&whole),
-            "the server sent the encoding \"gzip, gzip\", which was not asked for",
+            "the server sent the encoding \"gzip, gzip\", which was not requested",
         ),
     ] {
         let server =
@@ -347,7 +347,7 @@ fn a_bomb_is_stopped_at_the_limit() {
     let failure = fetch(&server, None).unwrap_err();
     assert_eq!(
         failure.message,
-        "the response has more than the limit of 1000 bytes"
+        "the response exceeds the limit of 1000 bytes"
     );
     assert!(failure.hint.unwrap().contains("rag.max_file_size"));
 }
@@ -361,7 +361,7 @@ fn sizes_are_limited_plain_chunked_and_to_the_byte() {
             .len(),
         1000
     );
-    let too_large = "the response has more than the limit of 1000 bytes";
+    let too_large = "the response exceeds the limit of 1000 bytes";
     assert_eq!(
         message(&serve(|| Reply::ok("text/plain", [b'x'; 1001]))),
         too_large
@@ -388,18 +388,18 @@ fn wrong_lengths_and_broken_answers_are_failures() {
         ),
         (
             Reply::ok("text/plain", "reset").cut(2).then(Then::Reset),
-            "the connection to 127.0.0.1 broke",
+            "lost the connection to 127.0.0.1",
         ),
         (
             Reply::new("200 OK", &[("Content-Length", "-1")], "").then(Then::Close),
-            "does not answer in HTTP",
+            "sent an invalid HTTP response",
         ),
         (
             Reply::ok("", "")
                 .status("200")
                 .status("SSH-2.0-OpenSSH_9.2")
                 .then(Then::Close),
-            "does not answer in HTTP",
+            "sent an invalid HTTP response",
         ),
     ] {
         let server = Server::start(move |_| reply.clone());
@@ -415,7 +415,7 @@ fn a_redirect_loop_is_a_failure() {
 }
 
 #[test]
-fn one_bad_endpoint_does_not_keep_the_others_away() {
+fn one_failing_endpoint_does_not_affect_the_others() {
     let server = Server::start(|request| match request.target.as_str() {
         "/bad" => Reply::ok("text/plain", "x")
             .cut(1)
@@ -434,7 +434,7 @@ fn one_bad_endpoint_does_not_keep_the_others_away() {
         .collect();
     assert_eq!(
         fetched[0].as_ref().unwrap_err().message,
-        "10.0.0.1 is a private address and may not be connected to"
+        "connections to 10.0.0.1 are not allowed: it is a private address"
     );
     assert_eq!(
         fetched[1].as_ref().unwrap_err().message,
@@ -485,6 +485,6 @@ fn credentials_are_for_one_server() {
     .unwrap();
     assert_eq!(
         error.message,
-        "credentials go to one server, and the endpoints are on several"
+        "credentials are for one server, but the endpoints are on several servers"
     );
 }

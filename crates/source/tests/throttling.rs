@@ -1,4 +1,4 @@
-//! Servers on loopback that ask to be left alone, and how that is told from servers that fail.
+//! Servers on loopback that limit the rate of requests, in contrast to servers that fail.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
@@ -14,9 +14,9 @@ use std::{
 use git2::{Repository, Signature};
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Failure, Job},
+    ingest::{Failure, FailureCause, Job},
 };
-use rag_source::{Item, Source};
+use rag_source::{SourceItem, SourceReader};
 use serde_json::json;
 use support::{bytes, web_job};
 use tempfile::{TempDir, tempdir};
@@ -99,7 +99,7 @@ impl Case {
     }
 
     fn check_failure(&self, failure: &Failure) {
-        let throttled = failure.throttled.then_some(failure.retry_after_seconds);
+        let throttled = retry_after(failure);
         assert_eq!(throttled, self.throttled, "{}: {failure:?}", self.name());
     }
 
@@ -118,14 +118,14 @@ impl Case {
             (ErrorKind::Throttled, asked),
             "{name}: {error:?}"
         );
-        let long = match asked {
-            Some(0) | None => "a while".to_owned(),
-            Some(seconds) => format!("{seconds} s"),
+        let wait = match asked {
+            Some(0) | None => String::new(),
+            Some(seconds) => format!(" and asks to wait {seconds} s"),
         };
         assert!(
             error
                 .message
-                .ends_with(&format!(" asks to be left alone for {long}")),
+                .ends_with(&format!(" limits the rate of requests{wait}")),
             "{name}: {}",
             error.message
         );
@@ -137,7 +137,17 @@ impl Case {
     }
 }
 
-fn open(job: &Job) -> (Box<dyn Source>, Vec<Item>) {
+/// How long the server asks to wait, if that is why an item was not fetched.
+fn retry_after(failure: &Failure) -> Option<Option<u64>> {
+    match failure.cause {
+        FailureCause::Throttled {
+            retry_after_seconds,
+        } => Some(retry_after_seconds),
+        _ => None,
+    }
+}
+
+fn open(job: &Job) -> (Box<dyn SourceReader>, Vec<SourceItem>) {
     let mut source = rag_source::open(job).unwrap();
     let items = source.list().unwrap().items;
     (source, items)
@@ -154,7 +164,7 @@ fn each_case(check: impl Fn(&Case) + Sync) {
 }
 
 #[test]
-fn files_of_the_web_tell_throttling_from_failure() {
+fn web_files_distinguish_throttling_from_failure() {
     each_case(|case| {
         let server = case.serve();
         for (kind, spec) in [
@@ -175,7 +185,7 @@ fn files_of_the_web_tell_throttling_from_failure() {
 }
 
 #[test]
-fn websites_tell_throttling_from_failure() {
+fn websites_distinguish_throttling_from_failure() {
     each_case(|case| {
         let folder = tempdir().unwrap();
         let server = case.serve();
@@ -215,7 +225,7 @@ impl Served {
         Self { folder, server }
     }
 
-    fn open(&self, commit: Option<&str>) -> Result<Box<dyn Source>, EngineError> {
+    fn open(&self, commit: Option<&str>) -> Result<Box<dyn SourceReader>, EngineError> {
         let mut spec = json!({"repositoryURL": format!("{}/.git", self.server.url)});
         if let Some(commit) = commit {
             spec["commit"] = commit.into();
@@ -225,7 +235,7 @@ impl Served {
 }
 
 #[test]
-fn git_servers_tell_throttling_from_failure() {
+fn git_servers_distinguish_throttling_from_failure() {
     each_case(|case| {
         let served = Served::start();
         {
@@ -248,7 +258,7 @@ fn git_servers_tell_throttling_from_failure() {
 }
 
 #[test]
-fn a_git_server_that_throttles_the_fetch_of_a_pinned_commit_is_not_asked_for_everything_instead() {
+fn a_throttled_fetch_of_a_pinned_commit_is_not_replaced_by_a_full_one() {
     let served = Served::start();
     let pin = Repository::open(served.folder.path())
         .unwrap()
@@ -273,7 +283,7 @@ fn a_git_server_that_throttles_the_fetch_of_a_pinned_commit_is_not_asked_for_eve
 }
 
 #[test]
-fn a_server_that_asks_for_a_long_time_is_not_asked_for_anything_else() {
+fn a_server_with_a_long_retry_after_gets_no_other_request() {
     let server = Server::start(|request| match request.target.as_str() {
         "/busy" => Reply::new("429 Too Many Requests", &[("Retry-After", "3600")], ""),
         _ => Reply::ok("text/plain", "well"),
@@ -295,10 +305,9 @@ fn a_server_that_asks_for_a_long_time_is_not_asked_for_anything_else() {
     let failures = [fetch(&items[1]).unwrap_err(), fetch(&items[2]).unwrap_err()];
     for failure in &failures {
         assert!(
-            failure.throttled
-                && failure
-                    .retry_after_seconds
-                    .is_some_and(|asked| asked > 3000),
+            retry_after(failure)
+                .flatten()
+                .is_some_and(|asked| asked > 3000),
             "{failure:?}"
         );
     }
@@ -307,7 +316,7 @@ fn a_server_that_asks_for_a_long_time_is_not_asked_for_anything_else() {
 }
 
 #[test]
-fn a_server_that_asks_for_a_long_time_is_not_asked_by_redirects_either() {
+fn a_server_with_a_long_retry_after_gets_no_request_by_redirects() {
     let busy =
         Server::start(|_| Reply::new("429 Too Many Requests", &[("Retry-After", "3600")], ""));
     let (there, back) = (busy.origin.clone(), busy.origin.clone());
@@ -335,10 +344,9 @@ fn a_server_that_asks_for_a_long_time_is_not_asked_by_redirects_either() {
     ] {
         let failure = fetch(item).unwrap_err();
         assert!(
-            failure.throttled
-                && failure
-                    .retry_after_seconds
-                    .is_some_and(|asked| asked > 3000),
+            retry_after(&failure)
+                .flatten()
+                .is_some_and(|asked| asked > 3000),
             "{failure:?}"
         );
         let message = format!("{who} answered 429 Too Many Requests and asks to wait ");
@@ -354,7 +362,7 @@ fn a_server_that_asks_for_a_long_time_is_not_asked_by_redirects_either() {
 }
 
 #[test]
-fn the_server_that_a_website_redirects_to_is_the_one_that_is_said_to_throttle() {
+fn the_error_names_the_throttling_server_behind_a_redirect() {
     let folder = tempdir().unwrap();
     let busy =
         Server::start(|_| Reply::new("429 Too Many Requests", &[("Retry-After", "120")], ""));
@@ -374,7 +382,7 @@ fn the_server_that_a_website_redirects_to_is_the_one_that_is_said_to_throttle() 
         "{error:?}"
     );
     let message = format!(
-        "{}, where {} redirects to, asks to be left alone for 120 s",
+        "{} (redirected from {}) limits the rate of requests and asks to wait 120 s",
         busy.origin,
         first.url("/")
     );
@@ -382,7 +390,7 @@ fn the_server_that_a_website_redirects_to_is_the_one_that_is_said_to_throttle() 
 }
 
 #[test]
-fn a_resource_that_is_out_of_order_for_a_time_says_nothing_of_the_others() {
+fn a_503_of_one_resource_does_not_affect_the_others() {
     let server = Server::start(|request| match request.target.as_str() {
         "/busy" => Reply::new("503 Service Unavailable", &[("Retry-After", "3600")], ""),
         _ => Reply::ok("text/plain", "well"),
@@ -393,12 +401,16 @@ fn a_resource_that_is_out_of_order_for_a_time_says_nothing_of_the_others() {
         &json!({ "endpoints": endpoints }),
         Path::new("unused"),
     ));
-    assert!(bytes(source.as_mut(), &items[0]).unwrap_err().throttled);
+    assert!(
+        bytes(source.as_mut(), &items[0])
+            .unwrap_err()
+            .is_throttled()
+    );
     assert_eq!(bytes(source.as_mut(), &items[1]).unwrap(), b"well");
 }
 
 #[test]
-fn a_crawl_that_is_throttled_has_what_it_found_and_is_not_complete() {
+fn a_throttled_crawl_keeps_its_pages_and_is_incomplete() {
     let folder = tempdir().unwrap();
     let server = Server::start(|request| match request.target.as_str() {
         "/robots.txt" | "/sitemap.xml" => Reply::not_found(),
@@ -415,7 +427,7 @@ fn a_crawl_that_is_throttled_has_what_it_found_and_is_not_complete() {
         listing
             .failures
             .iter()
-            .filter(|failure| failure.throttled)
+            .filter(|failure| failure.is_throttled())
             .count(),
         2,
         "{:?}",

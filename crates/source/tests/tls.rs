@@ -11,7 +11,7 @@ use std::{
 };
 
 use rag_protocol::ingest::Network;
-use rag_source::http::{Client, HttpError, Request};
+use rag_source::http::{HttpClient, HttpError, HttpRequest};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
@@ -65,9 +65,9 @@ fn get(url: &str) -> Result<Vec<u8>, HttpError> {
         allowed_private_hosts: vec!["127.0.0.1".into(), "::1".into()],
         proxy: None,
     };
-    let client = Client::new(&network, None).unwrap();
+    let client = HttpClient::new(&network, None).unwrap();
     client
-        .send(&Request::get(Url::parse(url).unwrap()))?
+        .send(&HttpRequest::get(Url::parse(url).unwrap()))?
         .bytes(10)
 }
 
@@ -130,33 +130,33 @@ fn is_refused(outcome: Result<Vec<u8>, HttpError>, reason: &str) {
 }
 
 #[test]
-fn a_server_that_an_authority_of_the_system_vouches_for_is_trusted() {
-    let test = "a_server_that_an_authority_of_the_system_vouches_for_is_trusted";
+fn a_certificate_of_an_authority_of_the_system_is_trusted() {
+    let test = "a_certificate_of_an_authority_of_the_system_is_trusted";
     check(test, "localhost", 2100, true, |outcome| {
         assert_eq!(outcome.unwrap(), b"hello")
     });
 }
 
 #[test]
-fn one_that_no_authority_knows_is_not() {
-    let test = "one_that_no_authority_knows_is_not";
+fn a_certificate_of_an_unknown_authority_is_refused() {
+    let test = "a_certificate_of_an_unknown_authority_is_refused";
     check(test, "localhost", 2100, false, |outcome| {
         is_refused(outcome, "invalid peer certificate")
     });
 }
 
 #[test]
-fn nor_is_one_with_the_certificate_of_another_name() {
-    let test = "nor_is_one_with_the_certificate_of_another_name";
+fn a_certificate_of_another_name_is_refused() {
+    let test = "a_certificate_of_another_name_is_refused";
     check(test, "other.example", 2100, true, |outcome| {
         is_refused(outcome, "not valid for name")
     });
 }
 
 #[test]
-fn nor_one_whose_certificate_has_expired() {
+fn an_expired_certificate_is_refused() {
     check(
-        "nor_one_whose_certificate_has_expired",
+        "an_expired_certificate_is_refused",
         "localhost",
         2020,
         true,
@@ -165,7 +165,7 @@ fn nor_one_whose_certificate_has_expired() {
 }
 
 #[test]
-fn through_a_proxy_it_is_the_servers_certificate_that_counts() {
+fn the_servers_certificate_is_verified_through_a_proxy() {
     let (params, key) = authority();
     let port = serve(params.self_signed(&key).unwrap().der().clone(), &key);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -185,7 +185,7 @@ fn through_a_proxy_it_is_the_servers_certificate_that_counts() {
         let _ = std::io::copy(&mut reader, &mut outward);
         first
     });
-    let client = Client::new(
+    let client = HttpClient::new(
         &Network {
             allowed_private_hosts: vec![],
             proxy: Some(proxy),
@@ -193,7 +193,7 @@ fn through_a_proxy_it_is_the_servers_certificate_that_counts() {
         None,
     )
     .unwrap();
-    let sent = client.send(&Request::get(
+    let sent = client.send(&HttpRequest::get(
         Url::parse("https://public.example/").unwrap(),
     ));
     is_refused(

@@ -1,4 +1,4 @@
-//! Websites of linked pages, from a real server on loopback.
+//! Websites of linked pages from a real server on loopback.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
@@ -15,14 +15,14 @@ use std::{
 };
 
 use rag_protocol::{
-    ingest::{Job, Known},
+    ingest::{Job, KnownVersion},
     spec::SourceSpec,
 };
-use rag_source::{Fetched, Listing, Source};
+use rag_source::{FetchOutcome, Listing, SourceReader};
 use serde_json::{Value, json};
 use support::web_job;
 use tempfile::{TempDir, tempdir};
-use web::{Reply, Request, Server, Then};
+use web::{HttpRequest, Reply, Server, Then};
 
 /// A site whose pages are its paths, with their HTML.
 fn site(pages: &[(&str, &str)]) -> Server {
@@ -46,7 +46,7 @@ fn link(to: &str) -> String {
 
 struct Crawled {
     listing: Listing,
-    source: Box<dyn Source>,
+    source: Box<dyn SourceReader>,
     origin: String,
     _folder: TempDir,
 }
@@ -112,7 +112,8 @@ fn pages_are_found_by_their_links_and_read_once() {
     let server = site(&[
         (
             "/",
-            "<a href='docs/'>D</a> <a href='docs/#top'>again</a> <a href='?'>self</a> <a href='mailto:a@b'>M</a>",
+            "<a href='docs/'>D</a> <a href='docs/#top'>again</a> <a href='?'>self</a> <a \
+                href='mailto:a@b'>M</a>",
         ),
         (
             "/docs/",
@@ -140,7 +141,7 @@ fn pages_are_found_by_their_links_and_read_once() {
     );
     let item = crawled.listing.items[2].clone();
     assert_eq!((item.name.as_str(), item.size), ("one.html", 12));
-    let Ok(Fetched::Content(content)) = crawled.source.fetch(&item, None) else {
+    let Ok(FetchOutcome::Content(content)) = crawled.source.fetch(&item, None) else {
         panic!("it was fetched")
     };
     assert_eq!(
@@ -150,7 +151,7 @@ fn pages_are_found_by_their_links_and_read_once() {
 }
 
 #[test]
-fn depth_and_number_of_pages_end_a_crawl_that_is_complete() {
+fn a_crawl_limited_by_depth_or_pages_is_complete() {
     let chain: Vec<_> = (0..9)
         .map(|i| (format!("/{i}"), link(&format!("/{}", i + 1))))
         .collect();
@@ -170,7 +171,7 @@ fn depth_and_number_of_pages_end_a_crawl_that_is_complete() {
 }
 
 #[test]
-fn patterns_choose_paths_and_exclusion_wins() {
+fn patterns_select_paths_and_exclusion_wins() {
     let server = site(&[
         (
             "/",
@@ -211,7 +212,10 @@ fn patterns_choose_paths_and_exclusion_wins() {
     };
     spec.filter.paths = vec!["[z-a]".into()];
     let error = rag_source::open(&job).err().unwrap();
-    assert_eq!(error.message, "spec.include: \"[z-a]\" is not a pattern");
+    assert_eq!(
+        error.message,
+        "spec.include: \"[z-a]\" is not a valid pattern"
+    );
 }
 
 #[test]
@@ -248,7 +252,8 @@ fn robots_txt_is_obeyed() {
     let server = site(&[
         (
             "/robots.txt",
-            "User-agent: *\nDisallow: /\n\nUser-agent: rag\nDisallow: /private/\nAllow: /private/open\n",
+            "User-agent: *\nDisallow: /\n\nUser-agent: rag\nDisallow: /private/\nAllow: \
+                /private/open\n",
         ),
         (
             "/",
@@ -267,20 +272,20 @@ fn robots_txt_is_obeyed() {
     let closed = site(&[("/robots.txt", "User-agent: *\nDisallow: /\n"), ("/", "")]);
     assert_eq!(
         refused(&closed),
-        format!("robots.txt does not allow {}/ to be fetched", closed.origin)
+        format!("robots.txt does not allow fetching {}/", closed.origin)
     );
     assert_eq!(closed.targets(), ["/robots.txt"]);
 }
 
 #[test]
-fn a_robots_txt_that_cannot_be_had_forbids_everything() {
+fn an_unavailable_robots_txt_forbids_everything() {
     let server = Server::start(|request| match request.target.as_str() {
         "/robots.txt" => Reply::new("503 Service Unavailable", &[("Retry-After", "3600")], ""),
         _ => Reply::html(""),
     });
     let message = refused(&server);
     assert!(
-        message.contains("/robots.txt asks to be left alone for 3600 s"),
+        message.contains("/robots.txt limits the rate of requests and asks to wait 3600 s"),
         "{message}"
     );
     assert_eq!(server.targets(), ["/robots.txt"]);
@@ -307,7 +312,7 @@ fn delays_lie_between_requests() {
 }
 
 #[test]
-fn sitemaps_name_pages_that_nothing_links_to() {
+fn sitemaps_add_pages_that_nothing_links_to() {
     let server = Server::start(|request| {
         let at = format!("http://{}", request.header("host").unwrap());
         let urlset = |paths: &[&str]| {
@@ -344,7 +349,7 @@ fn sitemaps_name_pages_that_nothing_links_to() {
 }
 
 #[test]
-fn a_page_in_the_place_of_a_sitemap_is_none_and_a_broken_one_is_a_failure() {
+fn a_page_at_the_address_of_a_sitemap_is_ignored_and_a_malformed_sitemap_is_a_failure() {
     let fallback =
         Server::start(|_| Reply::html("<html><body>Everything is a page here</body></html>"));
     assert!(crawl(&fallback, json!({})).listing.complete);
@@ -389,7 +394,7 @@ fn redirects_and_canonical_links_decide_the_uri() {
 }
 
 #[test]
-fn pages_that_do_not_want_it_are_neither_indexed_nor_followed() {
+fn noindex_and_nofollow_are_obeyed() {
     let server = Server::start(|request| match request.target.as_str() {
         "/" => Reply::html(
             &(["/noindex", "/nofollow", "/header"].map(link).concat()
@@ -448,10 +453,7 @@ fn a_page_that_fails_leaves_the_listing_incomplete_only_if_it_may_have_had_links
     });
     let failures = [
         ("/bad", "the server answered 403 Forbidden"),
-        (
-            "/large",
-            "the response has more than the limit of 1000 bytes",
-        ),
+        ("/large", "the response exceeds the limit of 1000 bytes"),
     ];
     let crawled = crawl(&server, json!({"depth": 1}));
     assert_eq!(
@@ -468,12 +470,12 @@ fn a_page_that_fails_leaves_the_listing_incomplete_only_if_it_may_have_had_links
 }
 
 #[test]
-fn a_first_page_that_cannot_be_had_ends_the_run() {
+fn an_unavailable_first_page_fails_the_run() {
     let gone = site(&[]);
     assert_eq!(
         refused(&gone),
         format!(
-            "the first page, {}/, cannot be had: the server answered 404 Not Found",
+            "could not fetch the first page, {}/: the server answered 404 Not Found",
             gone.origin
         )
     );
@@ -484,7 +486,7 @@ fn a_first_page_that_cannot_be_had_ends_the_run() {
     assert_eq!(
         refused(&image),
         format!(
-            "the first page, {}/, cannot be had: it is of the type \"image/png\"",
+            "could not fetch the first page, {}/: its type is \"image/png\"",
             image.origin
         )
     );
@@ -495,7 +497,7 @@ fn a_first_page_that_cannot_be_had_ends_the_run() {
     assert_eq!(
         refused(&looping),
         format!(
-            "{}/ cannot be had: the server redirects more than 8 times",
+            "could not fetch {}/: the server redirects more than 8 times",
             looping.origin
         )
     );
@@ -503,11 +505,11 @@ fn a_first_page_that_cannot_be_had_ends_the_run() {
         "/robots.txt" => Reply::not_found(),
         _ => Reply::html("x").cut(1).then(Then::Reset),
     });
-    assert!(refused(&broken).contains("the connection to 127.0.0.1 broke"));
+    assert!(refused(&broken).contains("lost the connection to 127.0.0.1"));
 }
 
 #[test]
-fn the_guard_stands_before_the_first_request() {
+fn the_guard_checks_the_first_request() {
     let server = site(&[("/", "")]);
     let folder = tempdir().unwrap();
     let mut job = job(&server, json!({}), &folder);
@@ -516,7 +518,7 @@ fn the_guard_stands_before_the_first_request() {
     assert!(
         error
             .message
-            .ends_with("127.0.0.1 is a loopback address and may not be connected to"),
+            .ends_with("connections to 127.0.0.1 are not allowed: it is a loopback address"),
         "{}",
         error.message
     );
@@ -525,10 +527,10 @@ fn the_guard_stands_before_the_first_request() {
 }
 
 #[test]
-fn pages_without_links_to_follow_are_asked_for_with_conditions() {
+fn pages_without_links_to_follow_are_requested_with_conditions() {
     let changed = Arc::new(AtomicBool::new(false));
     let has_changed = Arc::clone(&changed);
-    let server = Server::start(move |request: &Request| {
+    let server = Server::start(move |request: &HttpRequest| {
         let tag = if has_changed.load(Ordering::SeqCst) {
             "\"2\""
         } else {
@@ -561,7 +563,7 @@ fn pages_without_links_to_follow_are_asked_for_with_conditions() {
     for item in &first.items {
         job.known.insert(
             item.uri.clone(),
-            Known {
+            KnownVersion {
                 raw_hash: "unused".into(),
                 validator: item.validator.clone(),
             },
@@ -591,7 +593,7 @@ fn pages_without_links_to_follow_are_asked_for_with_conditions() {
     let leaf = &second.items[1];
     assert_eq!(
         source.fetch(leaf, job.known.get(&leaf.uri)).unwrap(),
-        Fetched::Unchanged {
+        FetchOutcome::Unchanged {
             validator: leaf.validator.clone()
         }
     );
@@ -604,7 +606,7 @@ fn pages_without_links_to_follow_are_asked_for_with_conditions() {
 }
 
 #[test]
-fn a_crawler_trap_ends() {
+fn a_crawl_of_endless_pages_ends() {
     let server = Server::start(|request| match request.target.as_str() {
         "/robots.txt" | "/sitemap.xml" => Reply::not_found(),
         path => Reply::html(

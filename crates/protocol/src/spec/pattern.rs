@@ -1,38 +1,35 @@
 //! Patterns of paths, in the language of `.gitignore`.
 //!
-//! A definition is checked and a run is carried out by the same code: what a run would refuse
-//! cannot be defined.
+//! Definitions are checked by the code that runs use, so that no definition fails in its run.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// A pattern that cannot be understood.
+/// An invalid pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadPattern {
-    /// Its place in the list; `None` where each one is right and all together are too much.
+    /// Its position in the list. `None` if each pattern is valid and together they are too large.
     pub index: Option<usize>,
     pub reason: String,
 }
 
-/// What to say of a pattern that cannot be understood.
+/// The hint for an invalid pattern.
 pub const HINT: &str = "Write patterns as in a .gitignore file: \"*.md\", \"docs/\", \"/src\".";
 
-/// Compiles patterns: what one of them matches is ignored, in the words of the library.
+/// Compiles patterns. The library calls the paths that they match ignored.
 ///
 /// # Errors
-/// One of them is not a pattern.
+/// A pattern is invalid.
 pub fn compile(patterns: &[String]) -> Result<Gitignore, BadPattern> {
     let mut builder = GitignoreBuilder::new("");
     for (index, pattern) in patterns.iter().enumerate() {
         if pattern.contains("//") {
-            let reason =
-                "there is nothing between two of its slashes, so no path matches it".into();
+            let reason = "it has two slashes in a row, so no path matches it".into();
             return Err(BadPattern {
                 index: Some(index),
                 reason,
             });
         }
-        // This is no file, so there are no comments, and `./docs` can only mean the docs of the
-        // root.
+        // A list of patterns has no comments, and `./docs` can only mean the docs of the root.
         let line = match pattern.strip_prefix("./") {
             Some(rest) => format!("/{rest}"),
             None if pattern.starts_with('#') => format!("\\{pattern}"),

@@ -1,17 +1,17 @@
-//! Where a clone lives: in a folder that is kept between runs, or in the job's own.
+//! The folder of a clone: kept between runs, or a folder of the job.
 //!
-//! `rag_clones` says how the folders look and who uses them: here a job takes one for its source,
-//! and gives it back.
+//! The crate `rag_clones` describes the folders and their users. Here a job locks one for its
+//! source and releases it.
 //!
-//! `state` goes before anything is fetched and comes back when all of it is there, so that a job
-//! that is killed in the middle leaves a folder without it, and the next job begins anew. The
-//! kernel gives up the lock of a process that ends, however it ends.
+//! The file `state` is removed before anything is fetched and written when the clone is complete. A
+//! job that is killed leaves a folder without it, and the next job fetches everything again. The
+//! kernel releases the lock when the process ends for any reason.
 //!
-//! What is kept is bounded by `max_bytes` in sum: whenever a job has fetched and when it ends,
-//! folders are removed in the order of their last use, never one that is locked. That does not
-//! forbid a repository that is larger alone: its folder goes with its job. Where another job holds
-//! the folder for longer than [`PATIENCE`], or nothing is to be kept at all, the clone is made in
-//! the job's own folder.
+//! All kept clones together are limited to `max_bytes`. After each fetch and at the end of a job,
+//! folders are removed in the order of their last use, but never a locked one. A repository may be
+//! larger than the limit: its folder is removed at the end of its job. If another job holds the
+//! folder longer than [`LOCK_TIMEOUT`], or nothing is to be kept, the clone is made in the job's
+//! own folder.
 
 use std::{
     fs::{self, File},
@@ -24,18 +24,18 @@ use std::{
 use rag_clones::{KEY_DIGITS, User, folders, lock, make, remove, state};
 use rag_protocol::{EngineError, ErrorKind, ingest::Clones};
 
-/// Longest wait for a clone that another job uses: enough for a run with few changes.
-const PATIENCE: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(50);
-/// Fetches add packs and never remove what is no longer wanted. A clone is made anew when it has
-/// more packs than this,
-const MOST_PACKS: usize = 50;
-/// or more than twice the bytes it had at first, and so many more.
+/// Maximum wait for a clone that another job uses: enough for a run with few changes.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Fetches add packs and never remove unused ones. A clone with more packs than this is fetched
+/// again.
+const MAX_PACKS: usize = 50;
+/// A clone is also fetched again when it has more than twice its first size, plus this.
 const GROWTH_FLOOR: u64 = 64 << 20;
 
-/// The folder of one clone, this job's alone while it lives.
+/// The folder of one clone. No other job uses it while this value lives.
 #[derive(Debug)]
-pub struct Place {
+pub struct CloneFolder {
     folder: PathBuf,
     kept: Option<Kept>,
 }
@@ -47,11 +47,11 @@ struct Kept {
     clones: Clones,
 }
 
-impl Place {
-    /// The place of what `name` names: a kept one, or one in `work_dir`.
+impl CloneFolder {
+    /// Takes the kept folder for `name`, or a folder in `work_dir`.
     pub fn take(clones: &Clones, name: &str, work_dir: &Path) -> Result<Self, EngineError> {
         let user = clones.user.as_deref().and_then(User::parse);
-        // a source that names another repository than before leaves its former clone
+        // a source whose repository was changed releases its former clone
         let release_others = |own: Option<&Path>| {
             if let Some(user) = &user {
                 rag_clones::release(&clones.dir, own, |other| other == user);
@@ -67,7 +67,7 @@ impl Place {
         release_others(None);
         shrink(clones, None);
         let folder = work_dir.join("clone");
-        // of a job that was killed
+        // left by a job that was killed
         remove(&folder);
         make(&folder).map_err(|e| unusable(&folder, &e))?;
         Ok(Self { folder, kept: None })
@@ -77,7 +77,7 @@ impl Place {
         let key = blake3::hash(name.as_bytes()).to_hex();
         let folder = clones.dir.join(&key[..KEY_DIGITS]);
         let started = Instant::now();
-        while started.elapsed() < PATIENCE {
+        while started.elapsed() < LOCK_TIMEOUT {
             make(&clones.dir)?;
             make(&folder)?;
             if let Some(lock) = lock(&folder)? {
@@ -96,7 +96,7 @@ impl Place {
                     kept: Some(kept),
                 }));
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(None)
     }
@@ -105,12 +105,13 @@ impl Place {
         self.folder.join("repository.git")
     }
 
-    /// Bytes that the clone has now.
+    /// Returns the size of the clone.
     pub fn bytes(&self) -> u64 {
         bytes_below(&self.folder)
     }
 
-    /// Bytes of the clone when it was fetched anew; `None` where there is no whole clone.
+    /// Returns the size of the clone when everything was fetched. Returns `None` if the clone is
+    /// not complete.
     pub fn state(&self) -> Option<u64> {
         fs::read_to_string(state(&self.folder))
             .ok()?
@@ -119,7 +120,7 @@ impl Place {
             .ok()
     }
 
-    /// Says that the clone is being changed.
+    /// Marks the clone as incomplete, before it is changed.
     pub fn begin(&self) -> Result<(), EngineError> {
         match fs::remove_file(state(&self.folder)) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(unusable(&self.folder, &e)),
@@ -127,8 +128,8 @@ impl Place {
         }
     }
 
-    /// Says that the clone is whole; `fresh` are the bytes it had when it was fetched anew, if that
-    /// was not now.
+    /// Marks the clone as complete. `fresh` is its size when everything was fetched, unless that
+    /// was now.
     pub fn finish(&self, fresh: Option<u64>) -> Result<(), EngineError> {
         let bytes = fresh.unwrap_or_else(|| bytes_below(&self.folder));
         let written = self.folder.join("state.new");
@@ -141,11 +142,11 @@ impl Place {
         Ok(())
     }
 
-    /// Whether there is so much of former fetches that fetching anew is better.
+    /// Returns true if fetching everything again is better than another fetch.
     pub fn has_outgrown(&self, fresh: u64) -> bool {
         let packs =
             fs::read_dir(self.repository().join("objects/pack")).map_or(0, Iterator::count) / 2;
-        packs > MOST_PACKS
+        packs > MAX_PACKS
             || bytes_below(&self.folder) > fresh.saturating_mul(2).saturating_add(GROWTH_FLOOR)
     }
 
@@ -159,13 +160,13 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CloneFolder {
     fn drop(&mut self) {
         let Some(kept) = &self.kept else {
             remove(&self.folder);
             return;
         };
-        // what cannot be done here is done by the next job that ends
+        // what fails here is done at the end of the next job
         if self.state().is_none() || bytes_below(&self.folder) > kept.clones.max_bytes {
             remove(&self.folder);
         }
@@ -173,8 +174,8 @@ impl Drop for Place {
     }
 }
 
-/// Removes folders that nobody uses, those used longest ago first, until all fit. What cannot be
-/// removed is left.
+/// Removes unlocked folders, least recently used first, until the others are within the limit.
+/// Ignores errors.
 fn shrink(clones: &Clones, own: Option<&Path>) {
     let mut folders: Vec<(SystemTime, PathBuf, u64)> = folders(&clones.dir)
         .into_iter()
@@ -201,7 +202,7 @@ fn shrink(clones: &Clones, own: Option<&Path>) {
     }
 }
 
-/// Bytes of all files below a folder, as far as it can be read.
+/// Returns the size of all files below a folder, as far as they can be read.
 fn bytes_below(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else {
         return 0;
@@ -219,7 +220,10 @@ fn bytes_below(folder: &Path) -> u64 {
 fn unusable(folder: &Path, error: &io::Error) -> EngineError {
     EngineError::new(
         ErrorKind::Io,
-        format!("cannot use the folder \"{}\" for a clone", folder.display()),
+        format!(
+            "could not use the folder \"{}\" for a clone",
+            folder.display()
+        ),
     )
     .detail(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! The settings of libgit2 that hold for the whole process.
+//! Settings of libgit2 for the whole process.
 
 // They are C globals that libgit2 reads without synchronization, and are written once, here, before
 // any repository is opened. Nothing else in the process uses libgit2.
@@ -11,14 +11,14 @@ use rag_protocol::{EngineError, ErrorKind};
 
 use super::transport;
 
-/// Bytes of a pack that are mapped at once, and of all packs: the address space of the process is
+/// Bytes that are mapped of one pack, and of all packs: the address space of the process is
 /// limited.
 const WINDOW: usize = 32 << 20;
 const MAPPED: usize = 512 << 20;
 
-/// Bounds memory, ignores the configuration of the user and the machine, opens repositories whoever
-/// owns their files (an ordinary one on a database server does not belong to `postgres`, and
-/// nothing in it is executed), and makes our HTTP client the only one.
+/// Limits memory, ignores the configuration of the user and the machine, and makes our HTTP client
+/// the only one. Repositories of any owner are opened: most on a database server do not belong
+/// to `postgres`, and nothing in them is executed.
 pub fn set_once() -> Result<(), EngineError> {
     static ONCE: OnceLock<Result<(), EngineError>> = OnceLock::new();
     ONCE.get_or_init(|| {
@@ -28,8 +28,7 @@ pub fn set_once() -> Result<(), EngineError> {
             ConfigLevel::XDG,
             ConfigLevel::ProgramData,
         ];
-        // SAFETY: `call_once` makes this the only thread that is here, and everything that uses
-        // libgit2 comes after.
+        // SAFETY: `OnceLock` runs this in one thread only, before anything else uses libgit2.
         let set = unsafe {
             levels
                 .into_iter()
@@ -41,7 +40,7 @@ pub fn set_once() -> Result<(), EngineError> {
                 .and_then(|()| git2::transport::register("http", transport::create))
         };
         set.map_err(|e| {
-            EngineError::new(ErrorKind::Internal, "the git library could not be set up")
+            EngineError::new(ErrorKind::Internal, "could not initialize the git library")
                 .detail(e.message())
         })
     })

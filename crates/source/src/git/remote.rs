@@ -1,16 +1,15 @@
-//! A repository on the web: a bare clone with what is needed of it, brought up to date.
+//! Updates the bare clone of a repository on the web.
 //!
 //! ```text
 //!  ls-refs ──▶ wanted commit ── in the clone? ──yes─────────────────────────▶ read
 //!                                   └──no──▶ fetch, shallow ── in it now? ──▶ read
-//!                                                                  └──no────▶ damaged: once more, from nothing
+//!                                                                  └──no────▶ fetch all again
 //! ```
 //!
-//! The server is asked first in any case, with the source's own credentials: a clone that another
-//! source has made says nothing to one that may not read the repository. A pack holds what the last
-//! commit has and the clone lacks, so an unchanged branch costs one request and a changed one the
-//! bytes of its changes. Where the branch has been rewritten the same holds: nothing depends on the
-//! commit of the last run.
+//! The server is always asked first, with the source's own credentials, so a source cannot read the
+//! clone of another source without access to the repository. A pack has the objects of the head
+//! that the clone lacks: an unchanged branch costs one request, and a changed one the bytes of its
+//! changes. This also holds if the branch was rewritten: nothing depends on the last run's commit.
 
 use std::{
     cell::Cell,
@@ -25,54 +24,56 @@ use git2::{
 };
 use rag_protocol::{EngineError, ErrorKind, ingest::Job, spec::GitSpec};
 
-use super::{find_commit, kept::Place, no_branch, transport, transport::Session, unreadable};
+use super::{
+    find_commit, kept::CloneFolder, no_branch, transport, transport::GitSession, unreadable,
+};
 
-/// Digits of a whole commit id (SHA-1).
+/// Digits of a full commit id (SHA-1).
 const WHOLE_ID: usize = 40;
-/// Where a pinned commit is kept in the clone.
+/// The reference to a pinned commit in the clone.
 const PINNED: &str = "refs/heads/pinned";
-/// Bytes between two looks at the room that is left.
+/// Number of bytes between two checks of the free space.
 const STEP: usize = 128 << 10;
-/// A fetch leaves a tenth of the file system free, or this where a tenth is more: the database
-/// writes to it, too. Besides, libgit2 writes packs through mapped memory, and a full file system
-/// would end the process with SIGBUS.
+/// A fetch leaves a tenth of the file system free, at most this: the database writes to it too.
+/// Besides, libgit2 writes packs through mapped memory, and a full file system would end the
+/// process with SIGBUS.
 const RESERVE: u64 = 1 << 30;
 
-/// What is wanted of a repository on the web, and the clone to get it from.
-pub struct Clone {
+/// A repository on the web and its clone.
+pub struct RemoteClone {
     url: String,
     spec: GitSpec,
-    session: Arc<Session>,
-    place: Place,
-    /// Most bytes that the clone may have.
+    session: Arc<GitSession>,
+    place: CloneFolder,
+    /// Maximum size of the clone.
     max_bytes: u64,
 }
 
 /// Why a clone could not be brought up to date.
-enum Trouble {
-    /// The server, the network or the spec is to blame.
+enum UpdateError {
+    /// Caused by the server, the network or the spec.
     Failed(EngineError),
     /// The clone would be larger than the limit.
     TooLarge(EngineError),
-    /// Something is wrong with what is stored.
-    Damaged(git2::Error),
+    /// The clone is corrupted.
+    Corrupted(git2::Error),
 }
 
-impl From<EngineError> for Trouble {
+impl From<EngineError> for UpdateError {
     fn from(error: EngineError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl Clone {
+impl RemoteClone {
     pub fn new(url: &str, spec: &GitSpec, job: &Job) -> Result<Self, EngineError> {
-        let session = Arc::new(Session::new(url, job)?);
+        let session = Arc::new(GitSession::new(url, job)?);
         // a clone of its own for each branch: its growth is that of one history
         let name = match &spec.commit {
             Some(pin) => format!("{url}\ncommit {pin}"),
             None => format!("{url}\nbranch {}", spec.branch),
         };
-        let place = Place::take(&job.clones, &name, &job.work_dir)?;
+        let place = CloneFolder::take(&job.clones, &name, &job.work_dir)?;
         Ok(Self {
             url: url.into(),
             spec: spec.clone(),
@@ -82,28 +83,30 @@ impl Clone {
         })
     }
 
-    /// The repository with the wanted commit in it, and that commit.
+    /// Updates the clone. Returns the repository and the wanted commit.
     pub fn update(&self) -> Result<(Repository, Oid), EngineError> {
         match self.place.state() {
-            None => self.anew(),
+            None => self.fetch_again(),
             Some(fresh) => match self.try_update(fresh) {
                 Ok(Some(updated)) => Ok(updated),
-                // with what former fetches have left it may be too large, and by itself not
-                Ok(None) | Err(Trouble::Damaged(_) | Trouble::TooLarge(_)) => self.anew(),
-                Err(Trouble::Failed(error)) => Err(error),
+                // without the leftovers of earlier fetches it may be small enough
+                Ok(None) | Err(UpdateError::Corrupted(_) | UpdateError::TooLarge(_)) => {
+                    self.fetch_again()
+                }
+                Err(UpdateError::Failed(error)) => Err(error),
             },
         }
     }
 
-    /// The same, with everything fetched again.
-    pub fn anew(&self) -> Result<(Repository, Oid), EngineError> {
+    /// Removes the clone and fetches everything again.
+    pub fn fetch_again(&self) -> Result<(Repository, Oid), EngineError> {
         self.place.clear()?;
         let folder = self.place.repository();
         let repository = Repository::init_bare(&folder).map_err(|e| {
             EngineError::new(
                 ErrorKind::Io,
                 format!(
-                    "cannot make the folder \"{}\" for a clone",
+                    "could not create the folder \"{}\" for a clone",
                     folder.display()
                 ),
             )
@@ -113,29 +116,30 @@ impl Clone {
             .connect(&repository)
             .and_then(|mut remote| self.fetch(&repository, &mut remote));
         let fetched = fetched.and_then(|()| self.find(&repository));
-        let commit = fetched.map_err(|trouble| match trouble {
-            Trouble::Failed(error) | Trouble::TooLarge(error) => error,
-            Trouble::Damaged(error)
+        let commit = fetched.map_err(|error| match error {
+            UpdateError::Failed(error) | UpdateError::TooLarge(error) => error,
+            UpdateError::Corrupted(error)
                 if matches!(error.class(), ErrorClass::Os | ErrorClass::Filesystem) =>
             {
                 EngineError::new(
                     ErrorKind::Io,
-                    format!("the clone of {} cannot be written", self.url),
+                    format!("could not write the clone of {}", self.url),
                 )
                 .detail(error.message())
             }
-            Trouble::Damaged(error) => {
-                unreadable(&error, format!("what {} has sent cannot be read", self.url))
-            }
+            UpdateError::Corrupted(error) => unreadable(
+                &error,
+                format!("could not read the objects that {} has sent", self.url),
+            ),
         })?;
         self.place.finish(None)?;
         Ok((repository, commit))
     }
 
-    /// `None` where it is better to begin anew.
-    fn try_update(&self, fresh: u64) -> Result<Option<(Repository, Oid)>, Trouble> {
+    /// Returns `None` if everything must be fetched again.
+    fn try_update(&self, fresh: u64) -> Result<Option<(Repository, Oid)>, UpdateError> {
         let repository =
-            Repository::open_bare(self.place.repository()).map_err(Trouble::Damaged)?;
+            Repository::open_bare(self.place.repository()).map_err(UpdateError::Corrupted)?;
         let mut remote = self.connect(&repository)?;
         let commit = match self.present(&repository, &remote)? {
             Some(commit) => Some(commit),
@@ -143,11 +147,11 @@ impl Clone {
             None => {
                 self.place.begin()?;
                 let fetched = self.fetch(&repository, &mut remote);
-                if let Ok(()) | Err(Trouble::Failed(_)) = fetched {
+                if let Ok(()) | Err(UpdateError::Failed(_)) = fetched {
                     self.place.finish(Some(fresh))?;
                 }
                 fetched?;
-                // what is not there now although it was sent is damaged
+                // if the commit was sent but is missing, the clone is corrupted
                 self.find(&repository).ok()
             }
         };
@@ -155,26 +159,26 @@ impl Clone {
         Ok(commit.map(|commit| (repository, commit)))
     }
 
-    /// The wanted commit, if nothing needs to be fetched for it.
+    /// Returns the wanted commit if the clone has it.
     fn present(
         &self,
         repository: &Repository,
         remote: &Remote<'_>,
-    ) -> Result<Option<Oid>, Trouble> {
+    ) -> Result<Option<Oid>, UpdateError> {
         let commit = match &self.spec.commit {
             Some(_) => find_commit(repository, &self.url, &self.spec).ok(),
-            None => Some(self.tip(remote.list().map_err(|e| self.trouble(e))?)?),
+            None => Some(self.tip(remote.list().map_err(|e| self.update_error(e))?)?),
         };
         Ok(commit.filter(|commit| is_readable(repository, *commit).is_ok()))
     }
 
-    fn find(&self, repository: &Repository) -> Result<Oid, Trouble> {
+    fn find(&self, repository: &Repository) -> Result<Oid, UpdateError> {
         let commit = find_commit(repository, &self.url, &self.spec)?;
-        is_readable(repository, commit).map_err(Trouble::Damaged)?;
+        is_readable(repository, commit).map_err(UpdateError::Corrupted)?;
         Ok(commit)
     }
 
-    /// The last commit of the branch, as the server says.
+    /// Returns the head of the branch on the server.
     fn tip(&self, heads: &[RemoteHead<'_>]) -> Result<Oid, EngineError> {
         let branches = || {
             heads
@@ -193,28 +197,28 @@ impl Clone {
             })
     }
 
-    fn connect<'r>(&self, repository: &'r Repository) -> Result<Remote<'r>, Trouble> {
+    fn connect<'r>(&self, repository: &'r Repository) -> Result<Remote<'r>, UpdateError> {
         let mut remote = repository
             .remote_anonymous(&self.url)
-            .map_err(|e| self.trouble(e))?;
+            .map_err(|e| self.update_error(e))?;
         transport::within(&self.session, || remote.connect(Direction::Fetch))
-            .map_err(|e| self.trouble(e))?;
+            .map_err(|e| self.update_error(e))?;
         Ok(remote)
     }
 
-    /// The last commit of the branch; or, for a pinned commit, that commit alone where a branch or
-    /// tag has it or the server gives out single commits, else all branches and tags with their
-    /// history.
+    /// Fetches the head of the branch. A pinned commit is fetched alone if it is the head of a
+    /// branch or tag, or if the server sends single commits. Otherwise all branches and tags are
+    /// fetched with their history.
     fn fetch<'r>(
         &self,
         repository: &'r Repository,
         remote: &mut Remote<'r>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), UpdateError> {
         let Some(pin) = &self.spec.commit else {
-            self.tip(remote.list().map_err(|e| self.trouble(e))?)?;
+            self.tip(remote.list().map_err(|e| self.update_error(e))?)?;
             return self.download(remote, &[branch_refspec(&self.spec.branch)], 1);
         };
-        let named = remote.list().map_err(|e| self.trouble(e))?.iter();
+        let named = remote.list().map_err(|e| self.update_error(e))?.iter();
         let named = named
             .filter(|head| head.oid().to_string().starts_with(pin))
             .find_map(name);
@@ -225,11 +229,11 @@ impl Clone {
         if let Some(alone) = alone {
             match self.download(remote, &[format!("+{alone}:{PINNED}")], 1) {
                 Ok(()) if self.find(repository).is_ok() => return Ok(()),
-                // not the time to ask for more
-                Err(Trouble::Failed(error)) if error.kind == ErrorKind::Throttled => {
+                // a larger request would be refused too
+                Err(UpdateError::Failed(error)) if error.kind == ErrorKind::Throttled => {
                     return Err(error.into());
                 }
-                Err(Trouble::TooLarge(error)) => return Err(Trouble::TooLarge(error)),
+                Err(UpdateError::TooLarge(error)) => return Err(UpdateError::TooLarge(error)),
                 _ => {}
             }
         }
@@ -247,20 +251,20 @@ impl Clone {
         remote: &mut Remote<'_>,
         refspecs: &[String],
         depth: i32,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), UpdateError> {
         self.check_room()?;
         let left = self.max_bytes.saturating_sub(self.place.bytes());
         let is_too_large = Cell::new(false);
         let full = Cell::new(None);
-        let mut looked_at = 0;
+        let mut checked_at = 0;
         let mut callbacks = RemoteCallbacks::new();
         callbacks.transfer_progress(|progress| {
             if progress.received_bytes() as u64 > left {
                 is_too_large.set(true);
                 return false;
             }
-            if progress.received_bytes() >= looked_at + STEP {
-                looked_at = progress.received_bytes();
+            if progress.received_bytes() >= checked_at + STEP {
+                checked_at = progress.received_bytes();
                 full.set(self.check_room().err());
             }
             let error = full.take();
@@ -279,11 +283,11 @@ impl Clone {
         });
         drop(options);
         if is_too_large.get() {
-            return Err(Trouble::TooLarge(self.too_large()));
+            return Err(UpdateError::TooLarge(self.too_large()));
         }
         match (fetched, full.take()) {
-            (_, Some(error)) => Err(Trouble::Failed(error)),
-            (Err(error), None) => Err(self.trouble(error)),
+            (_, Some(error)) => Err(UpdateError::Failed(error)),
+            (Err(error), None) => Err(self.update_error(error)),
             (Ok(()), None) => Ok(()),
         }
     }
@@ -295,7 +299,7 @@ impl Clone {
         );
         EngineError::new(ErrorKind::LimitExceeded, message)
             .detail(format!("The limit is {} bytes.", self.max_bytes))
-            .hint("Raise rag.max_clone_size if the database server has room for the repository.")
+            .hint("Raise rag.max_clone_size if the database server has enough disk space.")
     }
 
     fn check_room(&self) -> Result<(), EngineError> {
@@ -311,28 +315,30 @@ impl Clone {
         }
         Err(EngineError::new(
             ErrorKind::LimitExceeded,
-            format!("there is no room for a clone of {}", self.url),
+            format!("not enough disk space for a clone of {}", self.url),
         )
         .detail(format!(
-            "Too little would be left of the file system of \"{}\".",
+            "A fetch must leave free space in the file system of \"{}\".",
             parent(&place).display()
         ))
-        .hint("Make room in the file system of the data directory, or lower rag.clone_cache_size."))
+        .hint(
+            "Free space in the file system of the data directory, or lower rag.clone_cache_size.",
+        ))
     }
 
-    fn trouble(&self, error: git2::Error) -> Trouble {
+    fn update_error(&self, error: git2::Error) -> UpdateError {
         if let Some(error) = self.session.take_error() {
-            return Trouble::Failed(error);
+            return UpdateError::Failed(error);
         }
         let is_remote = matches!(
             error.class(),
             ErrorClass::Net | ErrorClass::Http | ErrorClass::Callback
         ) || error.code() == ErrorCode::User;
         if !is_remote {
-            return Trouble::Damaged(error);
+            return UpdateError::Corrupted(error);
         }
-        let message = format!("cannot fetch from {}", self.url);
-        Trouble::Failed(
+        let message = format!("could not fetch from {}", self.url);
+        UpdateError::Failed(
             EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message()),
         )
     }
@@ -342,7 +348,7 @@ fn branch_refspec(branch: &str) -> String {
     format!("+refs/heads/{branch}:refs/heads/{branch}")
 }
 
-/// The name of a reference; `None` where it is not UTF-8, which the library answers with a panic.
+/// Returns the name of a reference, or `None` if it is not UTF-8: the library panics then.
 fn name<'r>(head: &'r RemoteHead<'_>) -> Option<&'r str> {
     catch_unwind(AssertUnwindSafe(|| head.name())).ok()
 }
@@ -364,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fetch_leaves_room_for_the_database() {
+    fn a_fetch_leaves_free_space_for_the_database() {
         const GIB: u64 = 1 << 30;
         assert!(has_room(GIB, 1000 * GIB) && has_room(GIB / 2, 4 * GIB));
         assert!(!has_room(GIB - 1, 1000 * GIB) && !has_room(GIB / 4, 4 * GIB));

@@ -1,19 +1,19 @@
-//! Git's smart protocol over our own HTTP client: libgit2 says what to ask and understands the
-//! answers, and opens no connection of its own.
+//! Git's smart protocol over our own HTTP client. libgit2 writes the requests and parses the
+//! responses, but opens no connection.
 //!
 //! ```text
-//!  libgit2 ── UploadPackLs ──▶ GET  <url>/info/refs?service=git-upload-pack     the branches and their commits
-//!          ── UploadPack ────▶ POST <url>/git-upload-pack                       wants and haves; shallow list, pack
+//!  libgit2 ── UploadPackLs ─▶ GET  <url>/info/refs?service=git-upload-pack  branches, commits
+//!          ── UploadPack ───▶ POST <url>/git-upload-pack                    wants, haves; pack
 //! ```
 //!
-//! Each action is one request and one answer ("stateless RPC", gitprotocol-http(5)). The request is
-//! sent when the answer is first read. The first one may be redirected within its origin
-//! (`/group/repo` to `/group/repo.git/`), and what it is redirected to is what the others ask. One
-//! that leads elsewhere is refused: the user has to write that URL.
+//! Each action is one request and one response ("stateless RPC", gitprotocol-http(5)). The request
+//! is sent when the response is first read. The first one may be redirected within its origin
+//! (`/group/repo` to `/group/repo.git/`), and the others use the new URL. A redirect to another
+//! origin is refused: the user has to write that URL.
 //!
-//! libgit2 keeps the factories of transports for the whole process and gives errors as text. Hence
-//! the session of the thread's own fetch is found in a thread-local variable, and an error's real
-//! self waits in the session.
+//! libgit2 has one factory of transports for the whole process and reports errors as text. So the
+//! session of a thread's fetch is in a thread-local variable, and the original error is kept in the
+//! session.
 
 use std::{
     cell::RefCell,
@@ -36,50 +36,47 @@ use url::Url;
 use crate::{
     fetcher::seconds,
     guard::Guard,
-    http::{Body, Client, HttpError, LONGEST_WAIT, Redirects, Request, Response},
+    http::{Body, HttpClient, HttpError, HttpRequest, HttpResponse, MAX_WAIT, Redirects},
 };
 
-/// Some servers speak git only to whom they take for git, and send others the page about the
-/// repository.
+/// Some servers send clients other than git the web page of the repository.
 const USER_AGENT: &str = concat!("git/2.0 (rag ", env!("CARGO_PKG_VERSION"), ")");
-/// What the first answer's address ends with, after redirects.
+/// The end of the first response's URL, after redirects.
 const LIST_PATH: &str = "/info/refs";
 const LIST_TYPE: &str = "application/x-git-upload-pack-advertisement";
 const RESULT_TYPE: &str = "application/x-git-upload-pack-result";
-/// Most bytes of the list of branches and tags: a million of them.
+/// Limit on the list of branches and tags: a million of them.
 const LIST_BYTES: u64 = 64 << 20;
-/// Waits before a request is repeated that met a passing fault, where the server does not say how
-/// long.
-const WAITS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
+/// Delays before retries after temporary errors, unless the server asks for more.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
 
-/// The conversation with one repository's server.
-pub struct Session {
-    client: Client,
+/// The requests of one fetch.
+pub struct GitSession {
+    client: HttpClient,
     has_credentials: bool,
     /// As the user wrote it.
     named: String,
-    /// What the paths of requests are appended to.
+    /// The URL that the paths of requests are appended to.
     base: Mutex<Url>,
     error: Mutex<Option<EngineError>>,
 }
 
-impl Session {
+impl GitSession {
     pub fn new(named: &str, job: &Job) -> Result<Self, EngineError> {
         let invalid = |message: String| EngineError::new(ErrorKind::InvalidRequest, message);
         let url = Url::parse(named)
             .map_err(|e| invalid(format!("\"{named}\" is not a URL")).detail(e.to_string()))?;
-        if url.scheme() != "https" && !Guard::new(&job.network)?.is_exception(&url) {
+        if url.scheme() != "https" && !Guard::new(&job.network)?.is_allowed_host(&url) {
             return Err(
-                invalid("spec.repositoryURL: must start with https://".into()).hint(
-                    "Only hosts that rag.allowed_private_hosts names may be asked over http.",
-                ),
+                invalid("spec.repositoryURL: must start with https://".into())
+                    .hint("Only hosts in rag.allowed_private_hosts can be used over http."),
             );
         }
         let credentials = job.credentials.clone().map(|given| Credentials {
             username: given.username.or_else(|| Some(TOKEN_USER.into())),
             ..given
         });
-        let client = Client::new(
+        let client = HttpClient::new(
             &job.network,
             credentials.as_ref().map(|credentials| (credentials, &url)),
         )?;
@@ -92,12 +89,12 @@ impl Session {
         })
     }
 
-    /// What went wrong in our part of libgit2's last call, if it was that.
+    /// Returns the error of our part of libgit2's last call, if there was one.
     pub fn take_error(&self) -> Option<EngineError> {
         locked(&self.error).take()
     }
 
-    /// Keeps an error for [`Session::take_error`], and gives what libgit2 can carry.
+    /// Keeps an error for [`GitSession::take_error`]. Returns one that libgit2 can carry.
     fn keep(&self, error: EngineError) -> io::Error {
         let text = error.message.replace('\0', " ");
         *locked(&self.error) = Some(error);
@@ -107,7 +104,7 @@ impl Session {
     fn failed(&self, error: &HttpError) -> EngineError {
         let failed = EngineError::new(
             ErrorKind::SourceUnavailable,
-            format!("cannot fetch from {}", self.named),
+            format!("could not fetch from {}", self.named),
         )
         .detail(error.to_string());
         match error.hint() {
@@ -116,14 +113,14 @@ impl Session {
         }
     }
 
-    /// The branches and tags, and the address that further requests go to.
+    /// Requests the branches and tags. Sets the URL of further requests.
     fn list(&self) -> Result<Body, EngineError> {
         let mut url = locked(&self.base).clone();
         url.set_path(&format!("{}{LIST_PATH}", url.path().trim_end_matches('/')));
         url.set_query(Some("service=git-upload-pack"));
-        let request = Request {
+        let request = HttpRequest {
             redirects: Redirects::SameOrigin,
-            ..Request::get(url)
+            ..HttpRequest::get(url)
         };
         let response = self.send(&request.header("user-agent", USER_AGENT))?;
         self.check_type(&response, LIST_TYPE)?;
@@ -142,10 +139,10 @@ impl Session {
             "{}/git-upload-pack",
             url.path().trim_end_matches('/')
         ));
-        let request = Request {
+        let request = HttpRequest {
             body: Some(wants),
             redirects: Redirects::SameOrigin,
-            ..Request::get(url)
+            ..HttpRequest::get(url)
         }
         .header("user-agent", USER_AGENT)
         .header("content-type", "application/x-git-upload-pack-request")
@@ -155,9 +152,9 @@ impl Session {
         Ok(response.body)
     }
 
-    /// Sends a request, again after passing faults: none of them changes anything on the server.
-    fn send(&self, request: &Request<'_>) -> Result<Response, EngineError> {
-        let mut waits = WAITS.iter();
+    /// Sends a request, with retries: no request changes anything on the server.
+    fn send(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, EngineError> {
+        let mut waits = RETRY_DELAYS.iter();
         loop {
             let answer = self.client.send(request);
             let wait = match &answer {
@@ -167,7 +164,7 @@ impl Session {
                     let wait = waits
                         .next()
                         .map(|wait| response.retry_after().unwrap_or_default().max(*wait));
-                    wait.filter(|wait| *wait <= LONGEST_WAIT)
+                    wait.filter(|wait| *wait <= MAX_WAIT)
                 }
                 Err(error) if error.is_transient() => waits.next().copied(),
                 _ => None,
@@ -179,7 +176,7 @@ impl Session {
         }
     }
 
-    fn accept(&self, response: Response) -> Result<Response, EngineError> {
+    fn accept(&self, response: HttpResponse) -> Result<HttpResponse, EngineError> {
         let status = response.status;
         if status.is_success() {
             return Ok(response);
@@ -195,23 +192,28 @@ impl Session {
         let (message, hint) = match status.as_u16() {
             401 | 403 if self.has_credentials => (
                 format!("the server of {named} does not accept the credentials"),
-                "The token may have expired, may not be allowed to read this repository, or needs another user name.",
+                "The token may have expired, may lack access to this repository, or may need \
+                    another \
+                 user name.",
             ),
             401 | 403 => (
                 format!("the server of {named} asks for credentials"),
-                "Is the URL misspelt? A private repository needs a secret with a token that may read it, named in the \
-                 source's credentials.",
+                "Check the URL. For a private repository, create a secret with a token that may \
+                    read it, \
+                 and name it in the source's credentials.",
             ),
             404 | 410 => (
-                format!("there is no repository at {named}"),
-                "Check the URL. Servers also say so of a private repository to those who may not read it.",
+                format!("repository {named} does not exist"),
+                "Check the URL. Servers also answer this if the repository is private and the \
+                    credentials \
+                 do not give access to it.",
             ),
             500..=599 => (
-                format!("the server of {named} cannot answer now"),
-                "It may be a passing fault: sync again later.",
+                format!("the server of {named} has failed"),
+                "The error may be temporary. Sync again later.",
             ),
             _ => (
-                format!("cannot fetch from {named}"),
+                format!("could not fetch from {named}"),
                 "Check the repository's URL.",
             ),
         };
@@ -220,7 +222,7 @@ impl Session {
             .hint(hint))
     }
 
-    fn check_type(&self, response: &Response, expected: &str) -> Result<(), EngineError> {
+    fn check_type(&self, response: &HttpResponse, expected: &str) -> Result<(), EngineError> {
         let media_type = response.header("content-type").unwrap_or_default();
         if media_type
             .split(';')
@@ -229,15 +231,13 @@ impl Session {
         {
             return Ok(());
         }
-        let message = format!("what answers at {} is no git server", self.named);
+        let message = format!("{} is not a git server", self.named);
         Err(EngineError::new(ErrorKind::SourceUnavailable, message)
             .detail(format!(
                 "It sent \"{}\" instead of \"{expected}\".",
                 media_type.escape_default()
             ))
-            .hint(
-                "Give the URL that \"git clone\" takes, not that of a page about the repository.",
-            ))
+            .hint("Write the URL that \"git clone\" takes, not the URL of a web page."))
     }
 }
 
@@ -246,12 +246,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 thread_local! {
-    static CURRENT: RefCell<Option<Arc<Session>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<GitSession>>> = const { RefCell::new(None) };
 }
 
-/// Runs what connects to a repository; its requests are made in this session.
-pub fn within<T>(session: &Arc<Session>, connecting: impl FnOnce() -> T) -> T {
-    struct Restore(Option<Arc<Session>>);
+/// Runs a function whose requests to a repository belong to this session.
+pub fn within<T>(session: &Arc<GitSession>, connecting: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Arc<GitSession>>);
     impl Drop for Restore {
         fn drop(&mut self) {
             CURRENT.set(self.0.take());
@@ -261,16 +261,15 @@ pub fn within<T>(session: &Arc<Session>, connecting: impl FnOnce() -> T) -> T {
     connecting()
 }
 
-/// The transport of a remote: that of the session the thread is in.
+/// Creates the transport of a remote for the session of the thread.
 pub fn create(remote: &Remote<'_>) -> Result<Transport, git2::Error> {
     let session = CURRENT.with_borrow(Clone::clone);
-    let session = session.ok_or_else(|| {
-        git2::Error::from_str("a repository was connected to outside of a session")
-    })?;
+    let session = session
+        .ok_or_else(|| git2::Error::from_str("a connection was opened outside of a session"))?;
     Transport::smart(remote, true, Subtransport(session))
 }
 
-struct Subtransport(Arc<Session>);
+struct Subtransport(Arc<GitSession>);
 
 impl SmartSubtransport for Subtransport {
     fn action(
@@ -282,7 +281,7 @@ impl SmartSubtransport for Subtransport {
             Service::UploadPackLs => true,
             Service::UploadPack => false,
             Service::ReceivePackLs | Service::ReceivePack => {
-                return Err(git2::Error::from_str("nothing is ever pushed"));
+                return Err(git2::Error::from_str("pushing is not supported"));
             }
         };
         Ok(Box::new(Exchange {
@@ -298,9 +297,9 @@ impl SmartSubtransport for Subtransport {
     }
 }
 
-/// One request and its answer.
+/// One request and its response.
 struct Exchange {
-    session: Arc<Session>,
+    session: Arc<GitSession>,
     is_list: bool,
     request: Vec<u8>,
     answer: Option<Box<dyn Read + Send>>,

@@ -26,7 +26,7 @@ fn serve(listener: TcpListener, who: &'static str, connections: Arc<AtomicUsize>
 }
 
 #[test]
-fn a_name_that_changes_its_address_leads_nowhere_else() {
+fn a_name_that_changes_its_address_does_not_bypass_the_guard() {
     let allowed = TcpListener::bind("127.0.0.2:0").unwrap();
     let port = allowed.local_addr().unwrap().port();
     let forbidden = TcpListener::bind(("127.0.0.1", port)).unwrap();
@@ -83,7 +83,7 @@ fn kind(address: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn special_addresses_are_known_for_what_they_are() {
+fn special_addresses_have_their_kind() {
     for (address, expected) in [
         ("0.0.0.0", "an unspecified address"),
         ("0.1.2.3", "an unspecified address"),
@@ -136,7 +136,7 @@ fn special_addresses_are_known_for_what_they_are() {
 }
 
 #[test]
-fn addresses_of_the_machine_are_refused_unless_an_exception_names_them() {
+fn addresses_of_the_machine_are_refused_unless_they_are_allowed() {
     let machine = Machine {
         interfaces: || {
             Ok(vec![
@@ -181,12 +181,12 @@ fn addresses_of_the_machine_are_refused_unless_an_exception_names_them() {
             .admit("a.example", 80, &resolved)
             .unwrap_err()
             .to_string(),
-        "\"a.example\" resolves to an address that is not public and may not be connected to"
+        "connections to \"a.example\" are not allowed: its address is not public"
     );
 }
 
 #[test]
-fn a_connection_is_judged_by_both_its_ends() {
+fn both_ends_of_a_connection_are_checked() {
     let url = Url::parse("http://a.example/").unwrap();
     let (near, far) = ("93.184.216.34".parse().unwrap(), "1.1.1.1".parse().unwrap());
     assert!(
@@ -209,7 +209,7 @@ fn a_connection_is_judged_by_both_its_ends() {
 }
 
 #[test]
-fn an_exception_means_a_host_and_maybe_a_port() {
+fn an_allowed_host_has_an_optional_port() {
     let guard = guard(&[
         "wiki.local",
         "*.corp.example:8080",
@@ -218,7 +218,7 @@ fn an_exception_means_a_host_and_maybe_a_port() {
         "192.168.0.0/16",
         "Bücher.example",
     ]);
-    let allows = |url: &str| guard.is_exception(&Url::parse(url).unwrap());
+    let allows = |url: &str| guard.is_allowed_host(&Url::parse(url).unwrap());
     for url in [
         "http://wiki.local/",
         "https://WIKI.local./a",
@@ -247,7 +247,7 @@ fn an_exception_means_a_host_and_maybe_a_port() {
 }
 
 #[test]
-fn what_is_no_exception_is_refused() {
+fn invalid_allowed_hosts_are_refused() {
     for entry in [
         "",
         "a b",
@@ -267,7 +267,7 @@ fn what_is_no_exception_is_refused() {
         let error = Guard::new(&network).unwrap_err();
         assert_eq!(
             error.message,
-            format!("rag.allowed_private_hosts: \"{entry}\" is not a host, address or network")
+            format!("invalid entry \"{entry}\" in rag.allowed_private_hosts")
         );
     }
     for proxy in ["", "proxy", "socks5://proxy:1080", "http://"] {
@@ -283,7 +283,7 @@ fn what_is_no_exception_is_refused() {
 }
 
 #[test]
-fn of_several_addresses_only_those_that_pass_are_handed_on() {
+fn only_the_allowed_ones_of_several_addresses_are_passed_on() {
     let addresses =
         ["127.0.0.1:80", "1.1.1.1:80", "[::ffff:10.0.0.1]:80"].map(|a| a.parse().unwrap());
     assert_eq!(
@@ -307,6 +307,6 @@ fn of_several_addresses_only_those_that_pass_are_handed_on() {
             .admit("a.example", 80, &addresses[..1])
             .unwrap_err()
             .to_string(),
-        "\"a.example\" resolves to an address that is not public and may not be connected to"
+        "connections to \"a.example\" are not allowed: its address is not public"
     );
 }

@@ -1,7 +1,6 @@
-//! What a page says to crawlers: its links, its proper address, and whether it wants to be found.
+//! What a page tells crawlers: its links, its canonical address and its robots directives.
 //!
-//! Only the tokens of the HTML are looked at, no tree is built: the time is linear however the page
-//! is nested.
+//! Only the tokens of the HTML are read and no tree is built: the time is linear for any nesting.
 
 use std::cell::RefCell;
 
@@ -15,19 +14,19 @@ use html5ever::{
 };
 use url::Url;
 
-/// Most links of one page that are looked at.
+/// Further links of a page are ignored.
 const MAX_LINKS: usize = 10_000;
-/// Longest address.
+/// Longer addresses are ignored.
 const MAX_ADDRESS: usize = 4096;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// In the order of the page, without what is after `#`; some may be there twice.
+    /// In the order of the page, without fragments; may contain duplicates.
     pub links: Vec<Url>,
     pub canonical: Option<Url>,
-    /// It does not want to be a document.
+    /// The page must not become a document.
     pub noindex: bool,
-    /// Its links shall not be followed.
+    /// Its links must not be followed.
     pub nofollow: bool,
 }
 
@@ -62,7 +61,7 @@ impl Page {
         page
     }
 
-    /// What headers say of something that is no HTML.
+    /// Reads only the headers, for a document that is not HTML.
     pub fn of_headers(headers: &[String]) -> Self {
         let mut page = Self::default();
         headers
@@ -116,7 +115,7 @@ impl TokenSink for Sink {
         match token {
             Token::TagToken(tag) if tag.kind == TagKind::StartTag => {
                 self.take(&tag);
-                // what is inside of these is no markup
+                // their content is not markup
                 match &*tag.name {
                     "script" => TokenSinkResult::RawData(RawKind::ScriptData),
                     "style" | "xmp" | "iframe" | "noembed" | "noframes" => {
@@ -203,7 +202,8 @@ mod tests {
     fn links_are_resolved_and_lose_their_fragments() {
         assert_eq!(
             links(
-                "<a href=b.html>B<a HREF='/c#d'> <area href='//e.example/f'><a href=' ../g?h=1&amp;i '><a name=x><a href='http://['>"
+                "<a href=b.html>B<a HREF='/c#d'> <area href='//e.example/f'><a href=' \
+                    ../g?h=1&amp;i '><a name=x><a href='http://['>"
             ),
             [
                 "https://a.example/docs/b.html",
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_link_for_crawlers_is_none() {
+    fn links_that_crawlers_must_not_follow_are_left_out() {
         let none = [
             "<a rel='noopener nofollow' href=b>",
             "<!-- <a href=b> -->",
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_are_those_for_every_robot_and_for_this_one() {
+    fn directives_for_all_robots_and_for_this_one_are_obeyed() {
         let read = |html: &str, headers: &[&str]| {
             let headers: Vec<String> = headers.iter().map(ToString::to_string).collect();
             let page = Page::read(

@@ -5,26 +5,27 @@ use std::{borrow::Cow, io::Read};
 use flate2::read::MultiGzDecoder;
 use quick_xml::{Reader, events::Event};
 
-/// What a file that should be a sitemap lists.
+/// The contents of a sitemap.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Sitemap {
     pub pages: Vec<String>,
     pub sitemaps: Vec<String>,
 }
 
-/// Reads at most `most` bytes and so many addresses.
+/// Reads a sitemap of at most `max_bytes` bytes after decompression, up to `max_addresses`
+/// addresses.
 ///
 /// # Errors
-/// What it is instead of a sitemap.
-pub fn read(bytes: &[u8], most: u64, addresses: usize) -> Result<Sitemap, String> {
+/// Says why it is not a valid sitemap.
+pub fn read(bytes: &[u8], max_bytes: u64, max_addresses: usize) -> Result<Sitemap, String> {
     let xml = if bytes.starts_with(&[0x1f, 0x8b]) {
         let mut plain = vec![];
         let read = MultiGzDecoder::new(bytes)
-            .take(most.saturating_add(1))
+            .take(max_bytes.saturating_add(1))
             .read_to_end(&mut plain);
-        read.map_err(|error| format!("the compressed sitemap is damaged: {error}"))?;
-        if plain.len() as u64 > most {
-            return Err(format!("the sitemap has more than {most} bytes"));
+        read.map_err(|error| format!("the compressed sitemap is corrupted: {error}"))?;
+        if plain.len() as u64 > max_bytes {
+            return Err(format!("the sitemap has more than {max_bytes} bytes"));
         }
         Cow::Owned(plain)
     } else {
@@ -43,7 +44,7 @@ pub fn read(bytes: &[u8], most: u64, addresses: usize) -> Result<Sitemap, String
                 let name = tag.local_name().as_ref().to_owned();
                 let is_index = *root.get_or_insert_with(|| name.clone()) == "sitemapindex";
                 if !is_index && root.as_deref() != Some("urlset") {
-                    return Err("it is no sitemap".into());
+                    return Err("it is not a sitemap".into());
                 }
                 inside = name == "loc";
                 address.clear();
@@ -66,11 +67,11 @@ pub fn read(bytes: &[u8], most: u64, addresses: usize) -> Result<Sitemap, String
                     &mut sitemap.pages
                 };
                 list.push(address.trim().to_owned());
-                if list.len() >= addresses {
+                if list.len() >= max_addresses {
                     return Ok(sitemap);
                 }
             }
-            Event::Eof if root.is_none() => return Err("it is no sitemap".into()),
+            Event::Eof if root.is_none() => return Err("it is not a sitemap".into()),
             Event::Eof => return Ok(sitemap),
             _ => {}
         }
@@ -118,17 +119,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sitemap_is_said() {
+    fn other_files_are_refused() {
         let bomb = gzip(&" ".repeat(100_000));
         for (bytes, expected) in [
-            (&b""[..], "it is no sitemap"),
-            (b"<html><body>Not found</body></html>", "it is no sitemap"),
+            (&b""[..], "it is not a sitemap"),
+            (
+                b"<html><body>Not found</body></html>",
+                "it is not a sitemap",
+            ),
             (
                 b"<urlset><url></loc></urlset>",
                 "the sitemap is not valid XML",
             ),
             (&bomb, "the sitemap has more than 1000 bytes"),
-            (&gzip(PAGES)[..40], "the compressed sitemap is damaged"),
+            (&gzip(PAGES)[..40], "the compressed sitemap is corrupted"),
         ] {
             let error = read(bytes, 1000, 10).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

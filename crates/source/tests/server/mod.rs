@@ -187,7 +187,7 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
     };
     state.lock().unwrap().log.push(seen);
     let end = cut.map_or(reply.len(), |cut| reply.len().min(at + cut));
-    // whoever asked may have left
+    // the client may have left
     let _ = connection.write_all(&reply[..end]);
 }
 

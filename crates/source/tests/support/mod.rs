@@ -9,7 +9,7 @@ use rag_protocol::{
     ingest::{Clones, Failure, Job, Limits, Network, Splitting, Unit},
     spec::SourceSpec,
 };
-use rag_source::{Fetched, Item, Source};
+use rag_source::{FetchOutcome, SourceItem, SourceReader};
 
 /// A job whose files may have 1000 bytes.
 pub fn job(source: SourceSpec, work_dir: &Path) -> Job {
@@ -48,14 +48,14 @@ pub fn web_job(kind: &str, spec: &serde_json::Value, work_dir: &Path) -> Job {
     job
 }
 
-pub fn try_open(spec: &SourceSpec) -> Result<Box<dyn Source>, EngineError> {
+pub fn try_open(spec: &SourceSpec) -> Result<Box<dyn SourceReader>, EngineError> {
     rag_source::open(&job(spec.clone(), Path::new("unused")))
 }
 
 /// The bytes of an item that no version is known of.
-pub fn bytes(source: &mut dyn Source, item: &Item) -> Result<Vec<u8>, Failure> {
+pub fn bytes(source: &mut dyn SourceReader, item: &SourceItem) -> Result<Vec<u8>, Failure> {
     match source.fetch(item, None)? {
-        Fetched::Content(content) => Ok(content.bytes),
+        FetchOutcome::Content(content) => Ok(content.bytes),
         other => panic!("nothing was known of it, and yet it was {other:?}"),
     }
 }

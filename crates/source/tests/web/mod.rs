@@ -10,7 +10,7 @@ use std::{
 };
 
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct HttpRequest {
     pub method: String,
     /// As it stands in the request line.
     pub target: String,
@@ -18,7 +18,7 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-impl Request {
+impl HttpRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -101,12 +101,12 @@ pub struct Server {
     /// `http://127.0.0.1:port`
     pub origin: String,
     pub port: u16,
-    requests: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<HttpRequest>>>,
 }
 
 impl Server {
     /// Answers until the test process ends.
-    pub fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&HttpRequest) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::new(Mutex::new(vec![]));
@@ -128,7 +128,7 @@ impl Server {
         format!("{}{path}", self.origin)
     }
 
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<HttpRequest> {
         self.requests.lock().unwrap().clone()
     }
 
@@ -146,8 +146,8 @@ impl Server {
 
 fn serve(
     mut connection: TcpStream,
-    answer: &dyn Fn(&Request) -> Reply,
-    seen: &Mutex<Vec<Request>>,
+    answer: &dyn Fn(&HttpRequest) -> Reply,
+    seen: &Mutex<Vec<HttpRequest>>,
 ) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     while let Some(request) = read(&mut reader) {
@@ -171,7 +171,7 @@ fn serve(
     }
 }
 
-fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+fn read(reader: &mut BufReader<TcpStream>) -> Option<HttpRequest> {
     let mut line = || {
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
@@ -184,7 +184,7 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     while let Some((name, value)) = line()?.split_once(": ") {
         headers.push((name.to_owned(), value.to_owned()));
     }
-    let mut request = Request {
+    let mut request = HttpRequest {
         method,
         target,
         headers,

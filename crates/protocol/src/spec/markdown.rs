@@ -1,0 +1,77 @@
+//! `markdown`: one file of the web or of the database server.
+
+use std::slice;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Endpoint, Fields, KindSpec, RequiredRight, ServerPath, SourceKind, SourceSpec};
+
+pub(super) const KIND: SourceKind = SourceKind {
+    name: "markdown",
+    manifest_type: "Markdown",
+    comment: "one file of the web or of the database server",
+    keys: &["uri"],
+    other_spellings: &[],
+    released_names: &[],
+    parse: |fields| MarkdownSpec::parse(fields).map(SourceSpec::Markdown),
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkdownSpec {
+    pub endpoint: Endpoint,
+}
+
+impl MarkdownSpec {
+    fn parse(fields: &mut Fields<'_>) -> Option<Self> {
+        let uri = fields.required("uri")?;
+        let endpoint = fields.endpoint("uri", &uri)?;
+        Some(Self { endpoint })
+    }
+}
+
+impl KindSpec for MarkdownSpec {
+    fn kind(&self) -> &'static SourceKind {
+        &KIND
+    }
+
+    fn location_key(&self) -> String {
+        "uri".into()
+    }
+
+    fn required_right(&self) -> RequiredRight<'_> {
+        Endpoint::required_right(slice::from_ref(&self.endpoint))
+    }
+
+    fn uses_network(&self) -> bool {
+        self.endpoint.is_web()
+    }
+
+    fn server_paths(&self) -> Vec<ServerPath<'_>> {
+        let path = self.endpoint.server_path(|| "spec.uri".into());
+        path.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::spec::tests::refuses;
+
+    #[test]
+    fn a_uri_is_a_web_address_or_a_path_of_the_server() {
+        for (uri, expected) in [
+            ("docs/a.md", "spec.uri: is not a URL"),
+            (
+                "ftp://example.org/a.md",
+                "spec.uri: must start with https:// or http://",
+            ),
+            (
+                "file://elsewhere/a.md",
+                "spec.uri: is not the URL of a file on this server",
+            ),
+        ] {
+            refuses("markdown", json!({ "uri": uri }), expected);
+        }
+    }
+}

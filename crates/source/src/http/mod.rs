@@ -1,0 +1,401 @@
+//! The HTTP client of all sources. Nothing else connects to the network.
+//!
+//! ```text
+//! HttpRequest ─▶ guard.check(url) ─▶ connect (guarded resolver) ─▶ send ─▶ 3xx? ─ yes: next url ─┐
+//!                     ▲                                                     │ no                 │
+//!                     └─────────────────────────────────────────────────────┼────────────────────┘
+//!                                                                           ▼
+//!                                HttpResponse { status, headers, url, body: Read, decompressed }
+//! ```
+//!
+//! * Redirects are followed here, one at a time, so that each goes through the
+//!   [`Guard`](crate::guard), and credentials are sent only to their own origin (scheme, host and
+//!   port).
+//! * Every wait is limited: [`CONNECT_TIMEOUT`] for a connection, [`READ_TIMEOUT`] for the headers
+//!   and then for the next bytes, and the `total` of a request. `total` is checked between reads,
+//!   so a silent server can exceed it by [`READ_TIMEOUT`].
+//! * Bodies are streams. The reader limits their size, counted after decompression.
+//! * Proxies of the environment are ignored. With the proxy of [`Network`], https is tunnelled
+//!   (`CONNECT`), and requests over http are sent to the proxy with their headers
+//!   (`GET http://host/path`).
+//! * A resolver gets names without ports, but allowed hosts may have one. Hence there is one set of
+//!   connections, with its own thread, for each port of an allowed host, and one for all others.
+//! * Certificates are verified against the system's authorities, or Mozilla's if the system has
+//!   none.
+
+mod error;
+mod response;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use hyper::Uri;
+use hyper_util::client::legacy::connect::HttpInfo;
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Credentials, Network},
+};
+use reqwest::{
+    Method, Proxy, StatusCode, blocking,
+    header::{self, HeaderValue},
+    redirect::Policy,
+};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use url::{Origin, Url};
+
+pub use self::{
+    error::HttpError,
+    response::{Body, HttpResponse},
+};
+use self::{error::innermost, response::encoding};
+use crate::guard::{Guard, GuardedResolver};
+
+/// Includes name resolution and TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limits the wait for the headers of a response, the connection included, and then for the next
+/// bytes.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// An idle connection is closed after this time. There may be many hosts, and each connection holds
+/// a descriptor.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_REDIRECTS: usize = 8;
+/// Maximum wait that a server may ask for before a retry. If it asks for more, it gets no more
+/// requests in this run: a waiting run would hold a worker, a process and a slot.
+pub const MAX_WAIT: Duration = Duration::from_secs(10);
+const USER_AGENT: &str = concat!(
+    "rag/",
+    env!("CARGO_PKG_VERSION"),
+    " (+PostgreSQL extension rag)"
+);
+
+/// Which redirects are followed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Redirects {
+    /// To every URL that the guard allows.
+    #[default]
+    Anywhere,
+    /// To the same scheme, host and port.
+    SameOrigin,
+}
+
+#[derive(Debug)]
+pub struct HttpRequest<'a> {
+    pub url: Url,
+    pub headers: Vec<(&'static str, String)>,
+    /// A request with a body is a POST. After a redirect the body is sent again only for the
+    /// statuses 307 and 308.
+    pub body: Option<&'a [u8]>,
+    pub redirects: Redirects,
+    /// Time limit that includes the body.
+    pub total: Option<Duration>,
+}
+
+impl HttpRequest<'_> {
+    pub fn get(url: Url) -> Self {
+        Self {
+            url,
+            headers: vec![],
+            body: None,
+            redirects: Redirects::default(),
+            total: None,
+        }
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+}
+
+/// Keeps connections open between requests; may be used by several threads at once.
+pub struct HttpClient {
+    guard: Arc<Guard>,
+    proxy: Option<Proxy>,
+    tls: ClientConfig,
+    /// By the [scope](Guard::scope) of their ports.
+    connections: Mutex<BTreeMap<u16, blocking::Client>>,
+    credentials: Option<(Origin, HeaderValue)>,
+    /// Servers that limit the rate of requests, and when the next request may be sent.
+    rate_limited: Mutex<HashMap<Origin, Instant>>,
+}
+
+impl fmt::Debug for HttpClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // the proxy may have a password, and the authorities fill pages
+        f.debug_struct("HttpClient")
+            .field("guard", &self.guard)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HttpClient {
+    /// `credentials` are sent to the origin of the URL beside them, and only over https or to an
+    /// allowed host.
+    ///
+    /// # Errors
+    /// `InvalidRequest`: the network settings are invalid, or credentials would be sent
+    /// unencrypted.
+    pub fn new(
+        network: &Network,
+        credentials: Option<(&Credentials, &Url)>,
+    ) -> Result<Self, EngineError> {
+        let guard = Arc::new(Guard::new(network)?);
+        let credentials = credentials
+            .map(|(credentials, url)| {
+                if url.scheme() == "https" || guard.is_allowed_host(url) {
+                    Ok((url.origin(), authorization(credentials)?))
+                } else {
+                    Err(EngineError::new(
+                        ErrorKind::InvalidRequest,
+                        "credentials cannot be sent over http",
+                    )
+                    .hint("Write the URL with https://."))
+                }
+            })
+            .transpose()?;
+        let proxy = network
+            .proxy
+            .as_deref()
+            .map(Proxy::all)
+            .transpose()
+            .map_err(|_| {
+                EngineError::new(
+                    ErrorKind::InvalidRequest,
+                    "rag.http_proxy is not a valid URL",
+                )
+                .hint("Write http://host:port.")
+            })?;
+        let tls = tls().map_err(|error| {
+            EngineError::new(
+                ErrorKind::Internal,
+                format!("could not initialize TLS: {error}"),
+            )
+        })?;
+        Ok(Self {
+            guard,
+            proxy,
+            tls,
+            connections: Mutex::default(),
+            credentials,
+            rate_limited: Mutex::default(),
+        })
+    }
+
+    /// Returns the connections for a port.
+    fn connections(&self, port: u16) -> reqwest::Result<blocking::Client> {
+        let scope = self.guard.scope(port);
+        let mut connections = self
+            .connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = connections.get(&scope) {
+            return Ok(client.clone());
+        }
+        let mut builder = blocking::Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .referer(false)
+            .user_agent(USER_AGENT)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(READ_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .tls_backend_preconfigured(self.tls.clone())
+            .dns_resolver(Arc::new(GuardedResolver::new(
+                Arc::clone(&self.guard),
+                scope,
+            )));
+        if let Some(proxy) = &self.proxy {
+            builder = builder.proxy(proxy.clone());
+        }
+        let client = builder.build()?;
+        connections.insert(scope, client.clone());
+        Ok(client)
+    }
+
+    /// Sends no request to the server of a URL for this time.
+    pub fn back_off(&self, url: &Url, wait: Duration) {
+        if let Some(until) = Instant::now().checked_add(wait) {
+            self.rate_limited
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(url.origin(), until);
+        }
+    }
+
+    /// Returns how much longer no request may be sent to the server of a URL.
+    pub fn rate_limited_for(&self, url: &Url) -> Option<Duration> {
+        let rate_limited = self
+            .rate_limited
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let left = rate_limited
+            .get(&url.origin())?
+            .saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Sends a request and follows its redirects. Statuses are not errors.
+    ///
+    /// # Errors
+    /// The guard refuses a URL, its server limits the rate of requests, or there is no response.
+    pub fn send(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, HttpError> {
+        let until = request
+            .total
+            .and_then(|total| Instant::now().checked_add(total));
+        let mut url = request.url.clone();
+        url.set_fragment(None);
+        let mut body = request.body;
+        for _ in 0..=MAX_REDIRECTS {
+            if let Some(wait) = self.rate_limited_for(&url) {
+                return Err(HttpError::RateLimited { url, wait });
+            }
+            let response = self.send_once(&url, request, body, until)?;
+            let Some(location) = redirect(&response) else {
+                return Ok(response);
+            };
+            let next = location
+                .and_then(|location| url.join(&location).ok())
+                .ok_or(HttpError::BadRedirect)?;
+            self.guard.check(&next)?;
+            if request.redirects == Redirects::SameOrigin && next.origin() != request.url.origin() {
+                return Err(HttpError::OffOrigin(
+                    next.host_str().unwrap_or_default().into(),
+                ));
+            }
+            if !matches!(
+                response.status,
+                StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+            ) {
+                body = None;
+            }
+            url = next;
+            url.set_fragment(None);
+        }
+        Err(HttpError::TooManyRedirects)
+    }
+
+    fn send_once(
+        &self,
+        url: &Url,
+        request: &HttpRequest<'_>,
+        body: Option<&[u8]>,
+        until: Option<Instant>,
+    ) -> Result<HttpResponse, HttpError> {
+        self.guard.check(url)?;
+        let host = url.host_str().unwrap_or_default();
+        let bad = || HttpError::Url(host.into());
+        // the connection must parse the URL as the guard did
+        let uri: Uri = url.as_str().parse().map_err(|_| bad())?;
+        if uri.host() != Some(host) {
+            return Err(bad());
+        }
+        let failed = |error: reqwest::Error| {
+            if error.is_builder() {
+                bad()
+            } else {
+                HttpError::of(host, self.proxy.is_some(), "response", &error)
+            }
+        };
+        let connections = self.connections(url.port_or_known_default().unwrap_or_default());
+        let connections = connections.map_err(|error| HttpError::Connect {
+            host: host.into(),
+            reason: innermost(&error),
+        })?;
+        let method = if body.is_some() {
+            Method::POST
+        } else {
+            Method::GET
+        };
+        let mut built = connections
+            .request(method, url.clone())
+            .header(header::ACCEPT_ENCODING, "gzip");
+        for (name, value) in &request.headers {
+            built = built.header(*name, value);
+        }
+        if let Some((origin, authorization)) = &self.credentials
+            && *origin == url.origin()
+        {
+            built = built.header(header::AUTHORIZATION, authorization);
+        }
+        if let Some(body) = body {
+            built = built.body(body.to_vec());
+        }
+        // reqwest's timeout is either for the whole response or for the next bytes
+        if let Some(left) = until.map(|until| until.saturating_duration_since(Instant::now()))
+            && left < READ_TIMEOUT
+        {
+            built = built.timeout(left);
+        }
+        let mut response = built.send().map_err(failed)?;
+        if let Some(connection) = response.extensions().get::<HttpInfo>() {
+            self.guard.check_connection(
+                url,
+                connection.local_addr().ip(),
+                connection.remote_addr().ip(),
+            )?;
+        }
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let body = Body::new(host, encoding(&headers)?, until, response);
+        Ok(HttpResponse {
+            status,
+            headers,
+            url: url.clone(),
+            body,
+        })
+    }
+}
+
+/// Returns the target of a redirect. Returns `Some(None)` if it is not valid UTF-8.
+fn redirect(response: &HttpResponse) -> Option<Option<String>> {
+    if !matches!(response.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = response.headers.get(header::LOCATION)?;
+    Some(
+        std::str::from_utf8(location.as_bytes())
+            .ok()
+            .map(Into::into),
+    )
+}
+
+fn authorization(credentials: &Credentials) -> Result<HeaderValue, EngineError> {
+    let value = match &credentials.username {
+        Some(user) => format!(
+            "Basic {}",
+            BASE64_STANDARD.encode(format!("{user}:{}", credentials.secret))
+        ),
+        None => format!("Bearer {}", credentials.secret),
+    };
+    let mut value = HeaderValue::from_str(&value).map_err(|_| {
+        EngineError::new(
+            ErrorKind::InvalidRequest,
+            "the secret cannot be sent in an HTTP header",
+        )
+        .hint("It contains line breaks or other characters that HTTP does not allow.")
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+pub(crate) fn tls() -> Result<ClientConfig, rustls::Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?;
+    Ok(builder
+        .with_root_certificates(authorities())
+        .with_no_client_auth())
+}
+
+fn authorities() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    }
+    roots
+}
