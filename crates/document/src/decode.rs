@@ -1,21 +1,21 @@
-//! Bytes to text, whatever the encoding.
+//! Decodes bytes in any encoding to text.
 //!
-//! The first of these that fits all of the bytes is taken:
+//! The first of these encodings that fits all of the bytes is used:
 //!
 //! 1. the byte order mark: UTF-8, UTF-16, UTF-32;
-//! 2. the charset that the file was declared to have, by the HTTP header, else by HTML's `<meta>`;
-//! 3. UTF-16 without a mark, which every other byte being zero gives away;
-//! 4. ISO-2022-JP, which is all ASCII bytes and which its escape sequences give away;
+//! 2. the charset that the HTTP header declares, else the one that HTML's `<meta>` declares;
+//! 3. UTF-16 without a mark, recognized by a zero in every other byte;
+//! 4. ISO-2022-JP, which has ASCII bytes only and is recognized by its escape sequences;
 //! 5. UTF-8;
-//! 6. what `chardetng` takes it for, if there are enough characters to judge by;
-//! 7. windows-1252, if each byte is a character there (ISO-8859-1 is a part of it);
-//! 8. UTF-8 with U+FFFD in place of what is not.
+//! 6. the guess of `chardetng`, if there are enough characters to judge by;
+//! 7. windows-1252, if each byte is a character there (it includes ISO-8859-1);
+//! 8. UTF-8 with U+FFFD in place of invalid bytes.
 //!
-//! Text that is UTF-8 but for a few bytes is damaged UTF-8 and goes straight to the last: read as
-//! windows-1252 all its other letters would be wrong. Charsets are those of the [Encoding
-//! Standard](https://encoding.spec.whatwg.org), under all names it knows.
+//! Text that is UTF-8 except for a few bytes goes straight to the last: as windows-1252 all its
+//! other letters would be wrong. Charsets are those of the [Encoding
+//! Standard](https://encoding.spec.whatwg.org), under all names that it defines.
 //!
-//! A text with more control characters than any text has is a binary file, and a [`Problem`].
+//! A file with more control characters than any text has is binary, and a [`DocumentError`].
 
 use std::borrow::Cow;
 
@@ -23,26 +23,26 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use rag_protocol::ingest::Stage;
 
-use crate::{Nature, Problem};
+use crate::{DocumentError, DocumentErrorKind};
 
-/// A file's text, and how it was read.
+/// The text of a file, and how it was decoded.
 #[derive(Debug, PartialEq)]
-pub struct Decoded<'a> {
-    /// Without byte order mark and NUL characters.
+pub struct DecodedText<'a> {
+    /// Without a byte order mark and NUL characters.
     pub text: Cow<'a, str>,
-    /// `UTF-8`, `windows-1251`: the Encoding Standard's name, and `UTF-32LE`, `UTF-32BE`.
+    /// `UTF-8`, `windows-1251`: the name in the Encoding Standard, and `UTF-32LE`, `UTF-32BE`.
     pub encoding: &'static str,
-    /// What may have been lost or misread, a sentence each.
+    /// What may have been lost or misread, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// How much of a file `chardetng` is shown.
+/// Number of bytes of a file that `chardetng` reads.
 const SAMPLE: usize = 256 << 10;
-/// Fewest bytes beyond ASCII that a guess is made from.
-const EVIDENCE: usize = 6;
+/// Minimum number of bytes beyond ASCII for a guess.
+const MIN_FOREIGN_BYTES: usize = 6;
 
-/// Reads `bytes`, which were declared to be in the charset of the label `declared`.
-pub fn text<'a>(bytes: &'a [u8], declared: Option<&str>) -> Result<Decoded<'a>, Problem> {
+/// Decodes `bytes`, which were declared to be in the charset with the label `declared`.
+pub fn text<'a>(bytes: &'a [u8], declared: Option<&str>) -> Result<DecodedText<'a>, DocumentError> {
     let mut warnings = vec![];
     let (text, encoding, is_guess) = ladder(bytes, declared, &mut warnings);
     refuse_binary(&text, is_guess)?;
@@ -51,7 +51,7 @@ pub fn text<'a>(bytes: &'a [u8], declared: Option<&str>) -> Result<Decoded<'a>, 
         warnings.push(nul_warning(text.len() - without.len()));
         text = Cow::Owned(without);
     }
-    Ok(Decoded {
+    Ok(DecodedText {
         text,
         encoding,
         warnings,
@@ -67,12 +67,12 @@ pub fn nul_warning(removed: usize) -> String {
     format!("{characters} removed")
 }
 
-/// `None` where there are none.
+/// Returns `None` if there are none.
 pub fn without_nul(text: &str) -> Option<String> {
     text.contains('\0').then(|| text.replace('\0', ""))
 }
 
-/// Gives the text, the encoding's name, and whether that is no more than likely.
+/// Returns the text, the encoding's name, and whether it is only a guess.
 fn ladder<'a>(
     bytes: &'a [u8],
     declared: Option<&str>,
@@ -84,7 +84,7 @@ fn ladder<'a>(
             return (text, marked.encoding, false);
         }
         warnings.push(format!(
-            "the byte order mark says {}, which the bytes are not",
+            "the byte order mark declares {0}, but the bytes are not valid {0}",
             marked.encoding
         ));
         rest = marked.rest;
@@ -93,13 +93,13 @@ fn ladder<'a>(
         Some((_, Some(encoding))) => match strictly(encoding, rest) {
             Some(text) => return (text, encoding.name(), false),
             None => warnings.push(format!(
-                "declared to be {}, which the bytes are not",
+                "declared as {0}, but the bytes are not valid {0}",
                 encoding.name()
             )),
         },
         Some((label, None)) => {
             let label: String = label.chars().filter(|c| !c.is_control()).take(40).collect();
-            warnings.push(format!("declared to be in the unknown charset \"{label}\""));
+            warnings.push(format!("declared with the unknown charset \"{label}\""));
         }
         None => {}
     }
@@ -134,27 +134,27 @@ fn ladder<'a>(
         .filter(|chunk| !chunk.invalid().is_empty())
         .count();
     let places = if damaged == 1 {
-        "1 place that was"
+        "1 invalid UTF-8 sequence was"
     } else {
-        &format!("{damaged} places that were")
+        &format!("{damaged} invalid UTF-8 sequences were")
     };
     warnings.push(format!(
-        "{places} not UTF-8 became U+FFFD, the first at byte offset {at}"
+        "{places} replaced with U+FFFD, the first at byte offset {at}"
     ));
     (text, UTF_8.name(), true)
 }
 
-/// What a byte order mark says.
-struct Marked<'a> {
+/// The encoding that a byte order mark names.
+struct MarkedText<'a> {
     encoding: &'static str,
-    /// `None` where the bytes are not that.
+    /// `None` if the bytes are not in that encoding.
     text: Option<Cow<'a, str>>,
-    /// What follows the mark.
+    /// The bytes after the mark.
     rest: &'a [u8],
 }
 
-fn by_mark(bytes: &[u8]) -> Option<Marked<'_>> {
-    // UTF-32LE begins as UTF-16LE does.
+fn by_mark(bytes: &[u8]) -> Option<MarkedText<'_>> {
+    // UTF-32LE begins like UTF-16LE.
     for (mark, name, from) in [
         (
             &b"\xFF\xFE\0\0"[..],
@@ -166,7 +166,7 @@ fn by_mark(bytes: &[u8]) -> Option<Marked<'_>> {
         if let Some(rest) = bytes.strip_prefix(mark)
             && let Some(text) = utf32(rest, from)
         {
-            return Some(Marked {
+            return Some(MarkedText {
                 encoding: name,
                 text: Some(Cow::Owned(text)),
                 rest,
@@ -175,7 +175,7 @@ fn by_mark(bytes: &[u8]) -> Option<Marked<'_>> {
     }
     let (encoding, length) = Encoding::for_bom(bytes)?;
     let rest = &bytes[length..];
-    Some(Marked {
+    Some(MarkedText {
         encoding: encoding.name(),
         text: strictly(encoding, rest),
         rest,
@@ -194,7 +194,7 @@ fn utf32(bytes: &[u8], from: fn([u8; 4]) -> u32) -> Option<String> {
         .flatten()
 }
 
-/// `None` unless all of the bytes are text in the encoding.
+/// Returns `None` unless all of the bytes are text in the encoding.
 fn strictly<'a>(encoding: &'static Encoding, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
     encoding.decode_without_bom_handling_and_without_replacement(bytes)
 }
@@ -218,18 +218,17 @@ fn unmarked_utf16(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Whether there are escape sequences that lead to the two-byte characters of ISO-2022-JP and back
-/// to ASCII or JIS X 0201.
+/// Returns true if escape sequences switch to the two-byte characters of ISO-2022-JP and back to
+/// ASCII or JIS X 0201.
 fn has_japanese_escapes(bytes: &[u8]) -> bool {
     const TO_JAPANESE: [&[u8]; 2] = [b"\x1B$B", b"\x1B$@"];
     const TO_LATIN: [&[u8]; 2] = [b"\x1B(B", b"\x1B(J"];
     let has = |sequences: [&[u8]; 2]| bytes.windows(3).any(|window| sequences.contains(&window));
-    // most files have no escape character at all
+    // Most files have no escape character at all.
     bytes.contains(&0x1B) && has(TO_JAPANESE) && has(TO_LATIN)
 }
 
-/// Whether nearly all bytes beyond ASCII are UTF-8, or nothing is wrong but that the end is
-/// missing.
+/// Returns true if nearly all bytes beyond ASCII are UTF-8, or if only the end is missing.
 fn is_damaged_utf8(bytes: &[u8]) -> bool {
     let (mut characters, mut invalid) = (0, 0);
     for chunk in bytes.utf8_chunks() {
@@ -241,10 +240,10 @@ fn is_damaged_utf8(bytes: &[u8]) -> bool {
 }
 
 fn detected(bytes: &[u8]) -> Option<&'static Encoding> {
-    if bytes.iter().filter(|byte| !byte.is_ascii()).count() < EVIDENCE {
+    if bytes.iter().filter(|byte| !byte.is_ascii()).count() < MIN_FOREIGN_BYTES {
         return None;
     }
-    // What is beyond ASCII may all be far from the beginning.
+    // The bytes beyond ASCII may all be far from the beginning.
     let from = Encoding::ascii_valid_up_to(bytes).saturating_sub(SAMPLE / 4);
     let sample = &bytes[from..bytes.len().min(from + SAMPLE)];
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
@@ -252,18 +251,18 @@ fn detected(bytes: &[u8]) -> Option<&'static Encoding> {
     Some(detector.guess(None, Utf8Detection::Deny))
 }
 
-/// Control characters that no encoding of text has, and that bytes become which are unassigned
-/// there.
+/// Control characters that no encoding of text has. Bytes that are unassigned in an encoding become
+/// these.
 fn is_c1(c: char) -> bool {
     matches!(c, '\u{80}'..='\u{84}' | '\u{86}'..='\u{9F}')
 }
 
-fn refuse_binary(text: &str, is_guess: bool) -> Result<(), Problem> {
+fn refuse_binary(text: &str, is_guess: bool) -> Result<(), DocumentError> {
     let controls = text
         .bytes()
         .filter(|byte| matches!(byte, 0..=7 | 11 | 14..=26 | 28..=31 | 127))
         .count();
-    // Checked only for guesses: counting characters takes as long as everything else together.
+    // Checked for guesses only: counting characters takes as long as everything else together.
     let replaced = if is_guess {
         text.matches('\u{FFFD}').count()
     } else {
@@ -273,18 +272,18 @@ fn refuse_binary(text: &str, is_guess: bool) -> Result<(), Problem> {
     if controls <= most.max(2) && replaced * 10 <= text.len() {
         return Ok(());
     }
-    let problem = Problem::new(
+    let problem = DocumentError::new(
         Stage::Decode,
         "the file is binary: it is not text in any known encoding",
     )
     .hint("Exclude the file; or, if it is text, convert it to UTF-8.");
-    Err(Problem {
-        nature: Nature::Binary,
+    Err(DocumentError {
+        kind: DocumentErrorKind::Binary,
         ..problem
     })
 }
 
-/// The charset in a media type: `text/html; charset=windows-1251`.
+/// Returns the charset of a media type: `text/html; charset=windows-1251`.
 pub fn charset(media_type: &str) -> Option<&str> {
     media_type.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
@@ -293,8 +292,8 @@ pub fn charset(media_type: &str) -> Option<&str> {
     })
 }
 
-/// The charset that HTML declares in its first KiB: `<meta charset=...>`, or the same in
-/// `http-equiv`'s `content`.
+/// Returns the charset that HTML declares in its first KiB: `<meta charset=...>`, or the `content`
+/// of `http-equiv`.
 pub fn html_charset(bytes: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(1024)]).to_ascii_lowercase();
     let mut rest = head.as_str();
@@ -302,7 +301,7 @@ pub fn html_charset(bytes: &[u8]) -> Option<String> {
         rest = &rest[at + "<meta".len()..];
         let tag = &rest[..rest.find('>').unwrap_or(rest.len())];
         if let Some(label) = tag.split("charset").skip(1).find_map(meta_value) {
-            // A page that can say so in ASCII is not in UTF-16, whatever it says.
+            // A page that declares it in ASCII is not in UTF-16.
             return Some(if label.starts_with("utf-16") {
                 "utf-8".into()
             } else {
@@ -313,7 +312,7 @@ pub fn html_charset(bytes: &[u8]) -> Option<String> {
     None
 }
 
-/// The label in `="utf-8"`.
+/// Parses the label in `="utf-8"`.
 fn meta_value(text: &str) -> Option<&str> {
     let value = text
         .trim_start()
@@ -328,209 +327,4 @@ fn meta_value(text: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn decoded(bytes: &[u8], declared: Option<&str>) -> (String, &'static str, usize) {
-        let Decoded {
-            text,
-            encoding,
-            warnings,
-        } = text(bytes, declared).unwrap();
-        (text.into_owned(), encoding, warnings.len())
-    }
-
-    #[test]
-    fn the_byte_order_mark_comes_first_and_is_no_part_of_the_text() {
-        let naive = |name| ("naïve".to_owned(), name, 0);
-        assert_eq!(
-            decoded(b"\xEF\xBB\xBFna\xC3\xAFve", Some("windows-1251")),
-            naive("UTF-8")
-        );
-        assert_eq!(
-            decoded(b"\xFF\xFEn\0a\0\xEF\0v\0e\0", None),
-            naive("UTF-16LE")
-        );
-        assert_eq!(
-            decoded(b"\xFE\xFF\0n\0a\0\xEF\0v\0e", None),
-            naive("UTF-16BE")
-        );
-        assert_eq!(
-            decoded(b"\xFF\xFE\0\0n\0\0\0a\0\0\0\xEF\0\0\0v\0\0\0e\0\0\0", None),
-            naive("UTF-32LE")
-        );
-        assert_eq!(
-            decoded(b"\0\0\xFE\xFF\0\0\0n\0\0\0a\0\0\0\xEF\0\0\0v\0\0\0e", None),
-            naive("UTF-32BE")
-        );
-        assert_eq!(decoded("na\u{FEFF}ive".as_bytes(), None).0, "na\u{FEFF}ive");
-    }
-
-    #[test]
-    fn a_declared_charset_comes_before_utf8() {
-        assert_eq!(
-            decoded(b"\xC3\xA9t\xC3\xA9", Some("ISO-8859-1")),
-            ("Ã©tÃ©".into(), "windows-1252", 0)
-        );
-        assert_eq!(
-            decoded(b"\xEC\xE8\xF0", Some("cp1251")),
-            ("мир".into(), "windows-1251", 0)
-        );
-        assert_eq!(
-            decoded(b"\x93\xFA\x96\x7B", Some("shift_jis")),
-            ("日本".into(), "Shift_JIS", 0)
-        );
-    }
-
-    #[test]
-    fn a_declared_charset_that_the_bytes_contradict_is_passed_over() {
-        assert_eq!(
-            decoded(b"caf\xE9", Some("utf-8")),
-            ("café".into(), "windows-1252", 1)
-        );
-        assert_eq!(
-            decoded("日本語".as_bytes(), Some("euc-jp")),
-            ("日本語".into(), "UTF-8", 1)
-        );
-        assert_eq!(
-            decoded(b"text", Some("klingon-8")),
-            ("text".into(), "UTF-8", 1)
-        );
-        assert_eq!(
-            decoded(b"\xEF\xBB\xBFcaf\xE9", None),
-            ("café".into(), "windows-1252", 1)
-        );
-    }
-
-    #[test]
-    fn undeclared_encodings_are_told_by_their_letters() {
-        let russian = "Съешь же ещё этих мягких французских булок, да выпей чаю.";
-        let japanese = "日本語の文章をここに書きます。漢字とかなが混ざっています。";
-        for (encoding, text) in [
-            (encoding_rs::WINDOWS_1251, russian),
-            // KOI8-R but for four letters and their capitals.
-            (encoding_rs::KOI8_U, russian),
-            (encoding_rs::SHIFT_JIS, japanese),
-            (encoding_rs::EUC_JP, japanese),
-            (
-                encoding_rs::GBK,
-                "我们在这里写一些中文的句子，用来检查编码。",
-            ),
-        ] {
-            let (bytes, _, _) = encoding.encode(text);
-            assert_eq!(decoded(&bytes, None), (text.into(), encoding.name(), 0));
-        }
-        assert_eq!(
-            decoded(b"d\xE9j\xE0 \x96 vu", None),
-            ("déjà – vu".into(), "windows-1252", 0)
-        );
-        assert_eq!(
-            decoded(b"n\0a\0\xEF\0v\0e\0", None),
-            ("naïve".into(), "UTF-16LE", 0)
-        );
-        assert_eq!(
-            decoded(b"\0n\0a\0\xEF\0v\0e", None),
-            ("naïve".into(), "UTF-16BE", 0)
-        );
-    }
-
-    #[test]
-    fn iso_2022_jp_is_told_by_its_escape_sequences() {
-        let decoded = |bytes: &[u8]| decoded(bytes, None);
-        assert_eq!(
-            decoded(b"\x1B$B%F%9%H\x1B(B\n"),
-            ("テスト\n".into(), "ISO-2022-JP", 0)
-        );
-        let (mixed, ..) = encoding_rs::ISO_2022_JP.encode("Keys: 署名の鍵。\nrotated 毎晩\n");
-        assert_eq!(
-            decoded(&mixed),
-            ("Keys: 署名の鍵。\nrotated 毎晩\n".into(), "ISO-2022-JP", 0)
-        );
-        // colours of a terminal, UTF-8 with such a sequence in it, and one that leads nowhere
-        for text in [
-            "\u{1B}[31mred\u{1B}[0m and more",
-            "日本 \u{1B}$B%F\u{1B}(B",
-            "\u{1B}$B is one, \u{1B}(B another",
-        ] {
-            assert_eq!(decoded(text.as_bytes()).1, "UTF-8", "{text}");
-        }
-    }
-
-    #[test]
-    fn damaged_utf8_is_read_with_a_warning() {
-        let (text, encoding, _) =
-            decoded("Größe \u{20AC}".as_bytes().split_last().unwrap().1, None);
-        assert_eq!((text.as_str(), encoding), ("Größe \u{FFFD}", "UTF-8"));
-        let bytes = [
-            "Übergrößenträger ÄÖÜ äöü ".as_bytes(),
-            b"\xFF\xFE",
-            " ende".as_bytes(),
-        ]
-        .concat();
-        let Decoded { text, warnings, .. } = super::text(&bytes, None).unwrap();
-        assert_eq!(text, "Übergrößenträger ÄÖÜ äöü \u{FFFD}\u{FFFD} ende");
-        let at = bytes.iter().position(|byte| *byte == 0xFF).unwrap();
-        assert_eq!(
-            warnings,
-            [format!(
-                "2 places that were not UTF-8 became U+FFFD, the first at byte offset {at}"
-            )]
-        );
-    }
-
-    #[test]
-    fn nul_characters_are_removed_with_a_warning() {
-        let Decoded { text, warnings, .. } = super::text(b"abc\0def\0", None).unwrap();
-        assert_eq!(
-            (text.as_ref(), warnings),
-            ("abcdef", vec!["2 NUL characters were removed".to_owned()])
-        );
-    }
-
-    #[test]
-    fn binary_files_are_refused() {
-        let noise: Vec<u8> = (0u32..4000)
-            .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
-            .collect();
-        for bytes in [
-            &b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x20\0\0\0\x20"[..],
-            &[0; 100],
-            &noise,
-            b"\x7fELF\x02\x01\x01\0\0\0\0\0",
-        ] {
-            let problem = text(bytes, None).unwrap_err();
-            assert_eq!(
-                (problem.stage, problem.hint.is_some()),
-                (Stage::Decode, true)
-            );
-        }
-    }
-
-    #[test]
-    fn charsets_are_found_where_they_are_declared() {
-        assert_eq!(charset("text/html; Charset=\"UTF-8\""), Some("UTF-8"));
-        assert_eq!(charset("text/html;a=b;charset=koi8-r "), Some("koi8-r"));
-        assert_eq!(charset("text/html"), None);
-        assert_eq!(charset("charset=x"), None);
-        let meta = |html: &str| html_charset(html.as_bytes());
-        assert_eq!(
-            meta("<html><META CHARSET=Windows-1251>").as_deref(),
-            Some("windows-1251")
-        );
-        assert_eq!(
-            meta("<meta name=x><meta charset = 'koi8-r'/>").as_deref(),
-            Some("koi8-r")
-        );
-        assert_eq!(
-            meta("<meta http-equiv=content-type content=\"text/html; charset=euc-jp\">").as_deref(),
-            Some("euc-jp")
-        );
-        assert_eq!(meta("<meta charset=utf-16le>").as_deref(), Some("utf-8"));
-        assert_eq!(meta("<p>charset=x</p>"), None);
-        assert_eq!(
-            meta(&format!("{}<meta charset=koi8-r>", " ".repeat(1024))),
-            None
-        );
-    }
-}
+mod tests;

@@ -1,17 +1,17 @@
-//! Word documents (Office Open XML, ECMA-376): a ZIP archive of XML files, of which these are read.
+//! Word documents (Office Open XML, ECMA-376): a ZIP archive of XML files. These are read:
 //!
-//! | file | what for |
+//! | file | content |
 //! |---|---|
 //! | `word/document.xml` | paragraphs `w:p` of runs `w:r` of texts `w:t`; tables `w:tbl` |
 //! | `word/styles.xml` | which paragraph styles are headings: by their outline level, else by the name `heading N` |
 //! | `docProps/core.xml` | the title |
 //!
 //! Headings, list items and tables become Markdown. Deleted text (`w:del`), field codes, comments,
-//! headers, footers and footnotes are left out, and so is hidden text (`w:vanish`), which is
-//! counted. Of alternatives (`mc:AlternateContent`) the fallback is left out.
+//! headers, footers and footnotes are dropped. Hidden text (`w:vanish`) is dropped and counted. Of
+//! alternatives (`mc:AlternateContent`) the fallback is dropped.
 //!
-//! A few kilobytes can unpack to gigabytes, so each file is unpacked up to [`MAX_XML`] bytes and no
-//! further. No entity is expanded but the five that XML has.
+//! A few kilobytes can unpack to gigabytes, so each file is unpacked up to [`MAX_XML`] bytes. Only
+//! the five entities of XML are expanded.
 
 use std::{
     collections::HashMap,
@@ -26,18 +26,18 @@ use quick_xml::{
 use rag_protocol::ingest::{Stage, Title};
 use zip::{ZipArchive, result::ZipError};
 
-use crate::{Extracted, Problem, decode, markdown, title};
+use crate::{DocumentError, ExtractedDocument, decode, markdown, title};
 
-/// Most bytes of one unpacked file.
+/// Maximum size of one unpacked file, in bytes.
 const MAX_XML: u64 = 128 << 20;
-/// The element names of what is not shown.
+/// Names of elements that are not shown.
 const HIDDEN: [&str; 4] = ["del", "instrText", "delText", "Fallback"];
 
-pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
+pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentError> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| malformed(&e))?;
     let document = read(&mut archive, "word/document.xml")?
         .ok_or_else(|| malformed(&"it has no word/document.xml"))?;
-    // A document without styles or properties is a document all the same.
+    // Styles and properties are optional.
     let levels = match read(&mut archive, "word/styles.xml")? {
         Some(styles) => heading_levels(&styles).map_err(|e| malformed(&e))?,
         None => HashMap::new(),
@@ -50,7 +50,7 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
         .as_deref()
         .and_then(title::own)
         .or_else(|| markdown::heading(&structure));
-    let mut extracted = Extracted::new(
+    let mut extracted = ExtractedDocument::new(
         text,
         title.unwrap_or_else(|| title::from_name(name)),
         structure,
@@ -61,34 +61,39 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<Extracted, Problem> {
         } else {
             format!("{hidden_runs} hidden texts were")
         };
-        extracted.warn(Stage::Extract, format!("{texts} left out"));
+        extracted.warn(Stage::Extract, format!("{texts} removed"));
     }
     Ok(extracted)
 }
 
-fn malformed(why: &dyn std::fmt::Display) -> Problem {
+fn malformed(why: &dyn std::fmt::Display) -> DocumentError {
     let why: String = why
         .to_string()
         .replace('\0', "\u{FFFD}")
         .chars()
         .take(200)
         .collect();
-    Problem::new(
+    DocumentError::new(
         Stage::Extract,
         format!("the Word document is malformed: {why}"),
     )
-    .hint("Open the file with a word processor and save it anew, and put the result in its place.")
+    .hint(
+        "Open the file with a word processor, save it again, and replace the file with the result.",
+    )
 }
 
-/// `None` where the archive has no such file.
-fn read(archive: &mut ZipArchive<Cursor<&[u8]>>, path: &str) -> Result<Option<String>, Problem> {
+/// Returns `None` if the archive has no such file.
+fn read(
+    archive: &mut ZipArchive<Cursor<&[u8]>>,
+    path: &str,
+) -> Result<Option<String>, DocumentError> {
     let file = match archive.by_name(path) {
         Ok(file) => file,
         Err(ZipError::FileNotFound) => return Ok(None),
         Err(ZipError::UnsupportedArchive(ZipError::PASSWORD_REQUIRED)) => {
             return Err(
-                Problem::new(Stage::Extract, "the Word document is encrypted")
-                    .hint("Save a copy without a password, and put it in its place."),
+                DocumentError::new(Stage::Extract, "the Word document is encrypted")
+                    .hint("Replace the file with a copy without a password."),
             );
         }
         Err(e) => return Err(malformed(&e)),
@@ -98,11 +103,11 @@ fn read(archive: &mut ZipArchive<Cursor<&[u8]>>, path: &str) -> Result<Option<St
         .read_to_end(&mut bytes)
         .map_err(|e| malformed(&e))?;
     if bytes.len() as u64 > MAX_XML {
-        return Err(Problem::new(
+        return Err(DocumentError::new(
             Stage::Extract,
             format!("the Word document's {path} unpacks to more than {MAX_XML} bytes"),
         )
-        .hint("The file may be damaged, or made to exhaust memory."));
+        .hint("The file may be damaged, or designed to exhaust memory."));
     }
     Ok(Some(decode::text(&bytes, None)?.text.into_owned()))
 }
@@ -115,7 +120,7 @@ fn attribute(element: &BytesStart, name: &str) -> Option<String> {
     Some(found.normalized_value(XML).ok()?.into_owned())
 }
 
-/// By the id of a paragraph style, the level of heading that it is.
+/// Maps the id of a paragraph style to its heading level.
 fn heading_levels(styles: &str) -> Result<HashMap<String, usize>, quick_xml::Error> {
     let mut levels = HashMap::new();
     let mut style = String::new();
@@ -185,7 +190,7 @@ fn push_entity(text: &mut String, entity: &quick_xml::events::BytesRef) {
     }
 }
 
-/// A paragraph while it is read.
+/// A paragraph that is being read.
 #[derive(Default)]
 struct Paragraph {
     text: String,
@@ -197,17 +202,17 @@ struct Paragraph {
 /// The body as Markdown.
 struct Body {
     text: String,
-    /// Texts that are formatted as hidden, and left out.
+    /// Number of texts that are formatted as hidden and were dropped.
     hidden_runs: usize,
 }
 
 fn body(document: &str, levels: &HashMap<String, usize>) -> Result<Body, quick_xml::Error> {
     let mut text = String::new();
-    // The run that is open is formatted as hidden.
+    // The open run is formatted as hidden.
     let mut vanished = false;
     let mut hidden_runs = 0;
     let mut paragraph = Paragraph::default();
-    // Rows of the tables that are open, the innermost last; a cell is the text of its paragraphs.
+    // Rows of the open tables, the innermost last. A cell is the text of its paragraphs.
     let mut tables: Vec<Vec<Vec<String>>> = vec![];
     let mut hidden = 0usize;
     let mut in_text = false;
@@ -286,7 +291,7 @@ fn body(document: &str, levels: &HashMap<String, usize>) -> Result<Body, quick_x
                         .and_then(|rows| rows.last_mut())
                         .and_then(|row| row.last_mut())
                     {
-                        // A table in a cell is just its text.
+                        // A table inside a cell becomes plain text.
                         Some(cell) => {
                             for inner in rows.iter().flatten() {
                                 cell.push(' ');
@@ -305,7 +310,7 @@ fn body(document: &str, levels: &HashMap<String, usize>) -> Result<Body, quick_x
     }
 }
 
-/// Adds a paragraph; gives whether it was an item of a list.
+/// Adds a paragraph. Returns true if it was a list item.
 fn write(text: &mut String, paragraph: &Paragraph, after_item: bool) -> bool {
     let words = paragraph.text.trim();
     if words.is_empty() {
@@ -366,123 +371,4 @@ fn write_table(text: &mut String, rows: &[Vec<String>]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use zip::{ZipWriter, write::SimpleFileOptions};
-
-    use super::*;
-
-    fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
-        let mut writer = ZipWriter::new(Cursor::new(vec![]));
-        for (name, content) in files {
-            writer
-                .start_file(*name, SimpleFileOptions::default())
-                .unwrap();
-            writer.write_all(content).unwrap();
-        }
-        writer.finish().unwrap().into_inner()
-    }
-
-    fn document(body: &str) -> Vec<u8> {
-        let document = format!(
-            "<?xml version=\"1.0\"?><w:document xmlns:w=\"w\"><w:body>{body}</w:body></w:document>"
-        );
-        let styles = "<w:styles><w:style w:styleId=\"berschrift1\"><w:name w:val=\"heading 1\"/></w:style>\
-                      <w:style w:styleId=\"Own\"><w:name w:val=\"Own\"/><w:pPr><w:outlineLvl w:val=\"1\"/></w:pPr></w:style></w:styles>";
-        let core = "<cp:coreProperties><dc:title>Keys &amp; locks</dc:title></cp:coreProperties>";
-        packed(&[
-            ("word/document.xml", document.as_bytes()),
-            ("word/styles.xml", styles.as_bytes()),
-            ("docProps/core.xml", core.as_bytes()),
-        ])
-    }
-
-    #[test]
-    fn text_that_is_formatted_as_hidden_is_left_out_and_counted() {
-        let run = |properties: &str, text: &str| {
-            format!("<w:r><w:rPr>{properties}</w:rPr><w:t>{text}</w:t></w:r>")
-        };
-        let body = format!(
-            "<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr>{}{}{}</w:p>",
-            run("", "Shown."),
-            run("<w:vanish/>", "Secret orders."),
-            run("<w:vanish w:val=\"0\"/>", " The end."),
-        );
-        let extracted = extract(&document(&body), "a.docx").unwrap();
-        assert_eq!(extracted.text, "Shown. The end.");
-        assert_eq!(extracted.warnings[0].message, "1 hidden text was left out");
-    }
-
-    #[test]
-    fn headings_lists_and_tables_become_markdown() {
-        let p = |properties: &str, text: &str| {
-            format!("<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>")
-        };
-        let item = "<w:numPr><w:ilvl w:val=\"0\"/><w:numId w:val=\"1\"/></w:numPr>";
-        let cell = |text: &str| format!("<w:tc>{}</w:tc>", p("", text));
-        let body = [
-            p("<w:pStyle w:val=\"berschrift1\"/>", "Rotation"),
-            "<w:p><w:r><w:t xml:space=\"preserve\">Keys are </w:t></w:r><w:del><w:r><w:delText>never </w:delText></w:r></w:del>\
-             <w:r><w:t>rotated &lt;daily&gt; &#228;.</w:t></w:r></w:p>"
-                .into(),
-            p("<w:pStyle w:val=\"Own\"/>", "Steps"),
-            p(item, "one"),
-            p(item, "two"),
-            format!("<w:tbl><w:tr>{}{}</w:tr><w:tr>{}{}</w:tr></w:tbl>", cell("Day"), cell("Hour"), cell("Mon | Tue"), cell("9")),
-            p("", "end"),
-        ]
-        .concat();
-        let extracted = extract(&document(&body), "a.docx").unwrap();
-        assert_eq!(
-            extracted.text,
-            "# Rotation\n\nKeys are rotated <daily> ä.\n\n## Steps\n\n- one\n- two\n\n| Day | Hour |\n| --- | --- |\n| Mon \\| Tue | 9 |\n\nend"
-        );
-        assert_eq!(
-            extracted.title,
-            Title {
-                text: "Keys & locks".into(),
-                own: true
-            }
-        );
-    }
-
-    #[test]
-    fn damaged_archives_say_so() {
-        for bytes in [
-            &b"PK\x03\x04nothing"[..],
-            b"text",
-            &packed(&[("a.txt", b"x")]),
-            &packed(&[("word/document.xml", b"<w:p></w:q>")]),
-        ] {
-            let problem = extract(bytes, "a.docx").unwrap_err();
-            assert_eq!(problem.stage, Stage::Extract);
-            assert!(
-                problem
-                    .message
-                    .starts_with("the Word document is malformed: "),
-                "{}",
-                problem.message
-            );
-        }
-        let whole = document("<w:p><w:r><w:t>text</w:t></w:r></w:p>");
-        for cut in 0..whole.len() {
-            let _ = extract(&whole[..cut], "a.docx");
-            let mut damaged = whole.clone();
-            damaged[cut] ^= 0x15;
-            let _ = extract(&damaged, "a.docx");
-        }
-    }
-
-    #[test]
-    fn a_bomb_is_refused() {
-        let bomb = packed(&[("word/document.xml", &vec![b' '; MAX_XML as usize + 1])]);
-        assert!(bomb.len() < 1 << 20);
-        assert!(
-            extract(&bomb, "a.docx")
-                .unwrap_err()
-                .message
-                .contains("unpacks to more than")
-        );
-    }
-}
+mod tests;

@@ -10,15 +10,14 @@
 //! # Text begins here
 //! ```
 //!
-//! The second line of YAML may be `...` as well. Its values become JSON by YAML 1.2's rules: only
+//! The second line of YAML may also be `...`. Values become JSON by the rules of YAML 1.2: only
 //! `true` and `false` are booleans, dates stay texts, `007` is the number 7 unless it is quoted.
-//! Keys that are no texts are written as texts. Of a key that is there twice, the last one holds.
-//! Dates of TOML become texts as well.
+//! Keys that are not texts are converted to texts. Of a repeated key the last value counts. Dates
+//! of TOML become texts as well.
 //!
-//! A block that is no mapping is not front matter but text between two rules, and stays. A block
-//! that is malformed, or exceeds what front matter can reasonably need, stays in the text as well,
-//! so that nothing of the document is lost, and the reason goes into the metadata as
-//! `front_matter_error`.
+//! A block that is not a mapping is not front matter but text between two rules, and stays in the
+//! text. A block that is malformed or exceeds a limit stays in the text as well, so that nothing is
+//! lost. The metadata key `front_matter_error` then has the reason.
 
 use std::thread;
 
@@ -28,26 +27,26 @@ use serde_saphyr::{
     options::{DuplicateKeyPolicy, MergeKeyPolicy},
 };
 
-/// Largest block that is parsed, in bytes.
+/// Maximum size of a block that is parsed, in bytes.
 const MAX_BYTES: usize = 256 << 10;
-/// Deepest nesting. Metadata crosses a process boundary as JSON, whose reader stops at 128.
+/// Maximum nesting. Metadata crosses a process boundary as JSON, whose parser stops at 128.
 const MAX_DEPTH: usize = 32;
-/// Most values, those that aliases repeat included.
+/// Maximum number of values, including those that aliases repeat.
 const MAX_VALUES: usize = 20_000;
-/// Most bytes of all values together, those that aliases repeat included.
+/// Maximum size of all values together in bytes, including those that aliases repeat.
 const MAX_EXPANDED_BYTES: usize = 1 << 20;
 
 /// A Markdown file's two parts.
 #[derive(Debug, PartialEq)]
-pub struct Parted<'a> {
+pub struct MarkdownFile<'a> {
     pub metadata: Map<String, Value>,
-    /// Everything after the front matter; the whole file where there is none.
+    /// Everything after the front matter, or the whole file.
     pub body: &'a str,
 }
 
-/// Takes the front matter off a file.
-pub fn part(file: &str) -> Parted<'_> {
-    let whole = Parted {
+/// Separates the front matter from a file.
+pub fn separate(file: &str) -> MarkdownFile<'_> {
+    let whole = MarkdownFile {
         metadata: Map::new(),
         body: file,
     };
@@ -55,23 +54,23 @@ pub fn part(file: &str) -> Parted<'_> {
         return whole;
     };
     match parse(language, block) {
-        Ok(Some(metadata)) => Parted { metadata, body },
+        Ok(Some(metadata)) => MarkdownFile { metadata, body },
         Ok(None) => whole,
-        Err(error) => Parted {
+        Err(error) => MarkdownFile {
             metadata: Map::from_iter([("front_matter_error".to_owned(), Value::String(error))]),
             body: file,
         },
     }
 }
 
-/// What front matter is written in.
+/// The language of front matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Language {
     Yaml,
     Toml,
 }
 
-/// What is between the two markers, and what follows them.
+/// Returns the text between the two markers, and the text after them.
 fn block(file: &str) -> Option<(Language, &str, &str)> {
     let mut lines = file.split_inclusive('\n');
     let opening = lines.next()?;
@@ -97,11 +96,11 @@ fn block(file: &str) -> Option<(Language, &str, &str)> {
     None
 }
 
-/// `None`: the block is no mapping, and so no front matter.
+/// Returns `None` if the block is not a mapping, and so not front matter.
 fn parse(language: Language, block: &str) -> Result<Option<Map<String, Value>>, String> {
     if block.len() > MAX_BYTES {
         return Err(format!(
-            "the front matter has {} bytes, and {MAX_BYTES} are allowed",
+            "the front matter has {} bytes, more than the maximum of {MAX_BYTES}",
             block.len()
         ));
     }
@@ -110,8 +109,8 @@ fn parse(language: Language, block: &str) -> Result<Option<Map<String, Value>>, 
             serde_saphyr::from_str_with_options(block, options()).map_err(|e| in_one_line(&e))?,
         ),
         Language::Toml => {
-            // Dotted keys inside of inline tables nest deeper than a thread's usual stack is for.
-            const STACK: usize = 64 << 20;
+            // Dotted keys inside inline tables can nest too deep for a thread's usual stack.
+            const STACK_BYTES: usize = 64 << 20;
             let parse = || {
                 accept(
                     toml::from_str(block)
@@ -121,7 +120,7 @@ fn parse(language: Language, block: &str) -> Result<Option<Map<String, Value>>, 
             };
             thread::scope(|scope| {
                 let parser = thread::Builder::new()
-                    .stack_size(STACK)
+                    .stack_size(STACK_BYTES)
                     .spawn_scoped(scope, parse);
                 let failed = |_| Err("the front matter could not be parsed".to_owned());
                 parser
@@ -144,12 +143,14 @@ fn accept(parsed: Parsed) -> Result<Option<Map<String, Value>>, String> {
             );
             if bytes > MAX_EXPANDED_BYTES {
                 return Err(format!(
-                    "the front matter's values have {bytes} bytes, and {MAX_EXPANDED_BYTES} are allowed"
+                    "the front matter's values have {bytes} bytes, more than the maximum of \
+                        {MAX_EXPANDED_BYTES}"
                 ));
             }
             if depth > MAX_DEPTH {
                 return Err(format!(
-                    "the front matter is nested {depth} deep, and {MAX_DEPTH} are allowed"
+                    "the front matter is nested {depth} levels deep, more than the maximum of \
+                        {MAX_DEPTH}"
                 ));
             }
             Ok(Some(metadata))
@@ -159,7 +160,7 @@ fn accept(parsed: Parsed) -> Result<Option<Map<String, Value>>, String> {
     }
 }
 
-/// TOML has no null, and its parser bounds the nesting of arrays and inline tables, but not of
+/// TOML has no null. Its parser limits the nesting of arrays and inline tables, but not that of
 /// dotted keys.
 fn from_toml(table: toml::Table) -> Parsed {
     fn value(from: toml::Value) -> Value {
@@ -249,8 +250,8 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// Front matter as JSON: keys become texts, and NUL characters, which PostgreSQL cannot store,
-/// U+FFFD.
+/// Converts front matter to JSON. Keys become texts, and NUL characters, which PostgreSQL cannot
+/// store, become U+FFFD.
 struct Parsed(Value);
 
 impl<'de> serde::Deserialize<'de> for Parsed {
@@ -331,174 +332,4 @@ impl<'de> serde::de::Visitor<'de> for Visitor {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn metadata(yaml: &str) -> Value {
-        Value::Object(part(&format!("---\n{yaml}\n---\nText")).metadata)
-    }
-
-    #[track_caller]
-    fn is_no_front_matter(file: &str) {
-        assert_eq!(
-            part(file),
-            Parted {
-                metadata: Map::new(),
-                body: file
-            }
-        );
-    }
-
-    #[track_caller]
-    fn is_refused(file: &str, reason: &str) {
-        let parted = part(file);
-        assert_eq!(parted.body, file);
-        assert_eq!(parted.metadata.len(), 1);
-        let error = parted.metadata["front_matter_error"].as_str().unwrap();
-        assert!(
-            error.contains(reason) && error.chars().count() <= 300,
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn front_matter_becomes_metadata_and_leaves_the_text() {
-        let parted = part("---\r\ntitle: Keys\r\ntags: [a, b]\r\n---  \r\n# Text\r\n");
-        assert_eq!(
-            Value::Object(parted.metadata),
-            json!({"title": "Keys", "tags": ["a", "b"]})
-        );
-        assert_eq!(parted.body, "# Text\r\n");
-        assert_eq!(part("---\n---\nText").body, "Text");
-        assert_eq!(part("---\na: 1\n...\nText").body, "Text");
-    }
-
-    #[test]
-    fn values_keep_what_was_written() {
-        assert_eq!(
-            metadata(
-                "date: 2024-03-01\nat: 2024-03-01T10:00:00Z\ncountry: no\ndraft: true\nn: 3\nx: 1.5\nnothing: ~\nid: '007'\n\
-                 big: 123456789012345678901234567890\nbad: .nan\nnested: {a: [1, {b: c}]}\ntext: |\n  two\n  lines"
-            ),
-            json!({
-                "date": "2024-03-01", "at": "2024-03-01T10:00:00Z", "country": "no", "draft": true, "n": 3, "x": 1.5,
-                "nothing": null, "id": "007", "big": 123456789012345678901234567890f64, "bad": ".nan",
-                "nested": {"a": [1, {"b": "c"}]}, "text": "two\nlines\n"
-            })
-        );
-    }
-
-    #[test]
-    fn keys_become_texts() {
-        assert_eq!(
-            metadata("2024: a\ntrue: b\n~: c\n1.50: d\n[x, 1]: e"),
-            json!({"2024": "a", "true": "b", "null": "c", "1.5": "d", "[\"x\",1]": "e"})
-        );
-    }
-
-    #[test]
-    fn the_last_of_equal_keys_holds() {
-        assert_eq!(metadata("a: 1\nb: 2\na: 3"), json!({"a": 3, "b": 2}));
-    }
-
-    #[test]
-    fn aliases_are_expanded_and_nul_is_replaced() {
-        assert_eq!(
-            metadata("a: &x [1, 2]\nb: *x\nc: \"n\\0l\""),
-            json!({"a": [1, 2], "b": [1, 2], "c": "n\u{FFFD}l"})
-        );
-    }
-
-    #[test]
-    fn rules_around_text_are_no_front_matter() {
-        is_no_front_matter("---\nJust a sentence.\n---\nText");
-        is_no_front_matter("---\n- a list\n---\nText");
-        is_no_front_matter("---\ntitle: never closed\n\nText");
-        is_no_front_matter("Text\n---\ntitle: x\n---\n");
-        is_no_front_matter("----\ntitle: x\n----\n");
-        is_no_front_matter("---");
-    }
-
-    #[test]
-    fn malformed_front_matter_stays_in_the_text_and_is_named() {
-        is_refused("---\ntitle: [unclosed\n---\nText", "line");
-        is_refused("---\na: b: c\n---\nText", "line");
-    }
-
-    #[test]
-    fn bombs_do_not_explode() {
-        let mut laughs =
-            String::from("---\na0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
-        for i in 1..10 {
-            let previous = i - 1;
-            let alias = format!("*a{previous}, ").repeat(9);
-            laughs += &format!("a{i}: &a{i} [{alias}*a{previous}]\n");
-        }
-        is_refused(&(laughs + "---\nText"), "budget");
-
-        let long = format!(
-            "---\na: &a {}\nb: [{}*a]\n---\nText",
-            "x".repeat(100_000),
-            "*a, ".repeat(100)
-        );
-        is_refused(&long, "bytes");
-    }
-
-    #[test]
-    fn deep_and_huge_blocks_are_refused() {
-        for n in [40, 10_000, 100_000] {
-            is_refused(
-                &format!("---\na: {}{}\n---\nText", "[".repeat(n), "]".repeat(n)),
-                "",
-            );
-        }
-        let stairs: String = (0..400).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
-        is_refused(&format!("---\n{stairs}---\nText"), "");
-        is_refused(
-            &format!("---\na: {}\n---\nText", "x".repeat(300_000)),
-            "bytes",
-        );
-    }
-
-    #[test]
-    fn toml_between_plus_signs_is_front_matter_too() {
-        let parted = part(
-            "+++\r\ntitle = \"Keys\"\ndate = 2024-03-01T10:00:00Z\nn = 3\nx = 1.5\nc = \"n\\u0000l\"\n\n[extra]\ntags = [\"a\", \"b\"]\n+++\r\n# Text",
-        );
-        assert_eq!(
-            Value::Object(parted.metadata),
-            json!({"title": "Keys", "date": "2024-03-01T10:00:00Z", "n": 3, "x": 1.5, "c": "n\u{FFFD}l",
-                   "extra": {"tags": ["a", "b"]}})
-        );
-        assert_eq!(parted.body, "# Text");
-        is_no_front_matter("+++\ntitle = 1\n");
-        let file = "+++\nJust a sentence.\n+++\nText";
-        assert_eq!(part(file).body, file);
-        assert!(part(file).metadata.contains_key("front_matter_error"));
-    }
-
-    #[test]
-    fn deep_toml_is_refused() {
-        let dotted = vec!["a"; 78].join(".");
-        for n in [1, 20, 78, 1_000] {
-            is_refused(
-                &format!(
-                    "+++\n{}1{}\n+++\nText",
-                    format!("{dotted} = {{").repeat(n).trim_end_matches('{'),
-                    "}".repeat(n - 1)
-                ),
-                "",
-            );
-        }
-        is_refused(
-            &format!(
-                "+++\na = {}{}\n+++\nText",
-                "[".repeat(100_000),
-                "]".repeat(100_000)
-            ),
-            "",
-        );
-    }
-}
+mod tests;

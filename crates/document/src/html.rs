@@ -1,16 +1,16 @@
-//! HTML to Markdown, which keeps headings, lists, tables and code as structure that people and
+//! Converts HTML to Markdown. Headings, lists, tables and code stay as structure that people and
 //! models can read.
 //!
-//! What a browser does not show is left out, and counted (see [`hidden`]).
-//! Of a page, what is the same on every other page of its site is left out (see [`boilerplate`]).
+//! Elements that a browser does not show are dropped and counted (see [`hidden`]). Content that is
+//! the same on every page of a site is dropped (see [`boilerplate`]).
 //!
-//! `htmd` does the conversion, with these changes: `head`, scripts, styles and templates are left
-//! out; of pictures only the description stays; of links the words stay and the targets become
-//! metadata (see [`links`]); code is kept as it was written (see [`code`]); tables are written
-//! here, since `htmd` drops the cells of rows that mix `<th>` and `<td>`.
+//! `htmd` does the conversion, with these changes. `head`, scripts, styles and templates are
+//! dropped. Pictures are reduced to their description. Links keep their words, and their targets
+//! become metadata (see [`links`]). Code stays as written (see [`code`]). Tables are converted
+//! here, because `htmd` drops cells of rows that mix `<th>` and `<td>`.
 //!
-//! `htmd` recurses over the tree, so a page nested deeper than [`MAX_DEPTH`], which no person
-//! wrote, is reduced to its plain text instead: a stack overflow would take the process with it.
+//! `htmd` recurses over the tree. So a page that is nested deeper than [`MAX_DEPTH`], which no
+//! person wrote, is reduced to its plain text: a stack overflow would end the process.
 
 mod boilerplate;
 mod code;
@@ -27,9 +27,9 @@ use htmd::{Element, HtmlToMarkdown, Node, element_handler::Handlers};
 use markup5ever_rcdom::NodeData;
 use rag_protocol::ingest::{LINK_TARGETS, Stage, Title};
 
-use crate::{Extracted, Problem, markdown, title};
+use crate::{DocumentError, ExtractedDocument, markdown, title};
 
-/// Deepest nesting that is converted to Markdown. Browsers stop at 512.
+/// Maximum nesting that is converted to Markdown. Browsers stop at 512.
 const MAX_DEPTH: usize = 200;
 /// Elements whose content is not for readers.
 const SILENT: [&str; 6] = ["head", "noscript", "script", "style", "template", "title"];
@@ -39,15 +39,15 @@ const INLINE: [&str; 22] = [
     "mark", "q", "s", "small", "span", "strong", "sub", "sup",
 ];
 
-pub fn extract(file: &str, name: &str) -> Result<Extracted, Problem> {
-    let unreadable = || Problem::new(Stage::Extract, "the HTML cannot be converted to text");
+pub fn extract(file: &str, name: &str) -> Result<ExtractedDocument, DocumentError> {
+    let unreadable = || DocumentError::new(Stage::Extract, "the HTML cannot be converted to text");
     match catch_unwind(AssertUnwindSafe(|| read(file, name))) {
         Ok(Ok(extracted)) => Ok(extracted),
         Ok(Err(_)) | Err(_) => Err(unreadable()),
     }
 }
 
-fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
+fn read(file: &str, name: &str) -> std::io::Result<ExtractedDocument> {
     let converter = HtmlToMarkdown::builder()
         .skip_tags(SILENT.to_vec())
         .add_handler(vec!["img"], |_: &dyn Handlers, element: Element| {
@@ -73,7 +73,7 @@ fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
     };
     let text = text.trim().to_owned();
     let structure = markdown::structure(&text);
-    let mut extracted = Extracted::new(
+    let mut extracted = ExtractedDocument::new(
         text,
         title.unwrap_or_else(|| title::from_name(name)),
         structure,
@@ -93,16 +93,16 @@ fn read(file: &str, name: &str) -> std::io::Result<Extracted> {
         let was = if hidden == 1 { "was" } else { "were" };
         extracted.warn(
             Stage::Extract,
-            format!("{elements} with text {was} left out"),
+            format!("{elements} with text {was} removed"),
         );
     }
     Ok(extracted)
 }
 
-/// What a page says of itself.
+/// Properties of a page.
 struct Survey {
     title: Option<Title>,
-    /// What its links are relative to, if it says so.
+    /// The base of its relative links, if the page declares one.
     base: Option<String>,
     /// Depth of its deepest element.
     depth: usize,
@@ -134,8 +134,8 @@ fn survey(root: &Rc<Node>) -> Survey {
     }
 }
 
-/// The element's name; `None` for text, and for the elements of drawings, which have titles of
-/// their own.
+/// Returns the element's name. Returns `None` for text and for elements of drawings, which have
+/// titles of their own.
 fn html_tag(node: &Node) -> Option<&str> {
     match &node.data {
         NodeData::Element { name, .. } if &*name.ns == "http://www.w3.org/1999/xhtml" => {
@@ -145,7 +145,7 @@ fn html_tag(node: &Node) -> Option<&str> {
     }
 }
 
-/// Everything readable, without markup, a block a line.
+/// Returns all readable text without markup, with each block on a line.
 fn plain_text(root: &Rc<Node>) -> String {
     match html_tag(root) {
         Some(tag) if SILENT.contains(&tag) => String::new(),
@@ -154,6 +154,16 @@ fn plain_text(root: &Rc<Node>) -> String {
 }
 
 fn plain_text_below(root: &Rc<Node>) -> String {
+    text_below(root, |text, tag, _| {
+        if !INLINE.contains(&tag) && !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+    })
+}
+
+/// Returns the text of all nodes below this one, without [`SILENT`] elements. `begin` is called at
+/// the start of each other element with the text before it, and may add to that.
+fn text_below(root: &Rc<Node>, begin: impl Fn(&mut String, &str, &Rc<Node>)) -> String {
     let mut text = String::new();
     let mut stack: Vec<Rc<Node>> = root.children.borrow().iter().rev().cloned().collect();
     while let Some(node) = stack.pop() {
@@ -162,10 +172,8 @@ fn plain_text_below(root: &Rc<Node>) -> String {
         }
         match html_tag(&node) {
             Some(tag) if SILENT.contains(&tag) => continue,
-            Some(tag) if !INLINE.contains(&tag) && !text.is_empty() && !text.ends_with('\n') => {
-                text.push('\n')
-            }
-            _ => {}
+            Some(tag) => begin(&mut text, tag, &node),
+            None => {}
         }
         stack.extend(node.children.borrow().iter().rev().cloned());
     }
@@ -176,13 +184,14 @@ fn plain_text_below(root: &Rc<Node>) -> String {
 mod tests {
     use super::*;
 
-    fn page(html: &str) -> Extracted {
+    fn page(html: &str) -> ExtractedDocument {
         extract(html, "pages/index.html").unwrap()
     }
 
     #[test]
     fn structure_becomes_markdown() {
-        let html = "<h1>Keys</h1><p>Rotate <b>them</b> at <a href='/x'>night</a>.</p><ul><li>one<li>two</ul>\
+        let html = "<h1>Keys</h1><p>Rotate <b>them</b> at <a \
+            href='/x'>night</a>.</p><ul><li>one<li>two</ul>\
                     <pre><code class='language-sh'>ls -l\n</code></pre>";
         assert_eq!(
             page(html).text,
@@ -191,8 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn scripts_styles_and_templates_are_left_out() {
-        let html = "<html><head><title>T</title><style>p{}</style></head><body><script>var x</script><p>Text</p>\
+    fn scripts_styles_and_templates_are_dropped() {
+        let html = "<html><head><title>T</title><style>p{}</style></head><body><script>var \
+            x</script><p>Text</p>\
                     <noscript>enable</noscript><template><p>hidden</p></template><style>q{}</style></body></html>";
         assert_eq!(page(html).text, "Text");
     }
@@ -220,12 +230,13 @@ mod tests {
 
     #[test]
     fn pictures_keep_their_description_only() {
-        let html = "<p>a <img src='data:image/png;base64,AAAA' alt='chart'> b <img src='c.png' alt='d' title='e'></p>";
+        let html = "<p>a <img src='data:image/png;base64,AAAA' alt='chart'> b <img src='c.png' \
+            alt='d' title='e'></p>";
         assert_eq!(page(html).text, "a chart b d");
     }
 
     #[test]
-    fn a_page_nested_beyond_reason_is_still_read() {
+    fn a_page_that_is_nested_too_deeply_is_still_read() {
         for depth in [150, 1_000, 20_000] {
             let html = format!(
                 "{}deep <b>text</b>{}<p>end",

@@ -1,20 +1,20 @@
-//! Characters that no reader sees and that are used to hide text from people, or to show it in
+//! Removes characters that no reader sees. They are used to hide text from people, or to show it in
 //! another order than it is written in.
 //!
 //! | removed | kept |
 //! |---|---|
 //! | tag characters, U+E0000 to U+E007F | in the flags of England, Scotland and Wales |
 //! | bidirectional controls: embeddings, overrides, isolates, marks | |
-//! | zero-width space | between letters of Thai, Lao, Khmer and Myanmar, where it parts words |
+//! | zero-width space | between letters of Thai, Lao, Khmer and Myanmar, where it separates words |
 //! | zero-width joiner and non-joiner | one after a letter of a script whose letters join (Arabic, those of India, ...); a joiner between two emojis |
 //! | word joiner, byte order mark inside of a text, invisible operators, deprecated controls | |
 //! | variation selectors | one after a character that can have variants |
 //!
-//! Nothing that can be seen is lost: the order of a text follows from its letters, and letters join
-//! as before.
+//! Nothing visible is lost: the order of a text follows from its letters, and letters join as
+//! before.
 
-/// Returns a text without its invisible characters, and how many were removed; `None` if there are
-/// none.
+/// Returns a text without its invisible characters, and the number of characters removed, or `None`
+/// if there are none.
 pub fn removed(text: &str) -> Option<(String, usize)> {
     if !text.chars().any(is_suspicious) {
         return None;
@@ -40,9 +40,9 @@ pub fn removed(text: &str) -> Option<(String, usize)> {
     (count > 0).then_some((kept, count))
 }
 
-/// The base of flags of regions.
+/// The base of regional flags.
 const FLAG: char = '\u{1F3F4}';
-/// What follows it in the three flags that fonts have.
+/// The tags of the three flags that fonts have.
 const FLAGS: [&str; 3] = [
     "\u{E0067}\u{E0062}\u{E0065}\u{E006E}\u{E0067}\u{E007F}",
     "\u{E0067}\u{E0062}\u{E0073}\u{E0063}\u{E0074}\u{E007F}",
@@ -61,8 +61,8 @@ const JOINER: char = '\u{200D}';
 
 fn is_suspicious(c: char) -> bool {
     matches!(c,
-        '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206F}'
-        | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
+        '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}'
+        | '\u{2066}'..='\u{206F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
         || is_selector(c)
 }
 
@@ -70,7 +70,7 @@ fn is_selector(c: char) -> bool {
     matches!(c, '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}')
 }
 
-/// Whether a suspicious character does what it is for, between these two.
+/// Returns true if a suspicious character has an effect between these two.
 fn is_needed(c: char, before: Option<char>, after: Option<char>) -> bool {
     let Some(before) = before else { return false };
     match c {
@@ -87,30 +87,35 @@ fn is_needed(c: char, before: Option<char>, after: Option<char>) -> bool {
     }
 }
 
-/// Letters of scripts that part words with a zero-width space, where they do.
+/// Returns true for letters of scripts that may separate words with a zero-width space.
 fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{E01}'..='\u{EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{1950}'..='\u{1AAF}')
+    matches!(c,
+        '\u{E01}'..='\u{EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}'
+        | '\u{1950}'..='\u{1AAF}')
 }
 
-/// Letters and marks of scripts whose letters take other shapes beside each other.
+/// Returns true for letters and marks of scripts whose letters change shape beside each other.
 fn joins(c: char) -> bool {
     matches!(c,
-        '\u{600}'..='\u{61B}' | '\u{61D}'..='\u{7FF}' | '\u{840}'..='\u{DFF}' | '\u{F00}'..='\u{109F}' | '\u{1780}'..='\u{18AF}'
-        | '\u{1900}'..='\u{1CFF}' | '\u{A800}'..='\u{AAFF}' | '\u{FB50}'..='\u{FDFF}' | '\u{FE70}'..='\u{FEFC}'
+        '\u{600}'..='\u{61B}' | '\u{61D}'..='\u{7FF}' | '\u{840}'..='\u{DFF}'
+        | '\u{F00}'..='\u{109F}' | '\u{1780}'..='\u{18AF}' | '\u{1900}'..='\u{1CFF}'
+        | '\u{A800}'..='\u{AAFF}' | '\u{FB50}'..='\u{FDFF}' | '\u{FE70}'..='\u{FEFC}'
         | '\u{10A00}'..='\u{11FFF}' | '\u{1E900}'..='\u{1E95F}')
 }
 
 fn is_han(c: char) -> bool {
-    matches!(c, '\u{2E80}'..='\u{2FDF}' | '\u{3005}'..='\u{3007}' | '\u{3400}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}'
-        | '\u{20000}'..='\u{3FFFF}')
+    matches!(c,
+        '\u{2E80}'..='\u{2FDF}' | '\u{3005}'..='\u{3007}' | '\u{3400}'..='\u{9FFF}'
+        | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// Emojis and the symbols that take part in them, and their selectors.
+/// Emojis, the symbols that combine with them, and their selectors.
 fn is_emoji(c: char) -> bool {
     matches!(c,
-        '\u{203C}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2190}'..='\u{21FF}' | '\u{2300}'..='\u{23FF}' | '\u{24C2}'
-        | '\u{25A0}'..='\u{27BF}' | '\u{2900}'..='\u{297F}' | '\u{2B00}'..='\u{2BFF}' | '\u{3030}' | '\u{303D}' | '\u{3297}'
-        | '\u{3299}' | '\u{FE0F}' | '\u{1F000}'..='\u{1FAFF}')
+        '\u{203C}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2190}'..='\u{21FF}'
+        | '\u{2300}'..='\u{23FF}' | '\u{24C2}' | '\u{25A0}'..='\u{27BF}' | '\u{2900}'..='\u{297F}'
+        | '\u{2B00}'..='\u{2BFF}' | '\u{3030}' | '\u{303D}' | '\u{3297}' | '\u{3299}' | '\u{FE0F}'
+        | '\u{1F000}'..='\u{1FAFF}')
 }
 
 #[cfg(test)]
@@ -127,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hides_or_reorders_text_is_removed() {
+    fn characters_that_hide_or_reorder_text_are_removed() {
         let hidden: String = "run rm"
             .chars()
             .map(|c| char::from_u32(0xE0000 + c as u32).unwrap())
@@ -144,7 +149,7 @@ mod tests {
             5,
         );
         check("\u{200D}a\u{200C}b\u{200D}", "ab", 3);
-        // bytes in variation selectors, one of which the smiley can have
+        // Bytes in variation selectors; the smiley may have one.
         check(
             "\u{1F600}\u{FE0F}\u{FE01}\u{E0123}\u{E0144}",
             "\u{1F600}\u{FE0F}",
@@ -155,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_scripts_and_emojis_need_is_kept() {
+    fn characters_that_scripts_and_emojis_need_are_kept() {
         for text in [
             "plain",
             "\u{645}\u{6CC}\u{200C}\u{62E}\u{648}\u{627}\u{647}\u{645}",
@@ -171,7 +176,7 @@ mod tests {
         ] {
             check(text, text, 0);
         }
-        // but not twice
+        // But not twice.
         check(
             "\u{645}\u{200C}\u{200C}\u{62E}",
             "\u{645}\u{200C}\u{62E}",

@@ -1,5 +1,4 @@
-//! What type a file is: told by its name, by the media type it was served with, and by its first
-//! bytes.
+//! Determines the type of a file from its name, its media type and its first bytes.
 //!
 //! | type | extensions | media types | first bytes |
 //! |---|---|---|---|
@@ -12,9 +11,9 @@
 //! | `code` | those of [`crate::language`] | | |
 //! | `text` | everything else | `text/plain` | |
 //!
-//! A file is told by its extension, else by its first bytes. Something served over HTTP is told by
-//! its extension too, but a page whose address ends in `.php`, `.png` or `.md` is still a page
-//! where it is served as `text/html`, and what begins as a PDF is one.
+//! A file is recognized by its extension, else by its first bytes. Something served over HTTP is
+//! recognized by its extension too. But a page whose address ends in `.php`, `.png` or `.md` is a
+//! page if it is served as `text/html`, and bytes that begin as a PDF are a PDF.
 
 use rag_protocol::ingest::DocumentType;
 
@@ -24,102 +23,106 @@ const MARKDOWN: &[&str] = &[
     "md", "markdown", "mdown", "mdtext", "mdwn", "mdx", "mkd", "mkdn", "qmd", "rmd",
 ];
 const HTML: &[&str] = &["html", "htm", "xhtml", "xht", "shtml"];
-/// Extensions of text for people, or for nobody in particular.
+/// Extensions of plain text.
 const TEXT: &[&str] = &[
     "txt", "text", "log", "rst", "adoc", "asciidoc", "org", "tex", "textile", "srt", "vtt",
 ];
 
-/// Extensions of files that hold no text for people, or hold it in a form that is not read.
+/// Extensions of files without text for people, or with text in a form that is not supported.
 #[rustfmt::skip]
 const NO_DOCUMENT: &[&str] = &[
     // images
-    "ai", "avif", "bmp", "cr2", "dng", "eps", "gif", "heic", "heif", "icns", "ico", "jpe", "jpeg", "jpg", "jxl", "nef", "pbm", "pgm",
-    "png", "pnm", "ppm", "psd", "svg", "svgz", "tga", "tif", "tiff", "webp", "xcf",
-    // sound and film
-    "3gp", "aac", "aif", "aiff", "amr", "avi", "flac", "flv", "m4a", "m4v", "mid", "midi", "mkv", "mov", "mp3", "mp4", "mpeg", "mpg",
-    "oga", "ogg", "ogv", "opus", "wav", "webm", "wma", "wmv",
-    // archives, disk images and packages
-    "7z", "apk", "bz2", "cab", "cpio", "crate", "deb", "dmg", "ear", "egg", "gem", "gz", "img", "ipa", "iso", "jar", "lz", "lz4", "lzma",
-    "msi", "nupkg", "qcow2", "rar", "rpm", "tar", "tbz2", "tgz", "txz", "vmdk", "war", "whl", "xz", "z", "zip", "zst",
+    "ai", "avif", "bmp", "cr2", "dng", "eps", "gif", "heic", "heif", "icns", "ico", "jpe", "jpeg",
+    "jpg", "jxl", "nef", "pbm", "pgm", "png", "pnm", "ppm", "psd", "svg", "svgz", "tga", "tif",
+    "tiff", "webp", "xcf",
+    // Sound and film.
+    "3gp", "aac", "aif", "aiff", "amr", "avi", "flac", "flv", "m4a", "m4v", "mid", "midi", "mkv",
+    "mov", "mp3", "mp4", "mpeg", "mpg", "oga", "ogg", "ogv", "opus", "wav", "webm", "wma", "wmv",
+    // Archives, disk images and packages.
+    "7z", "apk", "bz2", "cab", "cpio", "crate", "deb", "dmg", "ear", "egg", "gem", "gz", "img",
+    "ipa", "iso", "jar", "lz", "lz4", "lzma", "msi", "nupkg", "qcow2", "rar", "rpm", "tar", "tbz2",
+    "tgz", "txz", "vmdk", "war", "whl", "xz", "z", "zip", "zst",
     // fonts
     "eot", "otf", "pfb", "pfm", "ttc", "ttf", "woff", "woff2",
-    // programs and what compilers leave behind
-    "a", "bin", "class", "dex", "dll", "dylib", "elc", "exe", "lib", "o", "obj", "pdb", "pyc", "pyd", "pyo", "rlib",
-    "rmeta", "so", "wasm",
-    // office files and books, which are archives inside
-    "azw3", "doc", "docm", "dotx", "epub", "key", "mobi", "numbers", "odg", "odp", "ods", "odt", "pages", "ppt", "pptm",
-    "pptx", "vsd", "vsdx", "xls", "xlsb", "xlsm", "xlsx",
-    // databases, tensors, maps, models, keys
-    "accdb", "arrow", "avro", "blend", "ckpt", "db", "dbf", "dwg", "fbx", "feather", "glb", "gguf", "h5", "hdf5", "jks", "joblib",
-    "keystore", "kdbx", "mdb", "mo", "npy", "npz", "onnx", "orc", "p12", "parquet", "pfx", "pickle", "pkl", "pt", "pth", "safetensors",
-    "shx", "sqlite", "sqlite3", "stl", "tflite", "tfrecord",
-    // what systems and editors leave behind
+    // Programs and output of compilers.
+    "a", "bin", "class", "dex", "dll", "dylib", "elc", "exe", "lib", "o", "obj", "pdb", "pyc",
+    "pyd", "pyo", "rlib", "rmeta", "so", "wasm",
+    // Office files and books, which are archives.
+    "azw3", "doc", "docm", "dotx", "epub", "key", "mobi", "numbers", "odg", "odp", "ods", "odt",
+    "pages", "ppt", "pptm", "pptx", "vsd", "vsdx", "xls", "xlsb", "xlsm", "xlsx",
+    // Databases, tensors, maps, models, keys.
+    "accdb", "arrow", "avro", "blend", "ckpt", "db", "dbf", "dwg", "fbx", "feather", "glb", "gguf",
+    "h5", "hdf5", "jks", "joblib", "keystore", "kdbx", "mdb", "mo", "npy", "npz", "onnx", "orc",
+    "p12", "parquet", "pfx", "pickle", "pkl", "pt", "pth", "safetensors", "shx", "sqlite",
+    "sqlite3", "stl", "tflite", "tfrecord",
+    // Files of operating systems and editors.
     "crdownload", "ds_store", "lnk", "pack", "part", "swo", "swp",
 ];
 
-/// What a name or a media type says.
+/// What a name or a media type tells about the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum TypeHint {
     Document(DocumentType),
-    /// It is known not to be a document.
+    /// The file is not a document.
     NoDocument,
     Nothing,
 }
 
-/// The type of a file by its name (a path or an address), the media type it was served with, and
-/// its content.
+/// Returns the type of a file by its name (a path or an address), the media type it was served
+/// with, and its content.
 ///
-/// `None` for what is known not to be a document: images, archives, fonts, programs, media.
+/// Returns `None` for files that are not documents: images, archives, fonts, programs, media.
 pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Option<DocumentType> {
     let told = match media_type {
         None => by_name(name),
         Some(media_type) => match (by_name(name), by_media_type(media_type)) {
-            // The extension is that of the program which made the page, or a part of its subject.
-            (Told::Document(named), Told::Document(DocumentType::Html))
+            // The extension is that of the program that made the page, or a part of its subject.
+            (TypeHint::Document(named), TypeHint::Document(DocumentType::Html))
                 if named != DocumentType::Code
                     && named != DocumentType::Html
                     && !begins_as_html(content) =>
             {
-                Told::Document(named)
+                TypeHint::Document(named)
             }
             (
                 _,
-                served
-                @ Told::Document(DocumentType::Html | DocumentType::Pdf | DocumentType::Docx),
+                served @ TypeHint::Document(
+                    DocumentType::Html | DocumentType::Pdf | DocumentType::Docx,
+                ),
             ) => served,
-            (Told::NoDocument | Told::Nothing, served @ Told::Document(_)) => served,
-            (Told::Nothing, served) => served,
+            (TypeHint::NoDocument | TypeHint::Nothing, served @ TypeHint::Document(_)) => served,
+            (TypeHint::Nothing, served) => served,
             (named, _) => named,
         },
     };
     match told {
-        Told::NoDocument => None,
-        Told::Nothing => Some(by_content(content).unwrap_or(DocumentType::Text)),
-        Told::Document(_) if media_type.is_some() && content.starts_with(PDF) => {
+        TypeHint::NoDocument => None,
+        TypeHint::Nothing => Some(by_content(content).unwrap_or(DocumentType::Text)),
+        TypeHint::Document(_) if media_type.is_some() && content.starts_with(PDF) => {
             Some(DocumentType::Pdf)
         }
-        Told::Document(document_type) => Some(document_type),
+        TypeHint::Document(document_type) => Some(document_type),
     }
 }
 
-/// Whether the name of a file, or the media type it was served with, says what type it is. One that
-/// is not told so is taken for text unless its first bytes say otherwise.
-pub fn is_told(name: &str, media_type: Option<&str>) -> bool {
+/// Returns true if the name or the media type of a file determines its type. Any other file counts
+/// as text unless its first bytes say otherwise.
+pub fn is_type_known(name: &str, media_type: Option<&str>) -> bool {
     [
         by_name(name),
-        media_type.map_or(Told::Nothing, by_media_type),
+        media_type.map_or(TypeHint::Nothing, by_media_type),
     ]
     .iter()
-    .any(|told| *told != Told::Nothing)
+    .any(|told| *told != TypeHint::Nothing)
 }
 
 const PDF: &[u8] = b"%PDF-";
 
-fn by_name(name: &str) -> Told {
+fn by_name(name: &str) -> TypeHint {
     by_path(path(name))
 }
 
-/// The path of an address; any other name as it is.
+/// Returns the path of an address, and any other name unchanged.
 pub fn path(name: &str) -> &str {
     let Some((_, after)) = name.split_once("://") else {
         return name;
@@ -128,7 +131,7 @@ pub fn path(name: &str) -> &str {
     after.split_once('/').map_or("", |(_, path)| path)
 }
 
-fn by_path(path: &str) -> Told {
+fn by_path(path: &str) -> TypeHint {
     let file = path.rsplit('/').next().unwrap_or(path).to_lowercase();
     let extension = file
         .rsplit_once('.')
@@ -144,14 +147,14 @@ fn by_path(path: &str) -> Told {
         "tsv" | "tab" => DocumentType::Tsv,
         "json" | "geojson" | "jsonld" | "webmanifest" => DocumentType::Json,
         "jsonl" | "ndjson" => DocumentType::Jsonl,
-        _ if NO_DOCUMENT.contains(&extension) => return Told::NoDocument,
+        _ if NO_DOCUMENT.contains(&extension) => return TypeHint::NoDocument,
         _ if language::of(&file).is_some() => DocumentType::Code,
-        _ => return Told::Nothing,
+        _ => return TypeHint::Nothing,
     };
-    Told::Document(document)
+    TypeHint::Document(document)
 }
 
-fn by_media_type(media_type: &str) -> Told {
+fn by_media_type(media_type: &str) -> TypeHint {
     let essence = media_type
         .split(';')
         .next()
@@ -178,17 +181,16 @@ fn by_media_type(media_type: &str) -> Told {
                 .iter()
                 .any(|kind| media.starts_with(kind)) =>
         {
-            return Told::NoDocument;
+            return TypeHint::NoDocument;
         }
         "application/zip" | "application/gzip" | "application/x-gzip" | "application/x-tar"
         | "application/wasm" => {
-            return Told::NoDocument;
+            return TypeHint::NoDocument;
         }
-        // `text/plain` and `application/octet-stream` are what servers say of files they do not
-        // know.
-        _ => return Told::Nothing,
+        // Servers use `text/plain` and `application/octet-stream` for files that they do not know.
+        _ => return TypeHint::Nothing,
     };
-    Told::Document(document)
+    TypeHint::Document(document)
 }
 
 fn by_content(content: &[u8]) -> Option<DocumentType> {
@@ -223,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_decides_whatever_its_case() {
+    fn the_extension_decides_in_any_case() {
         for (name, expected) in [
             ("README.md", Some(DocumentType::Markdown)),
             ("docs/GUIDE.MarkDown", Some(DocumentType::Markdown)),
@@ -271,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_served_is_known_by_its_media_type() {
+    fn served_files_are_recognized_by_their_media_type() {
         const HTML: &str = "text/html; charset=utf-8";
         for (name, media_type, content, expected) in [
             ("https://example.com", HTML, "", Some(DocumentType::Html)),

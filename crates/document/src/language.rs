@@ -1,34 +1,41 @@
-//! Programming languages: told by a file's name, and parsed with `tree-sitter` where there is a
+//! Programming languages: recognized by file name, and parsed with `tree-sitter` if there is a
 //! grammar.
 
 use tree_sitter::Language;
 
-/// Extensions, and the language whose files have them. Files of the languages that [`grammar`] does
-/// not know are split by lines.
+/// Languages and the extensions of their files. Files of languages that [`grammar`] does not know
+/// are split at lines.
 #[rustfmt::skip]
 const EXTENSIONS: &[(&str, &[&str])] = &[
-    ("ada", &["adb", "ads"]), ("asm", &["asm", "s"]), ("awk", &["awk"]), ("bash", &["sh", "bash", "zsh", "ksh", "bats"]),
-    ("batch", &["bat", "cmd"]), ("c", &["c", "h"]), ("clojure", &["clj", "cljs", "cljc", "edn"]), ("cmake", &["cmake"]),
-    ("cobol", &["cob", "cbl"]), ("cpp", &["cc", "cpp", "cxx", "c++", "hh", "hpp", "hxx", "h++", "ipp", "cu", "cuh", "ino"]),
-    ("csharp", &["cs", "csx"]), ("css", &["css", "less", "sass", "scss"]), ("d", &["d"]), ("dart", &["dart"]),
-    ("diff", &["diff", "patch"]), ("elixir", &["ex", "exs"]), ("elm", &["elm"]), ("erlang", &["erl", "hrl"]),
-    ("fortran", &["f", "f77", "f90", "f95", "f03", "f08"]), ("fsharp", &["fs", "fsi", "fsx"]), ("go", &["go"]),
-    ("gradle", &["gradle"]), ("graphql", &["graphql", "gql"]), ("groovy", &["groovy"]), ("haskell", &["hs", "lhs"]),
-    ("hcl", &["hcl", "tf", "tfvars"]), ("ini", &["cfg", "conf", "ini", "properties"]), ("java", &["java"]),
-    ("javascript", &["js", "cjs", "mjs", "jsx"]), ("jinja", &["j2", "jinja", "jinja2"]), ("jsonc", &["json5", "jsonc"]),
-    ("julia", &["jl"]), ("kotlin", &["kt", "kts"]), ("lisp", &["el", "lisp", "lsp", "cl"]), ("lua", &["lua"]),
-    ("make", &["mk", "mak"]), ("matlab", &["m"]), ("nim", &["nim"]), ("nix", &["nix"]), ("ocaml", &["ml", "mli"]),
-    ("pascal", &["pas", "pp"]), ("perl", &["pl", "pm", "t"]), ("php", &["php", "phtml"]), ("powershell", &["ps1", "psm1", "psd1"]),
-    ("protobuf", &["proto"]), ("python", &["py", "pyi", "pyw"]), ("r", &["r"]), ("racket", &["rkt"]),
-    ("ruby", &["rb", "rake", "gemspec"]), ("rust", &["rs"]), ("scala", &["scala", "sbt", "sc"]), ("scheme", &["scm", "ss"]),
-    ("solidity", &["sol"]), ("sql", &["sql", "ddl", "pgsql", "plsql"]), ("starlark", &["bzl"]), ("svelte", &["svelte"]),
-    ("swift", &["swift"]), ("tcl", &["tcl"]), ("thrift", &["thrift"]), ("toml", &["toml"]), ("tsx", &["tsx"]),
-    ("typescript", &["ts", "cts", "mts"]), ("vb", &["vb", "vbs"]), ("verilog", &["v", "sv", "svh"]), ("vhdl", &["vhd", "vhdl"]),
-    ("vim", &["vim"]), ("vue", &["vue"]), ("xml", &["xml", "xsd", "xsl", "xslt", "wsdl", "plist"]), ("yaml", &["yaml", "yml"]),
+    ("ada", &["adb", "ads"]), ("asm", &["asm", "s"]), ("awk", &["awk"]),
+    ("bash", &["sh", "bash", "zsh", "ksh", "bats"]), ("batch", &["bat", "cmd"]), ("c", &["c", "h"]),
+    ("clojure", &["clj", "cljs", "cljc", "edn"]), ("cmake", &["cmake"]), ("cobol", &["cob", "cbl"]),
+    ("cpp", &["cc", "cpp", "cxx", "c++", "hh", "hpp", "hxx", "h++", "ipp", "cu", "cuh", "ino"]),
+    ("csharp", &["cs", "csx"]), ("css", &["css", "less", "sass", "scss"]), ("d", &["d"]),
+    ("dart", &["dart"]), ("diff", &["diff", "patch"]), ("elixir", &["ex", "exs"]),
+    ("elm", &["elm"]), ("erlang", &["erl", "hrl"]),
+    ("fortran", &["f", "f77", "f90", "f95", "f03", "f08"]), ("fsharp", &["fs", "fsi", "fsx"]),
+    ("go", &["go"]), ("gradle", &["gradle"]), ("graphql", &["graphql", "gql"]),
+    ("groovy", &["groovy"]), ("haskell", &["hs", "lhs"]), ("hcl", &["hcl", "tf", "tfvars"]),
+    ("ini", &["cfg", "conf", "ini", "properties"]), ("java", &["java"]),
+    ("javascript", &["js", "cjs", "mjs", "jsx"]), ("jinja", &["j2", "jinja", "jinja2"]),
+    ("jsonc", &["json5", "jsonc"]), ("julia", &["jl"]), ("kotlin", &["kt", "kts"]),
+    ("lisp", &["el", "lisp", "lsp", "cl"]), ("lua", &["lua"]), ("make", &["mk", "mak"]),
+    ("matlab", &["m"]), ("nim", &["nim"]), ("nix", &["nix"]), ("ocaml", &["ml", "mli"]),
+    ("pascal", &["pas", "pp"]), ("perl", &["pl", "pm", "t"]), ("php", &["php", "phtml"]),
+    ("powershell", &["ps1", "psm1", "psd1"]), ("protobuf", &["proto"]),
+    ("python", &["py", "pyi", "pyw"]), ("r", &["r"]), ("racket", &["rkt"]),
+    ("ruby", &["rb", "rake", "gemspec"]), ("rust", &["rs"]), ("scala", &["scala", "sbt", "sc"]),
+    ("scheme", &["scm", "ss"]), ("solidity", &["sol"]), ("sql", &["sql", "ddl", "pgsql", "plsql"]),
+    ("starlark", &["bzl"]), ("svelte", &["svelte"]), ("swift", &["swift"]), ("tcl", &["tcl"]),
+    ("thrift", &["thrift"]), ("toml", &["toml"]), ("tsx", &["tsx"]),
+    ("typescript", &["ts", "cts", "mts"]), ("vb", &["vb", "vbs"]), ("verilog", &["v", "sv", "svh"]),
+    ("vhdl", &["vhd", "vhdl"]), ("vim", &["vim"]), ("vue", &["vue"]),
+    ("xml", &["xml", "xsd", "xsl", "xslt", "wsdl", "plist"]), ("yaml", &["yaml", "yml"]),
     ("zig", &["zig"]),
 ];
 
-/// Files that are known by their whole name.
+/// Files that are recognized by their whole name.
 const NAMES: &[(&str, &[&str])] = &[
     ("bash", &[".bashrc", ".bash_profile", ".profile", ".zshrc"]),
     ("cmake", &["cmakelists.txt"]),
@@ -38,7 +45,7 @@ const NAMES: &[(&str, &[&str])] = &[
     ("starlark", &["build.bazel", "workspace.bazel"]),
 ];
 
-/// The language of a file, by its name or path.
+/// Returns the language of a file by its name or path.
 pub fn of(name: &str) -> Option<&'static str> {
     let file = name.rsplit('/').next().unwrap_or(name).to_lowercase();
     let extension = file.rsplit_once('.').map(|(_, extension)| extension);
@@ -51,7 +58,7 @@ pub fn of(name: &str) -> Option<&'static str> {
     named(NAMES, &file).or_else(|| named(EXTENSIONS, extension?))
 }
 
-/// The grammar of a language that is split along its syntax.
+/// Returns the grammar of a language that is split along its syntax.
 pub fn grammar(language: &str) -> Option<Language> {
     let grammar = match language {
         "bash" => tree_sitter_bash::LANGUAGE,
@@ -86,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_told_by_extension_or_name() {
+    fn files_are_recognized_by_extension_or_name() {
         for (name, expected) in [
             ("src/main.rs", Some("rust")),
             ("App.TSX", Some("tsx")),

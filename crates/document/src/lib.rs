@@ -1,45 +1,44 @@
-//! From the bytes of one file to the chunks of one document.
+//! Turns the bytes of one file into the chunks of one document.
 //!
 //! ```text
 //! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx
-//!       ──extract────────▶ Extracted { text, title, metadata, structure }
+//!       ──extract────────▶ ExtractedDocument { text, title, metadata, structure }
 //!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len, lines, page, heading_path }]
 //! ```
 //!
-//! Every step takes a value and returns a value: nothing here reads a file, opens a connection or
-//! knows a model (the tokenizer comes in as a [`TokenCounter`]). The same input gives the same
-//! output on every machine; the identities of documents and chunks, and with them every stored
-//! embedding, hang on that.
+//! Every step takes a value and returns a value. Nothing here reads a file, opens a connection or
+//! knows a model: the caller passes the tokenizer as a [`TokenCounter`]. The same input gives the
+//! same output on every machine. The identities of documents and chunks depend on that, and with
+//! them every stored embedding.
 //!
 //! | type | text | title | cut at |
 //! |---|---|---|---|
 //! | Markdown | as written, without the front matter | front matter, else the first heading of level 1, else the first heading | headings |
 //! | HTML | the page's content, converted to Markdown | `<title>`, else the first `<h1>` | headings |
 //! | docx | converted to Markdown | its properties', else the first heading | headings |
-//! | PDF | pages, a form feed between them | the Info dictionary's, where it is one | paragraphs, sentences |
+//! | PDF | pages, a form feed between them | the Info dictionary's, if it is sensible | paragraphs, sentences |
 //! | text | as written | – | paragraphs, sentences |
 //! | code | as written | its file's name with the extension | functions, types, statements; else lines |
 //! | CSV, TSV, JSON, JSONL | records as lines of `name: value`, an empty line between two | – | records |
 //!
-//! Where a document does not say what it is called, its title is its file's name without the
-//! extension, and [`Title::own`] is false: such a title is shown but not embedded. Instead the
-//! model is told of each piece of source code in which file and in which functions and types it is
-//! (see [`rag_protocol::ingest::Chunk::context`]).
+//! The title of a document without one is its file's name without the extension, and [`Title::own`]
+//! is false. Such a title is shown but not embedded. For source code the model reads the file, the
+//! functions and the types that a chunk is from (see [`rag_protocol::ingest::Chunk::context`]).
 //!
-//! A text holds no NUL characters (PostgreSQL cannot store them) and none that nobody sees (see the
-//! module `invisible`), and is never blank. What cannot be read is a [`Problem`], never a panic and
-//! never a silently shortened text. What was lost, guessed or mended on the way is among
-//! [`Extracted::warnings`], and told in the metadata:
+//! A text holds no NUL characters, which PostgreSQL cannot store, and no invisible ones (see the
+//! module `invisible`). It is never blank. Unreadable input is a [`DocumentError`], never a panic
+//! and never a silently shortened text. Everything that was lost, guessed or repaired is in
+//! [`ExtractedDocument::warnings`] and in the metadata:
 //!
-//! | key | what |
+//! | key | value |
 //! |---|---|
 //! | `encoding` | the encoding the file was read in (all types but PDF and docx) |
 //! | `warnings` | sentences on what may have been lost or misread |
-//! | `language` | of code |
-//! | `link_targets` | of HTML: what its links lead to |
-//! | `front_matter_error` | why front matter was left in the text |
-//! | `pdf_reader` | what read a PDF: `pdfium` or `pdf-extract` |
-//! | `unreadable_pages` | numbers of pages of a PDF of which something is missing |
+//! | `language` | the language of source code |
+//! | `link_targets` | the targets of an HTML page's links |
+//! | `front_matter_error` | the reason why front matter stayed in the text |
+//! | `pdf_reader` | the reader of a PDF: `pdfium` or `pdf-extract` |
+//! | `unreadable_pages` | numbers of the pages of a PDF that could not be read completely |
 
 mod code;
 mod decode;
@@ -63,49 +62,48 @@ use sha2::{Digest, Sha256};
 
 pub use crate::{
     code::{Boundary, Symbol, Syntax},
-    kind::{document_type, is_told},
+    kind::{document_type, is_type_known},
     markdown::Heading,
     pdf::PdfReader,
     split::split,
     title::own as own_title,
 };
 
-/// Counts a model's tokens, special tokens included; the engine implements it with the model's own
-/// tokenizer.
+/// Counts a model's tokens. The engine implements it with the model's own tokenizer.
 pub trait TokenCounter {
-    /// Tokens of `text`, special tokens included, before any truncation.
+    /// Returns the number of tokens of `text`, special tokens included, before any truncation.
     fn count(&self, text: &str) -> usize;
-    /// The most tokens a text may have, special tokens included.
+    /// Returns the maximum number of tokens of a text, special tokens included.
     fn limit(&self) -> usize;
-    /// Where the tokens of a text are those of its words, which no more than spaces, tabs and line
-    /// ends separate: the words of the text, in order. Then a piece of it that holds whole words
-    /// need not be counted again.
+    /// Returns the words of the text in order, if the tokens of a text are those of its words, and
+    /// only spaces, tabs and line ends separate words. A piece that holds whole words then need not
+    /// be counted again.
     fn words(&self, _text: &str) -> Option<Vec<CountedWord>> {
         None
     }
 }
 
-/// A word, and how many tokens the text has up to its end, without special tokens.
+/// A word, and the number of tokens from the start of the text to its end, without special tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedWord {
-    /// Bytes of the text.
+    /// Byte offset in the text.
     pub start: u32,
     pub end: u32,
     pub tokens: u32,
 }
 
-/// What a document is, without its uri.
+/// A document without its uri.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Extracted {
+pub struct ExtractedDocument {
     pub text: String,
     pub title: Title,
-    /// Front matter, and what the extractor has to say.
+    /// Front matter, and what the extractor adds.
     pub metadata: Map<String, Value>,
     pub structure: Structure,
-    /// How many lines of the file are before the text: those of front matter, and empty ones.
+    /// Number of lines of the file before the text: front matter and empty lines.
     #[serde(default)]
     pub lines_before: u32,
-    /// Where in a project a file of source code is; the model is told so with each chunk.
+    /// The place of a source file in its project. The model reads it with each chunk.
     #[serde(default)]
     pub place: String,
     /// What was lost on the way, or may have been misread.
@@ -113,8 +111,8 @@ pub struct Extracted {
     pub warnings: Vec<Warning>,
 }
 
-impl Extracted {
-    /// A document of which nothing more is known.
+impl ExtractedDocument {
+    /// A document without metadata and warnings.
     pub fn new(text: String, title: Title, structure: Structure) -> Self {
         Self {
             text,
@@ -132,7 +130,7 @@ impl Extracted {
     }
 }
 
-/// What a text is made of, as far as it matters where it is cut.
+/// The structure of a text, as far as the splitter uses it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Structure {
@@ -144,53 +142,55 @@ pub enum Structure {
     Sections {
         /// In order.
         headings: Vec<Heading>,
-        /// Byte ranges of code blocks, in order: empty lines in them end no paragraph.
+        /// Byte ranges of code blocks, in order. Empty lines in them do not end a paragraph.
         code: Vec<(usize, usize)>,
     },
-    /// Source code; without boundaries it is cut at lines.
+    /// Source code. Without boundaries it is split at lines.
     Code(Syntax),
     /// An empty line between two records.
     Records,
 }
 
 impl Structure {
-    /// That of a Markdown text.
+    /// The structure of a Markdown text.
     pub fn of_markdown(text: &str) -> Self {
         markdown::structure(text)
     }
 }
 
-/// A failure at one stage; the caller adds the uri.
+/// Why a document was not read. The caller adds the uri.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct DocumentError {
     pub stage: Stage,
-    /// One sentence, lower case, no final stop.
+    /// One sentence, lower case, without a full stop.
     pub message: String,
     pub hint: Option<String>,
     #[serde(default)]
-    pub nature: Nature,
+    pub kind: DocumentErrorKind,
 }
 
-/// What a problem says of the file.
+/// What an error says of the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Nature {
-    /// It is a document that cannot be read.
+pub enum DocumentErrorKind {
+    /// The document cannot be read.
     #[default]
     Unreadable,
-    /// It is no document: there is nothing in it but white space.
+    /// The document has no text, or none that is shown.
+    NoText,
+    /// The file has nothing but white space and is not a document.
     Empty,
-    /// It is not text. Whether it should be, its name says.
+    /// The file is not text. Its name says whether it should be.
     Binary,
 }
 
-impl Problem {
+impl DocumentError {
     pub fn new(stage: Stage, message: impl Into<String>) -> Self {
         Self {
             stage,
             message: message.into(),
             hint: None,
-            nature: Nature::default(),
+            kind: DocumentErrorKind::default(),
         }
     }
 
@@ -199,21 +199,31 @@ impl Problem {
         self
     }
 
-    fn no_content() -> Self {
-        Self::new(Stage::Extract, "no content to index")
-            .hint("There is no text in it, or none that is shown.")
+    /// Returns true where the document has no content, rather than content that cannot be read.
+    pub fn is_no_content(&self) -> bool {
+        matches!(
+            self.kind,
+            DocumentErrorKind::NoText | DocumentErrorKind::Empty
+        )
+    }
+
+    fn no_content(kind: DocumentErrorKind) -> Self {
+        let error = Self::new(Stage::Extract, "no content to index");
+        Self { kind, ..error }
+    }
+
+    fn no_text() -> Self {
+        Self::no_content(DocumentErrorKind::NoText)
+            .hint("The document has no text, or none that is shown.")
     }
 
     fn empty() -> Self {
-        let problem = Self {
-            nature: Nature::Empty,
-            ..Self::no_content()
-        };
-        problem.hint("It is empty, or all white space.")
+        Self::no_content(DocumentErrorKind::Empty)
+            .hint("The document is empty or contains only white space.")
     }
 }
 
-/// Reads a document, as [`extract_with`] does; PDFs with the reader that is always there.
+/// Reads a document as [`extract_with`] does, PDFs with `pdf-extract`.
 ///
 /// # Errors
 /// Those of [`extract_with`].
@@ -222,7 +232,7 @@ pub fn extract(
     document_type: DocumentType,
     name: &str,
     media_type: Option<&str>,
-) -> Result<Extracted, Problem> {
+) -> Result<ExtractedDocument, DocumentError> {
     extract_with(
         &PdfReader::PDF_EXTRACT,
         bytes,
@@ -232,32 +242,32 @@ pub fn extract(
     )
 }
 
-/// Reads a document. `name` is the file's name, path or address, from which the title is taken
-/// where the document has none; `media_type` what it was served as, whose charset is believed where
-/// the bytes allow.
+/// Reads a document. `name` is the file's name, path or address, and gives the title if the
+/// document has none. `media_type` is the type that a server declared; its charset is used if the
+/// bytes allow it.
 ///
-/// All but Markdown and text should be read in a process of its own: see the modules `pdf` and
+/// All types but Markdown and text should be read in a separate process: see the modules `pdf` and
 /// `code` for what a parser can do to its process.
 ///
 /// # Errors
-/// [`Stage::Decode`] where the bytes are not text, [`Stage::Extract`] where the format is damaged,
-/// locked or has nothing in it.
+/// [`Stage::Decode`] if the bytes are not text, [`Stage::Extract`] if the format is damaged, locked
+/// or empty.
 pub fn extract_with(
     pdfs: &PdfReader,
     bytes: &[u8],
     document_type: DocumentType,
     name: &str,
     media_type: Option<&str>,
-) -> Result<Extracted, Problem> {
+) -> Result<ExtractedDocument, DocumentError> {
     if bytes.trim_ascii().is_empty() {
-        return Err(Problem::empty());
+        return Err(DocumentError::empty());
     }
     let mut extracted = match document_type {
         DocumentType::Pdf => pdf::extract(bytes, name, pdfs)?,
         DocumentType::Docx => docx::extract(bytes, name)?,
         _ => extract_text(bytes, document_type, name, media_type)?,
     };
-    // Formats with escapes have other ways to write NUL than the byte.
+    // Formats with escapes can write NUL in other ways than as a byte.
     if let Some(text) = decode::without_nul(&extracted.text) {
         extracted.warn(
             Stage::Decode,
@@ -271,17 +281,17 @@ pub fn extract_with(
     }
     extracted.clean_names();
     if extracted.text.trim().is_empty() {
-        // of Markdown there may be front matter and nothing to read
+        // Markdown may have front matter and no text.
         return Err(if document_type == DocumentType::Markdown {
-            Problem::empty()
+            DocumentError::empty()
         } else {
-            Problem::no_content()
+            DocumentError::no_text()
         });
     }
     if let Some(warning) = words::warning(&extracted.text, document_type) {
         extracted.warn(Stage::Extract, warning);
     }
-    // a document's own key of that name gives way
+    // This replaces a key of that name in the document's own metadata.
     if !extracted.warnings.is_empty() {
         let messages: Vec<Value> = extracted
             .warnings
@@ -295,8 +305,8 @@ pub fn extract_with(
     Ok(extracted)
 }
 
-impl Extracted {
-    /// Puts in a text from which characters were removed.
+impl ExtractedDocument {
+    /// Replaces the text by one from which characters were removed.
     fn replace(&mut self, text: String) {
         self.text = text;
         if let Structure::Sections { .. } = self.structure {
@@ -316,7 +326,7 @@ impl Extracted {
         );
     }
 
-    /// Removes what nobody sees from the title and the metadata, too.
+    /// Removes invisible characters from the title and the metadata as well.
     fn clean_names(&mut self) {
         if let Some((title, _)) = invisible::removed(&self.title.text) {
             self.title = title::own(&title).map_or_else(
@@ -347,27 +357,27 @@ fn clean_value(value: &mut Value) {
     }
 }
 
-/// The types that are text themselves.
+/// Reads types that are text themselves.
 fn extract_text(
     bytes: &[u8],
     document_type: DocumentType,
     name: &str,
     media_type: Option<&str>,
-) -> Result<Extracted, Problem> {
+) -> Result<ExtractedDocument, DocumentError> {
     let served_as = media_type.and_then(decode::charset).map(str::to_owned);
     let declared = match document_type {
         DocumentType::Html => served_as.or_else(|| decode::html_charset(bytes)),
         _ => served_as,
     };
-    let decode::Decoded {
+    let decode::DecodedText {
         text,
         encoding,
         warnings,
     } = decode::text(bytes, declared.as_deref())?;
     if text.trim().is_empty() {
-        return Err(Problem::empty());
+        return Err(DocumentError::empty());
     }
-    // before the text is parsed: what a parser finds has its place in the text
+    // Before parsing: the parser's results refer to places in the text.
     let (text, invisible) = match invisible::removed(&text) {
         Some((cleaned, count)) => (cleaned.into(), count),
         None => (text, 0),
@@ -381,7 +391,7 @@ fn extract_text(
         DocumentType::Json => records::json::extract(&text, name),
         DocumentType::Jsonl => records::json::extract_lines(&text, name),
         DocumentType::Text | DocumentType::Pdf | DocumentType::Docx => {
-            Extracted::new(text.into_owned(), title::from_name(name), Structure::Prose)
+            ExtractedDocument::new(text.into_owned(), title::from_name(name), Structure::Prose)
         }
     };
     extracted
@@ -398,17 +408,17 @@ fn extract_text(
     Ok(extracted)
 }
 
-/// Hashes and splits what was extracted: what the protocol calls the content of a document. The
-/// text stays where it is.
+/// Hashes and splits an extracted document. Returns its content as the protocol defines it; the
+/// text stays in `extracted`.
 ///
 /// # Errors
 /// Those of [`split`].
 pub fn content(
-    extracted: &Extracted,
+    extracted: &ExtractedDocument,
     document_type: DocumentType,
     splitting: &Splitting,
     tokens: &dyn TokenCounter,
-) -> Result<Content, Problem> {
+) -> Result<Content, DocumentError> {
     let chunks = split(extracted, splitting, tokens)?;
     let content_hash = Sha256::digest(&extracted.text)
         .iter()

@@ -5,14 +5,14 @@ use rag_protocol::ingest::{Stage, Title};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Extracted, Structure, front_matter, title};
+use crate::{ExtractedDocument, Structure, front_matter, title};
 
 /// A heading of a Markdown text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heading {
-    /// Byte at which it begins.
+    /// Byte at which the heading begins.
     pub at: usize,
-    /// Byte at which it ends, or the line end after it.
+    /// Byte at which the heading ends, or the line end after it.
     pub end: usize,
     /// From 1, the outermost, to 6.
     pub level: u8,
@@ -20,8 +20,8 @@ pub struct Heading {
     pub text: String,
 }
 
-pub fn extract(file: &str, name: &str) -> Extracted {
-    let front_matter::Parted { metadata, body } = front_matter::part(file);
+pub fn extract(file: &str, name: &str) -> ExtractedDocument {
+    let front_matter::MarkdownFile { metadata, body } = front_matter::separate(file);
     let declared = match metadata.get("title") {
         Some(Value::String(text)) => title::own(text),
         Some(Value::Number(number)) => title::own(&number.to_string()),
@@ -34,10 +34,10 @@ pub fn extract(file: &str, name: &str) -> Extracted {
         .unwrap_or_else(|| title::from_name(name));
     let before = &file[..file.len() - text.len()];
     let lines_before = u32::try_from(before.matches('\n').count()).unwrap_or(u32::MAX);
-    let mut extracted = Extracted {
+    let mut extracted = ExtractedDocument {
         metadata,
         lines_before,
-        ..Extracted::new(text, title, structure)
+        ..ExtractedDocument::new(text, title, structure)
     };
     if let (true, Some(Value::String(why))) =
         (body == file, extracted.metadata.get("front_matter_error"))
@@ -48,7 +48,7 @@ pub fn extract(file: &str, name: &str) -> Extracted {
     extracted
 }
 
-/// The first heading of level 1, else the first heading.
+/// Returns the first heading of level 1, else the first heading.
 pub fn heading(structure: &Structure) -> Option<Title> {
     let Structure::Sections { headings, .. } = structure else {
         return None;
@@ -63,7 +63,7 @@ pub fn heading(structure: &Structure) -> Option<Title> {
     })
 }
 
-/// Headings, `#` and underlined, and code blocks.
+/// Finds headings, `#` and underlined, and code blocks.
 pub fn structure(text: &str) -> Structure {
     let (mut headings, mut code) = (vec![], vec![]);
     let mut open: Option<(usize, String)> = None;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_in_a_code_block_is_no_heading() {
+    fn a_comment_in_a_code_block_is_not_a_heading() {
         assert_eq!(
             title("```sh\n# not this\n```\n\n    # nor this\n\n# This"),
             own("This")
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn front_matter_is_no_part_of_the_text() {
+    fn front_matter_is_not_part_of_the_text() {
         let extracted = extract("---\ntitle: T\n---\n\n\n  Text\n", "a.md");
         assert_eq!(extracted.text, "  Text\n");
         assert_eq!(extracted.metadata["title"], "T");

@@ -1,4 +1,4 @@
-//! The text of PDFs, page by page, a form feed between two pages.
+//! Extracts the text of PDFs, page by page, with a form feed between two pages.
 //!
 //! ```text
 //!          PDFium ──[pdfium]── characters ──[layout]──┐
@@ -6,9 +6,10 @@
 //!          pdf-extract ──[plain]──────────────────────┘
 //! ```
 //!
-//! Either reader can be the end of its process: PDFium is C++, `pdf-extract` recurses. So a PDF
-//! should be read in a process of its own, under limits.
+//! Either reader can crash its process: PDFium is C++, and `pdf-extract` recurses. So a PDF should
+//! be read in a separate process, under limits.
 
+mod integrity;
 mod layout;
 mod pages;
 mod pdfium;
@@ -19,16 +20,16 @@ use std::path::Path;
 use rag_protocol::ingest::{Stage, Title};
 
 use self::pages::Page;
-use crate::{Extracted, Problem, Structure, title};
+use crate::{DocumentError, ExtractedDocument, Structure, title};
 
-/// Between two pages there is one of these, and nowhere else.
+/// Separates two pages, and occurs nowhere else.
 pub const PAGE: char = '\u{C}';
-/// It counts as the end of a paragraph.
+/// The break counts as the end of a paragraph.
 const PAGE_BREAK: &str = "\n\u{C}\n";
-/// The marker of a PDF; readers accept it anywhere in the first KiB.
+/// The marker of a PDF. Readers accept it anywhere in the first KiB.
 const MAGIC: &[u8] = b"%PDF-";
 
-/// What reads PDFs.
+/// The library that reads PDFs.
 #[derive(Debug, Clone)]
 pub struct PdfReader(Reader);
 
@@ -40,24 +41,24 @@ enum Reader {
 }
 
 impl PdfReader {
-    /// `pdf-extract`, which knows less than PDFium, and is always there.
+    /// `pdf-extract`, which is always available and supports less than PDFium.
     pub const PDF_EXTRACT: Self = Self(Reader::PdfExtract);
 
-    /// PDFium, the reader of Chromium, with the library at the path. A process loads one library,
+    /// PDFium, the reader of Chromium, with the library at this path. A process loads one library,
     /// once.
     ///
     /// # Errors
-    /// Why it cannot be loaded.
+    /// The reason why the library cannot be loaded.
     pub fn pdfium(library: &Path) -> Result<Self, String> {
         pdfium::Pdfium::load(library).map(|pdfium| Self(Reader::Pdfium(pdfium)))
     }
 
-    /// One that reads nothing and says why.
+    /// A reader that fails with this reason for every PDF.
     pub fn missing(why: String) -> Self {
         Self(Reader::Missing(why))
     }
 
-    /// As the metadata of a document calls it.
+    /// The name in the metadata of documents.
     pub fn name(&self) -> &'static str {
         match self.0 {
             Reader::Pdfium(_) | Reader::Missing(_) => "pdfium",
@@ -65,31 +66,35 @@ impl PdfReader {
         }
     }
 
-    fn read(&self, bytes: &[u8]) -> Result<Contents, Refusal> {
+    fn read(&self, bytes: &[u8]) -> Result<FileContents, OpenError> {
         match &self.0 {
             Reader::Pdfium(pdfium) => pdfium.read(bytes),
             Reader::PdfExtract => plain::read(bytes),
-            Reader::Missing(why) => Err(Refusal::NoReader(why.clone())),
+            Reader::Missing(why) => Err(OpenError::NoReader(why.clone())),
         }
     }
 }
 
-/// What a reader finds in a file.
-struct Contents {
+/// The contents of a file, as the reader sees them.
+struct FileContents {
     pages: Vec<Page>,
-    /// As it is declared.
+    /// The title in the Info dictionary.
     title: Option<String>,
 }
 
 /// Why a reader cannot open a file.
-enum Refusal {
+enum OpenError {
     NoReader(String),
     Locked,
     UnknownSecurity,
     Malformed(String),
 }
 
-pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted, Problem> {
+pub fn extract(
+    bytes: &[u8],
+    name: &str,
+    reader: &PdfReader,
+) -> Result<ExtractedDocument, DocumentError> {
     if !bytes
         .iter()
         .take(1024)
@@ -97,11 +102,15 @@ pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted
         .windows(MAGIC.len())
         .any(|w| w.iter().copied().eq(MAGIC))
     {
-        return Err(malformed("it does not begin as one"));
+        return Err(malformed("it has no PDF header"));
     }
-    let Contents { pages, title } = reader.read(bytes).map_err(problem)?;
+    let FileContents { mut pages, title } = reader.read(bytes).map_err(problem)?;
     if pages.is_empty() {
         return Err(malformed("it has no pages"));
+    }
+    let damaged = integrity::damaged_pages(bytes, pages.len());
+    for page in damaged.into_iter().flatten() {
+        pages[page].is_whole = false;
     }
     let numbers = |is: &dyn Fn(&Page) -> bool| -> Vec<usize> {
         pages
@@ -123,7 +132,7 @@ pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted
         .join(PAGE_BREAK);
     if text.trim().is_empty() {
         return Err(if !unreadable.is_empty() {
-            malformed("its pages cannot be read")
+            malformed("none of its pages can be read")
         } else if pictures.is_empty() {
             blank(all)
         } else {
@@ -134,7 +143,7 @@ pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted
         .as_deref()
         .and_then(own_title)
         .unwrap_or_else(|| title::from_name(name));
-    let mut extracted = Extracted::new(text, title, Structure::Pages);
+    let mut extracted = ExtractedDocument::new(text, title, Structure::Pages);
     extracted
         .metadata
         .insert("pdf_reader".into(), reader.name().into());
@@ -142,7 +151,7 @@ pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted
         let named = named(&unreadable);
         extracted.warn(
             Stage::Extract,
-            format!("{named} of {all} could not be read, or not completely"),
+            format!("{named} of {all} could not be read completely"),
         );
         extracted
             .metadata
@@ -161,15 +170,15 @@ pub fn extract(bytes: &[u8], name: &str, reader: &PdfReader) -> Result<Extracted
     Ok(extracted)
 }
 
-/// Names the pages, the first ten of them.
+/// Returns the numbers of the first ten pages as text.
 fn named(numbers: &[usize]) -> String {
-    const NAMED: usize = 10;
+    const MAX_NAMED: usize = 10;
     let named: Vec<String> = numbers
         .iter()
-        .take(NAMED)
+        .take(MAX_NAMED)
         .map(ToString::to_string)
         .collect();
-    let more = match numbers.len().saturating_sub(NAMED) {
+    let more = match numbers.len().saturating_sub(MAX_NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -185,51 +194,56 @@ fn on_pages(count: usize) -> String {
     }
 }
 
-fn scanned(pages: usize) -> Problem {
+fn scanned(pages: usize) -> DocumentError {
     let on = on_pages(pages);
-    Problem::new(
+    DocumentError::new(
         Stage::Extract,
         format!("the PDF looks like a scan: there is no text on {on}"),
     )
-    .hint("Run text recognition (OCR) over the file, and put the result in its place.")
+    .hint("Run text recognition (OCR) on the file, and replace it with the result.")
 }
 
-fn blank(pages: usize) -> Problem {
+fn blank(pages: usize) -> DocumentError {
     let on = on_pages(pages);
-    Problem::new(Stage::Extract, format!("there is neither text nor a picture on {on} of the PDF"))
-        .hint("Letters that are drawn as lines are no text: run text recognition (OCR) over the file if it shows some.")
+    DocumentError::new(
+        Stage::Extract,
+        format!("the PDF has neither text nor pictures on {on}"),
+    )
+    .hint(
+        "If the file shows text, the letters are drawn as lines. Run text recognition (OCR) on it, \
+               and replace it with the result.",
+    )
 }
 
-fn malformed(why: &str) -> Problem {
-    Problem::new(
+fn malformed(why: &str) -> DocumentError {
+    DocumentError::new(
         Stage::Extract,
         format!("the PDF is malformed: {}", why.replace('\0', "\u{FFFD}")),
     )
-    .hint("Open the file with a PDF viewer and save it anew, and put the result in its place.")
+    .hint("Open the file with a PDF viewer, save it again, and replace the file with the result.")
 }
 
-fn problem(refusal: Refusal) -> Problem {
+fn problem(refusal: OpenError) -> DocumentError {
     match refusal {
-        Refusal::NoReader(why) => {
-            Problem::new(Stage::Extract, format!("the PDF cannot be read: {why}"))
+        OpenError::NoReader(why) => {
+            DocumentError::new(Stage::Extract, format!("could not read the PDF: {why}"))
                 .hint("Install the library, or set rag.pdf_reader to auto.")
         }
-        Refusal::Locked => Problem::new(
+        OpenError::Locked => DocumentError::new(
             Stage::Extract,
             "the PDF is encrypted and cannot be opened without a password",
         )
-        .hint("Save a copy without a password, and put it in its place."),
-        Refusal::UnknownSecurity => Problem::new(
-            Stage::Extract,
-            "the PDF is encrypted in a way that is not known here",
-        )
-        .hint("Save a copy without encryption, and put it in its place."),
-        Refusal::Malformed(why) => malformed(&why),
+        .hint("Replace the file with a copy without a password."),
+        OpenError::UnknownSecurity => {
+            DocumentError::new(Stage::Extract, "the PDF uses an unsupported encryption")
+                .hint("Replace the file with a copy without encryption.")
+        }
+        OpenError::Malformed(why) => malformed(&why),
     }
 }
 
-/// Without NUL characters, which fonts with a wrong table leave behind, without form feeds, and
-/// with ligatures as letters: nobody searches for "ﬁle".
+/// Returns the text without NUL characters, which fonts with a wrong table leave behind, and
+/// without form feeds. Ligatures become letters, so that a search for "file" finds "ﬁle".
 fn readable(text: &str) -> String {
     let mut readable = String::with_capacity(text.len());
     for c in text.chars() {
@@ -253,7 +267,8 @@ fn own_title(declared: &str) -> Option<Title> {
     is_sensible(text).then(|| title::own(text)).flatten()
 }
 
-/// Whether a person may have written it: programs fill in file names and placeholders.
+/// Returns true if a person may have written the title. Programs fill in file names and
+/// placeholders.
 fn is_sensible(text: &str) -> bool {
     const FILES: [&str; 14] = [
         ".doc", ".docx", ".dvi", ".fm", ".html", ".indd", ".odt", ".pdf", ".ppt", ".pptx", ".ps",
@@ -282,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_programs_fill_in_is_no_title() {
+    fn titles_that_programs_fill_in_are_ignored() {
         for text in [
             "",
             "Untitled",

@@ -9,36 +9,35 @@
 //!                                  stock: 12
 //! ```
 //!
-//! So a chunk of many records names its fields in each of them, which is what a search for "the
-//! price of coffee" needs. Fields without a value are left out. Empty lines inside a value are left
-//! out too: they would look like the end of the record.
+//! So each chunk of many records names its fields, which a search for "the price of coffee" needs.
+//! Fields without a value are dropped. So are empty lines inside a value, which would look like the
+//! end of the record.
 //!
-//! Names are repeated with every record, so the text is longer than the file. One that would grow
-//! beyond [`MAX_GROWTH`] is kept as it is written, with a warning; so is one that is not what it
-//! says it is.
+//! Names are repeated with every record, so the text is longer than the file. A file whose text
+//! would grow beyond [`MAX_GROWTH`], and one that is not valid, is kept as written, with a warning.
 
 pub mod csv;
 pub mod json;
 
 use rag_protocol::ingest::Stage;
 
-use crate::{Extracted, Structure, Syntax, title};
+use crate::{ExtractedDocument, Structure, Syntax, title};
 
-/// How many times as long as the file the text may be.
+/// Maximum ratio of text size to file size.
 const MAX_GROWTH: usize = 16;
-/// Longest text in any case: what a document's message to the database may hold, with room to
-/// spare.
+/// Maximum size of a text in any case: what a document's message to the database may hold, with
+/// room to spare.
 const MAX_TEXT: usize = 128 << 20;
-/// Most characters of a field's name.
+/// Maximum length of a field's name, in characters.
 const MAX_NAME: usize = 200;
 
-fn records(text: String, name: &str) -> Extracted {
-    Extracted::new(text, title::from_name(name), Structure::Records)
+fn records(text: String, name: &str) -> ExtractedDocument {
+    ExtractedDocument::new(text, title::from_name(name), Structure::Records)
 }
 
-/// The file as it is written, and why.
-fn as_written(file: &str, name: &str, why: String) -> Extracted {
-    let mut extracted = Extracted {
+/// Returns the file as written, with the reason as a warning.
+fn as_written(file: &str, name: &str, why: String) -> ExtractedDocument {
+    let mut extracted = ExtractedDocument {
         structure: Structure::Code(Syntax::default()),
         ..records(file.to_owned(), name)
     };
@@ -46,15 +45,15 @@ fn as_written(file: &str, name: &str, why: String) -> Extracted {
     extracted
 }
 
-/// A text that grows no longer than it may.
+/// A text with a maximum size.
 struct Writer {
     text: String,
     most: usize,
-    /// Whether the record has a field yet.
+    /// True if the record has a field.
     begun: bool,
 }
 
-/// The text would be too long.
+/// The text would exceed its maximum size.
 #[derive(Debug)]
 struct TooLong;
 
@@ -72,7 +71,7 @@ impl Writer {
         self.begun = false;
     }
 
-    /// Begins a field's line; a record without a name for its value has none.
+    /// Begins a field's line. A record without a name for its value has no prefix.
     fn field(&mut self, name: &str) -> Result<(), TooLong> {
         if !self.text.is_empty() {
             self.text.push_str(if self.begun { "\n" } else { "\n\n" });
@@ -85,7 +84,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds a value, without the empty lines in it.
+    /// Adds a value without its empty lines.
     fn value(&mut self, value: &str) -> Result<(), TooLong> {
         if !value.contains(['\n', '\r']) {
             return self.push(value.trim());
@@ -112,7 +111,7 @@ impl Writer {
     }
 }
 
-/// At most [`MAX_NAME`] characters in one line.
+/// Returns the name in one line of at most [`MAX_NAME`] characters.
 fn field_name(name: &str) -> String {
     let words: Vec<&str> = name.split_whitespace().collect();
     words.join(" ").chars().take(MAX_NAME).collect()

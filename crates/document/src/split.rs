@@ -1,38 +1,38 @@
-//! The recursive splitter: texts into chunks that a model sees whole.
+//! The recursive splitter: cuts texts into chunks that fit into a model.
 //!
-//! A chunk is a slice of the text without whitespace around it, at most `chunk_size` characters or
-//! tokens long, and short enough that the model's limit holds for what is embedded: the document's
-//! own title, for source code where the chunk is from, a blank line, the chunk. All chunks together
-//! miss nothing of the text but whitespace, and each begins and ends after the one before it.
+//! A chunk is a slice of the text without whitespace around it, of at most `chunk_size` characters
+//! or tokens. It is short enough for the model's limit, which applies to all that is embedded: the
+//! document's own title, the place of source code, a blank line, the chunk. All chunks together
+//! contain the whole text except whitespace, and each begins and ends after the previous one.
 //!
-//! **Where a chunk ends.** Of all places where it may, in the second half of the room there is, the
-//! one of the highest rank; the last of equals. If there is none, at the last end of a word in the
-//! first half. The ranks, best first:
+//! **Where a chunk ends.** At the place of the highest rank in the second half of the room, the
+//! last of equals. If there is none, at the last end of a word in the first half. The ranks, best
+//! first:
 //!
 //! | structure | ranks |
 //! |---|---|
 //! | Markdown | before a heading, at the end of a paragraph, of a line, of a sentence, of a word; no paragraph ends in a code block |
-//! | prose, pages | the same without headings |
+//! | prose, pages | like Markdown, without headings |
 //! | code | before an element of the syntax, outer ones first and those after an empty line before others; a line, a word |
 //! | records | before a record; a line, a word |
 //!
-//! For headings and syntax the last three quarters of the room count, for records all of it: one
-//! that fits into a chunk is not cut. Between a heading and its text is a place like that between
-//! two words. A word that is longer than a chunk is cut between Unicode's words (Chinese and
+//! For headings and syntax the last three quarters of the room count, for records all of it: a
+//! record that fits into a chunk is not cut. A place between a heading and its text ranks like one
+//! between two words. A word that is longer than a chunk is cut between Unicode words (Chinese and
 //! Japanese are written without spaces), else between graphemes (an emoji family, a letter with its
 //! accents), else between characters.
 //!
-//! **Where the next one begins.** As the place of highest rank among the last `chunk_overlap`
-//! characters or tokens, the first of equals; but never within the first quarter of the previous
-//! chunk, so that an overlap nearly as large as a chunk still gets through the text in a bounded
-//! number of steps. If the overlap does not leave room for anything new, it is left out. After a
-//! whole record or element of source code only whole ones are repeated.
+//! **Where the next one begins.** At the place of highest rank among the last `chunk_overlap`
+//! characters or tokens, the first of equals. It is never within the first quarter of the previous
+//! chunk, so that even a large overlap gets through the text in a bounded number of steps. An
+//! overlap that leaves no room for anything new is dropped. After a whole record or element of
+//! source code only whole ones are repeated.
 //!
 //! **Tokens.** A chunk is counted whole, with the title. If it has too many tokens, the room is
-//! reduced in proportion, and the chunk cut and counted again. The next chunk is first tried with
-//! the room that suited this one, and with more if that leaves an eighth of the tokens unused; so a
-//! text with many tokens for its length costs hardly more than one count a chunk. Where a tokenizer
-//! takes each word by itself ([`TokenCounter::words`]) each is counted once for all chunks. Time is
+//! reduced in proportion, and the chunk is cut and counted again. The next chunk is first tried
+//! with the room that suited this one, and with more if that leaves an eighth of the tokens unused.
+//! So even a text with many tokens costs hardly more than one count a chunk. If a tokenizer treats
+//! words independently ([`TokenCounter::words`]), each word is counted once for all chunks. Time is
 //! linear in the length of the text.
 
 mod breaks;
@@ -47,25 +47,24 @@ use self::{
     breaks::{Breaks, Place},
     outline::Outline,
 };
-use crate::{CountedWord, Extracted, Problem, TokenCounter};
+use crate::{CountedWord, DocumentError, ExtractedDocument, TokenCounter};
 
-/// Where the room is given in tokens: how many characters each of them is thought to have, and the
-/// most it is let.
+/// If the room is given in tokens: the assumed and the maximum number of characters of a token.
 const CHARACTERS_PER_TOKEN: usize = 4;
 const MAX_CHARACTERS_PER_TOKEN: usize = 64;
 
-/// Cuts a text into chunks, in order; a blank text has none.
+/// Cuts a text into chunks, in order. A blank text has none.
 ///
 /// # Errors
-/// [`Stage::Split`] where `splitting` contradicts itself, or where the title leaves no room for a
-/// single character.
+/// [`Stage::Split`] if `splitting` contradicts itself, or if the title leaves no room for a single
+/// character.
 pub fn split(
-    extracted: &Extracted,
+    extracted: &ExtractedDocument,
     splitting: &Splitting,
     tokens: &dyn TokenCounter,
-) -> Result<Vec<Chunk>, Problem> {
+) -> Result<Vec<Chunk>, DocumentError> {
     check(splitting)?;
-    let Extracted {
+    let ExtractedDocument {
         text, structure, ..
     } = extracted;
     let breaks = Breaks::of(text, structure);
@@ -91,17 +90,20 @@ pub fn split(
     Ok(chunks)
 }
 
-fn check(splitting: &Splitting) -> Result<(), Problem> {
+fn check(splitting: &Splitting) -> Result<(), DocumentError> {
     let Splitting {
         chunk_size,
         chunk_overlap,
         ..
     } = *splitting;
     if chunk_size == 0 {
-        return Err(Problem::new(Stage::Split, "chunk_size must be at least 1"));
+        return Err(DocumentError::new(
+            Stage::Split,
+            "chunk_size must be at least 1",
+        ));
     }
     if chunk_overlap >= chunk_size {
-        return Err(Problem::new(
+        return Err(DocumentError::new(
             Stage::Split,
             format!("chunk_overlap ({chunk_overlap}) must be less than chunk_size ({chunk_size})"),
         ));
@@ -109,16 +111,16 @@ fn check(splitting: &Splitting) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The room that a chunk has: characters and tokens.
+/// The room of a chunk, in characters and tokens.
 struct Room<'a> {
     breaks: &'a Breaks<'a>,
     title: &'a Title,
     splitting: &'a Splitting,
-    /// How many are tried first, and the most that are tried.
+    /// Number of characters that is tried first, and the maximum.
     first_characters: usize,
     most_characters: usize,
     tokens: &'a dyn TokenCounter,
-    /// What the title alone takes, with the special tokens.
+    /// Tokens of the title alone, with the special tokens.
     title_tokens: OnceCell<usize>,
     words: Option<Vec<CountedWord>>,
     special_tokens: OnceCell<usize>,
@@ -127,7 +129,7 @@ struct Room<'a> {
 impl<'a> Room<'a> {
     fn new(
         breaks: &'a Breaks,
-        Extracted { text, title, .. }: &'a Extracted,
+        ExtractedDocument { text, title, .. }: &'a ExtractedDocument,
         splitting: &'a Splitting,
         tokens: &'a dyn TokenCounter,
     ) -> Self {
@@ -157,9 +159,9 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// What goes before a chunk. A context that would take much of the room is left out.
+    /// Returns what goes before a chunk. A context that would take much of the room is dropped.
     fn context(&self, text: String) -> Context {
-        /// The part of the model's tokens that title and context may have.
+        /// Maximum share of the model's tokens for title and context.
         const PART: usize = 4;
         let tokens = |text: &str| self.tokens.count(&embedded_text(self.title, text, ""));
         if !text.is_empty() {
@@ -174,9 +176,14 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// The end of a chunk that begins at `start` and makes good use of the room. `size` is the
-    /// number of characters that is tried first, and becomes the one to try for the next chunk.
-    fn fill(&self, start: Place, context: &Context, size: &mut usize) -> Result<Place, Problem> {
+    /// Returns the end of a chunk that begins at `start` and fills the room well. `size` is the
+    /// number of characters to try first, and becomes the number to try for the next chunk.
+    fn fill(
+        &self,
+        start: Place,
+        context: &Context,
+        size: &mut usize,
+    ) -> Result<Place, DocumentError> {
         let mut fitting: Option<Place> = None;
         loop {
             let end = self.breaks.best_end(start, *size);
@@ -186,12 +193,12 @@ impl<'a> Room<'a> {
                 return Ok(shorter);
             }
             let length = end.char - start.char;
-            let use_ = self.use_of(start, end, context);
-            let (tried, share) = (*size, self.share(length, &use_));
-            if use_.used <= use_.limit {
+            let usage = self.token_use(start, end, context);
+            let (tried, share) = (*size, self.share(length, &usage));
+            if usage.used <= usage.limit {
                 *size = share;
                 let is_full = tried >= share
-                    || use_.used > use_.limit - use_.limit / 8
+                    || usage.used > usage.limit - usage.limit / 8
                     || end == self.breaks.end();
                 if is_full || fitting.is_some() {
                     return Ok(end);
@@ -202,13 +209,13 @@ impl<'a> Room<'a> {
             } else if length > 1 {
                 *size = share.min(length - length.div_ceil(64)).max(1);
             } else {
-                return Err(self.no_room(&use_));
+                return Err(self.no_room(&usage));
             }
         }
     }
 
-    /// Where the chunk after `start..end` begins to repeat it, if it does. `size` is the number of
-    /// characters that would fill a chunk.
+    /// Returns where the chunk after `start..end` begins to repeat it, if it does. `size` is the
+    /// number of characters that would fill a chunk.
     fn overlap(&self, start: Place, end: Place, size: usize) -> Option<Place> {
         let Splitting {
             chunk_size,
@@ -243,15 +250,15 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// How many characters are likely to fit, if the text goes on as it is in a chunk of `length`
-    /// characters: hardly less than those that would just fit.
-    fn share(&self, length: usize, use_: &Use) -> usize {
-        let share = length.saturating_mul(use_.room()) / use_.taken().max(1);
+    /// Estimates the number of characters that fit, if the text continues as in a chunk of `length`
+    /// characters: a little less than would just fit.
+    fn share(&self, length: usize, usage: &TokenUse) -> usize {
+        let share = length.saturating_mul(usage.room()) / usage.taken().max(1);
         (share - share / 64).clamp(1, self.most_characters)
     }
 
-    /// The tokens of a chunk, by the limit that it comes closest to.
-    fn use_of(&self, start: Place, end: Place, context: &Context) -> Use {
+    /// Returns the tokens of a chunk, by the limit that it comes closest to.
+    fn token_use(&self, start: Place, end: Place, context: &Context) -> TokenUse {
         let chunk = self.breaks.slice(start, end);
         let counted = self.counted(start, end);
         let fixed = context.tokens;
@@ -261,7 +268,7 @@ impl<'a> Room<'a> {
                 .tokens
                 .count(&embedded_text(self.title, &context.text, chunk)),
         };
-        let whole = Use {
+        let whole = TokenUse {
             used,
             fixed,
             limit: self.tokens.limit(),
@@ -278,7 +285,7 @@ impl<'a> Room<'a> {
             whole.used
         };
         let limit = self.splitting.chunk_size.saturating_add(special);
-        let own = Use {
+        let own = TokenUse {
             used,
             fixed: special,
             limit,
@@ -300,7 +307,7 @@ impl<'a> Room<'a> {
         self.counted(start, end).unwrap_or_else(count)
     }
 
-    /// The tokens of a piece that holds whole words which were counted before.
+    /// Returns the tokens of a piece of whole words that were counted before.
     fn counted(&self, start: Place, end: Place) -> Option<usize> {
         let words = self.words.as_ref()?;
         let (start, end) = (
@@ -320,14 +327,14 @@ impl<'a> Room<'a> {
         *self.special_tokens.get_or_init(|| self.tokens.count(""))
     }
 
-    fn no_room(&self, use_: &Use) -> Problem {
-        let Use {
+    fn no_room(&self, usage: &TokenUse) -> DocumentError {
+        let TokenUse {
             used,
             limit,
             fixed,
             of,
-        } = *use_;
-        let problem = |what: String| Problem::new(Stage::Split, what);
+        } = *usage;
+        let problem = |what: String| DocumentError::new(Stage::Split, what);
         match of {
             Limit::ChunkSize => problem(format!(
                 "a single character takes {} tokens, and chunk_size is {}",
@@ -336,29 +343,30 @@ impl<'a> Room<'a> {
             ))
             .hint("Raise chunk_size."),
             Limit::Model if self.title.own => problem(format!(
-                "the title and a single character take {used} tokens, and the model sees at most {limit}"
+                "the title and a single character take {used} tokens, and the model reads at most \
+                    {limit}"
             ))
             .hint("Give the document a shorter title, or use a model with a higher limit."),
-            Limit::Model => {
-                problem(format!("a single character takes {used} tokens, and the model sees at most {limit}"))
-                    .hint("Use a model with a higher limit.")
-            }
+            Limit::Model => problem(format!(
+                "a single character takes {used} tokens, and the model reads at \
+                    most {limit}"
+            ))
+            .hint("Use a model with a higher limit."),
         }
     }
 }
 
-/// What the model is told before a chunk, and the tokens of that with the title and the special
-/// ones.
+/// Returns the text before a chunk, and its tokens with the title and the special ones.
 struct Context {
     text: String,
     tokens: usize,
 }
 
-/// How much of a limit a chunk uses.
-struct Use {
-    /// Tokens, special ones included, and the title's where it counts.
+/// The share of a limit that a chunk uses.
+struct TokenUse {
+    /// Tokens, special ones included, with the title if it counts.
     used: usize,
-    /// What of these is used before the first character.
+    /// Tokens that are used before the first character.
     fixed: usize,
     limit: usize,
     of: Limit,
@@ -370,7 +378,7 @@ enum Limit {
     ChunkSize,
 }
 
-impl Use {
+impl TokenUse {
     fn taken(&self) -> usize {
         self.used.saturating_sub(self.fixed)
     }

@@ -7,15 +7,16 @@ use rag_protocol::ingest::Title;
 
 use crate::kind;
 
-/// Most characters of a title. It is embedded with every chunk, so it must leave room for them.
+/// Maximum number of characters. The title is embedded with every chunk, so it must leave room for
+/// them.
 pub const MAX_CHARS: usize = 200;
 
-/// A title the document gives itself; `None` where nothing is left of it.
+/// Returns a title that the document gives itself, or `None` if nothing is left of it.
 pub fn own(text: &str) -> Option<Title> {
     one_line(text).map(|text| Title { text, own: true })
 }
 
-/// The title of a document that has none: its file's name without the extension.
+/// Returns the title of a document without one: its file's name without the extension.
 pub fn from_name(name: &str) -> Title {
     let file = &*file_of(name);
     let is_file = !kind::path(name).trim_end_matches('/').is_empty();
@@ -29,7 +30,7 @@ pub fn from_name(name: &str) -> Title {
     named(stem)
 }
 
-/// The same with the extension, by which files of code are told apart.
+/// Returns the file's name with the extension, which distinguishes files of code.
 pub fn file_name(name: &str) -> Title {
     named(&file_of(name))
 }
@@ -41,7 +42,7 @@ fn named(text: &str) -> Title {
     }
 }
 
-/// The last part of a path or an address; the host of an address without a path.
+/// Returns the last part of a path or an address, or the host of an address without a path.
 fn file_of(name: &str) -> Cow<'_, str> {
     fn last(path: &str) -> &str {
         path.rsplit('/').next().unwrap_or(path)
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nameless_document_is_called_by_its_file() {
+    fn a_document_without_a_title_is_named_after_its_file() {
         for (name, expected) in [
             ("docs/key-rotation.v2.md", "key-rotation.v2"),
             ("LICENSE", "LICENSE"),

@@ -1,17 +1,18 @@
-//! Whether a text has spaces between its words. One without is stored and embedded, and nothing
-//! finds it.
+//! Detects texts without spaces between words. They would be stored and embedded, and no search
+//! would find them.
 
 use rag_protocol::ingest::DocumentType;
 
-/// Longest word, in letters and digits. The longest one of any dictionary has fewer than 200.
-const LONGEST: usize = 200;
+/// Maximum length of a word, in letters and digits. The longest dictionary words have fewer than
+/// 200.
+const MAX_WORD: usize = 200;
 
-/// Returns a warning if words of a text are far too long. Only types for people are looked at: data
+/// Returns a warning if words of a text are far too long. Only types for people are checked: data
 /// and code may have long names.
 ///
-/// A PDF says where each glyph is and not where a word ends, so there one such word tells that
-/// spaces are missing. In other documents it may be an encoded picture: there such words must be
-/// more than half of the text.
+/// A PDF has the position of each glyph and not the ends of words, so one such word means that
+/// spaces are missing. In other documents it may be encoded data: there such words must be more
+/// than half of the text.
 pub fn warning(text: &str, document_type: DocumentType) -> Option<String> {
     let is_drawn = match document_type {
         DocumentType::Pdf => true,
@@ -24,7 +25,7 @@ pub fn warning(text: &str, document_type: DocumentType) -> Option<String> {
     for word in text.split(|c: char| c.is_whitespace() || is_unspaced(c)) {
         let length = word.chars().filter(|c| c.is_alphanumeric()).count();
         all += length;
-        if length > LONGEST && !word.contains("://") {
+        if length > MAX_WORD && !word.contains("://") {
             count += 1;
             inside += length;
             longest = longest.max(length);
@@ -32,15 +33,19 @@ pub fn warning(text: &str, document_type: DocumentType) -> Option<String> {
     }
     let words = if count == 1 { "word has" } else { "words have" };
     (count > 0 && (is_drawn || inside * 2 > all)).then(|| {
-        format!("{count} {words} more than {LONGEST} letters, up to {longest}: spaces between words may be missing")
+        format!(
+            "{count} {words} more than {MAX_WORD} letters, up to {longest}: spaces between \
+            words may be missing"
+        )
     })
 }
 
-/// Letters of scripts that are written without spaces: each may be a word.
+/// Returns true for letters of scripts that are written without spaces. Each may be a word.
 fn is_unspaced(c: char) -> bool {
     matches!(c,
-        '\u{E00}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{1950}'..='\u{1AAF}' | '\u{2E80}'..='\u{A4CF}'
-        | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FFEF}' | '\u{20000}'..='\u{3FFFF}')
+        '\u{E00}'..='\u{109F}' | '\u{1780}'..='\u{17FF}' | '\u{1950}'..='\u{1AAF}'
+        | '\u{2E80}'..='\u{A4CF}' | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FFEF}'
+        | '\u{20000}'..='\u{3FFFF}')
 }
 
 #[cfg(test)]
@@ -48,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_are_far_too_long_are_told() {
+    fn words_that_are_far_too_long_cause_a_warning() {
         let glued = "Thenumberofvisitorsrose,bytenpercent.".repeat(20);
         let text = format!("Report {glued} end");
         let told = warning(&text, DocumentType::Pdf).unwrap();
@@ -64,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_lines_of_dots_and_scripts_without_spaces_are_no_such_words() {
+    fn addresses_lines_of_dots_and_scripts_without_spaces_cause_no_warning() {
         let texts = [
             format!("Contents {} 7", ".".repeat(500)),
             format!("https://example.org/{}", "path".repeat(100)),

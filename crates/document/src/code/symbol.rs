@@ -1,15 +1,15 @@
-//! Functions, types and the like: what an element of the syntax is called, and where its body is.
+//! Functions, types and similar symbols: the name of a syntactic element, and where its body is.
 //!
-//! Grammars name their elements much alike, so most are told by a few words in their kind, by the
-//! field `name` and by having a body; what follows other rules is spelt out.
+//! Grammars name their elements alike, so most are recognized by a few words in their kind, by the
+//! field `name` and by having a body. Exceptions are listed.
 
 use serde::{Deserialize, Serialize};
 use tree_sitter::Node;
 
-/// Something with a name that other code is in.
+/// A named element that contains code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Symbol {
-    /// Byte at which it begins, with the comments, attributes and decorators before it.
+    /// Byte at which it begins, including the comments, attributes and decorators before it.
     pub at: usize,
     /// Byte at which it ends.
     pub end: usize,
@@ -40,7 +40,7 @@ const WITH_BODY: [&str; 19] = [
     "trait",
     "union",
 ];
-/// Kinds of elements that are symbols without a body, too.
+/// Kinds of elements that are symbols even without a body.
 const WITHOUT_BODY: [&str; 10] = [
     "bind",
     "block_mapping_pair",
@@ -65,7 +65,7 @@ const ELIXIR: [&str; 8] = [
     "defprotocol",
 ];
 
-/// The name of a symbol; `None` for what is none.
+/// Returns the name of a symbol, or `None` if the element is not a symbol.
 pub fn name(file: &str, node: &Node) -> Option<String> {
     let text = |node: Node| file.get(node.byte_range());
     let field = |name: &str| node.child_by_field_name(name);
@@ -90,7 +90,7 @@ pub fn name(file: &str, node: &Node) -> Option<String> {
             child(node, |kind| kind == "do_block").filter(|_| ELIXIR.contains(&target))?;
             text(arguments)?.split('(').next()?.to_owned()
         }
-        // of HCL: resource "aws_instance" "web"
+        // HCL: resource "aws_instance" "web".
         "block" if child(node, |kind| kind == "block_start").is_some() => {
             let start = child(node, |kind| kind == "block_start")?;
             file.get(node.start_byte()..start.start_byte())?
@@ -140,14 +140,14 @@ fn is_symbol(kind: &str, node: &Node) -> bool {
             && body(node).is_some())
 }
 
-/// The field `name`; that of the innermost declarator, as C has it; or the first identifier.
+/// Returns the field `name`, that of the innermost declarator (C), or the first identifier.
 fn name_of<'a>(node: Node<'a>) -> Option<Node<'a>> {
-    const DEEPEST: usize = 8;
+    const MAX_DEPTH: usize = 8;
     if let Some(name) = node.child_by_field_name("name") {
         return Some(name);
     }
     let mut inner = node;
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_DEPTH {
         match inner.child_by_field_name("declarator") {
             Some(declarator) => inner = declarator,
             None => break,
@@ -160,7 +160,7 @@ fn name_of<'a>(node: Node<'a>) -> Option<Node<'a>> {
     }
 }
 
-/// What is inside of an element.
+/// Returns the body of an element.
 pub fn body<'a>(node: &Node<'a>) -> Option<Node<'a>> {
     body_field(node).or_else(|| {
         let is_body = |kind: &str| {
@@ -172,7 +172,7 @@ pub fn body<'a>(node: &Node<'a>) -> Option<Node<'a>> {
     })
 }
 
-/// What is inside of an element whose grammar says so.
+/// Returns the body of an element whose grammar has a field for it.
 pub fn body_field<'a>(node: &Node<'a>) -> Option<Node<'a>> {
     ["body", "consequence", "block", "declarations", "fields"]
         .iter()
@@ -180,7 +180,7 @@ pub fn body_field<'a>(node: &Node<'a>) -> Option<Node<'a>> {
 }
 
 fn child<'a>(node: &Node<'a>, is_it: impl Fn(&str) -> bool) -> Option<Node<'a>> {
-    /// A list of data may have a million.
+    /// A list of data may have a million elements.
     const MOST: usize = 50;
     let mut cursor = node.walk();
     node.children(&mut cursor)

@@ -1,20 +1,20 @@
-//! What a page is about, without what surrounds it: menus, headers, footers, sidebars, dialogs,
-//! requests for consent.
+//! Finds a page's content, without menus, headers, footers, sidebars, dialogs and requests for
+//! consent.
 //!
-//! | left out | unless |
+//! | dropped | unless |
 //! |---|---|
-//! | `nav`, and what has the role of one, of a search or a menu | |
-//! | `header`, `footer`, and what has the role `banner` or `contentinfo` | it is inside an `article`, `main`, `section`, `blockquote` or `figure`: then it belongs to that |
-//! | `aside`, and what has the role `complementary` | it is inside an `article` |
-//! | `dialog`, and what has the role of one | |
-//! | what is named, by class or id, as a request for consent to cookies | it holds most of the page's text |
-//! | what is named as navigation (`nav...`, `docnav`, `page-nav`) or as breadcrumbs | it holds most of the page's text |
-//! | what is named as the page's footer or banner (`footer`, `site-footer`) | the same; it is inside an `article`, `main`, ... |
+//! | `nav`, and elements with the role navigation, search or menu | |
+//! | `header`, `footer`, and elements with the role `banner` or `contentinfo` | it belongs to an `article`, `main`, `section`, `blockquote` or `figure` around it |
+//! | `aside`, and elements with the role `complementary` | it is inside an `article` |
+//! | `dialog`, and elements with that role | |
+//! | elements named, by class or id, as a request for consent to cookies | it holds most of the page's text |
+//! | elements named as navigation (`nav...`, `docnav`, `page-nav`) or as breadcrumbs | it holds most of the page's text |
+//! | elements named as the page's footer or banner (`footer`, `site-footer`) | it holds most of the page's text, or is inside an `article`, `main`, ... |
 //! | numbers of lines beside code (`linenos`, `lineno`) | |
 //!
 //! A `header` with the page's only `h1` leaves that heading behind. If a `main` or an `article`
-//! holds most of the text that is left, it is the content and the rest is left out too. A page of
-//! which nothing would be left is kept whole.
+//! holds most of the remaining text, it is the content and the rest is dropped. A page of which
+//! nothing would remain is kept whole.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -23,18 +23,18 @@ use markup5ever_rcdom::NodeData;
 
 use super::{SILENT, html_tag};
 
-/// Elements that the names of furniture are looked for at.
+/// Elements whose names may mark them as boilerplate.
 const BLOCKS: [&str; 13] = [
     "center", "div", "dl", "footer", "header", "ol", "p", "section", "table", "tbody", "td", "tr",
     "ul",
 ];
-/// Words that begin as navigation does.
+/// Prefixes of names of navigation.
 const NO_NAVIGATION: [&str; 4] = ["naval", "navigate", "navigator", "navy"];
-/// Whose footer or banner is the page's.
+/// The footer or banner of these is the page's.
 const PAGE: [&str; 8] = [
     "doc", "docs", "global", "main", "page", "site", "top", "web",
 ];
-/// Names of columns with the numbers of lines.
+/// Names of columns with line numbers.
 const LINE_NUMBERS: [&str; 6] = [
     "lineno",
     "linenodiv",
@@ -44,7 +44,7 @@ const LINE_NUMBERS: [&str; 6] = [
     "rougegutter",
 ];
 
-/// Roles of what is left out wherever it is.
+/// Roles of elements that are always dropped.
 const ROLES: [&str; 8] = [
     "navigation",
     "search",
@@ -55,7 +55,7 @@ const ROLES: [&str; 8] = [
     "tablist",
     "toolbar",
 ];
-/// What `header` and `footer` inside belong to.
+/// A `header` or `footer` inside one of these belongs to it.
 const SECTIONS: [&str; 5] = ["article", "main", "section", "blockquote", "figure"];
 /// Names that consent managers give their elements, without hyphens and underscores.
 const CONSENT_MANAGERS: [&str; 10] = [
@@ -91,9 +91,9 @@ const BANNER: [&str; 17] = [
     "window",
 ];
 
-/// Prunes the tree and gives the part of it that is the page's content.
+/// Prunes the tree and returns the part of it that is the page's content.
 pub fn content(root: &Rc<Node>) -> Rc<Node> {
-    let pruned = prune(root, &Lengths::of(root));
+    let pruned = prune(root, &TextLengths::of(root));
     let left = text_length(root);
     if left == 0 {
         for (parent, children) in pruned.into_iter().rev() {
@@ -104,26 +104,26 @@ pub fn content(root: &Rc<Node>) -> Rc<Node> {
     main_content(root, left).unwrap_or_else(|| root.clone())
 }
 
-/// What an element is inside of.
+/// The context of an element.
 #[derive(Debug, Clone, Copy, Default)]
-struct Inside {
+struct Ancestors {
     section: bool,
     article: bool,
 }
 
-/// Takes boilerplate out of the tree; gives the children that changed parents had before.
-fn prune(root: &Rc<Node>, lengths: &Lengths) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
+/// Removes boilerplate from the tree. Returns the original children of changed parents.
+fn prune(root: &Rc<Node>, lengths: &TextLengths) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
     let mut changed = vec![];
     let mut removed_headings = vec![];
     let mut headings = 0;
-    let mut stack = vec![(root.clone(), Inside::default())];
+    let mut stack = vec![(root.clone(), Ancestors::default())];
     while let Some((node, inside)) = stack.pop() {
         let inside = match html_tag(&node) {
-            Some("article") => Inside {
+            Some("article") => Ancestors {
                 section: true,
                 article: true,
             },
-            Some(tag) if SECTIONS.contains(&tag) => Inside {
+            Some(tag) if SECTIONS.contains(&tag) => Ancestors {
                 section: true,
                 ..inside
             },
@@ -131,7 +131,7 @@ fn prune(root: &Rc<Node>, lengths: &Lengths) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
                 headings += 1;
                 inside
             }
-            _ if role(&node).as_deref() == Some("main") => Inside {
+            _ if role(&node).as_deref() == Some("main") => Ancestors {
                 section: true,
                 ..inside
             },
@@ -145,7 +145,7 @@ fn prune(root: &Rc<Node>, lengths: &Lengths) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
         if !out.is_empty() {
             for header in out
                 .iter()
-                .filter(|child| is_header(child) || is_furniture(child, inside))
+                .filter(|child| is_header(child) || has_boilerplate_name(child, inside))
             {
                 removed_headings.extend(first_h1(header).map(|heading| (node.clone(), heading)));
             }
@@ -176,7 +176,7 @@ fn is_header(node: &Rc<Node>) -> bool {
     html_tag(node) == Some("header") || role(node).as_deref() == Some("banner")
 }
 
-fn is_boilerplate(node: &Rc<Node>, inside: Inside, lengths: &Lengths) -> bool {
+fn is_boilerplate(node: &Rc<Node>, inside: Ancestors, lengths: &TextLengths) -> bool {
     let Some(tag) = html_tag(node) else {
         return false;
     };
@@ -194,12 +194,12 @@ fn is_boilerplate(node: &Rc<Node>, inside: Inside, lengths: &Lengths) -> bool {
     ROLES.contains(&role)
         || (matches!(role, "banner" | "contentinfo") && !inside.section)
         || (role == "complementary" && !inside.article)
-        || ((asks_for_consent(node) || is_furniture(node, inside) || is_line_numbers(node))
+        || ((asks_for_consent(node) || has_boilerplate_name(node, inside) || is_line_numbers(node))
             && !lengths.is_most(node))
 }
 
-/// Whether a class or the id is a name of what the pages of a site have around their content.
-fn is_furniture(node: &Node, inside: Inside) -> bool {
+/// Returns true if a class or the id names a typical element around a site's content.
+fn has_boilerplate_name(node: &Node, inside: Ancestors) -> bool {
     html_tag(node).is_some_and(|tag| BLOCKS.contains(&tag))
         && is_named(node, |name| {
             let words = words(name);
@@ -225,7 +225,7 @@ fn is_line_numbers(node: &Node) -> bool {
         && is_named(node, |name| LINE_NUMBERS.contains(&joined(name).as_str()))
 }
 
-fn is_one(word: &str, inside: Inside) -> bool {
+fn is_one(word: &str, inside: Ancestors) -> bool {
     is_navigation(word)
         || word.starts_with("breadcrumb")
         || (matches!(word, "footer" | "banner") && !inside.section)
@@ -250,7 +250,7 @@ fn joined(name: &str) -> String {
     name.to_lowercase().replace(['-', '_'], "")
 }
 
-/// Whether a class or the id names a cookie banner.
+/// Returns true if a class or the id names a cookie banner.
 fn asks_for_consent(node: &Node) -> bool {
     is_named(node, |name| {
         let joined = joined(name);
@@ -286,7 +286,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The one `main` or `article` that holds more than half of the text.
+/// Returns the one `main` or `article` that holds more than half of the text.
 fn main_content(root: &Rc<Node>, whole: usize) -> Option<Rc<Node>> {
     let (mut mains, mut articles) = (vec![], vec![]);
     let mut stack = vec![root.clone()];
@@ -297,7 +297,7 @@ fn main_content(root: &Rc<Node>, whole: usize) -> Option<Rc<Node>> {
             Some(_) if role(&node).as_deref() == Some("main") => mains.push(node.clone()),
             _ => {}
         }
-        // What is inside of a candidate is no better one.
+        // An element inside a candidate is not a better one.
         if !mains
             .iter()
             .chain(&articles)
@@ -323,16 +323,16 @@ fn first_h1(root: &Rc<Node>) -> Option<Rc<Node>> {
     None
 }
 
-/// The length of the text in each element of a page, as [`text_length`] has it. One after another
-/// they would take long where elements are nested deeply.
-struct Lengths {
+/// Returns the text length of each element of a page, as [`text_length`] defines it. Computing them
+/// one by one would be slow for deeply nested elements.
+struct TextLengths {
     of: HashMap<*const Node, usize>,
     whole: usize,
 }
 
-impl Lengths {
+impl TextLengths {
     fn of(root: &Rc<Node>) -> Self {
-        // parents before their children
+        // Parents before their children.
         let mut order: Vec<(Rc<Node>, usize, usize)> = vec![(root.clone(), 0, 0)];
         let mut next = 0;
         while next < order.len() {
@@ -362,7 +362,7 @@ impl Lengths {
         }
     }
 
-    /// Whether half of the page's text or more is in a node.
+    /// Returns true if a node holds at least half of the page's text.
     fn is_most(&self, node: &Rc<Node>) -> bool {
         self.of
             .get(&Rc::as_ptr(node))
@@ -381,7 +381,7 @@ fn own_length(node: &Node) -> usize {
     }
 }
 
-/// Bytes of text that readers see, without white space.
+/// Returns the number of bytes of visible text, without white space.
 fn text_length(root: &Rc<Node>) -> usize {
     let mut length = 0;
     let mut stack = vec![root.clone()];
@@ -411,158 +411,4 @@ pub fn attribute(node: &Node, name: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    fn text(html: &str) -> String {
-        crate::html::extract(html, "a.html").unwrap().text
-    }
-
-    #[test]
-    fn what_surrounds_the_content_is_left_out() {
-        let page = "<body><header><a href=/>Site</a><nav>Menu</nav></header><div role=navigation>More</div>\
-                    <div id=content><h1>Keys</h1><p>They are rotated at night, by the watch.</p></div>\
-                    <aside>Related</aside><div role='dialog'>Sign up</div><footer>Imprint</footer></body>";
-        assert_eq!(
-            text(page),
-            "# Keys\n\nThey are rotated at night, by the watch."
-        );
-    }
-
-    #[test]
-    fn requests_for_consent_are_left_out_by_their_names() {
-        for name in [
-            "id=cookie-banner",
-            "class='box cookieConsent visible'",
-            "class=cookie_notice__wrap",
-            "id=onetrust-consent-sdk",
-            "id=CybotCookiebotDialog",
-            "class=gdpr-popup",
-            "class=cookiebar",
-            "class=consent-modal",
-            "class=cc-window",
-        ] {
-            let page = format!(
-                "<div {name}>We value your privacy</div><p>All about keys and how to rotate them</p>"
-            );
-            assert_eq!(
-                text(&page),
-                "All about keys and how to rotate them",
-                "{name}"
-            );
-        }
-        for name in [
-            "class=cookiecutter-sidebar",
-            "class=recipe-cookies",
-            "id=consent",
-            "class=modal",
-            "id=cookie-policy",
-        ] {
-            let page =
-                format!("<div {name}>A page</div><p>All about keys and how to rotate them</p>");
-            assert!(text(&page).starts_with("A page"), "{name}");
-        }
-        assert!(
-            text("<div class=cookie-notice>Our policy on cookies, at length</div><p>end</p>")
-                .contains("policy")
-        );
-        assert!(text("<body class=cookie-banner-open><p>Text</body>").contains("Text"));
-    }
-
-    #[test]
-    fn furniture_is_left_out_by_its_names() {
-        for furniture in [
-            "<div class=navheader><table><tr><td>Prev<td>Next</table></div>",
-            "<table class=navfooter><tr><td>Prev<td>Next</table>",
-            "<ul class='docnav top'><li>Prev<li>Next</ul>",
-            "<div id=nav>Menu</div>",
-            "<div class='navbar navbar-default'>Menu</div>",
-            "<div class=site-nav>Menu</div>",
-            "<div class=nav-links>Menu</div>",
-            "<ol class=breadcrumb><li>Home</ol>",
-            "<div class=page-breadcrumbs>Home</div>",
-            "<div id=banner>Download the book</div>",
-            "<div class=footer>Imprint</div>",
-            "<div id=site-footer>Imprint</div>",
-        ] {
-            let page =
-                format!("{furniture}<p>All about keys and how to rotate them</p>{furniture}");
-            assert_eq!(
-                text(&page),
-                "All about keys and how to rotate them",
-                "{furniture}"
-            );
-        }
-        for content in [
-            "<div class=navy>A page</div>",
-            "<div class=navigator-api>A page</div>",
-            "<div class=footnotes>A page</div>",
-            "<div class=card-footer>A page</div>",
-            "<h2 class=nav-title>A page</h2>",
-            "<div class=banner-history>A page</div>",
-            "<article><div class=footer>A page</div></article>",
-        ] {
-            let page = format!("<p>All about keys and how to rotate them</p>{content}");
-            assert!(text(&page).ends_with("A page"), "{content}");
-        }
-        let deep = format!("{}<p>All about keys</p>", "<div class=nav>".repeat(20_000));
-        assert_eq!(text(&deep), "All about keys");
-        let most = "<div class=nav-wrapper><p>All about keys</p></div><p>end</p>";
-        assert_eq!(text(most), "All about keys\n\nend");
-    }
-
-    #[test]
-    fn numbers_of_lines_are_no_part_of_code() {
-        let page = "<table class=highlighttable><tr><td class=linenos><pre>1\n2</pre><td class=code><pre>one = 1\n\
-                    two = 2</pre></table><pre><span class=linenos>1</span>three = 3</pre>";
-        assert_eq!(
-            text(page),
-            "```\none = 1\ntwo = 2\n```\n\n```\nthree = 3\n```"
-        );
-    }
-
-    #[test]
-    fn what_belongs_to_an_article_stays() {
-        let article = "<article><header><h1>Keys</h1></header><p>Text</p><aside>Mind the gap</aside><footer>By Ann</footer></article>";
-        assert_eq!(text(article), "# Keys\n\nText\n\nMind the gap\n\nBy Ann");
-    }
-
-    #[test]
-    fn main_is_the_content_where_it_holds_most_of_the_text() {
-        let long = "They are rotated at night. ".repeat(5);
-        assert_eq!(
-            text(&format!(
-                "<div>Menu</div><main><p>{long}</main><div>Ads</div>"
-            )),
-            long.trim()
-        );
-        assert_eq!(
-            text(&format!(
-                "<div>Menu</div><article><p>{long}</article><div>Ads</div>"
-            )),
-            long.trim()
-        );
-        assert_eq!(
-            text(&format!("<main>Loading</main><div>{long}</div>")),
-            format!("Loading\n\n{}", long.trim())
-        );
-        let two = format!("<article>{long}</article><article>{long}</article>");
-        assert_eq!(text(&two).matches("at night").count(), 10);
-    }
-
-    #[test]
-    fn the_only_first_heading_stays_wherever_it_is() {
-        assert_eq!(
-            text("<header>Site <h1>Keys</h1></header><p>Text</p>"),
-            "# Keys\n\nText"
-        );
-        assert_eq!(
-            text("<header><h1>Site</h1></header><h1>Keys</h1><p>Text</p>"),
-            "# Keys\n\nText"
-        );
-    }
-
-    #[test]
-    fn a_page_that_is_all_boilerplate_is_kept() {
-        assert_eq!(text("<nav><a href=/a>A</a></nav>"), "A");
-        assert_eq!(text("<header><p>All</header>"), "All");
-    }
-}
+mod tests;

@@ -1,8 +1,9 @@
-//! Code as it was written: `pre` is one fenced block, `code` one span, whatever markup is inside.
+//! Keeps code as written: `pre` becomes one fenced block and `code` one span, whatever markup is
+//! inside.
 //!
-//! Highlighters put an element round each word, and authors write `<code>apt install
-//! <em>package</em></code>`. As Markdown such markup would be a part of the code. So what is inside
-//! is taken as plain text.
+//! Highlighters put an element around each word, and authors write `<code>apt install
+//! <em>package</em></code>`. As Markdown such markup would be part of the code. So the content is
+//! read as plain text.
 
 use std::rc::Rc;
 
@@ -10,19 +11,18 @@ use htmd::{
     Element, Node,
     element_handler::{HandlerResult, Handlers},
 };
-use markup5ever_rcdom::NodeData;
 
-use super::{SILENT, boilerplate::attribute, html_tag};
+use super::{boilerplate::attribute, html_tag, text_below};
 
-/// What classes call the language of a block: `language-sql`, `lang-sql`, and Sphinx's
+/// Prefixes of classes that name the language of a block: `language-sql`, `lang-sql`, and Sphinx's
 /// `highlight-sql`.
 const LANGUAGE: [&str; 3] = ["language-", "lang-", "highlight-"];
-/// Values that name no language.
+/// Values that do not name a language.
 const NO_LANGUAGE: [&str; 4] = ["default", "none", "text", "source"];
-/// How far above a block its language is looked for: Sphinx has two elements round it.
+/// Number of elements above a block that are checked for a language. Sphinx puts two around it.
 const LEVELS: usize = 2;
 
-/// A block of code between fences.
+/// Converts a block of code to a fenced block.
 pub fn block(_: &dyn Handlers, element: Element) -> Option<HandlerResult> {
     let text = verbatim(element.node);
     let code = text.trim_start_matches('\n').trim_end();
@@ -34,7 +34,7 @@ pub fn block(_: &dyn Handlers, element: Element) -> Option<HandlerResult> {
     Some(format!("\n\n{fence}{language}\n{code}\n{fence}\n\n").into())
 }
 
-/// A span of code on one line.
+/// Converts code to a span on one line.
 pub fn span(_: &dyn Handlers, element: Element) -> Option<HandlerResult> {
     let text = verbatim(element.node);
     let is_space = |c: Option<char>| c.is_some_and(char::is_whitespace);
@@ -43,12 +43,12 @@ pub fn span(_: &dyn Handlers, element: Element) -> Option<HandlerResult> {
         is_space(text.chars().next_back()),
     );
     let code = inline(&text)?;
-    // white space at the edge of the span parts it from the words beside it
+    // White space at the edge of the span separates it from the words beside it.
     let space = |is_there: bool| if is_there { " " } else { "" };
     Some(format!("{}{code}{}", space(before), space(after)).into())
 }
 
-/// Bold or italic text. Round a block of code the marks would be beside the fences.
+/// Converts bold or italic text. Around a block of code the marks would be beside the fences.
 pub fn emphasis(handlers: &dyn Handlers, element: Element) -> Option<HandlerResult> {
     if has_block(element.node) {
         Some(handlers.walk_children(element.node))
@@ -57,7 +57,7 @@ pub fn emphasis(handlers: &dyn Handlers, element: Element) -> Option<HandlerResu
     }
 }
 
-/// Returns the blocks of a converted text as spans on its one line, for the cell of a table.
+/// Returns the blocks of a converted text as spans on one line, for the cell of a table.
 pub fn blocks_as_spans(markdown: &str) -> String {
     let mut line = String::new();
     let mut lines = markdown.lines();
@@ -84,7 +84,7 @@ pub fn blocks_as_spans(markdown: &str) -> String {
     line
 }
 
-/// A span of code; `None` for white space.
+/// Returns a span of code, or `None` for white space.
 fn inline(text: &str) -> Option<String> {
     let code = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if code.is_empty() {
@@ -99,28 +99,18 @@ fn inline(text: &str) -> Option<String> {
     Some(format!("{mark}{space}{code}{space}{mark}"))
 }
 
-/// Most backticks in a row.
+/// Returns the length of the longest run of backticks.
 fn longest_run(code: &str) -> usize {
     code.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// The text of an element as it is written, its lines included.
+/// Returns the text of an element as written, with its line ends.
 fn verbatim(root: &Rc<Node>) -> String {
-    let mut text = String::new();
-    let mut stack: Vec<Rc<Node>> = root.children.borrow().iter().rev().cloned().collect();
-    while let Some(node) = stack.pop() {
-        if let NodeData::Text { contents } = &node.data {
-            text.push_str(&contents.borrow());
-        }
-        match html_tag(&node) {
-            Some(tag) if SILENT.contains(&tag) => continue,
-            Some("br") => text.push('\n'),
-            Some("img") => text.push_str(&attribute(&node, "alt").unwrap_or_default()),
-            _ => {}
-        }
-        stack.extend(node.children.borrow().iter().rev().cloned());
-    }
-    text
+    text_below(root, |text, tag, node| match tag {
+        "br" => text.push('\n'),
+        "img" => text.push_str(&attribute(node, "alt").unwrap_or_default()),
+        _ => {}
+    })
 }
 
 fn has_block(root: &Rc<Node>) -> bool {
@@ -134,7 +124,8 @@ fn has_block(root: &Rc<Node>) -> bool {
     false
 }
 
-/// The language that a block, the `code` in it, or an element near above it has as a class.
+/// Returns the language from a class of the block, of the `code` in it, or of an element near above
+/// it.
 fn language(pre: &Rc<Node>) -> Option<String> {
     let code = pre
         .children
@@ -182,7 +173,8 @@ mod tests {
                 "```\nint a;\n# not a heading\n```",
             ),
             (
-                "<pre><code>$ </code><strong><code>apt-cache show apt</code></strong><code>\nPackage: apt</code></pre>",
+                "<pre><code>$ </code><strong><code>apt-cache show \
+                    apt</code></strong><code>\nPackage: apt</code></pre>",
                 "```\n$ apt-cache show apt\nPackage: apt\n```",
             ),
             (
@@ -198,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_in_a_pre_is_no_heading() {
+    fn a_comment_in_a_pre_is_not_a_heading() {
         let page =
             crate::html::extract("<h1>A</h1><pre># b\n\n# c</pre><h2>D</h2>", "a.html").unwrap();
         let crate::Structure::Sections { headings, code } = &page.structure else {
@@ -220,7 +212,8 @@ mod tests {
             ("<pre class='language-sh'>ls</pre>", "sh"),
             ("<pre><code class='hljs lang-sql'>ls</code></pre>", "sql"),
             (
-                "<div class='highlight-python3 notranslate'><div class=highlight><pre>ls</pre></div></div>",
+                "<div class='highlight-python3 notranslate'><div \
+                    class=highlight><pre>ls</pre></div></div>",
                 "python3",
             ),
             (

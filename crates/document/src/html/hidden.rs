@@ -1,14 +1,13 @@
-//! Elements that a browser does not show. Their text is for programs, or for those who deceive
-//! them.
+//! Removes elements that a browser does not show. Their text is for programs, or meant to deceive.
 //!
 //! | an element is hidden by | |
 //! |---|---|
 //! | its tag | `template` |
 //! | its attributes | `hidden`, unless it is `until-found`; `aria-hidden=true` |
-//! | its own `style` | `display: none`; `visibility: hidden` or `collapse`; `opacity` and `font-size` of nothing; `color: transparent`, or that of its own background; a place far outside of the page |
+//! | its own `style` | `display: none`; `visibility: hidden` or `collapse`; `opacity` and `font-size` of nothing; `color: transparent`, or its own background's color; a place far outside of the page |
 //!
-//! Style sheets and scripts are not looked at: what they hide or show is not known here. The page's
-//! `html` and `body` are never taken for hidden, since scripts show them.
+//! Style sheets and scripts are not evaluated, so elements that they hide or show are unknown. The
+//! page's `html` and `body` always count as shown, because scripts show them.
 
 use std::rc::Rc;
 
@@ -17,7 +16,7 @@ use markup5ever_rcdom::NodeData;
 
 use super::{boilerplate::attribute, html_tag, plain_text};
 
-/// Takes hidden elements out of the tree. Returns how many of them have words.
+/// Removes hidden elements from the tree. Returns the number of them that have words.
 pub fn remove(root: &Rc<Node>) -> usize {
     let mut count = 0;
     let mut stack = vec![root.clone()];
@@ -33,7 +32,7 @@ pub fn remove(root: &Rc<Node>) -> usize {
     count
 }
 
-/// A sign or a symbol is not worth a word.
+/// A sign or a symbol does not count as a word.
 fn has_words(element: &Rc<Node>) -> bool {
     const LETTERS: usize = 3;
     let text = match &element.data {
@@ -66,7 +65,7 @@ fn is_hidden(node: &Rc<Node>) -> bool {
     }
 }
 
-/// Whether an element's own declarations hide it.
+/// Returns true if an element's own declarations hide it.
 fn hides(style: &str) -> bool {
     let style = without_comments(style).to_lowercase();
     let declared: Vec<(&str, String)> = style
@@ -79,7 +78,7 @@ fn hides(style: &str) -> bool {
             )
         })
         .collect();
-    // of the same property the last one holds
+    // The last declaration of a property counts.
     let value = |name: &str| {
         declared
             .iter()
@@ -126,7 +125,7 @@ fn without_comments(style: &str) -> String {
     kept + rest
 }
 
-/// A number, or a length in about as many pixels.
+/// Parses a number, or a length as an approximate number of pixels.
 fn length(value: &str) -> Option<f64> {
     let end = value
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+')))
@@ -168,7 +167,7 @@ mod tests {
     use crate::html::extract;
 
     #[test]
-    fn what_a_browser_does_not_show_is_left_out_and_counted() {
+    fn elements_that_a_browser_does_not_show_are_dropped_and_counted() {
         for hidden in [
             "<div hidden>Secret orders</div>",
             "<div aria-hidden=' TRUE '>Secret orders</div>",
@@ -190,14 +189,14 @@ mod tests {
             assert_eq!(page.text, "Keys are rotated.", "{hidden}");
             assert_eq!(page.warnings.len(), 1, "{hidden}");
             assert_eq!(
-                page.warnings[0].message, "1 hidden element with text was left out",
+                page.warnings[0].message, "1 hidden element with text was removed",
                 "{hidden}"
             );
         }
     }
 
     #[test]
-    fn what_is_shown_stays() {
+    fn visible_elements_are_kept() {
         for shown in [
             "<div hidden=until-found>Keys</div>",
             "<div aria-hidden=false>Keys</div>",
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_sign_is_not_worth_a_word() {
+    fn a_hidden_sign_causes_no_warning() {
         let page = extract(
             "<h1>Keys<a aria-hidden=true href=#keys>#</a></h1><p>Text",
             "a.html",

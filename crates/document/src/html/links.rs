@@ -1,8 +1,8 @@
-//! Links: their words are the text, and their targets are metadata.
+//! Links: their words stay in the text, and their targets become metadata.
 //!
-//! A target in the text would be embedded with it, as would a tooltip, and a relative one says
-//! nothing to a reader who has only the chunk. So both leave the text. A link that has no words of
-//! its own but a sign, such as the `¶` beside a heading, leaves it as a whole.
+//! A target or a tooltip in the text would be embedded with it, and a relative target tells nothing
+//! to a reader who has only the chunk. So both are removed from the text. A link whose only content
+//! is a sign, such as the `¶` beside a heading, is removed as a whole.
 
 use std::{collections::HashSet, rc::Rc};
 
@@ -12,17 +12,16 @@ use url::Url;
 use super::{boilerplate::attribute, html_tag, plain_text_below};
 use crate::kind;
 
-/// Most targets of a page, and the most bytes of one.
+/// Maximum number of targets of a page, and maximum size of a target in bytes.
 const MAX_TARGETS: usize = 1_000;
 const MAX_TARGET: usize = 2_000;
 /// Classes of links from a heading to itself, without hyphens and underscores.
 const PERMALINKS: [&str; 3] = ["headerlink", "permalink", "hashlink"];
 const HEADINGS: [&str; 6] = ["h1", "h2", "h3", "h4", "h5", "h6"];
-/// Where relative addresses of a file end up whose own address is not known.
-const NOWHERE: &str = "file:///";
+/// The base of relative addresses in a file whose own address is unknown.
+const UNKNOWN_BASE: &str = "file:///";
 
-/// Takes links to places of the page itself out of the tree that have no words, and those of
-/// headings to themselves.
+/// Removes links without words to places of the same page, and links of headings to themselves.
 pub fn remove_permalinks(root: &Rc<Node>) {
     let mut stack = vec![(root.clone(), false)];
     while let Some((node, in_heading)) = stack.pop() {
@@ -57,9 +56,9 @@ fn is_permalink(node: &Rc<Node>, in_heading: bool) -> bool {
     (in_heading && is_named()) || is_sign(node)
 }
 
-/// Whether a link shows no words and no picture, but at most a few signs.
+/// Returns true if a link shows no words and no picture, only a few signs.
 fn is_sign(link: &Rc<Node>) -> bool {
-    const MOST: usize = 3;
+    const MAX_SIGNS: usize = 3;
     let text = plain_text_below(link);
     let text = text.trim();
     let mut stack = vec![link.clone()];
@@ -69,15 +68,15 @@ fn is_sign(link: &Rc<Node>) -> bool {
         }
         stack.extend(node.children.borrow().iter().cloned());
     }
-    !text.chars().any(char::is_alphanumeric) && text.chars().count() <= MOST
+    !text.chars().any(char::is_alphanumeric) && text.chars().count() <= MAX_SIGNS
 }
 
-/// The targets of the links below a node, in order, each once: absolute, without the place on the
-/// page. Those of a file whose name is no address are absolute if they are so on the page, else
-/// relative to the root that the name is relative to.
+/// Returns the targets of the links below a node, in order, each once: absolute, without the
+/// fragment. If a file's name is not an address, its relative targets are relative to the root of
+/// that name.
 pub fn targets(root: &Rc<Node>, base: Option<&str>, name: &str) -> Vec<String> {
     let is_address = name.contains("://");
-    let own = Url::parse(if is_address { name } else { NOWHERE }).ok();
+    let own = Url::parse(if is_address { name } else { UNKNOWN_BASE }).ok();
     let own = own.and_then(|own| {
         if is_address {
             Some(own)
@@ -97,7 +96,7 @@ pub fn targets(root: &Rc<Node>, base: Option<&str>, name: &str) -> Vec<String> {
         }
         if let Some(target) = target(&node, &base).filter(|target| *target != without_place(&own)) {
             let text = target
-                .strip_prefix(NOWHERE)
+                .strip_prefix(UNKNOWN_BASE)
                 .filter(|_| !is_address)
                 .unwrap_or(&target)
                 .to_owned();
@@ -135,9 +134,11 @@ mod tests {
     use crate::html::extract;
 
     #[test]
-    fn targets_and_tooltips_leave_the_text_and_are_metadata() {
-        let html = "<p>See <a href='../glossary.html#x' title='GLOSSARY'>the glossary</a>, <a href=/a?b=c>A</a>, <a href='../glossary.html'>\
-                    again</a>, <a href='https://other.example/'>other</a>, <a href='mailto:a@b.c'>mail</a>, \
+    fn targets_and_tooltips_are_metadata_and_not_text() {
+        let html = "<p>See <a href='../glossary.html#x' title='GLOSSARY'>the glossary</a>, <a \
+            href=/a?b=c>A</a>, <a href='../glossary.html'>\
+                    again</a>, <a href='https://other.example/'>other</a>, <a \
+                    href='mailto:a@b.c'>mail</a>, \
                     <a href='javascript:x()'>script</a>, <a href=#here>here</a>, <a>none</a>.";
         let page = extract(html, "https://example.org/docs/ref/keys.html").unwrap();
         assert_eq!(
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn targets_of_files_are_relative_to_their_root() {
-        let html = "<p><a href='../b.html'>b</a> <a href=https://example.org/>c</a> <a href='ref/d e.html'>d</a>";
+        let html = "<p><a href='../b.html'>b</a> <a href=https://example.org/>c</a> <a \
+            href='ref/d e.html'>d</a>";
         let page = extract(html, "docs/guide/a.html").unwrap();
         assert_eq!(
             page.metadata["link_targets"],
@@ -182,9 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn permalinks_are_left_out() {
-        let html = "<title></title><h1>Keys<a class=headerlink href=#keys title='Permalink to this heading'>¶</a></h1>\
-                    <h2><a href=#a>#</a> A <a class='permalink' href=#a>Link to this section</a></h2><p>Text.<a href=#t>§</a> <a href=#b>B</a>\
+    fn permalinks_are_dropped() {
+        let html = "<title></title><h1>Keys<a class=headerlink href=#keys title='Permalink to \
+            this heading'>¶</a></h1>\
+                    <h2><a href=#a>#</a> A <a class='permalink' href=#a>Link to this \
+                    section</a></h2><p>Text.<a href=#t>§</a> <a href=#b>B</a>\
                     <h2><a class=anchor href=#c>C</a></h2>";
         let page = extract(html, "a.html").unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Tables in Markdown's pipe form, every cell of every row kept, without padding.
+//! Converts tables to Markdown's pipe form, with every cell of every row, without padding.
 
 use std::rc::Rc;
 
@@ -9,11 +9,11 @@ use htmd::{
 
 use super::{boilerplate::attribute, code::blocks_as_spans, html_tag};
 
-/// Most bytes that spans over rows repeat.
+/// Maximum number of bytes that row spans may repeat.
 const MAX_REPEATED: usize = 1 << 20;
 
-/// A table with at least two columns and no table inside is data; any other is layout, whose cells
-/// are just text.
+/// A table with at least two columns and no table inside is data. Any other table is layout, and
+/// its cells are plain text.
 pub fn to_markdown(handlers: &dyn Handlers, element: Element) -> Option<HandlerResult> {
     let rows = rows(element.node);
     if rows.iter().all(|row| row.len() < 2) || has_inner_table(element.node) {
@@ -49,18 +49,18 @@ pub fn to_markdown(handlers: &dyn Handlers, element: Element) -> Option<HandlerR
     Some(markdown.into())
 }
 
-/// A cell that reaches into rows below.
-struct Reaching {
+/// A cell that spans rows below.
+struct SpanningCell {
     text: Rc<str>,
-    /// How many of them.
+    /// Number of those rows.
     rows: usize,
 }
 
-/// The texts of each row, each in its column. A cell over several rows is repeated in each of them,
-/// so that each says what it is about; one over several columns is in the first of them. There are
-/// no more columns than some row has cells.
+/// Returns the texts of each row, each in its column. A cell over several rows is repeated in each
+/// of them, so that each row is complete. A cell over several columns is in the first of them.
+/// There are at most as many columns as the longest row has cells.
 fn laid_out(rows: &[Vec<Rc<Node>>], text_of: impl Fn(&Rc<Node>) -> String) -> Vec<Vec<Rc<str>>> {
-    let mut reaching: Vec<Option<Reaching>> = vec![];
+    let mut reaching: Vec<Option<SpanningCell>> = vec![];
     let widest = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut left = MAX_REPEATED;
     let mut lines = vec![];
@@ -84,7 +84,7 @@ fn laid_out(rows: &[Vec<Rc<Node>>], text_of: impl Fn(&Rc<Node>) -> String) -> Ve
                 continue;
             }
             let Some(cell) = cells.next() else {
-                // cells from above may follow where this row has none
+                // Cells from above may follow after the last cell of this row.
                 match reaching.iter().skip(column).position(Option::is_some) {
                     Some(empty) => line.extend(std::iter::repeat_n(Rc::from(""), empty)),
                     None => break,
@@ -94,17 +94,18 @@ fn laid_out(rows: &[Vec<Rc<Node>>], text_of: impl Fn(&Rc<Node>) -> String) -> Ve
             let text: Rc<str> = text_of(cell).into();
             let end = widest.min(line.len() + span(cell, "colspan", widest));
             let below = span(cell, "rowspan", rows.len()) - 1;
-            let place =
-                |line: &mut Vec<Rc<str>>, text: Rc<str>, reaching: &mut Vec<Option<Reaching>>| {
-                    if below > 0 {
-                        reaching.resize_with(reaching.len().max(line.len() + 1), || None);
-                        reaching[line.len()] = Some(Reaching {
-                            text: text.clone(),
-                            rows: below,
-                        });
-                    }
-                    line.push(text);
-                };
+            let place = |line: &mut Vec<Rc<str>>,
+                         text: Rc<str>,
+                         reaching: &mut Vec<Option<SpanningCell>>| {
+                if below > 0 {
+                    reaching.resize_with(reaching.len().max(line.len() + 1), || None);
+                    reaching[line.len()] = Some(SpanningCell {
+                        text: text.clone(),
+                        rows: below,
+                    });
+                }
+                line.push(text);
+            };
             place(&mut line, text, &mut reaching);
             while line.len() < end && reaching.get(line.len()).is_none_or(Option::is_none) {
                 place(&mut line, "".into(), &mut reaching);
@@ -115,7 +116,7 @@ fn laid_out(rows: &[Vec<Rc<Node>>], text_of: impl Fn(&Rc<Node>) -> String) -> Ve
     lines
 }
 
-/// A span from 1 to `most`; 0 is written for all that there are.
+/// Parses a span from 1 to `most`. The value 0 means the maximum.
 fn span(cell: &Rc<Node>, name: &str, most: usize) -> usize {
     match attribute(cell, name).and_then(|value| value.trim().parse::<usize>().ok()) {
         Some(0) if name == "rowspan" => most,
@@ -124,7 +125,7 @@ fn span(cell: &Rc<Node>, name: &str, most: usize) -> usize {
     }
 }
 
-/// The cells of each row, rows without any left out.
+/// Returns the cells of each row, without empty rows.
 fn rows(table: &Rc<Node>) -> Vec<Vec<Rc<Node>>> {
     let mut rows = vec![];
     for child in table.children.borrow().iter() {
@@ -172,7 +173,7 @@ fn has_inner_table(table: &Rc<Node>) -> bool {
     false
 }
 
-/// Caption and cells one after another, each a paragraph.
+/// Returns the caption and the cells one after another, each as a paragraph.
 fn blocks(handlers: &dyn Handlers, table: &Rc<Node>) -> String {
     let captions: Vec<Rc<Node>> = table
         .children
@@ -203,7 +204,8 @@ mod tests {
                 "<table><caption>Prices</caption><thead><tr><th>Item<th>Price</thead>\
                  <tr><th>Tea</th><td>2 | 3</td></tr><tr><td><p>Coffee</p><p>black</p></td></tr></table>after"
             ),
-            "Prices\n\n| Item | Price |\n| --- | --- |\n| Tea | 2 \\| 3 |\n| Coffee black | |\n\nafter"
+            "Prices\n\n| Item | Price |\n| --- | --- |\n| Tea | 2 \\| 3 |\n| Coffee black | \
+                |\n\nafter"
         );
     }
 
@@ -215,9 +217,11 @@ mod tests {
         );
         assert_eq!(
             markdown(
-                "<table><tr><th>k<th>x<th>y<tr><td>1<td rowspan=0>b<td>c<tr><td>2<td>d<tr><td colspan=3>3<tr><td>4</table>"
+                "<table><tr><th>k<th>x<th>y<tr><td>1<td rowspan=0>b<td>c<tr><td>2<td>d<tr><td \
+                    colspan=3>3<tr><td>4</table>"
             ),
-            "| k | x | y |\n| --- | --- | --- |\n| 1 | b | c |\n| 2 | b | d |\n| 3 | b | |\n| 4 | b | |"
+            "| k | x | y |\n| --- | --- | --- |\n| 1 | b | c |\n| 2 | b | d |\n| 3 | b | |\n| 4 | \
+                b | |"
         );
     }
 
@@ -230,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_make_no_large_text_of_a_small_page() {
+    fn spans_cannot_turn_a_small_page_into_a_large_text() {
         let long = "word ".repeat(1_000);
         let rows = format!(
             "<tr><td rowspan=60000>{long}<td colspan=60000>b{}",

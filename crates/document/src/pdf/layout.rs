@@ -1,38 +1,38 @@
-//! From characters with their places to lines of text.
+//! Arranges characters with positions into lines of text.
 //!
-//! Characters come in the order in which they are read. They are seen in a frame of their
-//! direction: `u` runs along the text, `v` upwards from it; so a page that is turned is a page like
-//! any other.
+//! Characters come in reading order. Their positions are in a frame along their direction: `u` runs
+//! along the text, `v` upwards from it. So a rotated page needs no special treatment.
 //!
-//! * A *line* is what shares a baseline, superscripts and subscripts included.
-//! * A *piece* of a line has no wide gaps. Pieces of a row of a table may be drawn in any order;
-//!   they are put in order and parted by tabs.
-//! * A *word* ends where a space is drawn or where there is a gap. A text with letters set far
-//!   apart is seen by its equal gaps.
+//! * A *line* has one baseline. It includes superscripts and subscripts.
+//! * A *piece* of a line has no wide gaps. The pieces of a table row may be drawn in any order.
+//!   They are sorted and separated by tabs.
+//! * A *word* ends at a drawn space or at a gap. Letter-spaced text is recognized by its equal
+//!   gaps.
 //!
-//! What is drawn twice to look bold is read once.
+//! Text that is drawn twice to look bold is read once. Columns are read in the order in which they
+//! are drawn: a table that is drawn by column looks like columns of prose.
 //!
-//! Lengths are in multiples of the size of the characters (em) unless something else is said.
+//! Lengths are multiples of the character size (em) unless stated otherwise.
 
 use std::{collections::HashMap, f32::consts::PI};
 
 use super::pages::{Line, Page};
 
-/// Between words there is at least this gap. It is poppler's, and good.
+/// Minimum gap between words: the value of poppler.
 const WORD: f32 = 0.1;
-/// Between cells there is at least this gap.
+/// Minimum gap between cells.
 const CELL: f32 = 1.5;
-/// How far baselines of one line may be apart.
+/// Maximum distance between baselines of one line.
 const BASELINE: f32 = 0.2;
-/// How far that of a superscript or subscript may be from its line's.
+/// Maximum distance of a superscript or subscript from its line's baseline.
 const SCRIPT: f32 = 0.6;
-/// The widest gap between a character and its superscript.
+/// Maximum gap between a character and its superscript.
 const SCRIPT_GAP: f32 = 0.5;
-/// The widest gap between letters that are set apart.
+/// Maximum gap between letters of letter-spaced text.
 const LETTER: f32 = 0.4;
-/// What is drawn again no further away is the same.
-const TWICE: f32 = 0.1;
-/// A paragraph begins where lines are so many times further apart than elsewhere on the page.
+/// Maximum distance between a character and its duplicate.
+const DUPLICATE: f32 = 0.1;
+/// A paragraph begins where the distance between lines is this multiple of the usual one.
 const PARAGRAPH: f32 = 1.35;
 
 #[derive(Debug, Clone, Copy)]
@@ -41,13 +41,13 @@ pub struct Glyph {
     pub frame: Frame,
     /// In points.
     pub size: f32,
-    /// What it is drawn with; a ligature's letters share their place and this.
+    /// The text object that draws it. The letters of a ligature share their position and this.
     pub object: usize,
-    /// Whether the reader saw a line end before it.
+    /// True if the reader saw a line end before the character.
     pub new_line: bool,
 }
 
-/// Where a character is, in points, seen along its direction.
+/// The position of a character in points, along its direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
     /// Degrees, counter-clockwise, 0 to 359.
@@ -58,7 +58,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// That of a character at `(x, y)`, so wide and with its direction in radians.
+    /// The frame of a character at `(x, y)` with this width and this direction in radians.
     pub fn of(x: f32, y: f32, angle: f32, width: f32) -> Self {
         let degrees = (angle * 180.0 / PI).round().rem_euclid(360.0);
         let (sin, cos) = (degrees * PI / 180.0).sin_cos();
@@ -71,15 +71,14 @@ impl Frame {
         }
     }
 
-    /// The empty room between two characters of a line, whichever is first; negative where they
+    /// Returns the gap between two characters of a line, in either order. It is negative if they
     /// overlap.
     fn gap(&self, other: &Self) -> f32 {
         (other.u - self.end).max(self.u - other.end)
     }
 }
 
-/// Puts the characters of a page together, and those of pictures in the lines that they stand in.
-/// The result is a page that is whole.
+/// Builds a page from its characters. Characters of pictures join the lines that they stand in.
 pub fn page(glyphs: Vec<Glyph>, pictures: Vec<Glyph>) -> Page {
     let mut rows: Vec<Row> = vec![];
     let mut space = false;
@@ -107,10 +106,9 @@ pub fn page(glyphs: Vec<Glyph>, pictures: Vec<Glyph>) -> Page {
     }
 }
 
-/// Without what is drawn a second time in the same place.
+/// Returns the characters without those that are drawn a second time in the same place.
 fn once(glyphs: Vec<Glyph>) -> Vec<Glyph> {
-    /// The side of a square of the grid, in points. No more than [`TWICE`] of the largest size
-    /// looked for.
+    /// Side of a grid square in points. Duplicates are at most this far apart.
     const SIDE: f32 = 2.0;
     let square = |glyph: &Glyph| {
         (
@@ -119,7 +117,7 @@ fn once(glyphs: Vec<Glyph>) -> Vec<Glyph> {
         )
     };
     let is_same = |a: &Glyph, b: &Glyph| {
-        let near = (TWICE * b.size).min(SIDE);
+        let near = (DUPLICATE * b.size).min(SIDE);
         a.c == b.c
             && a.frame.angle == b.frame.angle
             && (a.frame.u - b.frame.u).abs() <= near
@@ -139,7 +137,7 @@ fn once(glyphs: Vec<Glyph>) -> Vec<Glyph> {
             Some((_, again)) => again,
             None if glyph.c.is_whitespace() => false,
             None => {
-                let near = (TWICE * glyph.size).min(SIDE);
+                let near = (DUPLICATE * glyph.size).min(SIDE);
                 let squares = |at: f32| {
                     ((at - near) / SIDE).floor() as i32..=((at + near) / SIDE).floor() as i32
                 };
@@ -184,7 +182,7 @@ struct Piece {
 #[derive(Debug)]
 struct Word {
     text: String,
-    /// The gap before it; infinite where a space is drawn.
+    /// The gap before the word; infinite after a drawn space.
     gap: f32,
 }
 
@@ -213,14 +211,14 @@ impl Row {
         if rise <= SCRIPT * size && gap <= SCRIPT_GAP * size && gap > -0.5 * size {
             return true;
         }
-        // set from top to bottom
+        // Vertical text.
         !glyph.new_line
             && is_ideograph(self.last.c)
             && is_ideograph(glyph.c)
             && (next.u - last.u).abs() < 0.3 * size
     }
 
-    /// Whether a picture stands in the line.
+    /// Returns true if a picture stands in the line.
     fn is_beside(&self, picture: &Glyph) -> bool {
         self.last.frame.angle == picture.frame.angle
             && (self.v - picture.frame.v).abs() < 2.0 * BASELINE * self.size
@@ -251,7 +249,7 @@ impl Row {
             };
             piece.push(&glyph, (apart || gap.is_infinite()).then_some(gap));
         }
-        // a script does not move the line
+        // A superscript or subscript does not move the baseline.
         if glyph.size > 1.2 * self.size && (next.v - self.v).abs() < SCRIPT * glyph.size {
             self.v = next.v;
         }
@@ -297,7 +295,7 @@ impl Piece {
         }
     }
 
-    /// Adds a character after the given gap, or to the last word.
+    /// Adds a character: to a new word after the given gap, or to the last word.
     fn push(&mut self, glyph: &Glyph, gap: Option<f32>) {
         self.u = self.u.min(glyph.frame.u);
         self.end = self.end.max(glyph.frame.end);
@@ -320,15 +318,15 @@ impl Piece {
         }
     }
 
-    /// The gap up to which letters make a word, where all are set apart: else 0.
+    /// Returns the maximum gap within a word of letter-spaced text, or 0 for other text.
     fn gap_of_letters(&self) -> f32 {
-        const FEWEST: usize = 4;
+        const MIN_LETTERS: usize = 4;
         let is_letter = |word: &Word| {
             let mut characters = word.text.chars();
             characters.next().is_some_and(char::is_alphabetic)
                 && characters.all(|c| !c.is_alphanumeric())
         };
-        if self.words.len() < FEWEST || !self.words.iter().all(is_letter) {
+        if self.words.len() < MIN_LETTERS || !self.words.iter().all(is_letter) {
             return 0.0;
         }
         let least = self
@@ -342,16 +340,20 @@ impl Piece {
 }
 
 fn is_rtl(c: char) -> bool {
-    matches!(c, '\u{590}'..='\u{8FF}' | '\u{FB1D}'..='\u{FDFF}' | '\u{FE70}'..='\u{FEFF}' | '\u{10800}'..='\u{10FFF}')
+    matches!(c,
+        '\u{590}'..='\u{8FF}' | '\u{FB1D}'..='\u{FDFF}' | '\u{FE70}'..='\u{FEFF}'
+        | '\u{10800}'..='\u{10FFF}')
 }
 
-/// A character of a script that puts no spaces between words.
+/// Returns true for characters of scripts that put no spaces between words.
 fn is_ideograph(c: char) -> bool {
-    matches!(c, '\u{2E80}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FFEF}' | '\u{20000}'..='\u{3FFFF}')
+    matches!(c,
+        '\u{2E80}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{FF00}'..='\u{FFEF}'
+        | '\u{20000}'..='\u{3FFFF}')
 }
 
-/// The lines in order. A paragraph begins where there is more room above a line than is usual on
-/// the page.
+/// Returns the lines in order. A paragraph begins where the distance to the line above is larger
+/// than usual on the page.
 fn lines(rows: Vec<Row>) -> Vec<Line> {
     let main = main_angle(&rows);
     let drop = |above: &Row, below: &Row| {
@@ -369,7 +371,7 @@ fn lines(rows: Vec<Row>) -> Vec<Line> {
         .unwrap_or(1.2)
         .clamp(1.0, 2.2);
     let begins = |above: &Row, below: &Row| {
-        // rows of a table are set apart and belong together
+        // Rows of a table are set apart and belong together.
         let is_table = above.pieces.len() > 1 && below.pieces.len() > 1;
         drop(above, below) > usual * if is_table { 2.0 * PARAGRAPH } else { PARAGRAPH }
     };
@@ -399,110 +401,4 @@ fn main_angle(rows: &[Row]) -> i16 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Characters half an em wide, at (x, y) in points, 10 points high.
-    fn text(x: f32, y: f32, text: &str) -> Vec<Glyph> {
-        let place = |(i, c)| Glyph {
-            c,
-            frame: Frame::of(x + 5.0 * i as f32, y, 0.0, 5.0),
-            size: 10.0,
-            object: (x * 7.0 + y * 1000.0) as usize,
-            new_line: false,
-        };
-        text.chars().enumerate().map(place).collect()
-    }
-
-    fn read(glyphs: &[Vec<Glyph>]) -> Vec<String> {
-        page(glyphs.concat(), vec![])
-            .lines
-            .into_iter()
-            .map(|line| line.text)
-            .collect()
-    }
-
-    #[test]
-    fn cells_of_a_row_are_put_in_order_and_parted() {
-        let row = [
-            text(300.0, 700.0, "2.50"),
-            text(72.0, 700.0, "Green tea"),
-            text(72.0, 680.0, "Coffee"),
-        ];
-        assert_eq!(read(&row), ["Green tea\t2.50", "Coffee"]);
-    }
-
-    #[test]
-    fn a_picture_that_is_text_stands_in_its_line() {
-        let rows = [text(72.0, 700.0, "Green tea"), text(72.0, 680.0, "Coffee")].concat();
-        let lines = page(rows, text(150.0, 701.0, "\u{1F375}!")).lines;
-        assert_eq!(lines[0].text, "Green tea\t\u{1F375}!");
-    }
-
-    #[test]
-    fn what_is_drawn_twice_is_read_once() {
-        assert_eq!(
-            read(&[
-                text(72.0, 700.0, "Bold bells"),
-                text(72.3, 700.2, "Bold bells")
-            ]),
-            ["Bold bells"]
-        );
-    }
-
-    #[test]
-    fn the_number_of_a_note_is_no_part_of_a_number() {
-        let mut note = text(92.0, 704.0, "1");
-        note[0].size = 6.0;
-        assert_eq!(read(&[text(72.0, 700.0, "8935"), note.clone()]), ["8935 1"]);
-        assert_eq!(read(&[text(72.0, 700.0, "word"), note]), ["word1"]);
-    }
-
-    #[test]
-    fn letters_set_apart_are_words() {
-        let apart = |text: &str| -> Vec<Glyph> {
-            let place = |(i, c)| Glyph {
-                c,
-                frame: Frame::of(72.0 + 8.0 * i as f32, 700.0, 0.0, 5.0),
-                size: 10.0,
-                object: 1,
-                new_line: false,
-            };
-            text.chars()
-                .enumerate()
-                .filter(|(_, c)| *c != '_')
-                .map(place)
-                .collect()
-        };
-        assert_eq!(read(&[apart("TEA_TIME")]), ["TEA TIME"]);
-        // what may be a row of numbers is left alone
-        assert_eq!(read(&[apart("12345")]), ["1 2 3 4 5"]);
-    }
-
-    #[test]
-    fn a_turned_text_is_read_like_any_other() {
-        let turned = |angle: f32| {
-            let (sin, cos) = angle.sin_cos();
-            let turn = |glyph: Glyph| {
-                let Frame { u, v, .. } = glyph.frame;
-                Glyph {
-                    frame: Frame::of(u * cos - v * sin, u * sin + v * cos, angle, 5.0),
-                    ..glyph
-                }
-            };
-            let lines = [
-                text(72.0, 700.0, "Total for"),
-                text(300.0, 700.0, "2019"),
-                text(72.0, 680.0, "next"),
-            ];
-            let lines = lines.map(|glyphs| glyphs.into_iter().map(turn).collect::<Vec<_>>());
-            page(lines.concat(), vec![])
-        };
-        for degrees in [0, 90, 180, 270] {
-            let page = turned(degrees as f32 * PI / 180.0);
-            let lines: Vec<&str> = page.lines.iter().map(|line| line.text.as_str()).collect();
-            assert_eq!(lines, ["Total for\t2019", "next"], "{degrees}");
-            assert!(page.lines[0].level > page.lines[1].level, "{degrees}");
-        }
-    }
-}
+mod tests;

@@ -1,33 +1,33 @@
-//! From the lines of pages to their text: running heads and feet are left out, words that were cut
-//! at the end of a line are whole again.
+//! Turns the lines of pages into their text. Removes running heads and feet, and joins words that
+//! were hyphenated at line ends.
 
 use std::collections::HashSet;
 
-/// What was read of a page.
+/// A page as the reader sees it.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// In the order in which they are read.
+    /// In reading order.
     pub lines: Vec<Line>,
-    /// Whether it could be read at all, and to its end.
+    /// True if the whole page could be read.
     pub is_whole: bool,
     pub has_image: bool,
-    /// Characters that are drawn and nobody knows which they are.
+    /// Number of characters that are drawn and cannot be identified.
     pub unmapped: usize,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Line {
-    /// A tab between two cells of a row.
+    /// Cells of a row are separated by tabs.
     pub text: String,
-    /// How high on the page: higher is further up. `None`: it runs in another direction than most
-    /// of the page.
+    /// Vertical position; higher is further up. `None` if the line runs in another direction than
+    /// most of the page.
     pub level: Option<f32>,
-    /// Whether a paragraph begins with it.
+    /// True if a paragraph begins with this line.
     pub begins: bool,
 }
 
 impl Page {
-    /// A page of which nothing could be read.
+    /// A page that could not be read.
     pub fn lost() -> Self {
         Self::default()
     }
@@ -36,8 +36,8 @@ impl Page {
         self.lines.iter().all(|line| line.text.trim().is_empty())
     }
 
-    /// Whether so much of what is drawn cannot be told that it should be said: more than one
-    /// character in fifty.
+    /// Returns true if so many characters cannot be identified that a warning is due: more than one
+    /// in fifty.
     pub fn is_garbled(&self) -> bool {
         let known: usize = self
             .lines
@@ -48,7 +48,7 @@ impl Page {
     }
 }
 
-/// The texts of all pages, in order.
+/// Returns the texts of all pages, in order.
 pub fn texts(mut pages: Vec<Page>) -> Vec<String> {
     for (page, running) in running(&pages).into_iter().enumerate() {
         let mut index = 0;
@@ -62,17 +62,17 @@ pub fn texts(mut pages: Vec<Page>) -> Vec<String> {
     pages.iter().map(|page| text(&page.lines, &words)).collect()
 }
 
-/// Lines that are at the same edge in so many neighbouring pages run through them.
+/// Minimum number of neighbouring pages that a running line appears on.
 const PAGES: usize = 3;
-/// How far away a neighbour may be: left and right pages have heads of their own.
+/// Maximum distance between neighbours. Left and right pages may have different heads.
 const REACH: usize = 4;
-/// Lines at an edge that may run.
+/// Maximum number of running lines at an edge.
 const DEPTH: usize = 2;
-/// A row of so many cells is a table's, which may have its head on each page.
+/// A row with this number of cells belongs to a table, which may repeat its head on each page.
 const CELLS: usize = 4;
 
-/// By page, the indexes of its lines that are running heads or feet: from the edge inwards, what
-/// stands there on neighbouring pages as well, but for the page's number.
+/// Returns for each page the indexes of its running heads and feet. These are lines, from the edge
+/// inwards, that appear on neighbouring pages as well, except for the page number.
 fn running(pages: &[Page]) -> Vec<HashSet<usize>> {
     let edges: Vec<[Vec<Band>; 2]> = pages.iter().map(edges).collect();
     let runs = |page: usize, edge: usize, depth: usize| {
@@ -109,7 +109,7 @@ fn running(pages: &[Page]) -> Vec<HashSet<usize>> {
         }
         running.push(depths);
     }
-    // the first page of a chapter has its number in another place
+    // The first page of a chapter may have its number in another place.
     let is_number = |page: usize, edge: usize| {
         let number = edges[page][edge].first().and_then(Band::number_alone);
         number.is_some_and(|number| numbering.contains(&(number - page as i64)))
@@ -124,7 +124,7 @@ fn running(pages: &[Page]) -> Vec<HashSet<usize>> {
                     .flat_map(|band| &band.lines),
             );
         }
-        // a page of nothing else is not a page of nothing
+        // A page with nothing but running lines keeps them.
         if found.len() < pages[page].lines.len() {
             found
         } else {
@@ -146,10 +146,10 @@ enum Part {
     Number(i64),
 }
 
-/// The bands at the top and at the bottom of a page, from the edge inwards.
+/// Returns the bands at the top and at the bottom of a page, from the edge inwards.
 fn edges(page: &Page) -> [Vec<Band>; 2] {
-    /// Lines that differ by less in height are side by side, in points.
-    const SAME: f32 = 2.0;
+    /// Lines whose heights differ by less than this number of points are side by side.
+    const SAME_HEIGHT: f32 = 2.0;
     let mut order: Vec<(usize, f32)> = page
         .lines
         .iter()
@@ -157,7 +157,9 @@ fn edges(page: &Page) -> [Vec<Band>; 2] {
         .filter_map(|(i, line)| Some((i, line.level?)))
         .collect();
     order.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let bands: Vec<&[(usize, f32)]> = order.chunk_by(|a, b| (a.1 - b.1).abs() < SAME).collect();
+    let bands: Vec<&[(usize, f32)]> = order
+        .chunk_by(|a, b| (a.1 - b.1).abs() < SAME_HEIGHT)
+        .collect();
     let band = |lines: &&[(usize, f32)]| Band::new(page, lines.iter().map(|(i, _)| *i).collect());
     [
         bands.iter().take(DEPTH).map(band).collect(),
@@ -175,7 +177,7 @@ impl Band {
         Self { lines, parts }
     }
 
-    /// The only number in it.
+    /// Returns the number, if there is exactly one.
     fn number(&self) -> Option<i64> {
         let mut numbers = self.parts.iter().filter_map(|part| match part {
             Part::Number(number) => Some(*number),
@@ -197,8 +199,8 @@ impl Band {
                 .count()
     }
 
-    /// Whether the other one, so many pages further, says the same: equal but for numbers that
-    /// count pages.
+    /// Returns true if the other band, this number of pages further, has the same text, except for
+    /// numbers that count pages.
     fn is_like(&self, other: &Self, pages: i64) -> bool {
         let mut has_text = false;
         let mut counts = false;
@@ -245,7 +247,7 @@ fn parts_of(text: &str, parts: &mut Vec<Part>) {
     }
 }
 
-/// The number of a page of a preface.
+/// Parses a Roman page number.
 fn roman(text: &str) -> Option<i64> {
     let mut value = 0;
     let mut before = 0;
@@ -267,10 +269,10 @@ fn roman(text: &str) -> Option<i64> {
     (value > 0 && text.len() < 10).then_some(value)
 }
 
-/// A hyphen at the end of a line that a word may have been cut with.
+/// Hyphens that may end a line within a word.
 const HYPHENS: [char; 2] = ['-', '\u{2010}'];
 
-/// All words that stand within a line, in lower case, if any word may have been cut.
+/// Returns all words within lines, in lower case, if any line ends in a hyphen.
 fn words(pages: &[Page]) -> HashSet<String> {
     let lines = || pages.iter().flat_map(|page| &page.lines);
     if !lines().any(|line| line.text.ends_with(HYPHENS)) {
@@ -283,7 +285,7 @@ fn words(pages: &[Page]) -> HashSet<String> {
         .collect()
 }
 
-/// A word without what stands around it.
+/// Returns a word without surrounding punctuation.
 fn bare(word: &str) -> String {
     word.trim_matches(|c: char| !c.is_alphanumeric() && !HYPHENS.contains(&c))
         .to_lowercase()
@@ -314,17 +316,17 @@ fn text(lines: &[Line], words: &HashSet<String>) -> String {
 }
 
 enum Join {
-    /// One word: the hyphen goes.
+    /// One word: drop the hyphen.
     Whole,
-    /// One word that is written with a hyphen.
+    /// One word that has a hyphen.
     Hyphenated,
     /// Two lines.
     Apart,
 }
 
-/// How a line goes on from the text before it.
+/// Determines how a line continues the text before it.
 fn join(before: &str, line: &str, words: &HashSet<String>) -> Join {
-    /// What may follow a hyphen that stands for the end of a word ("Vor- und Nachteile").
+    /// Words that may follow a hyphen that stands for a word's end ("Vor- und Nachteile").
     const AND: [&str; 3] = ["und", "oder", "bzw"];
     let Some(rest) = before.strip_suffix(HYPHENS) else {
         return Join::Apart;
@@ -352,7 +354,7 @@ fn join(before: &str, line: &str, words: &HashSet<String>) -> Join {
 mod tests {
     use super::*;
 
-    /// A page of lines from the top; one that begins with an empty line begins a paragraph.
+    /// Builds a page of lines from the top. A line that starts with a pilcrow begins a paragraph.
     fn page(text: &str) -> Page {
         let line = |(i, text): (usize, &str)| Line {
             text: text.trim_start_matches('¶').into(),
@@ -371,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_and_feet_that_run_through_the_pages_are_left_out() {
+    fn running_heads_and_feet_are_dropped() {
         let left = |n| {
             format!(
                 "{n}\tHandbook of Tea\ntea {}\nRow {} 7\nDraft",
@@ -385,19 +387,18 @@ mod tests {
         let found = texts_of(&pages);
         assert_eq!(found[0], "tea 4\nRow 4 7");
         assert_eq!(found[3], "tea 25\nRow 25 8");
-        // also where the first page of a chapter has its number at the foot
+        // The first page of a chapter may have its number at the foot.
         assert_eq!(
             texts_of(&["7 Tea\na", "8 Tea\nb", "9 Tea\nc", "d\n10"]),
             ["a", "b", "c", "d"]
         );
-        // numbers alone, also Roman ones
+        // Numbers alone, Roman ones included.
         assert_eq!(texts_of(&["a\nviii", "b\nix", "c\nx"]), ["a", "b", "c"]);
     }
 
     #[test]
-    fn what_only_looks_like_a_running_line_is_kept() {
-        // two pages are too few, numbers that do not count pages are data, and so are rows of a
-        // table
+    fn lines_that_only_look_like_running_lines_are_kept() {
+        // Two pages are too few. Numbers that do not count pages are data. Table rows are kept.
         for pages in [
             &["Head\na", "Head\nb"][..],
             &["a\nTotal 17", "b\nTotal 33", "c\nTotal 8"],
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn words_cut_at_the_end_of_a_line_are_whole_again() {
+    fn words_hyphenated_at_line_ends_are_joined() {
         for (lines, expected) in [
             ("difficult to com-\npile than", "difficult to compile than"),
             (

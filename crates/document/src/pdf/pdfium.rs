@@ -1,11 +1,11 @@
-//! Reading pages with PDFium, whose shared library is found at run time.
+//! Reads pages with PDFium, whose shared library is loaded at run time.
 //!
-//! PDFium gives the characters of a page in logical order with the place that each is drawn at.
-//! What they make is for [`layout`] to find out.
+//! PDFium returns the characters of a page in logical order with their positions. [`layout`]
+//! arranges them.
 //!
-//! The library is C++ that reads untrusted bytes: a process that uses it must be one that may
-//! crash. It has no threads of its own, and may be used by one thread at a time. It opens no files:
-//! fonts of the system are not looked for.
+//! The library is C++ that reads untrusted bytes, so the process that uses it must be expendable.
+//! It starts no threads, and only one thread may use it at a time. It opens no files: system fonts
+//! are disabled.
 #![allow(unsafe_code)]
 
 use std::{
@@ -23,26 +23,26 @@ use pdfium_render::prelude::{
 };
 
 use super::{
-    Contents, Refusal,
+    FileContents, OpenError,
     layout::{self, Frame, Glyph},
     pages::Page,
 };
 
-/// PDFium's library, bound to this process for good.
+/// PDFium's library, loaded for the life of the process.
 static LIBRARY: OnceLock<Result<Mutex<Library>, String>> = OnceLock::new();
 
 struct Library(Box<dyn PdfiumLibraryBindings>);
 
-/// A proof that the library is there.
+/// Proof that the library is loaded.
 #[derive(Debug, Clone, Copy)]
 pub struct Pdfium(());
 
 impl Pdfium {
-    /// Loads the library. A process has one: a second call gives the result of the first, whatever
-    /// its path.
+    /// Loads the library. A process has one: a second call returns the result of the first,
+    /// whatever its path.
     ///
     /// # Errors
-    /// Why it cannot be loaded.
+    /// The reason why the library cannot be loaded.
     pub fn load(path: &Path) -> Result<Self, String> {
         let loaded = LIBRARY.get_or_init(|| Library::load(path).map(Mutex::new));
         loaded.as_ref().map(|_| Self(())).map_err(Clone::clone)
@@ -51,13 +51,13 @@ impl Pdfium {
     /// Reads all pages.
     ///
     /// # Errors
-    /// Why the file cannot be opened.
-    pub(super) fn read(self, bytes: &[u8]) -> Result<Contents, Refusal> {
+    /// The reason why the file cannot be opened.
+    pub(super) fn read(self, bytes: &[u8]) -> Result<FileContents, OpenError> {
         let library = self
             .library()
-            .ok_or_else(|| Refusal::Malformed("PDFium is not loaded".into()))?;
+            .ok_or_else(|| OpenError::Malformed("PDFium is not loaded".into()))?;
         let document = Document::open(&*library.0, bytes)?;
-        Ok(Contents {
+        Ok(FileContents {
             pages: (0..document.page_count())
                 .map(|i| document.page(i))
                 .collect(),
@@ -74,8 +74,8 @@ impl Pdfium {
 impl Library {
     fn load(path: &Path) -> Result<Self, String> {
         let binding = Binding::bind_to_library(path)
-            .map_err(|e| format!("PDFium's library cannot be loaded: {e:?}"))?;
-        // a list of folders without any: its end alone
+            .map_err(|e| format!("could not load PDFium's library: {e:?}"))?;
+        // An empty list of folders.
         let mut folders = [ptr::null()];
         let config = FPDF_LIBRARY_CONFIG {
             version: 2,
@@ -97,7 +97,7 @@ impl Library {
 
 type Functions = dyn PdfiumLibraryBindings;
 
-/// An open document. It borrows its bytes, which PDFium reads from as long as it is open.
+/// An open document. It borrows its bytes, which PDFium reads while the document is open.
 struct Document<'a> {
     pdfium: &'a Functions,
     handle: FPDF_DOCUMENT,
@@ -105,9 +105,9 @@ struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Opens the file, with the empty password if it is locked.
-    fn open(pdfium: &'a Functions, bytes: &'a [u8]) -> Result<Self, Refusal> {
-        // values of FPDF_GetLastError, fpdfview.h
+    /// Opens the file, with the empty password if it is encrypted.
+    fn open(pdfium: &'a Functions, bytes: &'a [u8]) -> Result<Self, OpenError> {
+        // Values of FPDF_GetLastError, from fpdfview.h.
         const PASSWORD: c_ulong = 4;
         const SECURITY: c_ulong = 5;
         // SAFETY: the bytes live as long as the document, by its lifetime.
@@ -121,9 +121,9 @@ impl<'a> Document<'a> {
         }
         // SAFETY: reads a number.
         Err(match unsafe { pdfium.FPDF_GetLastError() } {
-            PASSWORD => Refusal::Locked,
-            SECURITY => Refusal::UnknownSecurity,
-            _ => Refusal::Malformed("its structure is damaged".into()),
+            PASSWORD => OpenError::Locked,
+            SECURITY => OpenError::UnknownSecurity,
+            _ => OpenError::Malformed("its structure is damaged".into()),
         })
     }
 
@@ -133,24 +133,24 @@ impl<'a> Document<'a> {
     }
 
     fn title(&self) -> Option<String> {
-        // SAFETY: the buffer has the size that is told; without one the function gives the bytes
-        // that it needs.
+        // SAFETY: the buffer has the size that is passed; without a buffer the function returns the
+        // size.
         let units = filled(|buffer: *mut u16, bytes| unsafe {
             self.pdfium
                 .FPDF_GetMetaText(self.handle, "Title", buffer.cast(), bytes)
         });
-        // a NUL ends it
+        // A NUL ends the text.
         Some(String::from_utf16_lossy(units.strip_suffix(&[0])?)).filter(|text| !text.is_empty())
     }
 
     fn page(&self, index: c_int) -> Page {
-        // SAFETY: an open document; any index may be asked for. The page is closed below.
+        // SAFETY: an open document; any index is allowed. The page is closed below.
         let handle = unsafe { self.pdfium.FPDF_LoadPage(self.handle, index) };
         if handle.is_null() {
             return Page::lost();
         }
         let page = self.loaded(handle);
-        // SAFETY: nothing that was had from the page is kept.
+        // SAFETY: nothing that belongs to the page is kept.
         unsafe { self.pdfium.FPDF_ClosePage(handle) };
         page
     }
@@ -163,7 +163,7 @@ impl<'a> Document<'a> {
         }
         let visible = self.bounds(page);
         let Characters { glyphs, unmapped } = self.characters(text, visible);
-        // SAFETY: nothing that was had from the page of text is used any more.
+        // SAFETY: nothing that belongs to the page of text is used after this.
         unsafe { self.pdfium.FPDFText_ClosePage(text) };
         let Pictures { texts, has_image } = self.pictures(page, visible, &glyphs);
         Page {
@@ -173,7 +173,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The part of the page that is seen.
+    /// Returns the visible part of the page.
     fn bounds(&self, page: FPDF_PAGE) -> Option<FS_RECTF> {
         let mut bounds = FS_RECTF {
             left: 0.0,
@@ -224,7 +224,7 @@ impl<'a> Document<'a> {
         characters
     }
 
-    fn glyph(&self, text: FPDF_TEXTPAGE, index: c_int, code: u32) -> Option<Placed> {
+    fn glyph(&self, text: FPDF_TEXTPAGE, index: c_int, code: u32) -> Option<PdfCharacter> {
         let (mut x, mut y) = (0.0, 0.0);
         let mut matrix = FS_MATRIX {
             a: 1.0,
@@ -262,12 +262,12 @@ impl<'a> Document<'a> {
         let frame = Frame::of(x, y, angle, width(&area, angle, size));
         let c = match code {
             0 => None,
-            // what PDFium makes of a hyphen at the end of a line
+            // PDFium's codes for a hyphen at the end of a line.
             2 | 0xFFFE | 0xAD => Some('-'),
             _ if unknown => None,
             _ => char::from_u32(code),
         };
-        Some(Placed {
+        Some(PdfCharacter {
             c,
             x,
             y,
@@ -277,8 +277,8 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Looks at what gave no characters: whether there are pictures, and what those say that stand
-    /// for text (ActualText). PDFium does so for text alone, and not for emojis.
+    /// Examines the objects that gave no characters: finds pictures, and text that pictures stand
+    /// for (ActualText). PDFium handles ActualText of text objects, but not that of emojis.
     fn pictures(&self, page: FPDF_PAGE, visible: Option<FS_RECTF>, glyphs: &[Glyph]) -> Pictures {
         let mut pictures = Pictures::default();
         let read: HashSet<usize> = glyphs.iter().map(|glyph| glyph.object).collect();
@@ -291,7 +291,7 @@ impl<'a> Document<'a> {
         let count = unsafe { self.pdfium.FPDFPage_CountObjects(page) };
         let mut before = String::new();
         for index in 0..count {
-            // SAFETY: an open page and an index that is in it; null is asked for below.
+            // SAFETY: an open page and an index that is in it; null is checked below.
             let object = unsafe { self.pdfium.FPDFPage_GetObject(page, index) };
             if object.is_null() {
                 continue;
@@ -304,7 +304,7 @@ impl<'a> Document<'a> {
             }
             pictures.has_image |= kind == FPDF_PAGEOBJ_IMAGE as c_int;
             let says = self.actual_text(object);
-            // several pictures may make one character
+            // Several pictures may form one character.
             if !says.is_empty()
                 && says != before
                 && let Some(area) = self.area(object).filter(is_free)
@@ -329,7 +329,7 @@ impl<'a> Document<'a> {
             }
             let text = decoded(&filled(|buffer: *mut u8, bytes| {
                 let mut needed = 0;
-                // SAFETY: a mark of an open page, and a buffer of the size that is told.
+                // SAFETY: a mark of an open page, and a buffer of the size that is passed.
                 unsafe {
                     self.pdfium.FPDFPageObjMark_GetParamBlobValue(
                         mark,
@@ -392,8 +392,8 @@ struct Pictures {
     has_image: bool,
 }
 
-struct Placed {
-    /// `None`: nobody knows which character it is.
+struct PdfCharacter {
+    /// `None` if the character cannot be identified.
     c: Option<char>,
     x: f32,
     y: f32,
@@ -403,13 +403,14 @@ struct Placed {
 }
 
 fn shows(bounds: &FS_RECTF, x: f32, y: f32) -> bool {
-    /// How far beyond the page a character may begin and still be on it, in points.
+    /// How far outside the page a character may begin and still count as on it, in points.
     const MARGIN: f32 = 1.0;
     let within = |at: f32, a: f32, b: f32| at >= a.min(b) - MARGIN && at <= a.max(b) + MARGIN;
     within(x, bounds.left, bounds.right) && within(y, bounds.bottom, bounds.top)
 }
 
-/// How far a character reaches along its direction. Its area is an upright rectangle around it.
+/// Returns the width of a character along its direction. Its area is an upright rectangle around
+/// it.
 fn width(area: &FS_RECTF, angle: f32, size: f32) -> f32 {
     let (across, up) = (
         (area.right - area.left).abs(),
@@ -429,7 +430,7 @@ fn width(area: &FS_RECTF, angle: f32, size: f32) -> f32 {
     }
 }
 
-/// The text that a picture stands for, as characters side by side in its place.
+/// Spreads the text of a picture over its area, as characters side by side.
 fn glyphs_of_picture(text: &str, area: &FS_RECTF, object: usize) -> Vec<Glyph> {
     let (width, height) = (
         (area.right - area.left).abs(),
@@ -455,20 +456,22 @@ fn glyphs_of_picture(text: &str, area: &FS_RECTF, object: usize) -> Vec<Glyph> {
         .collect()
 }
 
-/// What a function gives that fills a buffer of so many bytes and returns the bytes that it needs.
+/// Returns what a C function writes into a buffer. Given a null buffer, `fill` returns the size in
+/// bytes.
 fn filled<T: Copy + Default>(fill: impl Fn(*mut T, c_ulong) -> c_ulong) -> Vec<T> {
-    const MOST: usize = 1 << 16;
+    const MAX_BYTES: usize = 1 << 16;
     let bytes = fill(ptr::null_mut(), 0);
     let mut buffer =
         vec![T::default(); usize::try_from(bytes).unwrap_or(0).div_ceil(size_of::<T>())];
-    if buffer.is_empty() || buffer.len() > MOST {
+    if buffer.is_empty() || buffer.len() > MAX_BYTES {
         return vec![];
     }
     fill(buffer.as_mut_ptr(), bytes);
     buffer
 }
 
-/// A text string of a PDF: UTF-16 or UTF-8 with a mark, else ASCII as far as it goes.
+/// Decodes a text string of a PDF: UTF-16 or UTF-8 with a byte order mark, else ASCII as far as it
+/// goes.
 fn decoded(bytes: &[u8]) -> String {
     if let Some(pairs) = bytes.strip_prefix(b"\xFE\xFF") {
         let units: Vec<u16> = pairs

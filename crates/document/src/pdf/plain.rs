@@ -1,16 +1,16 @@
-//! Reading pages with `pdf-extract`, which is Rust throughout: where PDFium's library is missing.
+//! Reads pages with `pdf-extract`, which is pure Rust, if PDFium's library is missing.
 //!
-//! `pdf-extract` meets damaged and unusual files with panics: these are caught here, page by page.
-//! What cannot be caught is a stack overflow (a page tree that contains itself), exhausted memory
-//! or an endless loop.
+//! `pdf-extract` panics on damaged and unusual files. These panics are caught here, page by page. A
+//! stack overflow (a page tree that contains itself), exhausted memory and an endless loop cannot
+//! be caught.
 //!
-//! Standard output stays clean: `pdf-extract` 0.12 and the crates below it print nothing to it
-//! (their `println!`s are in tests and in macros that are compiled out); they log through the `log`
-//! crate. A caught panic writes its message to standard error unless the process has replaced the
-//! panic hook.
+//! Standard output stays clean: `pdf-extract` 0.12 and the crates below it print nothing to it.
+//! Their `println!`s are in tests and in macros that are compiled out, and they log through the
+//! `log` crate. A caught panic writes its message to standard error unless the process has replaced
+//! the panic hook.
 //!
-//! Before it reads, widths of glyphs are spelt out (see [`widths`]). Text drawn outside the page,
-//! which nobody sees, is left out.
+//! Before reading, widths of glyphs are rewritten (see [`widths`]). Text drawn outside the page is
+//! dropped.
 
 mod widths;
 
@@ -22,21 +22,21 @@ use pdf_extract::{
 };
 
 use super::{
-    Contents, Refusal,
+    FileContents, OpenError,
     pages::{Line, Page},
 };
 
 /// Reads all pages.
 ///
 /// # Errors
-/// Why the file cannot be opened.
-pub fn read(bytes: &[u8]) -> Result<Contents, Refusal> {
+/// The reason why the file cannot be opened.
+pub fn read(bytes: &[u8]) -> Result<FileContents, OpenError> {
     let document = open(bytes)?;
     let pages = catch_unwind(AssertUnwindSafe(|| {
         document.get_pages().into_keys().collect::<Vec<_>>()
     }))
-    .map_err(|_| Refusal::Malformed("its list of pages is damaged".into()))?;
-    Ok(Contents {
+    .map_err(|_| OpenError::Malformed("its list of pages is damaged".into()))?;
+    Ok(FileContents {
         pages: pages
             .into_iter()
             .map(|number| page(&document, number))
@@ -45,8 +45,8 @@ pub fn read(bytes: &[u8]) -> Result<Contents, Refusal> {
     })
 }
 
-/// Opens the file, with the empty password if it is locked.
-fn open(bytes: &[u8]) -> Result<Document, Refusal> {
+/// Opens the file, with the empty password if it is encrypted.
+fn open(bytes: &[u8]) -> Result<Document, OpenError> {
     let opened = catch_unwind(AssertUnwindSafe(|| {
         let mut document = Document::load_mem(bytes)?;
         if document.is_encrypted() {
@@ -57,30 +57,30 @@ fn open(bytes: &[u8]) -> Result<Document, Refusal> {
     }));
     match opened {
         Ok(Ok(document)) if document.is_encrypted() && !has_known_security(bytes) => {
-            Err(Refusal::UnknownSecurity)
+            Err(OpenError::UnknownSecurity)
         }
         Ok(Ok(document)) => Ok(document),
         Ok(Err(Error::Decryption(_) | Error::InvalidPassword)) if has_known_security(bytes) => {
-            Err(Refusal::Locked)
+            Err(OpenError::Locked)
         }
-        Ok(Err(Error::Decryption(_))) => Err(Refusal::UnknownSecurity),
-        Ok(Err(error)) => Err(Refusal::Malformed(error.to_string())),
-        Err(_) => Err(Refusal::Malformed("its structure is damaged".into())),
+        Ok(Err(Error::Decryption(_))) => Err(OpenError::UnknownSecurity),
+        Ok(Err(error)) => Err(OpenError::Malformed(error.to_string())),
+        Err(_) => Err(OpenError::Malformed("its structure is damaged".into())),
     }
 }
 
-/// Whether an encrypted file is so in the way that the format defines. The dictionary that says so
-/// is never packed.
+/// Returns true if the file uses the encryption that the format defines. The dictionary that names
+/// it is never compressed.
 fn has_known_security(bytes: &[u8]) -> bool {
     const HANDLER: &[u8] = b"/Standard";
     bytes.windows(HANDLER.len()).any(|window| window == HANDLER)
 }
 
-/// One page, as far as it can be read.
+/// Reads one page as far as possible.
 fn page(document: &Document, number: u32) -> Page {
     let mut text = String::new();
     let read = catch_unwind(AssertUnwindSafe(|| {
-        let mut output = Visible {
+        let mut output = VisibleOutput {
             output: PlainTextOutput::new(&mut text),
             page: None,
         };
@@ -126,13 +126,13 @@ fn has_image(document: &Document, number: u32) -> bool {
         .unwrap_or_default()
 }
 
-/// Passes on what is drawn on the page and drops what is drawn beside it.
-struct Visible<'a> {
+/// Passes on what is drawn on the page and drops what is drawn outside it.
+struct VisibleOutput<'a> {
     output: PlainTextOutput<&'a mut String>,
     page: Option<MediaBox>,
 }
 
-impl OutputDev for Visible<'_> {
+impl OutputDev for VisibleOutput<'_> {
     fn begin_page(
         &mut self,
         number: u32,
@@ -155,7 +155,7 @@ impl OutputDev for Visible<'_> {
         size: f64,
         c: &str,
     ) -> Result<(), OutputError> {
-        /// How far beyond the page a character may begin and still be on it, in points.
+        /// How far outside the page a character may begin and still count as on it, in points.
         const MARGIN: f64 = 1.0;
         let within = |x: f64, a: f64, b: f64| x >= a.min(b) - MARGIN && x <= a.max(b) + MARGIN;
         let beside = |p: &MediaBox| !within(at.m31, p.llx, p.urx) || !within(at.m32, p.lly, p.ury);

@@ -1,20 +1,20 @@
 //! CSV and TSV.
 //!
-//! The delimiter of a `.csv` file is the one of comma, semicolon, tab and bar that cuts its first
-//! lines most evenly. The first row holds the names of the fields, unless one of its cells is empty
-//! (but the first may be), a number, or there twice; then the fields are called `column 1`, `column
-//! 2` and so on, as are cells beyond the last name.
+//! The delimiter of a `.csv` file is comma, semicolon, tab or bar, whichever cuts its first lines
+//! most evenly. The first row holds the names of the fields, unless one of its cells is empty
+//! (except the first), a number, or repeated. Then the fields are named `column 1`, `column 2` and
+//! so on, like cells beyond the last name.
 
 use csv::{ReaderBuilder, StringRecord, Terminator, Trim};
 
 use super::{TooLong, Writer, as_written, field_name, records};
-use crate::Extracted;
+use crate::ExtractedDocument;
 
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// Rows by which a delimiter is judged.
+/// Number of rows by which a delimiter is chosen.
 const SAMPLE: usize = 20;
 
-pub fn extract(file: &str, name: &str, delimiter: Option<u8>) -> Extracted {
+pub fn extract(file: &str, name: &str, delimiter: Option<u8>) -> ExtractedDocument {
     let delimiter = delimiter.unwrap_or_else(|| likely_delimiter(file));
     match convert(file, delimiter) {
         Ok(text) => records(text, name),
@@ -33,16 +33,15 @@ fn rows(file: &str, delimiter: u8) -> csv::Reader<&[u8]> {
 }
 
 fn convert(file: &str, delimiter: u8) -> Result<String, String> {
-    let too_long = |_: TooLong| {
-        "as records the file would be too long; it is kept as it is written".to_owned()
-    };
+    let too_long =
+        |_: TooLong| "the file would be too long as records and was kept as written".to_owned();
     let mut rows = rows(file, delimiter);
     let mut row = StringRecord::new();
     let mut writer = Writer::new(file);
     let mut names: Option<Vec<String>> = None;
     let mut read = |row: &mut StringRecord| {
         rows.read_record(row)
-            .map_err(|e| format!("the file is not CSV and is kept as it is written: {e}"))
+            .map_err(|e| format!("the file is not valid CSV and was kept as written: {e}"))
     };
     while read(&mut row)? {
         let Some(names) = &names else {
@@ -57,8 +56,8 @@ fn convert(file: &str, delimiter: u8) -> Result<String, String> {
         write(&row, names, &mut writer).map_err(too_long)?;
     }
     if writer.text.is_empty() {
-        // Nothing but a header.
-        return Err("the file has no records and is kept as it is written".into());
+        // Only a header.
+        return Err("the file has no records and was kept as written".into());
     }
     Ok(writer.text)
 }
@@ -78,7 +77,7 @@ fn write(row: &StringRecord, names: &[String], writer: &mut Writer) -> Result<()
     Ok(())
 }
 
-/// The names of the fields, if the row looks like such.
+/// Returns the names of the fields, if the row looks like names.
 fn names_in(row: &StringRecord) -> Option<Vec<String>> {
     let names: Vec<String> = row.iter().map(field_name).collect();
     let is_name = |(i, name): (usize, &String)| {
@@ -108,7 +107,7 @@ fn likely_delimiter(file: &str) -> u8 {
             (even * 100 / widths.len().max(1), width)
         }
     };
-    // Of equals the first.
+    // Of equal candidates the first.
     DELIMITERS
         .into_iter()
         .rev()
@@ -135,7 +134,8 @@ mod tests {
     fn rows_become_records_with_the_names_of_the_header() {
         assert_eq!(
             text(
-                "name,price,note\r\nTea, 2.5 ,\r\n\"Coffee, black\",3,\"two\r\n\r\nlines \"\"x\"\"\"\r\n"
+                "name,price,note\r\nTea, 2.5 ,\r\n\"Coffee, \
+                    black\",3,\"two\r\n\r\nlines \"\"x\"\"\"\r\n"
             ),
             "name: Tea\nprice: 2.5\n\nname: Coffee, black\nprice: 3\nnote: two\nlines \"x\""
         );
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_row_that_is_data_is_no_header() {
+    fn a_first_row_of_data_is_not_a_header() {
         assert_eq!(
             text("1,Tea\n2,Coffee\n"),
             "column 1: 1\ncolumn 2: Tea\n\ncolumn 1: 2\ncolumn 2: Coffee"
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_would_explode_is_kept_as_it_is() {
+    fn a_file_whose_text_would_grow_too_long_is_kept_as_written() {
         let file = format!(
             "{}\n{}",
             vec!["n".repeat(300); 1].join(","),

@@ -1,12 +1,12 @@
 //! JSON and JSON Lines.
 //!
-//! A file whose outermost value is an array has a record for each of its elements, any other file
-//! one. Objects inside objects and arrays become part of the name: `address.city: Berlin`,
-//! `items[2].price: 3`; an array of plain values is one line: `tags: hot, green`. In an object,
-//! each element of an array of objects begins a record.
+//! A file whose outermost value is an array has a record for each of its elements. Any other file
+//! is one record. Objects inside objects and arrays become part of the name: `address.city:
+//! Berlin`, `items[2].price: 3`. An array of plain values is one line: `tags: hot, green`. In an
+//! object, each element of an array of objects begins a record.
 //!
 //! The text is written while the file is parsed, so a file takes no more memory than its text.
-//! `serde_json` refuses what is nested deeper than 128.
+//! `serde_json` refuses values that are nested deeper than 128.
 
 use std::fmt;
 
@@ -14,9 +14,9 @@ use rag_protocol::ingest::Stage;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use super::{TooLong, Writer, as_written, field_name, records};
-use crate::Extracted;
+use crate::ExtractedDocument;
 
-pub fn extract(file: &str, name: &str) -> Extracted {
+pub fn extract(file: &str, name: &str) -> ExtractedDocument {
     let mut writer = Writer::new(file);
     match read(file, &mut writer) {
         Ok(()) if !writer.text.is_empty() => records(writer.text, name),
@@ -24,13 +24,13 @@ pub fn extract(file: &str, name: &str) -> Extracted {
         Err(why) => as_written(
             file,
             name,
-            format!("the file cannot be read as JSON and is kept as it is written: {why}"),
+            format!("the file is not valid JSON and was kept as written: {why}"),
         ),
     }
 }
 
-/// A value a line; a line that is no JSON is kept as it is written.
-pub fn extract_lines(file: &str, name: &str) -> Extracted {
+/// Reads a file with a value on each line. A line that is not JSON is kept as written.
+pub fn extract_lines(file: &str, name: &str) -> ExtractedDocument {
     let mut writer = Writer::new(file);
     let (mut bad, mut first) = (0usize, String::new());
     for (i, line) in file
@@ -48,8 +48,7 @@ pub fn extract_lines(file: &str, name: &str) -> Extracted {
                 first = format!("line {}: {why}", i + 1);
             }
             if writer.field("").and_then(|()| writer.value(line)).is_err() {
-                let why =
-                    "as records the file would be too long; it is kept as it is written".into();
+                let why = "the file would be too long as records and was kept as written".into();
                 return as_written(file, name, why);
             }
         }
@@ -57,14 +56,11 @@ pub fn extract_lines(file: &str, name: &str) -> Extracted {
     let mut extracted = records(writer.text, name);
     if bad > 0 {
         let lines = if bad == 1 {
-            "1 line is".into()
+            "1 line is not valid JSON and was".into()
         } else {
-            format!("{bad} lines are")
+            format!("{bad} lines are not valid JSON and were")
         };
-        extracted.warn(
-            Stage::Extract,
-            format!("{lines} no JSON and kept as written; {first}"),
-        );
+        extracted.warn(Stage::Extract, format!("{lines} kept as written; {first}"));
     }
     extracted
 }
@@ -85,88 +81,88 @@ fn read_value(json: &str, level: Level, writer: &mut Writer) -> Result<(), Strin
     write(writer, "", read).map_err(|TooLong| TOO_LONG.to_owned())
 }
 
-/// Longest name of a nested field, in bytes.
+/// Maximum length of a nested field's name, in bytes.
 const MAX_PATH: usize = 4096;
 const TOO_LONG: &str = "its text would be too long";
 
-/// Where a value is.
+/// The role of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
-    /// It is the file.
+    /// The whole file.
     Top,
-    /// It is a record.
+    /// A record.
     Record,
-    /// It is a member of the file's one record.
+    /// A member of the file's one record.
     Member,
-    /// It is an element of such a member, and a record if it is an object.
+    /// An element of such a member, and a record if it is an object.
     Element,
     Inside,
 }
 
 /// A value that is being read, under its full name.
 struct Field<'a> {
-    /// Empty for a record as a whole.
+    /// Empty for a whole record.
     name: String,
     level: Level,
     writer: &'a mut Writer,
 }
 
-/// What became of a value.
-enum Read {
-    /// It is plain, and still has to be written.
+/// The result of reading a value.
+enum ReadValue {
+    /// A plain value that still has to be written.
     Plain(String),
     Written,
 }
 
-fn write(writer: &mut Writer, name: &str, read: Read) -> Result<(), TooLong> {
+fn write(writer: &mut Writer, name: &str, read: ReadValue) -> Result<(), TooLong> {
     match read {
-        Read::Plain(value) if !value.trim().is_empty() => {
+        ReadValue::Plain(value) if !value.trim().is_empty() => {
             writer.field(name).and_then(|()| writer.value(&value))
         }
-        Read::Plain(_) | Read::Written => Ok(()),
+        ReadValue::Plain(_) | ReadValue::Written => Ok(()),
     }
 }
 
 impl<'de> DeserializeSeed<'de> for Field<'_> {
-    type Value = Read;
+    type Value = ReadValue;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Read, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<ReadValue, D::Error> {
         from.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Field<'_> {
-    type Value = Read;
+    type Value = ReadValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Read, E> {
-        Ok(Read::Plain(value.to_string()))
+    fn visit_bool<E>(self, value: bool) -> Result<ReadValue, E> {
+        Ok(ReadValue::Plain(value.to_string()))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Read, E> {
-        Ok(Read::Plain(value.to_string()))
+    fn visit_i64<E>(self, value: i64) -> Result<ReadValue, E> {
+        Ok(ReadValue::Plain(value.to_string()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Read, E> {
-        Ok(Read::Plain(value.to_string()))
+    fn visit_u64<E>(self, value: u64) -> Result<ReadValue, E> {
+        Ok(ReadValue::Plain(value.to_string()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Read, E> {
-        Ok(Read::Plain(value.to_string()))
+    fn visit_f64<E>(self, value: f64) -> Result<ReadValue, E> {
+        Ok(ReadValue::Plain(value.to_string()))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Read, E> {
-        Ok(Read::Plain(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<ReadValue, E> {
+        Ok(ReadValue::Plain(value.to_owned()))
     }
 
-    fn visit_unit<E>(self) -> Result<Read, E> {
-        Ok(Read::Plain(String::new()))
+    fn visit_unit<E>(self) -> Result<ReadValue, E> {
+        Ok(ReadValue::Plain(String::new()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Read, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<ReadValue, A::Error> {
         let Self {
             name: outer,
             level,
@@ -188,7 +184,7 @@ impl<'de> Visitor<'de> for Field<'_> {
                 format!("{outer}.{key}")
             };
             if name.len() > MAX_PATH {
-                return Err(A::Error::custom("its names are nested too deep"));
+                return Err(A::Error::custom("its names are nested too deeply"));
             }
             let read = from.next_value_seed(Field {
                 name: name.clone(),
@@ -197,10 +193,10 @@ impl<'de> Visitor<'de> for Field<'_> {
             })?;
             write(writer, &name, read).map_err(|TooLong| A::Error::custom(TOO_LONG))?;
         }
-        Ok(Read::Written)
+        Ok(ReadValue::Written)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Read, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<ReadValue, A::Error> {
         let Self {
             name: outer,
             level,
@@ -212,7 +208,7 @@ impl<'de> Visitor<'de> for Field<'_> {
             Level::Member => Level::Element,
             Level::Record | Level::Element | Level::Inside => Level::Inside,
         };
-        // Whether the line of this array's plain values is the one being written.
+        // True while the line of this array's plain values is being written.
         let mut in_line = false;
         for i in 0.. {
             let name = if inner == Level::Record {
@@ -229,12 +225,12 @@ impl<'de> Visitor<'de> for Field<'_> {
                 writer: &mut *writer,
             })? {
                 None => break,
-                Some(Read::Written) => in_line = false,
-                Some(read @ Read::Plain(_)) if inner == Level::Record => {
+                Some(ReadValue::Written) => in_line = false,
+                Some(read @ ReadValue::Plain(_)) if inner == Level::Record => {
                     write(writer, "", read).map_err(too_long)?
                 }
-                Some(Read::Plain(value)) if value.trim().is_empty() => {}
-                Some(Read::Plain(value)) => {
+                Some(ReadValue::Plain(value)) if value.trim().is_empty() => {}
+                Some(ReadValue::Plain(value)) => {
                     if in_line {
                         writer.push(", ").map_err(too_long)?;
                     } else {
@@ -248,16 +244,16 @@ impl<'de> Visitor<'de> for Field<'_> {
         if level == Level::Member && !in_line {
             writer.end_record();
         }
-        Ok(Read::Written)
+        Ok(ReadValue::Written)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{Extracted, Structure};
+    use crate::{ExtractedDocument, Structure};
 
     fn text(file: &str) -> String {
-        let Extracted {
+        let ExtractedDocument {
             text,
             structure,
             metadata,
@@ -296,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_kept_with_a_warning() {
+    fn invalid_json_is_kept_with_a_warning() {
         for file in [
             "{\"a\": 1",
             "{'a': 1}",
@@ -305,16 +301,12 @@ mod tests {
         ] {
             let extracted = super::extract(file, "a.json");
             assert_eq!(extracted.text, file);
-            assert!(
-                extracted.warnings[0]
-                    .message
-                    .contains("cannot be read as JSON")
-            );
+            assert!(extracted.warnings[0].message.contains("is not valid JSON"));
         }
     }
 
     #[test]
-    fn a_file_that_would_explode_is_kept_as_it_is() {
+    fn a_file_whose_text_would_grow_too_long_is_kept_as_written() {
         let key = "k".repeat(190);
         let nested = format!(
             "{}[{}]{}",
@@ -328,15 +320,15 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_records_and_a_bad_one_stays_as_it_is() {
-        let Extracted { text, warnings, .. } = super::extract_lines(
+    fn lines_are_records_and_an_invalid_one_is_kept_as_written() {
+        let ExtractedDocument { text, warnings, .. } = super::extract_lines(
             "{\"a\": 1, \"b\": [{\"c\": 2}]}\n\n{broken\n{\"a\": 2}\n",
             "a.jsonl",
         );
         assert_eq!(text, "a: 1\nb[0].c: 2\n\n{broken\n\na: 2");
         let warning = &warnings[0].message;
         assert!(
-            warning.starts_with("1 line is no JSON and kept as written; line 3: "),
+            warning.starts_with("1 line is not valid JSON and was kept as written; line 3: "),
             "{warning}"
         );
     }

@@ -1,4 +1,4 @@
-//! The places where a text may be cut, found in one pass and ranked.
+//! Finds and ranks the places where a text may be cut, in one pass.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -12,15 +12,15 @@ pub struct Place {
     pub char: usize,
 }
 
-/// How good a place is to cut at.
+/// The rank of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Word,
     Sentence,
     Line,
     Paragraph,
-    /// An element of source code begins: the outermost ones, and of equals those after an empty
-    /// line, are best.
+    /// An element of source code begins. The outermost elements are best, and of equals those after
+    /// an empty line.
     Element(u8),
     /// A Markdown heading follows.
     Section,
@@ -51,20 +51,20 @@ pub struct Breaks<'a> {
     window: Window,
 }
 
-/// The part of the room, from its end, in which the rank of a place counts for more than how far it
-/// is.
+/// The part of the room, from its end, in which the rank of a place counts for more than its
+/// distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Window {
     Half,
-    /// For sections and source code: what begins here should not be cut, nor a heading parted from
-    /// its text.
+    /// For sections and source code: an element that begins here should not be cut, and a heading
+    /// should not be separated from its text.
     ThreeQuarters,
-    /// For records: none that fits into a chunk is ever cut.
+    /// For records: a record that fits into a chunk is never cut.
     All,
 }
 
 impl Window {
-    /// How many of `size` characters are before it.
+    /// Returns the number of characters, of `size`, that are before it.
     fn before(self, size: usize) -> usize {
         match self {
             Self::Half => size / 2,
@@ -74,16 +74,16 @@ impl Window {
     }
 }
 
-/// What ranks the breaks besides whitespace and punctuation, read along with the text.
+/// The structure that ranks breaks besides whitespace and punctuation, read along with the text.
 struct Marks<'a> {
     structure: &'a Structure,
-    /// Headings, boundaries or code blocks that are behind.
+    /// Headings, boundaries or code blocks that have been passed.
     passed: usize,
     passed_code: usize,
 }
 
 impl Marks<'_> {
-    /// The rank of a break from byte `end` to byte `at` with line ends in it. To be asked in order.
+    /// Returns the rank of a break with line ends from byte `end` to byte `at`. Call it in order.
     fn rank(&mut self, end: usize, at: usize, paragraph: bool) -> Rank {
         let plain = if paragraph {
             Rank::Paragraph
@@ -133,7 +133,7 @@ impl Marks<'_> {
                     .filter(|boundary| boundary.at == at)
                 {
                     Some(boundary) => Rank::of_element(boundary, paragraph),
-                    // Empty lines are all that structures source code that is not parsed.
+                    // Empty lines are the only structure of source code that is not parsed.
                     None if boundaries.is_empty() => plain,
                     None => Rank::Line,
                 }
@@ -142,7 +142,7 @@ impl Marks<'_> {
     }
 }
 
-/// The whitespace between two words, while it is read.
+/// The whitespace between two words, during reading.
 struct Gap {
     end: Place,
     lines: usize,
@@ -233,12 +233,12 @@ impl<'a> Breaks<'a> {
         }
     }
 
-    /// The first character that is not whitespace.
+    /// Returns the first character that is not whitespace.
     pub fn begin(&self) -> Place {
         self.begin
     }
 
-    /// The end of the last character that is not whitespace.
+    /// Returns the end of the last character that is not whitespace.
     pub fn end(&self) -> Place {
         self.end
     }
@@ -247,7 +247,7 @@ impl<'a> Breaks<'a> {
         &self.text[start.byte..end.byte]
     }
 
-    /// Where the text goes on after `end`.
+    /// Returns where the text continues after `end`.
     pub fn next_start(&self, end: Place) -> Place {
         self.break_at(end).map_or(end, |b| b.start)
     }
@@ -259,7 +259,7 @@ impl<'a> Breaks<'a> {
             .map(|i| &self.breaks[i])
     }
 
-    /// The best end of a chunk that begins at `start` and has at most `size` characters.
+    /// Returns the best end of a chunk that begins at `start` and has at most `size` characters.
     pub fn best_end(&self, start: Place, size: usize) -> Place {
         let last = start.char.saturating_add(size);
         if self.end.char <= last {
@@ -272,7 +272,7 @@ impl<'a> Breaks<'a> {
         let window = start.char + self.window.before(size);
         let mut best: Option<&Break> = within.last();
         for b in within.iter().rev().take_while(|b| b.end.char >= window) {
-            // Lines and sentences do not make up for half of the room.
+            // Lines and sentences do not justify losing half of the room.
             if b.end.char < half && b.rank <= Rank::Paragraph {
                 continue;
             }
@@ -285,8 +285,8 @@ impl<'a> Breaks<'a> {
 
     /// Cuts a word that is longer than `size` characters.
     fn end_inside_word(&self, start: Place, size: usize) -> Place {
-        /// Characters read beyond the limit, to see where the grapheme that reaches over it ends.
-        const BEYOND: usize = 64;
+        /// Number of characters to read beyond the limit, to find the end of the grapheme there.
+        const LOOKAHEAD: usize = 64;
         let rest = &self.text[start.byte..];
         let byte = |from: usize, chars: usize| {
             rest[from..]
@@ -296,7 +296,7 @@ impl<'a> Breaks<'a> {
         };
         let upper = byte(0, size - size / 4);
         let limit = byte(upper, size / 4);
-        let window = &rest[..byte(limit, BEYOND)];
+        let window = &rest[..byte(limit, LOOKAHEAD)];
         let graphemes: Vec<usize> = window
             .grapheme_indices(true)
             .map(|(at, _)| at)
@@ -317,10 +317,11 @@ impl<'a> Breaks<'a> {
         }
     }
 
-    /// The best place in `start..end`, not before character `earliest`, for another chunk to begin.
+    /// Returns the best place in `start..end`, not before character `earliest`, where another chunk
+    /// may begin.
     pub fn best_start(&self, start: Place, end: Place, earliest: usize) -> Option<Place> {
         let from = self.breaks.partition_point(|b| b.start.char < earliest);
-        // What follows a record or an element as a whole repeats no half of one.
+        // After a whole record or element only whole ones are repeated.
         let worst = match self.break_at(end) {
             Some(Break {
                 rank: rank @ (Rank::Record | Rank::Element(_)),
@@ -345,7 +346,7 @@ impl<'a> Breaks<'a> {
         }
     }
 
-    /// A place between Unicode's words; between graphemes only where a word was cut anyway.
+    /// Returns a place between Unicode words, or between graphemes if a word was cut anyway.
     fn start_inside_word(&self, start: Place, end: Place, earliest: usize) -> Option<Place> {
         let chunk = self.slice(start, end);
         let (first, _) = chunk.char_indices().nth(earliest - start.char)?;
@@ -367,8 +368,8 @@ impl<'a> Breaks<'a> {
     }
 }
 
-/// Whether the last word of `before` can end a sentence: not an initial, an abbreviation (`e.g.`)
-/// or a list's number.
+/// Returns true if the last word of `before` can end a sentence: not an initial, an abbreviation
+/// (`e.g.`) or a list's number.
 fn ends_sentence(before: &str) -> bool {
     let mut letters = 0;
     let mut is_full_stop = false;
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn abbreviations_initials_and_numbers_end_no_sentence() {
+    fn abbreviations_initials_and_numbers_do_not_end_a_sentence() {
         for text in [
             "e.g. This",
             "J. Smith",

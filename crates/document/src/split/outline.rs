@@ -1,10 +1,10 @@
-//! Where in a text a chunk is: its lines, its page, the headings it is under, the functions and
-//! types it is in.
+//! Locates a chunk in its text: its lines, its page, the headings above it, the functions and types
+//! around it.
 
 use rag_protocol::ingest::Chunk;
 
 use super::breaks::Place;
-use crate::{Extracted, Heading, Structure, Symbol, Syntax, pdf};
+use crate::{ExtractedDocument, Heading, Structure, Symbol, Syntax, pdf};
 
 /// Reads along with the chunks, which begin one after another.
 pub struct Outline<'a> {
@@ -12,21 +12,21 @@ pub struct Outline<'a> {
     structure: &'a Structure,
     lines_before: u32,
     place: &'a str,
-    /// How far the text is read, and what was met until there.
+    /// The position in the text, and what was passed so far.
     at: usize,
     lines: usize,
     pages: usize,
     headings: usize,
-    /// The headings that `at` is under, outermost first.
+    /// The headings above `at`, outermost first.
     path: Vec<&'a Heading>,
-    /// Symbols that were met, and those that `at` is in, outermost first.
+    /// Symbols that were passed, and those around `at`, outermost first.
     symbols: usize,
     inside: Vec<&'a Symbol>,
 }
 
 impl<'a> Outline<'a> {
-    pub fn of(extracted: &'a Extracted) -> Self {
-        let Extracted {
+    pub fn of(extracted: &'a ExtractedDocument) -> Self {
+        let ExtractedDocument {
             text,
             structure,
             lines_before,
@@ -48,10 +48,10 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// What the model is told of a chunk that begins at `start`, beside the document's title: the
-    /// file, and the innermost functions and types. Empty where there is nothing to tell.
+    /// Returns what the model is told of a chunk that begins at `start`, besides the document's
+    /// title: the file, and the innermost functions and types.
     pub fn context(&mut self, start: Place) -> String {
-        /// How many of these.
+        /// Maximum number of these.
         const INNERMOST: usize = 3;
         self.read_to(start.byte);
         let names: Vec<&str> = self
@@ -69,7 +69,7 @@ impl<'a> Outline<'a> {
         }
     }
 
-    /// Describes the chunk from `start` to `end`. It begins after the one before it.
+    /// Describes the chunk from `start` to `end`. It begins after the previous one.
     pub fn chunk(&mut self, start: Place, end: Place, context: String) -> Chunk {
         self.read_to(start.byte);
         let inside = line_ends(&self.text[start.byte..end.byte]);

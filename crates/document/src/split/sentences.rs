@@ -1,14 +1,14 @@
-//! Where sentences begin, by Unicode's rules (UAX 29), many times faster for text in ASCII.
+//! Finds where sentences begin, by Unicode's rules (UAX 29), many times faster for ASCII text.
 //!
-//! After the end of a line the rules start afresh, so each line is looked at by itself: one in
-//! ASCII with the rules as far as they concern ASCII, any other by `unicode-segmentation`.
+//! The rules start again after the end of a line, so each line is examined separately. A line in
+//! ASCII uses the rules as far as they concern ASCII, any other one `unicode-segmentation`.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 /// The sentence starts of a text, in order.
 pub struct Sentences<'a> {
     text: &'a str,
-    /// The end of the line that `starts` are of.
+    /// The end of the line that `starts` belong to.
     line_end: usize,
     starts: std::vec::IntoIter<usize>,
     next: Option<usize>,
@@ -26,7 +26,7 @@ impl<'a> Sentences<'a> {
         sentences
     }
 
-    /// Whether one begins after the place it was asked of before and up to byte `at`.
+    /// Returns true if a sentence begins after the previous place and up to byte `at`.
     pub fn begins_up_to(&mut self, at: usize) -> bool {
         let mut begins = false;
         while self.next.is_some_and(|next| next <= at) {
@@ -155,10 +155,11 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..Default::default() })]
+        #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None,
+            ..Default::default() })]
 
         #[test]
-        fn they_are_those_of_the_standard(
+        fn sentence_starts_are_those_of_the_standard(
             text in prop_oneof![
                 "[aA1.!? \t\u{B}\u{C}\r\n\"'(),;:\\-_#]{0,24}",
                 "[a-zA-Z0-9 .!?,\n\r\"()]{0,60}",

@@ -1,13 +1,13 @@
 //! The widths of glyphs in composite fonts, which decide where a word ends.
 //!
 //! A font's `W` array (PDF 32000-1, 9.7.4.3) gives widths in two forms: `first [w1 w2 ...]`, and
-//! `first last w` for a range. `pdf-extract` 0.12 misreads the second, takes the default width and
-//! puts spaces inside words; nearly all PDFs made by browsers and Google Docs use it. So ranges are
-//! rewritten in the first form.
+//! `first last w` for a range. `pdf-extract` 0.12 misreads the second, uses the default width and
+//! puts spaces inside words. Nearly all PDFs from browsers and Google Docs use that form. So ranges
+//! are rewritten in the first form.
 
 use pdf_extract::{Document, Object};
 
-/// Most widths of one font: glyphs have 16-bit numbers.
+/// Maximum number of widths of a font: glyph numbers have 16 bits.
 const MAX_GLYPHS: usize = 1 << 16;
 
 pub fn spell_out(document: &mut Document) {
@@ -31,7 +31,7 @@ pub fn spell_out(document: &mut Document) {
     }
 }
 
-/// The same widths in the first form only; ends where the array stops making sense.
+/// Returns the widths in the first form only, up to the first malformed entry.
 fn spelt_out(mut widths: &[Object]) -> Vec<Object> {
     let mut spelt = vec![];
     let mut glyphs = 0;
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_spelt_out_and_nonsense_ends_the_array() {
+    fn ranges_are_expanded_and_a_malformed_entry_ends_the_array() {
         let list =
             |widths: &[i64]| Object::Array(widths.iter().map(|w| Object::Integer(*w)).collect());
         let int = Object::Integer;
