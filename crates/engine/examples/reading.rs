@@ -1,4 +1,4 @@
-//! How fast documents are decoded, extracted and split, on one core and without embedding.
+//! Measures how fast documents are decoded, extracted and split, on one core and without embedding.
 //!
 //! `cargo run --release -p rag-engine --example reading -- --model DIR [--markdown DIR] [--pdf DIR]
 //! [--pdfium LIB]`
@@ -6,7 +6,8 @@
 //! Markdown: the `.md` files below a folder (by default the crates that cargo has unpacked),
 //! repeated to 50 MB. PDF: the files of a folder that have text, repeated to 500 pages. Each is
 //! measured with a counter that costs nothing and with the model's tokenizer as a run uses it.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a measurement that fails may say so with a panic
+// A measurement that fails may report it with a panic.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
 
@@ -24,10 +25,10 @@ struct Arguments {
     /// A model's folder.
     #[arg(long)]
     model: PathBuf,
-    /// Where Markdown files are.
+    /// The folder of Markdown files.
     #[arg(long)]
     markdown: Option<PathBuf>,
-    /// Where PDFs are.
+    /// The folder of PDFs.
     #[arg(long)]
     pdf: Option<PathBuf>,
     /// PDFium's library; without it PDFs are read with pdf-extract.
@@ -63,7 +64,7 @@ fn files(dir: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// Reads all documents; gives seconds of processor time, chunks and pages.
+/// Reads all documents. Returns seconds of processor time, chunks and pages.
 fn read(
     pdfs: &PdfReader,
     documents: &[Vec<u8>],
@@ -89,15 +90,14 @@ fn read(
     (processor_time() - started, chunks, pages)
 }
 
-/// Of this thread, in seconds: others may use the machine as well.
+/// Of this process, in seconds: other processes may use the machine as well.
 fn processor_time() -> f64 {
-    let times = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
-    times
-        .split(' ')
-        .next()
-        .and_then(|time| time.parse::<f64>().ok())
-        .expect("nanoseconds")
-        / 1e9
+    const TICKS_A_SECOND: f64 = 100.0;
+    let times = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+    let (_, after_name) = times.rsplit_once(')').expect("a name");
+    let fields = after_name.split_whitespace().skip(11).take(2); // utime and stime
+    let ticks = fields.map(|ticks| ticks.parse::<f64>().expect("ticks"));
+    ticks.sum::<f64>() / TICKS_A_SECOND
 }
 
 fn main() {
@@ -141,7 +141,8 @@ fn main() {
         for (name, counter) in counters {
             let (seconds, chunks, _) = read(&pdfs, &documents, DocumentType::Markdown, counter);
             println!(
-                "Markdown, {name}: {} files, {megabytes:.0} MB, {chunks} chunks in {seconds:.2} s: {:.1} MB/s",
+                "Markdown, {name}: {} files, {megabytes:.0} MB, {chunks} chunks in {seconds:.2} \
+                    s: {:.1} MB/s",
                 documents.len(),
                 megabytes / seconds
             );
@@ -169,7 +170,8 @@ fn main() {
         for (name, counter) in counters {
             let (seconds, chunks, pages) = read(&pdfs, &documents, DocumentType::Pdf, counter);
             println!(
-                "PDF, {name}: {} files, {pages} pages, {chunks} chunks in {seconds:.2} s: {:.0} pages/s",
+                "PDF, {name}: {} files, {pages} pages, {chunks} chunks in {seconds:.2} s: {:.0} \
+                    pages/s",
                 documents.len(),
                 pages as f64 / seconds
             );

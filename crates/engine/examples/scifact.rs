@@ -1,14 +1,15 @@
-//! What an embedding model is worth and what it costs, through a real engine and its socket, on
-//! BEIR's SciFact: nDCG@10 of exact search, the rate of bulk work, and the time of a single query.
+//! Measures an embedding model's quality and cost, through a real engine and its socket, on BEIR's
+//! SciFact: nDCG@10 of exact search, the rate of bulk work, and the time of a single query.
 //!
 //! ```text
 //! cargo run --release -p rag-engine --example scifact -- --onnxruntime LIB --model DIR --data DIR [--precision int8]
 //! ```
 //!
 //! The data folder has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`. A document is its title and
-//! text, cut off where the model stops reading. The engine is the `rag-engine` beside this
-//! program's folder, or `--engine`.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // a measurement that fails may say so with a panic
+//! text, truncated at the model's limit. The engine is the `rag-engine` beside this program's
+//! folder, or `--engine`.
+// A measurement that fails may report it with a panic.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::{
     collections::{HashMap, HashSet},
@@ -48,9 +49,9 @@ struct Arguments {
     speed: bool,
 }
 
-/// Documents that are ranked for a query.
+/// Number of documents that are ranked for a query.
 const DEPTH: usize = 10;
-/// Texts of full length that the rate is measured with.
+/// Number of texts of full length for measuring the rate.
 const BULK: usize = 400;
 const QUERY: &str = "how do I rotate the signing keys?";
 
@@ -253,7 +254,7 @@ fn measure_quality(client: &mut Client, corpus: &[(String, String)], data: &Path
     );
 }
 
-/// Normalised discounted cumulative gain where every judged document is worth 1.
+/// Normalised discounted cumulative gain, where every judged document counts 1.
 fn ndcg<'a>(ranked: impl Iterator<Item = &'a str>, relevant: &HashSet<String>) -> f64 {
     let discount = |rank: usize| 1.0 / (rank as f64 + 2.0).log2();
     let gained: f64 = ranked

@@ -1,24 +1,24 @@
-//! Extraction of documents in a process of its own.
+//! Extracts documents in a separate process.
 //!
-//! Reading a PDF, a page or source code is where memory, time and stack can be lost to a few
-//! kilobytes of input. So it is done by a child, the same program as `rag-engine extract`, with
-//! limits that make a bad file one failed document:
+//! A few kilobytes of PDF, HTML or source code can cost much memory, time or stack. So a child
+//! process reads them: the same program, as `rag-engine extract`. Its limits make a bad file one
+//! failed document:
 //!
 //! | limit | value |
 //! |---|---|
-//! | address space | 1 GiB; for a session's large document 16 times its size more |
-//! | processor time | 30 s a document |
-//! | wall-clock time | 60 s a document |
+//! | address space | 1 GiB, plus 16 times the size of a session's large document |
+//! | processor time | 30 s per document |
+//! | wall-clock time | 60 s per document |
 //!
-//! The child reads messages from its standard input (what the document is, and its bytes) and
-//! answers each with one on its standard output (what was extracted, or the problem), until
+//! The child reads messages from its standard input (the order, and the document's bytes). It
+//! answers each with one on its standard output (the extracted document, or the error), until
 //! standard input ends. A session's large document is split in such a child, too ([`split`]): it
-//! can be ended at any time, and gives back all of its memory.
+//! can be stopped at any time, and returns all of its memory.
 //!
 //! Starting a process takes longer than reading a page. So a run keeps its children
-//! ([`Extractors`]) for one document after another. One that died is replaced; one that is replaced
-//! in any case after [`DOCUMENTS`] documents, or once a document was large, gives back what the
-//! allocator kept. A session's single document gets a child of its own.
+//! ([`Extractors`]) for one document after another. A child that died is replaced. A child is also
+//! replaced after [`DOCUMENTS`] documents and after a large document, to return the memory that the
+//! allocator kept. A session's single document has its own child.
 
 use std::{
     collections::HashMap,
@@ -34,7 +34,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rag_document::{Extracted, Problem};
+use rag_document::{DocumentError, ExtractedDocument};
 use rag_protocol::{
     frame::{self, Frame},
     ingest::{Content, DocumentType, Splitting, Stage},
@@ -51,14 +51,14 @@ use crate::{
 const MEMORY: u64 = 1 << 30;
 const CPU_SECONDS: u64 = 30;
 const WALL: Duration = Duration::from_secs(60);
-/// How often a parent that waits looks whether anybody still wants the result.
+/// Interval at which a waiting parent checks whether the result is still wanted.
 const TICK: Duration = Duration::from_millis(100);
-/// Documents that one child reads.
+/// Number of documents that one child reads.
 const DOCUMENTS: usize = 500;
-/// A document of so many bytes is the last of its child.
-const LARGE: usize = 4 << 20;
+/// Size in bytes from which a document is the last one of its child.
+const LARGE_BYTES: usize = 4 << 20;
 
-/// What the child is to do with the bytes.
+/// An order for the child about the bytes of the message.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
@@ -67,63 +67,62 @@ enum Order {
         name: String,
         media_type: Option<String>,
     },
-    /// The bytes are `text_bytes` of text, which `extracted` is without, and the model's
+    /// The bytes are `text_bytes` of text, which `extracted` lacks, and the model's
     /// `tokenizer.json`.
     Split {
         document_type: DocumentType,
-        extracted: Box<Extracted>,
+        extracted: Box<ExtractedDocument>,
         text_bytes: usize,
         splitting: Splitting,
         max_tokens: usize,
     },
 }
 
-/// What the child answers. The bytes are the text of what was extracted.
+/// The child's answer. The bytes are the extracted text.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
-    Extracted(Extracted),
+    ExtractedDocument(ExtractedDocument),
     Content(Content),
-    Problem(Problem),
+    Failed(DocumentError),
 }
 
-fn problem(message: impl Into<String>, hint: Option<String>) -> Problem {
-    Problem {
+fn problem(message: impl Into<String>, hint: Option<String>) -> DocumentError {
+    DocumentError {
         hint,
-        ..Problem::new(Stage::Extract, message)
+        ..DocumentError::new(Stage::Extract, message)
     }
 }
 
-/// Whether a type has a parser that should not run in the process which many documents or people
-/// depend on.
+/// Returns true if a type has a parser that should not run in a process that many documents or
+/// sessions depend on.
 pub fn needs_isolation(document_type: DocumentType) -> bool {
     !matches!(document_type, DocumentType::Markdown | DocumentType::Text)
 }
 
-/// Children that are kept between documents, by the thread that started them: the kernel ends a
-/// child with that thread, so no other may rely on it.
+/// Children that are kept between documents, by the thread that started them. The kernel ends a
+/// child with that thread, so no other thread may use it.
 #[derive(Debug, Default)]
 pub struct Extractors {
     idle: Mutex<HashMap<ThreadId, Extractor>>,
 }
 
 impl Extractors {
-    /// Extracts in a child, as many at a time as there are callers.
+    /// Extracts in a child. Each caller has its own.
     ///
     /// # Errors
-    /// What extraction says, or that the child crashed or reached a limit.
+    /// The error of the extraction, or that the child crashed or reached a limit.
     pub fn extract(
         &self,
         bytes: &[u8],
         document_type: DocumentType,
         name: &str,
         media_type: Option<&str>,
-    ) -> Result<Extracted, Problem> {
+    ) -> Result<ExtractedDocument, DocumentError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle().remove(&thread::current().id());
         let order = order(bytes, document_type, name, media_type)?;
-        // A child that crashes may have been damaged by a document before: only a new one's word is
-        // believed.
+        // An earlier document may have corrupted a child that crashes, so a new one tries again.
         let mut extractor = kept.map_or_else(|| Extractor::start(MEMORY), Ok)?;
         let answer = match extractor.ask(order.clone(), &|| false) {
             Err(end) if end.is_crash && extractor.documents > 0 => {
@@ -136,25 +135,24 @@ impl Extractors {
             .and_then(extracted)
             .inspect(|extracted| pdfs::log(name, extracted));
         extractor.documents += 1;
-        if extractor.documents < DOCUMENTS && bytes.len() < LARGE {
+        if extractor.documents < DOCUMENTS && bytes.len() < LARGE_BYTES {
             idle().insert(thread::current().id(), extractor);
         }
         outcome
     }
 }
 
-/// Extracts in a child of its own; gives up early where `abandoned` says that nobody waits any
-/// more.
+/// Extracts in a separate child. Stops early if `abandoned` returns true.
 ///
 /// # Errors
-/// What extraction says, or that the child crashed or reached a limit.
+/// The error of the extraction, or that the child crashed or reached a limit.
 pub fn isolated(
     bytes: &[u8],
     document_type: DocumentType,
     name: &str,
     media_type: Option<&str>,
     abandoned: &dyn Fn() -> bool,
-) -> Result<Extracted, Problem> {
+) -> Result<ExtractedDocument, DocumentError> {
     let order = order(bytes, document_type, name, media_type)?;
     let answer = Extractor::start(memory_for(bytes.len()))?.ask(order, abandoned)?;
     answer
@@ -162,18 +160,18 @@ pub fn isolated(
         .inspect(|extracted| pdfs::log(name, extracted))
 }
 
-/// Splits in a child of its own, as [`rag_document::content`] does; gives up early as [`isolated`]
-/// does.
+/// Splits in a separate child, as [`rag_document::content`] does. Stops early if `abandoned`
+/// returns true.
 ///
 /// # Errors
-/// What splitting says, or that the child crashed or reached a limit.
+/// The error of the splitter, or that the child crashed or reached a limit.
 pub fn split(
-    extracted: &mut Extracted,
+    extracted: &mut ExtractedDocument,
     document_type: DocumentType,
     splitting: Splitting,
     tokens: &ModelTokenizer,
     abandoned: &dyn Fn() -> bool,
-) -> Result<Content, Problem> {
+) -> Result<Content, DocumentError> {
     let (json, max_tokens) = tokens.recipe();
     let text = mem::take(&mut extracted.text);
     let order = Order::Split {
@@ -188,11 +186,11 @@ pub fn split(
     extracted.text = text;
     match Extractor::start(memory)?.ask(order?, abandoned)?? {
         (Outcome::Content(content), _) => Ok(content),
-        _ => Err(unable(&"it answered another question")),
+        _ => Err(extractor_failed(&"it sent an unexpected answer")),
     }
 }
 
-/// The child's address space for a document of so many bytes.
+/// Returns the child's address space for a document of this size.
 fn memory_for(bytes: usize) -> u64 {
     MEMORY + 16 * bytes as u64
 }
@@ -202,7 +200,7 @@ fn order(
     document_type: DocumentType,
     name: &str,
     media_type: Option<&str>,
-) -> Result<Vec<u8>, Problem> {
+) -> Result<Vec<u8>, DocumentError> {
     encode(
         &Order::Extract {
             document_type,
@@ -213,7 +211,7 @@ fn order(
     )
 }
 
-fn encode(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Problem> {
+fn encode(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, DocumentError> {
     frame::encode(order, bytes).map_err(|e| {
         problem(
             format!("the document is too large to be extracted: {e}"),
@@ -222,27 +220,27 @@ fn encode(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, Problem> {
     })
 }
 
-fn extracted((outcome, text): (Outcome, Vec<u8>)) -> Result<Extracted, Problem> {
-    let Outcome::Extracted(extracted) = outcome else {
-        return Err(unable(&"it answered another question"));
+fn extracted((outcome, text): (Outcome, Vec<u8>)) -> Result<ExtractedDocument, DocumentError> {
+    let Outcome::ExtractedDocument(extracted) = outcome else {
+        return Err(extractor_failed(&"it sent an unexpected answer"));
     };
     String::from_utf8(text)
-        .map(|text| Extracted { text, ..extracted })
-        .map_err(|e| unable(&e))
+        .map(|text| ExtractedDocument { text, ..extracted })
+        .map_err(|e| extractor_failed(&e))
 }
 
-fn unable(e: &dyn std::fmt::Display) -> Problem {
-    problem(format!("the extractor could not be started: {e}"), None)
+fn extractor_failed(e: &dyn std::fmt::Display) -> DocumentError {
+    problem(format!("the extractor failed: {e}"), None)
 }
 
-/// How a child came to its end.
+/// Why a child ended.
 struct End {
-    problem: Problem,
-    /// It was not ended, but broke.
+    problem: DocumentError,
+    /// The child was not stopped, but crashed.
     is_crash: bool,
 }
 
-impl From<End> for Problem {
+impl From<End> for DocumentError {
     fn from(end: End) -> Self {
         end.problem
     }
@@ -253,25 +251,27 @@ impl From<End> for Problem {
 struct Extractor {
     child: Child,
     to: Option<ChildStdin>,
-    /// Its answers; closed when it has ended.
+    /// The child's answers; closed when it has ended.
     from: Receiver<Frame>,
     documents: usize,
 }
 
 impl Extractor {
-    fn start(memory: u64) -> Result<Self, Problem> {
-        // The file this process was started from, even where an upgrade has replaced or removed it
-        // since.
+    fn start(memory: u64) -> Result<Self, DocumentError> {
+        // The file that this process was started from, even if an upgrade has replaced or removed
+        // it.
         let mut child = Command::new("/proc/self/exe")
             .arg("extract")
             .args(["--memory-limit", &(memory >> 20).to_string()])
             .args(pdfs::options())
             .args(sandbox::option())
+            // `lopdf` would start a thread per processor, and each reserves address space.
+            .env("RAYON_NUM_THREADS", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|e| unable(&e))?;
+            .map_err(|e| extractor_failed(&e))?;
         let stdout = child.stdout.take();
         let (sender, from) = mpsc::channel();
         let extractor = Self {
@@ -280,7 +280,7 @@ impl Extractor {
             from,
             documents: 0,
         };
-        let mut answers = stdout.ok_or_else(|| unable(&"no pipes"))?;
+        let mut answers = stdout.ok_or_else(|| extractor_failed(&"no pipes"))?;
         let read = move || {
             while let Ok(Some(answer)) = frame::read(&mut answers) {
                 if sender.send(answer).is_err() {
@@ -291,21 +291,21 @@ impl Extractor {
         thread::Builder::new()
             .name("extractor".into())
             .spawn(read)
-            .map_err(|e| unable(&e))?;
+            .map_err(|e| extractor_failed(&e))?;
         Ok(extractor)
     }
 
-    /// What became of one document; an error where that was the end of the child.
+    /// Returns the result for one document, or an error if the child ended.
     fn ask(
         &mut self,
         order: Vec<u8>,
         abandoned: &dyn Fn() -> bool,
-    ) -> Result<Result<(Outcome, Vec<u8>), Problem>, End> {
+    ) -> Result<Result<(Outcome, Vec<u8>), DocumentError>, End> {
         let answer = thread::scope(|scope| {
             let (child, from) = (&mut self.child, &self.from);
             let to = &mut self.to;
             scope.spawn(move || {
-                // A child that dies early leaves a broken pipe; its status says more.
+                // A child that dies early leaves a broken pipe. Its exit status tells more.
                 let _ = to
                     .as_mut()
                     .map(|to| to.write_all(&order).and_then(|()| to.flush()));
@@ -322,7 +322,7 @@ impl Extractor {
                         ));
                     }
                     Err(RecvTimeoutError::Timeout) if abandoned() => {
-                        break Err(problem("nobody waits for the text any more", None));
+                        break Err(problem("the request was canceled", None));
                     }
                     Err(RecvTimeoutError::Timeout) => {}
                 }
@@ -337,17 +337,17 @@ impl Extractor {
             is_crash: false,
         })?;
         match answer.map(|message: Frame| (message.header::<Outcome>(), message.payload)) {
-            Some((Ok(Outcome::Problem(problem)), _)) => Ok(Err(problem)),
+            Some((Ok(Outcome::Failed(problem)), _)) => Ok(Err(problem)),
             Some((Ok(outcome), text)) => Ok(Ok((outcome, text))),
             Some((Err(_), _)) | None => {
                 let _ = self.to.take();
                 let status = self.child.wait().map_err(|e| End {
-                    problem: unable(&e),
+                    problem: extractor_failed(&e),
                     is_crash: false,
                 })?;
                 let is_crash = !matches!(status.signal(), Some(libc::SIGXCPU | libc::SIGKILL));
                 Err(End {
-                    problem: post_mortem(status),
+                    problem: error_of_exit(status),
                     is_crash,
                 })
             }
@@ -363,14 +363,14 @@ impl Drop for Extractor {
     }
 }
 
-/// What a child's end without an answer means.
-fn post_mortem(status: ExitStatus) -> Problem {
+/// Returns the meaning of a child's end without an answer.
+fn error_of_exit(status: ExitStatus) -> DocumentError {
     match status.signal() {
         Some(libc::SIGXCPU | libc::SIGKILL) => problem(
             "extracting the text took too much processor time",
             Some(format!("A document may take {CPU_SECONDS} seconds.")),
         ),
-        // Rust aborts where memory cannot be had.
+        // Rust aborts if an allocation fails.
         Some(libc::SIGABRT) => problem(
             "extracting the text needs too much memory",
             Some(format!(
@@ -432,7 +432,7 @@ fn serve(
                 .map(|extracted| {
                     let text = extracted.text;
                     (
-                        Outcome::Extracted(Extracted {
+                        Outcome::ExtractedDocument(ExtractedDocument {
                             text: String::new(),
                             ..extracted
                         }),
@@ -451,8 +451,8 @@ fn serve(
                     .payload
                     .split_at_checked(text_bytes)
                     .ok_or("a text is missing")?;
-                let tokens = ModelTokenizer::again(json, max_tokens)?;
-                let extracted = Extracted {
+                let tokens = ModelTokenizer::rebuilt(json, max_tokens)?;
+                let extracted = ExtractedDocument {
                     text: str::from_utf8(text)?.into(),
                     ..*extracted
                 };
@@ -463,7 +463,7 @@ fn serve(
         };
         match done {
             Ok((outcome, text)) => frame::write(&mut output, &outcome, text.as_bytes())?,
-            Err(problem) => frame::write(&mut output, &Outcome::Problem(problem), &[])?,
+            Err(problem) => frame::write(&mut output, &Outcome::Failed(problem), &[])?,
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Logging to standard error, one line an event: `LEVEL message key=value ...`. The parent forwards
-//! it to the log of Postgres, which adds the time. Texts of users never go here, and neither do the
+//! Logs to standard error, one line for each event: `LEVEL message key=value ...`. The parent
+//! forwards it to the log of Postgres, which adds the time. It never contains texts of users or
 //! secrets of a job.
 
 use std::fmt;
@@ -12,8 +12,8 @@ use tracing_subscriber::{
 
 use crate::redaction;
 
-/// Starts logging of what is at least as grave as `level`. Panics are logged by their place alone:
-/// a message may quote a text.
+/// Starts logging of events at least as severe as `level`. Of panics only the location is logged: a
+/// message may quote a text.
 pub fn start(level: Level) {
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
@@ -21,7 +21,7 @@ pub fn start(level: Level) {
         .with_ansi(false)
         .event_format(OneLine)
         .finish();
-    // Fails only where logging has been started already.
+    // Fails only if logging has already been started.
     let _ = tracing::subscriber::set_global_default(subscriber);
     std::panic::set_hook(Box::new(|panic| {
         let place = panic

@@ -1,18 +1,16 @@
-//! `rag-engine`: everything of `rag` that parses untrusted bytes, speaks to the network or runs a
-//! model.
+//! `rag-engine`: the part of `rag` that parses untrusted bytes, uses the network or runs a model.
 //!
 //! * [`embed`]: one process per cluster keeps models in memory and serves all backends over a
 //!   socket;
 //! * [`ingest`]: one process per run fetches, extracts and splits the documents of a source;
-//! * [`extraction`]: a process reads PDFs, pages, code and all else that is parsed, for either of
-//!   the two;
+//! * [`extraction`]: a process that reads PDFs, pages, code and other parsed formats for these two;
 //! * [`query`]: a client for people;
-//! * [`pdfs`]: what PDFs are read with.
+//! * [`pdfs`]: the choice of the PDF reader.
 //!
 //! Each of the first three is in a [`sandbox`].
 //!
-//! It is an ordinary program without any Postgres in it. When it crashes, one query or one run gets
-//! an error; a crash in a process of Postgres restarts the whole cluster.
+//! It is an ordinary program that contains no Postgres code. If it crashes, one query or one run
+//! fails. A crash in a process of Postgres would restart the whole cluster.
 
 mod embed;
 mod extraction;
@@ -35,13 +33,14 @@ use tracing::Level;
 
 use self::sandbox::{Mode, Reach};
 
-/// Embeds texts and ingests sources for rag, the PostgreSQL extension, which starts it by itself.
+/// Embeds texts and ingests sources for rag, the PostgreSQL extension, which starts it
+/// automatically.
 #[derive(Parser)]
 #[command(version, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// What to log to standard error: error, warn, info or debug.
+    /// Minimum level of log messages on standard error: error, warn, info or debug.
     #[arg(long, global = true, default_value = "info")]
     log: Level,
 }
@@ -49,35 +48,36 @@ struct Arguments {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  an error, told on standard error
+  1  an error, reported on standard error
   2  wrong usage
-  3  the job on standard input makes no sense (ingest)
-  4  the job as a whole could not be done; the Fatal event says why (ingest)
-  6  the parent closed standard input or the other pipe: it is gone
-  7  the job's wall-clock time was up (ingest)
-  8  a client has asked for folders of models that can be read by a new process alone (embed)
-A process that exceeds its processor time is killed by SIGXCPU; one that cannot have more memory aborts (SIGABRT).";
+  3  the job on standard input is invalid (ingest)
+  4  the job as a whole failed; the Fatal event has the reason (ingest)
+  6  the parent is gone: it closed standard input or the other pipe
+  7  the job exceeded its wall-clock time (ingest)
+  8  a client needs folders of models that only a new process can read (embed)
+A process that exceeds its processor time is killed by SIGXCPU, one that runs out of memory
+aborts (SIGABRT).";
 
 #[derive(Subcommand)]
 enum Command {
     /// Keep models in memory and serve embeddings over a Unix socket, until killed.
     Embed {
-        /// Where to put the socket. Its folder is made private (mode 0700).
+        /// Path of the socket. Its folder is made private (mode 0700).
         #[arg(long)]
         socket: PathBuf,
         /// ONNX Runtime's shared library.
         #[arg(long, value_name = "PATH")]
         onnxruntime: PathBuf,
-        /// Threads that work on one batch.
+        /// Number of threads that work on one batch.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
         threads: u16,
-        /// Models that are kept in memory at a time.
+        /// Maximum number of models in memory.
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
         max_models: u16,
-        /// A folder that models are read from, with all below it; any number of times.
+        /// A folder that models are read from, including its subfolders; can be repeated.
         #[arg(long, value_name = "DIR")]
         model_dir: Vec<PathBuf>,
-        /// MiB of address space that the process may have; 0: no limit.
+        /// Maximum address space of the process, in MiB; 0 means no limit.
         #[arg(long, default_value_t = 0)]
         memory_limit: u64,
         /// Exit when standard input ends, as it does when the parent dies.
@@ -88,9 +88,9 @@ enum Command {
         #[command(flatten)]
         sandbox: Sandbox,
     },
-    /// Do the run that standard input describes, and report its documents on standard output.
+    /// Execute the run that standard input describes, and report its documents on standard output.
     Ingest {
-        /// Take the job as plain JSON and print the events for people; for debugging by hand.
+        /// Read the job as plain JSON and print readable events; for debugging by hand.
         #[arg(long)]
         pretty: bool,
         #[command(flatten)]
@@ -98,7 +98,8 @@ enum Command {
         #[command(flatten)]
         sandbox: Sandbox,
     },
-    /// Ask a running engine for embeddings and print their first values; for debugging by hand.
+    /// Send texts to a running engine and print the first values of their embeddings; for debugging
+    /// by hand.
     Query {
         #[arg(long)]
         socket: PathBuf,
@@ -114,7 +115,7 @@ enum Command {
     /// Extract documents (started by the other commands).
     #[command(hide = true)]
     Extract {
-        /// MiB of address space that the process may have.
+        /// Maximum address space of the process, in MiB.
         #[arg(long, default_value_t = 1024)]
         memory_limit: u64,
         #[command(flatten)]
@@ -122,10 +123,11 @@ enum Command {
         #[command(flatten)]
         sandbox: Sandbox,
     },
-    /// Enter the sandbox of another command and print what can be reached from there.
+    /// Enter the sandbox of another command and print what is reachable from there.
     #[command(hide = true)]
     SandboxCheck {
-        /// Whose sandbox. That of ingest is for the job on standard input, in plain JSON.
+        /// The command whose sandbox to enter. That of ingest is for the job on standard input, in
+        /// plain JSON.
         process: Sandboxed,
         #[arg(long, default_value = "libonnxruntime.so")]
         onnxruntime: PathBuf,
@@ -140,7 +142,7 @@ enum Command {
 
 #[derive(Args)]
 struct Sandbox {
-    /// Whether the process keeps itself from all that it does not need.
+    /// Whether the process restricts itself to what it needs.
     #[arg(long, value_enum, default_value_t = Mode::On)]
     sandbox: Mode,
 }
@@ -166,7 +168,7 @@ fn main() -> ExitCode {
         log: level,
     } = Arguments::parse();
     log::start(level);
-    // Those who debug by hand want a process that listens to their terminal, not to its parent.
+    // `query` is for a terminal and has no parent to watch.
     if !matches!(command, Command::Query { .. })
         && let Err(e) = process::begin()
     {

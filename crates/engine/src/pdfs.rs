@@ -1,7 +1,7 @@
-//! What PDFs are read with: what `rag.pdf_reader` says, and where PDFium's library is.
+//! The choice of the PDF reader: the value of `rag.pdf_reader`, and the path of PDFium's library.
 //!
-//! The process that reads loads the library before it enters its sandbox. Those that start it let
-//! it through theirs.
+//! The process that reads loads the library before it enters its sandbox. Processes that start it
+//! allow the library in their own sandboxes.
 
 use std::{
     ffi::OsString,
@@ -10,11 +10,11 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use rag_document::{Extracted, PdfReader};
+use rag_document::{ExtractedDocument, PdfReader};
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct Options {
-    /// What PDFs are read with.
+    /// The PDF reader.
     #[arg(long, value_enum, default_value_t = Choice::Auto)]
     pdf_reader: Choice,
     /// PDFium's shared library.
@@ -24,23 +24,23 @@ pub struct Options {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Choice {
-    /// PDFium where its library can be loaded, else pdf-extract.
+    /// PDFium if its library can be loaded, else pdf-extract.
     #[default]
     Auto,
     Pdfium,
     PdfExtract,
 }
 
-/// Those that this process was started with.
+/// The options that this process was started with.
 static OPTIONS: OnceLock<Options> = OnceLock::new();
 
 impl Options {
-    /// Keeps them for the processes that this one starts.
+    /// Keeps the options for the processes that this one starts.
     pub fn keep(self) {
         let _ = OPTIONS.set(self);
     }
 
-    /// Loads what is to be loaded.
+    /// Loads the library if it is needed.
     pub fn reader(&self) -> PdfReader {
         if self.pdf_reader == Choice::PdfExtract {
             return PdfReader::PDF_EXTRACT;
@@ -48,7 +48,7 @@ impl Options {
         let library = self
             .pdfium
             .as_deref()
-            .ok_or_else(|| "nobody says where PDFium's library is".to_owned());
+            .ok_or_else(|| "the path of PDFium's library is not set".to_owned());
         match library.and_then(PdfReader::pdfium) {
             Ok(reader) => reader,
             Err(_) if self.pdf_reader == Choice::Auto => PdfReader::PDF_EXTRACT,
@@ -57,7 +57,7 @@ impl Options {
     }
 }
 
-/// The options for a process that this one starts.
+/// Returns the options for a process that this one starts.
 pub fn options() -> Vec<OsString> {
     let Some(Options { pdf_reader, pdfium }) = OPTIONS.get() else {
         return vec![];
@@ -75,7 +75,7 @@ pub fn options() -> Vec<OsString> {
     options
 }
 
-/// The library that a process which this one starts may load.
+/// Returns the library that a child process may load.
 pub fn library() -> Option<&'static Path> {
     let options = OPTIONS
         .get()
@@ -83,8 +83,8 @@ pub fn library() -> Option<&'static Path> {
     options.pdfium.as_deref()
 }
 
-/// Logs what the first PDF of this process was read with, and each for those who debug.
-pub fn log(name: &str, extracted: &Extracted) {
+/// Logs the reader of this process's first PDF, and that of each PDF at level debug.
+pub fn log(name: &str, extracted: &ExtractedDocument) {
     static FIRST: Once = Once::new();
     let Some(reader) = extracted
         .metadata

@@ -1,12 +1,12 @@
-//! What a child of Postgres owes its parent: to start with a clean slate, to stay within limits,
-//! and never to outlive it.
+//! The duties of a child process of Postgres: it starts from a clean state, stays within limits,
+//! and never outlives its parent.
 //!
-//! A process started by a Postgres worker inherits blocked and ignored signals. It is told of its
-//! parent's death twice: by the kernel (`PR_SET_PDEATHSIG`), and by the end of its standard input,
-//! which the parent holds open for as long as it wants the child. The second also works where the
-//! parent died before the first was set.
+//! A process started by a Postgres worker inherits blocked and ignored signals. It learns of its
+//! parent's death in two ways: from the kernel (`PR_SET_PDEATHSIG`), and from the end of its
+//! standard input, which the parent keeps open while it needs the child. The second also works if
+//! the parent died before the first was set.
 //!
-//! This is the one module of the crate that calls the C library.
+//! This is the only module of the crate that calls the C library.
 #![allow(unsafe_code)]
 
 use std::{
@@ -19,36 +19,36 @@ use std::{
     time::Duration,
 };
 
-/// Exit code of a process whose parent went away.
+/// Exit code of a process whose parent is gone.
 pub const ORPHANED: i32 = 6;
-/// Exit code of a process that ran out of wall-clock time.
+/// Exit code of a process that exceeded its wall-clock time.
 pub const OUT_OF_TIME: i32 = 7;
 
-/// Exit code of a process that a client asked to make room for another one.
+/// Exit code of a process that a client asked to leave, so that another one can start.
 pub const LEFT: i32 = 8;
 
-/// A limit that the kernel enforces on this process and the children it starts afterwards.
+/// A limit that the kernel enforces on this process and on the children that it starts afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
     /// Bytes of address space.
     AddressSpace(u64),
     /// Seconds of processor time.
     CpuSeconds(u64),
-    /// Bytes of the largest file written.
+    /// Maximum size of a file that the process writes, in bytes.
     FileSize(u64),
     /// Open descriptors.
     OpenFiles(u64),
-    /// Bytes of a core dump: [`NO_CORE_DUMP`].
+    /// Size of a core dump in bytes: [`NO_CORE_DUMP`].
     CoreSize(u64),
 }
 
-/// A core dump would hold what the process was given, secrets too. The kernel writes no file that
-/// is so short, and for a limit of 1, not for one of 0, starts no program that takes dumps in the
-/// place of a file (fs/coredump.c).
+/// Prevents core dumps, which would contain all data of the process, secrets included. The kernel
+/// writes no file of that size. For a limit of 1 (but not of 0) it does not start a program that
+/// receives dumps instead of a file (fs/coredump.c).
 pub const NO_CORE_DUMP: Limit = Limit::CoreSize(1);
 
-/// Undoes what Postgres left behind, volunteers to be killed first where the machine runs out of
-/// memory, and asks the kernel to kill this process when its parent dies. Call it first.
+/// Resets what Postgres left behind, makes this process the first to be killed if the machine runs
+/// out of memory, and asks the kernel to kill it when its parent dies. Call it first.
 pub fn begin() -> io::Result<()> {
     unblock_signals()?;
     no_telemetry();
@@ -59,14 +59,14 @@ pub fn begin() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) })
 }
 
-/// Keeps ONNX Runtime from contacting its makers. It reads the variable while its library is being
-/// loaded: a call of one of its functions comes too late.
+/// Disables ONNX Runtime's telemetry. ONNX Runtime reads the variable while its library is loaded:
+/// a call of one of its functions would be too late.
 fn no_telemetry() {
     // SAFETY: the process has one thread.
     unsafe { std::env::set_var("ORT_DISABLE_TELEMETRY", "1") };
 }
 
-/// Unblocks all signals, and makes SIGCHLD mean what waiting for children needs.
+/// Unblocks all signals, and resets SIGCHLD, so that children can be waited for.
 fn unblock_signals() -> io::Result<()> {
     // SAFETY: a zeroed sigset_t is a valid place for sigemptyset to write to, and both calls get
     // valid pointers. SIG_DFL is a valid disposition.
@@ -81,7 +81,7 @@ fn unblock_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Lowers a limit, soft and hard. A hard limit that is lower already stays.
+/// Lowers a limit, soft and hard. A hard limit that is already lower stays.
 pub fn limit(limit: Limit) -> io::Result<()> {
     let (resource, value) = match limit {
         Limit::AddressSpace(bytes) => (libc::RLIMIT_AS, bytes),
@@ -90,8 +90,8 @@ pub fn limit(limit: Limit) -> io::Result<()> {
         Limit::OpenFiles(descriptors) => (libc::RLIMIT_NOFILE, descriptors),
         Limit::CoreSize(bytes) => (libc::RLIMIT_CORE, bytes),
     };
-    // Beyond the soft limit of processor time comes a signal that names the reason, at the hard one
-    // only SIGKILL.
+    // At the soft limit of processor time the kernel sends a signal that names the reason, at the
+    // hard limit SIGKILL.
     let grace = u64::from(resource == libc::RLIMIT_CPU);
     let mut current = libc::rlimit {
         rlim_cur: 0,
@@ -112,8 +112,8 @@ pub fn limit(limit: Limit) -> io::Result<()> {
     }
 }
 
-/// Ends the process with SIGXCPU once it has used so much more processor time, whatever was said
-/// before.
+/// Ends the process with SIGXCPU after this many more seconds of processor time, whatever limit was
+/// set before.
 pub fn limit_cpu_from_now(seconds: u64) -> io::Result<()> {
     // SAFETY: zeroed is a valid rusage, and each call gets a pointer to what it fills or reads.
     unsafe {
@@ -134,8 +134,7 @@ pub fn limit_cpu_from_now(seconds: u64) -> io::Result<()> {
     }
 }
 
-/// Makes writing past the limit of file size an error of that write, where it would be the end of
-/// the process.
+/// Makes a write beyond the file size limit fail, instead of ending the process.
 pub fn survive_file_size_limit() -> io::Result<()> {
     // SAFETY: SIG_IGN is a valid disposition.
     if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_ERR {
@@ -151,12 +150,12 @@ pub fn share_heaps() {
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 2) };
 }
 
-/// Has the allocator take large blocks from the kernel and give them back at once, where it would
-/// learn to keep them.
+/// Makes the allocator map large blocks and return them at once. By default it would learn to keep
+/// them.
 pub fn give_back_large_blocks() {
-    const LARGE: libc::c_int = 1 << 20;
+    const MMAP_THRESHOLD: libc::c_int = 1 << 20;
     // SAFETY: sets a parameter of the allocator, before threads exist.
-    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD) };
 }
 
 /// Ends the process when its standard input does. Nothing else may read standard input afterwards.
@@ -181,10 +180,10 @@ pub fn watch_stdin() -> io::Result<()> {
         .map(drop)
 }
 
-/// Ends the process after so much wall-clock time, with `last_words` on the way. Where nobody
-/// listens to them, they do not keep it alive.
+/// Ends the process after this wall-clock time, after calling `last_words`. If nobody reads them,
+/// the process ends without.
 pub fn watch_clock(limit: Duration, last_words: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    const FAREWELL: Duration = Duration::from_secs(1);
+    const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
     let watch = move || {
         thread::sleep(limit);
         let (said, heard) = mpsc::channel();
@@ -193,7 +192,7 @@ pub fn watch_clock(limit: Duration, last_words: impl FnOnce() + Send + 'static) 
             let _ = said.send(());
         });
         if speaker.is_ok() {
-            let _ = heard.recv_timeout(FAREWELL);
+            let _ = heard.recv_timeout(LAST_WORDS_TIMEOUT);
         }
         process::exit(OUT_OF_TIME);
     };
@@ -203,7 +202,7 @@ pub fn watch_clock(limit: Duration, last_words: impl FnOnce() + Send + 'static) 
         .map(drop)
 }
 
-/// Whether the other side has closed a socket or pipe, without reading from it.
+/// Returns true if the other side has closed a socket or pipe. Reads nothing.
 pub fn hung_up(descriptor: &impl AsRawFd) -> bool {
     let mut poll = libc::pollfd {
         fd: descriptor.as_raw_fd(),
@@ -215,15 +214,15 @@ pub fn hung_up(descriptor: &impl AsRawFd) -> bool {
     ready > 0 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
 }
 
-/// Id of the user this process acts as.
+/// Returns the id of the user that this process runs as.
 pub fn user_id() -> u32 {
     // SAFETY: geteuid cannot fail and reads no memory.
     unsafe { libc::geteuid() }
 }
 
-/// Ends the process at once. Libraries clean up nothing, while other threads use them. `listener`
-/// is closed to clients before any of their connections is: who sees the end of one does not find
-/// the same process again.
+/// Ends the process at once. Libraries do not clean up, because other threads use them. `listener`
+/// is closed before the connections are, so that a client that sees its connection end does not
+/// reach this process again.
 pub fn leave(listener: &impl AsRawFd) -> ! {
     // SAFETY: an open descriptor; the second call does not return, and runs no code of this
     // process.
@@ -233,12 +232,10 @@ pub fn leave(listener: &impl AsRawFd) -> ! {
     }
 }
 
-/// Gives what was standard output, and makes the standard output of libraries that print go to
-/// standard error.
+/// Returns the standard output, and redirects output of libraries that print to standard error.
 pub fn take_stdout() -> io::Result<File> {
     let output = io::stdout().as_fd().try_clone_to_owned()?;
-    // SAFETY: both descriptors are open; what had the second one is flushed and owns no buffer of
-    // ours.
+    // SAFETY: both descriptors are open; the buffer of the second one is flushed.
     if unsafe { libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,4 +1,4 @@
-//! `rag-engine query`: asks a running engine by hand.
+//! `rag-engine query`: sends a request to a running engine by hand.
 
 use std::{io::BufReader, os::unix::net::UnixStream, path::Path};
 
@@ -8,18 +8,18 @@ use rag_protocol::{
     frame,
 };
 
-/// Values of each vector that are shown.
-const SHOWN: usize = 4;
+/// Number of values printed for each vector.
+const SHOWN_VALUES: usize = 4;
 
-/// Prints what the model is, and the first values of each text's embedding.
+/// Prints the model, and the first values of each text's embedding.
 ///
 /// # Errors
-/// What the engine answers, or that it cannot be reached.
+/// The error of the engine, or that it cannot be reached.
 pub fn run(socket: &Path, model: ModelRef, texts: Vec<String>) -> Result<(), EngineError> {
     let broken = |e: &dyn std::fmt::Display| {
         EngineError::new(
             ErrorKind::Io,
-            format!("the engine at \"{}\" cannot be asked", socket.display()),
+            format!("could not query the engine at \"{}\"", socket.display()),
         )
         .detail(e.to_string())
     };
@@ -49,14 +49,14 @@ pub fn run(socket: &Path, model: ModelRef, texts: Vec<String>) -> Result<(), Eng
             {
                 println!(
                     "{tokens} tokens, {:?}...: {text}",
-                    &vector[..SHOWN.min(vector.len())]
+                    &vector[..SHOWN_VALUES.min(vector.len())]
                 );
             }
             Ok(())
         }
         Answer::Error { error } => Err(error),
         Answer::Model { .. } | Answer::Content { .. } => {
-            Err(broken(&"it answered another question"))
+            Err(broken(&"it sent an unexpected answer"))
         }
     }
 }

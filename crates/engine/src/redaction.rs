@@ -1,18 +1,18 @@
-//! Keeping the secrets of a job out of all that is said of it: errors and the log. Servers echo
-//! what they are shown, in the text of an error, in a redirect's address, in a header.
+//! Keeps the secrets of a job out of errors and the log. Servers echo what they receive: in the
+//! text of an error, in the address of a redirect, in a header.
 //!
-//! There is one job a process, hence one [`Redaction`], which every event (`ingest::output`) and
-//! every line of the log (`log`) goes through on its way out. Nobody who makes an error has to
-//! think of it.
+//! A process has one job, hence one [`Redaction`]. Every event (`ingest::output`) and every line of
+//! the log (`log`) passes through it on its way out. Code that creates errors need not handle
+//! secrets.
 //!
-//! What is looked for is not a list of spellings. At each place of a text it is asked what the text
-//! may stand for there: itself, or a character that it is the escape of (percent-encoding, also of
-//! what was encoded before; JSON, Rust, HTML). Case is ignored: names of hosts and media types are
-//! told in lower case. Base64 is found wherever in a longer text the secret was when that was
-//! encoded, as in `user:secret`: of the three ways in which it can lie across the groups of three
-//! bytes, each has an inner part that nothing around it changes.
+//! Secrets are not compared with a list of spellings. Instead, each place of a text is decoded in
+//! all ways that are possible there: as itself, or as the character that it escapes
+//! (percent-encoding, also repeated; JSON, Rust, HTML). Case is ignored, because names of hosts and
+//! media types are reported in lower case. Base64 is found wherever the secret was in a longer
+//! encoded text, as in `user:secret`. A secret can lie across the groups of three bytes in three
+//! ways, and each has an inner part that nothing around it changes.
 //!
-//! Documents, their uris and what is stored of them are left as they are.
+//! Documents, their uris and their stored data are not changed.
 
 mod spelling;
 
@@ -23,16 +23,18 @@ use rag_protocol::ingest::{Credentials, Event, Failure, Job, TOKEN_USER};
 use serde_json::Value;
 use url::Url;
 
-/// What stands in the place of a secret.
-const SHOWN: &str = "[redacted]";
-/// A shorter secret is part of too many words: it is looked for only together with its user's name.
+/// Replaces a secret.
+const REDACTED: &str = "[redacted]";
+/// A shorter secret is part of too many words. It is only searched for together with its user's
+/// name.
 const MIN_CHARS: usize = 4;
-/// A longer user name may be a token: some servers take one in its place. Others are no secrets.
+/// A longer user name may be a token: some servers accept one in its place. Shorter ones are not
+/// secret.
 const MAX_NAME_CHARS: usize = 15;
 
 static OF_THE_JOB: OnceLock<Redaction> = OnceLock::new();
 
-/// From here on the secrets of the job are hidden.
+/// Starts to hide the secrets of the job.
 pub fn hide(job: &Job) {
     let mut redaction = Redaction::default();
     if let Some(credentials) = &job.credentials {
@@ -41,11 +43,11 @@ pub fn hide(job: &Job) {
     if let Some(proxy) = &job.network.proxy {
         redaction.add_proxy(proxy);
     }
-    // there is one job only
+    // There is only one job.
     let _ = OF_THE_JOB.set(redaction);
 }
 
-/// The same for a job that is not understood: the error may quote it.
+/// Starts to hide the secrets of a job that cannot be parsed: the error may quote it.
 pub fn hide_all_of(job: &Value) {
     let mut redaction = Redaction::default();
     let mut pending = vec![&job["credentials"]];
@@ -63,14 +65,14 @@ pub fn hide_all_of(job: &Value) {
     let _ = OF_THE_JOB.set(redaction);
 }
 
-/// A text without the secrets of the job.
+/// Returns a text without the secrets of the job.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     OF_THE_JOB
         .get()
         .map_or(Cow::Borrowed(text), |redaction| redaction.apply(text))
 }
 
-/// An event without them.
+/// Returns an event without the secrets of the job.
 pub fn redacted_event(event: &Event) -> Cow<'_, Event> {
     let text = |text: &str| redacted(text).into_owned();
     let some = |part: &Option<String>| part.as_deref().map(text);
@@ -96,7 +98,7 @@ pub fn redacted_event(event: &Event) -> Cow<'_, Event> {
     }
 }
 
-/// What is looked for.
+/// A pattern to search for.
 #[derive(Default)]
 struct Redaction {
     needles: Vec<Needle>,
@@ -104,11 +106,11 @@ struct Redaction {
 
 struct Needle {
     bytes: Vec<u8>,
-    /// It is what Base64 makes of the secret.
+    /// The secret in Base64.
     base64: Option<Neighbours>,
 }
 
-/// Of digits of Base64: whether the ones before and after them have bits of the secret, too.
+/// For Base64: whether the digits before and after contain bits of the secret, too.
 #[derive(Clone, Copy)]
 struct Neighbours {
     before: bool,
@@ -122,7 +124,7 @@ impl Redaction {
         if name.chars().count() > MAX_NAME_CHARS {
             self.add_secret(name);
         }
-        // however short the secret is
+        // However short the secret is.
         let both = format!("{name}:{}", credentials.secret);
         self.add_base64(&both);
         self.needles.push(Needle {
@@ -161,7 +163,7 @@ impl Redaction {
             let encoded =
                 BASE64_STANDARD_NO_PAD.encode([vec![0; offset], text.as_bytes().to_vec()].concat());
             let (start, end) = (8 * offset, 8 * (offset + text.len()));
-            // of six bits a digit, those that are all of the text's
+            // Digits of six bits each that depend on the secret alone.
             let inner = &encoded.as_bytes()[start.div_ceil(6)..end / 6];
             if inner.len() < MIN_CHARS {
                 continue;
@@ -199,7 +201,7 @@ impl Redaction {
             match found {
                 Some((from, to)) => {
                     shown.push_str(&text[rest..from.max(rest)]);
-                    shown.push_str(SHOWN);
+                    shown.push_str(REDACTED);
                     (rest, at) = (to, to);
                 }
                 None => at += 1,
@@ -214,13 +216,13 @@ impl Redaction {
 }
 
 impl Needle {
-    /// Where it begins and ends, if a spelling of it begins at a place.
+    /// Returns the start and the end of the spelling of the secret that begins at a place.
     fn find_at(&self, text: &[u8], at: usize) -> Option<(usize, usize)> {
         if !self.may_begin_with(text[at]) {
             return None;
         }
         let mut end = None;
-        // places of the text, and how much of the needle was before them
+        // Places of the text, and the part of the needle that was before them.
         let mut open = BTreeSet::from([(at, 0)]);
         while let Some((at, done)) = open.pop_first() {
             let wanted = &self.bytes[done..];
@@ -241,7 +243,7 @@ impl Needle {
         let Some(neighbours) = self.base64 else {
             return Some((at, end));
         };
-        // beyond a neighbour, a slash more often parts paths than it is a digit
+        // After a neighbour, a slash is more often a path separator than a digit.
         let part_of = |is_neighbour: bool, i: usize, b: u8| {
             is_digit(b) || (b == b'/' && is_neighbour && i == 0)
         };
@@ -257,7 +259,7 @@ impl Needle {
         Some((at - before.count(), end + after.count()))
     }
 
-    /// A quick look.
+    /// A fast check.
     fn may_begin_with(&self, byte: u8) -> bool {
         spelling::is_special(byte)
             || self
@@ -267,7 +269,7 @@ impl Needle {
     }
 }
 
-/// Whether a byte is a digit of Base64, if it is no slash; or part of one that is percent-encoded.
+/// Returns true for a digit of Base64 other than a slash, or a part of a percent-encoded one.
 fn is_digit(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'_' | b'%')
 }
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_keep_what_is_no_secret() {
+    fn urls_keep_everything_but_the_secret() {
         let redaction = of(Some("reader"), "hunter-two");
         check(
             &redaction,
@@ -403,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_name_is_hidden_where_it_may_be_a_token() {
+    fn a_user_name_that_may_be_a_token_is_hidden() {
         check(&of(Some("reader"), "pass"), "reader", "reader");
         check(
             &of(Some("ghp_0123456789abcdef"), "x-oauth-basic"),
@@ -431,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_of_nothing_but_escapes_is_no_more_work_than_another() {
+    fn a_long_text_of_escapes_takes_no_more_time_than_another() {
         let redaction = of(None, "\\%abc");
         for part in ["\\", "%25", "%", "&", "\\u", "2525"] {
             let text = part.repeat((1 << 20) / part.len());
@@ -439,7 +441,7 @@ mod tests {
         }
     }
 
-    /// A character in one of the spellings that there are.
+    /// A character in one of its spellings.
     fn spelled(character: char, spelling: usize) -> String {
         let units = |character: char| -> String {
             character
@@ -462,30 +464,34 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_spelling_gets_through(
-            characters in prop::collection::vec((any::<char>(), 0..8usize), 4..40), before in "\\PC{0,9}", after in "\\PC{0,9}",
+        fn every_spelling_is_redacted(
+            characters in prop::collection::vec((any::<char>(), 0..8usize), 4..40),
+                before in "\\PC{0,9}", after in "\\PC{0,9}",
         ) {
             let secret: String = characters.iter().map(|(character, _)| *character).collect();
             prop_assume!(secret.trim() == secret);
-            let text: String = characters.iter().map(|(character, spelling)| spelled(*character, *spelling)).collect();
+            let text: String = characters.iter().map(|(character, spelling)| spelled(*character,
+                *spelling)).collect();
             let redaction = of(None, &secret);
             let shown = redaction.apply(&format!("{before}{text}{after}")).into_owned();
-            prop_assert!(!shown.contains(&text) && shown.contains(SHOWN), "{text} in {shown}");
+            prop_assert!(!shown.contains(&text) && shown.contains(REDACTED), "{text} in {shown}");
         }
 
         #[test]
-        fn base64_does_not_get_through(secret in "[!-~]{4,40}", before in "[ -~]{0,20}", after in "[ -~]{0,5}") {
+        fn base64_is_redacted(secret in "[!-~]{4,40}", before in "[ -~]{0,20}",
+            after in "[ -~]{0,5}") {
             let encoded = BASE64_STANDARD.encode(format!("{before}{secret}{after}"));
             let shown = of(None, &secret).apply(&format!("<{encoded}>")).into_owned();
-            let left: Vec<&str> = shown.trim_matches(['<', '>']).split(SHOWN).collect();
+            let left: Vec<&str> = shown.trim_matches(['<', '>']).split(REDACTED).collect();
             prop_assert!(left.len() > 1, "{encoded} in {shown}");
-            // what is left is what was before and after the secret
+            // Only the text before and after the secret remains.
             let most = [before.len() * 8 / 6 + 1, after.len() * 8 / 6 + 4];
-            prop_assert!(left[0].len() <= most[0] && left[left.len() - 1].len() <= most[1], "{encoded} in {shown}");
+            prop_assert!(left[0].len() <= most[0] && left[left.len() - 1].len() <= most[1],
+                "{encoded} in {shown}");
         }
 
         #[test]
-        fn other_texts_stay(text in "[a-z %&\\\\+]{0,60}") {
+        fn other_texts_are_unchanged(text in "[a-z %&\\\\+]{0,60}") {
             prop_assert!(matches!(of(None, "Z0Z0Z0Z0").apply(&text), Cow::Borrowed(_)));
         }
     }

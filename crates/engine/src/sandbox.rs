@@ -1,21 +1,21 @@
-//! What a process of the engine can reach. A parser that is broken into gets no further.
+//! Restricts what a process of the engine can reach, so that an exploited parser gets no further.
 //!
 //! | process | files that can be read | files that can be written | network |
 //! |---|---|---|---|
 //! | `embed` | folders of models, ONNX Runtime, PDFium, system libraries | none | none |
 //! | `extract` | none | none | none |
-//! | `ingest` | what its source names, the model's folder, certificates, the resolver's settings, PDFium, system libraries | its work folder, clones | IPv4 and IPv6 |
+//! | `ingest` | the files of its source, the model's folder, certificates, the resolver's settings, PDFium, system libraries | its work folder, clones | IPv4 and IPv6 |
 //!
 //! `extract` loads PDFium before it enters. `embed` opens its socket before it enters. `embed` and
-//! `ingest` may start their own program, which is how `extract` comes to be. None of them can
-//! connect to a Unix socket, such as the server's own.
+//! `ingest` may start their own program, as `extract`. None of them can connect to a Unix socket,
+//! such as the server's own.
 //!
-//! Two features of Linux do it: [`files`] is Landlock, [`calls`] is seccomp; both come with
-//! `no_new_privs`. Landlock restricts the calling thread and those that it starts: a process enters
-//! before it starts any.
+//! Two features of Linux are used: [`files`] is Landlock, [`calls`] is seccomp. Both need
+//! `no_new_privs`. Landlock restricts the calling thread and the threads that it starts, so a
+//! process enters before it starts any.
 //!
-//! Paths are opened when the process enters. A folder that is put in the place of another one later
-//! is not reached.
+//! Paths are opened when the process enters. A folder that replaces another one later is not
+//! reachable.
 
 mod calls;
 mod check;
@@ -27,21 +27,17 @@ use std::{
     sync::OnceLock,
 };
 
-use rag_protocol::{
-    EngineError, ErrorKind,
-    ingest::Job,
-    spec::{Endpoint, Repository, SourceSpec},
-};
+use rag_protocol::{EngineError, ErrorKind, ingest::Job, spec::ServerPath};
 
 pub use self::check::check;
 use crate::pdfs;
 
-/// What `rag.sandbox` says.
+/// The value of `rag.sandbox`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mode {
-    /// As far as the kernel goes.
+    /// As far as the kernel supports it.
     On,
-    /// A process that cannot have all of it does no work.
+    /// A process that the kernel cannot restrict completely refuses to work.
     Required,
     Off,
 }
@@ -56,18 +52,18 @@ impl Mode {
     }
 }
 
-/// Calls that are allowed beside those that no process needs to be refused.
+/// System calls that are allowed in addition to those that are allowed everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Calls {
-    /// Nothing but work on what is open already.
+    /// Only work on open descriptors.
     Alone,
     /// Accepting connections, opening files, starting programs.
     Local,
-    /// The same, and the internet.
+    /// All of these, and the internet.
     Network,
 }
 
-/// What a process can reach once it has entered.
+/// What a process can reach inside the sandbox.
 #[derive(Debug)]
 pub struct Reach {
     calls: Calls,
@@ -79,10 +75,10 @@ pub struct Reach {
     execute: Vec<PathBuf>,
 }
 
-/// The mode that this process has entered with.
+/// The mode in which this process entered the sandbox.
 static MODE: OnceLock<Mode> = OnceLock::new();
 
-/// Whether files are out of reach for this process.
+/// Returns true if this process is in a sandbox.
 pub fn is_entered() -> bool {
     MODE.get().is_some_and(|mode| *mode != Mode::Off)
 }
@@ -92,7 +88,7 @@ pub fn option() -> [&'static str; 2] {
     ["--sandbox", MODE.get().copied().unwrap_or(Mode::On).name()]
 }
 
-/// Settings of the resolver, and the folder that systemd-resolved keeps some of them in.
+/// Settings of the resolver, and the folder in which systemd-resolved keeps some of them.
 const RESOLVER: [&str; 8] = [
     "/etc/resolv.conf",
     "/run/systemd/resolve",
@@ -104,7 +100,7 @@ const RESOLVER: [&str; 8] = [
     "/etc/protocols",
 ];
 
-/// Certificates of authorities, never a folder that private keys may be in as well.
+/// Certificates of authorities, never a folder that may also contain private keys.
 const CERTIFICATES: [&str; 9] = [
     "/etc/ssl/certs",
     "/etc/ssl/cert.pem",
@@ -117,7 +113,7 @@ const CERTIFICATES: [&str; 9] = [
     "/var/lib/ca-certificates",
 ];
 
-/// What ONNX Runtime looks at to find processors and others of its kind.
+/// Files that ONNX Runtime reads to find processors and other devices.
 const HARDWARE: [&str; 4] = [
     "/proc/cpuinfo",
     "/sys/devices",
@@ -125,7 +121,7 @@ const HARDWARE: [&str; 4] = [
     "/sys/class/drm",
 ];
 
-/// What every process needs that opens files at all.
+/// Files that every process needs that opens any.
 const SYSTEM: [&str; 8] = [
     "/lib",
     "/lib64",
@@ -138,7 +134,7 @@ const SYSTEM: [&str; 8] = [
 ];
 
 impl Reach {
-    /// Of `extract`: what it is handed.
+    /// The sandbox of `extract`, which reaches only the descriptors that it inherits.
     pub fn nothing() -> Self {
         Self {
             calls: Calls::Alone,
@@ -160,7 +156,7 @@ impl Reach {
         reach
     }
 
-    /// Of `ingest`, whose folders are there.
+    /// The sandbox of `ingest`, whose folders exist.
     pub fn of_ingest(job: &Job) -> Self {
         let mut reach = Self::with_programs(Calls::Network);
         reach
@@ -176,42 +172,25 @@ impl Reach {
         reach
             .write
             .extend([job.work_dir.clone(), job.clones.dir.clone()]);
-        match &job.source {
-            SourceSpec::Folder(spec) => reach.folder(&spec.path),
-            SourceSpec::Git(spec) => {
-                if let Repository::Local(path) = &spec.repository {
-                    reach.folder(path);
-                }
+        for ServerPath {
+            path, is_folder, ..
+        } in job.source.server_paths()
+        {
+            if is_folder {
+                reach.folder(path);
+            } else {
+                reach.read.push(path.into());
+                // a file is opened through its folder
+                reach.list.extend(path.parent().map(PathBuf::from));
             }
-            _ => {}
-        }
-        let mut file = |path: &Path| {
-            reach.read.push(path.into());
-            // a file is read by way of its folder
-            reach.list.extend(path.parent().map(PathBuf::from));
-        };
-        match &job.source {
-            SourceSpec::Markdown(spec) => {
-                if let Endpoint::File(path) = &spec.endpoint {
-                    file(path);
-                }
-            }
-            SourceSpec::Static(spec) => {
-                for endpoint in &spec.endpoints {
-                    if let Endpoint::File(path) = endpoint {
-                        file(path);
-                    }
-                }
-            }
-            _ => {}
         }
         reach.list.sort();
         reach.list.dedup();
         reach
     }
 
-    /// Adds a folder with all that is below it, but for the data directory, which is the working
-    /// directory. Where it is below the folder, all is added that is beside it; its files can be
+    /// Adds a folder with all that is below it, except the data directory, which is the working
+    /// directory. If that is below the folder, everything beside it is added; its files can be
     /// listed, not read.
     fn folder(&mut self, folder: &Path) {
         let (Ok(root), Ok(data)) = (folder.canonicalize(), Path::new(".").canonicalize()) else {
@@ -223,7 +202,7 @@ impl Reach {
         let mut above = root.clone();
         for name in way {
             let beside = fs::read_dir(&above).into_iter().flatten().flatten();
-            // what a link leads to is reached by its own path, if at all
+            // The target of a link is only reachable by its own path.
             let plain =
                 beside.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
             self.read.extend(
@@ -236,7 +215,7 @@ impl Reach {
         self.list.push(root);
     }
 
-    /// With the system's libraries, and this program, to be started as `extract`.
+    /// With the system's libraries, and this program, to start it as `extract`.
     fn with_programs(calls: Calls) -> Self {
         let libraries = mapped();
         let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
@@ -249,7 +228,7 @@ impl Reach {
         );
         read.sort();
         read.dedup();
-        // the dynamic linker is among the libraries
+        // The dynamic linker is among the libraries.
         let mut execute = libraries;
         execute.push("/proc/self/exe".into());
         Self {
@@ -261,11 +240,11 @@ impl Reach {
         }
     }
 
-    /// Restricts this process, which has one thread, and those that it starts. Returns what the
-    /// kernel cannot do.
+    /// Restricts this process, which has one thread, and its future children. Returns what the
+    /// kernel does not support.
     ///
     /// # Errors
-    /// `Unsupported` where that is `required`.
+    /// `Unsupported` if the mode is `required` and something is not supported.
     pub fn enter(&self, mode: Mode) -> Result<Vec<String>, EngineError> {
         let _ = MODE.set(mode);
         if mode == Mode::Off {
@@ -278,16 +257,19 @@ impl Reach {
         if mode == Mode::Required && !missing.is_empty() {
             return Err(EngineError::new(
                 ErrorKind::Unsupported,
-                "the kernel does not offer the sandbox that rag.sandbox = required demands",
+                "the kernel does not support the sandbox that rag.sandbox = required needs",
             )
             .detail(missing.join(" "))
-            .hint("With rag.sandbox = on the processes of rag-engine do without what the kernel cannot do."));
+            .hint(
+                "With rag.sandbox = on, rag-engine uses only the restrictions that the kernel \
+                supports.",
+            ));
         }
         Ok(missing)
     }
 }
 
-/// Shared libraries that this process has mapped.
+/// Returns the shared libraries that this process has mapped.
 fn mapped() -> Vec<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mut libraries: Vec<PathBuf> = maps
@@ -305,7 +287,7 @@ fn mapped() -> Vec<PathBuf> {
     libraries
 }
 
-/// ONNX Runtime's library and those that come with it.
+/// Returns ONNX Runtime's library and those that come with it.
 fn runtime(library: &Path) -> Vec<PathBuf> {
     let mut files = vec![library.to_path_buf()];
     let canonical = fs::canonicalize(library).unwrap_or_else(|_| library.into());
@@ -322,7 +304,8 @@ fn runtime(library: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A model's folder, and the files that symbolic links in it lead to, as in Hugging Face's cache.
+/// Returns a model's folder, and the files that symbolic links in it lead to, as in Hugging Face's
+/// cache.
 fn model(folder: &Path) -> Vec<PathBuf> {
     let mut reached = vec![folder.to_path_buf()];
     for folder in [folder.to_path_buf(), folder.join("1_Pooling")] {

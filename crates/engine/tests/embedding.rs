@@ -1,4 +1,4 @@
-//! What the vectors of the default model are.
+//! The vectors of the default model.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -76,7 +76,8 @@ fn int8_stays_close_to_fp32() {
     let engine = Engine::start(&library);
     let sentences = [
         "How do I rotate the signing keys?",
-        "VACUUM reclaims storage occupied by dead tuples; in normal operation they are not removed from their table.",
+        "VACUUM reclaims storage occupied by dead tuples; in normal operation they are not \
+            removed from their table.",
         "Backups run at night.",
         "Индекс перестраивается без блокировки записи.",
         "Die Replik wendet das Protokoll des Hauptservers an, und Abfragen laufen weiter.",
@@ -84,7 +85,8 @@ fn int8_stays_close_to_fp32() {
         "Zero-dimensional biomaterials show inductive properties.",
         "Le chat dort sur le clavier.",
         "fn main() { println!(\"{}\", 6 * 7); }",
-        "The committee met on 12 May 2024 and approved a budget of 1,250,000 euros for the new library.",
+        "The committee met on 12 May 2024 and approved a budget of 1,250,000 euros for the new \
+            library.",
     ];
     let texts: Vec<String> = (0..50)
         .map(|i| {
@@ -142,7 +144,7 @@ fn tokens_are_counted_before_truncation() {
 }
 
 #[test]
-fn describing_a_model_tells_its_fingerprint() {
+fn the_description_of_a_model_has_its_fingerprint() {
     let Some((library, dir)) = onnxruntime().zip(default_model()) else {
         return;
     };

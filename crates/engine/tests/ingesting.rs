@@ -1,5 +1,5 @@
-//! Runs of `rag-engine ingest` over real folders. They need no model but its tokenizer, which is
-//! made here.
+//! Runs of `rag-engine ingest` over real folders. They need no model but its tokenizer, which the
+//! tests create.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,7 +16,8 @@ use common::{PROGRAM, eventually, tiny};
 use rag_protocol::{
     ErrorKind, frame,
     ingest::{
-        Clones, Document, Event, Failure, Job, Known, Limits, Network, Splitting, Stage, Unit,
+        Clones, Document, Event, Failure, Job, KnownVersion, Limits, Network, Splitting, Stage,
+        Unit,
     },
     spec::SourceSpec,
 };
@@ -30,12 +31,8 @@ struct Folder {
 impl Folder {
     fn new(files: &[(&str, &[u8])]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        tiny::write(
-            &root.path().join("model"),
-            tiny::Output::Pooled,
-            false,
-            None,
-        );
+        let model = root.path().join("model");
+        tiny::write(&model, tiny::Output::Pooled, false, None);
         for dir in ["docs", "work"] {
             fs::create_dir(root.path().join(dir)).unwrap();
         }
@@ -50,7 +47,7 @@ impl Folder {
         fs::write(self.root.path().join("docs").join(name), bytes).unwrap();
     }
 
-    fn job(&self, known: HashMap<String, Known>) -> Job {
+    fn job(&self, known: HashMap<String, KnownVersion>) -> Job {
         let path = self.root.path();
         let spec = json!({ "path": path.join("docs") });
         Job {
@@ -94,7 +91,7 @@ fn start() -> (Child, ChildStdin) {
     (process, stdin)
 }
 
-/// Runs a job to its end; gives its events with their payloads, and the exit code.
+/// Runs a job to its end. Returns its events with their payloads, and the exit code.
 fn run(job: &Job) -> (Vec<(Event, String)>, Option<i32>) {
     let (mut process, mut stdin) = start();
     frame::write(&mut stdin, job, &[]).unwrap();
@@ -210,7 +207,7 @@ fn every_file_of_a_folder_is_reported_once() {
 }
 
 #[test]
-fn many_documents_share_an_extractor_and_a_bomb_takes_no_other_with_it() {
+fn many_documents_share_an_extractor_and_a_bomb_fails_alone() {
     let page =
         |i: usize| format!("<title>Page {i}</title><main><h1>{i}</h1><p>red green blue</p></main>");
     let folder = Folder::new(&[]);
@@ -253,7 +250,7 @@ fn many_documents_share_an_extractor_and_a_bomb_takes_no_other_with_it() {
 }
 
 #[test]
-fn what_has_not_changed_is_not_read_again() {
+fn unchanged_documents_are_not_read_again() {
     let folder = Folder::new(&[("a.md", b"# A\n\nred"), ("b.md", b"# B\n\ngreen")]);
     let (events, _) = run(&folder.job(HashMap::new()));
     let known: HashMap<_, _> = documents(&events)
@@ -261,7 +258,7 @@ fn what_has_not_changed_is_not_read_again() {
         .map(|(document, _)| {
             (
                 document.uri.clone(),
-                Known {
+                KnownVersion {
                     raw_hash: document.raw_hash.clone(),
                     validator: None,
                 },
@@ -331,7 +328,7 @@ fn a_model_without_a_tokenizer_is_fatal() {
 }
 
 #[test]
-fn a_job_that_is_none_is_told_from_one_that_failed() {
+fn an_invalid_job_and_a_failed_job_have_different_exit_codes() {
     let (mut process, mut stdin) = start();
     stdin
         .write_all(&frame::encode(&json!({"source": "?"}), &[]).unwrap())
@@ -348,8 +345,8 @@ fn a_job_that_is_none_is_told_from_one_that_failed() {
 
 /// A PDF of a megabyte whose page unpacks to two gigabytes.
 fn bomb() -> Vec<u8> {
-    // A flushed piece of a deflate stream stands for itself: repeated, it unpacks to as many times
-    // the zeros.
+    // A flushed piece of a deflate stream is independent: repeated, it unpacks to as many times the
+    // zeros.
     let mut packer = flate2::Compress::new(flate2::Compression::fast(), false);
     let mut piece = Vec::with_capacity(1 << 16);
     packer
@@ -417,7 +414,7 @@ fn a_pdf_that_kills_its_reader_is_one_failed_document() {
 
 #[test]
 fn the_end_of_standard_input_ends_the_run() {
-    // More text than a pipe holds: nobody reads it, so the run cannot finish by itself.
+    // More text than a pipe holds: nobody reads it, so the run cannot finish.
     let text = "red green blue ".repeat(20_000);
     let folder = Folder::new(&[("a.txt", text.as_bytes()), ("b.txt", text.as_bytes())]);
     let (mut process, mut stdin) = start();
@@ -442,8 +439,7 @@ fn the_parents_death_ends_the_run() {
         .read_line(&mut line)
         .unwrap();
     let status = Path::new("/proc").join(line.trim()).join("status");
-    // It blocks on a job that never comes; it has asked for its parent's death once it is that
-    // program.
+    // It blocks on a job that never comes. By then it has asked to be killed with its parent.
     eventually("the run to start", || {
         fs::read_to_string(&status).is_ok_and(|s| s.contains("Name:\trag-engine"))
     });
@@ -456,14 +452,14 @@ fn the_parents_death_ends_the_run() {
 }
 
 #[test]
-fn the_clock_ends_a_run_that_takes_too_long() {
+fn a_run_that_takes_too_long_is_ended() {
     let text = "red green blue ".repeat(20_000);
     let folder = Folder::new(&[("a.txt", text.as_bytes()), ("b.txt", text.as_bytes())]);
     let mut job = folder.job(HashMap::new());
     job.limits.wall_seconds = Some(1);
     let (mut process, mut stdin) = start();
     frame::write(&mut stdin, &job, &[]).unwrap();
-    // Nobody reads what it reports.
+    // Nobody reads its reports.
     assert_eq!(process.wait().unwrap().code(), Some(7));
 }
 
@@ -492,17 +488,14 @@ fn no_core_dump_can_hold_the_job() {
     let (mut process, stdin) = start();
     let hard_limit = |process: &str| {
         let limits = fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
-        let line = limits
-            .lines()
-            .find(|line| line.starts_with("Max core file size"))
-            .unwrap();
-        line.split_whitespace().nth(5).unwrap().to_string()
+        let mut lines = limits.lines();
+        let line = lines.find(|line| line.starts_with("Max core file size"));
+        line.unwrap().split_whitespace().nth(5).unwrap().to_string()
     };
     let lowest = if hard_limit("self") == "0" { "0" } else { "1" };
-    // before the job is there
-    eventually("the limit", || {
-        hard_limit(&process.id().to_string()) == lowest
-    });
+    // Before the job arrives.
+    let id = process.id().to_string();
+    eventually("the limit", || hard_limit(&id) == lowest);
     drop(stdin);
     process.wait().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Messages that make no sense cost their sender the connection, and nobody else anything.
+//! Malformed messages end their sender's connection, and affect nobody else.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -38,7 +38,7 @@ fn setup() -> Option<Setup> {
 }
 
 impl Setup {
-    /// Sends raw bytes and the end of the stream; gives the errors that come back before the
+    /// Sends raw bytes and the end of the stream. Returns the errors that arrive before the
     /// connection ends.
     fn provoke(&mut self, bytes: &[u8]) -> Vec<(u64, ErrorKind)> {
         let mut client = self.engine.connect();
@@ -59,7 +59,7 @@ impl Setup {
 }
 
 #[test]
-fn a_request_that_is_none_is_answered_by_its_id() {
+fn an_invalid_request_is_answered_by_its_id() {
     let Some(mut setup) = setup() else { return };
     for header in [
         serde_json::json!({"id": 7}),
@@ -98,7 +98,7 @@ fn a_message_cut_short_ends_the_connection() {
 }
 
 #[test]
-fn random_bytes_hurt_nobody() {
+fn random_bytes_affect_no_other_client() {
     let Some(setup) = setup() else { return };
     let setup = std::cell::RefCell::new(setup);
     let bytes = prop::collection::vec(any::<u8>(), 0..200);
@@ -125,7 +125,7 @@ fn random_bytes_hurt_nobody() {
 }
 
 #[test]
-fn a_client_that_never_reads_holds_up_nobody() {
+fn a_client_that_never_reads_delays_no_other() {
     let Some(mut setup) = setup() else { return };
     let mut deaf = setup.engine.connect();
     let texts = vec!["red"; 20_000];

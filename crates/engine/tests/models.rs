@@ -79,7 +79,7 @@ fn a_pooled_output_is_only_normalised() {
 }
 
 #[test]
-fn what_is_wrong_with_a_folder_is_told_and_can_be_repaired() {
+fn an_invalid_folder_is_reported_and_can_be_repaired() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start(&library);
     let root = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ fn what_is_wrong_with_a_folder_is_told_and_can_be_repaired() {
             )
             .unwrap();
         }),
-        // A word whose id lies beyond the graph's table: only running the graph tells.
+        // A word whose id is beyond the graph's table: only running the graph shows it.
         ("model.onnx", ErrorKind::InvalidModel, |dir| {
             let tokenizer = fs::read_to_string(dir.join("tokenizer.json")).unwrap();
             fs::write(

@@ -1,4 +1,4 @@
-//! Documents that are put in directly: extracted and split by the embedding engine.
+//! Documents that are added directly: extracted and split by the embedding engine.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -14,7 +14,7 @@ fn prepare(document_type: &str, bytes: &[u8]) -> Option<Result<(Content, String)
     prepare_as(None, None, document_type, bytes)
 }
 
-/// Without a type it is told by name and bytes.
+/// Without a type it is determined by name and bytes.
 fn prepare_as(
     title: Option<&str>,
     name: Option<&str>,
@@ -115,7 +115,7 @@ fn a_given_title_goes_before_the_documents_own_and_takes_room() {
 }
 
 #[test]
-fn html_and_pdf_are_read_in_a_process_of_their_own() {
+fn html_and_pdf_are_read_in_a_separate_process() {
     let Some(prepared) = prepare("html", b"<title>Colours</title><p>red <b>green</b>") else {
         return;
     };
@@ -152,7 +152,7 @@ fn an_unknown_type_is_an_error_that_names_the_known_ones() {
 }
 
 #[test]
-fn the_type_of_a_file_is_told_by_its_name() {
+fn the_type_of_a_file_follows_from_its_name() {
     let Some(prepared) = prepare_as(
         None,
         Some("https://example.org/red/colours.md?raw"),
@@ -171,5 +171,5 @@ fn the_type_of_a_file_is_told_by_its_name() {
     let error = prepare_as(None, Some("red.png"), "", b"\x89PNG")
         .unwrap()
         .unwrap_err();
-    assert_eq!(error.message, "this kind of file is not a document");
+    assert_eq!(error.message, "files of this type are not documents");
 }

@@ -1,5 +1,5 @@
-//! Servers on loopback that echo what they are shown, and what `rag-engine ingest` says of them:
-//! never a secret.
+//! Servers on loopback that echo what they receive. The output of `rag-engine ingest` never
+//! contains a secret.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -22,7 +22,7 @@ use rag_protocol::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use web::{Reply, Request, Server};
+use web::{HttpRequest, Reply, Server};
 
 /// May be the name of a host.
 const PLAIN: &str = "Tok3nOfTheJob";
@@ -66,7 +66,7 @@ fn job(folder: &TempDir, kind: &str, spec: &Value, username: Option<&str>, secre
     }
 }
 
-/// What the engine made of a job.
+/// The output of the engine for a job.
 struct Said {
     events: Vec<Event>,
     log: String,
@@ -80,7 +80,7 @@ fn run(message: &[u8]) -> Said {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // held open to the end, as the parent does
+    // Held open to the end, as the parent does.
     let mut stdin = process.stdin.take().unwrap();
     stdin.write_all(message).unwrap();
     let mut stderr = process.stderr.take().unwrap();
@@ -115,7 +115,7 @@ impl Said {
         said
     }
 
-    /// Neither the log nor an event, unless it is a document, has the secret in any form.
+    /// The secret is in no form in the log or in an event, except a document.
     fn check_silence(&self, username: Option<&str>, secret: &str) {
         let events: Vec<&Event> = self
             .events
@@ -127,7 +127,7 @@ impl Said {
         let user = username.unwrap_or("x-access-token");
         let both = format!("{user}:{secret}");
         let mut forms = vec![BASE64_STANDARD.encode(&both), both];
-        // a shorter one is in many words
+        // A shorter one is part of many words.
         if secret.len() > 3 {
             forms.extend([
                 secret.to_owned(),
@@ -167,17 +167,17 @@ impl Said {
     }
 }
 
-fn shown(request: &Request) -> String {
+fn shown(request: &HttpRequest) -> String {
     request.header("authorization").unwrap().to_owned()
 }
 
 #[test]
-fn what_servers_of_files_echo_is_not_repeated() {
+fn secrets_echoed_by_file_servers_are_redacted() {
     let server = Server::start(|request| match request.target.as_str() {
-        // in an address that the engine tells what is wrong with
+        // In an address that is part of an error.
         "/redirect" => Reply::redirect(&format!("http://{PLAIN}.invalid/")),
         "/encoding" => Reply::new("200 OK", &[("Content-Encoding", &shown(request))], "x"),
-        // in the document's own address
+        // In the document's own address.
         _ => Reply::not_found(),
     });
     let endpoints: Vec<String> = ["/redirect", "/encoding", &format!("/query?key={PLAIN}")]
@@ -197,18 +197,18 @@ fn what_servers_of_files_echo_is_not_repeated() {
         .map(|f| (&f.uri[server.origin.len()..], f.message.as_str()))
         .collect();
     assert!(
-        failures["/redirect"].contains("the host \"[redacted].invalid\" cannot be resolved"),
+        failures["/redirect"].contains("could not resolve host \"[redacted].invalid\""),
         "{failures:?}"
     );
     assert_eq!(
         failures["/encoding"],
-        "the server sent the encoding \"bearer [redacted]\", which was not asked for"
+        "the server sent the encoding \"bearer [redacted]\", which was not requested"
     );
     assert_eq!(
         failures["/query?key=[redacted]"],
         "the server answered 404 Not Found"
     );
-    // nobody knows which stored document that is
+    // It is unknown which stored document that is.
     assert!(
         matches!(
             said.events.last(),
@@ -228,7 +228,7 @@ fn what_servers_of_files_echo_is_not_repeated() {
 }
 
 #[test]
-fn what_websites_echo_is_not_repeated() {
+fn secrets_echoed_by_websites_are_redacted() {
     for (username, secret) in [(None, ODD), (Some("reader"), ODD), (Some("reader"), "abc")] {
         let server = Server::start(|request| match request.target.as_str() {
             "/robots.txt" => Reply::not_found(),
@@ -244,8 +244,7 @@ fn what_websites_echo_is_not_repeated() {
         ));
         let message = &said.fatal().message;
         assert!(
-            message.contains("cannot be had: it is of the type \"x/")
-                && message.contains("[redacted]"),
+            message.contains(": its type is \"x/") && message.contains("[redacted]"),
             "{message}"
         );
         assert!(said.log.contains("[redacted]"), "{}", said.log);
@@ -266,12 +265,12 @@ fn what_websites_echo_is_not_repeated() {
     assert_eq!(failures[0].uri, server.url("/page?key=[redacted]"));
 }
 
-/// A job on a git server that answers the request for its branches so.
+/// A job on a git server that answers the request for its branches with this.
 fn git(
     folder: &TempDir,
     username: Option<&str>,
     secret: &str,
-    answer: fn(&Request) -> Reply,
+    answer: fn(&HttpRequest) -> Reply,
 ) -> Said {
     let server = Server::start(answer);
     let spec = json!({"repositoryURL": server.url("/a.git")});
@@ -284,7 +283,7 @@ fn git(
 }
 
 #[test]
-fn what_git_servers_echo_is_not_repeated() {
+fn secrets_echoed_by_git_servers_are_redacted() {
     for (username, secret) in [(None, PLAIN), (Some("reader"), ODD), (None, "ab")] {
         let folder = tempfile::tempdir().unwrap();
         let said = git(&folder, username, secret, |request| {
@@ -297,7 +296,7 @@ fn what_git_servers_echo_is_not_repeated() {
         );
         assert!(said.log.contains("[redacted]"), "{}", said.log);
 
-        // an error in git's own protocol
+        // An error in git's own protocol.
         let said = git(&folder, username, secret, |request| {
             let basic = shown(request);
             let both = BASE64_STANDARD
@@ -335,7 +334,7 @@ fn what_git_servers_echo_is_not_repeated() {
 }
 
 #[test]
-fn a_job_that_is_not_understood_is_not_quoted() {
+fn an_invalid_job_is_not_quoted() {
     let folder = tempfile::tempdir().unwrap();
     let job = job(
         &folder,
@@ -353,10 +352,7 @@ fn a_job_that_is_not_understood_is_not_quoted() {
         json["credentials"] = credentials;
         let said = run(&frame::encode(&json, &[]).unwrap());
         said.check_silence(Some("reader"), ODD);
-        assert_eq!(
-            said.fatal().message,
-            "the engine does not understand the job"
-        );
+        assert_eq!(said.fatal().message, "the engine could not parse the job");
     }
     let mut text = serde_json::to_vec(&job).unwrap();
     text.truncate(text.len() - 1);
@@ -365,14 +361,11 @@ fn a_job_that_is_not_understood_is_not_quoted() {
         .concat();
     let said = run(&[lengths, text].concat());
     said.check_silence(Some("reader"), ODD);
-    assert_eq!(
-        said.fatal().message,
-        "the engine does not understand the job"
-    );
+    assert_eq!(said.fatal().message, "the engine could not parse the job");
 }
 
 #[test]
-fn documents_are_left_as_they_are() {
+fn documents_are_not_changed() {
     let server = Server::start(|_| Reply::ok("text/markdown", format!("# The word {PLAIN}")));
     let folder = tempfile::tempdir().unwrap();
     let spec = json!({"endpoints": [server.url(&format!("/a.md?key={PLAIN}"))]});

@@ -1,5 +1,5 @@
-//! What a process can reach once it has entered its sandbox: `rag-engine sandbox-check` enters as
-//! the others do.
+//! What a process can reach inside its sandbox: `rag-engine sandbox-check` enters it like the other
+//! commands.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -55,7 +55,7 @@ fn check(root: &Path, arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What was allowed, of all that was tried.
+/// The attempts that were allowed.
 fn allowed(root: &Path, arguments: &[&str], input: &str) -> Vec<String> {
     let output = check(root, arguments, input);
     let lines = String::from_utf8(output.stdout).unwrap();
@@ -81,7 +81,7 @@ fn an_extractor_reaches_nothing() {
 }
 
 #[test]
-fn the_embedding_engine_reads_models_and_starts_itself() {
+fn the_embedding_engine_can_read_models_and_start_itself() {
     let root = data();
     let arguments = ["embed", "--model-dir", "model"];
     assert_eq!(
@@ -91,7 +91,7 @@ fn the_embedding_engine_reads_models_and_starts_itself() {
 }
 
 #[test]
-fn a_run_reaches_its_source_its_folders_and_the_network() {
+fn a_run_can_reach_its_source_its_folders_and_the_network() {
     let root = data();
     let path = root.path();
     let job = job(&path.join("docs"));
@@ -146,21 +146,23 @@ fn job(folder: &Path) -> serde_json::Value {
     json!({
         "source": {"kind": "folder", "path": folder, "filter": {"paths": [], "excludePaths": []}},
         "known": {}, "splitting": {"chunk_size": 10, "chunk_overlap": 0}, "model_dir": "model",
-        "work_dir": "pg_rag/work", "clones": {"dir": "pg_rag/clones", "max_bytes": 0, "max_clone_bytes": 0}, "credentials": null,
+        "work_dir": "pg_rag/work", "clones": {"dir": "pg_rag/clones", "max_bytes": 0,
+            "max_clone_bytes": 0}, "credentials": null,
         "network": {"allowed_private_hosts": [], "proxy": null},
-        "limits": {"max_file_bytes": 1, "memory_bytes": null, "cpu_seconds": null, "file_size_bytes": null,
+        "limits": {"max_file_bytes": 1, "memory_bytes": null, "cpu_seconds": null,
+            "file_size_bytes": null,
                    "wall_seconds": null}
     })
 }
 
 #[test]
-fn without_a_sandbox_all_is_in_reach() {
+fn without_a_sandbox_everything_is_reachable() {
     let root = data();
     let all = allowed(root.path(), &["extract", "--sandbox", "off"], "");
     assert_eq!(all.len(), 2 * FILES.len() + 5);
 }
 
-/// Runs `f` where the kernel has no Landlock.
+/// Runs `f` as if the kernel had no Landlock.
 fn without_landlock<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     let calls = [libc::SYS_landlock_create_ruleset].map(|call| (call, vec![]));
     let architecture = std::env::consts::ARCH.try_into().unwrap();
@@ -173,7 +175,7 @@ fn without_landlock<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     )
     .unwrap();
     let program: seccompiler::BpfProgram = filter.try_into().unwrap();
-    // a filter is for the thread, and for the processes that it starts
+    // A filter applies to the thread, and to the processes that it starts.
     thread::scope(|scope| {
         let run = move || {
             seccompiler::apply_filter(&program).unwrap();
@@ -184,7 +186,7 @@ fn without_landlock<T: Send>(f: impl FnOnce() -> T + Send) -> T {
 }
 
 #[test]
-fn what_the_kernel_lacks_is_said_and_refused_where_it_is_required() {
+fn missing_kernel_features_are_reported_and_an_error_if_required() {
     let root = data();
     without_landlock(|| {
         let on = check(root.path(), &["extract"], "");
@@ -207,7 +209,7 @@ fn what_the_kernel_lacks_is_said_and_refused_where_it_is_required() {
 }
 
 #[test]
-fn an_engine_without_its_required_sandbox_answers_that() {
+fn an_engine_without_its_required_sandbox_reports_that() {
     let Some(library) = onnxruntime() else { return };
     let dir = tempfile::tempdir().unwrap();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
@@ -236,7 +238,7 @@ fn an_engine_without_its_required_sandbox_answers_that() {
 #[test]
 fn a_model_elsewhere_is_out_of_reach() {
     let Some(library) = onnxruntime() else { return };
-    // beside the programs of the tests, which no test has as a folder of models
+    // Beside the programs of the tests, which no test uses as a folder of models.
     let dir = tempfile::tempdir_in(Path::new(PROGRAM).parent().unwrap()).unwrap();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let engine = Engine::start(&library);

@@ -1,4 +1,4 @@
-//! Who is served when: queries first, bulk clients in turns, nobody who has left.
+//! The order of service: queries first, bulk clients in turns, no client that has hung up.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
@@ -13,8 +13,8 @@ fn text(number: usize) -> String {
         .collect()
 }
 
-/// Starts bulk work for one client, far more than any test waits for, and returns when the first of
-/// it is done and the rest is under way.
+/// Starts bulk work for one client, far more than any test waits for. Returns when the first of it
+/// is done and the rest is in progress.
 fn start_bulk(client: &mut Client, model: &ModelRef) {
     let texts: Vec<String> = (0..3000).map(text).collect();
     client.send(model, embed(Priority::Bulk, &texts[..1]));
@@ -78,7 +78,7 @@ fn replies_to_one_client_may_overtake_each_other() {
 }
 
 #[test]
-fn work_of_a_client_that_left_is_dropped() {
+fn work_of_a_client_that_hung_up_is_dropped() {
     let Some((library, dir)) = onnxruntime().zip(default_model()) else {
         return;
     };
@@ -108,7 +108,7 @@ fn work_of_a_client_that_left_is_dropped() {
         .to_owned();
     let dropped: usize = line.rsplit('=').next().unwrap().parse().unwrap();
     assert!(dropped >= 1, "{line}");
-    // Nothing of it is left: a text in bulk is the only work there is.
+    // Nothing of it is left: a text in bulk is the only work.
     let (answer, _) = engine
         .ask(&model, embed(Priority::Bulk, &["next"]))
         .unwrap();

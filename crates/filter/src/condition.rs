@@ -1,5 +1,5 @@
-//! The filter as a tree of typed tests: what [`parse`](crate::parse) makes of the JSON, and SQL is
-//! made of.
+//! The filter as a tree of typed tests: [`parse`](crate::parse) builds it from JSON, and SQL is
+//! built from it.
 
 use serde_json::{Map, Number, Value};
 
@@ -7,12 +7,12 @@ use crate::operator::Comparison;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
-    /// Every one holds; with none, always.
+    /// All of them are true; true if there are none.
     All(Vec<Node>),
-    /// At least one holds.
+    /// At least one is true.
     Any(Vec<Node>),
     Holds(Test),
-    /// The test is false or unknown: rows without the key or with a NULL column count.
+    /// The test is false or unknown: rows without the key or with a NULL column pass.
     Not(Test),
 }
 
@@ -54,15 +54,16 @@ pub(crate) enum Test {
 pub(crate) enum MetadataTest {
     Equals(Value),
     In(Vec<Value>),
-    /// With numbers, and texts that are numbers.
+    /// Equal to numbers, and to texts that are numbers.
     CompareNumber(Comparison, Number),
     CompareText(Comparison, String),
-    /// With a text that is a number: as numbers where the row's value is one, too, else as texts.
+    /// Equal to a text that is a number: as numbers if the row's value is a number, too, else as
+    /// texts.
     CompareEither(Comparison, Number, String),
     CompareTime(Comparison, Timestamp),
     /// A string that contains this one, or an array with this element.
     Contains(Value),
-    /// A string with this part, or an array with such an element, in any case of letters.
+    /// A string with this part, or an array with such an element, case-insensitively.
     Matches(String),
     StartsWith(String),
     EndsWith(String),
@@ -73,7 +74,7 @@ pub(crate) enum MetadataTest {
 pub(crate) enum TextTest {
     Scalar(ScalarTest<String>),
     Contains(String),
-    /// This part, in any case of letters.
+    /// Contains this part, case-insensitively.
     Matches(String),
     StartsWith(String),
     EndsWith(String),
@@ -94,12 +95,12 @@ pub(crate) enum TagsTest {
     AllOf(Vec<String>),
     Exactly(Vec<String>),
     AnyOf(Vec<String>),
-    /// One of them has this part, in any case of letters.
+    /// One of them contains this part, case-insensitively.
     Matches(String),
     Present,
 }
 
-/// ISO 8601 text that PostgreSQL is known to accept as a `timestamptz`.
+/// ISO 8601 text that PostgreSQL accepts as a `timestamptz`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Timestamp(pub(crate) String);
 

@@ -2,10 +2,10 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct FilterError {
-    /// The place in the JSON: `conditions[1].operator`; `filter` for the whole.
+    /// The place in the JSON: `conditions[1].operator`, or `filter` for the whole.
     pub path: String,
     pub message: String,
-    /// What the user can do about it: for the report's HINT, not part of the display.
+    /// What the user can do about it. It becomes the report's HINT and is not part of the display.
     pub hint: String,
 }
 
@@ -22,7 +22,7 @@ impl FilterError {
 
 pub(crate) type Result<T> = std::result::Result<T, FilterError>;
 
-/// The path of `field` inside `path`.
+/// Returns the path of `field` inside `path`.
 pub(crate) fn member(path: &str, field: &str) -> String {
     if path.is_empty() {
         field.to_owned()

@@ -1,13 +1,13 @@
-//! What a key names: a column of `rag.chunks`, or a key of its `metadata`.
+//! Keys: a column of `rag.chunks`, or a key of its `metadata`.
 
 use crate::error::{FilterError, Result};
 use crate::value;
 
-/// What a condition looks at.
+/// The column or metadata key that a condition tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
     Text(&'static str),
-    /// A text column whose values are known.
+    /// A text column with a fixed set of values.
     DocumentType,
     /// The whole uri, or its last part.
     SourceFile,
@@ -20,7 +20,7 @@ pub(crate) enum Key {
     Metadata(String),
 }
 
-/// The names of columns, and what they are.
+/// The names of columns, and their types.
 const COLUMNS: [(&str, Key); 17] = [
     ("category", Key::Text("category")),
     ("document_type", Key::DocumentType),
@@ -42,7 +42,7 @@ const COLUMNS: [(&str, Key); 17] = [
 ];
 
 impl Key {
-    /// Columns come first; `metadata.` before a name means the metadata key of that name.
+    /// Columns take precedence; `metadata.` before a name selects the metadata key of that name.
     pub(crate) fn parse(name: &str, path: &str) -> Result<Key> {
         value::check_text(name, path)?;
         if let Some((_, key)) = COLUMNS.iter().find(|(column, _)| *column == name) {
@@ -59,7 +59,7 @@ impl Key {
     }
 }
 
-/// The keys that are columns.
+/// Returns the keys that are columns.
 pub fn columns() -> impl Iterator<Item = &'static str> {
     COLUMNS.iter().map(|(name, _)| *name)
 }

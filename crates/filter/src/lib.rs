@@ -1,9 +1,9 @@
-//! The metadata filter of `rag_search`: which chunks may be found at all.
+//! The metadata filter of `rag_search`: it restricts which chunks can be found.
 //!
-//! A filter is JSON. [`parse`] turns it into a typed tree or says what is wrong and where;
-//! [`Filter::to_sql`] turns the tree into a condition over `rag.chunks AS c`. Keys and values
-//! travel as parameters: no character that a user wrote stands in the SQL. Nothing here knows
-//! Postgres beyond its SQL.
+//! A filter is JSON. [`parse`] turns it into a typed tree or reports what is wrong and where.
+//! [`Filter::to_sql`] turns the tree into a condition over `rag.chunks AS c`. Keys and values are
+//! parameters: no character that a user wrote is in the SQL. The crate knows nothing of Postgres
+//! except its SQL.
 //!
 //! ```
 //! let filter = serde_json::json!({"operator": "or", "conditions": [
@@ -18,34 +18,34 @@
 //! # Ok::<(), rag_filter::FilterError>(())
 //! ```
 //!
-//! The SQL calls functions by their schema and operators by their bare names: run it with
+//! The SQL calls functions with their schema and uses operators without one: run it with
 //! `search_path` set to `pg_catalog`.
 //!
 //! # Forms
 //!
 //! * **None**: `null` or `{}`. Every row passes.
-//! * **Containment**: `{"category": "tech", "year": 2020}`, any object of neither of the other
-//!   forms. All members must hold: columns are equal (or one of an array), `tags` and `heading`
-//!   have all the given texts, and `metadata` contains the rest as `@>` has it (nested objects and
-//!   arrays by their parts).
+//! * **Containment**: `{"category": "tech", "year": 2020}`, any object that has neither of the
+//!   other forms. All members must hold: columns are equal (or one of an array), `tags` and
+//!   `heading` have all the given texts, and `metadata` contains the rest as `@>` does (nested
+//!   objects and arrays by their parts).
 //! * **Condition**: `{"key": ..., "operator": ..., "value": ...}`, any object with a key and an
 //!   operator.
 //! * **Conditions**: `{"operator": "and", "conditions": [...]}`, any object with a member
-//!   `conditions`. Each is a condition or again a group. `operator` is `and` (also when left out or
-//!   null) or `or`, in any case of letters.
+//!   `conditions`. Each element is a condition or another group. `operator` is `and` (the default,
+//!   also for null) or `or`, case-insensitively.
 //!
-//! Dify's names are accepted for the same things: `logical_operator` of a group, `name` (a string,
-//! or an array of one) and `comparison_operator` of a condition. Everything else is an error:
-//! unknown members and operators, operators of other languages (`{"priority": {"$gt": 3}}`), no
-//! conditions, values of the wrong type, groups or values nested deeper than [`MAX_DEPTH`], more
-//! than [`MAX_CONDITIONS`] conditions.
+//! Dify's names are accepted as well: `logical_operator` of a group, `name` (a string, or an array
+//! of one) and `comparison_operator` of a condition. Everything else is an error: unknown members
+//! and operators, operators of other languages (`{"priority": {"$gt": 3}}`), no conditions, values
+//! of the wrong type, groups or values nested deeper than [`MAX_DEPTH`], more than
+//! [`MAX_CONDITIONS`] conditions.
 //!
 //! # Keys
 //!
-//! | key | is | values |
+//! | key | selects | values |
 //! |---|---|---|
 //! | `category`, `title`, `uri`, `source` | a text column | string |
-//! | `document_type` | a text column | one of the types that there are |
+//! | `document_type` | a text column | name of a document type |
 //! | `source_file` | the uri, or its last part: what follows the last `/` or `#` | string |
 //! | `tags`, `heading` | a `text[]` column: `tags`, `heading_path` | string, array of strings |
 //! | `knowledge_id` or `knowledge_ids`, `chunk_index`, `page` | an integer column | integer, also as a string of digits |
@@ -54,13 +54,12 @@
 //! | `metadata.x` | the metadata key `x`, even if there is a column `x` | any JSON |
 //! | any other `x` | the metadata key `x` | any JSON |
 //!
-//! A metadata key is a key of the top level; dots in it have no meaning.
+//! A metadata key is a top-level key; dots in it have no meaning.
 //!
 //! # Operators
 //!
-//! Names are the same in any case of letters. An integer column has the operators of a timestamp
-//! column but `before` and `after`, a `uuid` column `eq`, `in` and `not empty` with their
-//! opposites.
+//! Names are case-insensitive. An integer column has the operators of a timestamp column except
+//! `before` and `after`. A `uuid` column has `eq`, `in` and `not empty` with their opposites.
 //!
 //! | operator | also | metadata | text column | `tags`, `heading` | integer, timestamp and `uuid` columns |
 //! |---|---|---|---|---|---|
@@ -68,39 +67,39 @@
 //! | `in` | | the same JSON as one of the array | one of the array | has one of the array | one of the array |
 //! | `gt` `gte` `lt` `lte` | `>` `≥` `>=` `<` `≤` `<=` | numbers by value, strings by code point | by code point | – | by value or time |
 //! | `contains` | | a string with this part, or an array with this element | has this part | has this one, or all of these | – |
-//! | `text_match` | | a string with this part, or an array with such an element, in any case of letters | has this part, in any case | one has this part, in any case | – |
-//! | `start with`, `end with` | | a string that does | does | – | – |
-//! | `before`, `after` | | a string that is a time and earlier, later; for a number as `lt`, `gt` | – | – | earlier, later (timestamps) |
-//! | `not empty` | | there, and not null, `""`, `[]` or `{}` | neither NULL nor `''` | at least one | not NULL |
+//! | `text_match` | | a string with this part, or an array with such an element, case-insensitively | has this part, case-insensitively | one has this part, case-insensitively | – |
+//! | `start with`, `end with` | | a string that does so | does so | – | – |
+//! | `before`, `after` | | a string that is an earlier or later time; a number as with `lt`, `gt` | – | – | earlier, later (timestamps) |
+//! | `not empty` | | exists, and is not null, `""`, `[]` or `{}` | neither NULL nor `''` | at least one | not NULL |
 //!
 //! * **Opposites**: `ne` (`is not`, `≠`, `!=`), `nin` (`not in`), `not contains` and `empty` match
 //!   exactly the rows that `eq`, `in`, `contains` and `not empty` do not. So they match rows
 //!   without the key, with a value of another type, and with a NULL column.
 //! * **Types** of metadata: a number and a text that is one (`4`, `-0.50`; not `007` or `1e5`)
-//!   compare as numbers, so `eq 2020` and `eq "2020"` match both 2020 and `"2020"`; `eq` sees texts
-//!   in the form `2020` or `2020.0` only. Otherwise a row whose value has another type than the
-//!   filter's is not equal, not less and not greater: `eq false` does not match `0`.
+//!   compare as numbers, so `eq 2020` and `eq "2020"` match both 2020 and `"2020"`. `eq` recognizes
+//!   texts only in the form `2020` or `2020.0`. Otherwise a value of another type than the filter's
+//!   is not equal, not less and not greater: `eq false` does not match `0`.
 //! * **null**: `eq null` matches JSON null in metadata (not a missing key) and NULL in a column.
 //! * **Arrays and objects** in metadata are equal as a whole, arrays in order; use `contains` for
 //!   elements. `eq []` of `tags` matches rows with an empty array, not NULL; `empty` matches both.
-//! * **Text** is compared with case and without patterns: `%` and `_` mean themselves. Order by
-//!   code point is the same on every server and puts ISO 8601 dates of one format and zone in order
-//!   of time. `text_match` knows the letters that the database's locale knows.
-//! * **Times** are dates or dates with a time and perhaps a zone, `2024-05-31T10:30:00.5+02:00`;
-//!   the session's `TimeZone` holds where none is given. Metadata that is not such a text is
-//!   neither before nor after anything. A filter's own times are checked when it is parsed.
-//! * **Nothing given**: `in []` matches no row and `nin []` every row; every string contains,
-//!   starts with and ends with `""`.
+//! * **Text** is compared case-sensitively and without patterns: `%` and `_` mean themselves. Order
+//!   by code point is the same on every server and sorts ISO 8601 dates of one format and zone by
+//!   time. `text_match` ignores the case of the letters that the database's locale knows.
+//! * **Times** are dates, or dates with a time and an optional zone, `2024-05-31T10:30:00.5+02:00`;
+//!   without a zone the session's `TimeZone` applies. Metadata that is not such a text is neither
+//!   before nor after anything. The times of a filter are checked when it is parsed.
+//! * **Empty values**: `in []` matches no row and `nin []` every row; every string contains, starts
+//!   with and ends with `""`.
 //!
-//! `tests/rows.rs` asks a server for the rows of each of these.
+//! `tests/rows.rs` checks each of these against a server.
 //!
 //! # Indexes
 //!
-//! Containment and `eq` of a metadata string, number, boolean or null become `c.metadata @> ...`,
-//! or two of them with OR between them for a number, which a GIN index on `metadata` answers. `eq`
-//! and `in` of columns suit a btree, as does the order of numbers and times (that of text only a
-//! btree with collation "C"); `eq`, `in` and `contains` of `tags` suit a GIN index. Opposites and
-//! the other tests read each row.
+//! Containment and `eq` of a metadata string, number, boolean or null become `c.metadata @> ...`
+//! (two of them with OR for a number), for which a GIN index on `metadata` can be used. A btree
+//! serves `eq` and `in` of columns, and the order of numbers and times (that of text only with
+//! collation "C"). A GIN index serves `eq`, `in` and `contains` of `tags`. Opposites and the other
+//! tests read each row.
 
 mod condition;
 mod error;
@@ -120,13 +119,13 @@ pub use parse::{is_condition, parse};
 pub use sql::{Param, Sql};
 pub use usage::Usage;
 
-/// How deep groups, and a value's arrays and objects, may nest.
+/// Maximum nesting of groups, and of arrays and objects in a value.
 pub const MAX_DEPTH: usize = 32;
 
-/// How many conditions a filter may have, over all groups.
+/// Maximum number of conditions in a filter, over all groups.
 pub const MAX_CONDITIONS: usize = 1000;
 
-/// A filter that is known to be well-formed.
+/// A well-formed filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     root: condition::Node,
@@ -134,18 +133,18 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether every row passes.
+    /// Returns true if every row passes.
     pub fn is_unrestricted(&self) -> bool {
         self.root == condition::Node::All(Vec::new())
     }
 
-    /// The metadata keys that a row must have to pass, or to pass one part of the filter.
+    /// Returns the metadata keys that a row must have to pass, or to pass one part of the filter.
     pub fn usages(&self) -> &[Usage] {
         &self.usages
     }
 
-    /// The condition for a WHERE clause, its placeholders numbered from `first_param` on; `true`
-    /// for an empty filter.
+    /// Returns the condition for a WHERE clause, with placeholders numbered from `first_param`;
+    /// `true` for an empty filter.
     pub fn to_sql(&self, first_param: usize) -> Sql {
         sql::write(&self.root, first_param)
     }

@@ -1,18 +1,18 @@
-//! Texts that are numbers: `4`, `-0.50`. Such a text compares with numbers; `007`, `1e5` and `4 `
-//! are texts like others.
+//! Texts that are numbers: `4`, `-0.50`. Such a text compares with numbers. `007`, `1e5` and `4 `
+//! are plain texts.
 //!
 //! [`parse`] decides for a value in a filter, [`PATTERN`] for a value in a row's metadata.
 
 use serde_json::Number;
 
-/// A POSIX regular expression in an SQL literal's body: no quote, no backslash. What it matches can
+/// A POSIX regular expression for the body of an SQL literal: no quote, no backslash. Any match can
 /// be cast to `numeric`.
 pub(crate) const PATTERN: &str = "^-?(?:0|[1-9][0-9]{0,99})(?:[.][0-9]{1,100})?$";
 
-/// Digits that a fraction may have and still be the same as an `f64`.
+/// Maximum number of digits of a fraction that an `f64` represents exactly.
 const EXACT_DIGITS: usize = 15;
 
-/// The number that a text is, if it is one that can be told exactly.
+/// Returns the number that a text is, if an `f64` represents it exactly.
 pub(crate) fn parse(text: &str) -> Option<Number> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = match digits.split_once('.') {
@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str) -> Option<Number> {
     }
 }
 
-/// How a number is written: as in JSON, and without a fraction where that is 0.
+/// Formats a number as in JSON, without a fraction of 0.
 pub(crate) fn texts(number: &Number) -> Vec<String> {
     let text = number.to_string();
     match text.strip_suffix(".0") {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_told_from_other_texts() {
+    fn numbers_are_distinguished_from_other_texts() {
         let parsed: Vec<Option<String>> = [
             "4",
             "-4",

@@ -1,4 +1,4 @@
-//! One condition's test: which operators a key has, and what values they take.
+//! The test of one condition: which operators a key has, and which values they take.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use crate::key::Key;
 use crate::operator::Operator;
 use crate::{number, value};
 
-/// The test that `operator` with `given` means for `key`. `name` is what the user called the
-/// operator, `path` is the value's.
+/// Returns the test that `operator` with `given` means for `key`. `name` is the operator as the
+/// user wrote it, `path` is the value's.
 pub(crate) fn of(
     key: Key,
     operator: Operator,
@@ -81,7 +81,7 @@ fn metadata(key: String, operator: Operator, given: &Value, path: &str) -> Resul
     let test = match operator {
         Operator::Equals => match value::json(given, path)? {
             composite @ (Value::Array(_) | Value::Object(_)) => MetadataTest::Equals(composite),
-            // For scalars, equal and contained are the same, and an index on metadata answers only
+            // For scalars, equal and contained are the same, and an index on metadata serves only
             // the latter.
             scalar => return Ok(has_one_of(&key, value::alternatives(scalar))),
         },
@@ -122,7 +122,7 @@ fn metadata(key: String, operator: Operator, given: &Value, path: &str) -> Resul
     Ok(Test::Metadata { key, test })
 }
 
-/// A metadata key has one of these values, which are no arrays and no objects.
+/// A metadata key has one of these values, none of which is an array or an object.
 pub(crate) fn has_one_of(key: &str, values: Vec<Value>) -> Test {
     Test::Contains(
         values
@@ -149,7 +149,7 @@ fn texts(operator: Operator, given: &Value, path: &str) -> Result<Option<TagsTes
     }))
 }
 
-/// The tests of a text column; `whole` reads a value that is compared as a whole.
+/// Returns the tests of a text column; `whole` reads a value that is compared as a whole.
 fn text(
     operator: Operator,
     given: &Value,
@@ -167,8 +167,8 @@ fn text(
     })
 }
 
-/// The tests that any ordered column has. A column that has one value is equal to an array where it
-/// is one of it.
+/// Returns the tests that every ordered column has. A column with one value is equal to an array if
+/// the array contains it.
 fn scalar<T>(
     operator: Operator,
     given: &Value,

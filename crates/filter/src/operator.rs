@@ -1,17 +1,17 @@
-//! The operators and their names: this project's, and Dify's.
+//! Operators and their names: this project's, and Dify's.
 
 use crate::error::{FilterError, Result};
 
-/// What a condition asks, before it is known of what.
+/// The meaning of an operator, before its key is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operator {
     Equals,
     In,
     Compare(Comparison),
-    /// `before` and `after`: `<` and `>`, of times.
+    /// `before` and `after`: `<` and `>` of times.
     Time(Comparison),
     Contains,
-    /// `text_match`: contains, in any case of letters.
+    /// `text_match`: contains, case-insensitively.
     Matches,
     StartsWith,
     EndsWith,
@@ -37,7 +37,7 @@ impl Comparison {
     }
 }
 
-/// Every name, its meaning, and whether it asks for the opposite.
+/// Every name, its meaning, and whether it is the opposite.
 const NAMES: [(&str, Operator, bool); 30] = {
     use Comparison::*;
     use Operator::*;
@@ -76,7 +76,7 @@ const NAMES: [(&str, Operator, bool); 30] = {
 };
 
 impl Operator {
-    /// The operator of that name in any case of letters, and whether it is negated.
+    /// Returns the operator of that name, case-insensitively, and whether it is negated.
     pub(crate) fn parse(name: &str, path: &str) -> Result<(Operator, bool)> {
         match NAMES
             .iter()

@@ -1,4 +1,4 @@
-//! JSON to tree: the forms, groups, and the members of a condition.
+//! JSON to tree: the forms of a filter, groups, and the members of a condition.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,8 @@ use crate::operator::Operator;
 use crate::usage::Usage;
 use crate::{Filter, MAX_CONDITIONS, MAX_DEPTH, operand, value};
 
-const FORMS: &str = "Write {\"key\": value, ...} or {\"operator\": \"and\", \"conditions\": [{\"key\": ..., \
+const FORMS: &str = "Write {\"key\": value, ...} or {\"operator\": \"and\", \"conditions\": \
+    [{\"key\": ..., \
                      \"operator\": ..., \"value\": ...}, ...]}.";
 
 /// Reads a filter. JSON `null` and `{}` restrict nothing.
@@ -43,7 +44,7 @@ pub fn is_condition(members: &Map<String, Value>) -> bool {
     has(["key", "name"]) && has(["operator", "comparison_operator"])
 }
 
-/// Reads a filter, counting the conditions and noting what it asks of metadata on the way.
+/// Reads a filter, counts the conditions and records the metadata keys that it needs.
 #[derive(Default)]
 struct Reader {
     conditions: usize,
@@ -51,7 +52,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// `{"category": "tech", "year": 2020}`: columns one by one, metadata keys together where they
+    /// `{"category": "tech", "year": 2020}`: columns one by one, metadata keys together if they
     /// have one form.
     fn containment(&mut self, members: &Map<String, Value>) -> Result<Node> {
         value::check_operators(members, "", "")?;
@@ -226,7 +227,7 @@ impl Reader {
     }
 }
 
-/// A key's name; Dify wraps it in an array.
+/// Returns a key's name. Dify wraps it in an array.
 fn key_name<'a>(name: &'a Value, path: &str) -> Result<&'a str> {
     match name {
         Value::String(name) => Ok(name),
@@ -242,7 +243,7 @@ fn key_name<'a>(name: &'a Value, path: &str) -> Result<&'a str> {
     }
 }
 
-/// The member under one of two names, and which it was; not both.
+/// Returns the member under one of two names, and the name. Both together are an error.
 fn either<'a>(
     members: &'a Map<String, Value>,
     name: &'static str,
@@ -264,7 +265,7 @@ fn either<'a>(
     }
 }
 
-/// No member but these.
+/// Checks that there are no other members.
 fn only(members: &Map<String, Value>, known: &[&str], what: &str, path: &str) -> Result<()> {
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         Some(name) => {

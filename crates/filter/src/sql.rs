@@ -1,4 +1,4 @@
-//! Tree to SQL. Keys and values become parameters; the text holds only what this file spells out.
+//! Tree to SQL. Keys and values become parameters; the text holds only what this file contains.
 
 use serde_json::Value;
 
@@ -9,14 +9,15 @@ use crate::{number, timestamp};
 /// A condition for a WHERE clause, and the parameters its placeholders name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sql {
-    /// Boolean, over the table alias `c`. Closed: it can stand beside `AND` and `NOT` as it is.
+    /// Boolean, over the table alias `c`, in parentheses where needed: it can stand beside `AND`
+    /// and `NOT`.
     pub text: String,
-    /// The first belongs to the placeholder `$first_param`, and so on.
+    /// The first one is for the placeholder `$first_param`, and so on.
     pub params: Vec<Param>,
 }
 
 /// A parameter, to be bound as the type given here. The SQL casts each placeholder to that type,
-/// and a [`Timestamp`] and a [`Uuid`] from `text` on.
+/// and a [`Timestamp`] and a [`Uuid`] from `text`.
 ///
 /// [`Timestamp`]: Param::Timestamp
 /// [`Uuid`]: Param::Uuid
@@ -174,7 +175,7 @@ impl Writer {
         let text = format!("(c.metadata ->> {key})");
         let type_of = format!("pg_catalog.jsonb_typeof{value}");
         let is_string = format!("{type_of} = 'string'");
-        // CASE, unlike AND, promises that the cast is only tried on what passed the test before it.
+        // CASE, unlike AND, guarantees that the cast is evaluated only after the test before it.
         let is_numeric = format!(
             "{is_string} AND {text} COLLATE pg_catalog.\"C\" ~ '{}'",
             number::PATTERN
@@ -196,7 +197,8 @@ impl Writer {
             MetadataTest::CompareEither(comparison, as_number, as_text) => {
                 let (as_number, as_text) = (self.json(as_number.clone()), self.text(as_text));
                 format!(
-                    "CASE WHEN {type_of} = 'number' OR {is_numeric} THEN {number} {} {as_number} ELSE {is_string} AND {} END",
+                    "CASE WHEN {type_of} = 'number' OR {is_numeric} THEN {number} {} {as_number} \
+                        ELSE {is_string} AND {} END",
                     comparison.sql(),
                     in_text_order(&text, *comparison, &as_text)
                 )
@@ -227,7 +229,8 @@ impl Writer {
             MetadataTest::Matches(given) => {
                 let given = self.text(given);
                 let elements = format!(
-                    "SELECT e.element #>> '{{}}' FROM pg_catalog.jsonb_array_elements({value}) AS e (element) \
+                    "SELECT e.element #>> '{{}}' FROM pg_catalog.jsonb_array_elements({value}) AS \
+                        e (element) \
                      WHERE pg_catalog.jsonb_typeof(e.element) = 'string'"
                 );
                 format!(
@@ -329,7 +332,7 @@ fn any_matches(elements: &str, given: &str) -> String {
     )
 }
 
-/// Functions, not LIKE: no character of the given text means anything else.
+/// Functions, not LIKE: no character of the given text has another meaning.
 fn contains(text: &str, given: &str) -> String {
     format!("pg_catalog.strpos({text}, {given}) > 0")
 }

@@ -1,17 +1,17 @@
-//! ISO 8601 times: told apart from other text before PostgreSQL is asked to read them, since its
-//! cast raises an error.
+//! ISO 8601 times: recognized before PostgreSQL reads them, because its cast raises an error for
+//! other text.
 //!
 //! Accepted: `2024-02-29`, with a time after `T` or one space (`10:30`, `10:30:15`,
 //! `10:30:15.123456`), and then a zone (`Z`, `+02`, `+0200`, `+02:00`, also after one space). Years
-//! 0001 to 9999, days that exist, offsets below 16 hours. Without a zone PostgreSQL takes the
-//! session's `TimeZone`.
+//! are 0001 to 9999, days must exist, offsets are below 16 hours. Without a zone PostgreSQL uses
+//! the session's `TimeZone`.
 //!
 //! [`parse`] decides for a value in a filter, [`PATTERN`] for a value in a row's metadata. They
-//! accept the same texts; the crate's test against a server holds them to it.
+//! accept the same texts, which the crate's test against a server checks.
 
 use crate::condition::Timestamp;
 
-/// A POSIX regular expression in an SQL literal's body: no quote, no backslash.
+/// A POSIX regular expression for the body of an SQL literal: no quote, no backslash.
 pub(crate) const PATTERN: &str = concat!(
     "^(?!0000)(?:",
     "[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])",
@@ -22,7 +22,7 @@ pub(crate) const PATTERN: &str = concat!(
     "(?: ?(?:[Zz]|[+-](?:0[0-9]|1[0-5])(?::?[0-5][0-9])?))?)?$",
 );
 
-/// The text as a timestamp, if it is one.
+/// Returns the text as a timestamp, if it is one.
 pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     let mut rest = Reader(text.as_bytes());
     let year = rest.number(4, 1..=9999)?;
@@ -48,7 +48,7 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
-/// What is left of the text.
+/// The rest of the text.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -60,7 +60,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Exactly so many digits, of a number in the range.
+    /// Parses this number of digits, of a number in the range.
     fn number(&mut self, digits: usize, range: std::ops::RangeInclusive<u32>) -> Option<u32> {
         let (head, rest) = self.0.split_at_checked(digits)?;
         let number = head.iter().try_fold(0, |sum, &byte| {
@@ -89,7 +89,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// A zone, or nothing at all.
+    /// Parses a zone or the end of the text.
     fn zone(&mut self) -> Option<()> {
         if self.0.is_empty() {
             return Some(());

@@ -1,11 +1,11 @@
-//! What a filter asks of the metadata of rows, for those who look why it found none.
+//! The metadata that a filter needs, to explain why a search found nothing.
 
 use serde_json::Value;
 
 use crate::number;
 use crate::operator::Operator;
 
-/// A metadata key that rows must have, and the types that its value may be of.
+/// A metadata key that rows must have, and the possible types of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
     /// The key's place in the filter.
@@ -14,7 +14,7 @@ pub struct Usage {
     pub value_path: String,
     /// The key in `metadata`.
     pub key: String,
-    /// As `jsonb_typeof` names them; none: any.
+    /// Named as in `jsonb_typeof`. An empty list means any type.
     pub types: Vec<&'static str>,
 }
 
@@ -47,7 +47,7 @@ impl Usage {
         }
     }
 
-    /// A condition that is no opposite: one that rows without the key do not meet.
+    /// A condition that is not an opposite: rows without the key do not meet it.
     pub(crate) fn of_condition(
         key_path: &str,
         value_path: &str,

@@ -1,4 +1,4 @@
-//! The value of a condition, read as what its key needs.
+//! Reads the value of a condition as the type that its key needs.
 
 use rag_protocol::ingest::DocumentType;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::error::{FilterError, Result, member};
 use crate::operator::Operator;
 use crate::{MAX_DEPTH, number, timestamp};
 
-/// The largest whole number up to which an `f64` stands for one integer only.
+/// The largest integer below which every integer is a distinct `f64`.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// PostgreSQL's text and jsonb cannot hold U+0000.
@@ -23,7 +23,7 @@ pub(crate) fn check_text(text: &str, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Any JSON that fits in a jsonb.
+/// Reads any JSON that fits in a jsonb.
 pub(crate) fn json(value: &Value, path: &str) -> Result<Value> {
     check_json(value, path, 0)?;
     Ok(value.clone())
@@ -58,7 +58,7 @@ pub(crate) fn text(value: &Value, path: &str) -> Result<String> {
     Ok(text.to_owned())
 }
 
-/// The values that mean the same as one: a number is also that number as a text, and the reverse.
+/// Returns the values that mean the same: a number is also that number as a text, and the reverse.
 pub(crate) fn alternatives(value: Value) -> Vec<Value> {
     let others: Vec<Value> = match &value {
         Value::Number(given) => number::texts(given)
@@ -71,7 +71,7 @@ pub(crate) fn alternatives(value: Value) -> Vec<Value> {
     std::iter::once(value).chain(others).collect()
 }
 
-/// Refuses what other languages write in the place of a value: `{"$gt": 3}`.
+/// Refuses operators of other languages in the place of a value: `{"$gt": 3}`.
 pub(crate) fn check_operators(members: &Map<String, Value>, key: &str, path: &str) -> Result<()> {
     let Some((name, given)) = members.iter().find(|(name, _)| name.starts_with('$')) else {
         return Ok(());
@@ -100,7 +100,8 @@ pub(crate) fn uuid(value: &Value, path: &str) -> Result<Uuid> {
         .bytes()
         .all(|byte| byte == b'-' || byte.is_ascii_hexdigit());
     if !is_hex || !parts.map(str::len).eq([8, 4, 4, 4, 12]) {
-        let hint = "Write it as rag_search and rag.documents show it. A metadata key of this name is \
+        let hint = "Write it as rag_search and rag.documents show it. A metadata key of this name \
+            is \
                     written with \"metadata.\" before it.";
         return Err(FilterError::new(
             path,
@@ -111,7 +112,7 @@ pub(crate) fn uuid(value: &Value, path: &str) -> Result<Uuid> {
     Ok(Uuid(text.to_owned()))
 }
 
-/// The name of a type of documents.
+/// Reads the name of a type of documents.
 pub(crate) fn document_type(value: &Value, path: &str) -> Result<String> {
     let name = text(value, path)?;
     if DocumentType::parse(&name).is_some() {
@@ -127,7 +128,7 @@ pub(crate) fn document_type(value: &Value, path: &str) -> Result<String> {
     ))
 }
 
-/// An integer, or its decimal digits in a string.
+/// Reads an integer, or its decimal digits in a string.
 pub(crate) fn integer(value: &Value, path: &str) -> Result<i64> {
     let integer = match value {
         Value::Number(number) => number.as_i64().or_else(|| {
@@ -159,7 +160,7 @@ pub(crate) fn timestamp(value: &Value, path: &str) -> Result<Timestamp> {
     })
 }
 
-/// Every item of an array, read by `item`.
+/// Reads every item of an array with `item`.
 pub(crate) fn list<T>(
     value: &Value,
     path: &str,
@@ -175,7 +176,7 @@ pub(crate) fn list<T>(
         .collect()
 }
 
-/// One string, or an array of them.
+/// Reads one string, or an array of strings.
 pub(crate) fn texts(value: &Value, path: &str) -> Result<Vec<String>> {
     match value {
         Value::String(_) => Ok(vec![text(value, path)?]),

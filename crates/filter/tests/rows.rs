@@ -1,5 +1,5 @@
-//! Which rows each filter returns, asked of a real server: a temporary table and `psql`, connected
-//! by libpq's environment variables. Run with
+//! Which rows each filter returns, tested on a real server with a temporary table and `psql`,
+//! connected by libpq's environment variables. Run with
 //!
 //! ```text
 //! PGHOST=... PGUSER=... PGDATABASE=... cargo test --release -p rag-filter --test rows -- --ignored
@@ -45,7 +45,7 @@ fn one(key: &str, operator: &str, value: Value) -> Value {
 fn cases() -> Vec<(Value, &'static str)> {
     let null = Value::Null;
     vec![
-        // Nothing restricts nothing.
+        // An empty filter restricts nothing.
         (json!(null), "1 2 3 4 5 6"),
         (json!({}), "1 2 3 4 5 6"),
         // Containment.
@@ -167,7 +167,7 @@ fn cases() -> Vec<(Value, &'static str)> {
         (one("year", "start with", json!("2")), "2"),
         (one("lang", "contains", json!("")), "1 2 5"),
         (one("lang", "end with", json!("")), "1 2 5"),
-        // Presence in metadata.
+        // Presence of keys in metadata.
         (one("note", "empty", null.clone()), "1 2 3 4 5 6"),
         (one("topics", "empty", null.clone()), "3 4 5"),
         (one("topics", "not empty", null.clone()), "1 2 6"),
@@ -312,7 +312,7 @@ fn every_operator_returns_the_rows_it_promises() {
 
 #[test]
 #[ignore = "needs a PostgreSQL server"]
-fn the_largest_filter_is_answered() {
+fn the_largest_filter_is_accepted() {
     let condition = json!({"key": "date", "operator": "after", "value": "2000-01-01"});
     let conditions: Vec<Value> = vec![condition; MAX_CONDITIONS];
     let filter = (1..MAX_DEPTH).fold(
@@ -325,8 +325,8 @@ fn the_largest_filter_is_answered() {
     );
 }
 
-/// The parser of a filter's timestamps, the pattern for a row's, and PostgreSQL's cast agree: what
-/// one accepts, all do.
+/// The parser of a filter's timestamps, the pattern for a row's, and PostgreSQL's cast accept the
+/// same texts.
 #[test]
 #[ignore = "needs a PostgreSQL server"]
 fn timestamps_are_those_postgres_accepts() {
@@ -381,7 +381,8 @@ fn timestamps_are_those_postgres_accepts() {
         .map(|(i, text)| format!("({i}, {})", literal(&Param::Json(json!({"t": text})))))
         .collect();
     let script = format!(
-        "SET client_min_messages = warning;\nCREATE TABLE pg_temp.chunks (id int, metadata jsonb);\nINSERT INTO pg_temp.chunks VALUES {};\n{}",
+        "SET client_min_messages = warning;\nCREATE TABLE pg_temp.chunks (id int, metadata \
+            jsonb);\nINSERT INTO pg_temp.chunks VALUES {};\n{}",
         rows.join(",\n"),
         query(
             0,
@@ -398,8 +399,8 @@ fn timestamps_are_those_postgres_accepts() {
     assert_eq!(accepted, matched);
 }
 
-/// Selects the ids of matching rows as one line, with the parameters bound to the types the crate
-/// promises.
+/// Selects the ids of matching rows as one line, with the parameters bound to the types that the
+/// crate documents.
 fn query(i: usize, sql: &Sql) -> String {
     let types: Vec<&str> = sql
         .params
@@ -421,7 +422,8 @@ fn query(i: usize, sql: &Sql) -> String {
         ),
     };
     format!(
-        "PREPARE q{i}{types} AS SELECT 'rows ' || coalesce(string_agg(id::text, ' ' ORDER BY id), '') \
+        "PREPARE q{i}{types} AS SELECT 'rows ' || coalesce(string_agg(id::text, ' ' ORDER BY id), \
+            '') \
          FROM pg_temp.chunks AS c WHERE {};\nEXECUTE q{i}{values};\n",
         sql.text
     )
@@ -456,7 +458,7 @@ fn literal(param: &Param) -> String {
     }
 }
 
-/// The lines that [`query`]'s selects print.
+/// The lines that the selects of [`query`] print.
 fn psql(script: &str) -> Vec<String> {
     let script = format!("SET search_path = pg_catalog;\n{script}");
     let mut child = Command::new("psql")

@@ -1,5 +1,5 @@
-//! What every statement must be, whatever the filter: numbered without gaps, cast, and free of the
-//! user's text.
+//! Properties of every statement, whatever the filter: placeholders are numbered without gaps and
+//! cast, and the text is free of user input.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -66,7 +66,7 @@ const MEMBERS: [&str; 9] = [
     "and",
     "or",
 ];
-/// Stands in every key and string that the tests make up.
+/// Part of every key and string that the tests generate.
 const MARKER: &str = "Ω'";
 
 #[test]
@@ -98,7 +98,7 @@ fn containment_puts_metadata_keys_into_one_parameter() {
 }
 
 #[test]
-fn a_number_is_contained_as_a_number_or_as_a_text() {
+fn containment_of_a_number_includes_its_text() {
     let sql = parse(&json!({"year": 2020})).unwrap().to_sql(1);
     assert_eq!(
         sql.text,
@@ -123,7 +123,8 @@ fn groups_keep_their_shape() {
     let sql = parse(&filter).unwrap().to_sql(1);
     assert_eq!(
         sql.text,
-        "(((c.category = $1::pg_catalog.text) IS NOT TRUE) OR ((c.knowledge_id > $2::pg_catalog.int8) AND \
+        "(((c.category = $1::pg_catalog.text) IS NOT TRUE) OR ((c.knowledge_id > \
+            $2::pg_catalog.int8) AND \
          (c.indexed_at < $3::pg_catalog.text::pg_catalog.timestamptz)))"
     );
     let params = [
@@ -144,7 +145,7 @@ fn dify_names_mean_the_same() {
     assert_eq!(statement(&own), statement(&dify));
 }
 
-/// Any JSON, with names that mean something more often than chance would have it.
+/// Any JSON, with special names more often than by chance.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -178,7 +179,8 @@ fn marked() -> impl Strategy<Value = String> {
     ("[^\0]{0,8}", "[^\0]{0,8}").prop_map(|(before, after)| format!("{before}{MARKER}{after}"))
 }
 
-/// A value that suits many operators and keys; its strings are marked where they need not be times.
+/// A value that suits many operators and keys. Its strings contain the marker unless they must be
+/// times.
 fn plausible_value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         marked().prop_map(Value::from),

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! ONNX Runtime's fused operators are used throughout. In 8 bits, the weights of dense layers and
-//! attention are integers and the activations are quantized as they come (`DynamicQuantizeMatMul`,
-//! `QAttention`), and the table of words is stored as integers; biases and normalisation stay
-//! 32-bit floats.
+//! attention are integers, and activations are quantized at run time (`DynamicQuantizeMatMul`,
+//! `QAttention`). The table of words is stored as integers. Biases and normalisation stay 32-bit
+//! floats.
 
 use rag_protocol::{EngineError, ErrorKind, embed::Precision};
 use serde::Deserialize;
@@ -29,7 +29,7 @@ use crate::{
     settings::Pooling,
 };
 
-/// The shape of the encoder: what is used of `config.json`.
+/// The shape of the encoder: the fields of `config.json` that are used.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Config {
     model_type: String,
@@ -48,11 +48,12 @@ pub struct Config {
 
 impl Config {
     /// # Errors
-    /// `Unsupported` where the model is no BERT as this module writes it.
+    /// `Unsupported` if the model is not a BERT that this module can write.
     pub fn check(&self) -> Result<(), EngineError> {
         let unsupported = |problem: String| {
             Err(EngineError::new(ErrorKind::Unsupported, problem).hint(
-                "Only BERT encoders with GELU and absolute positions can be converted; export others to ONNX with their own tools.",
+                "Only BERT encoders with GELU and absolute positions can be converted; export \
+                    others to ONNX with their own tools.",
             ))
         };
         if self.model_type != "bert" {
@@ -89,7 +90,7 @@ impl Config {
 /// Writes the graph of a whole encoder.
 ///
 /// # Errors
-/// `InvalidModel` where a weight is missing or has another shape than `config` says.
+/// `InvalidModel` if a weight is missing or has another shape than `config` says.
 pub fn graph(
     config: &Config,
     weights: &Weights,
@@ -129,12 +130,13 @@ struct Writer<'a> {
     config: &'a Config,
     weights: &'a Weights<'a>,
     precision: Precision,
-    /// Before every weight's name: checkpoints with a head on top keep the encoder under `bert.`.
+    /// Prefix of every weight's name: checkpoints with a head on top keep the encoder under
+    /// `bert.`.
     prefix: &'static str,
     graph: Graph,
 }
 
-/// A dense layer's weights, where they come from and what they are called in the graph.
+/// A dense layer's weights: their source, and their names in the graph.
 struct Dense<'a> {
     name: &'a str,
     weight: String,
@@ -213,8 +215,8 @@ impl Writer<'_> {
         Ok("embedded".into())
     }
 
-    /// As `EmbedLayerNormalization`, which takes floats only, over a table of words in 8 bits: it
-    /// is most of the model.
+    /// Does the same as `EmbedLayerNormalization`, which takes floats only, over a table of words
+    /// in 8 bits: that table is most of the model.
     fn sum_quantized_words(&mut self, words: &[f32]) {
         let (hidden, rows) = (self.config.hidden_size, self.config.vocab_size);
         let table = quantize_rows(words, hidden);
@@ -251,7 +253,7 @@ impl Writer<'_> {
         );
     }
 
-    /// One layer; gives the name of its output.
+    /// Writes one layer. Returns the name of its output.
     fn layer(&mut self, layer: usize, input: &str) -> Result<String, EngineError> {
         let (hidden, wide) = (self.config.hidden_size, self.config.intermediate_size);
         let weight = |name: &str| format!("encoder.layer.{layer}.{name}");
@@ -419,7 +421,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// From the tokens' vectors to one vector of length 1.
+    /// Pools the tokens' vectors to one vector of length 1.
     fn pool(&mut self, hidden: &str, pooling: Pooling) {
         let graph = &mut self.graph;
         match pooling {
@@ -458,7 +460,7 @@ impl Writer<'_> {
     }
 }
 
-/// The transpose of a row-major matrix of `columns` columns.
+/// Returns the transpose of a row-major matrix of `columns` columns.
 fn transposed(matrix: &[f32], columns: usize) -> Vec<f32> {
     let rows = matrix.len() / columns;
     let mut out = vec![0.0; matrix.len()];
@@ -471,43 +473,4 @@ fn transposed(matrix: &[f32], columns: usize) -> Vec<f32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn config(change: (&str, serde_json::Value)) -> Config {
-        let mut config = json!({
-            "model_type": "bert", "hidden_act": "gelu", "hidden_size": 12, "intermediate_size": 24,
-            "num_hidden_layers": 1, "num_attention_heads": 3, "vocab_size": 30, "max_position_embeddings": 16,
-            "type_vocab_size": 2, "layer_norm_eps": 1e-12
-        });
-        config[change.0] = change.1;
-        serde_json::from_value(config).unwrap()
-    }
-
-    #[test]
-    fn other_architectures_are_refused() {
-        assert!(config(("model_type", json!("bert"))).check().is_ok());
-        for change in [
-            ("model_type", json!("xlm-roberta")),
-            ("hidden_act", json!("relu")),
-            ("position_embedding_type", json!("relative_key")),
-            ("num_attention_heads", json!(5)),
-            ("num_attention_heads", json!(0)),
-        ] {
-            assert_eq!(
-                config(change).check().unwrap_err().kind,
-                ErrorKind::Unsupported
-            );
-        }
-    }
-
-    #[test]
-    fn a_transposed_matrix_swaps_rows_and_columns() {
-        assert_eq!(
-            transposed(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3),
-            [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]
-        );
-    }
-}
+mod tests;

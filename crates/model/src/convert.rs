@@ -1,7 +1,7 @@
-//! From a folder with weights to a folder with graphs.
+//! Converts a folder with weights to a folder with graphs.
 //!
-//! Every file is written under a temporary name beside its place and renamed, so that a reader sees
-//! the old file or the new one, never a part; a conversion that fails leaves nothing behind.
+//! Every file is written under a temporary name beside its place and renamed, so that a reader
+//! never sees a part of it. A failed conversion leaves nothing behind.
 
 use std::{
     fs,
@@ -20,14 +20,14 @@ use crate::{bert, invalid, safetensors::Weights, settings, settings::Settings, u
 pub struct Conversion<'a> {
     /// Folder with `model.safetensors`, `config.json` and `tokenizer.json`.
     pub from: &'a Path,
-    /// Folder that is made or completed; may be the same one.
+    /// Folder that is created or completed; may be the same one.
     pub to: &'a Path,
     pub precisions: &'a [Precision],
     /// SHA-256 hex that `model.safetensors` must have.
     pub sha256: Option<&'a str>,
 }
 
-/// Files that describe a model beside its weights; copied where they exist.
+/// Files that describe a model besides its weights; copied if they exist.
 const COMPANIONS: [&str; 5] = [
     "config.json",
     "tokenizer.json",
@@ -39,9 +39,9 @@ const COMPANIONS: [&str; 5] = [
 /// Converts, and returns the graphs that were written.
 ///
 /// # Errors
-/// `FileNotFound`, `PermissionDenied`, `Io` of a file that cannot be read or written;
-/// `InvalidModel` where weights or configuration make no sense or have another checksum;
-/// `Unsupported` where the model is no BERT.
+/// `FileNotFound`, `PermissionDenied` or `Io` for a file that cannot be read or written;
+/// `InvalidModel` if weights or configuration are invalid or have another checksum; `Unsupported`
+/// if the model is not a BERT.
 pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
     let config_path = conversion.from.join("config.json");
     let config: bert::Config = settings::required(&config_path)?;
@@ -64,7 +64,7 @@ pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
         if !actual.eq_ignore_ascii_case(expected) {
             return Err(
                 invalid(&path, format!("its SHA-256 is {actual}, not {expected}"))
-                    .hint("It was damaged on the way, or is another version; fetch it again."),
+                    .hint("The file was damaged in transit or is another version; fetch it again."),
             );
         }
     }
@@ -81,8 +81,7 @@ pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
     Ok(written)
 }
 
-/// Copies the files beside the weights, and writes those that the source lacks from what was
-/// understood of it.
+/// Copies the files beside the weights, and writes missing ones from the known settings.
 fn companions(conversion: &Conversion, settings: &Settings) -> Result<(), EngineError> {
     let same = fs::canonicalize(conversion.from).ok() == fs::canonicalize(conversion.to).ok();
     for name in COMPANIONS {
@@ -99,7 +98,7 @@ fn companions(conversion: &Conversion, settings: &Settings) -> Result<(), Engine
     Ok(())
 }
 
-/// The content of a companion that is not there.
+/// Returns the content of a companion file that is missing.
 fn description(name: &str, settings: &Settings) -> Vec<u8> {
     let value = match name {
         "sentence_bert_config.json" => {
@@ -118,14 +117,18 @@ fn description(name: &str, settings: &Settings) -> Vec<u8> {
                 ("1_Pooling", "Pooling"),
                 ("2_Normalize", "Normalize"),
             ];
-            let module = |(idx, (path, class)): (usize, &(&str, &str))| json!({"idx": idx, "name": idx.to_string(), "path": path, "type": format!("sentence_transformers.models.{class}")});
+            let module = |(idx, (path, class)): (usize, &(&str, &str))| {
+                json!({"idx": idx,
+                "name": idx.to_string(), "path": path,
+                    "type": format!("sentence_transformers.models.{class}")})
+            };
             modules.iter().enumerate().map(module).collect()
         }
     };
     format!("{value:#}\n").into_bytes()
 }
 
-/// Writes a file whole or not at all, readable by everyone.
+/// Writes a file atomically, readable by everyone.
 fn write(path: &Path, bytes: &[u8]) -> Result<(), EngineError> {
     let unwritable = |e: &io::Error| {
         let kind = if e.kind() == io::ErrorKind::PermissionDenied {

@@ -1,12 +1,12 @@
-//! The weights of an ONNX graph as one hash, which is the same for each precision of a model.
+//! Hashes the weights of an ONNX graph. The hash is the same for each precision of a model.
 //!
 //! A graph that [`convert`](crate::convert) wrote has the same tensors in both precisions, under
 //! the same names: some as floats in both, the others as floats or as the integers that
-//! [`quantize`](crate::quantize) makes of them. The hash is over those integers. Graphs of other
-//! tools name and scale their integers as they like; of them it is over the vectors that stay
-//! floats, biases and normalisation, in the order of their content.
+//! [`quantize`](crate::quantize) computes. The hash covers those integers. Other tools name and
+//! scale their integers differently; for their graphs the hash covers the vectors that stay floats,
+//! biases and normalisation, in the order of their content.
 //!
-//! The file is read once, a tensor at a time. Field numbers are those of `onnx.proto`.
+//! The file is read once, tensor by tensor. Field numbers are those of `onnx.proto`.
 
 use std::{
     fs::File,
@@ -24,18 +24,19 @@ use crate::{
     unreadable,
 };
 
-/// Largest tensor that is read into memory, in bytes: more than any graph of one file can hold.
+/// Maximum size of a tensor that is read into memory, in bytes: more than any graph of one file can
+/// hold.
 const MAX_TENSOR: u64 = 1 << 31;
 
-/// Returns the hash, hex, or `None` where the graph holds no weights that could be compared.
+/// Returns the hash in hex, or `None` if the graph contains no weights that can be compared.
 ///
 /// # Errors
-/// The file cannot be read, or is no ONNX graph.
+/// The file cannot be read, or is not an ONNX graph.
 pub fn weights(path: &Path) -> Result<Option<String>, EngineError> {
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
             invalid(path, "it is no ONNX graph")
-                .hint("The file may be cut short; fetch or convert it again.")
+                .hint("The file may be truncated; fetch or convert it again.")
         }
         _ => unreadable(path, &e),
     };
@@ -48,7 +49,7 @@ pub fn weights(path: &Path) -> Result<Option<String>, EngineError> {
     Ok(tensors.hash())
 }
 
-/// What was seen of the tensors.
+/// The tensors read so far.
 #[derive(Default)]
 struct Tensors {
     is_ours: bool,
@@ -140,7 +141,7 @@ impl Tensor {
                     tensor.name =
                         String::from_utf8_lossy(&field_bytes(message, length)?).into_owned();
                 }
-                // the floats are packed, which is how raw data has them, too
+                // The floats are packed, as in raw data.
                 Field::Bytes(4 | 9, length) => tensor.raw = field_bytes(message, length)?,
                 other => other.skip(message)?,
             }
@@ -155,8 +156,8 @@ impl Tensor {
             .collect()
     }
 
-    /// Returns the content of one of our tensors as the 8-bit graph has it; `None` for what one
-    /// precision alone has.
+    /// Returns the content of one of our tensors as the 8-bit graph has it, or `None` for content
+    /// that only one precision has.
     fn canonical(&self) -> Option<Vec<u8>> {
         const FLOAT: u64 = ElementType::Float as u64;
         const INT8: u64 = ElementType::Int8 as u64;
@@ -178,8 +179,7 @@ impl Tensor {
         }
     }
 
-    /// Returns true for a vector that tools leave in floats when they make integers of a graph's
-    /// matrices.
+    /// Returns true for a vector that tools keep in floats when they quantize a graph's matrices.
     fn is_kept_by_others(&self) -> bool {
         let is_scale = self.name.to_ascii_lowercase().contains("scale");
         self.element == ElementType::Float as u64
@@ -190,7 +190,7 @@ impl Tensor {
 }
 
 /// The start of a field of a Protocol Buffers message: its number, and its value or the length of
-/// that.
+/// the value.
 #[derive(Clone, Copy)]
 enum Field {
     Integer(u64, u64),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn other_weights_have_another() {
+    fn other_weights_have_another_hash() {
         let first = hash(&graph(&[0.1, -0.2, 0.3, 0.4], &[1.0, 2.0], false));
         assert_ne!(
             first,
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn of_other_tools_the_biases_count() {
+    fn graphs_of_other_tools_are_hashed_by_their_biases() {
         let other = |graph: &Graph| {
             let bytes = graph.encode("g");
             let at = bytes
@@ -334,9 +334,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_no_graph() {
+    fn a_truncated_file_is_not_a_graph() {
         let bytes = graph(&[0.1, -0.2, 0.3, 0.4], &[1.0, 2.0], true).encode("g");
-        // nothing tells a cut between two fields of the model itself from its end
+        // A cut between two fields of the model itself looks like its end.
         let (mut rest, mut ends) = (bytes.as_slice(), vec![0]);
         while let Some(field) = Field::next(&mut rest).unwrap() {
             field.skip(&mut rest).unwrap();

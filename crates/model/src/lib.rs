@@ -1,9 +1,9 @@
-//! Sentence-transformers folders: what they say about a model, and how the graph that ONNX Runtime
-//! runs is written from the weights in one.
+//! Sentence-transformers folders: reads a model's settings, and writes the graph for ONNX Runtime
+//! from its weights.
 //!
-//! Models are published as weights (`model.safetensors`); an ONNX graph is wanted. Exporting one
-//! usually takes Python, PyTorch and an hour. A BERT encoder is regular enough to write its graph
-//! down directly, with ONNX Runtime's fused operators, in about a second:
+//! Models are published as weights (`model.safetensors`), and ONNX Runtime needs a graph. Exporting
+//! one usually takes Python, PyTorch and an hour. A BERT encoder is regular, so its graph can be
+//! written directly, with ONNX Runtime's fused operators, in about a second:
 //!
 //! ```text
 //!  model.safetensors ── safetensors ──┐
@@ -11,8 +11,7 @@
 //!  1_Pooling/config.json ─ settings ──┘
 //! ```
 //!
-//! * [`settings`]: dimensions, token limit and pooling of a folder; `rag-engine` reads them here
-//!   too;
+//! * [`settings`]: dimensions, token limit and pooling of a folder; `rag-engine` uses it, too;
 //! * [`safetensors`]: reads and validates weights;
 //! * [`bert`]: the encoder as a graph, in 32-bit floats or 8-bit integers ([`quantize`]);
 //! * [`onnx`] over [`protobuf`]: the file format;
@@ -35,7 +34,7 @@ use std::{io, path::Path};
 
 use rag_protocol::{EngineError, ErrorKind};
 
-/// Tells that a file of a model's folder cannot be read, and why.
+/// Returns the error for a file of a model's folder that cannot be read.
 pub fn unreadable(path: &Path, error: &io::Error) -> EngineError {
     let kind = match error.kind() {
         io::ErrorKind::NotFound => ErrorKind::FileNotFound,
@@ -47,7 +46,7 @@ pub fn unreadable(path: &Path, error: &io::Error) -> EngineError {
         .detail(error.to_string())
 }
 
-/// Tells that a file of a model's folder was read and makes no sense.
+/// Returns the error for a file of a model's folder with invalid content.
 pub fn invalid(path: &Path, detail: impl Into<String>) -> EngineError {
     EngineError::new(
         ErrorKind::InvalidModel,

@@ -15,8 +15,10 @@ struct Arguments {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 a file could not be read or written, 2 wrong usage, \
-                          3 the model is damaged, has another checksum, or is of a kind that cannot be converted.";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 a file could not be read or written, 2 wrong \
+    usage, \
+                          3 the model is damaged, has another checksum, or is of a kind that \
+                          cannot be converted.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -25,10 +27,10 @@ enum Command {
     #[command(after_help = EXIT_CODES)]
     Convert {
         /// fp32 (model.onnx) or int8 (model_int8.onnx, a quarter of the size, about four times as
-        /// fast); may be given twice.
+        /// fast); can be repeated.
         #[arg(long, value_parser = precision, required = true)]
         precision: Vec<Precision>,
-        /// Refuse a model.safetensors with another SHA-256.
+        /// Required SHA-256 of model.safetensors.
         #[arg(long, value_name = "HEX")]
         sha256: Option<String>,
         /// Folder with model.safetensors, config.json and tokenizer.json.

@@ -1,15 +1,15 @@
 //! The ONNX file format: a graph of operators over named tensors, written as a Protocol Buffers
 //! message.
 //!
-//! Field numbers are those of `onnx.proto` (IR version 8); operators are those of opset 17 and of
-//! ONNX Runtime's own domain `com.microsoft`, where the fused operators of transformers live.
+//! Field numbers are those of `onnx.proto` (IR version 8). Operators are those of opset 17 and of
+//! ONNX Runtime's own domain `com.microsoft`, which has the fused operators of transformers.
 
 use crate::protobuf::Message;
 
 const IR_VERSION: i64 = 8;
 const OPSET: i64 = 17;
 const MICROSOFT: &str = "com.microsoft";
-/// What the files say wrote them.
+/// The producer's name in the files.
 pub(crate) const PRODUCER: &str = "rag-model";
 
 /// Type of a tensor's elements; the numbers are those of `TensorProto.DataType`.
@@ -36,8 +36,8 @@ pub enum Dimension<'a> {
     Named(&'a str),
 }
 
-/// A graph under construction. Tensors are named by texts; a node may only use tensors that were
-/// added before it.
+/// A graph under construction. Tensors have names; a node may only use tensors that were added
+/// before it.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: Message,
@@ -151,7 +151,7 @@ impl Graph {
             std::mem::take(&mut self.outputs).message(12, &value_info(name, element, shape));
     }
 
-    /// The whole file.
+    /// Returns the whole file.
     pub fn encode(&self, name: &str) -> Vec<u8> {
         let graph = self
             .nodes
@@ -194,7 +194,7 @@ fn value_info(name: &str, element: ElementType, shape: &[Dimension]) -> Message 
 mod tests {
     use super::*;
 
-    /// `y = x + c`, written down by hand from `onnx.proto`.
+    /// `y = x + c`, written by hand from `onnx.proto`.
     #[test]
     fn a_graph_of_one_node() {
         let mut graph = Graph::default();

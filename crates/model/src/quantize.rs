@@ -1,12 +1,12 @@
-//! Weights as 8-bit integers: symmetric, with one scale per output channel, or per word of the
-//! table of words.
+//! Quantizes weights to 8-bit integers: symmetric, with one scale per output channel, or per word
+//! of the table of words.
 //!
-//! One scale for a whole matrix loses too much (cosine .88 to the original embeddings); one per
+//! One scale for a whole matrix loses too much (cosine .88 to the original embeddings). One per
 //! output column keeps .98 at worst and .995 on average, in a quarter of the size.
 
-/// A matrix in integers: `value = integer * scale` of its column or row.
+/// A quantized matrix: `value = integer * scale` of its column or row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Quantized {
+pub struct QuantizedMatrix {
     pub integers: Vec<i8>,
     pub scales: Vec<f32>,
 }
@@ -15,7 +15,7 @@ pub struct Quantized {
 const LARGEST: f32 = 127.0;
 
 /// Quantizes a row-major matrix of weights `[inputs, outputs]`, with a scale for each column.
-pub fn quantize_columns(matrix: &[f32], columns: usize) -> Quantized {
+pub fn quantize_columns(matrix: &[f32], columns: usize) -> QuantizedMatrix {
     let mut scales = vec![f32::MIN_POSITIVE; columns];
     for row in matrix.chunks_exact(columns) {
         for (scale, value) in scales.iter_mut().zip(row) {
@@ -30,11 +30,11 @@ pub fn quantize_columns(matrix: &[f32], columns: usize) -> Quantized {
                 .map(|(v, scale)| to_integer(*v, *scale))
         })
         .collect();
-    Quantized { integers, scales }
+    QuantizedMatrix { integers, scales }
 }
 
 /// Quantizes a row-major table of vectors, with a scale for each row.
-pub fn quantize_rows(table: &[f32], columns: usize) -> Quantized {
+pub fn quantize_rows(table: &[f32], columns: usize) -> QuantizedMatrix {
     let rows = table.chunks_exact(columns);
     let scale = |row: &[f32]| {
         row.iter()
@@ -45,7 +45,7 @@ pub fn quantize_rows(table: &[f32], columns: usize) -> Quantized {
         .zip(&scales)
         .flat_map(|(row, scale)| row.iter().map(|v| to_integer(*v, *scale)))
         .collect();
-    Quantized { integers, scales }
+    QuantizedMatrix { integers, scales }
 }
 
 fn to_integer(value: f32, scale: f32) -> i8 {
@@ -78,10 +78,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_value_moves_by_more_than_half_a_step(matrix in prop::collection::vec(-1e3f32..1e3, 3 * 8)) {
+        fn no_value_moves_by_more_than_half_a_step(matrix in prop::collection::vec(-1e3f32..1e3,
+            3 * 8)) {
             let (by_column, by_row) = (quantize_columns(&matrix, 3), quantize_rows(&matrix, 3));
             for (i, value) in matrix.iter().enumerate() {
-                for (q, scale) in [(&by_column, by_column.scales[i % 3]), (&by_row, by_row.scales[i / 3])] {
+                for (q, scale) in [(&by_column, by_column.scales[i % 3]), (&by_row,
+                    by_row.scales[i / 3])] {
                     prop_assert!((f32::from(q.integers[i]) * scale - value).abs() <= scale * 0.5001);
                 }
             }

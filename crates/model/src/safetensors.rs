@@ -1,11 +1,11 @@
-//! Reading weights from a `.safetensors` file.
+//! Reads weights from a `.safetensors` file.
 //!
 //! ```text
 //! | u64 LE: bytes of JSON | JSON: name -> {dtype, shape, data_offsets} | data |
 //! ```
 //!
-//! Everything the header says is checked against the file before a tensor is given out, so a
-//! truncated download is told from a model of another shape. Source: the README of `safetensors`.
+//! Everything in the header is checked against the file before a tensor is returned, so a truncated
+//! download is distinguished from a model of another shape. Source: the README of `safetensors`.
 
 use std::{collections::HashMap, path::Path};
 
@@ -14,10 +14,10 @@ use serde::Deserialize;
 
 use crate::invalid;
 
-/// Larger headers are refused, as the format's reference implementation does.
+/// Maximum size of a header, the same as in the format's reference implementation.
 const MAX_HEADER: usize = 100_000_000;
 
-/// The weights of one file, validated.
+/// The validated weights of one file.
 #[derive(Debug)]
 pub struct Weights<'a> {
     path: &'a Path,
@@ -36,12 +36,12 @@ impl<'a> Weights<'a> {
     /// Parses the file's bytes; `path` is only for messages.
     ///
     /// # Errors
-    /// `InvalidModel` where the header does not describe the file.
+    /// `InvalidModel` if the header does not describe the file.
     pub fn parse(path: &'a Path, bytes: &'a [u8]) -> Result<Self, EngineError> {
         let cut_short = || {
             invalid(
                 path,
-                format!("the file is cut short, it has {} bytes", bytes.len()),
+                format!("the file is truncated: it has {} bytes", bytes.len()),
             )
         };
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut_short)?;
@@ -70,7 +70,7 @@ impl<'a> Weights<'a> {
                         data.len()
                     ),
                 )
-                .hint("The file may be cut short; fetch it again."));
+                .hint("The file may be truncated; fetch it again."));
             }
             tensors.insert(name, tensor);
         }
@@ -85,11 +85,11 @@ impl<'a> Weights<'a> {
         self.tensors.contains_key(name)
     }
 
-    /// One tensor of 32-bit floats, row-major.
+    /// Returns one tensor of 32-bit floats, row-major.
     ///
     /// # Errors
-    /// `InvalidModel` where it is absent, has another shape or another type, or holds values that
-    /// are not finite.
+    /// `InvalidModel` if the tensor is absent, has another shape or another type, or contains
+    /// values that are not finite.
     pub fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
         let tensor = self
             .tensors
@@ -167,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn tensors_of_another_shape_are_named() {
         assert_eq!(
             problem(&[1, 2], &[2]),
-            "the file is cut short, it has 2 bytes"
+            "the file is truncated: it has 2 bytes"
         );
         assert_eq!(
             problem(&file(ONE, &[0; 7]), &[2]),
@@ -199,10 +199,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), data in prop::collection::vec(any::<u8>(), 0..20), offsets: (usize, usize)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..80),
+            data in prop::collection::vec(any::<u8>(), 0..20), offsets: (usize, usize)) {
             let _ = Weights::parse(Path::new("w"), &bytes);
             let header = format!(r#"{{"a":{{"dtype":"F32","shape":[2],"data_offsets":[{},{}]}}}}"#, offsets.0, offsets.1);
-            let _ = Weights::parse(Path::new("w"), &file(&header, &data)).and_then(|w| w.floats("a", &[2]));
+            let _ = Weights::parse(Path::new("w"), &file(&header,
+                &data)).and_then(|w| w.floats("a", &[2]));
         }
     }
 }

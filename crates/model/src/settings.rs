@@ -1,11 +1,11 @@
-//! What a sentence-transformers folder says about its model, beyond the graph.
+//! The settings of a sentence-transformers folder, beyond the graph.
 //!
-//! | file | what is taken from it | without the file |
+//! | file | setting | default |
 //! |---|---|---|
 //! | `config.json` | `hidden_size`, `max_position_embeddings` | an error |
 //! | `sentence_bert_config.json` | `max_seq_length` | `max_position_embeddings`, at most 512 |
-//! | `1_Pooling/config.json` | how token vectors become one vector | the mean |
-//! | `modules.json` | whether anything comes after pooling besides normalisation | nothing does |
+//! | `1_Pooling/config.json` | how token vectors are combined | the mean |
+//! | `modules.json` | steps after pooling besides normalisation | none |
 
 use std::{fs, io, path::Path};
 
@@ -15,13 +15,13 @@ use serde_json::{Map, Value};
 
 use crate::{invalid, unreadable};
 
-/// Tokens a text may have where nothing says otherwise: what BERT was trained with.
+/// Default maximum number of tokens of a text: the one that BERT was trained with.
 const DEFAULT_MAX_TOKENS: usize = 512;
 
-/// How the vectors of a text's tokens become one vector.
+/// How the vectors of a text's tokens are combined to one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
-    /// Their mean, padding left out.
+    /// Their mean, without padding.
     Mean,
     /// The vector of the first token.
     Cls,
@@ -36,16 +36,16 @@ impl Pooling {
     }
 }
 
-/// What a folder says about its model.
+/// The settings of a model's folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Length of a token's vector, and of an embedding.
     pub hidden_size: usize,
-    /// The most tokens a text may have, special tokens included.
+    /// Maximum number of tokens of a text, special tokens included.
     pub max_tokens: usize,
     pub pooling: Pooling,
-    /// Steps besides transformer, pooling and normalisation, such as `Dense`: only a graph that has
-    /// them in it can be used.
+    /// Steps besides transformer, pooling and normalisation, such as `Dense`. A graph must include
+    /// them.
     pub further_steps: Vec<String>,
 }
 
@@ -53,8 +53,8 @@ impl Settings {
     /// Reads the folder's configuration.
     ///
     /// # Errors
-    /// `FileNotFound` without a `config.json`; `InvalidModel` naming the file that makes no sense,
-    /// or that asks for a pooling other than mean and cls.
+    /// `FileNotFound` without a `config.json`; `InvalidModel`, with the file, for invalid content
+    /// and for a pooling other than mean and cls.
     pub fn read(dir: &Path) -> Result<Self, EngineError> {
         #[derive(Deserialize)]
         struct Config {
@@ -77,8 +77,7 @@ impl Settings {
         let max_tokens = optional::<Sentence>(&path)?
             .and_then(|sentence| sentence.max_seq_length)
             .unwrap_or(positions.min(DEFAULT_MAX_TOKENS));
-        // Two special tokens and something between them; and never a position the model has no
-        // embedding for.
+        // Two special tokens and at least one other; and no position without an embedding.
         if !(3..=positions).contains(&max_tokens) {
             return Err(invalid(
                 &path,
@@ -129,7 +128,7 @@ fn pooling(dir: &Path) -> Result<Pooling, EngineError> {
     match modes[..] {
         ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
         ["pooling_mode_cls_token"] => Ok(Pooling::Cls),
-        [] => Err(invalid(&path, "it switches no pooling mode on")),
+        [] => Err(invalid(&path, "it enables no pooling mode")),
         _ => Err(invalid(
             &path,
             format!("its pooling is not supported: {}", modes.join(", ")),
@@ -138,17 +137,18 @@ fn pooling(dir: &Path) -> Result<Pooling, EngineError> {
     }
 }
 
-/// A JSON file that must be there.
+/// Reads a required JSON file.
 pub fn required<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
     let bytes = fs::read(path).map_err(|e| {
         unreadable(path, &e).hint(
-            "A model's folder has config.json, tokenizer.json and model.onnx or model_int8.onnx.",
+            "The folder of a model must contain config.json, tokenizer.json, and model.onnx or \
+             model_int8.onnx. The setting rag.model_dir names the folder.",
         )
     })?;
     parse(path, &bytes)
 }
 
-/// A JSON file that may be absent.
+/// Reads an optional JSON file.
 fn optional<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, EngineError> {
     match fs::read(path) {
         Ok(bytes) => parse(path, &bytes).map(Some),
@@ -190,7 +190,7 @@ mod tests {
     );
 
     #[test]
-    fn the_sentence_configuration_wins_over_the_models() {
+    fn the_sentence_configuration_overrides_the_models() {
         let sentence = (
             "sentence_bert_config.json",
             r#"{"max_seq_length": 256, "do_lower_case": false}"#,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn pooling_is_what_the_folder_says() {
+    fn pooling_is_read_from_the_folder() {
         let cls = r#"{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}"#;
         assert_eq!(
             read(&[CONFIG, ("1_Pooling/config.json", cls)])
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_file() {
+    fn errors_name_the_file() {
         assert_eq!(read(&[]).unwrap_err().kind, ErrorKind::FileNotFound);
         for (files, file, detail) in [
             (
@@ -257,7 +257,7 @@ mod tests {
             (
                 &[CONFIG, ("1_Pooling/config.json", "{}")],
                 "1_Pooling/config.json",
-                "it switches no pooling mode on",
+                "it enables no pooling mode",
             ),
         ] {
             let error = read(files).unwrap_err();

@@ -1,5 +1,5 @@
-//! The program `rag-model` on a BERT of a few weights. What its graphs compute is tested with ONNX
-//! Runtime, in `crates/engine/tests/embedding.rs`.
+//! The program `rag-model` on a BERT of a few weights. The results of its graphs are tested with
+//! ONNX Runtime, in `crates/engine/tests/embedding.rs`.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -75,8 +75,10 @@ fn safetensors(shapes: &BTreeMap<String, Vec<usize>>) -> Vec<u8> {
 fn folder(weights: &[u8]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let config = json!({
-        "model_type": "bert", "hidden_act": "gelu", "hidden_size": HIDDEN, "intermediate_size": WIDE,
-        "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": WORDS, "max_position_embeddings": 16,
+        "model_type": "bert", "hidden_act": "gelu", "hidden_size": HIDDEN,
+            "intermediate_size": WIDE,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": WORDS,
+            "max_position_embeddings": 16,
         "type_vocab_size": 2, "layer_norm_eps": 1e-12
     });
     fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
@@ -139,7 +141,7 @@ fn a_whole_sentence_transformers_folder_is_written() {
 }
 
 #[test]
-fn a_conversion_can_be_repeated_to_the_byte() {
+fn a_conversion_is_reproducible() {
     let (from, to) = (
         folder(&safetensors(&shapes())),
         tempfile::tempdir().unwrap(),
@@ -209,7 +211,7 @@ fn weights_with_another_checksum_are_refused() {
 }
 
 #[test]
-fn exit_codes_tell_a_damaged_model_from_a_missing_one() {
+fn a_damaged_model_and_a_missing_one_have_different_exit_codes() {
     let weights = safetensors(&shapes());
     let cut_short = folder(&weights[..weights.len() - 1]);
     assert_eq!(

@@ -1,9 +1,9 @@
-//! How many bytes of requests are worked on at a time, of all clients together.
+//! Limits the bytes of requests in progress, over all clients together.
 //!
-//! A request takes several times its own bytes of memory while it is read, understood, tokenized,
-//! extracted or split. So a large one is not read from its socket until there is room for it: what
-//! waits, waits in the client. Those that wait are admitted in the order of their parties' turns.
-//! Small requests, such as searches, do not wait for large ones.
+//! A request takes several times its own size in memory while it is read, parsed, tokenized,
+//! extracted or split. So a large one is not read from its socket until there is room for it: it
+//! waits in the client. Waiting requests are admitted in the order of their parties' turns. Small
+//! requests, such as searches, do not wait for large ones.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -13,13 +13,13 @@ use std::{
 
 use rag_protocol::embed::Party;
 
-use super::rounds::{Rounds, Waiting};
+use super::rounds::{Rounds, WaitQueue};
 
-/// Bytes that are admitted at a time. A request of more is admitted alone.
+/// Maximum number of bytes in progress. A larger request is admitted alone.
 pub const ROOM: usize = 32 << 20;
-/// A request of at most so many bytes is not counted.
-pub const SMALL: usize = 64 << 10;
-/// How often one that waits looks whether its client has gone.
+/// Requests up to this size in bytes are not counted.
+pub const UNCOUNTED_BYTES: usize = 64 << 10;
+/// Interval at which a waiting request checks whether its client has hung up.
 const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
@@ -45,21 +45,21 @@ struct Waiter {
 
 /// Room for one request, until dropped.
 #[derive(Debug)]
-pub struct Claim<'a> {
+pub struct AdmittedRequest<'a> {
     admission: &'a Admission,
     bytes: usize,
 }
 
 impl Admission {
-    /// Waits until there is room for a request; `None` where its client has gone.
+    /// Waits until there is room for a request. Returns `None` if its client has hung up.
     pub fn admit(
         &self,
         party: Party,
         bytes: usize,
         abandoned: &dyn Fn() -> bool,
-    ) -> Option<Claim<'_>> {
-        if bytes <= SMALL {
-            return Some(Claim {
+    ) -> Option<AdmittedRequest<'_>> {
+        if bytes <= UNCOUNTED_BYTES {
+            return Some(AdmittedRequest {
                 admission: self,
                 bytes: 0,
             });
@@ -85,7 +85,7 @@ impl Admission {
                 return None;
             }
         }
-        Some(Claim {
+        Some(AdmittedRequest {
             admission: self,
             bytes,
         })
@@ -97,7 +97,7 @@ impl Admission {
 }
 
 impl State {
-    /// Admits as many as there is room for, in the order of their turns.
+    /// Admits as many requests as there is room for, in the order of their turns.
     fn admit(&mut self) {
         while let Some(waiter) = self.waiting.first().and_then(VecDeque::front)
             && (self.taken == 0 || self.taken.saturating_add(waiter.bytes) <= ROOM)
@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-impl Drop for Claim<'_> {
+impl Drop for AdmittedRequest<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             let mut state = self.admission.lock();
@@ -145,7 +145,7 @@ mod tests {
         waiter.id
     }
 
-    /// Frees room; gives who is admitted then.
+    /// Frees room. Returns the requests that are admitted then.
     fn free(state: &mut State, bytes: usize) -> Vec<u64> {
         state.taken -= bytes;
         let before = state.admitted.clone();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_leaves_makes_room_for_the_next() {
+    fn a_model_that_is_dropped_makes_room_for_the_next() {
         let admission = Admission::default();
         let claim = admission.admit(Party::default(), ROOM, &|| false).unwrap();
         assert!(
@@ -190,7 +190,9 @@ mod tests {
             "its client has gone"
         );
         assert!(
-            admission.admit(Party::default(), SMALL, &|| true).is_some(),
+            admission
+                .admit(Party::default(), UNCOUNTED_BYTES, &|| true)
+                .is_some(),
             "a small one does not wait"
         );
         drop(claim);

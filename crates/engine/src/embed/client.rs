@@ -1,5 +1,5 @@
-//! One connection: a thread that reads requests and does all of the work that is not inference, and
-//! one that writes replies.
+//! One connection: a thread that reads requests and does all work except inference, and a thread
+//! that writes replies.
 
 use std::{
     cell::Cell,
@@ -30,11 +30,11 @@ use super::{
 };
 use crate::process;
 
-/// The largest message, in bytes: a document with what is said of it, or the longest text as JSON
-/// may write it.
+/// Maximum size of a message in bytes: a document with its description, or the longest text as
+/// JSON.
 const MAX_MESSAGE: usize = MAX_DOCUMENT + (1 << 20);
 
-/// Serves a connection in threads of its own.
+/// Serves a connection in its own threads.
 pub fn start(engine: Arc<Engine>, id: ClientId, stream: UnixStream) -> std::io::Result<()> {
     let (sender, receiver) = mpsc::channel();
     let mut writing = stream.try_clone()?;
@@ -42,13 +42,13 @@ pub fn start(engine: Arc<Engine>, id: ClientId, stream: UnixStream) -> std::io::
         .name(format!("write {}", id.0))
         .spawn(move || {
             replies::write_all(&receiver, &mut writing);
-            // Nothing can be answered any more; the reader is told.
+            // Replies can no longer be written: the reader learns it this way.
             let _ = writing.shutdown(Shutdown::Both);
         })?;
     thread::Builder::new()
         .name(format!("read {}", id.0))
         .spawn(move || {
-            // until it says who it is, it is a party of its own
+            // Until the client names its party, it is a party of its own.
             let party = Cell::new(Party {
                 database: 0,
                 role: id.0 as u32,
@@ -70,7 +70,7 @@ struct Client {
     id: ClientId,
     stream: UnixStream,
     replies: Replies,
-    /// For whom its requests are.
+    /// The party that its requests are for.
     party: Cell<Party>,
 }
 
@@ -88,7 +88,7 @@ impl Client {
                     }
                     _ => EngineError::new(
                         ErrorKind::InvalidRequest,
-                        "the engine does not understand a message",
+                        "the engine could not parse a message",
                     )
                     .detail(error.to_string())
                     .hint("The library and the engine may be of different versions."),
@@ -96,8 +96,8 @@ impl Client {
                 self.replies.refuse(0, error);
             }
         }
-        // The writer ends, after what is queued, when the last that could answer is dropped: here,
-        // and with the tasks.
+        // The writer ends when its queue is empty and the last possible sender is dropped: this
+        // one, and those of the tasks.
         let dropped = self.engine.scheduler.leave(self.id);
         tracing::debug!(client = self.id.0, dropped, "disconnected");
     }
@@ -123,17 +123,17 @@ impl Client {
                     self.handle(request, &payload);
                 }
                 Err(error) => {
-                    // A reply to the request, if it has a name at all; then the connection ends.
+                    // Replies to the request if it has an id, then ends the connection.
                     #[derive(Deserialize)]
-                    struct Named {
+                    struct RequestId {
                         id: u64,
                     }
-                    let Ok(Named { id }) = message.header() else {
+                    let Ok(RequestId { id }) = message.header() else {
                         return Err(error);
                     };
                     let refusal = EngineError::new(
                         ErrorKind::InvalidRequest,
-                        "the engine does not understand a request",
+                        "the engine could not parse a request",
                     )
                     .detail(error.to_string())
                     .hint("The library and the engine may be of different versions.");
@@ -162,12 +162,12 @@ impl Client {
             Ok(ticket) => ticket,
             Err(error) => return self.replies.refuse(request.id, error),
         };
-        // The ticket stays outside, so that a panic can be answered with it.
+        // The ticket is kept outside, so that a panic can be answered with it.
         let Request { model, task, .. } = request;
         let done = catch_unwind(AssertUnwindSafe(|| self.perform(&model, task, payload)));
         match done.unwrap_or_else(|panic| Err(internal(&panic))) {
-            Ok(Done::Answer(answer, payload)) => ticket.answer(*answer, &payload),
-            Ok(Done::Tokenized(priority, model, texts)) => {
+            Ok(TaskResult::Answer(answer, payload)) => ticket.answer(*answer, &payload),
+            Ok(TaskResult::Tokenized(priority, model, texts)) => {
                 let task = EmbedTask::new(model, texts, ticket);
                 if task.is_finished() {
                     task.finish(); // no texts, no vectors
@@ -181,7 +181,7 @@ impl Client {
                     self.engine.scheduler.submit(turn);
                 }
             }
-            Ok(Done::Nobody) => {}
+            Ok(TaskResult::Nobody) => {}
             Err(error) => ticket.fail(error),
         }
     }
@@ -191,19 +191,20 @@ impl Client {
         reference: &ModelRef,
         task: Task,
         payload: &[u8],
-    ) -> Result<Done, EngineError> {
+    ) -> Result<TaskResult, EngineError> {
         if let Some(refusal) = &self.engine.refusal {
             return Err(refusal.clone());
         }
         if task == Task::Leave {
-            tracing::info!(model = %reference.dir.display(), "leaving for a process that may read another folder");
+            tracing::info!(model = %reference.dir.display(), "exiting, so that a new process can \
+                read another folder");
             self.engine.is_leaving.store(true, Ordering::SeqCst);
             process::leave(&self.engine.listener);
         }
         let model = self.engine.models.get(reference)?;
         match task {
-            Task::Leave | Task::Introduce { .. } => Ok(Done::Nobody),
-            Task::Describe => Ok(Done::answer(
+            Task::Leave | Task::Introduce { .. } => Ok(TaskResult::Nobody),
+            Task::Describe => Ok(TaskResult::answer(
                 Answer::Model {
                     model: model.info.clone(),
                 },
@@ -225,7 +226,7 @@ impl Client {
                     &model.tokenizer,
                     &abandoned,
                 )?;
-                Ok(Done::answer(
+                Ok(TaskResult::answer(
                     Answer::Content {
                         model: model.info.clone(),
                         content,
@@ -238,25 +239,25 @@ impl Client {
                 for text in &texts {
                     match model.tokenizer.tokenize(text, &|| self.is_abandoned())? {
                         Some(text) => tokens.push(text),
-                        None => return Ok(Done::Nobody),
+                        None => return Ok(TaskResult::Nobody),
                     }
                 }
-                Ok(Done::Tokenized(priority, model, tokens))
+                Ok(TaskResult::Tokenized(priority, model, tokens))
             }
         }
     }
 }
 
-/// What a request came to in the reader's thread.
-enum Done {
+/// The result of a request in the reader's thread.
+enum TaskResult {
     Answer(Box<Answer>, Vec<u8>),
-    /// The rest is the inference thread's.
+    /// The inference thread does the rest.
     Tokenized(Priority, Arc<Model>, Vec<Tokens>),
     /// The client has hung up.
     Nobody,
 }
 
-impl Done {
+impl TaskResult {
     fn answer(answer: Answer, payload: Vec<u8>) -> Self {
         Self::Answer(Box::new(answer), payload)
     }

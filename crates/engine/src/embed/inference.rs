@@ -1,4 +1,4 @@
-//! The one thread that runs models, a slice of texts at a time.
+//! The single thread that runs models, one slice of texts at a time.
 
 use std::{
     mem,
@@ -15,15 +15,15 @@ use super::{
     tokens::Tokens,
 };
 
-/// The texts of one request, tokenized, and what became of them so far.
+/// The texts of one request, tokenized, and their results so far.
 #[derive(Debug)]
 pub struct EmbedTask {
     model: Arc<Model>,
     ticket: Ticket,
     /// Tokens of each text before truncation, in the order of the request.
     counts: Vec<usize>,
-    /// What is left to do, shortest first: taken from the end, so that each slice has texts of
-    /// similar length.
+    /// The remaining texts, shortest first. Slices are taken from the end, so that each has texts
+    /// of similar length.
     left: Vec<(usize, Vec<u32>)>,
     /// One vector for each text, in the order of the request.
     vectors: Vec<f32>,
@@ -73,7 +73,7 @@ impl EmbedTask {
     }
 }
 
-/// Serves the queue for as long as the process lives.
+/// Serves the queue for the life of the process.
 pub fn serve(scheduler: &Scheduler<EmbedTask>) -> ! {
     loop {
         let mut turn = scheduler.next();

@@ -8,14 +8,15 @@
 //! ```
 //!
 //! * [`server`]: the socket;
-//! * [`client`]: a connection, with [`replies`] on their way back and [`prepare`] for documents;
-//! * [`models`]: what is loaded, each a [`model`] over the [`runtime`], with its [`tokens`] and
+//! * [`client`]: a connection, with its [`replies`] and with [`prepare`] for documents;
+//! * [`models`]: the loaded models, each a [`model`] over the [`runtime`], with [`tokens`] and
 //!   [`pooling`];
-//! * [`admission`]: how much is worked on at a time;
-//! * [`scheduler`]: whose turn it is, by [`rounds`]; [`inference`]: the thread that takes turns.
+//! * [`admission`]: the limit on work in progress;
+//! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
+//!   them.
 //!
-//! The inference thread never waits for a client, and no client's mistake is another's: a malformed
-//! message ends its own connection, a panic is a reply.
+//! The inference thread never waits for a client, and a client's mistake affects no other client: a
+//! malformed message ends its own connection, and a panic becomes a reply.
 
 mod admission;
 mod client;
@@ -50,34 +51,34 @@ use self::{
     scheduler::Scheduler,
 };
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub struct Engine {
     models: Models,
     scheduler: Scheduler<EmbedTask>,
     admission: Admission,
     listener: UnixListener,
-    /// Set before nobody is listened to any more.
+    /// Set before the listener is closed.
     is_leaving: AtomicBool,
-    /// What every request is answered with, where the process cannot work as it was told to.
+    /// The error that answers every request if the process cannot work with its settings.
     refusal: Option<EngineError>,
 }
 
-/// How the process is to work.
+/// Settings of the process.
 #[derive(Debug)]
 pub struct Options {
     pub socket: PathBuf,
     /// ONNX Runtime's library.
     pub onnxruntime: PathBuf,
-    /// Threads that work on one slice of texts.
+    /// Number of threads that work on one slice of texts.
     pub threads: usize,
-    /// Models that are kept in memory.
+    /// Maximum number of models in memory.
     pub max_models: usize,
     /// Folders that models are read from.
     pub models: Vec<PathBuf>,
-    /// Bytes of address space.
+    /// Maximum address space, in bytes.
     pub memory: Option<u64>,
-    /// Whether the process ends with its standard input.
+    /// Whether the process ends when its standard input does.
     pub watch_stdin: bool,
     pub sandbox: Mode,
 }
@@ -85,7 +86,7 @@ pub struct Options {
 /// Serves until the process is killed.
 ///
 /// # Errors
-/// Only where it cannot start: the socket cannot be opened.
+/// The process cannot start: the socket cannot be opened.
 pub fn run(options: Options) -> Result<(), EngineError> {
     let Options {
         socket,
@@ -106,16 +107,16 @@ pub fn run(options: Options) -> Result<(), EngineError> {
     }
     process::give_back_large_blocks();
     let listener = server::listen(&socket)?;
-    // after the last file that is made, and before the first thread
+    // After the last file is created, and before the first thread starts.
     let refusal = match Reach::of_embed(&onnxruntime, &models).enter(sandbox) {
         Ok(missing) => {
-            // once for all processes: they have the same kernel
+            // Once for all processes: they run on the same kernel.
             missing
                 .iter()
                 .for_each(|missing| tracing::warn!("{missing}"));
             None
         }
-        // the server waits for a process that listens: who asks is told
+        // The server waits for a process that listens, so requests report the error.
         Err(error) => {
             tracing::error!(detail = error.detail.as_deref(), "{error}");
             Some(error)

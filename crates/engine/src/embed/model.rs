@@ -1,4 +1,4 @@
-//! One loaded model: a folder that was checked, a tokenizer and an ONNX Runtime session.
+//! One loaded model: a checked folder, a tokenizer and an ONNX Runtime session.
 
 use std::{
     fs,
@@ -20,44 +20,43 @@ use rag_protocol::{
 
 use super::{pooling, runtime::Runtime, scheduler::SLICE, tokens::ModelTokenizer};
 
-/// A model that passed all checks, and one run.
+/// A model that passed all checks, including a first run.
 #[derive(Debug)]
 pub struct Model {
     pub info: ModelInfo,
     pub tokenizer: ModelTokenizer,
     settings: Settings,
     output: Output,
-    /// Whether the graph wants `token_type_ids`.
+    /// True if the graph has the input `token_type_ids`.
     has_segments: bool,
-    /// Texts that the graph is run on at once.
+    /// Number of texts in one run of the graph.
     batch: usize,
     session: Mutex<Session>,
 }
 
-/// What the graph puts out.
+/// The output of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Output {
-    /// One vector a text.
+    /// One vector per text.
     Pooled(String),
-    /// One vector a token.
+    /// One vector per token.
     Hidden(String),
 }
 
-/// Names of outputs, in the order of preference.
+/// Names of outputs, in order of preference.
 const POOLED: &str = "sentence_embedding";
 const HIDDEN: [&str; 2] = ["last_hidden_state", "token_embeddings"];
 
 impl Model {
-    /// Loads and tries a model.
+    /// Loads a model and runs it once.
     ///
     /// # Errors
-    /// `FileNotFound`, `InvalidModel`, `PermissionDenied` with the file in question.
+    /// `FileNotFound`, `InvalidModel` or `PermissionDenied`, with the file.
     pub fn load(reference: &ModelRef, runtime: &Runtime) -> Result<Self, EngineError> {
         let dir = reference.dir.as_path();
         check_folder(dir)?;
         let graph = dir.join(reference.precision.file_name());
-        fs::metadata(&graph)
-            .map_err(|e| unreadable(&graph, &e).hint("rag-model convert writes it."))?;
+        fs::metadata(&graph).map_err(|e| unreadable(&graph, &e).hint(graph_hint(reference)))?;
         let settings = Settings::read(dir)?;
         let tokenizer_path = dir.join("tokenizer.json");
         let tokenizer_json =
@@ -81,9 +80,9 @@ impl Model {
         };
         let batch = match reference.precision {
             Precision::Fp32 => SLICE,
-            // 8-bit graphs scale activations by the largest of a whole run: a text's vector would
-            // depend on those beside it. Alone it is always the same; texts as long as chunks are
-            // embedded as fast.
+            // 8-bit graphs scale activations by the largest value of a whole run, so a text's
+            // vector would depend on the other texts. Alone it is always the same, and texts as
+            // long as chunks are embedded as fast.
             Precision::Int8 => 1,
         };
         let model = Self {
@@ -99,7 +98,8 @@ impl Model {
         Ok(model)
     }
 
-    /// A graph can load and still be of another model than the tokenizer: the first run tells.
+    /// A graph can load and still belong to another model than the tokenizer. The first run shows
+    /// that.
     fn try_out(&self, graph: &Path) -> Result<(), EngineError> {
         let tokens = self
             .tokenizer
@@ -112,10 +112,10 @@ impl Model {
             })
     }
 
-    /// Embeds a few texts; gives one vector of length 1 for each, one after another.
+    /// Embeds a few texts. Returns one vector of length 1 for each, one after another.
     ///
     /// # Errors
-    /// `Internal` where ONNX Runtime fails or a vector has no direction.
+    /// `Internal` if ONNX Runtime fails or a vector has no direction.
     pub fn run(&self, texts: &[impl AsRef<[u32]>]) -> Result<Vec<f32>, EngineError> {
         let mut vectors = Vec::with_capacity(texts.len() * self.info.dimensions);
         for batch in texts.chunks(self.batch) {
@@ -198,6 +198,15 @@ impl Model {
     }
 }
 
+/// Returns the HINT for a folder without the graph that is asked for.
+fn graph_hint(reference: &ModelRef) -> String {
+    format!(
+        "The setting rag.model_dir names the folder, and rag.model_precision selects the graph {}. \
+         Create it with rag-model convert, or select the other precision.",
+        reference.precision.file_name()
+    )
+}
+
 fn check_folder(dir: &Path) -> Result<(), EngineError> {
     let metadata = fs::metadata(dir).map_err(|e| {
         unreadable(dir, &e)
@@ -221,10 +230,10 @@ fn open(graph: &Path, runtime: &Runtime) -> Result<Session, EngineError> {
             .map_err(|e| e.to_string())?
             .with_intra_threads(runtime.threads)
             .map_err(text)?
-            // Threads that spin between requests would keep processors busy that Postgres wants.
+            // Threads that spin between requests would keep processors busy that Postgres needs.
             .with_intra_op_spinning(false)
             .map_err(text)?
-            // Texts differ in length: a memory plan per shape would only accumulate.
+            // Texts differ in length: memory plans for each shape would only accumulate.
             .with_memory_pattern(false)
             .map_err(text)?
             .with_config_entry(
@@ -238,13 +247,13 @@ fn open(graph: &Path, runtime: &Runtime) -> Result<Session, EngineError> {
             .map_err(|e| e.to_string())
     };
     build().map_err(|detail| {
-        invalid(graph, detail).hint("The file may be cut short; fetch or convert it again.")
+        invalid(graph, detail).hint("The file may be truncated; fetch or convert it again.")
     })
 }
 
-/// Whether this processor clamps sums of 8-bit products, so that a quantized model would give other
-/// vectors than elsewhere. ONNX Runtime then has slower instructions; where VNNI makes them
-/// needless they would cost a third more time.
+/// Returns true if this processor saturates sums of 8-bit products, so that a quantized model would
+/// give other vectors than elsewhere. ONNX Runtime then uses slower instructions. With VNNI these
+/// are not needed and would cost a third more time.
 fn saturates() -> bool {
     #[cfg(target_arch = "x86_64")]
     return !(is_x86_feature_detected!("avx512vnni") || is_x86_feature_detected!("avxvnni"));
@@ -252,7 +261,7 @@ fn saturates() -> bool {
     return false;
 }
 
-/// Checks that the graph takes what there is to give; tells whether it wants `token_type_ids`.
+/// Checks that the graph's inputs are available. Returns true if it has `token_type_ids`.
 fn check_inputs(graph: &Path, session: &Session) -> Result<bool, EngineError> {
     const KNOWN: [&str; 3] = ["input_ids", "attention_mask", "token_type_ids"];
     let names: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
@@ -265,8 +274,18 @@ fn check_inputs(graph: &Path, session: &Session) -> Result<bool, EngineError> {
             }
         );
         if !KNOWN.contains(&input.name()) || !integers {
-            return Err(invalid(graph, format!("its input \"{}\" is {}", input.name(), input.dtype())).hint(
-                "Supported are the 64-bit integer inputs input_ids, attention_mask and, optionally, token_type_ids.",
+            return Err(invalid(
+                graph,
+                format!(
+                    "its input \"{}\" is \
+                {}",
+                    input.name(),
+                    input.dtype()
+                ),
+            )
+            .hint(
+                "Supported are the 64-bit integer inputs input_ids, attention_mask and, \
+                    optionally, token_type_ids.",
             ));
         }
     }
@@ -333,7 +352,7 @@ fn find_output(
         )
         .hint("32-bit floats are supported."));
     };
-    // -1 stands for a length that only a run tells.
+    // -1 stands for a length that is known only after a run.
     let wrong = |n: &i64| *n >= 0 && usize::try_from(*n) != Ok(settings.hidden_size);
     if let Some(dimensions) = shape.last().filter(|n| wrong(n)) {
         return Err(invalid(
@@ -349,8 +368,8 @@ fn find_output(
     Ok(output)
 }
 
-/// BLAKE3 hex of everything that decides what vector a text gets: the graph (with weights kept
-/// beside it), the tokenizer, the pooling and the token limit.
+/// Returns the BLAKE3 hash, in hex, of everything that determines a text's vector: the graph (with
+/// weights stored beside it), the tokenizer, the pooling and the token limit.
 fn fingerprint(
     graph: &Path,
     tokenizer_json: &[u8],
@@ -386,9 +405,9 @@ fn fingerprint(
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// BLAKE3 hex of what makes a model, whatever its precision and token limit: the weights, the
-/// tokenizer and the pooling. Where the weights cannot be told apart from the graph, a graph is a
-/// model of its own.
+/// Returns the BLAKE3 hash, in hex, of a model's identity, whatever its precision and token limit:
+/// the weights, the tokenizer and the pooling. If the weights cannot be separated from the graph,
+/// the graph is hashed.
 fn identity(
     graph: &Path,
     fingerprint: &str,
@@ -412,7 +431,7 @@ fn beside(graph: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-/// Tells one state of a model's files from another, without reading them.
+/// Identifies a state of a model's files without reading them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp(Vec<Option<(u64, u64, i64, i64)>>);
 

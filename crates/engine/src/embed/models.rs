@@ -1,9 +1,9 @@
-//! The models that are loaded: as many as allowed, the least recently used leave first.
+//! The loaded models. Beyond the maximum number, the least recently used is dropped.
 //!
-//! Models are loaded in the thread of the client that asks, so that loading one keeps nobody
-//! waiting who uses another. Clients that ask for the same model wait for one load. A load that
-//! fails is not remembered: its user repairs the folder and asks again. Files that changed are
-//! noticed with the next request.
+//! A model is loaded in the thread of the client that requests it, so that loading one does not
+//! delay users of another. Clients that request the same model wait for one load. A failed load is
+//! not remembered: its user repairs the folder and tries again. Changed files are noticed with the
+//! next request.
 
 use std::{
     collections::HashMap,
@@ -29,7 +29,7 @@ pub struct Models {
 #[derive(Debug, Default)]
 struct Slots {
     of: HashMap<ModelRef, Slot>,
-    /// Counts requests; a slot remembers its last.
+    /// Counts requests; each slot stores the number of its last one.
     clock: u64,
 }
 
@@ -37,11 +37,11 @@ struct Slots {
 struct Slot {
     used: u64,
     /// Locked while the model loads.
-    loaded: Arc<Mutex<Option<Loaded>>>,
+    loaded: Arc<Mutex<Option<LoadedModel>>>,
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedModel {
     stamp: Stamp,
     model: Arc<Model>,
 }
@@ -55,10 +55,10 @@ impl Models {
         }
     }
 
-    /// The model, loaded by now.
+    /// The model, which is loaded now.
     ///
     /// # Errors
-    /// Those of [`Model::load`].
+    /// The errors of [`Model::load`].
     pub fn get(&self, reference: &ModelRef) -> Result<Arc<Model>, EngineError> {
         let slot = self.slot(reference);
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +76,7 @@ impl Models {
             Ok(model) => Arc::new(model),
             Err(error) => {
                 self.forget(reference, &slot);
-                // what the sandbox refuses looks like this, too
+                // A path that the sandbox refuses looks like this, too.
                 let is_refused = error.kind == ErrorKind::PermissionDenied && sandbox::is_entered();
                 return Err(if is_refused {
                     out_of_reach(error)
@@ -93,7 +93,7 @@ impl Models {
             milliseconds = start.elapsed().as_millis() as u64,
             "loaded a model"
         );
-        *loaded = Some(Loaded {
+        *loaded = Some(LoadedModel {
             stamp,
             model: Arc::clone(&model),
         });
@@ -101,7 +101,7 @@ impl Models {
         Ok(model)
     }
 
-    fn slot(&self, reference: &ModelRef) -> Arc<Mutex<Option<Loaded>>> {
+    fn slot(&self, reference: &ModelRef) -> Arc<Mutex<Option<LoadedModel>>> {
         let mut slots = self.lock();
         slots.clock += 1;
         let now = slots.clock;
@@ -110,7 +110,7 @@ impl Models {
         Arc::clone(&slot.loaded)
     }
 
-    fn forget(&self, reference: &ModelRef, slot: &Arc<Mutex<Option<Loaded>>>) {
+    fn forget(&self, reference: &ModelRef, slot: &Arc<Mutex<Option<LoadedModel>>>) {
         let mut slots = self.lock();
         if slots
             .of
@@ -121,7 +121,7 @@ impl Models {
         }
     }
 
-    /// Drops what was not used for longest. Requests that still use a dropped model keep it until
+    /// Drops the least recently used model. Requests that still use a dropped model keep it until
     /// they are answered.
     fn make_room(&self, newcomer: &ModelRef) {
         let mut slots = self.lock();
@@ -134,7 +134,8 @@ impl Models {
             let Some(oldest) = oldest.map(|(reference, _)| reference.clone()) else {
                 return;
             };
-            tracing::info!(model = %oldest.dir.display(), file = oldest.precision.file_name(), "dropped a model");
+            tracing::info!(model = %oldest.dir.display(), file = oldest.precision.file_name(),
+                "dropped a model");
             slots.of.remove(&oldest);
         }
     }
@@ -145,6 +146,12 @@ impl Models {
 }
 
 fn out_of_reach(error: EngineError) -> EngineError {
-    EngineError { kind: ErrorKind::OutOfReach, ..error }
-        .hint("The process reads models from the folders that it was started with (--model-dir). Repeat the command.")
+    EngineError {
+        kind: ErrorKind::OutOfReach,
+        ..error
+    }
+    .hint(
+        "The process reads models from the folders that it was started with (--model-dir). \
+            Repeat the command.",
+    )
 }

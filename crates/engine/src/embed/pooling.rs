@@ -1,9 +1,9 @@
-//! From what a graph puts out to one vector of length 1 per text.
+//! Reduces the output of a graph to one vector of length 1 per text.
 
 use rag_model::settings::Pooling;
 use rag_protocol::{EngineError, ErrorKind};
 
-/// Pools the vectors of one text's tokens, `hidden` being `[padded tokens, dimensions]`, of which
+/// Pools the vectors of one text's tokens. `hidden` is `[padded tokens, dimensions]`, of which
 /// `tokens` count.
 pub fn pool(pooling: Pooling, hidden: &[f32], tokens: usize, dimensions: usize) -> Vec<f32> {
     let mut vectors = hidden.chunks_exact(dimensions).take(tokens);
@@ -18,7 +18,7 @@ pub fn pool(pooling: Pooling, hidden: &[f32], tokens: usize, dimensions: usize) 
                     *sum += value;
                 }
             }
-            // The sum points where the mean does, and only the direction stays.
+            // The sum has the same direction as the mean, and only the direction is kept.
             sum
         }
     }
@@ -27,7 +27,7 @@ pub fn pool(pooling: Pooling, hidden: &[f32], tokens: usize, dimensions: usize) 
 /// Scales a vector to length 1.
 ///
 /// # Errors
-/// `Internal` where it has no direction: all zero, or not finite.
+/// `Internal` if the vector has no direction: all zero, or not finite.
 pub fn normalise(vector: &mut [f32]) -> Result<(), EngineError> {
     let length = vector
         .iter()
@@ -37,7 +37,7 @@ pub fn normalise(vector: &mut [f32]) -> Result<(), EngineError> {
     if !length.is_finite() || length < f64::from(f32::MIN_POSITIVE) {
         return Err(EngineError::new(
             ErrorKind::Internal,
-            "the model put out a vector without a direction",
+            "the model returned a vector without a direction",
         )
         .detail(format!("Its length is {length}.")));
     }

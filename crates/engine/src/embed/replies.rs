@@ -1,9 +1,8 @@
-//! Replies on their way to a client, and how many may be owed to one at a time.
+//! Replies to a client, and the limit on its unanswered requests.
 //!
-//! A client that does not read must not hold up anybody else: replies are queued and a thread of
-//! the client's own writes them. What may be queued is bounded, because requests are: each holds a
-//! [`Ticket`] until its reply is written, and the client's next one is not taken up before there is
-//! room for it.
+//! A client that does not read must not delay others: replies are queued, and a separate thread of
+//! the client writes them. The queue is bounded because requests are: each holds a [`Ticket`] until
+//! its reply is written, and the client's next request is not accepted before there is room for it.
 
 use std::{
     any::Any,
@@ -21,51 +20,51 @@ use rag_protocol::{
     frame,
 };
 
-/// Requests of one client that may be unanswered before the next one is taken up.
+/// Maximum number of unanswered requests of one client before the next one is accepted.
 pub const MAX_REQUESTS: usize = 64;
-/// Texts in the unanswered requests of one client, of which each takes some kilobytes until it is
-/// answered.
+/// Maximum number of texts in the unanswered requests of one client. Each text takes some kilobytes
+/// until it is answered.
 pub const MAX_TEXTS: usize = 4096;
-/// How often one that waits looks whether its client has gone.
+/// Interval at which a waiting client is checked for having hung up.
 const TICK: Duration = Duration::from_millis(100);
 
-/// An encoded reply. Its ticket is handed in when it is written.
+/// An encoded reply. Its ticket is returned when the reply is written.
 #[derive(Debug)]
-pub struct Outgoing {
+pub struct EncodedReply {
     bytes: Vec<u8>,
-    _claim: Option<Claim>,
+    _claim: Option<RequestShare>,
 }
 
-/// Where the replies to one client go.
+/// The destination of the replies to one client.
 #[derive(Debug, Clone)]
 pub struct Replies {
-    queue: Sender<Outgoing>,
-    owed: Arc<Debt>,
+    queue: Sender<EncodedReply>,
+    owed: Arc<UnansweredRequests>,
 }
 
-/// What a client is owed, and who waits for it to become less.
+/// The unanswered requests of a client, and the thread that waits for their number to fall.
 #[derive(Debug, Default)]
-struct Debt {
-    owed: Mutex<Owed>,
+struct UnansweredRequests {
+    owed: Mutex<UnansweredCounts>,
     less: Condvar,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-struct Owed {
+struct UnansweredCounts {
     requests: usize,
     texts: usize,
 }
 
 impl Replies {
-    pub fn new(queue: Sender<Outgoing>) -> Self {
+    pub fn new(queue: Sender<EncodedReply>) -> Self {
         Self {
             queue,
             owed: Arc::default(),
         }
     }
 
-    /// Waits until the client has little enough unanswered for another request; false where it has
-    /// gone meanwhile.
+    /// Waits until the client's unanswered requests leave room for another one. Returns false if
+    /// the client has hung up.
     pub fn wait(&self, abandoned: &dyn Fn() -> bool) -> bool {
         let mut owed = self
             .owed
@@ -86,10 +85,10 @@ impl Replies {
         true
     }
 
-    /// Takes up a request.
+    /// Accepts a request.
     ///
     /// # Errors
-    /// `LimitExceeded` where it has too many texts.
+    /// `LimitExceeded` if the request has too many texts.
     pub fn admit(&self, id: u64, texts: usize) -> Result<Ticket, EngineError> {
         if texts > MAX_TEXTS {
             return Err(EngineError::new(
@@ -97,33 +96,33 @@ impl Replies {
                 "too many texts in one request",
             )
             .detail(format!("It has {texts} texts; the limit is {MAX_TEXTS}."))
-            .hint("Ask for fewer at a time."));
+            .hint("Send fewer texts in one request."));
         }
         let mut owed = self
             .owed
             .owed
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        *owed = Owed {
+        *owed = UnansweredCounts {
             requests: owed.requests + 1,
             texts: owed.texts + texts,
         };
         Ok(Ticket {
             id,
             replies: self.clone(),
-            claim: Claim {
+            claim: RequestShare {
                 debt: Arc::clone(&self.owed),
                 texts,
             },
         })
     }
 
-    /// Sends an error for a request that was not admitted.
+    /// Sends an error for a request that was not accepted.
     pub fn refuse(&self, id: u64, error: EngineError) {
         self.send(id, Answer::Error { error }, &[], None);
     }
 
-    fn send(&self, id: u64, answer: Answer, payload: &[u8], claim: Option<Claim>) {
+    fn send(&self, id: u64, answer: Answer, payload: &[u8], claim: Option<RequestShare>) {
         let bytes = frame::encode(&Reply { id, answer }, payload).or_else(|e| {
             let error = EngineError::new(ErrorKind::LimitExceeded, "the answer is too large")
                 .detail(e.to_string());
@@ -136,8 +135,8 @@ impl Replies {
             )
         });
         match bytes {
-            // Fails only where the client has gone.
-            Ok(bytes) => drop(self.queue.send(Outgoing {
+            // Fails only if the client has hung up.
+            Ok(bytes) => drop(self.queue.send(EncodedReply {
                 bytes,
                 _claim: claim,
             })),
@@ -151,7 +150,7 @@ impl Replies {
 pub struct Ticket {
     id: u64,
     replies: Replies,
-    claim: Claim,
+    claim: RequestShare,
 }
 
 impl Ticket {
@@ -165,14 +164,14 @@ impl Ticket {
     }
 }
 
-/// What one request takes of its client's limits, until dropped.
+/// The share of one request in its client's limits, until dropped.
 #[derive(Debug)]
-struct Claim {
-    debt: Arc<Debt>,
+struct RequestShare {
+    debt: Arc<UnansweredRequests>,
     texts: usize,
 }
 
-impl Drop for Claim {
+impl Drop for RequestShare {
     fn drop(&mut self) {
         let mut owed = self
             .debt
@@ -185,8 +184,8 @@ impl Drop for Claim {
     }
 }
 
-/// Writes replies as they come, until there can be no more of them or the client is gone.
-pub fn write_all(queue: &Receiver<Outgoing>, to: &mut impl Write) {
+/// Writes replies as they come, until no more can follow or the client has hung up.
+pub fn write_all(queue: &Receiver<EncodedReply>, to: &mut impl Write) {
     for reply in queue {
         if to
             .write_all(&reply.bytes)
@@ -198,7 +197,7 @@ pub fn write_all(queue: &Receiver<Outgoing>, to: &mut impl Write) {
     }
 }
 
-/// What a caught panic is to the client that caused it.
+/// Returns the error that a client gets for a panic that its request caused.
 pub fn internal(panic: &Box<dyn Any + Send>) -> EngineError {
     let what = panic
         .downcast_ref::<&str>()

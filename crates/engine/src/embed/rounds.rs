@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-/// What can be waited in.
-pub trait Waiting: Default {
+/// A queue of waiting items.
+pub trait WaitQueue: Default {
     type Item;
-    /// Takes what is next.
+    /// Removes the next item.
     fn take(&mut self) -> Option<Self::Item>;
     fn is_empty(&self) -> bool;
 }
 
-impl<T> Waiting for VecDeque<T> {
+impl<T> WaitQueue for VecDeque<T> {
     type Item = T;
 
     fn take(&mut self) -> Option<T> {
@@ -22,7 +22,7 @@ impl<T> Waiting for VecDeque<T> {
     }
 }
 
-/// A queue for each owner that waits for anything, in the order of their turns.
+/// One queue for each waiting owner, in the order of their turns.
 #[derive(Debug)]
 pub struct Rounds<K, Q> {
     queues: VecDeque<(K, Q)>,
@@ -36,8 +36,8 @@ impl<K, Q> Default for Rounds<K, Q> {
     }
 }
 
-impl<K: Copy + PartialEq, Q: Waiting> Rounds<K, Q> {
-    /// The queue of an owner, whose turn comes after the others' if it did not wait for anything.
+impl<K: Copy + PartialEq, Q: WaitQueue> Rounds<K, Q> {
+    /// Returns the queue of an owner. A new owner's turn comes last.
     pub fn of(&mut self, owner: K) -> &mut Q {
         let at = self
             .queues
@@ -50,7 +50,7 @@ impl<K: Copy + PartialEq, Q: Waiting> Rounds<K, Q> {
         &mut self.queues[at].1
     }
 
-    /// The queue whose turn it is.
+    /// Returns the queue whose turn it is.
     pub fn first(&self) -> Option<&Q> {
         self.queues.front().map(|(_, queue)| queue)
     }
@@ -61,7 +61,7 @@ impl<K: Copy + PartialEq, Q: Waiting> Rounds<K, Q> {
         self.queues.remove(at).map(|(_, queue)| queue)
     }
 
-    /// All queues. What makes one of them empty calls [`Rounds::tidy`].
+    /// Returns all queues. A caller that empties one must call [`Rounds::tidy`].
     pub fn all(&mut self) -> impl Iterator<Item = &mut Q> {
         self.queues.iter_mut().map(|(_, queue)| queue)
     }
@@ -72,13 +72,13 @@ impl<K: Copy + PartialEq, Q: Waiting> Rounds<K, Q> {
     }
 }
 
-impl<K: Copy + PartialEq, Q: Waiting> Waiting for Rounds<K, Q> {
+impl<K: Copy + PartialEq, Q: WaitQueue> WaitQueue for Rounds<K, Q> {
     type Item = (K, Q::Item);
 
     fn take(&mut self) -> Option<Self::Item> {
         let (owner, mut queue) = self.queues.pop_front()?;
         let item = queue.take();
-        // the rest waits at the end, where the item itself goes if it is given back
+        // The rest of the queue waits at the end, and an item that is returned waits there, too.
         if !queue.is_empty() {
             self.queues.push_back((owner, queue));
         }

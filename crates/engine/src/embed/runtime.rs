@@ -1,4 +1,4 @@
-//! ONNX Runtime itself: one shared library and one environment per process.
+//! ONNX Runtime: one shared library and one environment per process.
 
 use std::{
     path::PathBuf,
@@ -8,19 +8,19 @@ use std::{
 use ort::{environment::Environment, logging::LogLevel};
 use rag_protocol::{EngineError, ErrorKind};
 
-/// Where the library is and how sessions are to use it.
+/// The path of the library, and how sessions use it.
 #[derive(Debug)]
 pub struct Runtime {
     library: PathBuf,
-    /// Threads that work on one slice of texts.
+    /// Number of threads that work on one slice of texts.
     pub threads: usize,
     environment: OnceLock<Environment>,
     loading: Mutex<()>,
 }
 
 impl Runtime {
-    /// Loads nothing yet: the first model does, so that a wrong path is an error of a request,
-    /// which its user sees.
+    /// Loads nothing yet. The first model loads the library, so that a wrong path is an error of a
+    /// request and visible to its user.
     pub fn new(library: PathBuf, threads: usize) -> Self {
         Self {
             library,
@@ -31,8 +31,8 @@ impl Runtime {
     }
 
     /// # Errors
-    /// `FileNotFound`, or `Unsupported` where the library cannot be loaded or is too old; asked
-    /// again, it tries again.
+    /// `FileNotFound`, or `Unsupported` if the library cannot be loaded or is too old. A later call
+    /// tries again.
     pub fn environment(&self) -> Result<&Environment, EngineError> {
         if let Some(environment) = self.environment.get() {
             return Ok(environment);
@@ -43,13 +43,14 @@ impl Runtime {
             let _ = self.environment.set(environment);
         }
         self.environment.get().ok_or_else(|| {
-            EngineError::new(ErrorKind::Internal, "ONNX Runtime was loaded and is gone")
+            EngineError::new(ErrorKind::Internal, "ONNX Runtime is no longer loaded")
         })
     }
 
     fn load(&self) -> Result<Environment, EngineError> {
-        const HINT: &str = "ONNX Runtime's shared library comes with the installation of rag; `make install` puts it in place.";
-        // A relative path would be looked for beside the executable first.
+        const HINT: &str = "ONNX Runtime's shared library comes with the installation of rag; \
+            `make install` puts it in place.";
+        // A relative path would be searched for beside the executable first.
         let library = std::fs::canonicalize(&self.library).map_err(|e| {
             let message = format!(
                 "could not find ONNX Runtime at \"{}\"",
@@ -82,7 +83,7 @@ fn log(level: LogLevel, _category: &str, _id: &str, place: &str, message: &str) 
     match level {
         LogLevel::Verbose | LogLevel::Info => tracing::debug!(place, "ONNX Runtime: {message}"),
         LogLevel::Warning => tracing::warn!(place, "ONNX Runtime: {message}"),
-        // What went wrong is the reply of the request too.
+        // The reply to the request has the error, too.
         LogLevel::Error | LogLevel::Fatal => tracing::error!(place, "ONNX Runtime: {message}"),
     }
 }

@@ -1,12 +1,11 @@
-//! Whose turn it is.
+//! The order of tasks.
 //!
-//! The inference thread takes the task whose turn it is, works on one slice of it (at most
-//! [`SLICE`] texts) and gives the rest back. Queries go before bulk work, but for one slice of that
-//! after [`QUERIES`] queries. Within each of the two, parties (a database and a role) take turns,
-//! within a party its clients, and one client's tasks are done in the order they came. So a search
-//! waits for a slice or two, not for somebody's thousand documents or for another's thousand
-//! searches, and what a client left behind when it hung up costs at most the slice that was under
-//! way.
+//! The inference thread takes the next task, works on one slice of it (at most [`SLICE`] texts) and
+//! returns the rest. Queries have priority over bulk work, except that bulk work gets one slice
+//! after [`QUERIES`] slices of queries. Within each priority, parties (a database and a role) take
+//! turns, within a party its clients, and a client's tasks are done in order. So a search waits for
+//! a slice or two, not for another session's thousand documents or searches. Tasks of a client that
+//! hung up cost at most the slice in progress.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -15,20 +14,20 @@ use std::{
 
 use rag_protocol::embed::{Party, Priority};
 
-use super::rounds::{Rounds, Waiting};
+use super::rounds::{Rounds, WaitQueue};
 
-/// Texts that are embedded at once. Larger batches are no faster on a processor, and a search waits
-/// for one.
+/// Number of texts that are embedded at once. Larger batches are not faster on a processor, and a
+/// search waits for one.
 pub const SLICE: usize = 8;
 
-/// Slices of queries in a row while bulk work waits.
+/// Number of slices of queries in a row while bulk work waits.
 pub const QUERIES: u32 = 8;
 
-/// Names one connection for as long as the engine runs.
+/// Identifies one connection for the life of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub u64);
 
-/// A task and whose it is.
+/// A task and its owner.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Turn<T> {
     pub party: Party,
@@ -37,7 +36,7 @@ pub struct Turn<T> {
     pub task: T,
 }
 
-/// The tasks that wait, and the thread that waits for them.
+/// The waiting tasks, and the thread that waits for them.
 #[derive(Debug)]
 pub struct Scheduler<T> {
     queue: Mutex<Queue<T>>,
@@ -59,8 +58,8 @@ impl<T> Scheduler<T> {
         self.lock().connected.insert(client);
     }
 
-    /// Drops everything that waits for a client, and what is given back for it from now on; gives
-    /// the number of tasks that waited.
+    /// Drops everything that waits for a client, and what is returned for it from now on. Returns
+    /// the number of dropped tasks.
     pub fn leave(&self, client: ClientId) -> usize {
         self.lock().leave(client)
     }
@@ -70,13 +69,13 @@ impl<T> Scheduler<T> {
         self.arrived.notify_one();
     }
 
-    /// Returns a task that is not finished; it is the next of its client, whose turn comes after
-    /// the others'.
+    /// Returns an unfinished task. It is the next one of its client, whose turn comes after the
+    /// others'.
     pub fn give_back(&self, turn: Turn<T>) {
         self.lock().give_back(turn);
     }
 
-    /// The task whose turn it is; waits for one.
+    /// Waits for a task, and returns the one whose turn it is.
     pub fn next(&self) -> Turn<T> {
         let mut queue = self.lock();
         loop {
@@ -100,7 +99,7 @@ struct Queue<T> {
     connected: HashSet<ClientId>,
     queries: Lane<T>,
     bulk: Lane<T>,
-    /// Slices of queries since bulk work had one.
+    /// Number of slices of queries since the last slice of bulk work.
     queries_in_a_row: u32,
 }
 
@@ -208,7 +207,7 @@ mod tests {
         });
     }
 
-    /// Takes turns as the inference thread does until nothing is left; gives whose they were.
+    /// Takes turns as the inference thread does until nothing is left. Returns the owners.
     fn run(
         queue: &mut Queue<(u64, u32)>,
         mut each: impl FnMut(&mut Queue<(u64, u32)>, usize),
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_next_whenever_it_comes() {
+    fn a_query_is_always_next() {
         let mut queue = queue(2);
         submit(&mut queue, 0, Priority::Bulk, 5);
         let served = run(&mut queue, |queue, done| {
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn bulk_work_goes_on_however_many_queries_there_are() {
+    fn bulk_work_continues_whatever_the_number_of_queries() {
         let mut queue = queue(2);
         submit(&mut queue, 0, Priority::Bulk, 2);
         submit(&mut queue, 1, Priority::Query, 1);
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_leaves_is_served_no_more() {
+    fn a_client_that_hung_up_is_no_longer_served() {
         let mut queue = queue(2);
         submit(&mut queue, 0, Priority::Bulk, 5);
         submit(&mut queue, 0, Priority::Query, 1);

@@ -1,4 +1,4 @@
-//! The socket: where it is, who may open it, and who connects.
+//! The socket: its path, its permissions, and its clients.
 
 use std::{
     fs::{self, DirBuilder, Permissions},
@@ -18,18 +18,18 @@ use rag_protocol::{EngineError, ErrorKind};
 use super::{Engine, client, scheduler::ClientId};
 use crate::process;
 
-/// After a client that could not be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Delay after a client that could not be accepted.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Mode bits: only the owner.
 const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 const STICKY: u32 = 0o1000;
 
-/// Opens the socket. A file that a killed engine left is replaced; the new one appears at once and
-/// ready.
+/// Opens the socket. A file that a killed engine left is replaced; the new one appears atomically
+/// and accepts clients.
 ///
 /// # Errors
-/// `Io`, `PermissionDenied`, `WrongFileType`, with the path.
+/// `Io`, `PermissionDenied` or `WrongFileType`, with the path.
 pub fn listen(path: &Path) -> Result<UnixListener, EngineError> {
     let failed = |what: &str, e: &io::Error| {
         let kind = if e.kind() == io::ErrorKind::PermissionDenied {
@@ -51,11 +51,11 @@ pub fn listen(path: &Path) -> Result<UnixListener, EngineError> {
     {
         return Err(EngineError::new(
             ErrorKind::WrongFileType,
-            format!("\"{}\" is there and is not a socket", path.display()),
+            format!("\"{}\" exists and is not a socket", path.display()),
         ));
     }
-    // Bound under another name and renamed: whoever connects finds a socket that is listened to,
-    // with the right mode.
+    // The socket is bound under another name and renamed, so that a client always finds one that
+    // listens, with the right mode.
     let new = PathBuf::from(format!("{}.new", path.display()));
     match fs::remove_file(&new) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed("replace", &e)),
@@ -71,7 +71,7 @@ pub fn listen(path: &Path) -> Result<UnixListener, EngineError> {
     Ok(listener)
 }
 
-/// Makes a folder that only this user can enter.
+/// Creates a folder that only this user can enter.
 fn make_private(folder: &Path) -> Result<(), EngineError> {
     let error = |kind, what: &str| {
         EngineError::new(kind, format!("the folder \"{}\" {what}", folder.display()))
@@ -103,7 +103,7 @@ fn make_private(folder: &Path) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Accepts clients for as long as the process lives.
+/// Accepts clients for the life of the process.
 pub fn accept(engine: &Arc<Engine>) -> ! {
     let mut clients = 0;
     loop {
@@ -117,9 +117,9 @@ pub fn accept(engine: &Arc<Engine>) -> ! {
         if let Err(e) = started
             && !engine.is_leaving.load(Ordering::SeqCst)
         {
-            // Out of descriptors or threads, as a rule: waiting lets clients leave.
+            // Usually there are no free descriptors or threads. Clients may leave in the meantime.
             tracing::warn!("could not accept a client: {e}");
-            thread::sleep(PAUSE);
+            thread::sleep(ACCEPT_RETRY_DELAY);
         }
     }
 }

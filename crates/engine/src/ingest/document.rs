@@ -5,35 +5,38 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use rag_document::{Nature, Problem, TokenCounter};
-use rag_protocol::ingest::{Document, DocumentType, Event, Failure, Known, Splitting, Stage};
-use rag_source::{Content, Item};
+use rag_document::{DocumentError, DocumentErrorKind, TokenCounter};
+use rag_protocol::ingest::{
+    Document, DocumentType, Event, Failure, FailureCause, KnownVersion, Splitting, Stage,
+};
+use rag_source::{FetchedContent, SourceItem};
 use serde_json::{Map, Value};
 
 use crate::extraction::{self, Extractors};
 
-/// What reading a document takes besides its bytes.
+/// The context for reading a document.
 pub struct Reader<'a, T> {
-    /// By uri, what is stored.
-    pub known: &'a HashMap<String, Known>,
+    /// The stored documents, by uri.
+    pub known: &'a HashMap<String, KnownVersion>,
     pub splitting: Splitting,
     pub tokens: &'a T,
     pub extractors: Extractors,
 }
 
-/// What became of an item.
+/// The result for an item.
 #[derive(Debug)]
 pub enum Outcome {
     /// An event and its payload.
     Report(Event, String),
-    /// It is no document, as its name or its media type says.
+    /// The item is not a document, by its name or its media type.
     Skipped,
-    /// It was read, and is none: empty, or binary. What is stored of it is of a former version.
+    /// The item was read and is not a document: empty, or binary. A stored document is a former
+    /// version.
     NoDocument,
 }
 
-/// Keys of metadata that tell where a document was fetched from. What a document says of itself
-/// under these names is not what a search should find when it asks for these.
+/// Metadata keys for the place that a document was fetched from. A document's own values under
+/// these keys must not be found by searches for them.
 const PROVENANCE: [&str; 7] = [
     "repository",
     "path",
@@ -43,38 +46,44 @@ const PROVENANCE: [&str; 7] = [
     "final_url",
     "last_modified",
 ];
-/// What comes before such a key where the document has it.
+/// Prefix of such a key for the document's own value.
 const DECLARED: &str = "declared_";
 
 impl<T: TokenCounter> Reader<'_, T> {
-    /// Never panics: whatever goes wrong with one document is that document's failure.
-    pub fn read(&self, item: &Item, fetched: &Content) -> Outcome {
+    /// Reads an item. Never panics: any error is a failure of that document.
+    pub fn read(&self, item: &SourceItem, fetched: &FetchedContent) -> Outcome {
         catch_unwind(AssertUnwindSafe(|| self.read_or_fail(item, fetched)))
             .unwrap_or_else(|_| {
-                Err(Problem::new(
+                Err(DocumentError::new(
                     Stage::Extract,
                     "the extractor failed on the document",
                 ))
             })
-            .unwrap_or_else(|problem| {
-                let Problem {
-                    stage,
-                    message,
-                    hint,
-                    nature,
-                } = problem;
-                let is_told = || rag_document::is_told(&item.name, fetched.media_type.as_deref());
-                if nature == Nature::Empty || (nature == Nature::Binary && !is_told()) {
+            .unwrap_or_else(|error| {
+                let kind = error.kind;
+                let is_type_known =
+                    || rag_document::is_type_known(&item.name, fetched.media_type.as_deref());
+                if kind == DocumentErrorKind::Empty
+                    || (kind == DocumentErrorKind::Binary && !is_type_known())
+                {
                     return Outcome::NoDocument;
                 }
-                Outcome::Report(
-                    Event::Failed(Failure::new(&*item.uri, stage, message, hint)),
-                    String::new(),
-                )
+                let cause = if error.is_no_content() {
+                    FailureCause::NoContent
+                } else {
+                    FailureCause::Other
+                };
+                let failure = Failure::new(&*item.uri, error.stage, error.message, error.hint)
+                    .with_cause(cause);
+                Outcome::Report(Event::Failed(failure), String::new())
             })
     }
 
-    fn read_or_fail(&self, item: &Item, fetched: &Content) -> Result<Outcome, Problem> {
+    fn read_or_fail(
+        &self,
+        item: &SourceItem,
+        fetched: &FetchedContent,
+    ) -> Result<Outcome, DocumentError> {
         let (bytes, validator) = (&fetched.bytes, &fetched.validator);
         let raw_hash = blake3::hash(bytes).to_hex().to_string();
         if let Some(known) = self
@@ -117,8 +126,8 @@ impl<T: TokenCounter> Reader<'_, T> {
         ))
     }
 
-    /// What is reported of an item that is the known version.
-    pub fn unchanged(&self, item: &Item, validator: Option<String>) -> Outcome {
+    /// Returns the report of an item that has not changed.
+    pub fn unchanged(&self, item: &SourceItem, validator: Option<String>) -> Outcome {
         Outcome::Report(
             Event::Unchanged {
                 uri: item.uri.clone(),
@@ -129,8 +138,12 @@ impl<T: TokenCounter> Reader<'_, T> {
     }
 }
 
-/// What an item is called: of a page of the web its address, which its links are relative to.
-fn name<'a>(item: &'a Item, fetched: &'a Content, document_type: DocumentType) -> &'a str {
+/// Returns the name of an item. A web page has its address, which its links are relative to.
+fn name<'a>(
+    item: &'a SourceItem,
+    fetched: &'a FetchedContent,
+    document_type: DocumentType,
+) -> &'a str {
     if document_type != DocumentType::Html || fetched.media_type.is_none() {
         return &item.name;
     }
@@ -141,11 +154,11 @@ fn name<'a>(item: &'a Item, fetched: &'a Content, document_type: DocumentType) -
         .unwrap_or(&item.uri)
 }
 
-/// Adds what the fetch knows. The document's own values under the keys of [`PROVENANCE`] are kept
-/// under other ones, also where the fetch knows nothing of that kind.
+/// Adds the metadata of the fetch. The document's own values under the keys of [`PROVENANCE`] get
+/// other keys, even if the fetch has no such value.
 fn set_provenance(metadata: &mut Map<String, Value>, fetched: &Map<String, Value>) {
     for key in PROVENANCE {
-        // keeps the order of the others
+        // Keeps the order of the other keys.
         if let Some(own) = metadata.shift_remove(key) {
             metadata.insert(format!("{DECLARED}{key}"), own);
         }
@@ -164,17 +177,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_a_document_comes_from_is_for_the_fetch_to_say() {
+    fn the_fetch_determines_where_a_document_comes_from() {
         let map = |value: Value| value.as_object().cloned().unwrap_or_default();
         let mut metadata = map(
-            json!({"author": "Ann", "path": "/etc/passwd", "commit": "deadbeef", "final_url": "https://x"}),
+            json!({"author": "Ann", "path": "/etc/passwd", "commit": "deadbeef",
+                "final_url": "https://x"}),
         );
         set_provenance(
             &mut metadata,
             &map(json!({"path": "docs/a.md", "commit": "0123", "blob": "4567"})),
         );
         let expected = json!({
-            "author": "Ann", "declared_path": "/etc/passwd", "declared_commit": "deadbeef", "declared_final_url": "https://x",
+            "author": "Ann", "declared_path": "/etc/passwd", "declared_commit": "deadbeef",
+                "declared_final_url": "https://x",
             "path": "docs/a.md", "commit": "0123", "blob": "4567",
         });
         assert_eq!(Value::Object(metadata), expected);

@@ -1,4 +1,4 @@
-//! One job: read, and done from its listing to its last event.
+//! Reads one job and executes it, from its listing to its last event.
 
 use std::{io, time::Instant};
 
@@ -25,7 +25,7 @@ pub fn read(form: Form) -> Result<Job, EngineError> {
     let bad = |e: &dyn std::fmt::Display| {
         EngineError::new(
             ErrorKind::InvalidRequest,
-            "the engine does not understand the job",
+            "the engine could not parse the job",
         )
         .detail(e.to_string())
     };
@@ -53,8 +53,8 @@ pub fn read(form: Form) -> Result<Job, EngineError> {
     Ok(job)
 }
 
-/// The job, whose secrets are hidden from here on; also where it makes no sense, as the error may
-/// quote it.
+/// Parses the job. Hides its secrets from here on, even if it cannot be parsed, because the error
+/// may quote it.
 fn understand(
     job: impl FnOnce() -> Result<Job, FrameError>,
     anything: impl FnOnce() -> Result<Value, FrameError>,
@@ -62,7 +62,7 @@ fn understand(
     let job = job();
     match &job {
         Ok(job) => redaction::hide(job),
-        // what is no JSON is not quoted
+        // Invalid JSON is not quoted.
         Err(_) => {
             anything().iter().for_each(redaction::hide_all_of);
         }
@@ -70,10 +70,10 @@ fn understand(
     job
 }
 
-/// Lists the source and reports all of it.
+/// Lists the source and reports all its documents.
 ///
 /// # Errors
-/// Where the job as a whole cannot be done: no model to count tokens with, no source.
+/// The job as a whole fails: no model to count tokens with, or no source.
 pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
     let settings = Settings::read(&job.model_dir)?;
     let tokenizer = ModelTokenizer::read(&job.model_dir, &settings)?;

@@ -1,4 +1,4 @@
-//! What bounds a run: the job's own limits, and a few that always hold.
+//! The limits of a run: the job's own, and a few that always apply.
 
 use std::{io, time::Duration};
 
@@ -10,10 +10,10 @@ use rag_protocol::{
 use super::output::Output;
 use crate::process::{self, Limit};
 
-/// Descriptors a run may have open; libgit2 maps packs and keeps them open.
+/// Maximum number of open descriptors; libgit2 maps packs and keeps them open.
 const OPEN_FILES: u64 = 1024;
 
-/// Puts the limits in force. The clock's last word is a `Fatal` event.
+/// Applies the limits. If time runs out, a `Fatal` event is sent.
 pub fn apply(limits: &Limits, output: &Output) -> io::Result<()> {
     process::share_heaps();
     process::limit(Limit::OpenFiles(OPEN_FILES))?;
@@ -31,7 +31,7 @@ pub fn apply(limits: &Limits, output: &Output) -> io::Result<()> {
         let output = output.clone();
         process::watch_clock(Duration::from_secs(seconds), move || {
             let error = EngineError::new(ErrorKind::LimitExceeded, "the run took too long")
-                .detail(format!("It was ended after {seconds} seconds."));
+                .detail(format!("It was stopped after {seconds} seconds."));
             output.emit(&Event::Fatal { error }, "");
         })?;
     }

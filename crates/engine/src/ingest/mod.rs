@@ -1,18 +1,20 @@
-//! `rag-engine ingest`: one run of one source, from its listing to chunks that wait for embeddings.
+//! `rag-engine ingest`: one run of one source, from its listing to chunks that are ready to be
+//! embedded.
 //!
 //! ```text
 //!  stdin: Job ─> limits ─> source: list ─> fetch ─> hash ─┬─ as before ─> Unchanged ─┐
 //!                                                         └─> extract ─> split ──────┴─> stdout: events, in order
 //! ```
 //!
-//! * [`job`]: reading the job, and the one `Fatal` event where it cannot be done;
-//! * [`limits`]: what bounds the process;
+//! * [`job`]: reads the job, and sends the one `Fatal` event if it fails;
+//! * [`limits`]: the limits of the process;
 //! * [`document`]: one item of the source, from its bytes to its event;
-//! * [`pipeline`]: several of them at once, reported in order and never collected;
-//! * [`output`]: events as frames, or as lines for people.
+//! * [`pipeline`]: reads several of them at once and reports them in order, without collecting
+//!   them;
+//! * [`output`]: events as frames, or as readable lines.
 //!
-//! A document that fails is one `Failed` event and the run goes on. What would take the process
-//! with it (a PDF that recurses without end) runs in a child (see [`crate::extraction`]).
+//! A document that fails is one `Failed` event and the run continues. Anything that could end the
+//! process (a PDF that recurses without end) runs in a child (see [`crate::extraction`]).
 
 mod document;
 mod job;
@@ -34,7 +36,7 @@ use crate::{
     sandbox::{Mode, Reach},
 };
 
-/// Exit codes beside 0, those of [`process`] and clap's 2.
+/// Exit codes besides 0, those of [`process`] and clap's 2.
 pub const BAD_JOB: u8 = 3;
 pub const FATAL: u8 = 4;
 
@@ -47,7 +49,7 @@ pub fn run(form: Form, sandbox: Mode) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // before the job is read: it may hold credentials
+    // Before the job is read: it may contain credentials.
     if let Err(e) = process::limit(process::NO_CORE_DUMP) {
         return fatal(
             &output,
@@ -82,19 +84,19 @@ pub fn run(form: Form, sandbox: Mode) -> ExitCode {
 
 /// Enters the sandbox of a job.
 fn enter(job: &Job, sandbox: Mode) -> Result<(), EngineError> {
-    // it can be reached only if it is there
+    // A folder must exist to be reachable.
     let make = |folder| DirBuilder::new().recursive(true).mode(0o700).create(folder);
     make(&job.clones.dir)
         .and_then(|()| make(&job.work_dir))
-        .map_err(|e| internal("could not make the folders of the run", &e))?;
+        .map_err(|e| internal("could not create the folders of the run", &e))?;
     for missing in Reach::of_ingest(job).enter(sandbox)? {
-        // `embed` warns of it
+        // `embed` warns of it.
         tracing::debug!("{missing}");
     }
     Ok(())
 }
 
-/// What a run of the job on standard input can reach.
+/// Returns what a run of the job on standard input can reach.
 ///
 /// # Errors
 /// `InvalidRequest`.

@@ -1,4 +1,4 @@
-//! Events on their way out: frames for `rag.so`, lines for people.
+//! Writes events: as frames for `rag.so`, as lines for people.
 
 use std::{
     borrow::Cow,
@@ -26,12 +26,12 @@ pub enum Form {
     Pretty,
 }
 
-/// Standard output, shared with the clock that may have a last word.
+/// Standard output, shared with the clock, which may send a last event.
 #[derive(Debug, Clone)]
 pub struct Output {
     file: Arc<Mutex<File>>,
     form: Form,
-    /// A document failed whose uri has a secret in it, and was not reported by that uri.
+    /// Set if a failed document was not reported by its uri, because the uri contains a secret.
     is_one_unnamed: Arc<AtomicBool>,
 }
 
@@ -44,8 +44,8 @@ impl Output {
         }
     }
 
-    /// Writes one event, without the secrets of the job. Where nobody reads any more the process
-    /// ends: there is nothing left to do it for.
+    /// Writes one event, without the secrets of the job. If nobody reads it any more, the process
+    /// ends.
     pub fn emit(&self, event: &Event, text: &str) {
         let event = &*self.redacted(event);
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +73,7 @@ impl Output {
         } = *event
             && self.is_one_unnamed.load(Ordering::Relaxed)
         {
-            // what is stored of it would be taken for gone
+            // Else its stored data would count as deleted.
             return Cow::Owned(Event::Finished {
                 complete: false,
                 bytes_fetched,

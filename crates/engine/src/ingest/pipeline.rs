@@ -1,8 +1,8 @@
-//! Several documents at once: fetched in the calling thread, read in a few others, reported in
-//! order by one more.
+//! Reads several documents at once: the calling thread fetches them, a few others read them, and
+//! one more reports them in order.
 //!
-//! What is under way is bounded in number and in bytes, so that a run needs the memory of a handful
-//! of documents however many its source has.
+//! The documents in progress are limited in number and in bytes, so that a run needs the memory of
+//! a handful of documents, whatever the size of its source.
 
 use std::{
     sync::{
@@ -18,23 +18,23 @@ use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Event, Failure, Stage},
 };
-use rag_source::{Content, Fetched, Item, Source};
+use rag_source::{FetchOutcome, FetchedContent, SourceItem, SourceReader};
 
 use super::{
     document::{Outcome, Reader},
     output::Output,
 };
 
-/// Threads that extract and split.
+/// Number of threads that extract and split.
 const READERS: usize = 2;
-/// Documents under way.
+/// Maximum number of documents in progress.
 const DEPTH: usize = 8;
-/// Bytes of documents under way; a larger document travels alone.
+/// Maximum number of bytes of documents in progress; a larger document is read alone.
 const BYTES: u64 = 64 << 20;
 
-/// What a run did besides its events.
+/// Results of a run besides its events.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
+pub struct RunStatistics {
     pub bytes_fetched: u64,
     pub skipped: u64,
     /// Time spent on reading from the source.
@@ -43,33 +43,33 @@ pub struct Done {
     pub extracting: Duration,
 }
 
-/// A fetched item, and where its outcome is waited for.
-struct Waiting<'a> {
-    item: &'a Item,
-    content: Content,
-    /// Its bytes where the listing did not know them.
+/// A fetched item, and the receiver of its outcome.
+struct PendingItem<'a> {
+    item: &'a SourceItem,
+    content: FetchedContent,
+    /// Its size in bytes, if the listing did not have it.
     unlisted: u64,
     outcome: Sender<Outcome>,
 }
 
-/// An item that will be reported, in the order of the listing.
-struct Expected<'a> {
-    item: &'a Item,
+/// An item to report, in the order of the listing.
+struct ExpectedDocument<'a> {
+    item: &'a SourceItem,
     outcome: Receiver<Outcome>,
 }
 
 /// Reports all items.
 ///
 /// # Errors
-/// `Internal` where threads cannot be had.
+/// `Internal` if no thread can be started.
 pub fn run<T: TokenCounter + Sync>(
-    source: &mut dyn Source,
-    items: &[Item],
+    source: &mut dyn SourceReader,
+    items: &[SourceItem],
     reader: &Reader<T>,
     output: &Output,
-) -> Result<Done, EngineError> {
-    let (to_readers, fetched) = sync_channel::<Waiting>(DEPTH);
-    let (to_reporter, expected) = sync_channel::<Expected>(DEPTH);
+) -> Result<RunStatistics, EngineError> {
+    let (to_readers, fetched) = sync_channel::<PendingItem>(DEPTH);
+    let (to_reporter, expected) = sync_channel::<ExpectedDocument>(DEPTH);
     let fetched = Mutex::new(fetched);
     let budget = Budget::default();
     let extracting = Mutex::new(Duration::ZERO);
@@ -108,9 +108,9 @@ pub fn run<T: TokenCounter + Sync>(
                 "the thread that reports documents failed",
             )
         })?;
-        // the readers have answered for every document that was reported
+        // The readers have answered for every document that was reported.
         let extracting = *extracting.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Done {
+        Ok(RunStatistics {
             bytes_fetched,
             skipped,
             fetching,
@@ -119,7 +119,7 @@ pub fn run<T: TokenCounter + Sync>(
     })
 }
 
-fn receive<'a>(fetched: &Mutex<Receiver<Waiting<'a>>>) -> Option<Waiting<'a>> {
+fn receive<'a>(fetched: &Mutex<Receiver<PendingItem<'a>>>) -> Option<PendingItem<'a>> {
     fetched
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -128,23 +128,23 @@ fn receive<'a>(fetched: &Mutex<Receiver<Waiting<'a>>>) -> Option<Waiting<'a>> {
 }
 
 fn fetch_all<'a, T: TokenCounter>(
-    source: &mut dyn Source,
-    items: &'a [Item],
+    source: &mut dyn SourceReader,
+    items: &'a [SourceItem],
     reader: &Reader<T>,
     budget: &Budget,
-    to_readers: SyncSender<Waiting<'a>>,
-    to_reporter: &SyncSender<Expected<'a>>,
+    to_readers: SyncSender<PendingItem<'a>>,
+    to_reporter: &SyncSender<ExpectedDocument<'a>>,
 ) -> (u64, Duration) {
     let (mut bytes_fetched, mut fetching) = (0, Duration::ZERO);
     let by_name = !source.gives_media_types();
     for item in items {
         budget.take(item.size);
         let (outcome, waiting) = channel();
-        let _ = to_reporter.send(Expected {
+        let _ = to_reporter.send(ExpectedDocument {
             item,
             outcome: waiting,
         });
-        // a film beyond the size limit is no failure
+        // A film beyond the size limit is not a failure.
         if by_name && rag_document::document_type(&item.name, None, &[]).is_none() {
             let _ = outcome.send(Outcome::Skipped);
             continue;
@@ -164,24 +164,24 @@ fn fetch_all<'a, T: TokenCounter>(
         let fetched = source.fetch(item, known);
         fetching += began.elapsed();
         match fetched {
-            Ok(Fetched::Content(content)) => {
+            Ok(FetchOutcome::Content(content)) => {
                 let size = content.bytes.len() as u64;
-                // what was listed is taken already, and waiting for more while holding it could
-                // last forever
+                // The listed size is already taken, and waiting for more while holding it could
+                // last forever.
                 let unlisted = if item.size == 0 { size } else { 0 };
                 budget.take(unlisted);
                 bytes_fetched += size;
-                let _ = to_readers.send(Waiting {
+                let _ = to_readers.send(PendingItem {
                     item,
                     content,
                     unlisted,
                     outcome,
                 });
             }
-            Ok(Fetched::Unchanged { validator }) => {
+            Ok(FetchOutcome::Unchanged { validator }) => {
                 let _ = outcome.send(reader.unchanged(item, validator));
             }
-            Ok(Fetched::Skipped) => {
+            Ok(FetchOutcome::Skipped) => {
                 let _ = outcome.send(Outcome::NoDocument);
             }
             Err(failure) => {
@@ -192,8 +192,8 @@ fn fetch_all<'a, T: TokenCounter>(
     (bytes_fetched, fetching)
 }
 
-/// Writes events in the order of the listing; gives the number of items that were no documents.
-fn report(expected: &Receiver<Expected<'_>>, budget: &Budget, output: &Output) -> u64 {
+/// Writes events in the order of the listing. Returns the number of items that were not documents.
+fn report(expected: &Receiver<ExpectedDocument<'_>>, budget: &Budget, output: &Output) -> u64 {
     let mut skipped = 0;
     for next in expected {
         match next.outcome.recv() {
@@ -208,10 +208,10 @@ fn report(expected: &Receiver<Expected<'_>>, budget: &Budget, output: &Output) -
                     "",
                 );
             }
-            // A reader never drops an item unanswered. If one did, silence would mean that the
-            // document is gone.
+            // A reader never drops an item unanswered. If one did, the document would count as
+            // deleted.
             Err(_) => {
-                let lost = "the document was lost on the way";
+                let lost = "the document was lost during processing";
                 let failure = Failure::new(&*next.item.uri, Stage::Extract, lost, None);
                 output.emit(&Event::Failed(failure), "");
             }
@@ -221,7 +221,7 @@ fn report(expected: &Receiver<Expected<'_>>, budget: &Budget, output: &Output) -
     skipped
 }
 
-/// Bytes that may be under way.
+/// The budget of bytes in progress.
 #[derive(Debug, Default)]
 struct Budget {
     taken: Mutex<u64>,
@@ -229,7 +229,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Waits until so much is free, or nothing is taken.
+    /// Waits until this number of bytes is free, or nothing is taken.
     fn take(&self, bytes: u64) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while *taken > 0 && taken.saturating_add(bytes) > BYTES {
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_larger_than_the_budget_travels_alone() {
+    fn a_document_larger_than_the_budget_is_read_alone() {
         let budget = Budget::default();
         budget.take(BYTES * 2);
         thread::scope(|scope| {

@@ -1,16 +1,15 @@
-//! What a place of a text may stand for, where texts are escaped in some way that is not known.
+//! The possible meanings of a place in a text, if it is unknown how the text is escaped.
 
-/// Whether what begins with a byte may stand for something else.
+/// Returns true if text that begins with this byte may be an escape.
 pub fn is_special(byte: u8) -> bool {
     matches!(byte, b'+' | b'%' | b'\\' | b'&')
 }
 
-/// Most times that an escape may have been escaped again, as far as it is understood: a text of
-/// nothing else would take the square of its length.
+/// Maximum number of times that an escape may be escaped again. Without it, a text of nothing else
+/// would take quadratic time.
 const MAX_DEPTH: usize = 16;
 
-/// Calls `f` with each thing that the beginning of a text may stand for, and how many bytes of the
-/// text do so.
+/// Calls `f` with each possible meaning of the beginning of a text, and the number of its bytes.
 pub fn each_reading(text: &[u8], mut f: impl FnMut(usize, &[u8])) {
     let Some(first) = text.first() else { return };
     f(1, &[*first]);
@@ -18,7 +17,7 @@ pub fn each_reading(text: &[u8], mut f: impl FnMut(usize, &[u8])) {
         b'+' => f(1, b" "),
         b'%' => percent(&text[1..], |taken, byte| f(1 + taken, &[byte])),
         b'\\' => {
-            // what was escaped once may have been escaped again
+            // An escape may have been escaped again.
             let slashes = count_slashes(text);
             (2..=slashes).for_each(|taken| f(taken, b"\\"));
             if let Some((taken, character)) = escape(&text[slashes..]) {
@@ -37,7 +36,7 @@ pub fn each_reading(text: &[u8], mut f: impl FnMut(usize, &[u8])) {
     }
 }
 
-/// What may follow `%`: two digits; before them, if what was encoded is encoded again, those of `%`
+/// What may follow `%`: two digits; before them, if the text was encoded twice, those of `%`
 /// itself.
 fn percent(text: &[u8], mut f: impl FnMut(usize, u8)) {
     for (i, digits) in text.chunks_exact(2).take(MAX_DEPTH).enumerate() {

@@ -1,7 +1,7 @@
-//! Which system calls are refused: seccomp.
+//! Refuses system calls, with seccomp.
 //!
-//! A list of what is refused, not of what is allowed: ONNX Runtime and the C library may use any
-//! other call in their next versions. A call that is refused fails with EACCES.
+//! The list contains what is refused, not what is allowed: the next versions of ONNX Runtime and
+//! the C library may use any other call. A refused call fails with EACCES.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use seccompiler::{
 
 use super::Calls;
 
-/// For no process: other processes and their memory, namespaces and mounts, the kernel itself;
-/// io_uring, which would do what is refused here; files by handle, and their owners and attributes,
-/// which Landlock knows nothing of; shared memory, semaphores and queues of System V, which the
-/// server's are like.
-const NEVER: &[c_long] = &[
+/// Refused to every process: other processes and their memory, namespaces and mounts, the kernel
+/// itself; io_uring, which would bypass this list; files by handle, and their owners and
+/// attributes, which Landlock does not cover; shared memory, semaphores and queues of System V,
+/// which the server uses as well.
+const ALWAYS_REFUSED: &[c_long] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -83,7 +83,7 @@ const NEVER: &[c_long] = &[
     libc::SYS_lchown,
 ];
 
-/// For processes that have no business with the network, or with the times and modes of files.
+/// Refused to processes that do not use the network, nor times and modes of files.
 const LOCAL: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_connect,
@@ -95,9 +95,9 @@ const LOCAL: &[c_long] = &[
     libc::SYS_chmod,
 ];
 
-/// For those that work on what is open already: opening files, starting programs, signals to
-/// others.
-const ALONE: &[c_long] = &[
+/// Refused to processes that work on open descriptors only: opening files, starting programs,
+/// signals to others.
+const REFUSED_WITHOUT_FILES: &[c_long] = &[
     libc::SYS_socketpair,
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -125,21 +125,22 @@ const ALONE: &[c_long] = &[
 const FAMILIES: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// # Errors
-/// What the kernel cannot do, as a sentence.
+/// What the kernel does not support, as a sentence.
 pub fn restrict(calls: Calls) -> Result<(), String> {
     let failed =
         |e: &dyn std::fmt::Display| format!("The kernel does not restrict system calls: {e}.");
     let program = program(calls).map_err(|e| failed(&e))?;
-    // sets no_new_privs, too
+    // Sets no_new_privs, too.
     seccompiler::apply_filter(&program).map_err(|e| failed(&e))
 }
 
 fn program(calls: Calls) -> Result<BpfProgram, seccompiler::BackendError> {
     let mut refused: BTreeMap<c_long, Vec<SeccompRule>> =
-        NEVER.iter().map(|call| (*call, vec![])).collect();
+        ALWAYS_REFUSED.iter().map(|call| (*call, vec![])).collect();
     match calls {
         Calls::Network => {
-            // arguments of other sizes than the kernel's are compared as it reads them
+            // The filter compares arguments of other sizes than the kernel's as the kernel reads
+            // them.
             let is_other = |family: &i32| {
                 SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *family as u64)
             };
@@ -151,8 +152,13 @@ fn program(calls: Calls) -> Result<BpfProgram, seccompiler::BackendError> {
         }
         Calls::Local => refused.extend(LOCAL.iter().map(|call| (*call, vec![]))),
         Calls::Alone => {
-            refused.extend(LOCAL.iter().chain(ALONE).map(|call| (*call, vec![])));
-            // abort() sends a signal to the process itself
+            refused.extend(
+                LOCAL
+                    .iter()
+                    .chain(REFUSED_WITHOUT_FILES)
+                    .map(|call| (*call, vec![])),
+            );
+            // abort() sends a signal to the process itself.
             let other = SeccompCondition::new(
                 0,
                 SeccompCmpArgLen::Dword,

@@ -1,4 +1,4 @@
-//! `rag-engine sandbox-check`: enters the sandbox of another command and says what can be reached
+//! `rag-engine sandbox-check`: enters the sandbox of another command and prints what is reachable
 //! from there.
 
 use std::{
@@ -15,7 +15,7 @@ use rag_protocol::EngineError;
 
 use super::{Mode, Reach};
 
-/// Prints a line for each path and each way out: what was tried, and `allowed` or why not.
+/// Prints a line for each path and each other attempt, with the result: `allowed`, or why not.
 ///
 /// # Errors
 /// The sandbox is required and not available.

@@ -1,9 +1,9 @@
-//! Which files can be opened: Landlock (Linux 5.13 and later).
+//! Restricts which files can be opened, with Landlock (Linux 5.13 and later).
 //!
 //! Later kernels can do more: 6.7 refuses TCP, 6.12 signals to processes outside of the sandbox,
-//! 7.1 connections to Unix sockets by their paths. What the present one cannot do is left out;
-//! [`super::calls`] makes up for all but the signals. No kernel refuses `stat`: that a file exists
-//! can be seen.
+//! 7.1 connections to Unix sockets by their paths. Features that the present kernel lacks are
+//! skipped; [`super::calls`] covers all of them except signals. No kernel refuses `stat`: the
+//! existence of a file can be seen.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr,
@@ -16,13 +16,15 @@ use super::{Calls, Reach};
 const NEWEST: ABI = ABI::V10;
 
 /// # Errors
-/// What the kernel cannot do, as a sentence.
+/// What the kernel does not support, as a sentence.
 pub fn restrict(reach: &Reach) -> Result<(), String> {
     match rules(reach) {
         Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => Ok(()),
-        Ok(RulesetStatus::NotEnforced) => {
-            Err("The kernel does not restrict files: it has no Landlock (Linux 5.13), or is started without it.".into())
-        }
+        Ok(RulesetStatus::NotEnforced) => Err(
+            "The kernel does not restrict files: it has no Landlock (Linux 5.13), or is \
+                started without it."
+                .into(),
+        ),
         Err(e) => Err(format!("The kernel does not restrict files: {e}.")),
     }
 }

@@ -1,8 +1,9 @@
-//! Starting the real program and talking to it.
+//! Starts the real program and talks to it.
 //!
 //! Tests of the engine need ONNX Runtime (`RAG_ONNXRUNTIME`, the shared library) and some need the
 //! default model (`RAG_MODEL_DIR`, its converted folder); `models/fetch.sh` and `rag-model convert`
-//! make both. Without the variables the tests fail and say so; `RAG_SKIP_MODEL_TESTS=1` skips them.
+//! create both. Without the variables the tests fail with a message; `RAG_SKIP_MODEL_TESTS=1` skips
+//! them.
 #![allow(dead_code)] // each test program uses a part
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -27,7 +28,7 @@ use tempfile::TempDir;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_rag-engine");
 
-/// How long anything may take before a test gives up. Never part of what is tested.
+/// Timeout of every test. Never part of what is tested.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 fn variable(name: &str) -> Option<PathBuf> {
@@ -41,12 +42,12 @@ fn variable(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// ONNX Runtime's library; `None` where such tests are to be skipped.
+/// Returns ONNX Runtime's library, or `None` if such tests are to be skipped.
 pub fn onnxruntime() -> Option<PathBuf> {
     variable("RAG_ONNXRUNTIME")
 }
 
-/// The default model's folder; `None` where such tests are to be skipped.
+/// Returns the default model's folder, or `None` if such tests are to be skipped.
 pub fn default_model() -> Option<PathBuf> {
     variable("RAG_MODEL_DIR")
 }
@@ -84,7 +85,7 @@ impl Engine {
             .arg(library)
             .arg("--socket")
             .arg(&socket)
-            // models of the tests, and the default one
+            // Models of the tests, and the default one.
             .arg("--model-dir")
             .arg(env::temp_dir())
             .args(
@@ -130,7 +131,7 @@ impl Engine {
         fs::read_to_string(&self.log).unwrap()
     }
 
-    /// Waits until the log has a text so many times.
+    /// Waits until the log contains a text this number of times.
     pub fn wait_for_log(&self, text: &str, times: usize) {
         eventually(&format!("the log to say {text:?}"), || {
             self.log().matches(text).count() >= times
@@ -178,7 +179,7 @@ impl Client {
         Self { stream, next_id: 0 }
     }
 
-    /// Sends a request; gives its id.
+    /// Sends a request. Returns its id.
     pub fn send(&mut self, model: &ModelRef, task: Task) -> u64 {
         self.send_with(model, task, &[])
     }
@@ -194,7 +195,7 @@ impl Client {
         self.next_id
     }
 
-    /// The next reply, or `None` where the engine has closed the connection.
+    /// Returns the next reply, or `None` if the engine has closed the connection.
     pub fn receive(&mut self) -> Option<(Reply, Vec<u8>)> {
         let frame = match frame::read(&mut self.stream) {
             Ok(frame) => frame?,
@@ -223,11 +224,11 @@ impl Client {
         }
     }
 
-    /// Whether a reply, or the end of the connection, could be read at once.
+    /// Returns true if a reply, or the end of the connection, can be read at once.
     pub fn has_reply(&self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let mut byte = [0];
-        // Reading would take the byte; an empty write tells nothing. So: peek by way of a
+        // Reading would consume the byte, and an empty write shows nothing. So: peek through a
         // duplicate.
         let peeked = peek(&self.stream, &mut byte);
         self.stream.set_nonblocking(false).unwrap();
@@ -261,7 +262,7 @@ pub fn embed(priority: Priority, texts: &[impl AsRef<str>]) -> Task {
     }
 }
 
-/// What an embedding request came to.
+/// The result of an embedding request.
 pub struct Embeddings {
     pub model: ModelInfo,
     pub tokens: Vec<usize>,

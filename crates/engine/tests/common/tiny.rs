@@ -1,5 +1,5 @@
-//! Models of a few numbers, whose embeddings can be told by hand. A token's vector is its row of
-//! [`TABLE`].
+//! Models of a few numbers, whose embeddings can be computed by hand. A token's vector is its row
+//! of [`TABLE`].
 
 use std::{fs, path::Path};
 
@@ -18,12 +18,12 @@ pub const TABLE: [[f32; DIMENSIONS]; 6] = [
     [0.0, 0.0, 3.0, 0.0],
 ];
 
-/// What the graph puts out.
+/// The output of the graph.
 #[derive(Clone, Copy)]
 pub enum Output {
     /// A vector for each token, under this name.
     Hidden(&'static str),
-    /// The mean of all vectors, padding included and not of length 1.
+    /// The mean of all vectors, with padding and not of length 1.
     Pooled,
 }
 
@@ -79,9 +79,12 @@ pub fn write(dir: &Path, output: Output, segments: bool, pooling: Option<&str>) 
     let sequence = |id: &str| json!({"Sequence": {"id": id, "type_id": 0}});
     let tokenizer = json!({
         "version": "1.0",
-        "truncation": {"max_length": 4, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
-        "padding": {"strategy": {"Fixed": 128}, "direction": "Right", "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "[UNK]"},
-        "added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "Whitespace"}, "decoder": null,
+        "truncation": {"max_length": 4, "strategy": "LongestFirst", "stride": 0,
+            "direction": "Right"},
+        "padding": {"strategy": {"Fixed": 128}, "direction": "Right", "pad_to_multiple_of": null,
+            "pad_id": 0, "pad_type_id": 0, "pad_token": "[UNK]"},
+        "added_tokens": [], "normalizer": null, "pre_tokenizer": {"type": "Whitespace"},
+            "decoder": null,
         "post_processor": {
             "type": "TemplateProcessing",
             "single": [place("[CLS]"), sequence("A"), place("[SEP]")],
@@ -94,7 +97,7 @@ pub fn write(dir: &Path, output: Output, segments: bool, pooling: Option<&str>) 
     fs::write(dir.join("tokenizer.json"), tokenizer.to_string()).unwrap();
 }
 
-/// The direction of a sum of rows of [`TABLE`].
+/// Returns the direction of a sum of rows of [`TABLE`].
 pub fn direction(tokens: &[usize]) -> Vec<f32> {
     let mut sum = [0.0f32; DIMENSIONS];
     for token in tokens {
