@@ -1,52 +1,64 @@
-//! Pages of a relation, through the buffer manager and the write-ahead log: what [`rag_pages`] asks
-//! of a server.
+//! Pages of a relation, through the buffer manager and the write-ahead log: [`rag_pages`] for a
+//! server.
 //!
-//! **Reading.** A walk through an index touches hundreds of pages in random order, and what each
-//! touch costs decides how fast it is. `ReadBuffer` looks every page up in the shared hash table of
-//! buffers. Instead a backend remembers in which buffer it has last seen a block ([`Hints`]) and
-//! asks `ReadRecentBuffer` for that, which checks whether the block is still there. So hints may be
-//! stale. With a hint the page and its descriptor can also be prefetched before they are pinned.
-//! `ReadRecentBuffer` does not count as a use of the page, so one read in [`USE_PERIOD`] is an
-//! ordinary one, lest the pages of a busy index be the first to be evicted.
+//! **Reading.** A search reads hundreds of pages in random order, so that the cost of each read
+//! decides how fast it is. `ReadBuffer` looks up every page in the shared hash table of buffers.
+//! Instead, a backend remembers in which buffer it has last seen a block ([`BufferHints`]) and
+//! calls `ReadRecentBuffer`, which checks whether the block is still there. So hints may be stale.
+//! With a hint the page and its descriptor can also be prefetched before they are pinned.
+//! `ReadRecentBuffer` does not count as a use of the page. Therefore a page whose use count is
+//! below [`MIN_USES`] is read the ordinary way; otherwise the pages of a busy index would be the
+//! first to be evicted.
 //!
-//! **Writing.** Pages are changed in a copy and logged by `GenericXLog` as what differs, new pages
-//! as a whole. While an index is built nobody else sees it: then nothing is logged until
+//! **Writing.** A page is changed in a copy. `GenericXLog` logs the differences, or all of a new
+//! page. While an index is built no other backend sees it. Then nothing is logged until
 //! [`RelationPages::log_all`].
 //!
-//! **Pages.** They have the standard header and a special space of [`SPECIAL_BYTES`]; `pd_lower`
-//! and `pd_upper` leave no hole between them, since the write-ahead log would leave out what is in
-//! it. A crash between the extension of the file and the record of the new page leaves a page of
-//! zeros.
+//! **Layout.** Pages have the standard header and a special space of [`SPECIAL_BYTES`]. `pd_lower`
+//! and `pd_upper` leave no hole between them, because the write-ahead log would leave out its
+//! contents. If the server crashes after a file was extended and before the new page was logged,
+//! the page consists of zeros.
 #![allow(unsafe_code)] // the buffer manager's interface
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::RefCell,
+    marker::PhantomData,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use pgrx::pg_sys::{self, Buffer};
-use rag_ann::{code, memory::Reserve};
+use rag_ann::memory::Reserve;
 use rag_pages::{
     Block, HEADER_BYTES, LockMode, PAGE_BYTES, Page, ReadPages, SPECIAL_BYTES, SPECIAL_OFFSET,
-    WritePages,
+    WritePages, prefetch,
 };
+
+use super::am::relation::Relation;
 
 const _: () = assert!(
     PAGE_BYTES == pg_sys::BLCKSZ as usize,
     "PostgreSQL must have been built with pages of 8 KB"
 );
 
-/// One read of this many goes the ordinary way, and counts as a use of the page.
-const USE_PERIOD: u32 = 32;
+/// A page with fewer uses is read the ordinary way, which counts as a use. The clock that looks for
+/// a buffer to evict takes one use from each page that it passes, and evicts a page without uses.
+/// PostgreSQL counts up to 5.
+const MIN_USES: u32 = 3;
 
 /// Bytes of a buffer's descriptor with its padding (BUFFERDESC_PAD_TO_SIZE): one cache line.
 const DESCRIPTOR_BYTES: usize = 64;
 
-#[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
-type Locator = pg_sys::RelFileNode;
-#[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
-type Locator = pg_sys::RelFileLocator;
+/// Offset of `BufferDesc.state` in a descriptor, after a tag of 20 bytes and the buffer's number:
+/// the same in PostgreSQL 13 to 18.
+const STATE_OFFSET: usize = 24;
+/// Where the use count is in the state: `BUF_USAGECOUNT_SHIFT` and `BUF_USAGECOUNT_MASK` of
+/// PostgreSQL 13 to 18.
+const USES_SHIFT: u32 = 18;
+const USES_MASK: u32 = 0xF << USES_SHIFT;
 
-/// What is called for every touch of a page. pgrx's bindings of the same functions prepare to catch
-/// an ERROR, which takes longer than what these do; none of them raises one for a buffer that is
-/// valid.
+/// Functions that are called for each use of a page. pgrx's bindings prepare to catch an ERROR,
+/// which takes longer than the functions themselves. None of them raises an ERROR for a valid
+/// buffer.
 mod raw {
     use super::Buffer;
     #[cfg(not(feature = "pg13"))]
@@ -55,26 +67,25 @@ mod raw {
     unsafe extern "C-unwind" {
         #[cfg(not(feature = "pg13"))]
         pub fn ReadRecentBuffer(
-            locator: super::Locator,
+            locator: crate::index::am::relation::FileLocator,
             fork: pg_sys::ForkNumber::Type,
             block: pg_sys::BlockNumber,
             buffer: Buffer,
         ) -> bool;
         pub fn LockBuffer(buffer: Buffer, mode: std::ffi::c_int);
         pub fn UnlockReleaseBuffer(buffer: Buffer);
-        /// The array of descriptors of shared buffers; pgrx has no binding for it.
+        /// The descriptors of shared buffers. pgrx has no binding for it.
         pub static BufferDescriptors: *const u8;
     }
 }
 
-/// In which shared buffer a backend has last seen each block of a file, 0 where it has not.
+/// The shared buffer that this backend has last seen each block of a file in, or 0.
 #[derive(Default)]
-pub struct Hints {
+pub struct BufferHints {
     buffers: RefCell<Vec<Buffer>>,
-    reads: Cell<u32>,
 }
 
-impl Hints {
+impl BufferHints {
     #[inline]
     fn get(&self, block: Block) -> Buffer {
         self.buffers
@@ -84,7 +95,7 @@ impl Hints {
             .unwrap_or(0)
     }
 
-    /// Without memory for it nothing is remembered.
+    /// Remembers nothing if there is no memory for it.
     fn set(&self, block: Block, buffer: Buffer) {
         let mut buffers = self.buffers.borrow_mut();
         let i = block as usize;
@@ -99,174 +110,200 @@ impl Hints {
         buffers[i] = buffer;
     }
 
-    /// Memory that they take.
+    /// Returns the memory that they take.
     pub fn bytes(&self) -> usize {
         self.buffers.borrow().capacity() * size_of::<Buffer>()
     }
 
-    /// Whether this read is one of the ordinary ones.
+    /// Returns the use count of a buffer that this has a hint of. Other processes change the count
+    /// at any time.
     #[inline]
-    fn is_ordinary(&self) -> bool {
-        let reads = self.reads.get().wrapping_add(1);
-        self.reads.set(reads);
-        reads.is_multiple_of(USE_PERIOD)
+    fn uses(&self, buffer: Buffer) -> u32 {
+        // SAFETY: the number of a shared buffer, which stays valid as long as the server runs. The
+        // state is a `pg_atomic_uint32`.
+        let state = unsafe {
+            let descriptor = raw::BufferDescriptors.add((buffer as usize - 1) * DESCRIPTOR_BYTES);
+            &*descriptor.add(STATE_OFFSET).cast::<AtomicU32>()
+        };
+        (state.load(Ordering::Relaxed) & USES_MASK) >> USES_SHIFT
     }
 }
 
 /// How changes become durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Logging {
-    /// Each by itself.
     EachChange,
-    /// All together in the end, by [`RelationPages::log_all`].
-    AtTheEnd,
+    /// All pages at once, by [`RelationPages::log_all`].
+    AtEnd,
 }
 
-/// The pages of one fork of an open relation. Borrows the relation: it must stay open for as long.
+/// A strategy by which vacuum reads pages without evicting those that others use.
+#[derive(Clone, Copy)]
+pub struct ReadStrategy<'a> {
+    raw: pg_sys::BufferAccessStrategy,
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl ReadStrategy<'_> {
+    /// # Safety
+    /// Null, or a strategy that exists for `'a`.
+    pub unsafe fn from_raw(raw: pg_sys::BufferAccessStrategy) -> Self {
+        Self {
+            raw,
+            lifetime: PhantomData,
+        }
+    }
+
+    fn none() -> Self {
+        // SAFETY: null.
+        unsafe { Self::from_raw(std::ptr::null_mut()) }
+    }
+}
+
+/// The pages of one fork of a relation.
 pub struct RelationPages<'a> {
-    relation: pg_sys::Relation,
+    relation: Relation<'a>,
     fork: pg_sys::ForkNumber::Type,
-    hints: Option<&'a Hints>,
-    strategy: pg_sys::BufferAccessStrategy,
+    hints: Option<&'a BufferHints>,
+    strategy: ReadStrategy<'a>,
     logging: Logging,
-    /// Whether this is vacuum, which may have to wait lest it take too much of the disk's time.
-    throttled: bool,
+    /// Whether this is vacuum, which sleeps if it has used too much of the disk's time.
+    is_vacuum: bool,
 }
 
 impl<'a> RelationPages<'a> {
-    /// # Safety
-    /// The relation is open for as long as this exists, with a lock that suits what is done.
-    /// `hints` are of its file.
-    pub unsafe fn new(relation: pg_sys::Relation, hints: &'a Hints) -> Self {
-        // SAFETY: an open relation. Buffers of temporary tables are the backend's own and have no
-        // descriptor to prefetch.
-        let shared =
-            unsafe { (*(*relation).rd_rel).relpersistence } as u8 != pg_sys::RELPERSISTENCE_TEMP;
+    /// Hints of another file do no harm, but are of no use.
+    pub fn new(relation: Relation<'a>, hints: &'a BufferHints) -> Self {
         Self {
             relation,
             fork: pg_sys::ForkNumber::MAIN_FORKNUM,
-            hints: shared.then_some(hints),
-            strategy: std::ptr::null_mut(),
+            // buffers of temporary tables belong to the backend and have no shared descriptor
+            hints: (!relation.is_temporary()).then_some(hints),
+            strategy: ReadStrategy::none(),
             logging: Logging::EachChange,
-            throttled: false,
+            is_vacuum: false,
         }
     }
 
-    /// For vacuum, of pages in any order.
-    ///
-    /// # Safety
-    /// As [`new`](Self::new).
-    pub unsafe fn of_vacuum(relation: pg_sys::Relation, hints: &'a Hints) -> Self {
-        // SAFETY: the caller's promise.
+    /// Returns the pages for a vacuum that reads them in any order.
+    pub fn for_vacuum(relation: Relation<'a>, hints: &'a BufferHints) -> Self {
         Self {
-            throttled: true,
-            ..unsafe { Self::new(relation, hints) }
+            is_vacuum: true,
+            ..Self::new(relation, hints)
         }
     }
 
-    /// For vacuum, of pages in the order of the file: reads by `strategy`, which spares what others
-    /// have in the buffers.
-    ///
-    /// # Safety
-    /// As [`new`](Self::new).
-    pub unsafe fn of_vacuum_in_order(
-        relation: pg_sys::Relation,
-        strategy: pg_sys::BufferAccessStrategy,
-    ) -> Self {
+    /// Returns the pages for a vacuum that reads them in the order of the file.
+    pub fn for_vacuum_in_order(relation: Relation<'a>, strategy: ReadStrategy<'a>) -> Self {
         Self {
             relation,
             fork: pg_sys::ForkNumber::MAIN_FORKNUM,
             hints: None,
             strategy,
             logging: Logging::EachChange,
-            throttled: true,
+            is_vacuum: true,
         }
     }
 
-    /// For the build of an index that nobody else sees yet; [`log_all`](Self::log_all) comes in the
-    /// end.
-    ///
-    /// # Safety
-    /// As [`new`](Self::new).
-    pub unsafe fn of_build(
-        relation: pg_sys::Relation,
-        fork: pg_sys::ForkNumber::Type,
-        hints: Option<&'a Hints>,
-    ) -> Self {
-        // SAFETY: an open relation.
-        let shared =
-            unsafe { (*(*relation).rd_rel).relpersistence } as u8 != pg_sys::RELPERSISTENCE_TEMP;
+    /// Returns the pages for the build of an index that no other backend sees yet. The build ends
+    /// with [`log_all`](Self::log_all).
+    pub fn for_build(relation: Relation<'a>, hints: &'a BufferHints) -> Self {
+        Self {
+            logging: Logging::AtEnd,
+            ..Self::new(relation, hints)
+        }
+    }
+
+    /// Returns the pages of the initial fork of an unlogged index, for its build.
+    pub fn for_initial_fork(relation: Relation<'a>) -> Self {
         Self {
             relation,
-            fork,
-            hints: hints.filter(|_| shared),
-            strategy: std::ptr::null_mut(),
-            logging: Logging::AtTheEnd,
-            throttled: false,
+            fork: pg_sys::ForkNumber::INIT_FORKNUM,
+            hints: None,
+            strategy: ReadStrategy::none(),
+            logging: Logging::AtEnd,
+            is_vacuum: false,
         }
     }
 
-    /// Writes all pages into the write-ahead log, unless the relation has no need of it.
+    /// Writes all pages into the write-ahead log if the relation needs that.
     pub fn log_all(&self) {
-        // SAFETY: an open relation whose pages all have the standard header.
-        unsafe {
-            // that of an unlogged relation is what it begins with after a crash, and is logged
-            if self.fork == pg_sys::ForkNumber::INIT_FORKNUM || needs_wal(self.relation) {
-                pg_sys::log_newpage_range(self.relation, self.fork, 0, self.block_count(), true);
-            }
+        // the initial fork of an unlogged relation replaces the relation after a crash
+        if self.fork == pg_sys::ForkNumber::INIT_FORKNUM || self.relation.needs_wal() {
+            let (relation, count) = (self.relation.as_raw(), self.block_count());
+            // SAFETY: an open relation whose pages all have the standard header.
+            unsafe { pg_sys::log_newpage_range(relation, self.fork, 0, count, true) };
         }
     }
 
-    /// Pins the buffer of a block that is there.
+    /// Pins the buffer of an existing block.
     #[inline]
     fn pin(&self, block: Block) -> Buffer {
         if let Some(hints) = self.hints {
             let buffer = hints.get(block);
-            // SAFETY: an open relation. The number was a valid buffer's in this server once, and
-            // how many there are never changes.
-            if buffer > 0
-                && !hints.is_ordinary()
-                && unsafe { pin_recent(self.relation, self.fork, block, buffer) }
-            {
-                if self.throttled {
+            if buffer > 0 && hints.uses(buffer) >= MIN_USES && self.pin_recent(block, buffer) {
+                if self.is_vacuum {
                     count_cost();
                 }
                 return buffer;
             }
         }
-        self.pin_ordinarily(block)
+        self.pin_by_lookup(block)
+    }
+
+    /// Pins the buffer that a block was last seen in. Returns false if it is no longer there.
+    /// PostgreSQL 13 has no function for it.
+    #[inline]
+    #[cfg_attr(feature = "pg13", allow(unused_variables))]
+    fn pin_recent(&self, block: Block, buffer: Buffer) -> bool {
+        #[cfg(feature = "pg13")]
+        return false;
+        // SAFETY: an open relation. A hint is the number of a shared buffer, and these never
+        // change their number.
+        #[cfg(not(feature = "pg13"))]
+        unsafe {
+            raw::ReadRecentBuffer(self.relation.locator(), self.fork, block, buffer)
+        }
     }
 
     #[cold]
-    fn pin_ordinarily(&self, block: Block) -> Buffer {
-        // SAFETY: an open relation; raises an ERROR where the block cannot be read.
-        let buffer = unsafe {
-            let mode = pg_sys::ReadBufferMode::RBM_NORMAL;
-            pg_sys::ReadBufferExtended(self.relation, self.fork, block, mode, self.strategy)
-        };
+    fn pin_by_lookup(&self, block: Block) -> Buffer {
+        let buffer = self.read_buffer(block);
         if let Some(hints) = self.hints {
             hints.set(block, buffer);
         }
         buffer
     }
 
-    /// Puts `page` into its buffer, which is locked exclusively, and logs that.
-    fn put(&self, buffer: Buffer, page: &Page, is_new: bool) {
-        // What is the buffer manager's of a page that exists is in the buffer, not in the copy.
-        let own = if is_new { 0 } else { HEADER_BYTES };
-        // SAFETY: `target` are the 8 KB of a page that nobody else reads or writes meanwhile.
+    /// Reads and pins a block, or a new one after the last for `InvalidBlockNumber`. Raises an
+    /// ERROR if the block cannot be read.
+    fn read_buffer(&self, block: Block) -> Buffer {
+        let (relation, strategy) = (self.relation.as_raw(), self.strategy.raw);
+        let mode = pg_sys::ReadBufferMode::RBM_NORMAL;
+        // SAFETY: an open relation.
+        unsafe { pg_sys::ReadBufferExtended(relation, self.fork, block, mode, strategy) }
+    }
+
+    /// Replaces the page in a buffer and logs the change.
+    ///
+    /// # Safety
+    /// The buffer is pinned and locked exclusively.
+    unsafe fn replace(&self, buffer: Buffer, page: &Page, is_new: bool) {
+        // The header of an existing page belongs to the buffer manager; the copy's is out of date.
+        let start = if is_new { 0 } else { HEADER_BYTES };
+        // SAFETY: `target` is a page of 8 KB that nobody else reads or writes now.
         let copy = |target: *mut u8| unsafe {
             std::ptr::copy_nonoverlapping(
-                page.0.as_ptr().add(own),
-                target.add(own),
-                PAGE_BYTES - own,
+                page.0.as_ptr().add(start),
+                target.add(start),
+                PAGE_BYTES - start,
             );
         };
-        // SAFETY: the buffer is pinned and locked exclusively.
+        // SAFETY: the caller's promise.
         unsafe {
             match self.logging {
                 Logging::EachChange => {
-                    let record = pg_sys::GenericXLogStart(self.relation);
+                    let record = pg_sys::GenericXLogStart(self.relation.as_raw());
                     let flags = if is_new {
                         pg_sys::GENERIC_XLOG_FULL_IMAGE as i32
                     } else {
@@ -275,7 +312,7 @@ impl<'a> RelationPages<'a> {
                     copy(pg_sys::GenericXLogRegisterBuffer(record, buffer, flags).cast());
                     pg_sys::GenericXLogFinish(record);
                 }
-                Logging::AtTheEnd => {
+                Logging::AtEnd => {
                     copy(bytes_of(buffer));
                     pg_sys::MarkBufferDirty(buffer);
                 }
@@ -287,21 +324,21 @@ impl<'a> RelationPages<'a> {
 impl ReadPages for RelationPages<'_> {
     fn block_count(&self) -> Block {
         // SAFETY: an open relation.
-        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.relation, self.fork) }
+        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.relation.as_raw(), self.fork) }
     }
 
     #[inline]
     fn read<R>(&self, block: Block, f: impl FnOnce(&Page) -> R) -> R {
         let buffer = self.pin(block);
-        // SAFETY: the buffer is pinned, and locked while `f` looks at it. If `f` panics, that
-        // becomes an ERROR, which gives back all locks and pins.
+        // SAFETY: the buffer is pinned, and locked while `f` reads it. A panic of `f` becomes an
+        // ERROR, which releases all locks and pins.
         unsafe {
             raw::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
             let bytes = bytes_of(buffer);
             let result = if (bytes as usize).is_multiple_of(align_of::<Page>()) {
                 f(&*bytes.cast::<Page>())
             } else {
-                // as buffers of temporary tables may be before PostgreSQL 16
+                // a buffer of a temporary table before PostgreSQL 16
                 f(&Page(*bytes.cast::<[u8; PAGE_BYTES]>()))
             };
             raw::UnlockReleaseBuffer(buffer);
@@ -310,32 +347,31 @@ impl ReadPages for RelationPages<'_> {
     }
 
     #[inline]
-    fn prefetch(&self, block: Block, offset: usize, bytes: usize) {
+    fn prefetch<const N: usize>(&self, block: Block, parts: [(usize, usize); N]) {
         let Some(hints) = self.hints else { return };
         let buffer = hints.get(block);
         if buffer <= 0 {
             return;
         }
         let i = buffer as usize - 1;
-        // SAFETY: the addresses of a valid buffer and its descriptor, which are not read.
-        unsafe {
-            code::prefetch(
+        // SAFETY: the addresses of a buffer and of its descriptor, which are not read.
+        let (descriptor, page) = unsafe {
+            let pages = pg_sys::BufferBlocks.cast::<u8>();
+            (
                 raw::BufferDescriptors.wrapping_add(i * DESCRIPTOR_BYTES),
-                DESCRIPTOR_BYTES,
-            );
-            code::prefetch(
-                pg_sys::BufferBlocks
-                    .cast::<u8>()
-                    .wrapping_add(i * PAGE_BYTES + offset),
-                bytes,
-            );
+                pages.wrapping_add(i * PAGE_BYTES),
+            )
+        };
+        prefetch(descriptor, DESCRIPTOR_BYTES);
+        for (offset, bytes) in parts {
+            prefetch(page.wrapping_add(offset), bytes);
         }
     }
 
     #[inline]
     fn check_interrupts(&self) {
-        if self.throttled {
-            // SAFETY: may raise an ERROR; no page is locked here.
+        if self.is_vacuum {
+            // SAFETY: may raise an ERROR. No page is locked here.
             unsafe {
                 #[cfg(feature = "pg18")]
                 pg_sys::vacuum_delay_point(false);
@@ -351,13 +387,13 @@ impl ReadPages for RelationPages<'_> {
 impl WritePages for RelationPages<'_> {
     fn write<R>(&self, block: Block, f: impl FnOnce(&mut Page) -> Option<R>) -> Option<R> {
         let buffer = self.pin(block);
-        // SAFETY: the buffer is pinned, and locked until its new content is logged.
+        // SAFETY: the buffer is pinned, and locked until its new contents are logged.
         unsafe {
             raw::LockBuffer(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE as i32);
             let mut page = Page(*bytes_of(buffer).cast::<[u8; PAGE_BYTES]>());
             let result = f(&mut page);
             if result.is_some() {
-                self.put(buffer, &page, false);
+                self.replace(buffer, &page, false);
             }
             raw::UnlockReleaseBuffer(buffer);
             result
@@ -366,17 +402,17 @@ impl WritePages for RelationPages<'_> {
 
     fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block {
         let extension_lock = pg_sys::ExclusiveLock as pg_sys::LOCKMODE;
-        // SAFETY: the lock on the relation's extension makes the new page this backend's alone
-        // until it is locked itself.
+        // SAFETY: the lock on the relation's extension keeps other backends from the new page until
+        // its buffer is locked.
         unsafe {
-            pg_sys::LockRelationForExtension(self.relation, extension_lock);
-            let buffer = self.pin_new();
+            pg_sys::LockRelationForExtension(self.relation.as_raw(), extension_lock);
+            let buffer = self.read_buffer(pg_sys::InvalidBlockNumber);
             raw::LockBuffer(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE as i32);
-            pg_sys::UnlockRelationForExtension(self.relation, extension_lock);
+            pg_sys::UnlockRelationForExtension(self.relation.as_raw(), extension_lock);
             let block = pg_sys::BufferGetBlockNumber(buffer);
             let mut page = empty_page();
             f(block, &mut page);
-            self.put(buffer, &page, true);
+            self.replace(buffer, &page, true);
             raw::UnlockReleaseBuffer(buffer);
             if let Some(hints) = self.hints {
                 hints.set(block, buffer);
@@ -386,31 +422,14 @@ impl WritePages for RelationPages<'_> {
     }
 
     fn lock(&self, mode: LockMode) {
-        // SAFETY: a heavyweight lock, which an ERROR gives back. Its tag is the first page, but it
-        // is not that page's lock.
-        unsafe { pg_sys::LockPage(self.relation, 0, lock_mode(mode)) };
+        // SAFETY: a heavyweight lock, which an ERROR releases. Its tag is the first page, but it is
+        // not the lock of that page's buffer.
+        unsafe { pg_sys::LockPage(self.relation.as_raw(), 0, lock_mode(mode)) };
     }
 
     fn unlock(&self, mode: LockMode) {
         // SAFETY: as above.
-        unsafe { pg_sys::UnlockPage(self.relation, 0, lock_mode(mode)) };
-    }
-}
-
-impl RelationPages<'_> {
-    /// Pins a new page at the end; the extension lock is held.
-    fn pin_new(&self) -> Buffer {
-        // SAFETY: an open relation; the block number says that the file is to be extended.
-        unsafe {
-            let mode = pg_sys::ReadBufferMode::RBM_NORMAL;
-            pg_sys::ReadBufferExtended(
-                self.relation,
-                self.fork,
-                pg_sys::InvalidBlockNumber,
-                mode,
-                self.strategy,
-            )
-        }
+        unsafe { pg_sys::UnlockPage(self.relation.as_raw(), 0, lock_mode(mode)) };
     }
 }
 
@@ -421,7 +440,7 @@ fn lock_mode(mode: LockMode) -> pg_sys::LOCKMODE {
     }
 }
 
-/// A page of zeros with its header.
+/// Returns a page of zeros with its header.
 fn empty_page() -> Page {
     let mut page = Page::ZERO;
     // SAFETY: writes the header of a page of 8 KB, which is aligned.
@@ -433,10 +452,10 @@ fn empty_page() -> Page {
     page
 }
 
-/// The 8 KB of a pinned buffer.
+/// Returns the 8 KB of a buffer.
 ///
 /// # Safety
-/// The buffer is pinned. Whoever uses the pointer has it locked.
+/// The buffer is pinned. It is locked while the pointer is used.
 #[inline]
 unsafe fn bytes_of(buffer: Buffer) -> *mut u8 {
     // SAFETY: positive numbers are shared buffers, negative ones the backend's own, both counted
@@ -451,91 +470,13 @@ unsafe fn bytes_of(buffer: Buffer) -> *mut u8 {
     }
 }
 
-/// Counts a page that vacuum found in its buffer, as `ReadBuffer` does and `ReadRecentBuffer` does
-/// not.
+/// Adds the cost of a page that vacuum found in its buffer. `ReadBuffer` does this,
+/// `ReadRecentBuffer` does not.
 fn count_cost() {
     // SAFETY: variables of this backend.
     unsafe {
         if pg_sys::VacuumCostActive {
             pg_sys::VacuumCostBalance += pg_sys::VacuumCostPageHit;
         }
-    }
-}
-
-/// Pins the buffer that a block was seen in; false where it is no longer there. PostgreSQL 13
-/// cannot tell.
-///
-/// # Safety
-/// The relation is open and the buffer's number is valid.
-#[inline]
-#[cfg_attr(feature = "pg13", allow(unused_variables))]
-unsafe fn pin_recent(
-    relation: pg_sys::Relation,
-    fork: pg_sys::ForkNumber::Type,
-    block: Block,
-    buffer: Buffer,
-) -> bool {
-    #[cfg(feature = "pg13")]
-    return false;
-    // SAFETY: the caller's promise.
-    #[cfg(not(feature = "pg13"))]
-    unsafe {
-        raw::ReadRecentBuffer(locator(relation), fork, block, buffer)
-    }
-}
-
-/// The name of a relation's file.
-///
-/// # Safety
-/// The relation is open.
-#[inline]
-unsafe fn locator(relation: pg_sys::Relation) -> Locator {
-    // SAFETY: the caller's promise.
-    unsafe {
-        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
-        return (*relation).rd_node;
-        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
-        return (*relation).rd_locator;
-    }
-}
-
-/// Tells one file of a relation from another: tablespace, database and number.
-///
-/// # Safety
-/// The relation is open.
-pub unsafe fn file_of(relation: pg_sys::Relation) -> [u32; 3] {
-    // SAFETY: the caller's promise.
-    let file = unsafe { locator(relation) };
-    #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
-    return [
-        file.spcNode.to_u32(),
-        file.dbNode.to_u32(),
-        file.relNode.to_u32(),
-    ];
-    #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
-    return [
-        file.spcOid.to_u32(),
-        file.dbOid.to_u32(),
-        file.relNumber.to_u32(),
-    ];
-}
-
-/// RelationNeedsWAL: whether what is written must be logged now. With wal_level = minimal a file
-/// that was made in this transaction is synced in its end instead.
-///
-/// # Safety
-/// The relation is open.
-unsafe fn needs_wal(relation: pg_sys::Relation) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let relation = &*relation;
-        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
-        let first_file = relation.rd_firstRelfilenodeSubid;
-        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
-        let first_file = relation.rd_firstRelfilelocatorSubid;
-        let is_new = relation.rd_createSubid != 0 || first_file != 0;
-        let is_permanent =
-            (*relation.rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
-        is_permanent && (pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32 || !is_new)
     }
 }

@@ -1,217 +1,183 @@
 //! Building an index.
 //!
-//! 1. **Sample**: a few thousand vectors, for the centre of the codes ([`super::sample`]).
-//! 2. **Read** the table once. Vectors are coded in batches, on all threads, and only the codes are
+//! 1. **Sample** a few thousand vectors, for the centre of the codes ([`super::sample`]).
+//! 2. **Read** the table once. Vectors are coded in batches, on all threads. Only the codes are
 //!    kept.
-//! 3. **Link** the codes to a graph, on all threads ([`rag_ann::graph`]). This thread looks after
-//!    interrupts meanwhile: the others know nothing of Postgres and are joined before any error is
+//! 3. **Link** the codes to a graph, on all threads ([`rag_ann::graph`]). Meanwhile this thread
+//!    checks for interrupts. The others do not call PostgreSQL, and are joined before any error is
 //!    raised.
-//! 4. **Write** the pages in the graph's order, and then, as nobody has seen them yet, log them all
-//!    at once.
+//! 4. **Write** the pages in the order of the graph. No other backend has seen them yet, so they
+//!    are logged all at once.
 //!
-//! The graph takes some hundred bytes a vector of `maintenance_work_mem`. When that is used up
-//! while the table is being read, what has been read is linked and written, and each of the other
-//! rows is inserted as `INSERT` would, though without a log. So the time grows without a jump, and
-//! a NOTICE says how much memory would have spared it.
+//! The graph takes some hundred bytes of `maintenance_work_mem` for each vector. When that is used
+//! up while the table is being read, the vectors read so far are linked and written. Each of the
+//! other rows is inserted as by `INSERT`, though without a log. So the time grows gradually. A
+//! NOTICE reports how much memory would have avoided it.
 
-use std::{cell::OnceCell, ffi::c_void};
+use std::{cell::OnceCell, ffi::CStr};
 
-use pgrx::{PgLogLevel, PgSqlErrorCode, pg_guard, pg_sys, pg_sys::panic::ErrorReport};
+use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys, pg_sys::panic::ErrorReport};
 use rag_ann::{
     code::Quantizer,
-    graph::{Failure, Graph, Parameters},
-    hnsw::{self, Description, Index, Inserter, Tid},
+    graph::{BuildError, Graph, Parameters},
+    hnsw::{self, Index as WrittenGraph, IndexParameters, Inserter, Tid},
     memory::{append, push},
     pool::ID_LIMIT,
 };
 use rag_pages::ReadPages;
 
 use super::{
-    check_dimensions, damaged, insert::uniform, is_indexable, opclass, options::Options, random,
-    rows::RowMemory, sample::Sample, tid_of,
+    check_dimensions, damaged, insert::uniform, is_indexable, opclass, options::HnswOptions,
+    sample::VectorSample,
 };
 use crate::{
     error::Error,
-    index::pages::{Hints, RelationPages},
-    pg::memory::check_threads,
+    index::{
+        am::{
+            BuildCounts,
+            callbacks::{
+                BuildInput, BuildProgress, max_build_helpers, may_be_interrupted, random_seed,
+                report_progress,
+            },
+            relation::Index,
+        },
+        pages::{BufferHints, RelationPages},
+    },
+    pg::memory::{exit_if_thread_ran_out, maintenance_work_mem},
+    types::vector::DetoastMemory,
 };
 
 /// Phases, as `pg_stat_progress_create_index` numbers them.
-pub const INITIALIZING: i64 = pg_sys::PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE as i64;
-pub const SAMPLING: i64 = INITIALIZING + 1;
-pub const READING: i64 = INITIALIZING + 2;
-pub const LINKING: i64 = INITIALIZING + 3;
-pub const WRITING: i64 = INITIALIZING + 4;
-pub const INSERTING: i64 = INITIALIZING + 5;
-pub const LOGGING: i64 = INITIALIZING + 6;
+const INITIALIZING: i64 = pg_sys::PROGRESS_CREATEIDX_SUBPHASE_INITIALIZE as i64;
+const SAMPLING: i64 = INITIALIZING + 1;
+const READING: i64 = INITIALIZING + 2;
+const LINKING: i64 = INITIALIZING + 3;
+const WRITING: i64 = INITIALIZING + 4;
+const INSERTING: i64 = INITIALIZING + 5;
+const LOGGING: i64 = INITIALIZING + 6;
 
-/// Most memory for vectors that wait to be coded.
+/// Returns the name of a phase in `pg_stat_progress_create_index`.
+pub fn phase_name(phase: i64) -> Option<&'static CStr> {
+    match phase {
+        INITIALIZING => Some(c"initializing"),
+        SAMPLING => Some(c"sampling vectors"),
+        READING => Some(c"reading vectors"),
+        LINKING => Some(c"linking vectors"),
+        WRITING => Some(c"writing pages"),
+        INSERTING => Some(c"inserting what does not fit into maintenance_work_mem"),
+        LOGGING => Some(c"writing the write-ahead log"),
+        _ => None,
+    }
+}
+
+/// Maximum memory for vectors that are not coded yet.
 const BATCH_BYTES: usize = 4 << 20;
-/// What a node takes beside what the graph says: its heap row while the list of these grows, and
-/// the order of its page's slots while they are written.
+/// Memory of a node beside that of the graph: its heap row while the list of these grows, and the
+/// order of its page's slots while they are written.
 const PLACE_BYTES: usize = 64;
 
-/// `ambuild`
-#[pg_guard]
-pub unsafe extern "C-unwind" fn build(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-    info: *mut pg_sys::IndexInfo,
-) -> *mut pg_sys::IndexBuildResult {
-    // SAFETY: Postgres's promises: table and index are open and locked, and nobody else sees the
-    // index.
-    unsafe {
-        let hints = Hints::default();
-        let pages = RelationPages::of_build(index, pg_sys::ForkNumber::MAIN_FORKNUM, Some(&hints));
-        if pages.block_count() != 0 {
-            Error::internal(format!(
-                "index \"{}\" already contains data",
-                super::name_of(index)
-            ))
-            .raise();
-        }
-        let quantizer = OnceCell::new();
-        let mut build = Build::new(
-            Target {
-                table,
-                index,
-                info,
-                pages: &pages,
-            },
-            &quantizer,
-        );
-        report(SAMPLING);
-        build.sample = Sample::take(
-            table,
-            index,
-            info,
-            build.description.metric,
-            build.batch_bytes,
-        );
-        report(READING);
-        let heap_tuples = pg_sys::table_index_build_scan(
-            table,
-            index,
-            info,
-            false, // from the start, so that the place in the table tells how far it is
-            true,
-            Some(add_row),
-            (&raw mut build).cast(),
-            std::ptr::null_mut(),
-        );
-        let index_tuples = build.finish().unwrap_or_else(|error| error.raise());
-        report(LOGGING);
-        pages.log_all();
-        let result: *mut pg_sys::IndexBuildResult =
-            pg_sys::palloc0(size_of::<pg_sys::IndexBuildResult>()).cast();
-        (*result).heap_tuples = heap_tuples;
-        (*result).index_tuples = index_tuples as f64;
-        result
+pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
+    let index = input.index();
+    let hints = BufferHints::default();
+    let pages = RelationPages::for_build(*index, &hints);
+    if pages.block_count() != 0 {
+        return Err(Error::internal(format!(
+            "index \"{}\" already contains data",
+            index.name()
+        )));
     }
+    let quantizer = OnceCell::new();
+    let mut builder = Builder::new(input, &pages, &quantizer);
+    report_phase(SAMPLING);
+    builder.sample = VectorSample::read(input, builder.description.metric, builder.batch_bytes);
+    report_phase(READING);
+    let mut memory = DetoastMemory::new();
+    let table_rows = input
+        .each_row(|value, tid| value.with_vector(&mut memory, |vector| builder.add(vector, tid)));
+    let index_rows = builder.finish()? as f64;
+    report_phase(LOGGING);
+    pages.log_all();
+    Ok(BuildCounts {
+        table_rows,
+        index_rows,
+    })
 }
 
-/// `ambuildempty`: what an unlogged index begins with after a crash.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn build_empty(index: pg_sys::Relation) {
-    // SAFETY: Postgres's promise: an open index of this access method.
-    unsafe {
-        let pages = RelationPages::of_build(index, pg_sys::ForkNumber::INIT_FORKNUM, None);
-        create(index, &pages, &describe(index)).unwrap_or_else(|error| error.raise());
-        pages.log_all();
-    }
+/// Builds the initial fork of an unlogged index, which has no rows.
+pub fn build_empty(index: Index<'_>) -> Result<(), Error> {
+    let pages = RelationPages::for_initial_fork(*index);
+    create(index, &pages, &describe(index))?;
+    pages.log_all();
+    Ok(())
 }
 
-/// Makes an index without rows. Its dimensions are those that its column was declared with, or else
-/// those of the first vector to come.
-///
-/// # Safety
-/// An open index of this access method.
-unsafe fn create(
-    index: pg_sys::Relation,
+/// Creates an index without rows. Its dimensions are those that its column was declared with, or
+/// else those of the first vector.
+fn create(
+    index: Index<'_>,
     pages: &RelationPages<'_>,
-    description: &Description,
+    description: &IndexParameters,
 ) -> Result<(), Error> {
     hnsw::create(pages, description);
-    let (mut kind, mut declared, mut collation) = (pg_sys::InvalidOid, -1, pg_sys::InvalidOid);
-    // SAFETY: the caller's promise.
-    unsafe {
-        pg_sys::get_atttypetypmodcoll((*index).rd_id, 1, &mut kind, &mut declared, &mut collation)
-    };
-    if let Ok(dimensions @ 1..) = usize::try_from(declared) {
-        Index::set_dimensions(pages, dimensions).map_err(|damage| damaged(index, damage))?;
+    if let Ok(dimensions @ 1..) = usize::try_from(index.type_modifier()) {
+        WrittenGraph::set_dimensions(pages, dimensions)
+            .map_err(|damage| damaged(*index, damage))?;
     }
     Ok(())
 }
 
-/// What a new index is made with.
-///
-/// # Safety
-/// An open index of this access method.
-unsafe fn describe(index: pg_sys::Relation) -> Description {
-    // SAFETY: the caller's promise.
-    let (options, metric) = unsafe { (Options::of(index), opclass::metric(index)) };
-    Description {
-        metric,
+/// Returns what a new index is created with.
+fn describe(index: Index<'_>) -> IndexParameters {
+    let options = HnswOptions::of(index);
+    IndexParameters {
+        metric: opclass::metric(index),
         m: options.m,
         ef_construction: options.ef_construction,
-        seed: random(),
+        seed: random_seed(),
     }
 }
 
-/// What is built of what.
-struct Target<'a> {
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-    info: *mut pg_sys::IndexInfo,
+struct Builder<'a> {
+    input: &'a BuildInput<'a>,
     pages: &'a RelationPages<'a>,
-}
-
-struct Build<'a> {
-    target: Target<'a>,
-    description: Description,
+    description: IndexParameters,
     threads: usize,
-    /// Of maintenance_work_mem, in bytes.
+    /// `maintenance_work_mem` in bytes.
     memory: usize,
     batch_bytes: usize,
-    sample: Sample,
-    /// Of the first vector; 0 until then.
+    sample: VectorSample,
+    /// Dimensions of the first vector, 0 until then.
     dimensions: usize,
     /// Vectors that are not coded yet.
     batch: Vec<f32>,
     quantizer: &'a OnceCell<Quantizer>,
-    /// What is coded; `None` before the first batch, and again once it is written.
+    /// The coded vectors. `None` before the first batch, and again once they are written.
     graph: Option<Graph<'a>>,
     /// The heap row of each vector of the graph, and then of the batch.
     tids: Vec<Tid>,
     max_nodes: usize,
-    /// Once maintenance_work_mem is used up.
-    written: Option<(Index, Inserter)>,
-    warned: bool,
+    /// Set once maintenance_work_mem is used up.
+    written: Option<(WrittenGraph, Inserter)>,
+    has_warned: bool,
     rows: u64,
-    row_memory: RowMemory,
 }
 
-impl<'a> Build<'a> {
-    /// # Safety
-    /// As for `ambuild`.
-    unsafe fn new(target: Target<'a>, quantizer: &'a OnceCell<Quantizer>) -> Self {
-        // SAFETY: the caller's promise, and plain variables.
-        let (description, memory, workers) = unsafe {
-            (
-                describe(target.index),
-                pg_sys::maintenance_work_mem,
-                pg_sys::max_parallel_maintenance_workers,
-            )
-        };
-        let memory = memory as usize * 1024;
+impl<'a> Builder<'a> {
+    fn new(
+        input: &'a BuildInput<'a>,
+        pages: &'a RelationPages<'a>,
+        quantizer: &'a OnceCell<Quantizer>,
+    ) -> Self {
+        let memory = maintenance_work_mem();
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            target,
-            description,
-            threads: processors.min(1 + workers as usize),
+            input,
+            pages,
+            description: describe(input.index()),
+            threads: processors.min(1 + max_build_helpers()),
             memory,
             batch_bytes: BATCH_BYTES.min(memory / 8),
-            sample: Sample::default(),
+            sample: VectorSample::default(),
             dimensions: 0,
             batch: vec![],
             quantizer,
@@ -219,9 +185,8 @@ impl<'a> Build<'a> {
             tids: vec![],
             max_nodes: usize::MAX,
             written: None,
-            warned: false,
+            has_warned: false,
             rows: 0,
-            row_memory: RowMemory::new(),
         }
     }
 
@@ -239,11 +204,11 @@ impl<'a> Build<'a> {
         }
         if let Some((index, inserter)) = &mut self.written {
             let level = hnsw::random_level(self.description.m, uniform());
-            // nobody else changes what its codes mean
+            // no other backend changes the centre of its codes, so the insert is not refused
             return inserter
-                .insert(index, self.target.pages, vector, tid, level)
+                .insert(index, self.pages, vector, tid, level)
                 .map(|_| ())
-                .map_err(|damage| damaged(self.target.index, damage));
+                .map_err(|damage| damaged(*self.input.index(), damage));
         }
         append(&mut self.batch, vector).map_err(|_| out_of_memory())?;
         push(&mut self.tids, tid).map_err(|_| out_of_memory())?;
@@ -253,32 +218,26 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Now that the dimensions are known: how many vectors fit into memory.
+    /// Computes how many vectors fit into memory, once their dimensions are known.
     fn begin(&mut self, dimensions: usize) {
         self.dimensions = dimensions;
         let fit = self.memory.saturating_sub(self.batch_bytes) / self.node_bytes();
         self.max_nodes = fit.clamp(1, ID_LIMIT as usize);
-        // SAFETY: the open table, and what Postgres says of the index.
-        let (rows, is_partial) = unsafe {
-            (
-                f64::from((*(*self.target.table).rd_rel).reltuples),
-                !(*self.target.info).ii_Predicate.is_null(),
-            )
-        };
-        if rows > self.max_nodes as f64 && !is_partial {
+        let rows = self.input.table().estimated_rows();
+        if rows > self.max_nodes as f64 && !self.input.is_partial() {
             self.warn(rows);
         }
     }
 
-    /// Memory that a vector takes.
+    /// Returns the memory that a vector takes.
     fn node_bytes(&self) -> usize {
         let code_bytes = hnsw::quantizer(&self.description, self.dimensions, vec![]).code_bytes();
         Graph::node_bytes(code_bytes, usize::from(self.description.m)) + PLACE_BYTES
     }
 
-    /// Says, once, how much memory about so many `rows` would take.
+    /// Reports once how much memory about this number of rows would take.
     fn warn(&mut self, rows: f64) {
-        if std::mem::replace(&mut self.warned, true) {
+        if std::mem::replace(&mut self.has_warned, true) {
             return;
         }
         let megabytes =
@@ -286,14 +245,18 @@ impl<'a> Build<'a> {
         let message = "the graph of all vectors does not fit into maintenance_work_mem";
         let error = Error::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message)
             .detail(format!(
-                "The first {} of about {rows:.0} are linked in memory; the others are inserted one by one, which is slower.",
+                "The first {} of about {rows:.0} vectors are linked in memory. The others are \
+                 inserted one by one, which is slower.",
                 self.max_nodes
             ))
-            .hint(format!("Set maintenance_work_mem to {:.0} MB.", (megabytes * 1.02).ceil()));
+            .hint(format!(
+                "Set maintenance_work_mem to {:.0} MB.",
+                (megabytes * 1.02).ceil()
+            ));
         ErrorReport::from(error).report(PgLogLevel::NOTICE);
     }
 
-    /// Codes the batch.
+    /// Codes the vectors of the batch.
     fn encode(&mut self) -> Result<(), Error> {
         if self.batch.is_empty() {
             return Ok(());
@@ -303,7 +266,7 @@ impl<'a> Build<'a> {
             let centroid = self.sample.mean(description, dimensions, &self.batch);
             hnsw::quantizer(description, dimensions, centroid)
         });
-        self.sample = Sample::default();
+        self.sample = VectorSample::default();
         let parameters = Parameters {
             m: usize::from(description.m),
             ef_construction: usize::from(description.ef_construction),
@@ -319,40 +282,33 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Memory is used up by what came before `next`: writes that, to insert the others.
+    /// Writes the rows before `next`, which have used up the memory. The others will be inserted.
     fn overflow(&mut self, next: Tid) -> Result<(), Error> {
-        // SAFETY: an open table.
-        let blocks = unsafe {
-            pg_sys::RelationGetNumberOfBlocksInFork(
-                self.target.table,
-                pg_sys::ForkNumber::MAIN_FORKNUM,
-            )
-        };
+        let blocks = self.input.table().block_count();
         let rows = self.rows as f64 * f64::from(blocks) / f64::from(next.block + 1);
         self.warn(rows);
         self.write()?;
-        let index =
-            Index::open(self.target.pages).map_err(|damage| damaged(self.target.index, damage))?;
-        self.written = Some((index, Inserter::default()));
-        report(INSERTING);
+        let index = self.input.index();
+        let written = WrittenGraph::open(self.pages).map_err(|damage| damaged(*index, damage))?;
+        self.written = Some((written, Inserter::default()));
+        report_phase(INSERTING);
         Ok(())
     }
 
-    /// Links and writes what is coded.
+    /// Links and writes the coded vectors.
     fn write(&mut self) -> Result<(), Error> {
         self.batch = {
             self.encode()?;
             vec![]
         };
         let (Some(mut graph), Some(quantizer)) = (self.graph.take(), self.quantizer.get()) else {
-            // SAFETY: the open index.
-            return unsafe { create(self.target.index, self.target.pages, &self.description) };
+            return create(self.input.index(), self.pages, &self.description);
         };
-        report(LINKING);
-        report_count(pg_sys::PROGRESS_CREATEIDX_TUPLES_TOTAL, graph.len());
+        report_phase(LINKING);
+        report_progress(BuildProgress::TotalRows, graph.len() as i64);
         graph.build(self.threads, tick).map_err(failed)?;
-        report(WRITING);
-        let (pages, nodes) = (self.target.pages, graph.len());
+        report_phase(WRITING);
+        let (pages, nodes) = (self.pages, graph.len());
         hnsw::place(
             pages,
             &self.description,
@@ -367,89 +323,49 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    /// Writes what is not yet written; returns how many rows are indexed.
+    /// Writes what is not yet written. Returns the number of indexed rows.
     fn finish(&mut self) -> Result<u64, Error> {
         if self.written.is_none() {
             self.write()?;
         }
-        report_count(pg_sys::PROGRESS_CREATEIDX_TUPLES_DONE, self.rows as usize);
+        report_progress(BuildProgress::RowsDone, self.rows as i64);
         Ok(self.rows)
     }
 }
 
-/// Called for each row of the table.
-#[pg_guard]
-unsafe extern "C-unwind" fn add_row(
-    _index: pg_sys::Relation,
-    row: pg_sys::ItemPointer,
-    values: *mut pg_sys::Datum,
-    nulls: *mut bool,
-    _is_alive: bool,
-    state: *mut c_void,
-) {
-    // SAFETY: `build`'s own state, and the only column of the index.
-    unsafe {
-        if *nulls {
-            return;
-        }
-        let build = &mut *state.cast::<Build<'_>>();
-        let memory = build.row_memory;
-        if let Err(error) = memory.with_vector(*values, |vector| build.add(vector, tid_of(&*row))) {
-            error.raise();
-        }
-    }
-}
-
-/// Why threads have ended.
-fn failed(failure: Failure) -> Error {
+/// Returns the error for threads that have stopped early.
+fn failed(failure: BuildError) -> Error {
     match failure {
-        Failure::OutOfMemory => out_of_memory(),
-        Failure::Cancelled => {
+        BuildError::OutOfMemory => out_of_memory(),
+        BuildError::Cancelled => {
             pgrx::check_for_interrupts!();
             Error::new(
                 PgSqlErrorCode::ERRCODE_QUERY_CANCELED,
-                "the build was interrupted",
+                "index build was interrupted",
             )
         }
     }
 }
 
 pub fn out_of_memory() -> Error {
-    Error::out_of_memory("Memory ran out while the index was being built.")
-        .hint("Lower maintenance_work_mem to what the server has: what does not fit into it is inserted one by one.")
+    Error::out_of_memory("Memory ran out while the index was being built.").hint(
+        "Lower maintenance_work_mem to what the server has. Rows that do not fit into it are \
+         inserted one by one.",
+    )
 }
 
-/// Looks after what Postgres wants of this backend while threads link nodes; false: they must stop,
-/// for it may exit.
+/// Called regularly while threads link `linked` nodes. Returns false if they must stop, because an
+/// interrupt may exit.
 fn tick(linked: usize) -> bool {
-    report_count(pg_sys::PROGRESS_CREATEIDX_TUPLES_DONE, linked);
-    check_threads();
-    // SAFETY: variables that signal handlers set.
-    let leaves = unsafe {
-        #[cfg(any(feature = "pg17", feature = "pg18"))]
-        let timed_out = pg_sys::TransactionTimeoutPending != 0;
-        #[cfg(not(any(feature = "pg17", feature = "pg18")))]
-        let timed_out = false;
-        pg_sys::ProcDiePending != 0
-            || pg_sys::QueryCancelPending != 0
-            || pg_sys::ClientConnectionLost != 0
-            || timed_out
-    };
-    if leaves {
+    report_progress(BuildProgress::RowsDone, linked as i64);
+    exit_if_thread_ran_out();
+    if may_be_interrupted() {
         return false;
     }
     pgrx::check_for_interrupts!();
     true
 }
 
-fn report(phase: i64) {
-    // SAFETY: writes into this backend's own slot.
-    unsafe {
-        pg_sys::pgstat_progress_update_param(pg_sys::PROGRESS_CREATEIDX_SUBPHASE as i32, phase)
-    };
-}
-
-fn report_count(counter: u32, count: usize) {
-    // SAFETY: as above.
-    unsafe { pg_sys::pgstat_progress_update_param(counter as i32, count as i64) };
+fn report_phase(phase: i64) {
+    report_progress(BuildProgress::Phase, phase);
 }

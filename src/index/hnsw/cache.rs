@@ -1,143 +1,133 @@
-//! What a backend keeps of indexes from one statement to the next: opened indexes with the hints
-//! where their pages are, and the buffers of searches and inserts.
+//! What a backend keeps of indexes from one statement to the next: opened indexes with hints where
+//! their pages are, and the buffers of searches and inserts.
 
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
 };
 
-use pgrx::pg_sys;
-use rag_ann::hnsw::{Index, Inserter, Scan};
+use rag_ann::hnsw::{Index as Graph, IndexError, Inserter, Scan};
 
 use super::damaged;
 use crate::{
     error::Error,
-    index::pages::{Hints, RelationPages, file_of},
+    index::{
+        am::{
+            callbacks::Vacuum,
+            relation::{FileId, Index},
+        },
+        pages::{BufferHints, RelationPages},
+    },
 };
 
-/// Most indexes that a backend remembers, as many as a query over partitions may read in turns. An
-/// opened index takes a few kilobytes, and up to 300 with the copy of its upper levels.
-const MAX_FILES: usize = 64;
-/// Most bytes of all their hints, which take 4 bytes a page.
+/// Maximum number of indexes that a backend remembers: as many as a query over partitions may read
+/// in turn. An opened index takes a few kilobytes, and up to 300 with the copy of its upper levels.
+const MAX_INDEXES: usize = 64;
+/// Maximum size of all their hints, which take 4 bytes a page.
 const MAX_HINT_BYTES: usize = 32 << 20;
 
-/// An index as long as it has the same file.
-pub struct File {
-    pub index: Index,
-    hints: Hints,
+/// An opened index. It is of use as long as the index has the same file.
+pub struct OpenedGraph {
+    pub graph: Graph,
+    hints: BufferHints,
 }
 
-impl File {
-    /// The pages of `relation`, of which this is the file.
-    ///
-    /// # Safety
-    /// As [`RelationPages::new`].
-    pub unsafe fn pages(&self, relation: pg_sys::Relation) -> RelationPages<'_> {
-        // SAFETY: the caller's promise.
-        unsafe { RelationPages::new(relation, &self.hints) }
+impl OpenedGraph {
+    fn new(graph: Graph) -> Self {
+        Self {
+            graph,
+            hints: BufferHints::default(),
+        }
     }
 
-    /// The same for vacuum: in any order, and in the order of the file by `strategy`.
-    ///
-    /// # Safety
-    /// As [`RelationPages::new`].
-    pub unsafe fn pages_of_vacuum(
-        &self,
-        relation: pg_sys::Relation,
-        strategy: pg_sys::BufferAccessStrategy,
-    ) -> (RelationPages<'_>, RelationPages<'_>) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let ordered = RelationPages::of_vacuum_in_order(relation, strategy);
-            (RelationPages::of_vacuum(relation, &self.hints), ordered)
-        }
+    pub fn pages<'a>(&'a self, index: Index<'a>) -> RelationPages<'a> {
+        RelationPages::new(*index, &self.hints)
+    }
+
+    /// Returns the pages for a vacuum that reads them in any order, and for one that reads them in
+    /// the order of the file.
+    pub fn vacuum_pages<'a>(
+        &'a self,
+        vacuum: &Vacuum<'a>,
+    ) -> (RelationPages<'a>, RelationPages<'a>) {
+        let index = *vacuum.index();
+        (
+            RelationPages::for_vacuum(index, &self.hints),
+            RelationPages::for_vacuum_in_order(index, vacuum.strategy()),
+        )
     }
 }
 
 thread_local! {
-    /// The most recently used last.
-    static FILES: RefCell<Vec<([u32; 3], Rc<File>)>> = const { RefCell::new(vec![]) };
+    /// The most recently used index is the last.
+    static OPENED: RefCell<Vec<(FileId, Rc<OpenedGraph>)>> = const { RefCell::new(vec![]) };
     static SCAN: Cell<Option<Box<Scan>>> = const { Cell::new(None) };
     static INSERTER: Cell<Option<Box<Inserter>>> = const { Cell::new(None) };
 }
 
-/// Opens the index of a relation, or finds it opened.
+/// Opens an index, or returns it if it is open.
 ///
 /// # Errors
-/// The index is damaged.
-///
-/// # Safety
-/// The relation is an open index of this access method.
-pub unsafe fn open(relation: pg_sys::Relation) -> Result<Rc<File>, Error> {
-    // SAFETY: the caller's promise.
-    let name = unsafe { file_of(relation) };
-    let known = FILES.with_borrow_mut(|files| {
-        let at = files.iter().position(|(known, _)| *known == name)?;
-        files[at..].rotate_left(1);
-        files.last().map(|(_, file)| Rc::clone(file))
+/// The index is corrupted.
+pub fn open(index: Index<'_>) -> Result<Rc<OpenedGraph>, Error> {
+    try_open(index).map_err(|damage| damaged(*index, damage))
+}
+
+/// [`open`] for callers that handle corruption.
+pub fn try_open(index: Index<'_>) -> Result<Rc<OpenedGraph>, IndexError> {
+    let file = index.file_id();
+    let known = OPENED.with_borrow_mut(|opened| {
+        let at = opened.iter().position(|(known, _)| *known == file)?;
+        opened[at..].rotate_left(1);
+        opened.last().map(|(_, known)| Rc::clone(known))
     });
-    if let Some(file) = known {
-        // SAFETY: the caller's promise. The file may have been filled anew, and an index without
-        // vectors may have got its dimensions from another backend.
-        let same = unsafe { file.index.is_of(&file.pages(relation)) }
-            .map_err(|damage| damaged(relation, damage))?;
-        if same && file.index.dimensions().is_some() {
-            return Ok(file);
+    if let Some(known) = known {
+        // The file may have been filled again, and another backend may have set the dimensions of
+        // an index that had no vectors.
+        if known.graph.is_of(&known.pages(index))? && known.graph.dimensions().is_some() {
+            return Ok(known);
         }
     }
-    let hints = Hints::default();
-    // SAFETY: the caller's promise.
-    let index = unsafe { Index::open(&RelationPages::new(relation, &hints)) }
-        .map_err(|d| damaged(relation, d))?;
-    Ok(remember(name, File { index, hints }))
+    let hints = BufferHints::default();
+    let graph = Graph::open(&RelationPages::new(*index, &hints))?;
+    Ok(remember(file, OpenedGraph { graph, hints }))
 }
 
-/// The opened index of a relation after its first vector has set the dimensions.
-///
-/// # Safety
-/// As [`open`].
-pub unsafe fn replace(relation: pg_sys::Relation, index: Index) -> Rc<File> {
-    // SAFETY: the caller's promise.
-    let name = unsafe { file_of(relation) };
-    remember(
-        name,
-        File {
-            index,
-            hints: Hints::default(),
-        },
-    )
+/// Replaces the opened index after its first vector has set the dimensions.
+pub fn replace(index: Index<'_>, graph: Graph) -> Rc<OpenedGraph> {
+    remember(index.file_id(), OpenedGraph::new(graph))
 }
 
-fn remember(name: [u32; 3], file: File) -> Rc<File> {
-    let file = Rc::new(file);
-    FILES.with_borrow_mut(|files| {
-        files.retain(|(known, _)| *known != name);
-        let mut bytes: usize = files.iter().map(|(_, file)| file.hints.bytes()).sum();
-        while !files.is_empty() && (files.len() >= MAX_FILES || bytes > MAX_HINT_BYTES) {
-            bytes -= files.remove(0).1.hints.bytes();
+fn remember(file: FileId, graph: OpenedGraph) -> Rc<OpenedGraph> {
+    let graph = Rc::new(graph);
+    OPENED.with_borrow_mut(|opened| {
+        opened.retain(|(known, _)| *known != file);
+        let mut bytes: usize = opened.iter().map(|(_, known)| known.hints.bytes()).sum();
+        while !opened.is_empty() && (opened.len() >= MAX_INDEXES || bytes > MAX_HINT_BYTES) {
+            bytes -= opened.remove(0).1.hints.bytes();
         }
-        files.push((name, Rc::clone(&file)));
+        opened.push((file, Rc::clone(&graph)));
     });
-    file
+    graph
 }
 
-/// Takes the buffers of the scan before, or new ones.
+/// Takes the buffers of an earlier scan, or new ones.
 pub fn take_scan() -> Box<Scan> {
     SCAN.take().unwrap_or_default()
 }
 
-/// Leaves them to the next scan.
+/// Leaves the buffers of a scan to the next one.
 pub fn give_scan(mut scan: Box<Scan>) {
     scan.shrink();
     SCAN.set(Some(scan));
 }
 
-/// Takes the buffers of the insert before, or new ones.
+/// Takes the buffers of an earlier insert, or new ones.
 pub fn take_inserter() -> Box<Inserter> {
     INSERTER.take().unwrap_or_default()
 }
 
-/// Leaves them to the next insert.
+/// Leaves the buffers of an insert to the next one.
 pub fn give_inserter(inserter: Box<Inserter>) {
     INSERTER.set(Some(inserter));
 }

@@ -1,75 +1,145 @@
-//! `rag_hnsw`: the graph index of [`rag_ann::hnsw`] as an access method of Postgres.
+//! `rag_hnsw`: the graph index of [`rag_ann::hnsw`] as an access method.
 //!
-//! The graph, its pages and what is read and written of them are the crate's, which knows nothing
-//! of Postgres but [`RelationPages`](super::pages::RelationPages). Here is a file for each thing
-//! that Postgres asks of an access method: [`handler`] lists them, [`options`] and [`opclass`] say
-//! what an index is, [`build`], [`insert`], [`scan`] and [`vacuum`] work with it, [`cost`] tells
-//! the planner what that costs, [`functions`] and [`recall`] let users look at it.
-#![allow(unsafe_code)] // callbacks that Postgres calls with pointers
+//! The crate has the graph and its pages, and knows nothing of PostgreSQL but
+//! [`RelationPages`](super::pages::RelationPages). [`Hnsw`] is the access method:
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`options`], [`opclass`] | what an index is created with |
+//! | [`build`], [`sample`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
+//! | [`cost`] | the cost of a scan, for the planner |
+//! | [`cache`] | what a backend keeps of indexes between statements |
+//! | [`info`], [`recall`] | `rag_index_check`, `rag_index_info`, `rag_index_recall` |
 
 mod build;
 mod cache;
 mod cost;
-mod functions;
-mod handler;
+mod info;
 mod insert;
 mod opclass;
 mod options;
 mod recall;
-mod rows;
 mod sample;
 mod scan;
 mod vacuum;
 
 use std::ffi::CStr;
 
-use pgrx::{PgSqlErrorCode, pg_sys};
+use pgrx::{datum::Internal, pg_extern, pg_sys};
 use rag_ann::{
     code::Metric,
-    hnsw::{Damage, Tid},
+    hnsw::{IndexError, Tid},
 };
 
+use super::{
+    Method,
+    am::{
+        AccessMethod, BuildCounts, BulkDeletion, PlannedScan, ScanCost,
+        callbacks::{self, BuildInput, Vacuum},
+        corruption,
+        options::OptionSet,
+        relation::{Index, Relation, Value},
+    },
+};
 use crate::error::Error;
 
-pub use options::define as define_options;
+/// The access method `rag_hnsw`.
+pub struct Hnsw;
 
-/// Name of the access method.
-const NAME: &CStr = c"rag_hnsw";
+pub const METHOD: Method = Method {
+    name: Hnsw::NAME,
+    check: info::check,
+    info: info::info,
+    recall: Some(recall::recall),
+};
 
-/// What is raised when a page of an index says what cannot be, or when memory runs out.
-fn damaged(index: pg_sys::Relation, damage: Damage) -> Error {
-    let name = name_of(index);
-    if damage.is_out_of_memory() {
-        return Error::out_of_memory(format!(
-            "Memory ran out while index \"{name}\" was being read or changed."
-        ));
+/// PostgreSQL calls it without the argument that it is declared with.
+#[pg_extern(sql = false)]
+fn hnsw_handler(_call: pg_sys::FunctionCallInfo) -> Internal {
+    callbacks::handler::<Hnsw>()
+}
+
+impl AccessMethod for Hnsw {
+    const NAME: &'static CStr = c"rag_hnsw";
+    const SUPPORT_FUNCTIONS: u16 = 1;
+
+    type Scan = scan::HnswScan;
+
+    fn options() -> &'static OptionSet {
+        &options::OPTIONS
     }
-    Error::new(
-        PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
-        format!("index \"{name}\" is damaged: {}", damage.problem),
-    )
-    .detail(format!("Block {}.", damage.block))
-    .hint(format!(
-        "REINDEX INDEX {} makes it anew from the table. Have the disk checked.",
-        pgrx::spi::quote_identifier(name)
-    ))
+
+    fn check_options(values: &[i32]) -> Result<(), Error> {
+        options::check(values)
+    }
+
+    fn validate(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
+        opclass::problems(class)
+    }
+
+    fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
+        build::build(input)
+    }
+
+    fn phase_name(phase: i64) -> Option<&'static CStr> {
+        build::phase_name(phase)
+    }
+
+    fn build_empty(index: Index<'_>) -> Result<(), Error> {
+        build::build_empty(index)
+    }
+
+    fn insert(
+        table: Relation<'_>,
+        index: Index<'_>,
+        value: Value<'_>,
+        tid: Tid,
+    ) -> Result<(), Error> {
+        insert::insert(table, index, value, tid)
+    }
+
+    fn bulk_delete(
+        vacuum: &Vacuum<'_>,
+        is_dead: &mut dyn FnMut(Tid) -> bool,
+    ) -> Result<BulkDeletion, Error> {
+        vacuum::bulk_delete(vacuum, is_dead)
+    }
+
+    fn vacuum_cleanup(vacuum: &Vacuum<'_>) -> Result<(), Error> {
+        vacuum::cleanup(vacuum)
+    }
+
+    fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
+        cost::scan_cost(scan)
+    }
 }
 
-fn name_of(relation: pg_sys::Relation) -> String {
-    // SAFETY: an open relation; its name is a C string.
-    unsafe { CStr::from_ptr((*(*relation).rd_rel).relname.data.as_ptr()) }
-        .to_string_lossy()
-        .into_owned()
+/// Returns the error for an index that cannot be read, because a page has impossible contents or
+/// memory ran out.
+fn damaged(index: Relation<'_>, error: IndexError) -> Error {
+    match error {
+        IndexError::OutOfMemory => corruption::out_of_memory(index),
+        IndexError::OtherVersion { found, known } => corruption::other_version(index, found, known),
+        IndexError::Corrupted { block, problem } => corruption::corrupted(index, block, &problem),
+    }
 }
 
-/// Whether a vector has a place in an index: under cosine distance the zero vector has none, as it
-/// has no direction.
+/// Returns the block that is corrupted, or `None` for another error.
+fn corrupted_block(error: &IndexError) -> Option<u32> {
+    match error {
+        IndexError::Corrupted { block, .. } => Some(*block),
+        IndexError::OutOfMemory | IndexError::OtherVersion { .. } => None,
+    }
+}
+
+/// Returns whether an index holds a vector. Under cosine distance it does not hold the zero vector,
+/// which has no direction.
 fn is_indexable(metric: Metric, vector: &[f32]) -> bool {
     metric != Metric::Cosine || vector.iter().any(|x| *x != 0.0)
 }
 
 /// # Errors
-/// A vector of `dimensions` does not fit into an index of `expected`.
+/// A vector of `dimensions` does not fit an index of `expected`.
 fn check_dimensions(expected: usize, dimensions: usize) -> Result<(), Error> {
     if expected == dimensions {
         return Ok(());
@@ -77,25 +147,4 @@ fn check_dimensions(expected: usize, dimensions: usize) -> Result<(), Error> {
     Err(Error::data_exception(format!(
         "expected {expected} dimensions, not {dimensions}"
     )))
-}
-
-fn tid_of(pointer: &pg_sys::ItemPointerData) -> Tid {
-    let (block, offset) = pgrx::itemptr::item_pointer_get_both(*pointer);
-    Tid { block, offset }
-}
-
-fn pointer_to(tid: Tid) -> pg_sys::ItemPointerData {
-    let mut pointer = pg_sys::ItemPointerData::default();
-    pgrx::itemptr::item_pointer_set_all(&mut pointer, tid.block, tid.offset);
-    pointer
-}
-
-/// A number that nobody can foretell.
-fn random() -> u64 {
-    let mut bytes = [0; 8];
-    // SAFETY: fills so many bytes.
-    if !unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) } {
-        Error::internal("there is no source of random numbers").raise();
-    }
-    u64::from_ne_bytes(bytes)
 }

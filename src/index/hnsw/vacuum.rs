@@ -1,88 +1,48 @@
-//! Vacuum: rows that are dead leave the index, and the graph is repaired where many have.
+//! Vacuum: removes dead rows from the index, and repairs the graph if there are many of them.
 
-use std::ffi::c_void;
-
-use pgrx::{pg_guard, pg_sys};
 use rag_ann::hnsw::{self, Counts, Tid};
 
-use super::{cache, damaged, pointer_to};
+use super::{cache, damaged};
+use crate::{
+    error::Error,
+    index::am::{BulkDeletion, callbacks::Vacuum},
+};
 
-/// Share of slots whose rows are dead from which on the graph is repaired around all of them. Until
-/// then they serve as steps on the way, unless they lie together: at 10 % recall is as good as
-/// before, and a repair already has to touch nine in ten lists of links.
-pub const MANY_TOMBSTONES: f64 = 0.15;
+/// Fraction of slots without rows (tombstones) above which the graph is repaired around all of
+/// them. Below it they serve as steps of a search, unless they lie together. At 10 % recall is as
+/// good as before, and a repair already has to change nine in ten lists of links.
+pub const MAX_TOMBSTONES: f64 = 0.15;
 
-fn are_many(counts: Counts) -> bool {
-    counts.tombstones as f64 > MANY_TOMBSTONES * (counts.nodes + counts.tombstones) as f64
+fn has_too_many_tombstones(counts: Counts) -> bool {
+    counts.tombstones as f64 > MAX_TOMBSTONES * (counts.nodes + counts.tombstones) as f64
 }
 
-/// `ambulkdelete`: takes out the rows that `callback` says are dead. Where none can be (CREATE
-/// INDEX CONCURRENTLY asks in this way which rows are indexed) nothing is changed.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn bulk_delete(
-    info: *mut pg_sys::IndexVacuumInfo,
-    stats: *mut pg_sys::IndexBulkDeleteResult,
-    callback: pg_sys::IndexBulkDeleteCallback,
-    callback_state: *mut c_void,
-) -> *mut pg_sys::IndexBulkDeleteResult {
-    // SAFETY: Postgres's promises; the callback may raise an ERROR, as it may have to write what it
-    // is told into a file.
-    unsafe {
-        let index = (*info).index;
-        let file = cache::open(index).unwrap_or_else(|error| error.raise());
-        let (pages, ordered) = file.pages_of_vacuum(index, (*info).strategy);
-        let stats = or_new(stats);
-        let Some(callback) = callback else {
-            return stats;
-        };
-        let mut is_dead = |tid: Tid| {
-            let mut pointer = pointer_to(tid);
-            pg_sys::ffi::pg_guard_ffi_boundary(|| callback(&mut pointer, callback_state))
-        };
-        let removal = hnsw::remove(&file.index, &ordered, &pages, &mut is_dead);
-        let removal = removal.unwrap_or_else(|damage| damaged(index, damage).raise());
-        (*stats).estimated_count = false;
-        (*stats).num_index_tuples = removal.remaining as f64;
-        (*stats).tuples_removed += removal.removed as f64;
-        stats
-    }
+/// Removes dead rows. Changes nothing if there are none.
+pub fn bulk_delete(
+    vacuum: &Vacuum<'_>,
+    is_dead: &mut dyn FnMut(Tid) -> bool,
+) -> Result<BulkDeletion, Error> {
+    let index = vacuum.index();
+    let opened = cache::open(index)?;
+    let (pages, ordered) = opened.vacuum_pages(vacuum);
+    let removal = hnsw::remove(&opened.graph, &ordered, &pages, is_dead)
+        .map_err(|damage| damaged(*index, damage))?;
+    Ok(BulkDeletion {
+        removed: removal.removed,
+        remaining: removal.remaining,
+    })
 }
 
-/// `amvacuumcleanup`: repairs the graph if rows were taken out.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn cleanup(
-    info: *mut pg_sys::IndexVacuumInfo,
-    stats: *mut pg_sys::IndexBulkDeleteResult,
-) -> *mut pg_sys::IndexBulkDeleteResult {
-    // SAFETY: Postgres's promises.
-    unsafe {
-        if (*info).analyze_only {
-            return stats;
-        }
-        let index = (*info).index;
-        let file = cache::open(index).unwrap_or_else(|error| error.raise());
-        let (pages, ordered) = file.pages_of_vacuum(index, (*info).strategy);
-        // As noted by the last vacuum that took rows out, which need not be this one: it may have
-        // been stopped.
-        let counts = hnsw::counts(&pages).unwrap_or_else(|damage| damaged(index, damage).raise());
-        if counts.repair_due || are_many(counts) {
-            let repaired = hnsw::repair(&file.index, &ordered, &pages, MANY_TOMBSTONES);
-            repaired.unwrap_or_else(|damage| damaged(index, damage).raise());
-        }
-        if stats.is_null() {
-            return stats; // no row was taken out
-        }
-        (*stats).num_pages = rag_pages::ReadPages::block_count(&pages);
-        stats
+/// Repairs the graph if many rows were removed since the last repair. The vacuum that removed them
+/// may have been an earlier one, which was stopped.
+pub fn cleanup(vacuum: &Vacuum<'_>) -> Result<(), Error> {
+    let index = vacuum.index();
+    let opened = cache::open(index)?;
+    let (pages, ordered) = opened.vacuum_pages(vacuum);
+    let counts = hnsw::counts(&pages).map_err(|damage| damaged(*index, damage))?;
+    if counts.repair_due || has_too_many_tombstones(counts) {
+        hnsw::repair(&opened.graph, &ordered, &pages, MAX_TOMBSTONES)
+            .map_err(|damage| damaged(*index, damage))?;
     }
-}
-
-/// # Safety
-/// Null or Postgres's.
-unsafe fn or_new(stats: *mut pg_sys::IndexBulkDeleteResult) -> *mut pg_sys::IndexBulkDeleteResult {
-    if !stats.is_null() {
-        return stats;
-    }
-    // SAFETY: zeros are a valid value.
-    unsafe { pg_sys::palloc0(size_of::<pg_sys::IndexBulkDeleteResult>()).cast() }
+    Ok(())
 }

@@ -1,13 +1,13 @@
-//! `avg(vector)`. Its state is `{count, sum of element 1, ...}` in double precision; `sum(vector)`
-//! is `vector_add`.
+//! `avg(vector)`. Its state is `{count, sum of element 1, ...}` in double precision. `sum(vector)`
+//! needs no code of its own: it is `vector_add`.
 
 use pgrx::{Array, pg_extern, pg_sys::panic::ErrorReport};
 
 use super::{MAX_DIMENSIONS, OwnedVector, Vector};
 use crate::error::Error;
 
-/// The state as a slice: the count first. The initial state `{0}` has no sums yet.
-fn state_of(state: &Array<'_, f64>) -> Result<Vec<f64>, Error> {
+/// Returns the elements of a state: the count, then the sums. The initial state `{0}` has no sums.
+fn state_elements(state: &Array<'_, f64>) -> Result<Vec<f64>, Error> {
     if state.len() > MAX_DIMENSIONS + 1 {
         return Err(Error::limit(format!(
             "a state array cannot have more than {} elements",
@@ -44,7 +44,7 @@ fn add(
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_accum(state: Array<'_, f64>, vector: Vector<'_>) -> Result<Vec<f64>, ErrorReport> {
-    let mut state = state_of(&state)?;
+    let mut state = state_elements(&state)?;
     add(
         &mut state,
         1.0,
@@ -55,7 +55,7 @@ fn vector_accum(state: Array<'_, f64>, vector: Vector<'_>) -> Result<Vec<f64>, E
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_combine(a: Array<'_, f64>, b: Array<'_, f64>) -> Result<Vec<f64>, ErrorReport> {
-    let (mut a, b) = (state_of(&a)?, state_of(&b)?);
+    let (mut a, b) = (state_elements(&a)?, state_elements(&b)?);
     if b.len() > 1 {
         add(&mut a, b[0], b[1..].iter().copied())?;
     }
@@ -64,7 +64,7 @@ fn vector_combine(a: Array<'_, f64>, b: Array<'_, f64>) -> Result<Vec<f64>, Erro
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_avg(state: Array<'_, f64>) -> Result<Option<OwnedVector>, ErrorReport> {
-    let state = state_of(&state)?;
+    let state = state_elements(&state)?;
     if state[0] == 0.0 {
         return Ok(None);
     }

@@ -1,5 +1,5 @@
-//! Element-wise arithmetic, concatenation, parts, and the order of vectors as values (for `=`,
-//! `ORDER BY`, btree).
+//! Element-wise arithmetic, concatenation, subvectors, and the order of vectors as values (for `=`,
+//! `ORDER BY` and btree indexes).
 
 use std::cmp::Ordering;
 
@@ -56,8 +56,8 @@ fn vector_concat(a: Vector<'_>, b: Vector<'_>) -> Result<OwnedVector, ErrorRepor
     Ok(OwnedVector::new([a.as_slice(), b.as_slice()].concat())?)
 }
 
-/// `count` elements from position `start`, counted from 1; what lies outside the vector is left
-/// out, as in `substr`.
+/// Returns `count` elements from position `start`, counted from 1. Positions outside the vector are
+/// left out, as in `substr`.
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn subvector(vector: Vector<'_>, start: i32, count: i32) -> Result<OwnedVector, ErrorReport> {
     let dimensions = vector.dimensions() as i64;
@@ -71,7 +71,7 @@ fn subvector(vector: Vector<'_>, start: i32, count: i32) -> Result<OwnedVector, 
     )?)
 }
 
-/// Element by element, then the shorter first. Vectors hold no NaN, so that this is a total order.
+/// Compares element by element; a prefix comes first. Vectors hold no NaN, so the order is total.
 fn compare(a: Vector<'_>, b: Vector<'_>) -> Ordering {
     a.as_slice()
         .partial_cmp(b.as_slice())

@@ -1,12 +1,15 @@
-//! Casts from and to arrays. Those to and from pgvector's `vector` need no code: the layouts are
-//! equal (see `sql/`).
+//! Casts from and to arrays. The casts from and to pgvector's `vector` need no code, because the
+//! layouts are equal (see `sql/vector.sql`).
 
-use pgrx::{AnyNumeric, Array, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
+use pgrx::{AnyNumeric, Array, datum::UnboxDatum, pg_extern, pg_sys::panic::ErrorReport};
 
-use super::{OwnedVector, Vector, check_dimensions, io::check_typmod};
+use super::{OwnedVector, Vector, check_dimensions, datum::array_dimensions, io::check_typmod};
 use crate::error::Error;
 
-/// The common part: no nulls, dimensions as the typmod says, every element finite as f32.
+/// Makes a vector of the elements of an array.
+///
+/// # Errors
+/// An element is NULL or not finite as f32, or the typmod asks for other dimensions.
 fn from_elements<T>(
     elements: impl ExactSizeIterator<Item = Option<T>>,
     typmod: i32,
@@ -28,7 +31,7 @@ fn array_to_vector_real(
     _explicit: bool,
 ) -> Result<OwnedVector, ErrorReport> {
     let vector = from_elements(array.iter(), typmod, Ok)?;
-    check_one_dimension(array.into_array_type())?;
+    check_one_dimension(array)?;
     Ok(vector)
 }
 
@@ -39,7 +42,7 @@ fn array_to_vector_double(
     _explicit: bool,
 ) -> Result<OwnedVector, ErrorReport> {
     let vector = from_elements(array.iter(), typmod, narrow)?;
-    check_one_dimension(array.into_array_type())?;
+    check_one_dimension(array)?;
     Ok(vector)
 }
 
@@ -50,7 +53,7 @@ fn array_to_vector_integer(
     _explicit: bool,
 ) -> Result<OwnedVector, ErrorReport> {
     let vector = from_elements(array.iter(), typmod, |x| Ok(x as f32))?;
-    check_one_dimension(array.into_array_type())?;
+    check_one_dimension(array)?;
     Ok(vector)
 }
 
@@ -62,32 +65,31 @@ fn array_to_vector_numeric(
 ) -> Result<OwnedVector, ErrorReport> {
     let to_f32 = |x: AnyNumeric| {
         f64::try_from(x)
-            .map_err(|_| beyond_range())
+            .map_err(|_| out_of_range())
             .and_then(narrow)
     };
     let vector = from_elements(array.iter(), typmod, to_f32)?;
-    check_one_dimension(array.into_array_type())?;
+    check_one_dimension(array)?;
     Ok(vector)
 }
 
-fn check_one_dimension(array: *const pg_sys::ArrayType) -> Result<(), Error> {
-    // SAFETY: the array that the function was called with.
-    if unsafe { (*array).ndim } > 1 {
+fn check_one_dimension<T: UnboxDatum>(array: Array<'_, T>) -> Result<(), Error> {
+    if array_dimensions(array) > 1 {
         return Err(Error::data_exception("array must be 1-D"));
     }
     Ok(())
 }
 
-/// A finite f64 that becomes infinite as f32 is out of range, as it is for `real`.
+/// Converts to f32. A finite number that becomes infinite is out of range, as it is for `real`.
 fn narrow(x: f64) -> Result<f32, Error> {
     let narrowed = x as f32;
     if narrowed.is_infinite() && x.is_finite() {
-        return Err(beyond_range());
+        return Err(out_of_range());
     }
     Ok(narrowed)
 }
 
-fn beyond_range() -> Error {
+fn out_of_range() -> Error {
     Error::out_of_range("value out of range for type vector")
 }
 

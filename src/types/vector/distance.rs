@@ -1,5 +1,4 @@
-//! Distances and similarities between two vectors, and the length of one. The arithmetic is
-//! `rag-ann`'s.
+//! Distances and similarities of two vectors, and the length of one. `rag-ann` has the arithmetic.
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 use rag_ann::distance;
@@ -13,7 +12,7 @@ fn l2_distance(a: Vector<'_>, b: Vector<'_>) -> Result<f64, ErrorReport> {
     Ok(distance::l2_squared(a.as_slice(), b.as_slice()).sqrt())
 }
 
-/// Its square, for indexes: the order is the same.
+/// Squared Euclidean distance, which has the same order.
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_l2_squared_distance(a: Vector<'_>, b: Vector<'_>) -> Result<f64, ErrorReport> {
     check_same_dimensions(&a, &b)?;
@@ -26,14 +25,14 @@ fn inner_product(a: Vector<'_>, b: Vector<'_>) -> Result<f64, ErrorReport> {
     Ok(distance::inner_product(a.as_slice(), b.as_slice()))
 }
 
-/// Negative inner product, operator `<#>`: ascending order puts the most similar first.
+/// Negative inner product, operator `<#>`: the most similar vector has the least value.
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_negative_inner_product(a: Vector<'_>, b: Vector<'_>) -> Result<f64, ErrorReport> {
     check_same_dimensions(&a, &b)?;
     Ok(-distance::inner_product(a.as_slice(), b.as_slice()))
 }
 
-/// 1 - cosine similarity, 0..2, operator `<=>`; NaN where a vector has length 0.
+/// 1 - cosine similarity, from 0 to 2, operator `<=>`. NaN if a vector has length 0.
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn cosine_distance(a: Vector<'_>, b: Vector<'_>) -> Result<f64, ErrorReport> {
     check_same_dimensions(&a, &b)?;
@@ -58,7 +57,7 @@ fn vector_norm(vector: Vector<'_>) -> f64 {
     distance::norm(vector.as_slice())
 }
 
-/// The vector of length 1 in the same direction; a zero vector stays as it is.
+/// Returns the vector of length 1 in the same direction, or the zero vector for itself.
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn l2_normalize(vector: Vector<'_>) -> Result<OwnedVector, ErrorReport> {
     let norm = distance::norm(vector.as_slice());

@@ -3,15 +3,13 @@
 
 use std::ffi::{CStr, CString};
 
-use pgrx::{datum::Internal, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
+use pgrx::{pg_extern, pg_sys, pg_sys::panic::ErrorReport};
 
-use super::{OwnedVector, Vector, check_dimensions};
+use super::{
+    OwnedVector, Vector, check_dimensions,
+    datum::{Message, append_float},
+};
 use crate::error::Error;
-
-unsafe extern "C" {
-    /// Postgres's own; pgrx has no binding for it.
-    fn float_to_shortest_decimal_bufn(x: f32, result: *mut std::ffi::c_char) -> std::ffi::c_int;
-}
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_in(text: &CStr, _type: pg_sys::Oid, typmod: i32) -> Result<OwnedVector, ErrorReport> {
@@ -28,21 +26,13 @@ fn vector_out(vector: Vector<'_>) -> CString {
         if i > 0 {
             text.push(b',');
         }
-        push_float(&mut text, *x);
+        append_float(&mut text, *x);
     }
     text.push(b']');
     CString::new(text).unwrap_or_default()
 }
 
-/// Appends the shortest text that reads back as `x`, in Postgres's own notation for `real`.
-fn push_float(text: &mut Vec<u8>, x: f32) {
-    let mut buffer = [0u8; 32];
-    // SAFETY: the buffer is longer than FLOAT_SHORTEST_DECIMAL_LEN (16).
-    let written = unsafe { float_to_shortest_decimal_bufn(x, buffer.as_mut_ptr().cast()) };
-    text.extend_from_slice(&buffer[..written as usize]);
-}
-
-/// Parses the text form; white space is allowed around brackets, commas and numbers.
+/// Parses the text form. White space is allowed around brackets, commas and numbers.
 fn parse(text: &CStr) -> Result<Vec<f32>, Error> {
     let text = text.to_string_lossy();
     let syntax = |detail: &str| {
@@ -95,33 +85,17 @@ fn shorten(text: &str) -> String {
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_recv(
-    buffer: Internal,
+    mut message: Message<'_>,
     _type: pg_sys::Oid,
     typmod: i32,
 ) -> Result<OwnedVector, ErrorReport> {
-    let message = buffer
-        .unwrap()
-        .map(|datum| datum.cast_mut_ptr::<pg_sys::StringInfoData>());
-    let Some(message) = message else {
-        return Err(Error::internal("vector_recv called without a message").into());
-    };
-    // SAFETY: a receive function gets a StringInfo; the pq_ functions check its bounds and raise an
-    // error beyond them.
-    let (dimensions, unused) = unsafe {
-        (
-            pg_sys::pq_getmsgint(message, 2) as i16,
-            pg_sys::pq_getmsgint(message, 2) as i16,
-        )
-    };
+    let (dimensions, unused) = (message.read_i16(), message.read_i16());
     check_dimensions(usize::try_from(dimensions).unwrap_or(0))?;
     check_typmod(dimensions as usize, typmod)?;
     if unused != 0 {
         return Err(Error::data_exception(format!("expected unused to be 0, not {unused}")).into());
     }
-    // SAFETY: as above.
-    let elements = (0..dimensions)
-        .map(|_| unsafe { pg_sys::pq_getmsgfloat4(message) })
-        .collect();
+    let elements = (0..dimensions).map(|_| message.read_f32()).collect();
     Ok(OwnedVector::new(elements)?)
 }
 
@@ -175,7 +149,7 @@ fn vector_typmod_cast(
 }
 
 /// # Errors
-/// `typmod` (-1: none) asks for another number of dimensions.
+/// `typmod` asks for another number of dimensions; -1 asks for none.
 pub(super) fn check_typmod(dimensions: usize, typmod: i32) -> Result<(), Error> {
     match usize::try_from(typmod) {
         Ok(expected) if expected != dimensions => Err(Error::data_exception(format!(

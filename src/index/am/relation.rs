@@ -1,0 +1,336 @@
+//! Open relations and indexed values, as types that are safe to use.
+//!
+//! They borrow for `'a`: as long as the relation is open. They come from PostgreSQL's callbacks
+//! ([`super::callbacks`], [`super::scan`]) and from [`LockedIndex`].
+#![allow(unsafe_code)] // relation descriptors, datums
+
+use std::{ffi::CStr, marker::PhantomData, ops::Deref, ptr::NonNull};
+
+use pgrx::pg_sys;
+
+use crate::{error::Error, pg::extension::vector_type, types::vector::DetoastMemory};
+
+#[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+pub type FileLocator = pg_sys::RelFileNode;
+#[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+pub type FileLocator = pg_sys::RelFileLocator;
+
+/// What identifies a file of a relation: tablespace, database and number.
+pub type FileId = [u32; 3];
+
+/// A relation that is open, and locked, for `'a`.
+#[derive(Clone, Copy)]
+pub struct Relation<'a> {
+    descriptor: NonNull<pg_sys::RelationData>,
+    open: PhantomData<&'a pg_sys::RelationData>,
+}
+
+impl Relation<'_> {
+    /// # Safety
+    /// The relation is open for `'a`.
+    #[inline]
+    pub unsafe fn from_raw(raw: pg_sys::Relation) -> Self {
+        Self {
+            // SAFETY: the caller's promise.
+            descriptor: unsafe { NonNull::new_unchecked(raw) },
+            open: PhantomData,
+        }
+    }
+
+    #[inline]
+    pub fn as_raw(self) -> pg_sys::Relation {
+        self.descriptor.as_ptr()
+    }
+
+    #[inline]
+    fn descriptor(&self) -> &pg_sys::RelationData {
+        // SAFETY: the relation is open.
+        unsafe { self.descriptor.as_ref() }
+    }
+
+    #[inline]
+    fn catalog_row(&self) -> &pg_sys::FormData_pg_class {
+        // SAFETY: an open relation has its row of pg_class. Invalidation replaces the row, but runs
+        // in no function that holds this borrow: those of this impl copy what they read at once.
+        unsafe { &*self.descriptor().rd_rel }
+    }
+
+    pub fn id(self) -> pg_sys::Oid {
+        self.descriptor().rd_id
+    }
+
+    pub fn name(self) -> String {
+        // SAFETY: a name is a C string.
+        let name = unsafe { CStr::from_ptr(self.catalog_row().relname.data.as_ptr()) };
+        name.to_string_lossy().into_owned()
+    }
+
+    pub fn owner(self) -> pg_sys::Oid {
+        self.catalog_row().relowner
+    }
+
+    #[inline]
+    pub fn is_temporary(self) -> bool {
+        self.catalog_row().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
+    }
+
+    /// Returns the number of rows that ANALYZE has estimated, negative if it has not.
+    pub fn estimated_rows(self) -> f64 {
+        f64::from(self.catalog_row().reltuples)
+    }
+
+    /// Returns the number of blocks of the main fork.
+    pub fn block_count(self) -> u32 {
+        let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
+        // SAFETY: an open relation.
+        unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.as_raw(), fork) }
+    }
+
+    #[inline]
+    pub fn locator(self) -> FileLocator {
+        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        return self.descriptor().rd_node;
+        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        return self.descriptor().rd_locator;
+    }
+
+    pub fn file_id(self) -> FileId {
+        let file = self.locator();
+        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        let [tablespace, database, number] = [file.spcNode, file.dbNode, file.relNode];
+        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        let [tablespace, database, number] = [file.spcOid, file.dbOid, file.relNumber];
+        [tablespace.to_u32(), database.to_u32(), number.to_u32()]
+    }
+
+    /// Returns whether writes must be logged now, as RelationNeedsWAL does. With wal_level =
+    /// minimal a file that this transaction created is synced at its end instead.
+    pub fn needs_wal(self) -> bool {
+        let descriptor = self.descriptor();
+        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        let first_file = descriptor.rd_firstRelfilenodeSubid;
+        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        let first_file = descriptor.rd_firstRelfilelocatorSubid;
+        let is_new = descriptor.rd_createSubid != 0 || first_file != 0;
+        let is_permanent =
+            self.catalog_row().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
+        // SAFETY: reads a setting of the server.
+        let wal_level = unsafe { pg_sys::wal_level };
+        is_permanent && (wal_level >= pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32 || !is_new)
+    }
+}
+
+/// An open index, with at least one key column.
+#[derive(Clone, Copy)]
+pub struct Index<'a>(Relation<'a>);
+
+impl<'a> Deref for Index<'a> {
+    type Target = Relation<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Relation<'a> {
+        &self.0
+    }
+}
+
+impl Index<'_> {
+    /// # Safety
+    /// The relation is an index and open for `'a`.
+    #[inline]
+    pub unsafe fn from_raw(raw: pg_sys::Relation) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Relation::from_raw(raw) })
+    }
+
+    /// Returns whether it is the parent of the indexes of partitions, without a file.
+    pub fn is_partitioned(self) -> bool {
+        self.catalog_row().relkind as u8 != pg_sys::RELKIND_INDEX
+    }
+
+    /// Returns whether it is an index of an access method of this name.
+    pub fn is_of(self, access_method: &CStr) -> bool {
+        // SAFETY: null, or a C string in the current memory context.
+        unsafe {
+            let name = pg_sys::get_am_name(self.catalog_row().relam);
+            !name.is_null() && CStr::from_ptr(name) == access_method
+        }
+    }
+
+    /// Returns the number of the table's column that is the first key, or `None` for an expression.
+    pub fn column(self) -> Option<i16> {
+        // SAFETY: an index has its row of pg_index, whose keys are those of at least one column.
+        let column = unsafe { (*self.descriptor().rd_index).indkey.values.as_slice(1)[0] };
+        (column != 0).then_some(column)
+    }
+
+    /// Returns the modifier that the type of the first key was declared with, or -1.
+    pub fn type_modifier(self) -> i32 {
+        let (mut id, mut modifier, mut collation) = (pg_sys::InvalidOid, -1, pg_sys::InvalidOid);
+        // SAFETY: a look-up in the system cache; every index has column 1.
+        unsafe {
+            pg_sys::get_atttypetypmodcoll(self.id(), 1, &mut id, &mut modifier, &mut collation);
+        }
+        modifier
+    }
+
+    /// Returns the average width of the indexed column's values in the table, as ANALYZE has found
+    /// it, or `None` if that is not known.
+    pub fn average_width(self) -> Option<i32> {
+        let column = self.column()?;
+        // SAFETY: an index has its row of pg_index; a look-up in the system cache.
+        let width = unsafe {
+            let table = (*self.descriptor().rd_index).indrelid;
+            pg_sys::get_attavgwidth(table, column)
+        };
+        (width > 0).then_some(width)
+    }
+
+    /// Returns the integers that its options consist of, as [`super::options`] has stored them, or
+    /// `None` if it was created without options.
+    pub fn options(self) -> Option<Vec<i32>> {
+        let options = NonNull::new(self.descriptor().rd_options)?.cast::<i32>();
+        // SAFETY: options of a relation are a varlena of whole integers, initialized to zero.
+        unsafe {
+            let bytes = pgrx::varlena::varsize_4b(options.as_ptr().cast());
+            let values = options.add(1).as_ptr();
+            Some(std::slice::from_raw_parts(values, bytes / 4 - 1).to_vec())
+        }
+    }
+
+    /// Calls a support function of the operator class, which takes no arguments and returns an
+    /// integer. Raises an ERROR if the class has no such function.
+    pub fn support_number(self, function: u16) -> i32 {
+        // SAFETY: an open index, whose access method has as many support functions. The function
+        // takes no arguments; an integer is passed by value.
+        unsafe {
+            if function == 0 || function > (*self.descriptor().rd_indam).amsupport {
+                Error::internal("the access method has no such support function").raise();
+            }
+            let call = pg_sys::index_getprocinfo(self.as_raw(), 1, function);
+            if (*call).fn_nargs != 0 {
+                Error::internal("the support function takes arguments").raise();
+            }
+            pg_sys::FunctionCall0Coll(call, pg_sys::InvalidOid).value() as i32
+        }
+    }
+
+    /// Returns the type of the values in its first key, as the operator class declares it.
+    pub fn value_type(self) -> ValueType {
+        // SAFETY: an index has an input type for each key.
+        ValueType::of(unsafe { *self.descriptor().rd_opcintype })
+    }
+}
+
+/// Types of indexed values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueType {
+    /// `rag_types.vector`
+    Vector,
+    Other,
+}
+
+impl ValueType {
+    pub fn of(id: pg_sys::Oid) -> Self {
+        if id == vector_type() {
+            Self::Vector
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// A value of an indexed column, not NULL.
+#[derive(Clone, Copy)]
+pub struct Value<'a> {
+    datum: pg_sys::Datum,
+    value_type: ValueType,
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl Value<'_> {
+    /// # Safety
+    /// A non-null datum of this type, valid for `'a`.
+    #[inline]
+    pub unsafe fn from_raw(datum: pg_sys::Datum, value_type: ValueType) -> Self {
+        Self {
+            datum,
+            value_type,
+            lifetime: PhantomData,
+        }
+    }
+
+    /// Calls `f` with the value, which must be a vector.
+    #[inline]
+    pub fn with_vector<R>(self, memory: &mut DetoastMemory, f: impl FnOnce(&[f32]) -> R) -> R {
+        if self.value_type != ValueType::Vector {
+            Error::internal("the operator class is not for the type rag_types.vector").raise();
+        }
+        // SAFETY: a datum of this type, as was just checked.
+        unsafe { memory.with_vector(self.datum, f) }
+    }
+}
+
+/// An index and its table, open until this is dropped. Their locks last until the end of the
+/// transaction.
+pub struct LockedIndex {
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+}
+
+impl LockedIndex {
+    /// Opens and locks an index and its table, the table first. Raises an ERROR if one of them does
+    /// not exist. Returns `None` if the index does not belong to the table.
+    pub fn open(index_id: pg_sys::Oid, table_id: pg_sys::Oid) -> Option<Self> {
+        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        // SAFETY: both relations are closed by `drop`.
+        unsafe {
+            let table = pg_sys::relation_open(table_id, lock);
+            let index = pg_sys::relation_open(index_id, lock);
+            let open = Self { table, index };
+            let entry = (*index).rd_index.as_ref()?;
+            (entry.indrelid == table_id).then_some(open)
+        }
+    }
+
+    pub fn table(&self) -> Relation<'_> {
+        // SAFETY: it is open for as long as this.
+        unsafe { Relation::from_raw(self.table) }
+    }
+
+    pub fn index(&self) -> Index<'_> {
+        // SAFETY: as above; `open` has checked that it is an index.
+        unsafe { Index::from_raw(self.index) }
+    }
+}
+
+impl Drop for LockedIndex {
+    fn drop(&mut self) {
+        // SAFETY: opened by `open`. In a transaction that has failed, the relations were closed
+        // with their resource owner.
+        unsafe {
+            if pg_sys::IsTransactionState() && !std::thread::panicking() {
+                pg_sys::relation_close(self.index, pg_sys::NoLock as pg_sys::LOCKMODE);
+                pg_sys::relation_close(self.table, pg_sys::NoLock as pg_sys::LOCKMODE);
+            }
+        }
+    }
+}
+
+/// Returns the table of an index, or `None` if `index` is not an index.
+pub fn table_of(index: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a look-up in the system cache.
+    let table = unsafe { pg_sys::IndexGetRelation(index, true) };
+    (table != pg_sys::InvalidOid).then_some(table)
+}
+
+/// Returns the name of a relation, or its OID if it does not exist.
+pub fn relation_name(id: pg_sys::Oid) -> String {
+    // SAFETY: null, or a C string in the current memory context.
+    unsafe {
+        let name = pg_sys::get_rel_name(id);
+        if name.is_null() {
+            return id.to_u32().to_string();
+        }
+        CStr::from_ptr(name).to_string_lossy().into_owned()
+    }
+}

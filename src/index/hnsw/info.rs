@@ -1,0 +1,169 @@
+//! `rag_index_check` and `rag_index_info` for an index of `rag_hnsw`.
+
+use rag_ann::{
+    code::Metric,
+    hnsw::{self, IndexProblem as Problem, Info, Tid},
+};
+use rag_pages::{PAGE_BYTES, ReadPages};
+
+use super::{
+    cache, corrupted_block, damaged, opclass, options::HnswOptions, vacuum::MAX_TOMBSTONES,
+};
+use crate::{
+    error::Error,
+    index::{
+        IndexInfo, IndexProblem,
+        am::open::{OpenIndex, query_value},
+    },
+};
+
+/// Maximum number of problems that are reported. There may be more.
+const MAX_PROBLEMS: usize = 1000;
+
+/// Number of nodes from which on it matters that an index was created without vectors.
+const MANY_NODES: u64 = 1000;
+
+/// Verifies an index.
+pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
+    let index = open.index();
+    // Counted first, because the rows that it sees are in the index already.
+    let visible = visible_rows(open)?;
+    let opened = match cache::try_open(index) {
+        Ok(opened) => opened,
+        Err(damage) => {
+            return Ok(vec![IndexProblem {
+                level: None,
+                block: corrupted_block(&damage).map(i64::from),
+                slot: None,
+                problem: damaged(*index, damage).message,
+            }]);
+        }
+    };
+    let mut problems: Vec<IndexProblem> = vec![];
+    let table_blocks = open.table().block_count();
+    let mut rows = 0_i64;
+    let mut outside: Vec<Tid> = vec![];
+    let mut count_row = |tid: Tid| {
+        rows += 1;
+        // the table may have grown since its blocks were counted
+        let is_outside = || tid.block >= table_blocks && tid.block >= open.table().block_count();
+        if outside.len() < MAX_PROBLEMS && (tid.offset == 0 || is_outside()) {
+            outside.push(tid);
+        }
+    };
+    let mut report = |problem: Problem| {
+        if problems.len() < MAX_PROBLEMS {
+            problems.push(IndexProblem {
+                level: Some(problem.level as i32),
+                block: Some(i64::from(problem.block)),
+                slot: problem.slot.map(i32::from),
+                problem: problem.problem,
+            });
+        }
+    };
+    hnsw::check(
+        &opened.graph,
+        &opened.pages(index),
+        &mut count_row,
+        &mut report,
+    )
+    .map_err(|_| Error::out_of_memory("Memory ran out while the index was being checked."))?;
+    let of_rows = |level: Option<i32>, problem: String| IndexProblem {
+        level,
+        block: None,
+        slot: None,
+        problem,
+    };
+    for Tid { block, offset } in outside {
+        let problem = format!("row ({block},{offset}) is beyond the end of the table");
+        problems.push(of_rows(Some(0), problem));
+    }
+    if rows < visible {
+        let problem = format!("{visible} rows of the table should be indexed, but only {rows} are");
+        problems.push(of_rows(None, problem));
+    }
+    Ok(problems)
+}
+
+/// Returns the number of rows that should be indexed, of those that the current snapshot sees.
+fn visible_rows(open: &OpenIndex) -> Result<i64, Error> {
+    open.as_owner(|| {
+        let sql = open.expressions()?;
+        let mut condition = sql.condition;
+        if opclass::metric(open.index()) == Metric::Cosine {
+            // the zero vector has no distance, even to itself
+            condition += &format!(
+                " AND (({value}) {operator} ({value})) OPERATOR(pg_catalog.<>) \
+                 'NaN'::pg_catalog.float8",
+                value = sql.value,
+                operator = sql.operator,
+            );
+        }
+        let table = sql.table;
+        let statement = format!("SELECT pg_catalog.count(*) FROM ONLY {table} WHERE {condition}");
+        Ok(query_value(&statement, &[])?.unwrap_or(0))
+    })
+}
+
+/// Describes an index.
+pub fn info(open: &OpenIndex) -> Result<IndexInfo, Error> {
+    let index = open.index();
+    let opened = cache::open(index)?;
+    let pages = opened.pages(index);
+    let info = hnsw::info(&opened.graph, &pages).map_err(|damage| damaged(*index, damage))?;
+    let description = opened.graph.description();
+    let dimensions = opened.graph.dimensions();
+    let blocks = i64::from(pages.block_count());
+    let created_with = HnswOptions {
+        m: description.m,
+        ef_construction: description.ef_construction,
+    };
+    let has_other_options = created_with != HnswOptions::of(index);
+    Ok(IndexInfo {
+        metric: match description.metric {
+            Metric::L2 => "l2",
+            Metric::InnerProduct => "inner_product",
+            Metric::L1 => "l1",
+            Metric::Cosine => "cosine",
+        },
+        dimensions: dimensions.map(|dimensions| dimensions as i32),
+        m: i32::from(description.m),
+        ef_construction: i32::from(description.ef_construction),
+        vectors: info.vectors as i64,
+        nodes: info.nodes as i64,
+        tombstones: info.tombstones as i64,
+        free_slots: info.free_slots as i64,
+        levels: info.levels as i32,
+        average_degree: info.average_degree,
+        pages: blocks,
+        bytes: blocks * PAGE_BYTES as i64,
+        slots_per_page: info.slots_per_page as i32,
+        code_dimensions: info.code_dimensions as i32,
+        hint: dimensions.and_then(|dimensions| hint(&info, dimensions, has_other_options)),
+    })
+}
+
+/// Returns what would improve the answers of an index.
+fn hint(info: &Info, dimensions: usize, has_other_options: bool) -> Option<String> {
+    let mut hints = vec![];
+    if info.tombstones as f64 > MAX_TOMBSTONES * (info.nodes + info.tombstones) as f64 {
+        hints.push("Many vectors belong to deleted rows: VACUUM the table.".to_string());
+    }
+    if !info.centred && info.nodes > MANY_NODES {
+        hints.push(
+            "The index was created before there were vectors: REINDEX makes its codes more exact."
+                .to_string(),
+        );
+    }
+    if info.code_dimensions as usize <= dimensions.saturating_sub(1) {
+        hints.push(format!(
+            "Codes have {} of {dimensions} dimensions, the maximum that fits a page: raise \
+             rag.ef_search, or use a smaller m.",
+            info.code_dimensions
+        ));
+    }
+    if has_other_options {
+        hints.push("The options were changed: REINDEX applies them.".to_string());
+    }
+    (!hints.is_empty()).then(|| hints.join(" "))
+}
