@@ -1,10 +1,29 @@
 //! `rag`: retrieval-augmented generation inside PostgreSQL.
 //!
-//! This library is loaded by backends and background workers. It holds the SQL functions ([`api`]),
-//! the catalog ([`catalog`]), the vector type ([`types`]) and its index ([`index`], on pages of
-//! [`storage`]), search ([`retrieval`]) and the workers ([`workers`]). It has no network, parses no
-//! untrusted file and runs no model: that is `rag-engine`'s, a program of its own ([`engine`]).
+//! Backends and background workers load this library. It uses no network, parses no untrusted file
+//! and runs no model: `rag-engine` does that, a program of its own ([`engine`]).
 //! `docs/architecture.md` shows the processes and how data flows between them.
+//!
+//! The rooms, from the top down. Each uses only those below it (`scripts/rooms.py`):
+//!
+//! | room | contents |
+//! |---|---|
+//! | [`api`] | the functions that users call |
+//! | [`workers`] | the background workers |
+//! | [`sync`] | the work of a run: read, embed, store |
+//! | [`source`] | definitions of sources, and their kinds |
+//! | [`run`] | the life of a run |
+//! | [`drift`] | digests of documents, and their check |
+//! | [`search`] | search requests |
+//! | [`index`] | the access method `rag_hnsw` |
+//! | [`secrets`] | secrets, their key file, and keeping them out of logs |
+//! | [`engine`] | `rag-engine`: process and client |
+//! | [`cluster`] | what processes know of each other: shared memory, slots, locks |
+//! | [`catalog`] | statements on the tables of schema `rag` |
+//! | [`types`] | the type `vector` |
+//! | [`settings`] | the settings `rag.*` |
+//! | [`pg`] | everything that calls functions of the server |
+//! | [`error`] | errors |
 
 mod api;
 mod catalog;
@@ -23,7 +42,7 @@ mod sync;
 mod types;
 mod workers;
 
-use pgrx::{extension_sql_file, pg_guard, pg_sys};
+use pgrx::{extension_sql_file, pg_guard};
 
 ::pgrx::pg_module_magic!(name, version);
 
@@ -98,16 +117,14 @@ extension_sql_file!(
 );
 
 #[pg_guard]
-#[allow(unsafe_code)] // reads a variable of the postmaster's
 pub extern "C-unwind" fn _PG_init() {
-    pg::memory::watch();
-    error::without_backtraces();
+    pg::memory::remember_main_thread();
+    pg::process::disable_backtraces();
     settings::define();
-    secrets::watch_log();
+    secrets::install_log_hook();
     source::table::identity::watch_statements();
-    index::hnsw::define_options();
-    // SAFETY: a plain variable.
-    if unsafe { pg_sys::process_shared_preload_libraries_in_progress } {
+    index::define_options();
+    if pg::process::is_preloading() {
         workers::register();
     }
 }

@@ -1,6 +1,7 @@
 //! What the processes of the cluster know of each other: shared memory, slots for runs, locks, and
 //! the news that a commit sends to the workers.
 
+pub mod backoff;
 pub mod lock;
 pub mod news;
 pub mod shared;
@@ -8,13 +9,13 @@ pub mod slots;
 
 use crate::{error::Error, pg::process::is_in_recovery, settings};
 
-/// Whether sources are synced by themselves, as far as the settings and the state of the server go.
+/// Returns true if the settings and the state of the server allow schedules to run.
 pub fn are_scheduling() -> bool {
     shared::is_present() && settings::scheduler() && !is_in_recovery()
 }
 
-/// What keeps the sources of the present database from being synced by themselves; `None`: nothing.
-/// A standby does not know.
+/// Returns what keeps the sources of the current database from being synced automatically, if
+/// anything does. A standby does not know.
 pub fn why_idle() -> Option<&'static str> {
     if is_in_recovery() {
         None
@@ -27,12 +28,13 @@ pub fn why_idle() -> Option<&'static str> {
     }
 }
 
-/// No background worker could be had.
+/// Returns the error for a server without a free background worker slot.
 pub fn no_worker() -> Error {
     let hint = if shared::is_present() {
         "Raise max_worker_processes."
     } else {
-        "Raise max_worker_processes, or put rag into shared_preload_libraries, which takes slots of its own."
+        "Raise max_worker_processes, or add rag to shared_preload_libraries, which reserves slots \
+         of its own."
     };
     Error::new(
         pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,

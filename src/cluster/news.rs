@@ -1,36 +1,39 @@
-//! News for the workers: what a transaction has changed that they must hear of, sent when it has
+//! News for the workers: what a transaction has changed that concerns them, sent once it has
 //! committed.
-#![allow(unsafe_code)] // a transaction callback
 
-use std::{cell::Cell, ffi::c_void, sync::Once};
-
-use pgrx::{
-    bgworkers::{BackgroundWorkerBuilder, BgWorkerStartTime},
-    pg_guard, pg_sys,
-};
+use std::cell::Cell;
 
 use super::shared;
-use crate::{pg::process::database, settings};
+use crate::{
+    pg::{
+        calls::{c_function, handle_trigger},
+        process::database,
+        transaction::{self, TransactionEnd},
+        worker,
+    },
+    settings,
+};
 
 thread_local! {
     static NEWS: Cell<News> = const { Cell::new(News::NONE) };
+    /// True in workers whose changes of sources are no news.
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What this transaction is to tell.
+/// What this transaction has to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct News {
-    /// Extensions came or went.
+    /// Extensions were created or dropped.
     pub extensions: bool,
-    /// Databases came or went.
+    /// Databases were created, dropped or altered.
     pub databases: bool,
-    /// A source of this database was made, changed or asked for.
+    /// A source of this database was created, changed or queued.
     pub sources: bool,
-    /// A source was made that is due at once, and nobody looks after it but a worker that this
-    /// session starts.
+    /// A source was created that is due at once. Only a worker that this session starts syncs it.
     pub new_sources: bool,
-    /// Triggers have noted changes of tables that sources read.
+    /// Triggers have recorded changes of tables that sources read.
     pub changes: bool,
-    /// A database is kept empty for this session.
+    /// Databases are kept free of workers for this session.
     pub evictions: bool,
 }
 
@@ -45,81 +48,55 @@ impl News {
     };
 }
 
-pub fn note(change: impl FnOnce(&mut News)) {
-    static REGISTER: Once = Once::new();
-    // SAFETY: the callback stays valid as long as the library, which is never unloaded.
-    REGISTER
-        .call_once(|| unsafe { pg_sys::RegisterXactCallback(Some(at_end), std::ptr::null_mut()) });
+/// Adds to the news of the current transaction.
+pub fn add(change: impl FnOnce(&mut News)) {
+    transaction::on_end(send);
     NEWS.with(|news| {
-        let mut noted = news.get();
-        change(&mut noted);
-        news.set(noted);
+        let mut added = news.get();
+        change(&mut added);
+        news.set(added);
     });
 }
 
-thread_local! {
-    /// Whether this process is a worker whose changes of sources are nobody's news.
-    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Has nobody told of what this process changes: a scheduler knows, and the end of a runner is news
-/// itself.
-pub fn tell_nobody() {
+/// Suppresses news of changes of sources by this process. A scheduler knows its own changes, and
+/// the end of a runner is news itself.
+pub fn suppress() {
     IS_WORKER.set(true);
 }
 
-/// A scheduler looks at the sources of this database once the present transaction has committed.
+/// Has a scheduler look at the sources of this database once the current transaction has committed.
 pub fn wake_scheduler_at_commit() {
     if shared::is_present() && !IS_WORKER.get() {
-        note(|news| news.sources = true);
+        add(|news| news.sources = true);
     }
 }
 
-/// Has sources that are due because they were made or altered synced once the present transaction
-/// has committed, where no launcher would do that.
+/// Has sources that are due because they were created or altered synced once the current
+/// transaction has committed, on servers without a launcher.
 pub fn start_new_at_commit() {
     if !shared::is_present() && settings::scheduler() && !IS_WORKER.get() {
-        note(|news| news.new_sources = true);
+        add(|news| news.new_sources = true);
     }
 }
 
-/// Has the changes of tables that triggers have noted synced soon after the present transaction has
-/// committed.
+/// Has the changes of tables that triggers have recorded synced soon after the current transaction
+/// has committed.
 pub fn sync_changes_at_commit() {
     if shared::is_present() {
-        note(|news| news.changes = true);
+        add(|news| news.changes = true);
     }
 }
 
-#[unsafe(no_mangle)]
-pub extern "C" fn pg_finfo_rag_source_changed() -> &'static pg_sys::Pg_finfo_record {
-    const V1: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
-    &V1
-}
+// The trigger of `rag.source` that reports every change to the scheduler, also that of a dump that
+// is being restored.
+c_function!(
+    rag_source_changed,
+    pg_finfo_rag_source_changed,
+    handle_trigger,
+    wake_scheduler_at_commit
+);
 
-/// The trigger of `rag.source` that tells the scheduler of every change, whoever makes it: a dump
-/// that is restored, say.
-///
-/// # Safety
-/// Called by Postgres.
-#[pg_guard]
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn rag_source_changed(
-    _call: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
-    wake_scheduler_at_commit();
-    pg_sys::Datum::null()
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn at_end(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
-    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
-    if !matches!(
-        event,
-        XACT_EVENT_COMMIT | XACT_EVENT_ABORT | XACT_EVENT_PREPARE
-    ) {
-        return;
-    }
+fn send(end: TransactionEnd) {
     let news = NEWS.replace(News::NONE);
     if news == News::NONE {
         return;
@@ -127,7 +104,7 @@ unsafe extern "C-unwind" fn at_end(event: pg_sys::XactEvent::Type, _argument: *m
     if news.evictions {
         shared::end_evictions();
     }
-    if event != XACT_EVENT_COMMIT {
+    if end != TransactionEnd::Commit {
         return;
     }
     if news.extensions {
@@ -141,30 +118,19 @@ unsafe extern "C-unwind" fn at_end(event: pg_sys::XactEvent::Type, _argument: *m
     if news.changes {
         shared::note_changes();
     }
-    if news.new_sources && !start_once() {
+    if news.new_sources && !start_scheduler_once() {
         pgrx::warning!(
-            "new sources are not synced for now: all background workers of the server are in use (max_worker_processes); \
-             call rag_sync"
+            "new sources are not synced for now: all background worker slots are in use \
+             (max_worker_processes); call rag_sync"
         );
     }
 }
 
-/// Starts one in the present database that begins what is due because it was made or altered, where
-/// nobody keeps schedules; whether there was room for it. Called at the end of a transaction: it
-/// raises nothing.
-pub fn start_once() -> bool {
-    scheduler_builder(database().to_u32())
+/// Starts a scheduler in the current database for the first runs of new sources, on servers without
+/// schedules. Returns false if no background worker slot is free. It runs at the end of a
+/// transaction and raises nothing.
+pub fn start_scheduler_once() -> bool {
+    worker::scheduler(database().to_u32())
         .load_dynamic()
         .is_ok()
-}
-
-pub fn scheduler_builder(database: u32) -> BackgroundWorkerBuilder {
-    BackgroundWorkerBuilder::new("rag scheduler")
-        .set_type("rag scheduler")
-        .set_library("rag")
-        .set_function("rag_scheduler_main")
-        .set_extra(&database.to_string())
-        .enable_spi_access()
-        .set_start_time(BgWorkerStartTime::RecoveryFinished)
-        .set_restart_time(None)
 }

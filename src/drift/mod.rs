@@ -1,19 +1,18 @@
-//! `rag.manifest`: what runs have indexed of each document, and whether that is still what is
-//! stored.
+//! Drift: whether the stored documents of a source still have the digests that its runs computed.
 //!
 //! ```text
-//!  run ── stores a document ──▶ rag.documents, rag.chunks ── digest, in the same transaction ──▶ rag.manifest
-//!                                        │                                                           │
-//!                                        └──────────── rag.drifted_documents compares ───────────────┘
-//!                                                                  │
-//!  next run ◀── forgets what drifted, so that it is fetched anew ──┴── check ──▶ condition AutoIndexerDriftDetected
+//!  run ── stores a document ──▶ rag.documents, rag.chunks ── digest, same transaction ──▶ rag.document_digests
+//!                                        │                                                    │
+//!                                        └───────── rag.drifted_documents compares ───────────┘
+//!                                                               │
+//!  next run ◀── forgets drifted documents, to fetch them again ─┴── check ──▶ condition
 //! ```
 //!
-//! A check ([`look`], [`conclude`]) changes nothing but the source's status; by the policy auto it
-//! also queues a run. Any run of a source whose drift was found looks again at its beginning
-//! ([`forget_drifted`]) and has what drifted fetched, embedded and stored anew, so that what stands
-//! in between, be it a failed run or another change, needs no thought. Digests are computed in SQL,
-//! by one function for writing and checking (`sql/drift.sql`).
+//! A check ([`compare`], [`record_findings`]) changes only the source's status, and with the policy
+//! auto it also queues a run. If drift was found, every run of the source compares again at its
+//! beginning (`sync::repair`). It fetches, embeds and stores again what has drifted. So a failed
+//! run or another change in between does no harm. One SQL function computes the digests for writing
+//! and for checking (`sql/drift.sql`).
 
 use std::time::Duration;
 
@@ -21,8 +20,8 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     catalog::{
-        conditions::{Changes, Type},
-        due::RESTORED,
+        conditions::{ConditionChanges, ConditionType},
+        due::NOT_RESTORING,
         runs::{self, Trigger},
         sources::{DriftPolicy, Source},
     },
@@ -34,29 +33,28 @@ use crate::{
     },
 };
 
-/// Documents that a check names of each kind.
-const NAMED: i64 = 100;
-/// Documents that the condition names.
-const NAMED_IN_MESSAGE: usize = 3;
+/// Maximum number of documents of each kind that a check lists.
+const MAX_LISTED: i64 = 100;
+/// Maximum number of documents that the condition lists.
+const MAX_IN_MESSAGE: usize = 3;
 
 // -- checks
-// -----------------------------------------------------------------------------------------------------------
 
 /// What a check found.
 #[derive(Debug, Clone)]
-pub struct Findings {
-    /// Documents that there should be; `None`: no run has completed yet.
+pub struct DriftFindings {
+    /// Number of documents that there should be, or `None` if no run has completed yet.
     pub expected: Option<i64>,
     pub actual: i64,
     pub drifted: bool,
-    /// `missing`, `changed`, `lost_chunks`, `unexpected`: what drifted, [`NAMED`] of each at most;
-    /// `counts`: how many there are.
+    /// `missing`, `changed`, `lost_chunks`, `unexpected`: the drifted documents, at most
+    /// [`MAX_LISTED`] of each; `counts`: their numbers.
     pub detail: Value,
 }
 
-/// Runs `f`, which compares, as the extension's owner. Compiling its statement would take longer
-/// than running it.
-pub fn reading_much<R>(f: impl FnOnce() -> R) -> R {
+/// Runs `f`, which compares, as the extension's owner and without JIT: compiling its statement
+/// would take longer than running it.
+pub fn without_jit<R>(f: impl FnOnce() -> R) -> R {
     as_owner(|| with_settings(&[(c"jit", c"off")], f))
 }
 
@@ -67,29 +65,49 @@ const KINDS: [(&str, &str); 4] = [
     ("unexpected", "unexpected"),
 ];
 
-/// Compares what is stored of a source with what its runs have indexed. The caller holds the
+/// Compares the stored documents of a source with what its runs have indexed. The caller holds the
 /// source's lock.
-pub fn look(source: &Source) -> Result<Findings, Error> {
-    // the collection is a parameter, so that its partition alone is planned for; where a run has
-    // failed, or was of another definition, since documents were last counted, only the manifest
-    // knows their number
-    let found = reading_much(|| {
+pub fn compare(source: &Source) -> Result<DriftFindings, Error> {
+    // The collection is a parameter, so that the plan reads its partition only. If a run has
+    // failed, or was of another definition, since the documents were last counted, only the digests
+    // show their number.
+    let found = without_jit(|| {
         execute_returning(
             "SELECT CASE WHEN s.last_indexed IS NULL THEN NULL
-                         WHEN r.phase = 'Completed' AND r.collection = s.collection AND r.started_at <= s.last_indexed THEN s.documents
-                         ELSE (SELECT pg_catalog.count(*) FROM rag.manifest m WHERE m.collection = s.collection AND m.source = s.name)
+                         WHEN r.phase = 'Completed' AND r.collection = s.collection
+                              AND r.started_at <= s.last_indexed THEN s.documents
+                         ELSE (SELECT pg_catalog.count(*) FROM rag.document_digests m
+                               WHERE m.collection = s.collection AND m.source = s.name)
                     END,
-                    (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = s.collection AND d.source = s.name),
-                    (SELECT pg_catalog.jsonb_object_agg(k.kind, pg_catalog.jsonb_build_object('count', k.count, 'named', k.named))
-                     FROM (SELECT n.kind, pg_catalog.count(*), pg_catalog.jsonb_agg(n.entry ORDER BY n.place) FILTER (WHERE n.place <= $2) AS named
-                           FROM (SELECT d.kind, d.entry, pg_catalog.row_number() OVER (PARTITION BY d.kind ORDER BY d.uri COLLATE \"C\") AS place
+                    (SELECT pg_catalog.count(*) FROM rag.documents d
+                     WHERE d.collection = s.collection AND d.source = s.name),
+                    (SELECT pg_catalog.jsonb_object_agg(
+                                k.kind,
+                                pg_catalog.jsonb_build_object('count', k.count, 'named', k.named))
+                     FROM (SELECT n.kind, pg_catalog.count(*),
+                                  pg_catalog.jsonb_agg(n.entry ORDER BY n.place)
+                                      FILTER (WHERE n.place <= $2) AS named
+                           FROM (SELECT d.kind, d.entry,
+                                        pg_catalog.row_number() OVER
+                                            (PARTITION BY d.kind
+                                             ORDER BY d.uri COLLATE \"C\") AS place
                                  FROM rag.drifted_documents($3, s.name) d) n
                            GROUP BY n.kind) k
                      WHERE s.last_indexed IS NOT NULL)
              FROM rag.source s LEFT JOIN rag.run r ON r.run_id = s.last_run_id
              WHERE s.name = $1",
-            &[source.name.as_str().into(), NAMED.into(), source.collection.as_str().into()],
-            |row| Ok((row.get::<i64>(1)?, row.required::<i64>(2)?, row.get::<pgrx::JsonB>(3)?)),
+            &[
+                source.name.as_str().into(),
+                MAX_LISTED.into(),
+                source.collection.as_str().into(),
+            ],
+            |row| {
+                Ok((
+                    row.get::<i64>(1)?,
+                    row.required::<i64>(2)?,
+                    row.get::<pgrx::JsonB>(3)?,
+                ))
+            },
         )
     })?;
     let (expected, actual, found) = found
@@ -98,7 +116,7 @@ pub fn look(source: &Source) -> Result<Findings, Error> {
         .ok_or_else(|| Source::missing(source.name.as_str()))?;
     let Some(expected) = expected else {
         let detail = json!({"note": "no run of the source has completed yet"});
-        return Ok(Findings {
+        return Ok(DriftFindings {
             expected: None,
             actual,
             drifted: false,
@@ -121,7 +139,7 @@ pub fn look(source: &Source) -> Result<Findings, Error> {
     }
     let drifted = expected != actual || !found.is_null();
     detail.insert("counts".into(), Value::Object(counts));
-    Ok(Findings {
+    Ok(DriftFindings {
         expected: Some(expected),
         actual,
         drifted,
@@ -129,15 +147,15 @@ pub fn look(source: &Source) -> Result<Findings, Error> {
     })
 }
 
-impl Findings {
-    /// Whether documents are stored otherwise than they were indexed, whatever their number.
+impl DriftFindings {
+    /// Returns true if stored documents differ from what was indexed, whatever their number.
     fn has_documents(&self) -> bool {
         KINDS
             .iter()
             .any(|(kind, _)| self.detail["counts"][*kind].as_i64().unwrap_or(0) > 0)
     }
 
-    /// In one sentence, with the first documents.
+    /// Returns the findings in one sentence, with the first documents.
     fn message(&self) -> String {
         let counts = &self.detail["counts"];
         let mut parts: Vec<String> = KINDS
@@ -161,7 +179,7 @@ impl Findings {
             .iter()
             .flat_map(|(kind, _)| self.detail[*kind].as_array().into_iter().flatten())
             .filter_map(|entry| entry.as_str().or_else(|| entry["uri"].as_str()))
-            .take(NAMED_IN_MESSAGE)
+            .take(MAX_IN_MESSAGE)
             .collect();
         let total: i64 = KINDS
             .iter()
@@ -176,59 +194,65 @@ impl Findings {
     }
 }
 
-/// What follows a check that found drift.
+/// What follows a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consequence {
+pub enum FollowUp {
     /// This run was queued.
     Run(i64),
-    /// A run is queued already, or a failed one will be tried again.
-    RunToCome,
-    /// Nothing: no drift, or the policy says so, or the source is suspended, or nobody starts runs.
+    /// A run is already queued, or a failed one will be retried.
+    RunExpected,
+    /// Nothing: there is no drift, the policy is not auto, the source is suspended, or there is no
+    /// scheduler.
     Nothing,
 }
 
-/// Writes down what [`look`] found, and queues a run where the policy says so and somebody would
-/// start it.
-pub fn conclude(
+/// Stores the findings of [`compare`], and queues a run if the policy is auto and a scheduler would
+/// start the run.
+pub fn record_findings(
     source: &Source,
-    findings: &Findings,
+    findings: &DriftFindings,
     is_scheduled: bool,
-) -> Result<Consequence, Error> {
+) -> Result<FollowUp, Error> {
     if findings.expected.is_none() {
-        return Ok(Consequence::Nothing);
+        return Ok(FollowUp::Nothing);
     }
-    let changes = Changes::at(source.generation);
+    let changes = ConditionChanges::at(source.generation);
     let changes = match findings.drifted {
         true => changes.set(
-            Type::DriftDetected,
+            ConditionType::DriftDetected,
             Some(true),
             "DriftDetected",
             findings.message(),
         ),
         false => changes.set(
-            Type::DriftDetected,
+            ConditionType::DriftDetected,
             Some(false),
             "NoDrift",
-            "what is stored is what was indexed",
+            "the stored documents are those that were indexed",
         ),
     };
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET drift_checked_at = pg_catalog.clock_timestamp(), conditions = rag.merge_conditions(conditions, $3)
+            "UPDATE rag.source SET drift_checked_at = pg_catalog.clock_timestamp(),
+                 conditions = rag.merge_conditions(conditions, $3)
              WHERE name = $1 AND uid = $2",
-            &[source.name.as_str().into(), source.uid.into(), changes.to_json().into()],
+            &[
+                source.name.as_str().into(),
+                source.uid.into(),
+                changes.to_json().into(),
+            ],
         )
     })?;
     let is_repaired = is_scheduled && source.drift_policy == DriftPolicy::Auto && !source.suspend;
     if findings.drifted && is_repaired {
         queue_repair(source)
     } else {
-        Ok(Consequence::Nothing)
+        Ok(FollowUp::Nothing)
     }
 }
 
-/// A retry that is to come does as well: queueing would begin its delays anew.
-fn queue_repair(source: &Source) -> Result<Consequence, Error> {
+/// Queues a run, unless a retry is expected: queueing would restart its delays.
+fn queue_repair(source: &Source) -> Result<FollowUp, Error> {
     let retrying = as_owner(|| {
         query(
             "SELECT retry_at IS NOT NULL FROM rag.source WHERE name = $1",
@@ -237,17 +261,17 @@ fn queue_repair(source: &Source) -> Result<Consequence, Error> {
         )
     })?;
     if retrying.first() == Some(&true) {
-        return Ok(Consequence::RunToCome);
+        return Ok(FollowUp::RunExpected);
     }
     let queued = runs::queue(source.name.as_str(), Trigger::Drift)?;
-    Ok(queued.map_or(Consequence::RunToCome, Consequence::Run))
+    Ok(queued.map_or(FollowUp::RunExpected, FollowUp::Run))
 }
 
-/// Notes that a check could not be carried out, so that the next one is not due before the usual
-/// time. Drift that was found before stays found.
-pub fn fail(source: &Source, error: &Error) -> Result<(), Error> {
-    let changes = Changes::at(source.generation).set(
-        Type::DriftDetected,
+/// Stores that a check failed, so that the next one is due after the usual interval. Drift that was
+/// found before stays recorded.
+pub fn record_failure(source: &Source, error: &Error) -> Result<(), Error> {
+    let changes = ConditionChanges::at(source.generation).set(
+        ConditionType::DriftDetected,
         None,
         "CheckFailed",
         error.message.clone(),
@@ -255,20 +279,26 @@ pub fn fail(source: &Source, error: &Error) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "UPDATE rag.source SET drift_checked_at = pg_catalog.clock_timestamp(),
-                 conditions = CASE WHEN rag.has_condition(conditions, 'AutoIndexerDriftDetected') THEN conditions
+                 conditions = CASE WHEN rag.has_condition(conditions, 'AutoIndexerDriftDetected')
+                                   THEN conditions
                                    ELSE rag.merge_conditions(conditions, $3) END
              WHERE name = $1 AND uid = $2",
-            &[source.name.as_str().into(), source.uid.into(), changes.to_json().into()],
+            &[
+                source.name.as_str().into(),
+                source.uid.into(),
+                changes.to_json().into(),
+            ],
         )
     })?;
     Ok(())
 }
 
-/// Whether drift was found that has not been repaired, as far as the source's status says.
+/// Returns true if the source's status shows drift that has not been repaired.
 pub fn was_found(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT rag.has_condition(conditions, 'AutoIndexerDriftDetected') FROM rag.source WHERE name = $1 AND uid = $2",
+            "SELECT rag.has_condition(conditions, 'AutoIndexerDriftDetected')
+             FROM rag.source WHERE name = $1 AND uid = $2",
             &[source.name.as_str().into(), source.uid.into()],
             |row| row.required::<bool>(1),
         )
@@ -276,16 +306,16 @@ pub fn was_found(source: &Source) -> Result<bool, Error> {
     Ok(found.first() == Some(&true))
 }
 
-/// Writes down what the run that ends has left of the drift which was found before it: what counts
-/// are the documents that had drifted, not others that could not be indexed. A run that has
-/// completed counts its documents itself; after one that has not, their number must be right, too.
-pub fn looked_again(
+/// Stores what a run that ends has left of the drift that was found before it. What counts are the
+/// drifted documents, not others that could not be indexed. A run that completed counts its
+/// documents itself. After a run that failed, the number of documents must be right too.
+pub fn record_after_run(
     source: &Source,
     run_id: i64,
     completed: bool,
-    findings: &Findings,
+    findings: &DriftFindings,
 ) -> Result<(), Error> {
-    let changes = Changes::at(source.generation);
+    let changes = ConditionChanges::at(source.generation);
     let has_drifted = if completed {
         findings.has_documents()
     } else {
@@ -293,11 +323,16 @@ pub fn looked_again(
     };
     let changes = match has_drifted {
         false => {
-            let message = format!("run {run_id} indexed again what had drifted");
-            changes.set(Type::DriftDetected, Some(false), "Reindexed", message)
+            let message = format!("run {run_id} restored the drifted documents");
+            changes.set(
+                ConditionType::DriftDetected,
+                Some(false),
+                "Reindexed",
+                message,
+            )
         }
         true => changes.set(
-            Type::DriftDetected,
+            ConditionType::DriftDetected,
             Some(true),
             "DriftDetected",
             findings.message(),
@@ -313,26 +348,28 @@ pub fn looked_again(
     Ok(())
 }
 
-// -- when
-// -------------------------------------------------------------------------------------------------------------
+// -- when checks are due
 
-/// Sources `s` that are checked from time to time, and now may be.
+/// Returns the condition for sources `s` that may be checked now.
 fn checkable() -> String {
     format!(
         "NOT s.suspend AND s.drift_policy <> 'ignore' AND s.last_indexed IS NOT NULL
-         AND NOT EXISTS (SELECT FROM rag.run r WHERE r.source = s.name AND r.phase IN ('Pending', 'Running')) AND {RESTORED}"
+         AND NOT EXISTS (SELECT FROM rag.run r
+                         WHERE r.source = s.name AND r.phase IN ('Pending', 'Running'))
+         AND {NOT_RESTORING}"
     )
 }
 
 const DUE_AT: &str =
     "(coalesce(s.drift_checked_at, s.last_indexed) + pg_catalog.make_interval(secs => $1))";
 
-/// The sources whose check is due, those first that have waited longest.
+/// Returns the sources whose check is due. Those that have waited longest come first.
 pub fn due(interval: Duration) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
             &format!(
-                "SELECT s.name FROM rag.source s WHERE {DUE_AT} <= pg_catalog.now() AND {} ORDER BY {DUE_AT}, s.name",
+                "SELECT s.name FROM rag.source s WHERE {DUE_AT} <= pg_catalog.now() AND {}
+                 ORDER BY {DUE_AT}, s.name",
                 checkable()
             ),
             &[interval.as_secs_f64().into()],
@@ -341,12 +378,13 @@ pub fn due(interval: Duration) -> Result<Vec<String>, Error> {
     })
 }
 
-/// Time until the next check that is not due yet; `None`: there is none.
+/// Returns the time until the next check that is not due yet, if there is one.
 pub fn until_next(interval: Duration) -> Result<Option<Duration>, Error> {
     let found = as_owner(|| {
         query(
             &format!(
-                "SELECT pg_catalog.date_part('epoch', pg_catalog.min({DUE_AT}) - pg_catalog.clock_timestamp())
+                "SELECT pg_catalog.date_part('epoch', pg_catalog.min({DUE_AT})
+                                                      - pg_catalog.clock_timestamp())
                  FROM rag.source s WHERE {DUE_AT} > pg_catalog.now() AND {}",
                 checkable()
             ),

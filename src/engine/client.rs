@@ -1,4 +1,4 @@
-//! A connection to `rag-engine embed`, kept by the session between calls.
+//! A connection to `rag-engine embed`, which the session keeps between calls.
 
 use std::{
     cell::RefCell,
@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pgrx::pg_sys;
 use rag_protocol::{
     EngineError, ErrorKind as Kind,
     embed::{
@@ -19,40 +18,44 @@ use rag_protocol::{
     ingest::{Content, DocumentType, Splitting},
 };
 
-use super::{folders, process, socket, starter::Starter};
+use super::{folders, process, socket, starter::SupervisorStarter};
 use crate::{
     error::Error,
-    pg::wait::{Until, sleep, wait},
+    pg::{
+        process::{database, session_user},
+        wait::{Until, sleep, wait},
+    },
     settings,
     types::vector::OwnedVector,
 };
 
-/// How long a starting engine may take until it listens.
+/// Time limit for an engine to start listening.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// Interval between attempts to connect to a starting engine.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What the model says of some texts.
+/// The embeddings of some texts.
 pub struct Embeddings {
     pub model: ModelInfo,
     pub vectors: Vec<Vec<f32>>,
-    /// Tokens of each text; of a long one at least so many. Only the first `model.max_tokens` are
-    /// embedded.
+    /// Number of tokens of each text, a lower bound for long texts. Only the first
+    /// `model.max_tokens` are embedded.
     pub tokens: Vec<usize>,
 }
 
-/// A document that the engine is to extract and split.
+/// A document for the engine to extract and split.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unprepared<'a> {
+pub struct DocumentInput<'a> {
     pub bytes: &'a [u8],
-    /// `None`: it is told by the name and the first bytes.
+    /// `None`: the name and the first bytes determine it.
     pub document_type: Option<DocumentType>,
-    /// Of a file, its name, path or address. `None`: the bytes are a text in UTF-8.
+    /// The name, path or address of a file. `None`: the bytes are a text in UTF-8.
     pub name: Option<&'a str>,
-    /// Takes the place of the one in the document.
+    /// Replaces the title in the document.
     pub title: Option<&'a str>,
 }
 
-/// Requests that were sent one after another, as the parts of one, and whose replies were not taken
-/// yet.
+/// Requests that were sent as the parts of one and whose replies were not taken yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ticket {
     first: u64,
@@ -62,22 +65,22 @@ pub struct Ticket {
 pub struct Client {
     stream: UnixStream,
     received: FrameBuffer,
-    /// Replies that overtook the one that is waited for.
+    /// Replies that arrived before the awaited one.
     early: HashMap<u64, (Answer, Vec<u8>)>,
     next_id: u64,
-    /// The model that was asked for last and that the engine can reach.
+    /// The model of the last request that the engine can read.
     reached: Option<ModelRef>,
-    /// For whom the engine was told that requests are.
+    /// The party that the engine was told.
     party: Option<Party>,
 }
 
 thread_local! {
-    /// Taken out while in use: an error on the way drops it, which closes the socket and so cancels
-    /// what was asked.
+    /// Taken out while in use. An error on the way drops it, which closes the socket and cancels
+    /// the requests.
     static KEPT: RefCell<Option<Client>> = const { RefCell::new(None) };
 }
 
-/// Returns the embeddings of texts, by the present model or that of a name.
+/// Returns the embeddings of texts by the given model, or the one of the settings.
 ///
 /// # Errors
 /// There is no such model, or the engine cannot embed the texts.
@@ -90,11 +93,11 @@ pub fn embed(texts: Vec<String>, model: Option<&str>) -> Result<Vec<OwnedVector>
     answer.vectors.into_iter().map(OwnedVector::new).collect()
 }
 
-/// Runs `ask` on the session's connection, which it opens, or replaces where the engine was
-/// restarted meanwhile.
+/// Runs `ask` on the session's connection, which is opened, or replaced if the engine was
+/// restarted.
 ///
 /// # Errors
-/// The engine cannot be started or reached, goes away in the middle, or answers with an error.
+/// The engine cannot be started or reached, ends meanwhile, or answers with an error.
 pub fn with_client<T>(ask: impl FnOnce(&mut Client) -> Result<T, Error>) -> Result<T, Error> {
     let kept = KEPT
         .with(|kept| kept.borrow_mut().take())
@@ -109,13 +112,13 @@ pub fn with_client<T>(ask: impl FnOnce(&mut Client) -> Result<T, Error>) -> Resu
 }
 
 impl Client {
-    /// Connects to the engine, starting it where it does not run.
+    /// Connects to the engine, and starts it if it does not run.
     ///
     /// # Errors
-    /// It is not installed, or does not come up.
+    /// The engine is not installed, or does not start.
     pub fn connect() -> Result<Self, Error> {
         let deadline = Instant::now() + START_TIMEOUT;
-        let mut starter = Starter::default();
+        let mut starter = SupervisorStarter::default();
         loop {
             match UnixStream::connect(socket()) {
                 Ok(stream) => {
@@ -133,43 +136,44 @@ impl Client {
                     return Err(
                         Error::engine_unavailable("rag-engine did not start in time")
                             .detail(format!("{}: {e}", socket().display()))
-                            .hint("The server's log says why."),
+                            .hint("See the server log for the reason."),
                     );
                 }
                 Err(_) => process::check_installed(&settings::engine_path())?,
             }
-            starter.see_to_it()?;
-            sleep(Duration::from_millis(20));
+            starter.start_if_needed()?;
+            sleep(CONNECT_INTERVAL);
         }
     }
 
-    /// Whether the engine still holds the other end. An idle connection has nothing to read but its
-    /// end.
+    /// Returns true if the engine still holds the other end. An idle connection has nothing to read
+    /// but its end.
     fn is_alive(&self) -> bool {
         let mut byte = [0];
         matches!((&self.stream).read(&mut byte), Err(e) if e.kind() == ErrorKind::WouldBlock)
     }
 
     /// # Errors
-    /// As [`with_client`].
+    /// Like [`with_client`].
     pub fn describe(&mut self, model: &ModelRef) -> Result<ModelInfo, Error> {
-        match self.ask_for(model)? {
+        match self.request_info(model)? {
             Ok(info) => Ok(info),
             Err(error) if error.kind != Kind::OutOfReach => Err(error.into()),
             Err(error) => {
-                // the server may read it, and can let the engine read it
-                folders::note(&model.dir)?;
+                // the server can read the folder, and can allow the engine to read it
+                folders::add(&model.dir)?;
                 self.replace_engine(model)?;
-                self.ask_for(model)?.map_err(|again| match again.kind {
-                    Kind::OutOfReach => Error::from(error),
-                    _ => again.into(),
-                })
+                self.request_info(model)?
+                    .map_err(|second| match second.kind {
+                        Kind::OutOfReach => Error::from(error),
+                        _ => second.into(),
+                    })
             }
         }
     }
 
-    /// What the engine says of a model.
-    fn ask_for(&mut self, model: &ModelRef) -> Result<Result<ModelInfo, EngineError>, Error> {
+    /// Returns the engine's description of a model.
+    fn request_info(&mut self, model: &ModelRef) -> Result<Result<ModelInfo, EngineError>, Error> {
         let ticket = self.send(model, Task::Describe, &[])?;
         match self.answer(ticket.last)? {
             (Answer::Model { model: info }, _) => {
@@ -181,20 +185,20 @@ impl Client {
         }
     }
 
-    /// Has the engine's process end, for another one that can reach the folder of a model, and
-    /// connects to that. What others have asked of the present one is lost to them.
+    /// Asks the engine to exit and connects to another one, which can read the folder of a model.
+    /// Requests of other sessions to the old one are lost.
     fn replace_engine(&mut self, model: &ModelRef) -> Result<(), Error> {
         self.send(model, Task::Leave, &[])?;
-        while self.take_in().is_ok() {
+        while self.receive_some().is_ok() {
             wait(&[(self.stream.as_raw_fd(), Until::Readable)], None);
         }
-        // until then the one that leaves may be found again
+        // before that, the old engine might answer again
         *self = Self::connect()?;
         Ok(())
     }
 
-    /// Makes sure that the engine can reach a model.
-    fn reach(&mut self, model: &ModelRef) -> Result<(), Error> {
+    /// Ensures that the engine can read a model.
+    fn ensure_reached(&mut self, model: &ModelRef) -> Result<(), Error> {
         if self.reached.as_ref() == Some(model) {
             Ok(())
         } else {
@@ -203,7 +207,7 @@ impl Client {
     }
 
     /// # Errors
-    /// As [`with_client`].
+    /// Like [`with_client`].
     pub fn embed(
         &mut self,
         model: &ModelRef,
@@ -217,7 +221,7 @@ impl Client {
     /// Sends texts to be embedded; other requests may follow before [`Client::finish_embedding`].
     ///
     /// # Errors
-    /// As [`with_client`].
+    /// Like [`with_client`].
     pub fn start_embedding(
         &mut self,
         model: &ModelRef,
@@ -230,9 +234,9 @@ impl Client {
                     "It has {} bytes; the limit is {MAX_TEXT}.",
                     text.len()
                 ))
-                .hint("Split it: a model reads no more than its first part."));
+                .hint("Split the text. A model reads only its first part."));
         }
-        self.reach(model)?;
+        self.ensure_reached(model)?;
         let first = self.next_id;
         let mut last = first;
         for texts in parts(texts) {
@@ -244,7 +248,7 @@ impl Client {
     /// Waits for the vectors of an embedding request.
     ///
     /// # Errors
-    /// As [`with_client`].
+    /// Like [`with_client`].
     pub fn finish_embedding(&mut self, ticket: Ticket) -> Result<Embeddings, Error> {
         let mut embeddings: Option<Embeddings> = None;
         for id in ticket.first..=ticket.last {
@@ -283,15 +287,15 @@ impl Client {
         embeddings.ok_or_else(unexpected)
     }
 
-    /// Extracts and splits one document; its content and text.
+    /// Extracts and splits one document. Returns its content and text.
     ///
     /// # Errors
-    /// As [`with_client`]; a document that cannot be read is an error of the engine's.
+    /// Like [`with_client`]. A document that cannot be read is an error of the engine.
     pub fn prepare(
         &mut self,
         model: &ModelRef,
         splitting: Splitting,
-        document: &Unprepared<'_>,
+        document: &DocumentInput<'_>,
     ) -> Result<(ModelInfo, Content, String), Error> {
         let ticket = self.start_preparing(model, splitting, document)?;
         self.finish_preparing(ticket)
@@ -301,15 +305,15 @@ impl Client {
     /// [`Client::finish_preparing`].
     ///
     /// # Errors
-    /// As [`with_client`].
+    /// Like [`with_client`].
     pub fn start_preparing(
         &mut self,
         model: &ModelRef,
         splitting: Splitting,
-        document: &Unprepared<'_>,
+        document: &DocumentInput<'_>,
     ) -> Result<Ticket, Error> {
         if document.bytes.len() > MAX_DOCUMENT {
-            // as the engine would answer, without sending it
+            // the engine's answer, without sending the document
             let id = self.next_id;
             self.next_id += 1;
             self.early.insert(
@@ -327,7 +331,7 @@ impl Client {
             });
         }
         // the message, the answer, and its text
-        Error::unless_there_is_memory(
+        Error::check_memory(
             3 * document.bytes.len(),
             "There is no room for the text of the document.",
         )?;
@@ -337,12 +341,12 @@ impl Client {
             splitting,
             title: document.title.map(String::from),
         };
-        self.reach(model)?;
+        self.ensure_reached(model)?;
         self.send(model, task, document.bytes)
     }
 
     /// # Errors
-    /// As [`Client::prepare`].
+    /// Like [`Client::prepare`].
     pub fn finish_preparing(
         &mut self,
         ticket: Ticket,
@@ -365,7 +369,7 @@ impl Client {
             model: model.clone(),
             task,
         };
-        let party = present_party();
+        let party = current_party();
         let mut message = vec![];
         if self.party != Some(party) {
             message = frame::encode(&request(0, Task::Introduce { party }), &[])?;
@@ -377,8 +381,8 @@ impl Client {
             match self.stream.write(rest) {
                 Ok(n) => rest = &rest[n..],
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    // replies are taken in meanwhile, so that neither side waits for the other
-                    self.take_in()?;
+                    // replies are received meanwhile, so that neither side waits for the other
+                    self.receive_some()?;
                     wait(&[(self.stream.as_raw_fd(), Until::Writable)], None);
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -408,29 +412,34 @@ impl Client {
                 self.early.insert(reply.id, (reply.answer, frame.payload));
                 continue;
             }
-            if !self.take_in()? {
+            if !self.receive_some()? {
                 wait(&[(self.stream.as_raw_fd(), Until::Readable)], None);
             }
         }
     }
 
-    /// Reads what has arrived; whether anything had.
-    fn take_in(&mut self) -> Result<bool, Error> {
+    /// Reads what has arrived. Returns true if anything had.
+    fn receive_some(&mut self) -> Result<bool, Error> {
         let mut buffer = [0; 65536];
         match self.stream.read(&mut buffer) {
-            Ok(0) => Err(Error::engine_unavailable("rag-engine ended while it was working on this request")
-                .hint("It is started again by itself: repeat the command. The server's log says why it ended.")),
+            Ok(0) => Err(Error::engine_unavailable(
+                "rag-engine ended while it worked on this request",
+            )
+            .hint(RESTARTED)),
             Ok(n) => {
                 self.received.push(&buffer[..n]);
                 Ok(true)
             }
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                Ok(false)
+            }
             Err(e) => Err(lost(&e)),
         }
     }
 }
 
-/// Texts in requests of a size that the engine can serve in turn with others'.
+/// Distributes texts over requests of a size that the engine can serve in turn with those of
+/// others.
 fn parts(texts: Vec<String>) -> Vec<Vec<String>> {
     let mut parts: Vec<Vec<String>> = vec![];
     let mut bytes = 0;
@@ -447,23 +456,24 @@ fn parts(texts: Vec<String>) -> Vec<Vec<String>> {
     parts
 }
 
-/// For whom the session asks: whoever has logged in, whatever role a function runs as.
-#[allow(unsafe_code)]
-fn present_party() -> Party {
-    // SAFETY: reads variables of the session.
-    let (database, role) = unsafe { (pg_sys::MyDatabaseId, pg_sys::GetSessionUserId()) };
+/// Returns the party of the session's requests: the role that has logged in, whatever role a
+/// function runs as.
+fn current_party() -> Party {
     Party {
-        database: database.to_u32(),
-        role: role.to_u32(),
+        database: database().to_u32(),
+        role: session_user().to_u32(),
     }
 }
+
+const RESTARTED: &str = "The engine is restarted automatically. Repeat the command. \
+                         See the server log for the reason.";
 
 fn lost(error: &std::io::Error) -> Error {
     Error::engine_unavailable("lost the connection to rag-engine")
         .detail(error.to_string())
-        .hint("It is started again by itself: repeat the command. The server's log says why it ended.")
+        .hint(RESTARTED)
 }
 
 fn unexpected() -> Error {
-    Error::internal("rag-engine answered something else than it was asked")
+    Error::internal("unexpected answer from rag-engine")
 }

@@ -1,8 +1,8 @@
-//! Clones of git repositories that no source uses any more.
+//! Removal of clones of git repositories that no source uses.
 //!
-//! A clone goes with the last source that uses it, when the transaction has committed that drops
-//! the source, its database or the extension. Where nobody was there to see to it (the server
-//! crashed in between, or a database was dropped without preload) the next run of any source does.
+//! A clone is removed with the last source that uses it, when the transaction that drops the
+//! source, its database or the extension has committed. If that did not happen (the server crashed
+//! in between, or a database was dropped without preload), the next run of any source removes it.
 
 use std::{
     collections::HashSet,
@@ -16,15 +16,19 @@ use super::RUNTIME_DIR;
 use crate::{
     catalog::sources::{self, Source},
     error::Error,
-    pg::{commit::at_commit, extension::databases, process::database, transaction::transaction},
+    pg::{
+        extension::databases,
+        process::database,
+        transaction::{at_commit, transaction},
+    },
 };
 
-/// The folder of the clones of all databases.
+/// Returns the folder of the clones of all databases.
 pub fn dir() -> PathBuf {
     Path::new(RUNTIME_DIR).join("clones")
 }
 
-/// A source as a user of clones.
+/// Returns a source as a user of clones.
 pub fn user(source: &Source) -> User {
     User {
         database: database().to_u32(),
@@ -32,35 +36,35 @@ pub fn user(source: &Source) -> User {
     }
 }
 
-/// A source is dropped by the present transaction.
+/// Forgets a source that the current transaction drops.
 pub fn forget_source_at_commit(uid: pgrx::Uuid) {
-    let gone = User {
+    let dropped = User {
         database: database().to_u32(),
         uid: uid.to_string(),
     };
-    at_commit(move || release(&dir(), None, |user| *user == gone));
+    at_commit(move || release(&dir(), None, |user| *user == dropped));
 }
 
-/// A database, or the extension in it, is dropped by the present transaction.
+/// Forgets a database that the current transaction drops, or in which it drops the extension.
 pub fn forget_database_at_commit(database: u32) {
     at_commit(move || release(&dir(), None, |user| user.database == database));
 }
 
-/// Removes what was left by sources and databases that are gone, and, where it needs none, the
-/// clone of a source whose run begins. Runs in transactions of its own.
-pub fn tidy(source: &Source) -> Result<(), Error> {
+/// Removes the clones of sources and databases that were dropped, and the clone of `source` if it
+/// no longer needs one. Runs in transactions of its own.
+pub fn remove_unused(source: &Source) -> Result<(), Error> {
     let users = rag_clones::users(&dir());
     if users.is_empty() {
         return Ok(());
     }
-    // what is there now was there when the clones were looked at, or has come since
+    // sources that exist now existed when the clones were listed, or were created since
     let mine = database().to_u32();
     let uids: Vec<pgrx::Uuid> = users
         .iter()
         .filter(|user| user.database == mine)
         .filter_map(parse_uid)
         .collect();
-    let (databases, present) = transaction(|| Ok((databases()?, sources::present(&uids)?)))?;
+    let (databases, present) = transaction(|| Ok((databases()?, sources::existing(&uids)?)))?;
     let present: HashSet<String> = present.iter().map(ToString::to_string).collect();
     let needs_none = !matches!(
         &source.spec,

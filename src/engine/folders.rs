@@ -1,9 +1,10 @@
-//! Folders that `rag-engine embed` reads models from. Its sandbox is closed around them when it
-//! starts, so they must be known by then.
+//! Folders from which `rag-engine embed` reads models. Its sandbox allows these folders only, and
+//! is closed when the engine starts.
 //!
-//! Most are: the installed models, and `rag.model_dir` of the server's configuration. A superuser
-//! can set the latter for a session, a role or a database. Such a folder is noted in a file of the
-//! runtime folder when it is first used, and the engine is started again; from then on it is known.
+//! Most folders are known then: the installed models, and `rag.model_dir` of the server's
+//! configuration. A superuser can set `rag.model_dir` for a session, a role or a database. When
+//! such a folder is first used, it is added to a file of the runtime folder, and the engine is
+//! restarted. From then on the folder is known.
 
 use std::{
     fs::{self, File},
@@ -15,17 +16,17 @@ use std::{
 use super::RUNTIME_DIR;
 use crate::{error::Error, pg::install, settings};
 
-/// The file: a path a line.
-fn noted() -> PathBuf {
+/// Returns the path of the file of added folders, one a line.
+fn added_folders() -> PathBuf {
     Path::new(RUNTIME_DIR).join("model_folders")
 }
 
-/// The file that makes a folder a model's.
-const OF_A_MODEL: &str = "config.json";
+/// The file that every folder of a model contains.
+const MODEL_FILE: &str = "config.json";
 
-/// The folders that are known now. Those that are gone are left out.
+/// Returns the folders that are known now. Those that do not exist are left out.
 pub fn known() -> Vec<PathBuf> {
-    let noted = fs::read(noted()).unwrap_or_default();
+    let noted = fs::read(added_folders()).unwrap_or_default();
     let noted = noted
         .split(|byte| *byte == b'\n')
         .map(|line| PathBuf::from(std::ffi::OsStr::from_bytes(line)));
@@ -38,12 +39,12 @@ pub fn known() -> Vec<PathBuf> {
     folders
 }
 
-/// Notes a folder.
+/// Adds a folder.
 ///
 /// # Errors
-/// It is no model's folder, or it cannot be noted.
-pub fn note(folder: &Path) -> Result<(), Error> {
-    let file = folder.join(OF_A_MODEL);
+/// It is not the folder of a model, or it cannot be stored.
+pub fn add(folder: &Path) -> Result<(), Error> {
+    let file = folder.join(MODEL_FILE);
     if !File::open(&file)
         .and_then(|file| file.metadata())
         .map_err(|e| unusable(&file, &e))?
@@ -56,7 +57,7 @@ pub fn note(folder: &Path) -> Result<(), Error> {
     }
     if contains_data(folder) {
         return Err(Error::invalid_parameter(format!(
-            "\"{}\" cannot be the folder of a model: the data directory is in it",
+            "\"{}\" cannot be the folder of a model because it contains the data directory",
             folder.display()
         )));
     }
@@ -67,16 +68,16 @@ pub fn note(folder: &Path) -> Result<(), Error> {
             "the name of a model's folder cannot contain a line break",
         ));
     }
-    add(&line).map_err(|e| unusable(&noted(), &e))
+    append(&line).map_err(|e| unusable(&added_folders(), &e))
 }
 
-fn add(line: &[u8]) -> io::Result<()> {
-    super::make_runtime_dir()?;
+fn append(line: &[u8]) -> io::Result<()> {
+    super::create_runtime_dir()?;
     let mut file = File::options()
         .create(true)
         .read(true)
         .append(true)
-        .open(noted())?;
+        .open(added_folders())?;
     file.lock()?;
     let mut before = vec![];
     file.read_to_end(&mut before)?;
@@ -86,7 +87,7 @@ fn add(line: &[u8]) -> io::Result<()> {
     {
         return Ok(());
     }
-    // what a crash has cut short is a line of its own
+    // a line that a crash has cut short stays a line of its own
     let mut added = if before.last().is_none_or(|byte| *byte == b'\n') {
         vec![]
     } else {
@@ -97,7 +98,7 @@ fn add(line: &[u8]) -> io::Result<()> {
     file.write_all(&added)
 }
 
-/// Whether the data directory, which is the working directory, is in a folder.
+/// Returns true if a folder contains the data directory, which is the working directory.
 fn contains_data(folder: &Path) -> bool {
     match (folder.canonicalize(), Path::new(".").canonicalize()) {
         (Ok(folder), Ok(data)) => data.starts_with(folder),

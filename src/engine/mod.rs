@@ -1,9 +1,9 @@
-//! Talking to `rag-engine`, the program that loads models and reads untrusted files outside of
-//! Postgres.
+//! `rag-engine`, the program that loads models and reads untrusted files outside Postgres.
 //!
-//! [`install`] says where its parts are and [`folders`] where models are; [`process`] starts it
-//! with pipes; [`client`] is a connection to the one that serves embeddings; [`clones`] sees to
-//! clones that nobody uses any more; [`wait`] is how each of them waits: always interruptible.
+//! [`folders`] are the folders of models that it may read. [`process`] starts it with pipes.
+//! [`starter`] starts the worker that keeps one running, and [`client`] is a connection to that
+//! one, which serves embeddings. [`clones`] removes clones of repositories that no source uses. All
+//! of them wait with [`crate::pg::wait`], which is always interruptible.
 
 pub mod client;
 pub mod clones;
@@ -13,17 +13,17 @@ pub mod starter;
 
 use std::path::PathBuf;
 
-/// Folder of the engine's socket, lock and clones, relative to the data directory, which is every
-/// server process's working directory: a relative path keeps within the 107 bytes that a socket's
-/// path may have.
+/// The folder of the engine's socket, locks and clones, relative to the data directory. That is the
+/// working directory of every server process. A relative path stays within the 107 bytes that the
+/// path of a socket may have.
 pub const RUNTIME_DIR: &str = "pg_rag";
 
 pub fn socket() -> PathBuf {
     PathBuf::from(RUNTIME_DIR).join("engine.sock")
 }
 
-/// Makes the runtime folder, accessible to the server's user only.
-pub fn make_runtime_dir() -> std::io::Result<()> {
+/// Creates the runtime folder, accessible to the server's user only.
+pub fn create_runtime_dir() -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()
         .recursive(true)

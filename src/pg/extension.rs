@@ -1,37 +1,46 @@
 //! The extension's own objects in the system catalogs: its schema, owner and type.
-#![allow(unsafe_code)] // the system caches
 
 use std::collections::HashSet;
 
 use pgrx::pg_sys;
 
-use super::{security::pinned, spi::query};
+use super::{lookup, security::with_safe_search_path, spi::query};
 use crate::error::Error;
 
-/// Returns the OID of the type `rag_types.vector`; the functions that ask exist only where it does.
+/// Returns the OID of the type `rag_types.vector`. Functions that ask exist only if the type does.
 pub fn vector_type() -> pg_sys::Oid {
-    // SAFETY: system-cache look-ups, that of the type by (name, namespace).
-    unsafe {
-        pg_sys::GetSysCacheOid(
-            pg_sys::SysCacheIdentifier::TYPENAMENSP as i32,
-            pg_sys::Anum_pg_type_oid as _,
-            c"vector".as_ptr().into(),
-            pg_sys::get_namespace_oid(c"rag_types".as_ptr(), false).into(),
-            pg_sys::Datum::null(),
-            pg_sys::Datum::null(),
-        )
-    }
+    lookup::type_in_schema(c"vector", existing_schema(c"rag_types"))
 }
 
-/// The OID of schema `rag`; the functions that ask exist only where it does.
+/// Returns the OID of schema `rag`. Functions that ask exist only if the schema does.
 pub fn schema() -> pg_sys::Oid {
-    // SAFETY: a system-cache look-up.
-    unsafe { pg_sys::get_namespace_oid(c"rag".as_ptr(), false) }
+    existing_schema(c"rag")
 }
 
-/// The role that owns the extension, where the present database has it.
+fn existing_schema(name: &std::ffi::CStr) -> pg_sys::Oid {
+    lookup::schema(name).unwrap_or_else(|| {
+        let name = name.to_string_lossy();
+        Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_INVALID_SCHEMA_NAME,
+            format!("schema \"{name}\" does not exist"),
+        )
+        .raise()
+    })
+}
+
+/// Returns the OID of a relation of schema `rag`.
+pub fn relation(name: &std::ffi::CStr) -> Option<pg_sys::Oid> {
+    lookup::relation(name, schema())
+}
+
+/// Returns true if the current database has the whole extension.
+pub fn is_installed() -> bool {
+    lookup::extension(c"rag").is_some() && lookup::schema(c"rag").is_some()
+}
+
+/// Returns the role that owns the extension, if the current database has it.
 pub fn extension_owner() -> Option<pg_sys::Oid> {
-    let found = pinned(|| {
+    let found = with_safe_search_path(|| {
         query(
             "SELECT extowner FROM pg_catalog.pg_extension WHERE extname = 'rag'",
             &[],
@@ -41,24 +50,17 @@ pub fn extension_owner() -> Option<pg_sys::Oid> {
     found.ok()?.into_iter().next()
 }
 
-/// The extension's owner: CREATE EXTENSION made the schema as that role.
+/// Returns the extension's owner: CREATE EXTENSION created the schema as that role.
 pub fn owner() -> pg_sys::Oid {
-    // SAFETY: the tuple is read before it is released.
-    unsafe {
-        let id = pg_sys::SysCacheIdentifier::NAMESPACEOID as i32;
-        let tuple = pg_sys::SearchSysCache1(id, schema().into());
-        if tuple.is_null() {
-            Error::internal("schema rag has vanished").raise();
-        }
-        let owner = (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_namespace>()).nspowner;
-        pg_sys::ReleaseSysCache(tuple);
-        owner
+    match lookup::schema_owner(schema()) {
+        Some(owner) => owner,
+        None => Error::internal("schema rag has vanished").raise(),
     }
 }
 
-/// The OIDs of the cluster's databases.
+/// Returns the OIDs of the cluster's databases.
 pub fn databases() -> Result<HashSet<u32>, Error> {
-    let found = pinned(|| {
+    let found = with_safe_search_path(|| {
         query("SELECT oid FROM pg_catalog.pg_database", &[], |row| {
             row.required::<pg_sys::Oid>(1)
         })

@@ -1,20 +1,23 @@
-//! What happens where Rust gets no memory.
+//! Memory: allocations of Rust that fail, memory contexts, and settings.
 //!
-//! The standard library aborts the process then, and the postmaster takes an aborted backend for a
-//! crash and restarts the cluster: every session would end because of one. So:
+//! If an allocation fails, the standard library aborts the process. The postmaster takes an aborted
+//! backend for a crash and restarts the cluster, so that one session would end all others.
+//! Therefore:
 //!
-//! * What grows with the data is asked for by [`rag_ann::memory`], whose refusal is an ERROR like
-//!   that of `palloc`.
-//! * Before a text is worked on,
-//!   [`unless_there_is_memory`](crate::error::Error::unless_there_is_memory) asks for room.
-//! * Any other allocation that fails ends this session alone, with a FATAL error: the [`Allocator`]
-//!   can neither return nothing, as that aborts, nor raise an ERROR, as it must not unwind. FATAL
-//!   does neither: Postgres cleans up and exits.
-#![allow(unsafe_code)] // an allocator
+//! * Memory that grows with the data is requested through [`rag_ann::memory`]. A failure is an
+//!   ERROR like that of `palloc`.
+//! * Code that works on a text first calls
+//!   [`check_memory`](crate::error::Error::check_memory), which checks that
+//!   enough can be allocated.
+//! * Any other allocation that fails ends this session alone, with a FATAL error. The [`Allocator`]
+//!   cannot return null, which aborts, and cannot raise an ERROR, as it must not unwind. A FATAL
+//!   error does neither: PostgreSQL cleans up and exits.
+#![allow(unsafe_code)] // an allocator, memory contexts
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    ffi::{c_char, c_int},
+    ffi::{CStr, c_char, c_int},
+    ptr::NonNull,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     time::Duration,
 };
@@ -28,48 +31,48 @@ struct Allocator;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// The thread that Postgres runs on, as `pthread_self` names it; 0 before [`watch`]. Processes that
-/// this one forks go on on the same.
-static MAIN: AtomicUsize = AtomicUsize::new(0);
+/// The thread that PostgreSQL runs on, as `pthread_self` names it, or 0 before
+/// [`remember_main_thread`]. A forked process has the same value.
+static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a thread of a build waits for the end of the process.
-static EXHAUSTED: AtomicBool = AtomicBool::new(false);
+/// Whether a thread of a build ran out of memory and waits for the end of the process.
+static THREAD_OUT_OF_MEMORY: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: all is left to the system's allocator. Where that returns null, so does this, or it does
-// not return.
+// SAFETY: the system's allocator does the work. If it returns null, this allocator returns null,
+// too, or does not return.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller has it.
-        checked(unsafe { System.alloc(layout) })
+        // SAFETY: the caller's promise.
+        check(unsafe { System.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller has it.
-        checked(unsafe { System.alloc_zeroed(layout) })
+        // SAFETY: the caller's promise.
+        check(unsafe { System.alloc_zeroed(layout) })
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller has it.
+        // SAFETY: the caller's promise.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as the caller has it.
-        checked(unsafe { System.realloc(pointer, layout, size) })
+        // SAFETY: the caller's promise.
+        check(unsafe { System.realloc(pointer, layout, size) })
     }
 }
 
 #[inline]
-fn checked(pointer: *mut u8) -> *mut u8 {
+fn check(pointer: *mut u8) -> *mut u8 {
     if pointer.is_null() && !may_be_refused() {
-        refused();
+        allocation_failed();
     }
     pointer
 }
 
-/// Notes which thread is Postgres's. Called while the library is being loaded.
-pub fn watch() {
-    MAIN.store(this_thread(), Ordering::Relaxed);
+/// Remembers which thread PostgreSQL runs on. Called while the library is being loaded.
+pub fn remember_main_thread() {
+    MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
 }
 
 fn this_thread() -> usize {
@@ -77,22 +80,22 @@ fn this_thread() -> usize {
     unsafe { libc::pthread_self() as usize }
 }
 
-/// Ends the session if a thread that it waits for cannot go on for want of memory.
-pub fn check_threads() {
-    if EXHAUSTED.load(Ordering::Relaxed) {
+/// Ends the session if one of its threads ran out of memory.
+pub fn exit_if_thread_ran_out() {
+    if THREAD_OUT_OF_MEMORY.load(Ordering::Relaxed) {
         end_session();
     }
 }
 
 #[cold]
-fn refused() {
-    match MAIN.load(Ordering::Relaxed) {
+fn allocation_failed() {
+    match MAIN_THREAD.load(Ordering::Relaxed) {
         0 => {} // not in a server
         main if main == this_thread() => end_session(),
         _ => {
-            // Only Postgres's own thread can end the process: it looks after this one
-            // (`check_threads`).
-            EXHAUSTED.store(true, Ordering::Relaxed);
+            // Only PostgreSQL's own thread can end the process. It notices this by calling
+            // `exit_if_thread_ran_out`.
+            THREAD_OUT_OF_MEMORY.store(true, Ordering::Relaxed);
             loop {
                 std::thread::sleep(Duration::from_secs(1));
             }
@@ -100,7 +103,7 @@ fn refused() {
     }
 }
 
-/// Raises a FATAL error, for which Postgres has memory set aside, and allocates nothing itself.
+/// Raises a FATAL error, for which PostgreSQL keeps memory in reserve. Allocates nothing itself.
 fn end_session() -> ! {
     unsafe extern "C-unwind" {
         fn errstart(level: c_int, domain: *const c_char) -> bool;
@@ -109,12 +112,13 @@ fn end_session() -> ! {
         fn errdetail(format: *const c_char, ...) -> c_int;
         fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
     }
-    // SAFETY: Postgres's thread. A FATAL error neither returns nor jumps back: the process exits.
+    // SAFETY: runs on PostgreSQL's thread. A FATAL error neither returns nor jumps back: the
+    // process exits.
     unsafe {
         if errstart(pg_sys::FATAL as c_int, std::ptr::null()) {
             errcode(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int);
             errmsg(c"out of memory".as_ptr());
-            errdetail(c"The session ends, as what it was doing cannot be undone. Others are not affected.".as_ptr());
+            errdetail(c"This session ends. Other sessions are not affected.".as_ptr());
             errfinish(
                 c"memory.rs".as_ptr(),
                 line!() as c_int,
@@ -123,4 +127,77 @@ fn end_session() -> ! {
         }
     }
     std::process::abort()
+}
+
+/// A memory context of its own. It is deleted when this is dropped.
+///
+/// Its parent is `TopMemoryContext`, so that it lives as long as this whatever happens to the
+/// memory context that is current now.
+pub struct OwnedContext(NonNull<pg_sys::MemoryContextData>);
+
+impl OwnedContext {
+    pub fn new(name: &'static CStr) -> Self {
+        // SAFETY: allocates a context, or raises an ERROR. It keeps the name, which is static.
+        unsafe {
+            Self(NonNull::new_unchecked(
+                pg_sys::AllocSetContextCreateInternal(
+                    pg_sys::TopMemoryContext,
+                    name.as_ptr(),
+                    pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+                    pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+                    pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+                ),
+            ))
+        }
+    }
+
+    /// Runs `f` with this as the current memory context.
+    ///
+    /// # Safety
+    /// What `f` allocates with `palloc` is not used after this is reset or dropped.
+    pub unsafe fn run<R>(&self, f: impl FnOnce() -> R) -> R {
+        /// Restores the context also while an ERROR unwinds: this one may be deleted then.
+        struct Restore(pg_sys::MemoryContext);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                // SAFETY: the context that was current when `run` was called.
+                unsafe { pg_sys::CurrentMemoryContext = self.0 };
+            }
+        }
+        // SAFETY: the context exists for as long as this.
+        let _restore = unsafe {
+            let before = Restore(pg_sys::CurrentMemoryContext);
+            pg_sys::CurrentMemoryContext = self.0.as_ptr();
+            before
+        };
+        f()
+    }
+
+    /// Frees what was allocated in it.
+    ///
+    /// # Safety
+    /// Nothing that was allocated in it is used any more.
+    pub unsafe fn reset(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe { pg_sys::MemoryContextReset(self.0.as_ptr()) };
+    }
+}
+
+impl Drop for OwnedContext {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, whose callers keep the promise of `run`.
+        unsafe { pg_sys::MemoryContextDelete(self.0.as_ptr()) };
+    }
+}
+
+/// Returns `work_mem` in bytes.
+pub fn work_mem() -> usize {
+    // SAFETY: reads a setting of the session.
+    unsafe { pg_sys::work_mem as usize * 1024 }
+}
+
+/// Returns `maintenance_work_mem` in bytes.
+pub fn maintenance_work_mem() -> usize {
+    // SAFETY: reads a setting of the session.
+    unsafe { pg_sys::maintenance_work_mem as usize * 1024 }
 }

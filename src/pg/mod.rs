@@ -1,20 +1,35 @@
-//! Postgres: everything that talks to the server's C functions for more than one room, and what
-//! differs between its versions.
+//! Postgres: everything that calls the server's C functions for more than one room.
+//!
+//! The rest of the extension is written in safe Rust. These files call C functions:
+//!
+//! | file | wraps |
+//! |---|---|
+//! | [`compat`] | functions that pgrx leaves out, and what differs between PostgreSQL 13 and 18 |
+//! | [`calls`] | functions that the server calls: workers' entry points, triggers, planner support |
+//! | [`hooks`] | hooks of the server |
+//! | [`lock`] | heavyweight locks: all lock tags of the extension, and locks on relations |
+//! | [`lookup`] | the system caches and the relation cache |
+//! | [`memory`] | the allocator |
+//! | [`process`] | this process: variables, settings, signals, exit callbacks, children |
+//! | [`transaction`] | transactions, subtransactions, snapshots, callbacks at the end |
+//!
+//! The other files build on them: [`roles`], [`security`] and [`extension`] on look-ups, [`spi`]
+//! runs SQL, [`guc`] reads settings, [`wait`] sleeps, [`worker`] describes the background workers.
 
-pub mod blocking;
-pub mod commit;
-pub mod exit;
+pub mod calls;
+pub mod compat;
 pub mod extension;
 pub mod guc;
+pub mod hooks;
 pub mod install;
+pub mod lock;
+pub mod lookup;
 pub mod memory;
 pub mod process;
 pub mod roles;
 pub mod security;
-pub mod snapshot;
 pub mod spi;
 pub mod sqlstate;
-pub mod subtransaction;
 pub mod transaction;
 pub mod wait;
 pub mod worker;

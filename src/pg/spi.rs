@@ -1,6 +1,6 @@
 //! SQL statements: their parameters, and rows with typed columns.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{cell::RefCell, collections::HashMap, fmt::Display, rc::Rc};
 
 use pgrx::{
     IntoDatum, PgOid, Spi,
@@ -9,10 +9,10 @@ use pgrx::{
     spi::{OwnedPreparedStatement, SpiHeapTupleData, SpiTupleTable},
 };
 
-use super::security::pinned;
+use super::security::with_safe_search_path;
 use crate::error::Error;
 
-/// Runs one statement that writes; the number of rows it touched.
+/// Runs one statement that writes. Returns the number of rows that it affected.
 pub fn execute(statement: &str, args: &[DatumWithOid<'_>]) -> Result<usize, Error> {
     Ok(Spi::connect_mut(|client| {
         client
@@ -23,8 +23,8 @@ pub fn execute(statement: &str, args: &[DatumWithOid<'_>]) -> Result<usize, Erro
 
 /// Runs one statement that only reads, and reads each row of its result.
 ///
-/// It takes no transaction id, so that it works on a standby; it sees what the calling command
-/// sees, and, where the transaction has written already, all that it wrote.
+/// It takes no transaction id, so it works on a standby. It sees what the calling command sees, and
+/// everything that the transaction has written.
 pub fn query<T>(
     statement: &str,
     args: &[DatumWithOid<'_>],
@@ -72,8 +72,8 @@ pub fn query_prepared<T>(
     })
 }
 
-/// A prepared statement with the types of its parameters, which have other OIDs once the extension
-/// was made anew.
+/// A prepared statement with the types of its parameters. Types have other OIDs after the extension
+/// was created again.
 type Prepared = (Vec<pg_sys::Oid>, Rc<OwnedPreparedStatement>);
 
 fn prepared(
@@ -106,42 +106,74 @@ fn read_rows<T>(
     table.into_iter().map(|tuple| read(Row(&tuple))).collect()
 }
 
-/// One row of a result; columns are counted from 1.
+/// One row of a result. A [`ColumnKey`] is the name of a column, or its number from 1.
 pub struct Row<'a, 'conn>(&'a SpiHeapTupleData<'conn>);
+
+/// What tells a column of a row: its name or its number.
+pub trait ColumnKey: Copy + Display {
+    fn read<T: pgrx::FromDatum + IntoDatum>(
+        self,
+        tuple: &SpiHeapTupleData<'_>,
+    ) -> Result<Option<T>, pgrx::spi::Error>;
+}
+
+impl ColumnKey for usize {
+    fn read<T: pgrx::FromDatum + IntoDatum>(
+        self,
+        tuple: &SpiHeapTupleData<'_>,
+    ) -> Result<Option<T>, pgrx::spi::Error> {
+        tuple.get(self)
+    }
+}
+
+impl ColumnKey for &str {
+    fn read<T: pgrx::FromDatum + IntoDatum>(
+        self,
+        tuple: &SpiHeapTupleData<'_>,
+    ) -> Result<Option<T>, pgrx::spi::Error> {
+        tuple.get_by_name(self)
+    }
+}
 
 impl<'a, 'conn> Row<'a, 'conn> {
     pub fn new(tuple: &'a SpiHeapTupleData<'conn>) -> Self {
         Self(tuple)
     }
 
-    /// A column that may be NULL.
-    pub fn get<T: pgrx::FromDatum + IntoDatum>(&self, column: usize) -> Result<Option<T>, Error> {
-        Ok(self.0.get(column)?)
+    /// Returns a column that may be NULL.
+    pub fn get<T: pgrx::FromDatum + IntoDatum>(
+        &self,
+        column: impl ColumnKey,
+    ) -> Result<Option<T>, Error> {
+        Ok(column.read(self.0)?)
     }
 
-    /// A column that is never NULL.
-    pub fn required<T: pgrx::FromDatum + IntoDatum>(&self, column: usize) -> Result<T, Error> {
+    /// Returns a column that is never NULL.
+    pub fn required<T: pgrx::FromDatum + IntoDatum>(
+        &self,
+        column: impl ColumnKey,
+    ) -> Result<T, Error> {
         self.get(column)?
             .ok_or_else(|| Error::null_not_allowed(format!("unexpected NULL in column {column}")))
     }
 }
 
-/// For retrieval, which writes its own statements and runs them with the caller's rights.
+/// Runs a statement of a search with the caller's rights.
 pub fn query_as_caller<T>(
     statement: &str,
     args: &[DatumWithOid<'_>],
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
-    pinned(|| query(statement, args, read))
+    with_safe_search_path(|| query(statement, args, read))
 }
 
-/// A uuid as Postgres's own type.
+/// Returns a uuid as Postgres's own type.
 pub fn uuid(id: uuid::Uuid) -> pgrx::Uuid {
     pgrx::Uuid::from_bytes(*id.as_bytes())
 }
 
-/// A filter's parameter. The filter writes a cast around each, so that texts serve where it means
-/// another type.
+/// Returns a filter's parameter. The filter casts each parameter, so a text can stand for another
+/// type.
 pub fn filter_argument(param: rag_filter::Param) -> DatumWithOid<'static> {
     use rag_filter::Param;
     match param {

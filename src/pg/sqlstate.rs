@@ -2,7 +2,7 @@
 
 use pgrx::PgSqlErrorCode;
 
-/// The SQLSTATE of an error as its five characters.
+/// Returns the SQLSTATE of an error as its five characters.
 pub fn sqlstate(code: PgSqlErrorCode) -> String {
     let mut value = code as i32;
     (0..5)

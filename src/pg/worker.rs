@@ -1,56 +1,74 @@
-//! Background workers.
-#![allow(unsafe_code)] // the process's own entry, signal handlers
+//! The background workers of the extension: how each is described to the postmaster.
 
-use std::ffi::CStr;
+use std::time::Duration;
 
-use pgrx::{PgLogLevel, pg_sys};
+use pgrx::bgworkers::{
+    BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime, DynamicBackgroundWorker,
+};
 
-/// Keeps out of the log that a worker of the extension was asked to end, which is no fault: because
-/// the server stops, the extension or its database is dropped, or nobody may connect to the
-/// database any more. The postmaster notes its exit.
-///
-/// # Safety
-/// `error` is one that is about to be logged.
-pub unsafe fn keep_end_quiet(error: &mut pg_sys::ErrorData) {
-    use pgrx::PgSqlErrorCode::{
-        ERRCODE_ADMIN_SHUTDOWN, ERRCODE_INVALID_CATALOG_NAME,
-        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-    };
-    // SAFETY: reads a variable of the process.
-    let is_connecting = unsafe { pg_sys::Mode == pg_sys::ProcessingMode::InitProcessing };
-    let code = error.sqlerrcode;
-    let is_end = code == ERRCODE_ADMIN_SHUTDOWN as i32
-        || is_connecting
-            && [
-                ERRCODE_INVALID_CATALOG_NAME as i32,
-                ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE as i32,
-            ]
-            .contains(&code);
-    // SAFETY: the worker's own entry, where the process is one, whose names end with 0.
-    let is_ours = unsafe {
-        pg_sys::MyBgworkerEntry
-            .as_ref()
-            .is_some_and(|entry| CStr::from_ptr(entry.bgw_library_name.as_ptr()) == c"rag")
-    };
-    if is_end && is_ours && error.elevel == PgLogLevel::FATAL as i32 {
-        error.output_to_server = false;
-    }
+use super::process::{database, my_pid};
+
+/// Describes the launcher, which starts with the server or with a standby's promotion, and again if
+/// it ends.
+pub fn launcher() -> BackgroundWorkerBuilder {
+    connected("rag launcher", "rag launcher", "rag_launcher_main")
+        .set_restart_time(Some(Duration::from_secs(1)))
 }
 
-/// The handler that sessions have: the process ends at its next safe point.
-unsafe extern "C-unwind" fn on_sigterm(signal: std::ffi::c_int) {
-    // SAFETY: called as a signal handler, which is what it is.
-    unsafe { pg_sys::die(signal) };
+/// Describes the scheduler of a database.
+pub fn scheduler(database: u32) -> BackgroundWorkerBuilder {
+    connected("rag scheduler", "rag scheduler", "rag_scheduler_main")
+        .set_extra(&database.to_string())
+        .set_restart_time(None)
 }
 
-/// Has SIGTERM end the process wherever it waits, and lets signals in.
-pub fn end_on_sigterm() {
-    // SAFETY: installs a handler.
-    unsafe {
-        #[cfg(not(feature = "pg18"))]
-        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(on_sigterm));
-        #[cfg(feature = "pg18")]
-        pg_sys::pqsignal_be(pg_sys::SIGTERM as i32, Some(on_sigterm));
-        pg_sys::BackgroundWorkerUnblockSignals();
-    }
+/// Describes the runner of a source in the current database. `arguments` say what it does.
+pub fn runner(source: &str, arguments: &str) -> BackgroundWorkerBuilder {
+    connected(
+        &format!("rag runner: {source}"),
+        "rag runner",
+        "rag_runner_main",
+    )
+    .set_extra(&format!("{} {arguments} {source}", database().to_u32()))
+    .set_restart_time(None)
+}
+
+/// Describes the supervisor of `rag-engine`, which has no database connection and also runs on
+/// standbys.
+pub fn supervisor() -> BackgroundWorkerBuilder {
+    described(
+        "rag engine supervisor",
+        "rag engine supervisor",
+        "rag_supervisor_main",
+    )
+    .enable_shmem_access(None)
+    .set_start_time(BgWorkerStartTime::ConsistentState)
+}
+
+fn described(name: &str, kind: &str, function: &str) -> BackgroundWorkerBuilder {
+    BackgroundWorkerBuilder::new(name)
+        .set_type(kind)
+        .set_library("rag")
+        .set_function(function)
+}
+
+fn connected(name: &str, kind: &str, function: &str) -> BackgroundWorkerBuilder {
+    described(name, kind, function)
+        .enable_spi_access()
+        .set_start_time(BgWorkerStartTime::RecoveryFinished)
+}
+
+/// Starts a worker now and has the postmaster tell this process when it starts and ends. Returns
+/// `None` if the server has no free background worker slot.
+pub fn start(worker: BackgroundWorkerBuilder) -> Option<DynamicBackgroundWorker> {
+    worker.set_notify_pid(my_pid()).load_dynamic().ok()
+}
+
+/// Returns true if a worker has ended, or could not be started. One that the postmaster has yet to
+/// start has not.
+pub fn has_ended(worker: &DynamicBackgroundWorker) -> bool {
+    !matches!(
+        worker.pid(),
+        Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted)
+    )
 }

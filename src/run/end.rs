@@ -4,61 +4,92 @@ use pgrx::{PgSqlErrorCode as Code, datum::TimestampWithTimeZone};
 
 use crate::{
     catalog::{
-        conditions::{Changes, Type},
-        runs::{describe, prune},
+        conditions::{ConditionChanges, ConditionType},
+        runs::{Phase, error_to_json, prune},
         sources::{self, Source},
     },
-    drift::{self, Findings},
+    drift::{self, DriftFindings},
     error::Error,
     pg::{
-        commit::at_commit,
         security::as_owner,
-        snapshot::fresh,
         spi::{execute, execute_returning, query},
         sqlstate::sqlstate,
+        transaction::{at_commit, with_latest_snapshot},
     },
 };
 
-use super::retry::{self, Again};
+use super::retry::{self, Retry};
 
 /// How a run ended.
-pub struct Ended<'a> {
+pub struct RunEnd<'a> {
     pub run_id: i64,
-    /// That of the definition which it carried out.
+    /// The generation of the definition that it carried out.
     pub generation: i64,
     pub source: &'a Source,
     pub outcome: Result<(), &'a Error>,
-    pub cause: Cause,
+    pub cause: EndCause,
     pub commit: Option<&'a str>,
-    /// All of the source was listed.
+    /// The whole source was listed.
     pub complete: bool,
-    /// What is remarkable about a run that completed.
+    /// A note on a run that completed.
     pub note: Option<&'a str>,
-    /// Documents that could not be indexed.
+    /// Number of documents that could not be indexed.
     pub failed: i64,
-    /// Documents that lost something on the way.
+    /// Number of documents that were indexed incompletely.
     pub with_warnings: i64,
-    /// What still differs from what was indexed, where drift had been found before the run.
-    pub drift: Option<&'a Findings>,
+    /// What still differs from what was indexed, if drift was found before the run.
+    pub drift: Option<&'a DriftFindings>,
+}
+
+impl<'a> RunEnd<'a> {
+    /// Returns the end of a run that failed before it reported anything.
+    pub fn failure(
+        run_id: i64,
+        generation: i64,
+        source: &'a Source,
+        error: &'a Error,
+        cause: EndCause,
+    ) -> Self {
+        Self {
+            run_id,
+            generation,
+            source,
+            outcome: Err(error),
+            cause,
+            commit: None,
+            complete: false,
+            note: None,
+            failed: 0,
+            with_warnings: 0,
+            drift: None,
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.outcome {
+            Ok(()) => Phase::Completed,
+            Err(_) => Phase::Failed,
+        }
+    }
 }
 
 /// What ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
-    /// It went as far as it could.
-    Itself,
-    /// Someone cancelled it: it is not tried again.
+pub enum EndCause {
+    /// The run itself: it completed or failed.
+    Finished,
+    /// It was cancelled, so there is no retry.
     Cancelled,
-    /// Its process ended before it did.
+    /// Its process was lost.
     Lost,
 }
 
-impl Cause {
-    /// How a run has ended, as the log says it.
+impl EndCause {
+    /// Returns the outcome as the log shows it.
     fn outcome(self, completed: bool) -> &'static str {
         match self {
-            Self::Itself if completed => "completed",
-            Self::Itself => "failed",
+            Self::Finished if completed => "completed",
+            Self::Finished => "failed",
             Self::Cancelled => "cancelled",
             Self::Lost => "lost",
         }
@@ -66,87 +97,84 @@ impl Cause {
 }
 
 /// The part of a source's row that decides what follows a run.
-struct Present {
+struct SourceState {
     generation: i64,
     max_retries: u32,
     attempt: u32,
     throttled: u32,
 }
 
-/// Ends a run. The source's status is touched only where its definition is still the run's; what
-/// counts runs, always.
+/// Ends a run. The source's conditions change only if its definition is still the run's; the counts
+/// of runs always change.
 ///
 /// # Errors
-/// Someone has the source's row locked, for one.
-pub fn finish(run: Ended<'_>) -> Result<(), Error> {
+/// The source's row is locked, for example.
+pub fn finish(run: RunEnd<'_>) -> Result<(), Error> {
     as_owner(|| {
-        let present = execute_returning(
-            "SELECT generation, max_retries, attempt, throttled FROM rag.source WHERE name = $1 AND uid = $2
-             FOR NO KEY UPDATE NOWAIT",
-            &[run.source.name.as_str().into(), run.source.uid.into()],
-            |row| {
-                let count = |n| Ok::<_, Error>(u32::try_from(row.required::<i32>(n)?).unwrap_or(0));
-                Ok(Present {
-                    generation: row.required(1)?,
-                    max_retries: count(2)?,
-                    attempt: count(3)?,
-                    throttled: count(4)?,
-                })
-            },
-        )?;
-        if let Some(present) = present.first() {
-            finish_source(&run, present)?;
+        if let Some(state) = lock_state(run.source)? {
+            finish_source(&run, &state)?;
         }
-        let phase = if run.outcome.is_ok() {
-            "Completed"
-        } else {
-            "Failed"
-        };
-        // after the source, whose row the trigger that announces this looks at
+        // after the source, whose row the trigger that announces this reads
         let ended = execute_returning(
             &format!(
                 "UPDATE rag.run SET phase = $2, finished_at = pg_catalog.clock_timestamp(),
-                     updated_at = pg_catalog.clock_timestamp(), current_uri = NULL, waiting = NULL, commit = $3, error = $4,
-                     note = $5
+                     updated_at = pg_catalog.clock_timestamp(), current_uri = NULL,
+                     waiting = NULL, commit = $3, error = $4, note = $5
                  WHERE run_id = $1 RETURNING {LOGGED}"
             ),
             &[
                 run.run_id.into(),
-                phase.into(),
+                run.phase().name().into(),
                 run.commit.into(),
-                run.outcome.err().map(describe).into(),
+                run.outcome.err().map(error_to_json).into(),
                 run.note.into(),
             ],
             |row| row.required::<String>(1),
         )?;
-        if let Some(did) = ended.first() {
+        if let Some(counts) = ended.first() {
             let outcome = run.cause.outcome(run.outcome.is_ok());
-            log_at_commit(
-                run.run_id,
-                run.source.name.as_str(),
-                outcome,
-                did,
-                run.outcome.err(),
-            );
+            let source = run.source.name.as_str();
+            log_at_commit(run.run_id, source, outcome, counts, run.outcome.err());
         }
         prune(run.source.name.as_str())
     })
 }
 
-/// What the log says of a run's row.
-const LOGGED: &str = "pg_catalog.format(
-    'trigger=%s attempt=%s added=%s updated=%s deleted=%s unchanged=%s failed=%s warnings=%s skipped=%s '
-    'chunks_written=%s chunks_embedded=%s bytes_fetched=%s seconds=%s',
-    trigger, attempt, documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed,
-    documents_with_warnings, files_skipped, chunks_written, chunks_embedded, bytes_fetched,
-    coalesce(pg_catalog.round(extract(epoch FROM finished_at - started_at)::pg_catalog.numeric, 3), 0))";
+/// Locks the row of a source, without waiting, and reads the part that decides what follows a run.
+fn lock_state(source: &Source) -> Result<Option<SourceState>, Error> {
+    let found = execute_returning(
+        "SELECT generation, max_retries, attempt, throttled FROM rag.source
+         WHERE name = $1 AND uid = $2
+         FOR NO KEY UPDATE NOWAIT",
+        &[source.name.as_str().into(), source.uid.into()],
+        |row| {
+            let count = |n| Ok::<_, Error>(u32::try_from(row.required::<i32>(n)?).unwrap_or(0));
+            Ok(SourceState {
+                generation: row.required(1)?,
+                max_retries: count(2)?,
+                attempt: count(3)?,
+                throttled: count(4)?,
+            })
+        },
+    )?;
+    Ok(found.into_iter().next())
+}
 
-/// Writes a line into the server's log, once the transaction that ends the run has committed: also
-/// of runs that nobody waits for.
-fn log_at_commit(run_id: i64, source: &str, outcome: &str, did: &str, error: Option<&Error>) {
+/// The part of a run's row that the log shows.
+const LOGGED: &str = "pg_catalog.format(
+    'trigger=%s attempt=%s added=%s updated=%s deleted=%s unchanged=%s failed=%s warnings=%s '
+    'skipped=%s chunks_written=%s chunks_embedded=%s bytes_fetched=%s seconds=%s',
+    trigger, attempt, documents_added, documents_updated, documents_deleted,
+    documents_unchanged, documents_failed, documents_with_warnings, files_skipped,
+    chunks_written, chunks_embedded, bytes_fetched,
+    coalesce(pg_catalog.round(extract(epoch FROM finished_at - started_at)::pg_catalog.numeric, 3),
+             0))";
+
+/// Writes a line into the server's log once the transaction that ends the run has committed.
+fn log_at_commit(run_id: i64, source: &str, outcome: &str, counts: &str, error: Option<&Error>) {
     let state = error.map_or_else(|| "00000".into(), |error| sqlstate(error.code));
     let mut line =
-        format!("rag: source={source} run={run_id} outcome={outcome} sqlstate={state} {did}");
+        format!("rag: source={source} run={run_id} outcome={outcome} sqlstate={state} {counts}");
     if let Some(error) = error {
         let why = [Some(error.message.as_str()), error.detail.as_deref()]
             .into_iter()
@@ -158,22 +186,19 @@ fn log_at_commit(run_id: i64, source: &str, outcome: &str, did: &str, error: Opt
     at_commit(move || pgrx::log!("{line}"));
 }
 
-fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
+fn finish_source(run: &RunEnd<'_>, state: &SourceState) -> Result<(), Error> {
     let name = run.source.name.as_str();
     let completed = run.outcome.is_ok();
-    let again = match run.outcome {
-        Err(error) if run.cause != Cause::Cancelled => retry::try_again(
-            error,
-            present.max_retries,
-            present.attempt,
-            present.throttled,
-        ),
+    let retry = match run.outcome {
+        Err(error) if run.cause != EndCause::Cancelled => {
+            retry::next_retry(error, state.max_retries, state.attempt, state.throttled)
+        }
         _ => None,
     };
-    let (attempt, throttled) = again
+    let (attempt, throttled) = retry
         .as_ref()
-        .map_or((0, 0), |again| (again.attempt, again.throttled));
-    let retry_at: Option<TimestampWithTimeZone> = again.as_ref().map(|again| again.at);
+        .map_or((0, 0), |retry| (retry.attempt, retry.throttled));
+    let retry_at: Option<TimestampWithTimeZone> = retry.as_ref().map(|retry| retry.at);
     execute(
         "UPDATE rag.source SET
              successful_run_count = successful_run_count + CASE WHEN $2 THEN 1 ELSE 0 END,
@@ -189,19 +214,19 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
             run.run_id.into(),
         ],
     )?;
-    if present.generation != run.generation {
-        // the present definition has been carried out by nobody: where it has no schedule that
-        // comes to it, it is due
+    if state.generation != run.generation {
+        // no run has carried out the current definition: without a schedule the source is due
         execute(
-            "UPDATE rag.source SET next_run = pg_catalog.now() WHERE name = $1 AND schedule IS NULL",
+            "UPDATE rag.source SET next_run = pg_catalog.now()
+             WHERE name = $1 AND schedule IS NULL",
             &[name.into()],
         )?;
         let message = format!(
-            "run {} carried out generation {}, which is not the present one",
+            "run {} carried out generation {}, which is not the current one",
             run.run_id, run.generation
         );
-        let changes = Changes::at(present.generation).set(
-            Type::Indexing,
+        let changes = ConditionChanges::at(state.generation).set(
+            ConditionType::Indexing,
             Some(false),
             "DefinitionChanged",
             message,
@@ -211,10 +236,13 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
     execute(
         "UPDATE rag.source AS s SET
              observed_generation = $2,
-             last_indexed = CASE WHEN $3 THEN pg_catalog.clock_timestamp() ELSE s.last_indexed END,
+             last_indexed = CASE WHEN $3 THEN pg_catalog.clock_timestamp()
+                                 ELSE s.last_indexed END,
              last_commit = CASE WHEN $3 AND $4 THEN $5 ELSE s.last_commit END,
-             documents = CASE WHEN $3 THEN (SELECT pg_catalog.count(*) FROM rag.documents d
-                                            WHERE d.collection = s.collection AND d.source = s.name) ELSE s.documents END,
+             documents = CASE WHEN $3
+                              THEN (SELECT pg_catalog.count(*) FROM rag.documents d
+                                    WHERE d.collection = s.collection AND d.source = s.name)
+                              ELSE s.documents END,
              conditions = rag.merge_conditions(s.conditions, $6)
          WHERE s.name = $1",
         &[
@@ -223,76 +251,60 @@ fn finish_source(run: &Ended<'_>, present: &Present) -> Result<(), Error> {
             completed.into(),
             run.complete.into(),
             run.commit.into(),
-            outcome_conditions(run, again.as_ref()).to_json().into(),
+            outcome_conditions(run, retry.as_ref()).to_json().into(),
         ],
     )?;
     run.drift.map_or(Ok(()), |findings| {
-        drift::looked_again(run.source, run.run_id, completed, findings)
+        drift::record_after_run(run.source, run.run_id, completed, findings)
     })
 }
 
-fn outcome_conditions(run: &Ended<'_>, again: Option<&Again>) -> Changes {
-    let changes = Changes::at(run.generation);
+fn outcome_conditions(run: &RunEnd<'_>, retry: Option<&Retry>) -> ConditionChanges {
+    use ConditionType::{Completed, Error as Failure, Indexing, ResourceReady};
+    let (changes, id) = (ConditionChanges::at(run.generation), run.run_id);
     match run.outcome {
         Ok(()) => {
+            let ready = "the last run found everything that the definition names";
+            let ended = format!("run {id} completed");
             let changes = changes
+                .set(ResourceReady, Some(true), "Ready", ready)
+                .set(Indexing, Some(false), "RunCompleted", ended)
                 .set(
-                    Type::ResourceReady,
+                    Completed,
                     Some(true),
-                    "Ready",
-                    "the last run found what the definition names",
-                )
-                .set(
-                    Type::Indexing,
-                    Some(false),
                     "RunCompleted",
-                    format!("run {} completed", run.run_id),
-                )
-                .set(Type::Completed, Some(true), "RunCompleted", completed(run));
+                    completed_message(run),
+                );
             match run.failed {
-                0 => changes.set(Type::Error, Some(false), "NoError", ""),
+                0 => changes.set(Failure, Some(false), "NoError", ""),
                 n => {
                     let message = format!("{n} documents could not be indexed, see rag.run_errors");
-                    changes.set(Type::Error, Some(true), "DocumentsFailed", message)
+                    changes.set(Failure, Some(true), "DocumentsFailed", message)
                 }
             }
         }
         Err(error) => {
             let reason = reason(error, run.cause);
-            let follows = match again {
-                Some(again) => format!("; it is tried again {}", again.after()),
+            let next = match retry {
+                Some(retry) => format!("; the next attempt is {}", retry.after()),
                 None => String::new(),
             };
-            let message = format!("run {}: {}{follows}", run.run_id, error.message);
+            let message = format!("run {id}: {}{next}", error.message);
             let changes = match concerns_definition(error) {
-                true => changes.set(
-                    Type::ResourceReady,
-                    Some(false),
-                    reason,
-                    error.message.clone(),
-                ),
+                true => changes.set(ResourceReady, Some(false), reason, error.message.clone()),
                 false => changes,
             };
+            let ended = format!("run {id} failed");
             changes
-                .set(
-                    Type::Indexing,
-                    Some(false),
-                    reason,
-                    format!("run {} failed", run.run_id),
-                )
-                .set(
-                    Type::Completed,
-                    Some(false),
-                    reason,
-                    format!("run {} failed", run.run_id),
-                )
-                .set(Type::Error, Some(true), reason, message)
+                .set(Indexing, Some(false), reason, ended.clone())
+                .set(Completed, Some(false), reason, ended)
+                .set(Failure, Some(true), reason, message)
         }
     }
 }
 
 /// Returns the message of a run that completed.
-fn completed(run: &Ended<'_>) -> String {
+fn completed_message(run: &RunEnd<'_>) -> String {
     let note = run
         .note
         .map_or_else(String::new, |note| format!("; {note}"));
@@ -303,10 +315,10 @@ fn completed(run: &Ended<'_>) -> String {
     format!("run {} completed{note}{warnings}", run.run_id)
 }
 
-/// Why a run failed, in one word.
-fn reason(error: &Error, cause: Cause) -> &'static str {
+/// Returns why a run failed, as the reason of a condition.
+fn reason(error: &Error, cause: EndCause) -> &'static str {
     match error.code {
-        _ if cause == Cause::Cancelled => "Cancelled",
+        _ if cause == EndCause::Cancelled => "Cancelled",
         _ if error.retry_after.is_some() => "Throttled",
         Code::ERRCODE_QUERY_CANCELED => "Timeout",
         Code::ERRCODE_ADMIN_SHUTDOWN => "Interrupted",
@@ -315,45 +327,46 @@ fn reason(error: &Error, cause: Cause) -> &'static str {
     }
 }
 
-/// Whether the trouble is with what the definition names: a role, a secret, a table, rights; or a
-/// folder, repository or server that is gone.
+/// Returns true if an error concerns what the definition names: a role, a secret, a table, rights,
+/// or a folder, repository or server that no longer exists.
 fn concerns_definition(error: &Error) -> bool {
-    error.source_gone || sqlstate(error.code).starts_with("42")
+    error.source_unavailable || sqlstate(error.code).starts_with("42")
 }
 
 /// Ends a queued run of a source whose definition cannot be read.
-pub fn refuse(run_id: i64, source: &str, error: &Error) -> Result<(), Error> {
+pub fn fail_unreadable(run_id: i64, source: &str, error: &Error) -> Result<(), Error> {
     if !sources::lock_at_once(source)? {
         return Ok(());
     }
     as_owner(|| {
-        let refused = execute_returning(
+        let failed = execute_returning(
             &format!(
-                "UPDATE rag.run SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(), error = $3, waiting = NULL
+                "UPDATE rag.run SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(),
+                     error = $3, waiting = NULL
                  WHERE run_id = $1 AND source = $2 AND phase = 'Pending' RETURNING {LOGGED}"
             ),
-            &[run_id.into(), source.into(), describe(error).into()],
+            &[run_id.into(), source.into(), error_to_json(error).into()],
             |row| row.required::<String>(1),
         )?;
-        let Some(did) = refused.first() else {
+        let Some(counts) = failed.first() else {
             return Ok(());
         };
         execute(
-            "UPDATE rag.source SET last_run_id = $2, error_run_count = error_run_count + 1, retry_at = NULL, attempt = 0,
-                 throttled = 0
+            "UPDATE rag.source SET last_run_id = $2, error_run_count = error_run_count + 1,
+                 retry_at = NULL, attempt = 0, throttled = 0
              WHERE name = $1",
             &[source.into(), run_id.into()],
         )?;
-        log_at_commit(run_id, source, "failed", did, Some(error));
+        log_at_commit(run_id, source, "failed", counts, Some(error));
         prune(source)
     })
 }
 
-/// Ends the runs of a source that lost their process: the caller holds the source's lock, so none
-/// is alive. Whether there were any.
-pub fn abandon(source: &Source) -> Result<bool, Error> {
-    // a run that ended just before the lock was taken has written so
-    let lost = fresh(|| {
+/// Ends the runs of a source whose process was lost. The caller holds the source's lock, so none of
+/// the processes is alive. Returns true if there were any.
+pub fn end_lost_runs(source: &Source) -> Result<bool, Error> {
+    // a run that ended just before the lock was acquired has stored that
+    let lost = with_latest_snapshot(|| {
         as_owner(|| {
             query(
                 "SELECT run_id, generation FROM rag.run WHERE source = $1 AND phase = 'Running'",
@@ -367,49 +380,48 @@ pub fn abandon(source: &Source) -> Result<bool, Error> {
             Code::ERRCODE_ADMIN_SHUTDOWN,
             "the run's process ended before the run did",
         )
-        .hint("Documents that it had stored stay; the next run does the rest.");
-        finish(Ended {
-            run_id: *run_id,
-            generation: *generation,
+        .hint("The documents that it has stored stay. The next run processes the rest.");
+        finish(RunEnd::failure(
+            *run_id,
+            *generation,
             source,
-            outcome: Err(&error),
-            cause: Cause::Lost,
-            commit: None,
-            complete: false,
-            note: None,
-            failed: 0,
-            with_warnings: 0,
-            drift: None,
-        })?;
+            &error,
+            EndCause::Lost,
+        ))?;
     }
     Ok(!lost.is_empty())
 }
 
-/// Queues a run again that was under way and gave its slot to another one. What it has stored
-/// stays.
+/// Queues a run again that has given its slot to another one. The documents that it has stored
+/// stay.
 ///
 /// # Errors
-/// Someone has the source's row locked, for one.
-pub fn put_back(run_id: i64, source: &Source) -> Result<(), Error> {
+/// The source's row is locked, for example.
+pub fn requeue(run_id: i64, source: &Source) -> Result<(), Error> {
     let name = source.name.as_str();
     if !sources::lock_at_once(name)? {
         return Ok(());
     }
     as_owner(|| {
-        let put_back = execute(
-            "UPDATE rag.run SET phase = 'Pending', queued_at = pg_catalog.clock_timestamp(), started_at = NULL,
-                 current_uri = NULL, waiting = 'it gave its slot to a run of another database or owner'
+        let requeued = execute(
+            "UPDATE rag.run SET phase = 'Pending', queued_at = pg_catalog.clock_timestamp(),
+                 started_at = NULL, current_uri = NULL,
+                 waiting = 'gave its slot to a run of another database or owner'
              WHERE run_id = $1 AND phase = 'Running'",
             &[run_id.into()],
         )?;
-        if put_back == 0 {
+        if requeued == 0 {
             return Ok(());
         }
         let message = format!(
             "run {run_id} gave its slot to a run of another database or owner and is queued again"
         );
-        let changes =
-            Changes::at(source.generation).set(Type::Indexing, Some(false), "GaveWay", message);
+        let changes = ConditionChanges::at(source.generation).set(
+            ConditionType::Indexing,
+            Some(false),
+            "GaveWay",
+            message,
+        );
         sources::set_conditions(name, &changes)
     })
 }

@@ -1,33 +1,32 @@
 //! Retries of runs that failed.
-#![allow(unsafe_code)] // random numbers
 
 use std::time::Duration;
 
-use pgrx::{datum::TimestampWithTimeZone, pg_sys};
+use pgrx::datum::TimestampWithTimeZone;
 use rag_schedule::backoff;
 
-use crate::{cluster, error::Error, settings};
-
 use super::schedule::{from_microseconds, microseconds, now};
+use crate::{cluster, error::Error, pg::process::random, settings};
 
-/// A server that keeps asking to be left alone is asked so often in a row before the run counts as
-/// failed for good.
-const MOST_THROTTLED: u32 = 10;
-/// No server is given more time than this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum number of attempts in a row that a server may postpone (HTTP 429 and the like) before
+/// the run fails for good.
+const MAX_THROTTLED: u32 = 10;
+/// Longest delay that a server can ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// When and as what a run that failed is tried again.
+/// The next attempt after a run that failed.
 #[derive(Debug, Clone)]
-pub struct Again {
+pub struct Retry {
     pub at: TimestampWithTimeZone,
     pub delay: Duration,
-    /// Tries that have failed, this one included, and tries that were put off.
+    /// Attempts that have failed, this one included.
     pub attempt: u32,
+    /// Attempts that the server postponed.
     pub throttled: u32,
 }
 
-impl Again {
-    /// For a message: `in 12 s`.
+impl Retry {
+    /// Returns the delay for a message: `in 12 s`.
     pub fn after(&self) -> String {
         match self.delay.as_secs() {
             0 => "at once".to_string(),
@@ -36,9 +35,10 @@ impl Again {
     }
 }
 
-/// Whether a run that failed with `error` is tried again, after `attempt` tries that failed and
-/// `throttled` ones that the other side asked to put off. The latter do not use up retries.
-pub fn try_again(error: &Error, max_retries: u32, attempt: u32, throttled: u32) -> Option<Again> {
+/// Returns the next attempt after a run that failed with `error`, if there is one. Before it,
+/// `attempt` attempts failed and `throttled` ones were postponed by the server. The latter do not
+/// count as retries.
+pub fn next_retry(error: &Error, max_retries: u32, attempt: u32, throttled: u32) -> Option<Retry> {
     if !cluster::are_scheduling() {
         return None;
     }
@@ -46,30 +46,18 @@ pub fn try_again(error: &Error, max_retries: u32, attempt: u32, throttled: u32) 
         Some(_) => (attempt, throttled + 1),
         None => (attempt + 1, throttled),
     };
-    if attempt > max_retries || throttled > MOST_THROTTLED || max_retries == 0 {
+    if attempt > max_retries || throttled > MAX_THROTTLED || max_retries == 0 {
         return None;
     }
     let backoff = backoff::delay(settings::retry_delay(), attempt + throttled, random());
     let delay = error
         .retry_after
-        .map_or(backoff, |asked| backoff.max(asked.min(LONGEST_PAUSE)));
+        .map_or(backoff, |asked| backoff.max(asked.min(MAX_RETRY_AFTER)));
     let at = microseconds(now()).saturating_add(delay.as_micros().try_into().unwrap_or(i64::MAX));
-    Some(Again {
+    Some(Retry {
         at: from_microseconds(at),
         delay,
         attempt,
         throttled,
     })
-}
-
-/// In 0..1, to keep sources apart; nothing secret depends on it.
-fn random() -> f64 {
-    let mut bytes = [0; 4];
-    // SAFETY: fills as many bytes as there are.
-    let filled = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) };
-    if filled {
-        f64::from(u32::from_ne_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
-    } else {
-        0.5
-    }
 }

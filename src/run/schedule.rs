@@ -1,36 +1,36 @@
-//! When sources are synced: schedules by the server's clock and the database's time zone, and
-//! retries.
+//! When sources are synced: schedules by the server's clock and the database's time zone.
 //!
-//! The grammar, the calendar and the backoff are in `crates/schedule`, whose clock is an argument;
-//! here is the clock.
-#![allow(unsafe_code)] // the server's clock, settings and random numbers
+//! `crates/schedule` has the grammar, the calendar and the backoff, and gets the clock as an
+//! argument. This module provides the clock.
 
-use std::ffi::CStr;
-
-use pgrx::{datum::TimestampWithTimeZone, pg_sys};
-use rag_protocol::spec::Problem;
+use pgrx::datum::TimestampWithTimeZone;
+use rag_protocol::spec::FieldProblem;
 use rag_schedule::{Schedule, TimeZone, Timestamp};
 
-use crate::{cluster::shared, error::Error};
+use crate::{
+    cluster::shared,
+    error::Error,
+    pg::{guc, process},
+};
 
-/// Between PostgreSQL's epoch, 2000-01-01, and Unix's.
+/// PostgreSQL's epoch, 2000-01-01, in Unix time.
 const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
+
 /// # Errors
-/// `text` is no schedule; field and position say where.
-pub fn parse(text: &str) -> Result<Schedule, Problem> {
+/// `text` is not a schedule. The problem names the position.
+pub fn parse(text: &str) -> Result<Schedule, FieldProblem> {
     Schedule::parse(text).map_err(|error| {
-        let problem = Problem::new("schedule", error.to_string());
-        error.hint.into_iter().fold(problem, Problem::hint)
+        let problem = FieldProblem::new("schedule", error.to_string());
+        error.hint.into_iter().fold(problem, FieldProblem::hint)
     })
 }
 
-/// The server's clock.
+/// Returns the server's clock.
 pub fn now() -> TimestampWithTimeZone {
-    // SAFETY: reads the clock.
-    from_microseconds(unsafe { pg_sys::GetCurrentTimestamp() })
+    from_microseconds(process::now())
 }
 
-/// The times of Postgres that are out of its range are made its largest.
+/// Returns a time, or infinity if it is out of Postgres's range.
 pub fn from_microseconds(microseconds: i64) -> TimestampWithTimeZone {
     TimestampWithTimeZone::try_from(microseconds)
         .unwrap_or_else(|_| TimestampWithTimeZone::positive_infinity())
@@ -40,7 +40,7 @@ pub fn microseconds(time: TimestampWithTimeZone) -> i64 {
     time.into()
 }
 
-/// The first time of `schedule` after `after`; `None`: never, or not by the clock (@reboot).
+/// Returns the first time of `schedule` after `after`, or `None` if there is none (@reboot).
 pub fn next(
     schedule: &Schedule,
     after: TimestampWithTimeZone,
@@ -53,8 +53,8 @@ pub fn next(
     ))
 }
 
-/// When a source with this definition is synced next, from now on. Without a schedule that is once,
-/// when it is made.
+/// Returns when a source with this schedule is synced next. Without a schedule a source is due
+/// once, when it is created.
 pub fn next_run(
     schedule: Option<&Schedule>,
     has_run: bool,
@@ -65,33 +65,32 @@ pub fn next_run(
     }
 }
 
-/// The zone of a schedule that may name none: then it is the database's setting, else the server's.
-/// What a client, session or role has set does not count, as far as the library was loaded with the
-/// server: the same schedule must mean the same to everyone.
+/// Returns the time zone of a schedule. If the schedule names none, it is the setting of the
+/// database, or else of the server. Settings of clients, sessions and roles do not count if the
+/// library was loaded with the server: a schedule must mean the same to every role.
 ///
 /// # Errors
-/// There is no zone of that name here.
+/// The zone is unknown.
 pub fn zone_of(schedule: &Schedule) -> Result<TimeZone, Error> {
     if !schedule.needs_zone() {
         return Ok(TimeZone::UTC);
     }
-    let setting = match crate::pg::guc::database_setting("timezone")? {
+    let setting = match guc::database_setting("timezone")? {
         Some(setting) => setting,
-        None => shared::zone().unwrap_or_else(|| {
-            // SAFETY: a setting that exists; the text is copied.
-            let text =
-                unsafe { CStr::from_ptr(pg_sys::GetConfigOptionResetString(c"timezone".as_ptr())) };
-            text.to_string_lossy().into_owned()
-        }),
+        None => shared::zone().unwrap_or_else(|| guc::reset_setting(c"timezone")),
     };
     zone(&setting).ok_or_else(|| {
-        Error::unsupported(format!("schedules cannot be kept in the time zone \"{setting}\"")).hint(
-            "Name a zone in the schedule, as in \"CRON_TZ=Europe/Berlin 0 2 * * *\", or give the database another one.",
+        Error::unsupported(format!(
+            "time zone \"{setting}\" is not supported for schedules"
+        ))
+        .hint(
+            "Name a zone in the schedule, as in \"CRON_TZ=Europe/Berlin 0 2 * * *\", or set \
+             another time zone for the database.",
         )
     })
 }
 
-/// The zone of a setting: a name, or a number, which is hours eastward.
+/// Returns the zone of a setting: a name, or a number of hours east of UTC.
 fn zone(setting: &str) -> Option<TimeZone> {
     let Ok(hours) = setting.trim().parse::<f64>() else {
         return rag_schedule::zone(setting);

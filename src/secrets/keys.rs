@@ -1,15 +1,15 @@
 //! The key file of the cluster, and which secrets are encrypted under which of its keys.
 //!
-//! All databases share the file. Whoever encrypts, or drops what is encrypted, holds the cluster's
-//! lock on it in share mode until the transaction ends ([`share`]); whoever changes the file holds
-//! it alone. A new key is in the file, on disk, before anything is encrypted under it. An old one
-//! stays until a superuser asks for its removal, as another database, a dump or a backup may need
-//! it; then nothing of the present database may be encrypted under it.
-#![allow(unsafe_code)] // a heavyweight lock, and the state of the transaction
+//! All databases share the file. A transaction that encrypts values, or drops encrypted ones, holds
+//! the cluster's lock on the file in share mode until it ends ([`share`]). A transaction that
+//! changes the file holds the lock exclusively. A new key is in the file, on disk, before anything
+//! is encrypted under it. An old key stays until a superuser removes it, because another database,
+//! a dump or a backup may need it. To be removed, it must not encrypt anything of the current
+//! database.
 
 use std::collections::BTreeMap;
 
-use pgrx::{PgSqlErrorCode as Code, pg_sys};
+use pgrx::PgSqlErrorCode as Code;
 use rag_secret::{
     Key, KeyId, KeyRing, Value,
     key_file::{self, KeyFileError},
@@ -18,47 +18,35 @@ use rag_secret::{
 
 use super::open_error;
 use crate::{
-    catalog::secrets::{self, Entry, Stored},
+    catalog::secrets::{self, SecretEntry, StoredSecret},
     error::Error,
+    pg::{lock::Lock, transaction},
     settings,
 };
 
-/// Until the end of the transaction nobody changes the key file.
+/// Prevents changes of the key file until the transaction ends.
 pub fn share() {
-    acquire(pg_sys::ShareLock);
+    Lock::key_file().acquire_shared_for_transaction();
 }
 
-/// Until the end of the transaction nobody else encrypts, or changes the key file.
-fn claim() {
-    acquire(pg_sys::ExclusiveLock);
+/// Prevents other transactions from encrypting, and from changing the key file, until the
+/// transaction ends.
+fn lock_exclusively() {
+    Lock::key_file().acquire_for_transaction();
 }
 
-fn acquire(mode: u32) {
-    // An advisory lock of no database, which no function of SQL can ask for; "rag" in ASCII.
-    let tag = pg_sys::LOCKTAG {
-        locktag_field1: 0,
-        locktag_field2: 0x0072_6167,
-        locktag_field3: 1,
-        locktag_field4: 0,
-        locktag_type: pg_sys::LockTagType::LOCKTAG_ADVISORY as u8,
-        locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
-    };
-    // SAFETY: a well-formed tag; the transaction's end releases it.
-    unsafe { pg_sys::LockAcquire(&tag, mode as i32, false, false) };
-}
-
-/// The keys of the file.
+/// Returns the keys of the file.
 ///
 /// # Errors
-/// It is missing, or not as it must be.
+/// The file does not exist, cannot be read, or is invalid.
 pub fn load() -> Result<KeyRing, Error> {
-    Ok(key_file::read(&settings::secret_key_file()).map_err(Refused)?)
+    Ok(key_file::read(&settings::secret_key_file()).map_err(UnusableKeyFile)?)
 }
 
-/// The keys to encrypt with, in a file that is made now where nothing is encrypted yet.
+/// Returns the keys to encrypt with. Creates the file if nothing is encrypted yet.
 pub fn for_writing() -> Result<KeyRing, Error> {
     share();
-    let sealed = secrets::sealed_now()?;
+    let sealed = secrets::latest_sealed_values()?;
     let path = settings::secret_key_file();
     match key_file::read(&path) {
         Ok(ring) => {
@@ -68,15 +56,16 @@ pub fn for_writing() -> Result<KeyRing, Error> {
                 .count();
             if lost > 0 {
                 pgrx::warning!(
-                    "{lost} values of secrets of this database are encrypted under keys that are not in the file of rag.secret_key_file"
+                    "{lost} values of secrets of this database are encrypted under keys that are \
+                     not in the file of rag.secret_key_file"
                 );
             }
             Ok(ring)
         }
         Err(KeyFileError::Missing) if sealed.is_empty() => {
-            Ok(key_file::create(&path, &KeyRing::new(generate()?)).map_err(Refused)?)
+            Ok(key_file::create(&path, &KeyRing::new(generate()?)).map_err(UnusableKeyFile)?)
         }
-        Err(e) => Err(Refused(e).into()),
+        Err(e) => Err(UnusableKeyFile(e).into()),
     }
 }
 
@@ -86,7 +75,7 @@ fn generate() -> Result<Key, Error> {
 
 /// # Errors
 /// The key is not in the ring, or the bytes are not those that were stored.
-pub fn open(ring: &KeyRing, entry: &Entry, sealed: &[u8]) -> Result<Value, Error> {
+pub fn open(ring: &KeyRing, entry: &SecretEntry, sealed: &[u8]) -> Result<Value, Error> {
     sealed::open(
         ring,
         Place {
@@ -100,42 +89,42 @@ pub fn open(ring: &KeyRing, entry: &Entry, sealed: &[u8]) -> Result<Value, Error
 
 pub struct Rotated {
     pub current: KeyId,
-    /// Values that were encrypted anew.
+    /// Number of values that were encrypted again.
     pub values: i64,
 }
 
-/// Adds a key to the file, which is the current one from then on, and encrypts the values of the
-/// database under it; each of the two can be left out.
+/// Adds a key to the file, which becomes the current one, and encrypts the values of the database
+/// under the current key. Both steps are optional.
 ///
 /// # Errors
 /// The file cannot be read or written, or a value cannot be decrypted.
 pub fn rotate(add_key: bool, reencrypt: bool) -> Result<Rotated, Error> {
-    claim();
+    lock_exclusively();
     let path = settings::secret_key_file();
     let mut ring = match key_file::read(&path) {
         Ok(ring) => ring,
-        // somebody who does not want what there is to be encrypted anew knows that its keys are
-        // lost
+        // a caller that does not want the values encrypted again knows that their keys are lost
         Err(KeyFileError::Missing)
-            if add_key && (!reencrypt || secrets::sealed_now()?.is_empty()) =>
+            if add_key && (!reencrypt || secrets::latest_sealed_values()?.is_empty()) =>
         {
-            let ring = key_file::create(&path, &KeyRing::new(generate()?)).map_err(Refused)?;
+            let ring =
+                key_file::create(&path, &KeyRing::new(generate()?)).map_err(UnusableKeyFile)?;
             return Ok(Rotated {
                 current: ring.current().id(),
                 values: 0,
             });
         }
-        Err(e) => return Err(Refused(e).into()),
+        Err(e) => return Err(UnusableKeyFile(e).into()),
     };
     if add_key {
         ring = ring.with(generate()?);
-        key_file::replace(&path, &ring).map_err(Refused)?;
+        key_file::replace(&path, &ring).map_err(UnusableKeyFile)?;
     }
     let current = ring.current().id();
     let mut values = 0;
     if reencrypt {
-        for entry in secrets::lock_sealed()? {
-            let Stored::Sealed(bytes) = &entry.stored else {
+        for entry in secrets::lock_sealed_entries()? {
+            let StoredSecret::Sealed(bytes) = &entry.stored else {
                 continue;
             };
             if sealed::key_id(bytes) == Some(current) {
@@ -158,73 +147,67 @@ pub fn rotate(add_key: bool, reencrypt: bool) -> Result<Rotated, Error> {
 /// Removes an old key from the file.
 ///
 /// # Errors
-/// It is the current one, or something of this database is encrypted under it, or may be again when
-/// the transaction is rolled back.
+/// It is the current key, or it encrypts values of this database, or may do so again if the
+/// transaction is rolled back.
 pub fn drop_key(id: &str) -> Result<(), Error> {
-    // SAFETY: look at the state of the session's transaction.
-    let (has_written, snapshot_is_fixed) = unsafe {
-        let has_written = pg_sys::GetTopTransactionIdIfAny() != pg_sys::InvalidTransactionId;
-        (
-            has_written,
-            pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32,
-        )
-    };
-    if has_written || snapshot_is_fixed {
+    if transaction::has_written() || transaction::snapshot_is_fixed() {
         return Err(Error::new(
             Code::ERRCODE_ACTIVE_SQL_TRANSACTION,
             "rag_drop_secret_key needs a transaction of its own",
         )
-        .detail("The file does not follow when a transaction is rolled back.")
-        .hint("COMMIT first; use isolation level READ COMMITTED."));
+        .detail("A rollback does not restore the key file.")
+        .hint("COMMIT first, and use isolation level READ COMMITTED."));
     }
-    claim();
+    lock_exclusively();
     let path = settings::secret_key_file();
-    let ring = key_file::read(&path).map_err(Refused)?;
+    let ring = key_file::read(&path).map_err(UnusableKeyFile)?;
     let known = KeyId::parse(id).and_then(|id| ring.get(id)).map(Key::id);
     let id = known.ok_or_else(|| {
-        Error::undefined("there is no such key in the key file")
-            .hint("rag_secret_keys() lists the ids of its keys.")
+        Error::undefined("key does not exist in the key file")
+            .hint("rag_secret_keys() lists the ids of the keys.")
     })?;
     if id == ring.current().id() {
-        return Err(Error::in_use(format!("key {id} is the current one"))
-            .hint("rag_rotate_secret_key() makes another one the current one."));
+        return Err(Error::in_use(format!("key {id} is the current key"))
+            .hint("rag_rotate_secret_key() adds a new current key."));
     }
-    let values = secrets::sealed_now()?
+    let values = secrets::latest_sealed_values()?
         .iter()
         .filter(|sealed| sealed::key_id(sealed) == Some(id))
         .count();
     if values > 0 {
         return Err(Error::new(
             Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-            format!("key {id} cannot be dropped because {values} values of secrets are encrypted under it"),
+            format!(
+                "cannot drop key {id} because {values} values of secrets are encrypted under it"
+            ),
         )
         .hint("rag_rotate_secret_key(add_key => false) encrypts them under the current key."));
     }
-    key_file::replace(&path, &ring.without(id)).map_err(Refused)?;
+    key_file::replace(&path, &ring.without(id)).map_err(UnusableKeyFile)?;
     Ok(())
 }
 
-/// A key as far as people may know it.
+/// What users may know of a key.
 pub struct KeyStatus {
     pub id: KeyId,
     pub is_in_file: bool,
     pub is_current: bool,
-    /// Values of this database that are encrypted under it.
+    /// Number of values of this database that are encrypted under it.
     pub values: i64,
 }
 
-/// The keys of the file, and those that something in this database is encrypted under.
+/// Returns the keys of the file, and those that encrypt values of this database.
 pub fn status() -> Result<Vec<KeyStatus>, Error> {
     let ring = match key_file::read(&settings::secret_key_file()) {
         Ok(ring) => Some(ring),
         Err(KeyFileError::Missing) => None,
-        Err(e) => return Err(Refused(e).into()),
+        Err(e) => return Err(UnusableKeyFile(e).into()),
     };
     let mut values: BTreeMap<KeyId, i64> = BTreeMap::new();
     for id in ring.iter().flat_map(KeyRing::keys).map(Key::id) {
         values.insert(id, 0);
     }
-    for id in secrets::sealed()?
+    for id in secrets::sealed_values()?
         .iter()
         .filter_map(|sealed| sealed::key_id(sealed))
     {
@@ -239,32 +222,43 @@ pub fn status() -> Result<Vec<KeyStatus>, Error> {
     Ok(values.into_iter().map(status).collect())
 }
 
-/// The key file is not as it must be.
-struct Refused(KeyFileError);
+/// The key file cannot be used.
+struct UnusableKeyFile(KeyFileError);
 
-impl From<Refused> for Error {
-    fn from(Refused(error): Refused) -> Self {
+impl From<UnusableKeyFile> for Error {
+    fn from(UnusableKeyFile(error): UnusableKeyFile) -> Self {
         let detail = format!("{}.", super::capitalized(&error.to_string()));
+        let (code, message) = match error {
+            KeyFileError::Missing => (
+                Code::ERRCODE_UNDEFINED_FILE,
+                "key file rag.secret_key_file does not exist",
+            ),
+            KeyFileError::Io { .. } => (
+                Code::ERRCODE_IO_ERROR,
+                "could not use key file rag.secret_key_file",
+            ),
+            KeyFileError::Owner | KeyFileError::Mode(_) => (
+                Code::ERRCODE_CONFIG_FILE_ERROR,
+                "key file rag.secret_key_file has insecure permissions",
+            ),
+            KeyFileError::NotAFile | KeyFileError::Invalid(_) => (
+                Code::ERRCODE_CONFIG_FILE_ERROR,
+                "key file rag.secret_key_file is corrupted",
+            ),
+        };
+        let result = Self::new(code, message);
         match error {
-            KeyFileError::Missing => {
-                Self::new(Code::ERRCODE_UNDEFINED_FILE, "the key file of the secrets, rag.secret_key_file, does not exist")
-                    .hint(
-                        "Put it back from a copy; on a promoted replica, from the former primary. Where it is lost, \
-                         rag_rotate_secret_key(reencrypt => false) makes another one, and each secret has to be created again.",
-                    )
-            }
-            KeyFileError::Io { .. } => {
-                Self::new(Code::ERRCODE_IO_ERROR, "the key file of the secrets, rag.secret_key_file, cannot be used").detail(detail)
-            }
-            KeyFileError::Owner | KeyFileError::Mode(_) => {
-                Self::new(Code::ERRCODE_CONFIG_FILE_ERROR, "the key file of the secrets, rag.secret_key_file, is not private")
-                    .detail(detail)
-                    .hint("It must belong to the user that runs the server and have the mode 0600.")
-            }
+            KeyFileError::Missing => result.hint(
+                "Restore the file from a copy, or on a promoted replica from the former primary. \
+                 If it is lost, rag_rotate_secret_key(reencrypt => false) creates another one, and \
+                 each secret must be created again.",
+            ),
+            KeyFileError::Io { .. } => result.detail(detail),
+            KeyFileError::Owner | KeyFileError::Mode(_) => result
+                .detail(detail)
+                .hint("The file must belong to the user that runs the server and have mode 0600."),
             KeyFileError::NotAFile | KeyFileError::Invalid(_) => {
-                Self::new(Code::ERRCODE_CONFIG_FILE_ERROR, "the key file of the secrets, rag.secret_key_file, is damaged")
-                    .detail(detail)
-                    .hint("Put it back from a copy.")
+                result.detail(detail).hint("Restore the file from a copy.")
             }
         }
     }

@@ -1,9 +1,9 @@
 //! When a scheduler has sources checked for drift: one at a time, each by a runner, so that a long
-//! one holds nobody up.
+//! check delays no source.
 //!
-//! A check that was carried out, or failed, says so in the source's row. Where a runner ends and
-//! the source is due as before, it could not even begin (its lock or the last slot was taken, or it
-//! was killed): the source rests for a while.
+//! A check that was carried out, or failed, is stored in the source's row. If a runner ends and the
+//! check is still due, it could not begin: its lock or the last slot was taken, or its process was
+//! killed. The next attempt is delayed then.
 
 use std::{
     collections::HashMap,
@@ -13,6 +13,7 @@ use std::{
 use crate::{
     catalog::name::Name,
     cluster::{
+        backoff::Backoff,
         lock::Lock,
         slots::{self, Claim},
     },
@@ -23,28 +24,27 @@ use crate::{
     settings,
 };
 
-/// Until a check that could not begin is tried again; doubled each time up to the second figure.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// The same where there is no slot for it.
-const NO_SLOT: Duration = Duration::from_secs(10);
+/// Delays before the next attempts of a check that could not begin.
+const NOT_BEGUN_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// Delay before the next attempt after no slot was free.
+const NO_SLOT_DELAY: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct Checks {
     running: Option<(String, DynamicBackgroundWorker, Claim)>,
-    /// Sources whose check could not begin: not before this time again.
-    resting: HashMap<String, (Instant, Duration)>,
+    /// Sources whose check could not begin: no attempt before this time, and the delay.
+    delayed: HashMap<String, (Instant, Duration)>,
 }
 
 impl Checks {
-    /// Whether a check was started that has not ended, for all that is known.
+    /// Returns true if a check was started and is not known to have ended.
     pub fn are_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Starts a check that is due; when to look again, where nobody wakes the scheduler before.
-    pub fn look(&mut self) -> Result<Option<Duration>, Error> {
+    /// Starts a check that is due. Returns when to look again, if nothing wakes the scheduler
+    /// before.
+    pub fn start_due(&mut self) -> Result<Option<Duration>, Error> {
         let ended = match self.running.take() {
             Some((source, worker, claim)) if !process::has_ended(&worker) => {
                 self.running = Some((source, worker, claim));
@@ -57,28 +57,28 @@ impl Checks {
         };
         let due = transaction(|| drift::due(interval))?;
         if let Some(source) = ended.filter(|source| due.contains(source)) {
-            self.rest(source);
+            self.delay(source);
         } else {
-            self.resting.retain(|source, _| due.contains(source));
+            self.delayed.retain(|source, _| due.contains(source));
         }
         let mut next = transaction(|| drift::until_next(interval))?;
-        let mut sooner = |rest: Duration| next = Some(next.map_or(rest, |next| next.min(rest)));
+        let mut sooner = |time: Duration| next = Some(next.map_or(time, |next| next.min(time)));
         for source in due {
-            let rest = self
-                .resting
+            let left = self
+                .delayed
                 .get(&source)
                 .map(|(until, _)| until.saturating_duration_since(Instant::now()));
-            if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
-                sooner(rest);
+            if let Some(left) = left.filter(|left| !left.is_zero()) {
+                sooner(left);
                 continue;
             }
             let name = Name::source(&source)?;
-            if transaction(|| Ok(!Lock::source_at_work(&name).is_free()))? {
-                // its end wakes the scheduler
+            if transaction(|| Ok(!Lock::source_busy(&name).is_free()))? {
+                // the end of the run wakes the scheduler
                 continue;
             }
             let Some(claim) = slots::claim_spare(0) else {
-                sooner(NO_SLOT);
+                sooner(NO_SLOT_DELAY);
                 break;
             };
             match process::start(&name, Task::Check, Some(&claim)) {
@@ -87,13 +87,13 @@ impl Checks {
                     return Ok(None);
                 }
                 Err(error) => {
-                    let rest = self.rest(source.clone());
-                    if rest == FIRST_PAUSE {
+                    let delay = self.delay(source.clone());
+                    if delay == NOT_BEGUN_DELAYS.first {
                         pgrx::warning!(
                             "rag: source \"{source}\" cannot be checked for drift: {error}"
                         );
                     }
-                    sooner(rest);
+                    sooner(delay);
                     break;
                 }
             }
@@ -101,12 +101,11 @@ impl Checks {
         Ok(next)
     }
 
-    fn rest(&mut self, source: String) -> Duration {
-        let pause = self
-            .resting
-            .get(&source)
-            .map_or(FIRST_PAUSE, |(_, pause)| (*pause * 2).min(LONGEST_PAUSE));
-        self.resting.insert(source, (Instant::now() + pause, pause));
-        pause
+    /// Delays the next check of a source. Returns the delay.
+    fn delay(&mut self, source: String) -> Duration {
+        let previous = self.delayed.get(&source).map(|(_, delay)| *delay);
+        let delay = NOT_BEGUN_DELAYS.after(previous);
+        self.delayed.insert(source, (Instant::now() + delay, delay));
+        delay
     }
 }

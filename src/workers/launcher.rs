@@ -1,69 +1,61 @@
 //! The worker that starts a scheduler where there is something to do: one per cluster, on a
 //! primary.
 //!
-//! It sleeps until a source of some database is due, or it is told ([`shared`]) of news: databases
-//! or extensions have come or gone, a source was changed, a run has ended. As the launcher of
-//! autovacuum it has few workers at work at a time ([`SCHEDULERS`]), each of which leaves when
-//! nothing is near. Whether a database has the extension can be seen only from within: the launcher
-//! starts the scheduler of a database it knows nothing of, and that one says, and leaves at once
-//! where there is none. Templates are left alone: their copies are looked at when they are made.
-//! The launcher is connected to no database, and so in nobody's way.
+//! It sleeps until a source of some database is due, or until [`shared`] memory has news: databases
+//! or extensions were created or dropped, a source was changed, a run has ended. Like autovacuum's
+//! launcher it keeps few workers busy at a time ([`MAX_SCHEDULERS`]), each of which leaves when
+//! nothing is due soon. Only a process within a database can see whether it has the extension. So
+//! the launcher starts a scheduler in each database that it knows nothing of. The scheduler reports
+//! the answer and leaves at once if there is no extension. Templates are not visited; their copies
+//! are. The launcher is connected to no database, so it blocks no command.
 //!
-//! Some things come without a word (a prepared transaction of another version, a row that was
-//! written by hand with triggers off): one database after another is looked at, one every
-//! [`ROUND`]. A clock that is set is noticed by the launcher itself, which knows when each database
-//! is due and wakes every [`LONGEST_SLEEP`].
-#![allow(unsafe_code)] // the entry point that the postmaster calls, a scan of a shared catalog
+//! Some changes send no notification, such as a prepared transaction of another version, or a row
+//! that was written with triggers off. So the launcher visits one database after another, one every
+//! [`ROUND_INTERVAL`]. It notices a change of the system clock because it knows when each database
+//! is due and wakes every [`MAX_SLEEP`].
 
 use std::{
     collections::HashSet,
     time::{Duration, Instant},
 };
 
-use pgrx::{
-    bgworkers::{
-        BackgroundWorker, BackgroundWorkerBuilder, BackgroundWorkerStatus, BgWorkerStartTime,
-        DynamicBackgroundWorker, SignalWakeFlags,
-    },
-    pg_guard, pg_sys,
-};
+use pgrx::bgworkers::{BackgroundWorker, DynamicBackgroundWorker, SignalWakeFlags};
 
-use super::scheduler;
+use super::{reload_settings_if_asked, scheduler};
 use crate::{
     cluster::{
-        shared::{self, Database, NEVER},
+        shared::{self, Database, NEVER, View},
         slots,
     },
-    pg::wait::wait,
+    pg::{
+        calls::worker_main,
+        lookup,
+        process::{self, now},
+        transaction::transaction,
+        wait::sleep,
+        worker::{self, has_ended},
+    },
     settings,
 };
 
-/// Schedulers that are at work at the same time, so that few workers are enough for many databases.
-const SCHEDULERS: usize = 2;
-/// Longest sleep: what no hook tells (ALTER DATABASE ... ALLOW_CONNECTIONS, a clock that is set) is
-/// seen after so long.
-const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// Between two looks at databases in which nothing is due.
-const ROUND: Duration = Duration::from_secs(120);
-/// Between two starts of a scheduler that cannot say anything.
-const PAUSE: Duration = Duration::from_secs(2);
-/// Until a worker is asked for again where the server has no room for one.
-const NO_ROOM: Duration = Duration::from_secs(1);
+/// Maximum number of schedulers at the same time, so that few workers serve many databases.
+const MAX_SCHEDULERS: usize = 2;
+/// Longest sleep. It bounds the time until the launcher notices what no hook reports: ALTER
+/// DATABASE ... ALLOW_CONNECTIONS, or a change of the system clock.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
+/// Interval between visits to databases in which nothing is due.
+const ROUND_INTERVAL: Duration = Duration::from_secs(120);
+/// Delay before the next start of a scheduler that ended without a report.
+const SILENT_SCHEDULER_DELAY: Duration = Duration::from_secs(2);
+/// Delay before the next start of a worker after the server had no free slot for one.
+const NO_WORKER_DELAY: Duration = Duration::from_secs(1);
 
-/// Has the postmaster start the launcher with the server, or with the standby's promotion, and
-/// again should it end.
+/// Registers the launcher with the postmaster.
 pub fn register() {
-    BackgroundWorkerBuilder::new("rag launcher")
-        .set_type("rag launcher")
-        .set_library("rag")
-        .set_function("rag_launcher_main")
-        .enable_spi_access()
-        .set_start_time(BgWorkerStartTime::RecoveryFinished)
-        .set_restart_time(Some(Duration::from_secs(1)))
-        .load();
+    worker::launcher().load();
 }
 
-/// The database whose new scheduler has not said yet whether it stays.
+/// A scheduler that has been started and has not reported yet.
 struct Starting {
     database: u32,
     worker: DynamicBackgroundWorker,
@@ -76,95 +68,74 @@ struct Launcher {
     /// Databases without the extension.
     absent: HashSet<u32>,
     starting: Option<Starting>,
-    /// The server had no room for a worker: not before this time again.
-    no_room: Option<Instant>,
-    /// Whether the log says already that there is no room for a worker.
-    complained: bool,
-    /// When the next database is looked at in which nothing is due.
-    round: Instant,
+    /// No worker is started before this time: the server had no free slot.
+    no_worker_until: Option<Instant>,
+    /// The log already mentions that no background worker slot is free.
+    is_shortage_logged: bool,
+    /// When the next database is visited in which nothing is due.
+    next_round: Instant,
 }
 
-#[pg_guard]
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn rag_launcher_main(_argument: pg_sys::Datum) {
+worker_main!(rag_launcher_main, main);
+
+fn main() {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP);
-    crate::pg::worker::end_on_sigterm();
+    process::end_on_sigterm();
     BackgroundWorker::connect_worker_to_spi(None, None);
     shared::enter_launcher();
-    shared::note_settings();
-    let round = Instant::now() + ROUND;
+    shared::settings_reloaded();
     let mut launcher = Launcher {
         absent: HashSet::new(),
         starting: None,
-        no_room: None,
-        complained: false,
-        round,
+        no_worker_until: None,
+        is_shortage_logged: false,
+        next_round: Instant::now() + ROUND_INTERVAL,
     };
     loop {
-        if BackgroundWorker::sighup_received() {
-            // SAFETY: the reaction to SIGHUP of every worker.
-            unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
-            shared::note_settings();
+        if reload_settings_if_asked() {
+            shared::settings_reloaded();
         }
-        let sleep = launcher.look();
-        wait(&[], Some(sleep));
+        let next = launcher.launch();
+        sleep(next);
     }
 }
 
 impl Launcher {
-    /// Starts what is missing; how long there is nothing to do then.
-    fn look(&mut self) -> Duration {
-        let settled = slots::settle().unwrap_or(LONGEST_SLEEP);
-        self.hear_verdict();
+    /// Starts the schedulers that are missing. Returns how long the launcher can sleep then.
+    fn launch(&mut self) -> Duration {
+        let sleep = slots::rebalance().unwrap_or(MAX_SLEEP).min(MAX_SLEEP);
+        self.take_report();
         if !settings::scheduler() {
             shared::set_crowded(false);
-            return settled.min(LONGEST_SLEEP);
+            return sleep;
         }
-        let (databases, view) = (databases(), shared::view());
-        if view.news_of_all {
-            self.absent.clear();
-        }
-        self.absent.retain(|database| databases.contains(database));
-        for known in view
-            .databases
-            .iter()
-            .filter(|known| !databases.contains(&known.oid))
-        {
-            shared::forget(known.oid);
-        }
-        for database in view
-            .scheduled
-            .iter()
-            .filter(|database| !databases.contains(database))
-        {
-            shared::end_scheduler(*database);
-        }
+        let (databases, view) = (connectable_databases(), shared::view());
+        self.forget_dropped(&databases, &view);
         let is_free = |database: &u32| {
             !view.scheduled.contains(database)
                 && !view.evicting_all
                 && !view.evicted.contains(database)
         };
         let known = |database: u32| view.databases.iter().find(|known| known.oid == database);
-        // when a scheduler is to be started where, those first that have waited longest
+        // when each database needs a scheduler; those that have waited longest come first
         let mut due: Vec<(i64, u32)> = databases
             .iter()
             .copied()
             .filter(is_free)
             .filter_map(|database| match known(database) {
-                Some(known) => Some((when(known), database)),
+                Some(known) => Some((due_time(known), database)),
                 None => (!self.absent.contains(&database)).then_some((0, database)),
             })
             .collect();
         due.sort_unstable();
-        let now = crate::pg::process::now();
+        let now = now();
         let mut wanting: Vec<u32> = due
             .iter()
             .filter(|(at, _)| *at <= now)
             .map(|(_, database)| *database)
             .collect();
-        let next = due.iter().map(|(at, _)| *at).find(|at| *at > now);
-        if wanting.is_empty() && self.round <= Instant::now() {
-            self.round = Instant::now() + ROUND;
+        if wanting.is_empty() && self.next_round <= Instant::now() {
+            self.next_round = Instant::now() + ROUND_INTERVAL;
             let quiet = view
                 .databases
                 .iter()
@@ -175,20 +146,32 @@ impl Launcher {
                     .map(|known| known.oid),
             );
         }
-        let mut sleep = settled
-            .min(LONGEST_SLEEP)
-            .min(self.round.saturating_duration_since(Instant::now()));
+        let mut sleep = sleep.min(self.next_round.saturating_duration_since(Instant::now()));
+        let next = due.iter().map(|(at, _)| *at).find(|at| *at > now);
         if let Some(next) = next.filter(|next| *next != NEVER) {
             // a little longer than until the time itself, so that it has come
-            sleep = sleep
-                .min(Duration::from_micros((next - now).unsigned_abs()) + Duration::from_millis(1));
+            let until = Duration::from_micros((next - now).unsigned_abs());
+            sleep = sleep.min(until + Duration::from_millis(1));
         }
-        let rest = self.start_first(&wanting, view.scheduled.len(), known);
-        sleep.min(rest.unwrap_or(LONGEST_SLEEP))
+        let next_start = self.start_first(&wanting, view.scheduled.len(), known);
+        sleep.min(next_start.unwrap_or(MAX_SLEEP))
     }
 
-    /// Starts a scheduler in the first of these databases, where there is room. When to look again,
-    /// where nobody wakes the launcher before.
+    /// Forgets databases that were dropped, or accept no connections any more.
+    fn forget_dropped(&mut self, databases: &[u32], view: &View) {
+        if view.news_of_all {
+            self.absent.clear();
+        }
+        self.absent.retain(|database| databases.contains(database));
+        let is_dropped = |database: &u32| !databases.contains(database);
+        let known = view.databases.iter().map(|known| known.oid);
+        known.filter(is_dropped).for_each(shared::forget);
+        let scheduled = view.scheduled.iter().copied();
+        scheduled.filter(is_dropped).for_each(shared::end_scheduler);
+    }
+
+    /// Starts a scheduler in the first of these databases if a worker is available. Returns when to
+    /// look again, if nothing wakes the launcher before.
     fn start_first<'a>(
         &mut self,
         wanting: &[u32],
@@ -196,25 +179,25 @@ impl Launcher {
         known: impl Fn(u32) -> Option<&'a Database>,
     ) -> Option<Duration> {
         let Some(database) = wanting.first().copied() else {
-            (self.no_room, self.complained) = (None, false);
+            (self.no_worker_until, self.is_shortage_logged) = (None, false);
             if self.starting.is_none() {
                 shared::set_crowded(false);
             }
             return None;
         };
         if self.starting.is_some() {
-            // its verdict, or its end, wakes the launcher
+            // its report, or its end, wakes the launcher
             return None;
         }
-        if schedulers >= SCHEDULERS {
+        if schedulers >= MAX_SCHEDULERS {
             shared::set_crowded(true);
-            return Some(NO_ROOM);
+            return Some(NO_WORKER_DELAY);
         }
-        let rest = self
-            .no_room
+        let left = self
+            .no_worker_until
             .map(|until| until.saturating_duration_since(Instant::now()));
-        if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
-            return Some(rest);
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            return Some(left);
         }
         let started = match slots::may_schedule() {
             true => scheduler::start(database).map_err(Some),
@@ -230,13 +213,13 @@ impl Launcher {
                     looked,
                     failures,
                 });
-                self.no_room = None;
+                self.no_worker_until = None;
                 None
             }
             Err(error) => {
                 if let Some(error) = error
-                    && !std::mem::replace(&mut self.complained, true)
-                    && shared::complain()
+                    && !std::mem::replace(&mut self.is_shortage_logged, true)
+                    && shared::may_log_shortage()
                 {
                     pgrx::warning!(
                         "rag: sources of a database are not synced for now: {error}. {}",
@@ -246,16 +229,16 @@ impl Launcher {
                 shared::set_crowded(true);
                 wanting
                     .iter()
-                    .for_each(|database| shared::put_off(*database, 0, true));
-                self.no_room = Some(Instant::now() + NO_ROOM);
-                Some(NO_ROOM)
+                    .for_each(|database| shared::delay_scheduler(*database, 0, true));
+                self.no_worker_until = Some(Instant::now() + NO_WORKER_DELAY);
+                Some(NO_WORKER_DELAY)
             }
         }
     }
 
-    /// Takes in what the scheduler that is being started says of its database, or that it has ended
-    /// without a word.
-    fn hear_verdict(&mut self) {
+    /// Takes the report of the scheduler that is being started, or notices that it has ended
+    /// without one.
+    fn take_report(&mut self) {
         let Some(Starting {
             database,
             worker,
@@ -265,36 +248,30 @@ impl Launcher {
         else {
             return;
         };
-        // asked first: what it says it says before it ends
-        let running = matches!(
-            worker.pid(),
-            Ok(_) | Err(BackgroundWorkerStatus::NotYetStarted)
-        );
+        // checked first: a scheduler reports before it ends
+        let is_running = !has_ended(worker);
         let view = shared::view();
         let known = view.databases.iter().find(|known| known.oid == *database);
         if shared::take_absent(*database) {
-            // where there is news meanwhile it is looked at again
+            // if there is news meanwhile, the database is visited again
             self.absent.insert(*database);
         } else if view.scheduled.contains(database)
             || known.is_some_and(|known| known.looked != *looked)
         {
-        } else if running {
+        } else if is_running {
             return;
         } else if known.is_none_or(|known| known.failures == *failures)
             && !view.evicted.contains(database)
         {
-            shared::put_off(
-                *database,
-                shared::after(crate::pg::process::now(), PAUSE),
-                false,
-            );
+            let next = shared::after(now(), SILENT_SCHEDULER_DELAY);
+            shared::delay_scheduler(*database, next, false);
         }
         self.starting = None;
     }
 }
 
-/// When a scheduler is to be started in a database that is known.
-fn when(known: &Database) -> i64 {
+/// Returns when a scheduler is needed in a database.
+fn due_time(known: &Database) -> i64 {
     if known.news {
         0
     } else {
@@ -302,32 +279,10 @@ fn when(known: &Database) -> i64 {
     }
 }
 
-/// The databases that can have a scheduler.
-fn databases() -> Vec<u32> {
-    let mut found = vec![];
-    // SAFETY: a scan of a shared catalog in a transaction, as autovacuum's launcher does it; each
-    // tuple is read before the next.
-    unsafe {
-        pg_sys::StartTransactionCommand();
-        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-        let relation =
-            pg_sys::table_open(pg_sys::DatabaseRelationId, pg_sys::AccessShareLock as i32);
-        let scan = pg_sys::table_beginscan_catalog(relation, 0, std::ptr::null_mut());
-        loop {
-            let tuple = pg_sys::heap_getnext(scan, pg_sys::ScanDirection::ForwardScanDirection);
-            if tuple.is_null() {
-                break;
-            }
-            let row = &*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_database>();
-            // -2: a DROP DATABASE that did not come to its end
-            if row.datallowconn && !row.datistemplate && row.datconnlimit != -2 {
-                found.push(row.oid.to_u32());
-            }
-        }
-        pg_sys::heap_endscan(scan);
-        pg_sys::table_close(relation, pg_sys::AccessShareLock as i32);
-        pg_sys::PopActiveSnapshot();
-        pg_sys::CommitTransactionCommand();
+/// Returns the databases that can have a scheduler.
+fn connectable_databases() -> Vec<u32> {
+    match transaction(|| Ok(lookup::connectable_databases())) {
+        Ok(databases) => databases,
+        Err(error) => error.raise(),
     }
-    found
 }

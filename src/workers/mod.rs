@@ -1,40 +1,50 @@
 //! Background workers.
 //!
-//! | worker | when | does |
+//! | worker | number | task |
 //! |---|---|---|
 //! | [`supervisor`] | one per cluster, on standbys too | keeps `rag-engine embed` running |
-//! | [`launcher`] | one per cluster, on a primary | starts a scheduler in each database in which something is due |
-//! | [`scheduler`] | few at a time, each for a moment | queues what is due and starts runners; checks for drift |
-//! | [`runner`] | one per run, or check | syncs a source, or checks it for drift |
+//! | [`launcher`] | one per cluster, on a primary | starts a scheduler in each database where something is due |
+//! | [`scheduler`] | few at a time, each for a moment | queues what is due, starts runners, checks for drift |
+//! | [`runner`] | one per run or check | syncs a source, or checks it for drift |
 //!
-//! [`hooks`] and [`shared`] are how they hear of what happens, [`slots`] how runs share what there
-//! is, [`lock`] how nothing happens twice. Without `shared_preload_libraries = 'rag'` there are
-//! only supervisor and runners, which sessions start when they need them, and a scheduler for the
-//! first run of a new source.
-#![allow(unsafe_code)] // signal handlers
+//! [`hooks`] and [`shared`] tell them what happens, [`slots`](crate::cluster::slots) share the
+//! capacity among runs, and [`lock`](crate::cluster::lock) keeps anything from happening twice.
+//! Without `shared_preload_libraries = 'rag'` there are only supervisor and runners, which sessions
+//! start when they need them, and a scheduler for the first run of a new source.
 
 pub mod drift;
 pub mod drop_extension;
 pub mod hooks;
 pub mod launcher;
+mod queue;
 pub mod runner;
 pub mod scheduler;
 pub mod supervisor;
 
-use pgrx::pg_sys;
+use pgrx::bgworkers::BackgroundWorker;
 
-use crate::cluster::shared;
+use crate::{
+    cluster::shared,
+    pg::{guc, process},
+};
 
-/// Registers the workers that start with the server, where the library is in
-/// shared_preload_libraries.
+/// Registers the workers that start with the server. Called while the server loads its preloaded
+/// libraries.
 pub fn register() {
     shared::request();
     hooks::install();
-    // SAFETY: reads a variable of the postmaster.
-    let is_upgraded = unsafe { pg_sys::IsBinaryUpgrade };
-    // pg_upgrade reads and writes databases that nobody else may change
-    if !is_upgraded {
+    // pg_upgrade reads and writes databases that nothing else may change
+    if !process::is_binary_upgrade() {
         supervisor::register();
         launcher::register();
     }
+}
+
+/// Reads the configuration files again if SIGHUP has come. Returns true if it has.
+fn reload_settings_if_asked() -> bool {
+    let is_asked = BackgroundWorker::sighup_received();
+    if is_asked {
+        guc::reload_settings();
+    }
+    is_asked
 }

@@ -1,20 +1,18 @@
-//! The worker that executes one run of a source, or checks one for drift.
+//! The worker that carries out one run of a source, or checks one for drift.
 //!
-//! A scheduler or a session starts it ([`start`]; [`session`] is how sessions do and wait). It
-//! takes the source's lock, which no second run of the source can have, and one of the slots that
-//! `rag.max_running_syncs` allows; writes the run's row; has `rag-engine ingest` read the source
-//! and `rag-engine embed` compute what is not stored yet ([`pipeline`]); writes each document in a
-//! transaction of its own; and writes how it ended. Nothing is held open while it waits for the
-//! engine. SIGINT cancels the run, which is then Failed; SIGTERM ends the process at once, and the
-//! run's row is put right by the scheduler, by whoever waits for it, or by the source's next run.
-#![allow(unsafe_code)] // the entry point that the postmaster calls, signals, timeouts
+//! A scheduler or a session starts it ([`crate::run::process::start`]). It acquires the source's
+//! lock, which prevents a second run, and one of the slots that `rag.max_running_syncs` allows. It
+//! marks the run as Running. `rag-engine ingest` reads the source, `rag-engine embed` computes the
+//! embeddings that are not stored yet ([`pipeline`]), and the runner writes each document in a
+//! transaction of its own. At the end it stores how the run ended. It holds nothing open while it
+//! waits for the engine.
+//!
+//! SIGINT cancels the run, which is then Failed. SIGTERM ends the process at once. Then the
+//! scheduler, a session that waits for the run, or the source's next run marks it as Failed.
 
-use std::{
-    ffi::CString,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use pgrx::{bgworkers::BackgroundWorker, pg_guard, pg_sys};
+use pgrx::{PgSqlErrorCode, bgworkers::BackgroundWorker, pg_sys};
 
 use crate::{
     catalog::{
@@ -23,25 +21,39 @@ use crate::{
         sources::{self, Source},
     },
     cluster::{
+        self,
         lock::Lock,
-        news, shared,
-        slots::{self, Taken},
+        news,
+        shared::{self, WorkerKind},
+        slots::{self, RunnerSlot},
     },
     drift,
     error::Error,
-    pg::{process::activity, roles, transaction::transaction, wait::sleep},
+    pg::{
+        calls::worker_main,
+        compat, guc, process, roles,
+        sqlstate::sqlstate,
+        transaction::{roll_back_rest, transaction, with_latest_snapshot},
+        wait::sleep,
+    },
     run::{
-        end::{self, Cause, Ended},
+        end::{self, EndCause, RunEnd},
         process::{Task, is_locked},
         start::start as begin_run,
     },
     settings,
-    sync::{pipeline, report},
+    sync::{pipeline, report::Report},
 };
 
-#[pg_guard]
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn rag_runner_main(_argument: pg_sys::Datum) {
+/// Longest wait for a locked row of a source, to begin a run; and to store how it ended before the
+/// slot is released to others. Later attempts have this interval.
+const MAX_WAIT_FOR_ROW: Duration = Duration::from_secs(2);
+/// Interval between attempts to write while a source's row is locked.
+const ROW_RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+worker_main!(rag_runner_main, main);
+
+fn main() {
     let extra = BackgroundWorker::get_extra();
     let mut words = extra.splitn(4, ' ');
     let (Some(database), Some(task), Some(ticket), Some(name)) = (
@@ -54,13 +66,15 @@ pub extern "C-unwind" fn rag_runner_main(_argument: pg_sys::Datum) {
         return;
     };
     // the handler of SIGINT, which cancels, is set already
-    crate::pg::worker::end_on_sigterm();
+    process::end_on_sigterm();
     BackgroundWorker::connect_worker_to_spi_by_oid(Some(pg_sys::Oid::from(database)), None);
-    if !shared::enter(shared::Kind::Runner) {
+    if !shared::enter(WorkerKind::Runner) {
         return;
     }
-    news::tell_nobody();
-    limit_waits();
+    news::suppress();
+    // a session that holds a lock for long must not keep this slot from others
+    let lock_timeout = settings::lock_timeout().as_millis().to_string();
+    guc::set_setting(c"lock_timeout", &lock_timeout);
     let carried_out = match transaction(|| sources::by_short_name(name)) {
         Ok(None) => return,
         Ok(Some(name)) => carry_out(task, ticket, &name),
@@ -71,103 +85,14 @@ pub extern "C-unwind" fn rag_runner_main(_argument: pg_sys::Datum) {
     }
 }
 
-unsafe extern "C" {
-    // utils/timeout.h, which pgrx leaves out
-    fn enable_timeout_after(id: std::ffi::c_int, delay_ms: std::ffi::c_int);
-    fn disable_timeout(id: std::ffi::c_int, keep_indicator: bool);
-}
-const STATEMENT_TIMEOUT: std::ffi::c_int = 3;
-
-/// Cancels the process when the time is up, as `statement_timeout` does it, whatever it is waiting
-/// for then.
-fn limit_time(timeout: Duration) {
-    let milliseconds = timeout
-        .as_millis()
-        .saturating_add(1)
-        .try_into()
-        .unwrap_or(i32::MAX);
-    // SAFETY: every process that is connected to a database has registered this timeout.
-    unsafe { enable_timeout_after(STATEMENT_TIMEOUT, milliseconds) };
-}
-
-/// Has statements give up that wait for a lock for longer than `rag.lock_timeout`: whoever holds it
-/// must not hold up the slot.
-fn limit_waits() {
-    let timeout =
-        CString::new(settings::lock_timeout().as_millis().to_string()).unwrap_or_default();
-    // SAFETY: a setting that everyone may change.
-    unsafe {
-        pg_sys::SetConfigOption(
-            c"lock_timeout".as_ptr(),
-            timeout.as_ptr(),
-            pg_sys::GucContext::PGC_USERSET,
-            pg_sys::GucSource::PGC_S_OVERRIDE,
-        );
-    }
-}
-
-/// From here on nothing cancels the process, so that how the run ended can be written down.
-///
-/// The signal is ignored, not held off: a regular expression, as in a CHECK of the source's row,
-/// ends with an error as soon as a cancel is pending, held off or not.
-fn write_down_undisturbed() {
-    // SAFETY: ends what limit_time began; the process does nothing else after what it writes down
-    // now.
-    unsafe {
-        disable_timeout(STATEMENT_TIMEOUT, false);
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        // of a cancel that came before
-        (&raw mut pg_sys::QueryCancelPending).write_volatile(0);
-    }
-}
-
-/// Takes a slot and the source's lock. `None`: the source is at work or going, was dropped, or
-/// there is no room for a run; whoever started the runner sees that nothing has begun.
-fn take(name: &Name, task: Task, ticket: u64) -> Result<Option<(Source, Option<Taken>)>, Error> {
-    transaction(|| {
-        // the slot first: nobody is told that the source is at work where there is no room for it
-        let slot = match task {
-            Task::Reap => None,
-            _ => match slots::adopt(ticket) {
-                None => return Ok(None),
-                slot => slot,
-            },
-        };
-        if !Lock::source_going(name).is_free() || !Lock::source_at_work(name).take() {
-            return Ok(None);
-        }
-        Ok(
-            crate::pg::snapshot::fresh(|| Source::find(name.as_str()))?
-                .map(|source| (source, slot)),
-        )
-    })
-}
-
-/// From here on the process has the rights of the source's owner, where a statement does not say
-/// whose it has.
-fn become_owner(source: &Source) {
-    if let Ok(owner) = source.owner.role() {
-        // SAFETY: the process authenticated as a superuser; an existing role.
-        unsafe { pg_sys::SetSessionAuthorization(owner, pg_sys::superuser_arg(owner)) };
-    }
-}
-
-/// Most time of a run: the source's timeout, and where its owner is no superuser `rag.max_timeout`.
-fn most_time(source: &Source) -> Result<Duration, Error> {
-    transaction(|| match roles::is_superuser(source.owner.id) {
-        true => Ok(source.timeout),
-        false => Ok(source.timeout.min(settings::max_timeout())),
-    })
-}
-
-/// The whole of it. An error here is one that could not be written into the run's row.
+/// Carries out the task. Errors are those that could not be stored in the run's row.
 fn carry_out(task: Task, ticket: u64, name: &Name) -> Result<(), Error> {
-    let (source, slot) = match take(name, task, ticket) {
-        Ok(Some(taken)) => taken,
+    let (source, slot) = match try_acquire(name, task, ticket) {
+        Ok(Some(acquired)) => acquired,
         Ok(None) => return Ok(()),
         Err(error) => {
             if let (Task::Run(run_id), true) = (task, is_about_definition(&error)) {
-                transaction(|| end::refuse(run_id, name.as_str(), &error))?;
+                transaction(|| end::fail_unreadable(run_id, name.as_str(), &error))?;
             }
             return Err(error);
         }
@@ -176,80 +101,139 @@ fn carry_out(task: Task, ticket: u64, name: &Name) -> Result<(), Error> {
         Task::Run(run_id) => run(run_id, &source, false, slot),
         Task::NewRun(run_id) => run(run_id, &source, true, slot),
         Task::Check => check(&source),
-        Task::Reap => when_unlocked(PATIENCE, || end::abandon(&source)).map(drop),
+        Task::EndLostRuns => when_unlocked(|| end::end_lost_runs(&source)).map(drop),
     }
 }
 
-/// Whether a source could not be read for what is in its row.
-fn is_about_definition(error: &Error) -> bool {
-    crate::pg::sqlstate::sqlstate(error.code).starts_with("22")
+/// Takes a slot and the source's lock. Returns `None` if the source is busy, is being dropped or
+/// was dropped, or no slot is free. The process that started the runner notices that nothing has
+/// begun.
+fn try_acquire(
+    name: &Name,
+    task: Task,
+    ticket: u64,
+) -> Result<Option<(Source, Option<RunnerSlot>)>, Error> {
+    transaction(|| {
+        // the slot first: without one the source must not look busy
+        let slot = match task {
+            Task::EndLostRuns => None,
+            _ => match slots::adopt(ticket) {
+                None => return Ok(None),
+                slot => slot,
+            },
+        };
+        if !Lock::source_being_dropped(name).is_free() || !Lock::source_busy(name).try_acquire() {
+            return Ok(None);
+        }
+        let source = with_latest_snapshot(|| Source::find(name.as_str()))?;
+        Ok(source.map(|source| (source, slot)))
+    })
 }
 
-/// How long a runner tries to begin a run whose source's row someone has locked, and how long it
-/// keeps its slot from others when it cannot write down how the run ended.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(20);
+/// Returns true if a source could not be read because of what its row contains.
+fn is_about_definition(error: &Error) -> bool {
+    sqlstate(error.code).starts_with("22")
+}
 
-/// Runs `f` in a transaction, once more as long as it fails because someone has the source's row
-/// locked, for `patience`.
-fn when_unlocked<R>(patience: Duration, f: impl Fn() -> Result<R, Error>) -> Result<R, Error> {
+/// Runs `f` in a transaction, and again while the source's row is locked, for
+/// [`MAX_WAIT_FOR_ROW`].
+fn when_unlocked<R>(f: impl Fn() -> Result<R, Error>) -> Result<R, Error> {
     let began = Instant::now();
     loop {
         match transaction(&f) {
-            Err(error) if is_locked(&error) && began.elapsed() < patience => sleep(LOOK),
+            Err(error) if is_locked(&error) && began.elapsed() < MAX_WAIT_FOR_ROW => {
+                sleep(ROW_RETRY_INTERVAL);
+            }
             result => return result,
         }
     }
 }
 
-/// Checks a source for drift. A check that fails is logged, and put off as one that was carried
-/// out; one whose outcome cannot be written down, because someone has the source's row locked, is
-/// begun anew by the scheduler in a while.
+/// Gives the process the rights of the source's owner, for statements that do not set others.
+fn become_owner(source: &Source) -> Result<(), Error> {
+    transaction(|| {
+        if let Ok(owner) = source.owner.role() {
+            process::become_session_user(owner);
+        }
+        Ok(())
+    })
+}
+
+/// Returns the time limit of a run: the source's timeout, and at most `rag.max_timeout` unless its
+/// owner is a superuser.
+fn time_limit(source: &Source) -> Result<Duration, Error> {
+    transaction(|| match roles::is_superuser(source.owner.id) {
+        true => Ok(source.timeout),
+        false => Ok(source.timeout.min(settings::max_timeout())),
+    })
+}
+
+/// Lets nothing cancel the process from here on, so that the end of the run can be stored.
+fn ignore_cancels() {
+    compat::stop_statement_timeout();
+    process::ignore_cancels();
+}
+
+// -- checks
+
+/// Checks a source for drift. A check that fails is logged, and counts as carried out for the next
+/// one. If its outcome cannot be stored because the source's row is locked, the scheduler starts
+/// another check later.
 fn check(source: &Source) -> Result<(), Error> {
     if source.suspend {
         return Ok(());
     }
-    activity(&format!("rag: checking {} for drift", source.name));
-    transaction(|| {
-        become_owner(source);
-        Ok(())
-    })?;
-    limit_time(most_time(source)?);
+    process::report_activity(&format!("rag: checking {} for drift", source.name));
+    become_owner(source)?;
+    compat::start_statement_timeout(time_limit(source)?);
     let name = source.name.as_str();
     let outcome = transaction(|| {
-        let findings = drift::look(source)?;
+        let findings = drift::compare(source)?;
         sources::lock_at_once(name)?;
-        match crate::pg::snapshot::fresh(|| source.again())? {
+        match with_latest_snapshot(|| source.reload())? {
             Some(source) => {
-                drift::conclude(&source, &findings, crate::cluster::are_scheduling()).map(drop)
+                drift::record_findings(&source, &findings, cluster::are_scheduling()).map(drop)
             }
             None => Ok(()),
         }
     });
-    write_down_undisturbed();
+    ignore_cancels();
     let error = match outcome {
-        Err(error) if !is_locked(&error) && !slots::gives_way() => error,
+        Err(error) if !is_locked(&error) && !slots::must_give_way() => error,
         Err(error) => {
-            pgrx::debug1!(
-                "rag: what the check of source \"{name}\" found is not written down: {error}"
-            );
+            pgrx::debug1!("rag: findings of the check of source \"{name}\" not stored: {error}");
             return Ok(());
         }
         Ok(()) => return Ok(()),
     };
-    let noted = transaction(|| match sources::lock_at_once(name)? {
-        true => drift::fail(source, &error),
+    let recorded = transaction(|| match sources::lock_at_once(name)? {
+        true => drift::record_failure(source, &error),
         false => Ok(()),
     });
-    match noted {
+    match recorded {
         Err(locked) if !is_locked(&locked) => Err(locked),
         _ => Err(error),
     }
 }
 
-fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Taken>) -> Result<(), Error> {
-    activity(&format!("rag: syncing {}", source.name));
-    let source = match when_unlocked(PATIENCE, || begin_run(run_id, source, is_new)) {
+// -- runs
+
+/// What has interrupted a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interrupt {
+    /// The time limit.
+    Timeout,
+    /// Another run gets the slot.
+    GivesWay,
+    /// The source is being dropped.
+    SourceDropped,
+    /// A cancel.
+    Cancel,
+}
+
+fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<RunnerSlot>) -> Result<(), Error> {
+    process::report_activity(&format!("rag: syncing {}", source.name));
+    let source = match when_unlocked(|| begin_run(run_id, source, is_new)) {
         Ok(Some(source)) => source,
         Ok(None) => return Ok(()),
         Err(error) if is_locked(&error) => {
@@ -259,72 +243,43 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Taken>) -> Resul
         Err(error) => return Err(error),
     };
     let source = &source;
-
-    let (started, timeout) = (Instant::now(), most_time(source)?);
-    limit_time(timeout);
-    let mut report = report::Report::new(run_id, source);
-    let outcome = crate::pg::subtransaction::catch(|| {
-        transaction(|| {
-            become_owner(source);
-            Ok(())
-        })?;
+    let (started, limit) = (Instant::now(), time_limit(source)?);
+    compat::start_statement_timeout(limit);
+    let mut report = Report::new(run_id, source);
+    let outcome = roll_back_rest(|| {
+        become_owner(source)?;
         pipeline::execute(source, &mut report)
     });
-    // SAFETY: allowed in any state: an ERROR may have come inside or outside of a transaction.
-    unsafe { pg_sys::AbortCurrentTransaction() };
-    let drift = look_again(source, &outcome);
-    write_down_undisturbed();
+    let drift = compare_again(source, &outcome);
+    ignore_cancels();
 
-    let interrupted = matches!(&outcome, Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED);
-    let timed_out = interrupted && started.elapsed() >= timeout;
-    if interrupted && !timed_out && slots::gives_way() {
-        return write_down(slot, &source.name, || {
+    let interrupt = match &outcome {
+        Err(error) if is_cancel(error) => Some(interrupt(source, started.elapsed() >= limit)),
+        _ => None,
+    };
+    if interrupt == Some(Interrupt::GivesWay) {
+        return store_end(slot, &source.name, || {
             report.write()?;
-            end::put_back(run_id, source)
+            end::requeue(run_id, source)
         });
     }
-    let is_going = interrupted
-        && transaction(|| Ok(!Lock::source_going(&source.name).is_free())).unwrap_or(false);
-    let outcome = outcome.map_err(|error| match interrupted {
-        true if timed_out => Error {
-            message: match timeout < source.timeout {
-                true => format!("the run took longer than rag.max_timeout allows, {} s", timeout.as_secs()),
-                false => format!("the run took longer than the source's timeout of {} s", timeout.as_secs()),
-            },
-            ..error
-        }
-        .hint("Documents that it had stored stay. Raise the source's timeout, or sync again for the rest."),
-        // should it not be dropped in the end, the run is tried again
-        true if is_going => {
-            Error { code: pgrx::PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN, message: runs::STOPPED.into(), ..error }
-        }
-        true => Error { message: "the run was cancelled".into(), ..error },
-        false if is_locked(&error) => Error {
-            message: format!(
-                "the run waited for a lock for longer than rag.lock_timeout, {} ms",
-                settings::lock_timeout().as_millis()
-            ),
-            ..error
-        }
-        .hint("Another session has a table or row locked: end its transaction, or raise rag.lock_timeout."),
-        false => error,
-    });
-    if is_going {
-        // in a transaction of its own, before the run's end is heard of
-        transaction(|| sources::announce_going(source.name.as_str()))?;
+    let outcome = outcome.map_err(|error| explain(error, interrupt, source, limit));
+    if interrupt.is_some() && is_being_dropped(source) {
+        // in a transaction of its own, before the run's end becomes known
+        transaction(|| sources::announce_drop(source.name.as_str()))?;
     }
-    write_down(slot, &source.name, || {
+    let cause = match interrupt {
+        Some(Interrupt::Cancel) => EndCause::Cancelled,
+        _ => EndCause::Finished,
+    };
+    store_end(slot, &source.name, || {
         report.write()?;
-        end::finish(Ended {
+        end::finish(RunEnd {
             run_id,
             generation: source.generation,
             source,
             outcome: outcome.as_ref().map(drop),
-            cause: if interrupted && !timed_out && !is_going {
-                Cause::Cancelled
-            } else {
-                Cause::Itself
-            },
+            cause,
             commit: report.commit.as_deref(),
             complete: report.complete,
             note: report.note.as_deref(),
@@ -335,30 +290,91 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<Taken>) -> Resul
     })
 }
 
-/// Looks at what had drifted before the run once more, where drift had been found, within the run's
-/// time. What cannot be looked at now is for the next check.
-fn look_again(source: &Source, outcome: &Result<(), Error>) -> Option<drift::Findings> {
-    if matches!(outcome, Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_QUERY_CANCELED) {
+fn is_cancel(error: &Error) -> bool {
+    error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED
+}
+
+/// Returns what has interrupted a run that was cancelled.
+fn interrupt(source: &Source, is_timed_out: bool) -> Interrupt {
+    if is_timed_out {
+        return Interrupt::Timeout;
+    }
+    if slots::must_give_way() {
+        return Interrupt::GivesWay;
+    }
+    match is_being_dropped(source) {
+        true => Interrupt::SourceDropped,
+        false => Interrupt::Cancel,
+    }
+}
+
+fn is_being_dropped(source: &Source) -> bool {
+    transaction(|| Ok(!Lock::source_being_dropped(&source.name).is_free())).unwrap_or(false)
+}
+
+/// Returns the error with which a run fails.
+fn explain(error: Error, interrupt: Option<Interrupt>, source: &Source, limit: Duration) -> Error {
+    match interrupt {
+        Some(Interrupt::Timeout) => {
+            let seconds = limit.as_secs();
+            let message = match limit < source.timeout {
+                true => format!("the run took longer than rag.max_timeout ({seconds} s)"),
+                false => format!("the run took longer than the source's timeout of {seconds} s"),
+            };
+            Error { message, ..error }.hint(
+                "The documents that it has stored stay. Raise the source's timeout, or sync again \
+                 for the rest.",
+            )
+        }
+        // if the source is not dropped in the end, the run is retried
+        Some(Interrupt::SourceDropped) => Error {
+            code: PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN,
+            message: runs::STOPPED.into(),
+            ..error
+        },
+        Some(Interrupt::Cancel | Interrupt::GivesWay) => Error {
+            message: "the run was cancelled".into(),
+            ..error
+        },
+        None if is_locked(&error) => Error {
+            message: format!(
+                "the run waited for a lock for longer than rag.lock_timeout, {} ms",
+                settings::lock_timeout().as_millis()
+            ),
+            ..error
+        }
+        .hint(
+            "Another session has locked a table or row. End its transaction, or raise \
+             rag.lock_timeout.",
+        ),
+        None => error,
+    }
+}
+
+/// Compares the documents again if drift was found before the run, within the run's time limit. If
+/// that fails, the next check does it.
+fn compare_again(source: &Source, outcome: &Result<(), Error>) -> Option<drift::DriftFindings> {
+    if outcome.as_ref().is_err_and(is_cancel) {
         return None;
     }
     transaction(|| match drift::was_found(source)? {
-        true => drift::look(source).map(Some),
+        true => drift::compare(source).map(Some),
         false => Ok(None),
     })
     .unwrap_or_else(|error| {
         pgrx::debug1!(
-            "rag: what drifted of source \"{}\" was not looked at again: {error}",
+            "rag: drifted documents of source \"{}\" were not compared again: {error}",
             source.name
         );
         None
     })
 }
 
-/// Writes down how a run ended. As long as someone has the source's row locked that has to wait; a
-/// session that waits for this process to leave, to drop the source, is given way: the run's row is
-/// put right without it.
-fn write_down(
-    slot: Option<Taken>,
+/// Stores how a run ended, and tries again while the source's row is locked. It gives up if a
+/// session waits for this process to end in order to drop the source: another process corrects the
+/// run's row then.
+fn store_end(
+    slot: Option<RunnerSlot>,
     source: &Name,
     f: impl Fn() -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -367,14 +383,18 @@ fn write_down(
         match transaction(&f) {
             Err(error)
                 if is_locked(&error)
-                    && transaction(|| Ok(Lock::source_going(source).is_free()))? => {}
+                    && transaction(|| Ok(Lock::source_being_dropped(source).is_free()))? => {}
             result => return result,
         }
-        if began.elapsed() >= PATIENCE
+        if began.elapsed() >= MAX_WAIT_FOR_ROW
             && let Some(slot) = slot.take()
         {
-            slot.give_back();
+            slot.release();
         }
-        sleep(if slot.is_some() { LOOK } else { PATIENCE });
+        sleep(if slot.is_some() {
+            ROW_RETRY_INTERVAL
+        } else {
+            MAX_WAIT_FOR_ROW
+        });
     }
 }

@@ -1,51 +1,52 @@
 //! The worker that keeps one `rag-engine embed` running for the whole cluster.
 //!
-//! With `shared_preload_libraries = 'rag'` it starts with the server; otherwise the first session
-//! that needs a model starts it. A lock file makes sure that there is one: a second worker finds it
-//! taken and leaves. It has no database connection. What the engine logs goes to the server's log;
-//! an engine that ends is started again, at growing intervals.
-#![allow(unsafe_code)] // the entry point that the postmaster calls, signal handlers, flock
+//! With `shared_preload_libraries = 'rag'` it starts with the server. Otherwise the first session
+//! that needs a model starts it. A lock file ensures that there is only one: a second worker finds
+//! the lock held and exits. The worker has no database connection. The engine's log lines go to the
+//! server's log. An engine that ends is started again, at growing intervals.
 
 use std::{
     ffi::OsStr,
     time::{Duration, Instant},
 };
 
-use pgrx::{
-    bgworkers::{BackgroundWorker, SignalWakeFlags},
-    pg_guard, pg_sys,
-};
+use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 
+use super::reload_settings_if_asked;
 use crate::{
+    cluster::backoff::Backoff,
     engine::{
         self,
         process::{self, EngineProcess},
         starter,
     },
     error::Error,
-    pg::wait::{Until, wait},
+    pg::{
+        calls::worker_main,
+        wait::{Until, sleep, wait},
+        worker,
+    },
     settings,
 };
 
-/// Between two starts of an engine that keeps ending; doubled each time up to the second figure,
-/// which is less than a client waits for the engine.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// An engine that ran for so long is not one that keeps ending.
-const HEALTHY: Duration = Duration::from_secs(10);
+/// Delays between starts of an engine that keeps ending. The longest is less than a client waits
+/// for the engine.
+const ENGINE_RESTARTS: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(10));
+/// An engine that ran for this time was healthy.
+const HEALTHY_TIME: Duration = Duration::from_secs(10);
 
-/// Has the postmaster start the worker with the server, and again should it fail.
+/// Registers the worker with the postmaster, which starts it with the server and again if it fails.
 pub fn register() {
-    starter::builder()
+    worker::supervisor()
         .set_restart_time(Some(Duration::from_secs(5)))
         .load();
 }
 
-#[pg_guard]
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
+worker_main!(rag_supervisor_main, main);
+
+fn main() {
     BackgroundWorker::attach_signal_handlers(SignalWakeFlags::SIGHUP | SignalWakeFlags::SIGTERM);
-    let lock = match starter::take_lock(starter::SUPERVISING) {
+    let lock = match starter::try_lock(starter::SUPERVISOR_LOCK) {
         Ok(Some(lock)) => lock,
         Ok(None) => return,
         Err(e) => {
@@ -56,58 +57,42 @@ pub extern "C-unwind" fn rag_supervisor_main(_argument: pg_sys::Datum) {
             return;
         }
     };
-    let mut pause = FIRST_PAUSE;
-    while !stopping() {
+    let mut delay = ENGINE_RESTARTS.first;
+    while !is_stopping() {
         let started = Instant::now();
-        match supervise() {
-            Ok(End::Stopped) => break,
-            Ok(End::Reconfigured | End::Left) => continue,
-            Ok(End::Died(how)) => pgrx::log!("rag: rag-engine {how}; it will be started again"),
+        match run_engine() {
+            Ok(EngineEnd::Stopped) => break,
+            Ok(EngineEnd::Reconfigured | EngineEnd::Replaced) => continue,
+            Ok(EngineEnd::Died(how)) => {
+                pgrx::log!("rag: rag-engine {how}; it will be started again");
+            }
             Err(e) => pgrx::warning!("rag: {e}: {}", e.detail.as_deref().unwrap_or_default()),
         }
-        pause = if started.elapsed() >= HEALTHY {
-            FIRST_PAUSE
-        } else {
-            pause
-        };
-        pause = if rest(pause) {
-            FIRST_PAUSE
-        } else {
-            (pause * 2).min(LONGEST_PAUSE)
-        };
+        if started.elapsed() >= HEALTHY_TIME {
+            delay = ENGINE_RESTARTS.first;
+        }
+        let is_reloaded = sleep_or_reload(delay);
+        delay = ENGINE_RESTARTS.after((!is_reloaded).then_some(delay));
     }
     let _ = std::fs::remove_file(engine::socket());
     drop(lock);
 }
 
-/// Waits for `pause`, or less if the worker is to stop or the settings were read anew; whether they
-/// were.
-fn rest(pause: Duration) -> bool {
-    let until = Instant::now() + pause;
-    while !stopping() && Instant::now() < until {
-        wait(
-            &[],
-            Some(until.saturating_duration_since(Instant::now()) + Duration::from_millis(1)),
-        );
-        if read_settings_anew() {
+/// Sleeps for a time, or until the worker is stopped or the settings were read again. Returns true
+/// if they were.
+fn sleep_or_reload(time: Duration) -> bool {
+    let until = Instant::now() + time;
+    while !is_stopping() && Instant::now() < until {
+        sleep(until.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
+        if reload_settings_if_asked() {
             return true;
         }
     }
     false
 }
 
-/// Reads the server's settings where SIGHUP has come; whether it has.
-fn read_settings_anew() -> bool {
-    let told = BackgroundWorker::sighup_received();
-    if told {
-        // SAFETY: the reaction to SIGHUP of every worker.
-        unsafe { pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP) };
-    }
-    told
-}
-
-/// Whether SIGTERM has come; the flag stays set.
-fn stopping() -> bool {
+/// Returns true if SIGTERM has come, now or before.
+fn is_stopping() -> bool {
     thread_local!(static STOP: std::cell::Cell<bool> = const { std::cell::Cell::new(false) });
     STOP.with(|stop| {
         stop.set(stop.get() || BackgroundWorker::sigterm_received());
@@ -115,25 +100,25 @@ fn stopping() -> bool {
     })
 }
 
-/// How a time with an engine ended.
-enum End {
-    /// The worker is to stop.
+/// Why an engine ended.
+enum EngineEnd {
+    /// The worker stops.
     Stopped,
     /// The settings that the engine was started with have changed.
     Reconfigured,
-    /// A client needs one that can reach another folder of models.
-    Left,
+    /// A client needs an engine that can read another folder of models.
+    Replaced,
     Died(String),
 }
 
-/// The engine's command line under the present settings, but for the folders of models. An engine
-/// that lacks one of those is asked to leave by the first session that needs it, so that no session
-/// loses its engine for nothing.
+/// The engine's command line under the current settings, without the folders of models. The first
+/// session that needs another folder asks the engine to exit. So no session loses its engine
+/// without need.
 #[derive(PartialEq, Eq)]
-struct Arguments(Vec<std::ffi::OsString>);
+struct EngineArguments(Vec<std::ffi::OsString>);
 
-impl Arguments {
-    fn present() -> Self {
+impl EngineArguments {
+    fn current() -> Self {
         let mut args: Vec<std::ffi::OsString> = vec!["embed".into(), "--watch-stdin".into()];
         args.extend(["--socket".into(), engine::socket().into_os_string()]);
         args.extend([
@@ -154,9 +139,9 @@ impl Arguments {
     }
 }
 
-/// Runs one engine until it or the worker ends.
-fn supervise() -> Result<End, Error> {
-    let (arguments, path) = (Arguments::present(), settings::engine_path());
+/// Runs one engine until it ends or must be stopped.
+fn run_engine() -> Result<EngineEnd, Error> {
+    let (arguments, path) = (EngineArguments::current(), settings::engine_path());
     let folders = engine::folders::known();
     let folders = folders
         .iter()
@@ -176,19 +161,19 @@ fn supervise() -> Result<End, Error> {
         for line in engine.log_lines() {
             pgrx::log!("rag-engine: {line}");
         }
-        if stopping() {
-            return Ok(End::Stopped);
+        if is_stopping() {
+            return Ok(EngineEnd::Stopped);
         }
-        if read_settings_anew()
-            && (arguments != Arguments::present() || path != settings::engine_path())
+        if reload_settings_if_asked()
+            && (arguments != EngineArguments::current() || path != settings::engine_path())
         {
-            return Ok(End::Reconfigured);
+            return Ok(EngineEnd::Reconfigured);
         }
-        // the engine writes nothing to standard output: readable means that it has ended
+        // the engine writes nothing to standard output, so readable means that it has ended
         if matches!(engine.read(&mut [0; 64]), Ok(Some(0)) | Err(_)) {
             return Ok(match engine.kill() {
-                Some(status) if status.code() == Some(process::LEFT) => End::Left,
-                status => End::Died(status.map_or_else(|| "ended".into(), process::describe)),
+                Some(status) if status.code() == Some(process::REPLACED) => EngineEnd::Replaced,
+                status => EngineEnd::Died(status.map_or_else(|| "ended".into(), process::describe)),
             });
         }
     }
