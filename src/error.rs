@@ -1,24 +1,24 @@
-//! Errors of the extension: one type, and the one mapping from what went wrong to SQLSTATE, DETAIL
-//! and HINT.
+//! Errors of the extension: one type, and the mapping from all other errors to it.
 
 use std::time::Duration;
 
 use pgrx::{PgSqlErrorCode as Code, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
 use rag_ann::memory;
-use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::Problem};
+use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::FieldProblem};
 
-/// What a user is told: a message (lower case, no final stop) with SQLSTATE, and where it helps
-/// DETAIL and HINT.
+/// An error as PostgreSQL reports it: a message in lower case without a full stop, an SQLSTATE, and
+/// optionally a DETAIL and a HINT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub code: Code,
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
-    /// The other side asked to be left alone, for so long; zero where it did not say how long.
+    /// The time after which a server that limits requests may be asked again. Zero if the server
+    /// did not name a time.
     pub retry_after: Option<Duration>,
-    /// What a source names cannot be found or read: its folder, file, repository or server.
-    pub source_gone: bool,
+    /// The folder, file, repository or server of a source could not be found or read.
+    pub source_unavailable: bool,
 }
 
 impl Error {
@@ -29,7 +29,7 @@ impl Error {
             detail: None,
             hint: None,
             retry_after: None,
-            source_gone: false,
+            source_unavailable: false,
         }
     }
 
@@ -51,9 +51,9 @@ impl Error {
         self
     }
 
-    /// An error of reading a source, as the engine tells it.
-    pub fn of_source(error: EngineError) -> Self {
-        let source_gone = matches!(
+    /// Returns the error for an engine that could not read a source.
+    pub fn from_source(error: EngineError) -> Self {
+        let source_unavailable = matches!(
             error.kind,
             ErrorKind::FileNotFound
                 | ErrorKind::PermissionDenied
@@ -61,7 +61,7 @@ impl Error {
                 | ErrorKind::SourceUnavailable
         );
         Self {
-            source_gone,
+            source_unavailable,
             ..Self::from(error)
         }
     }
@@ -86,16 +86,18 @@ impl Error {
         Self::new(Code::ERRCODE_NULL_VALUE_NOT_ALLOWED, message)
     }
 
-    /// Memory was refused while what `doing` says was done.
-    pub fn out_of_memory(doing: impl Into<String>) -> Self {
-        Self::new(Code::ERRCODE_OUT_OF_MEMORY, "out of memory").detail(doing)
+    /// Returns the error for an allocation that failed. `detail` says what it was for.
+    pub fn out_of_memory(detail: impl Into<String>) -> Self {
+        Self::new(Code::ERRCODE_OUT_OF_MEMORY, "out of memory").detail(detail)
     }
 
+    /// Checks that about `bytes` of memory can be allocated. An allocation that fails later would
+    /// end the session.
+    ///
     /// # Errors
-    /// There is less memory than `bytes`, which is about what follows takes. Half-way a refusal
-    /// would end the session.
-    pub fn unless_there_is_memory(bytes: usize, doing: &str) -> Result<(), Self> {
-        memory::probe(bytes).map_err(|_| Self::out_of_memory(doing))
+    /// Less memory is available.
+    pub fn check_memory(bytes: usize, detail: &str) -> Result<(), Self> {
+        memory::probe(bytes).map_err(|_| Self::out_of_memory(detail))
     }
 
     pub fn limit(message: impl Into<String>) -> Self {
@@ -122,7 +124,7 @@ impl Error {
         Self::new(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message)
     }
 
-    /// The engine cannot be reached, or went away in the middle.
+    /// Returns the error for an engine that could not be reached, or ended while it worked.
     pub fn engine_unavailable(message: impl Into<String>) -> Self {
         Self::new(Code::ERRCODE_CONNECTION_FAILURE, message)
     }
@@ -131,13 +133,13 @@ impl Error {
         Self::new(Code::ERRCODE_INTERNAL_ERROR, message)
     }
 
-    /// A user's spec with all that is wrong with it in the DETAIL, a line each.
-    pub fn invalid_spec(what: &str, problems: &[Problem]) -> Self {
+    /// Returns the error for an invalid spec. Its DETAIL lists the problems, one on each line.
+    pub fn invalid_spec(what: &str, problems: &[FieldProblem]) -> Self {
         Self::invalid(format!("invalid definition of {what}"), problems)
     }
 
-    /// The same with another message.
-    pub fn invalid(message: impl Into<String>, problems: &[Problem]) -> Self {
+    /// Like [`Self::invalid_spec`], with another message.
+    pub fn invalid(message: impl Into<String>, problems: &[FieldProblem]) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let mut hints: Vec<&str> = vec![];
         for hint in problems.iter().filter_map(|p| p.hint.as_deref()) {
@@ -153,29 +155,10 @@ impl Error {
         }
     }
 
-    /// Raises it as a Postgres ERROR; the transaction aborts.
+    /// Raises the error as a PostgreSQL ERROR, which aborts the transaction.
     pub fn raise(self) -> ! {
         ErrorReport::from(self).report(PgLogLevel::ERROR);
         unreachable!("an ERROR does not return")
-    }
-}
-
-/// Keeps backtraces of Rust out of the DETAIL of errors, whatever `RUST_BACKTRACE` says. pgrx
-/// captures one in its panic hook and appends it. The standard library reads the environment for
-/// the first backtrace only and remembers what it said, for this library alone: so the first one is
-/// captured here, under a variable that goes before `RUST_BACKTRACE`.
-#[allow(unsafe_code)]
-pub fn without_backtraces() {
-    const VARIABLE: &str = "RUST_LIB_BACKTRACE";
-    let before = std::env::var_os(VARIABLE);
-    // SAFETY: called while the library is being loaded, by a process with one thread.
-    unsafe {
-        std::env::set_var(VARIABLE, "0");
-        drop(std::backtrace::Backtrace::capture());
-        match before {
-            Some(value) => std::env::set_var(VARIABLE, value),
-            None => std::env::remove_var(VARIABLE),
-        }
     }
 }
 
@@ -210,8 +193,7 @@ impl From<EngineError> for Error {
             ErrorKind::WrongFileType => Code::ERRCODE_WRONG_OBJECT_TYPE,
             ErrorKind::InvalidModel => Code::ERRCODE_CONFIG_FILE_ERROR,
             ErrorKind::SourceUnavailable => Code::ERRCODE_CONNECTION_FAILURE,
-            // of the class of connection_failure, and yet to be told from it: the server can be
-            // reached, and refuses
+            // of the same class as connection_failure: the server was reached, and refused
             ErrorKind::Throttled => Code::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION,
             ErrorKind::InvalidRequest => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             ErrorKind::LimitExceeded => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
@@ -219,8 +201,8 @@ impl From<EngineError> for Error {
             ErrorKind::Unsupported => Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             ErrorKind::Internal => Code::ERRCODE_INTERNAL_ERROR,
         };
-        let asked = Duration::from_secs(error.retry_after_seconds.unwrap_or(0));
-        let retry_after = (error.kind == ErrorKind::Throttled).then_some(asked);
+        let wait = Duration::from_secs(error.retry_after_seconds.unwrap_or(0));
+        let retry_after = (error.kind == ErrorKind::Throttled).then_some(wait);
         let (message, detail, hint) = (error.message, error.detail, error.hint);
         Self {
             code,
@@ -228,7 +210,7 @@ impl From<EngineError> for Error {
             detail,
             hint,
             retry_after,
-            source_gone: false,
+            source_unavailable: false,
         }
     }
 }
@@ -237,16 +219,24 @@ impl From<FrameError> for Error {
     fn from(error: FrameError) -> Self {
         match error {
             FrameError::TooLarge(_) => Self::limit(error.to_string()),
-            _ => Self::new(Code::ERRCODE_PROTOCOL_VIOLATION, "rag-engine answered something that is not understood")
-                .detail(error.to_string())
-                .hint("rag.so and rag-engine must be of the same version; install both again and restart the server."),
+            _ => Self::new(
+                Code::ERRCODE_PROTOCOL_VIOLATION,
+                "invalid response from rag-engine",
+            )
+            .detail(error.to_string())
+            .hint(
+                "rag.so and rag-engine must have the same version. Install both again and restart \
+                 the server.",
+            ),
         }
     }
 }
 
 impl From<pgrx::spi::Error> for Error {
     fn from(error: pgrx::spi::Error) -> Self {
-        Self::internal(format!("a statement on the catalog failed: {error}"))
+        Self::internal(format!(
+            "a statement on the tables of the extension failed: {error}"
+        ))
     }
 }
 
@@ -264,7 +254,7 @@ impl From<pgrx::pg_sys::panic::CaughtError> for Error {
             detail: report.detail().map(String::from),
             hint: report.hint().map(String::from),
             retry_after: None,
-            source_gone: false,
+            source_unavailable: false,
         }
     }
 }

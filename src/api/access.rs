@@ -1,11 +1,11 @@
-//! Rights on collections: grant, revoke, give away.
+//! Permissions on collections: grant, revoke, change the owner.
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 
 use super::required;
 use crate::{
     catalog::{
-        access::{self, Privilege},
+        access::{self, CollectionPrivilege},
         collections::Collection,
     },
     pg::roles,
@@ -19,7 +19,7 @@ fn rag_grant_collection(
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_grant_collection()");
     let collection = owned(collection, "grant privileges on collection")?;
-    let privilege = Privilege::parse(required("privilege", privilege)?)?;
+    let privilege = CollectionPrivilege::parse(required("privilege", privilege)?)?;
     let role = access::grantee(required("role", role)?)?;
     Ok(access::grant(&collection, &role, privilege)?)
 }
@@ -32,7 +32,7 @@ fn rag_revoke_collection(
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_revoke_collection()");
     let collection = owned(collection, "revoke privileges on collection")?;
-    let privilege = privilege.map(Privilege::parse).transpose()?;
+    let privilege = privilege.map(CollectionPrivilege::parse).transpose()?;
     let role = access::grantee(required("role", role)?)?;
     Ok(access::revoke(&collection, &role, privilege)?)
 }
@@ -43,14 +43,14 @@ fn rag_alter_collection_owner(
     owner: Option<&str>,
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_alter_collection_owner()");
-    let collection = owned(collection, "give away collection")?;
+    let collection = owned(collection, "change the owner of collection")?;
     let owner = roles::future_owner(required("owner", owner)?, "collection")?;
     Ok(access::set_owner(&collection, &owner)?)
 }
 
-/// The collection, for whose owner the caller may act.
-fn owned(collection: Option<&str>, to_do: &str) -> Result<Collection, ErrorReport> {
+/// Returns a collection that the caller owns.
+fn owned(collection: Option<&str>, action: &str) -> Result<Collection, ErrorReport> {
     let collection = Collection::get(required("collection", collection)?)?;
-    access::require_owner(&collection, to_do)?;
+    access::require_owner(&collection, action)?;
     Ok(collection)
 }

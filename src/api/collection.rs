@@ -1,4 +1,4 @@
-//! Collections: create, drop, look at.
+//! Collections: create, drop, show their status.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 #[pg_extern]
-#[allow(clippy::too_many_arguments)] // a collection's settings
+#[allow(clippy::too_many_arguments)] // the function's signature in SQL
 fn rag_create_collection(
     name: Option<&str>,
     retriever: pgrx::default!(Option<&str>, "'default'"),
@@ -59,10 +59,10 @@ fn rag_create_collection(
     Ok(collections::create(new)?)
 }
 
-/// Metadata keys that chunks are to carry; none means all.
+/// Returns the metadata keys that chunks carry, or None for all.
 ///
 /// # Errors
-/// A key is empty, or there twice.
+/// A key is empty or duplicate.
 fn checked_whitelist(keys: Vec<String>) -> Result<Option<Vec<String>>, Error> {
     let mut seen = HashSet::new();
     for key in &keys {
@@ -73,7 +73,7 @@ fn checked_whitelist(keys: Vec<String>) -> Result<Option<Vec<String>>, Error> {
         }
         if !seen.insert(key) {
             return Err(Error::invalid_parameter(format!(
-                "metadata_whitelist names \"{key}\" a second time"
+                "duplicate key \"{key}\" in metadata_whitelist"
             )));
         }
     }
@@ -99,7 +99,7 @@ fn rag_drop_collection(
     }
 }
 
-/// Without a name, a row for each collection.
+/// Returns a row for each collection if no name is given.
 #[pg_extern(stable)]
 #[allow(clippy::type_complexity)] // the columns of the result
 fn rag_collection_status(
@@ -147,21 +147,21 @@ fn rag_collection_status(
             s.documents,
             s.errors,
             s.chunks,
-            s.whole.dimensions,
-            s.whole.has_vector_index,
-            if s.whole.has_vector_index {
+            s.totals.dimensions,
+            s.totals.has_vector_index,
+            if s.totals.has_vector_index {
                 "hnsw"
             } else {
                 "flat"
             }
             .to_string(),
-            s.whole.created_at,
-            s.whole.updated_at,
+            s.totals.created_at,
+            s.totals.updated_at,
             total,
             s.text_bytes,
             chunk_bytes,
             embedding_bytes,
-            s.whole.index_bytes,
+            s.totals.index_bytes,
             state,
             detail,
         )
@@ -170,7 +170,7 @@ fn rag_collection_status(
 
 #[pg_extern(stable)]
 fn rag_stats(collection: pgrx::default!(&str, "'default'")) -> Result<JsonB, ErrorReport> {
-    let collection = Collection::of_request(collection)?;
+    let collection = Collection::by_name_or_external_id(collection)?;
     access::require_read(&collection)?;
     let (chunks, items) = chunks::counts(collection.name.as_str())?;
     Ok(JsonB(serde_json::json!({

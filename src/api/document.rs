@@ -1,4 +1,4 @@
-//! Documents put in directly, and the splitter for a look at what it does.
+//! Documents that are added directly, and the splitter.
 
 use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use rag_protocol::identity::DocumentId;
@@ -6,20 +6,20 @@ use rag_protocol::identity::DocumentId;
 use super::{required, without_nulls};
 use crate::{
     catalog::{
-        access::{self, Privilege},
+        access::{self, CollectionPrivilege},
         collections::{self, Collection},
-        damage,
-        documents::{self, Attributes, Change},
+        corruption,
+        documents::{self, DocumentAttributes, DocumentUpdate},
     },
-    engine::client::{Unprepared, with_client},
+    engine::client::{DocumentInput, with_client},
     error::Error,
     pg::spi::uuid as pg_uuid,
     settings,
-    sync::document::{self, Added, Body, NewDocument},
+    sync::document::{self, AddedDocument, Body, NewDocument},
 };
 
-/// What `rag_add_document` is told of a document beside its content.
-struct Said<'a> {
+/// The arguments of `rag_add_document` other than the content.
+struct DocumentArguments<'a> {
     uri: Option<&'a str>,
     title: Option<&'a str>,
     document_type: Option<&'a str>,
@@ -30,10 +30,10 @@ struct Said<'a> {
     collection: Option<&'a str>,
 }
 
-type Row = (bool, Uuid, i32, Option<String>, Option<String>, String);
+type AddedRow = (bool, Uuid, i32, Option<String>, Option<String>, String);
 
-impl Said<'_> {
-    fn add(self, body: Body) -> Result<Row, Error> {
+impl DocumentArguments<'_> {
+    fn add(self, body: Body) -> Result<AddedRow, Error> {
         let tags = without_nulls("tags", self.tags)?;
         let new = NewDocument {
             body,
@@ -43,7 +43,7 @@ impl Said<'_> {
                 .document_type
                 .map(document::document_type)
                 .transpose()?,
-            attributes: Attributes {
+            attributes: DocumentAttributes {
                 knowledge_id: self.knowledge_id,
                 labels: document::checked_labels(self.category, tags.as_deref())?,
             },
@@ -58,13 +58,13 @@ impl Said<'_> {
         added
             .pop()
             .map(|added| row(added).1)
-            .ok_or_else(|| Error::internal("a document was lost"))
+            .ok_or_else(|| Error::internal("no result for the document"))
     }
 }
 
-/// The uri of a document, and the row that says what became of it.
-fn row(added: Added) -> (String, Row) {
-    let is_stored = added.action != document::Action::Failed;
+/// Returns the uri of an added document and its row of the result.
+fn row(added: AddedDocument) -> (String, AddedRow) {
+    let is_stored = added.action != document::AddAction::Failed;
     let action = added.action.name().to_string();
     (
         added.uri,
@@ -107,13 +107,13 @@ fn rag_add_document(
 > {
     super::require_writer(c"rag_add_document()", "add a document")?;
     let content = required("content", content)?;
-    Error::unless_there_is_memory(
+    Error::check_memory(
         content.len(),
-        "There is no room for the text of the document.",
+        "The text of the document requires more memory.",
     )?;
     let body = Body::Text(content.to_string());
     let document_type = Some(required("document_type", document_type)?);
-    let said = Said {
+    let arguments = DocumentArguments {
         uri,
         title,
         document_type,
@@ -123,7 +123,7 @@ fn rag_add_document(
         metadata,
         collection,
     };
-    Ok(TableIterator::once(said.add(body)?))
+    Ok(TableIterator::once(arguments.add(body)?))
 }
 
 #[pg_extern(name = "rag_add_document")]
@@ -154,7 +154,7 @@ fn rag_add_document_file(
 > {
     super::require_writer(c"rag_add_document()", "add a document")?;
     let body = Body::File(required("content", content)?.to_vec());
-    let said = Said {
+    let arguments = DocumentArguments {
         uri,
         title,
         document_type,
@@ -164,7 +164,7 @@ fn rag_add_document_file(
         metadata,
         collection,
     };
-    Ok(TableIterator::once(said.add(body)?))
+    Ok(TableIterator::once(arguments.add(body)?))
 }
 
 #[pg_extern]
@@ -207,7 +207,7 @@ fn rag_update_document(
 ) -> Result<bool, ErrorReport> {
     super::require_writer(c"rag_update_document()", "update a document")?;
     let tags = without_nulls("tags", tags)?;
-    let change = Change {
+    let change = DocumentUpdate {
         title: title.map(document::checked_title).transpose()?,
         labels: document::checked_labels(category, tags.as_deref())?,
         metadata: metadata
@@ -231,13 +231,13 @@ fn rag_remove_document(document_id: Uuid) -> Result<bool, ErrorReport> {
         return Ok(false);
     };
     let collection = Collection::get(&name)?;
-    if !access::may(&collection, Privilege::Read) {
-        // that there is such a document is not for every role to know
+    if !access::has_privilege(&collection, CollectionPrivilege::Read) {
+        // do not reveal that the document exists
         return Ok(false);
     }
     access::require_write(&collection)?;
     let id = document_id_of(document_id);
-    Ok(damage::healing(&collection, || documents::delete(&name, &[id]))? > 0)
+    Ok(corruption::write_with_repair(&collection, || documents::delete(&name, &[id]))? > 0)
 }
 
 #[pg_extern(stable, parallel_restricted)]
@@ -267,7 +267,7 @@ fn rag_split(
     let splitting =
         collections::checked_splitting(Some(chunk_size), Some(chunk_overlap), chunk_unit)?;
     let model = settings::model(None)?;
-    let unprepared = Unprepared {
+    let unprepared = DocumentInput {
         bytes: content.as_bytes(),
         document_type,
         ..Default::default()

@@ -1,22 +1,8 @@
-//! Drift: whether what is stored of a source is still what its runs have indexed.
+//! Drift: differences between what runs of a source have indexed and what is stored.
 
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
-use crate::{
-    catalog::{
-        name::canonical,
-        runs,
-        sources::{self, Source},
-    },
-    cluster::{
-        self,
-        lock::{self, Lock},
-        news,
-    },
-    drift::{self, Consequence},
-    pg::snapshot::{fresh, snapshot_is_fixed},
-    run::session,
-};
+use crate::{catalog::name::canonical, drift::FollowUp, run::drift_check, source::manage};
 
 #[pg_extern]
 #[allow(clippy::type_complexity)] // the columns of the result
@@ -35,32 +21,20 @@ fn rag_check_drift(
     ErrorReport,
 > {
     let name = canonical(name);
-    let source = super::source::manageable(c"rag_check_drift()", name, "check a source for drift")?;
-    lock::check_not_going(&source.name)?;
-    if !snapshot_is_fixed() {
-        session::wait_for_check(&source.name, Some(session::PATIENCE))?;
-    }
-    if !Lock::source_at_work(&source.name).take_for_transaction_patiently() {
-        let run = fresh(|| runs::active(name))?;
-        return Err(session::at_work(&source.name, run.map(|run| run.run_id)).into());
-    }
-    let findings = drift::look(&source)?;
-    // what follows is for the source to say as it is now
-    sources::lock(name)?;
-    let source = fresh(|| source.again())?.ok_or_else(|| Source::missing(name))?;
-    match drift::conclude(&source, &findings, cluster::are_scheduling())? {
-        Consequence::Run(run_id) => {
-            news::wake_scheduler_at_commit();
-            pgrx::notice!("{name}: run {run_id} is queued, which indexes again what drifted");
+    super::prevent_on_standby(c"rag_check_drift()");
+    let source = manage::find(name, "check a source for drift")?;
+    let (findings, consequence) = drift_check::check(&source)?;
+    match consequence {
+        FollowUp::Run(run_id) => {
+            pgrx::notice!("{name}: run {run_id} is queued to index the drifted documents again");
         }
-        Consequence::RunToCome => {
-            pgrx::notice!(
-                "{name}: the source's next run, which is to come already, indexes again what drifted"
-            );
+        FollowUp::RunExpected => {
+            pgrx::notice!("{name}: a queued run or retry will index the drifted documents again");
         }
         _ if findings.drifted => {
             pgrx::notice!(
-                "{name}: the source's next run indexes again what drifted; SELECT rag_sync('{name}') begins one"
+                "{name}: the next run will index the drifted documents again; start it with \
+                 SELECT rag_sync('{name}')"
             );
         }
         _ => {}

@@ -1,4 +1,4 @@
-//! Knowledge items: documents with a number of the user's, fetched from a uri.
+//! Knowledge items: documents that have a number and are fetched from a uri.
 
 use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::required;
 use crate::{
     catalog::knowledge as items,
     error::Error,
-    sync::knowledge::{self, Given, Indexed},
+    sync::knowledge::{self, KnowledgeArguments, KnowledgeResult},
 };
 
 const STATUSES: [&str; 3] = ["pending", "active", "error"];
@@ -31,7 +31,7 @@ fn rag_create_knowledge(
     Ok(knowledge::create(
         &collection,
         id,
-        &Given {
+        &KnowledgeArguments {
             title,
             uri,
             document_type,
@@ -58,7 +58,7 @@ fn rag_alter_knowledge(
     Ok(knowledge::alter(
         &collection,
         id,
-        &Given {
+        &KnowledgeArguments {
             title,
             uri,
             document_type,
@@ -98,7 +98,7 @@ fn rag_index_knowledge(
     let indexed = knowledge::index(
         &collection,
         id,
-        &Given {
+        &KnowledgeArguments {
             title,
             uri,
             document_type,
@@ -128,7 +128,10 @@ fn knowledge_to_index(
     if let Some(status) = status.filter(|status| !STATUSES.contains(status)) {
         return Err(
             Error::invalid_parameter(format!("unknown status \"{status}\""))
-                .hint(format!("Statuses: {}. NULL: all.", STATUSES.join(", ")))
+                .hint(format!(
+                    "Valid statuses are {}. NULL selects all items.",
+                    STATUSES.join(", ")
+                ))
                 .into(),
         );
     }
@@ -146,14 +149,14 @@ fn index_knowledge_item(
 ) -> Result<JsonB, ErrorReport> {
     super::require_writer(c"rag_index_all()", "index knowledge")?;
     let collection = super::writable(Some(collection))?;
-    let indexed = crate::pg::subtransaction::subtransaction(|| {
-        knowledge::index(&collection, knowledge_id, &Given::default())
+    let indexed = crate::pg::transaction::subtransaction(|| {
+        knowledge::index(&collection, knowledge_id, &KnowledgeArguments::default())
     });
     let indexed = match indexed {
         Ok(indexed) => indexed,
         Err(error) => {
-            items::fail(collection.name.as_str(), knowledge_id, &error.message)?;
-            Indexed::failed(error.message)
+            items::record_failure(collection.name.as_str(), knowledge_id, &error.message)?;
+            KnowledgeResult::failed(error.message)
         }
     };
     let outcome = match &indexed.error {

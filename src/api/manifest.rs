@@ -2,10 +2,14 @@
 
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
-use super::{required, source::drop_source};
+use super::required;
 use crate::{
     catalog::name::canonical,
-    source::manifest::{self, Kind},
+    error::Error,
+    source::{
+        drop::drop_source,
+        manifest::{self, ManifestKind},
+    },
 };
 
 #[pg_extern]
@@ -24,7 +28,17 @@ fn rag_apply(
     ErrorReport,
 > {
     super::prevent_on_standby(c"rag_apply()");
-    let applied = manifest::apply(required("manifest", manifest)?)?;
+    let text = required("manifest", manifest)?;
+    if text.len() > rag_manifest::MAX_BYTES {
+        return Err(Error::limit(format!(
+            "manifest has {} bytes, and the limit is {}",
+            text.len(),
+            rag_manifest::MAX_BYTES
+        ))
+        .hint("Apply its documents in several calls.")
+        .into());
+    }
+    let applied = manifest::apply(text)?;
     Ok(TableIterator::new(
         applied
             .into_iter()
@@ -34,7 +48,10 @@ fn rag_apply(
 
 #[pg_extern(stable)]
 fn rag_get(kind: &str, name: &str) -> Result<JsonB, ErrorReport> {
-    Ok(JsonB(manifest::get(Kind::parse(kind)?, canonical(name))?))
+    Ok(JsonB(manifest::get(
+        ManifestKind::parse(kind)?,
+        canonical(name),
+    )?))
 }
 
 #[pg_extern]
@@ -44,8 +61,8 @@ fn rag_delete(
     keep_documents: pgrx::default!(bool, "true"),
 ) -> Result<bool, ErrorReport> {
     super::prevent_on_standby(c"rag_delete()");
-    match Kind::parse(kind)? {
-        Kind::AutoIndexer => Ok(drop_source(name, keep_documents)?),
-        Kind::Retriever => Ok(manifest::drop_retriever(canonical(name))?),
+    match ManifestKind::parse(kind)? {
+        ManifestKind::AutoIndexer => Ok(drop_source(name, keep_documents)?),
+        ManifestKind::Retriever => Ok(manifest::drop_retriever(canonical(name))?),
     }
 }

@@ -1,12 +1,11 @@
-//! The functions that users call, a file per noun. Each converts its arguments, calls the domain,
-//! converts the result. `sql/privileges.sql` says what each is for and who may execute it.
-
-#![allow(unsafe_code)] // one check of the server's
+//! The SQL functions, one file for each noun. A function converts its arguments, calls the domain,
+//! and converts the result. `sql/privileges.sql` has the comments and grants of all functions.
 
 mod access;
 mod collection;
 mod document;
 mod drift;
+mod index;
 mod knowledge;
 mod manifest;
 mod model;
@@ -25,25 +24,25 @@ use crate::{
     pg::roles,
 };
 
-/// The value of an argument that must not be NULL.
+/// Returns the value of an argument that must not be NULL.
 ///
 /// # Errors
-/// It is.
+/// The argument is NULL.
 fn required<T>(name: &str, value: Option<T>) -> Result<T, Error> {
     value.ok_or_else(|| Error::null_not_allowed(format!("{name} must not be NULL")))
 }
 
-/// The collection that a function is to write into.
+/// Returns a collection that the caller may write to.
 ///
 /// # Errors
-/// There is none of that name, or the caller may not write into it.
+/// The collection does not exist, or the caller may not write to it.
 fn writable(name: Option<&str>) -> Result<Collection, Error> {
     let collection = Collection::get(required("collection", name)?)?;
     require_write(&collection)?;
     Ok(collection)
 }
 
-/// The elements of an array argument, which may be NULL while they may not.
+/// Returns the elements of an array argument. The array may be NULL, but not its elements.
 ///
 /// # Errors
 /// An element is NULL.
@@ -61,18 +60,16 @@ fn without_nulls(
         .transpose()
 }
 
-/// What every function that changes something asks first. `function` is its name, `to_do` what it
-/// does.
+/// Checks that the caller may run a function that writes.
 ///
 /// # Errors
-/// The server is a standby (raised as Postgres does it), or the caller may not.
-fn require_writer(function: &CStr, to_do: &str) -> Result<(), Error> {
+/// The server is a standby (raised by PostgreSQL), or the caller is not a member of rag_admin.
+fn require_writer(function: &CStr, action: &str) -> Result<(), Error> {
     prevent_on_standby(function);
-    roles::require_admin(to_do)
+    roles::require_admin(action)
 }
 
-/// Raises the error for a command that writes where the server is a standby.
+/// Raises an error if the server is a standby.
 fn prevent_on_standby(function: &CStr) {
-    // SAFETY: looks at the server's state and may raise an ERROR.
-    unsafe { pgrx::pg_sys::PreventCommandDuringRecovery(function.as_ptr()) };
+    crate::pg::process::prevent_in_recovery(function);
 }

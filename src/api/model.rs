@@ -1,76 +1,70 @@
 //! `rag_embed`.
 
-#![allow(unsafe_code)] // what a place in a statement keeps between its calls; a node of the planner's
-
 use std::{cell::RefCell, collections::VecDeque};
 
-use pgrx::{
-    datum::Internal,
-    fcinfo::pg_func_extra,
-    pg_extern,
-    pg_sys::{self, panic::ErrorReport},
-};
+use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 use rag_protocol::embed::{ModelRef, Priority};
 
 use crate::{
     engine::client::{embed, with_client},
     error::Error,
+    pg::{
+        calls::{CallInfo, CostRequest, c_function, handle_support, operator_cost},
+        process,
+    },
     settings,
     types::vector::OwnedVector,
 };
 
 #[pg_extern(name = "rag_embed", stable, strict, parallel_restricted, cost = 100000)]
-fn rag_embed_default(
-    text: &str,
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> Result<OwnedVector, ErrorReport> {
-    rag_embed_one(text, None, fcinfo)
+fn rag_embed_default(text: &str, call: CallInfo) -> Result<OwnedVector, ErrorReport> {
+    rag_embed_one(text, None, call)
 }
 
 #[pg_extern(name = "rag_embed", stable, parallel_restricted, cost = 100000)]
 fn rag_embed_model(
     text: Option<&str>,
     model: Option<&str>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: CallInfo,
 ) -> Result<Option<OwnedVector>, ErrorReport> {
-    text.map(|text| rag_embed_one(text, model, fcinfo))
+    text.map(|text| rag_embed_one(text, model, call))
         .transpose()
 }
 
-/// A text that was embedded, and its embedding.
+/// An embedded text with its embedding.
 #[derive(Clone)]
-struct Asked {
+struct CachedEmbedding {
     model: ModelRef,
     text: String,
     vector: OwnedVector,
 }
 
-impl Asked {
+impl CachedEmbedding {
     fn is_of(&self, model: &ModelRef, text: &str) -> bool {
         self.text == text && self.model == *model
     }
 }
 
-/// Texts that are kept of one statement.
-const KEPT: usize = 16;
+/// The maximum number of texts that are cached for one statement.
+const MAX_CACHED: usize = 16;
 
 thread_local! {
-    /// When the present statement of the client began, and what it has asked last.
-    static STATEMENT: RefCell<(pg_sys::TimestampTz, VecDeque<Asked>)> = RefCell::default();
+    /// The start of the client's current statement, and its most recent embeddings.
+    static STATEMENT: RefCell<(i64, VecDeque<CachedEmbedding>)> = RefCell::default();
 }
 
-/// Returns the embedding of a text. The engine is asked once per statement: `ORDER BY embedding <=>
-/// rag_embed('...')` calls the function for every row where there is no index, and in other parts
-/// of the statement again.
+/// Returns the embedding of a text, which is computed once per statement.
+///
+/// Without an index, `ORDER BY embedding <=> rag_embed('...')` calls the function for each row, and
+/// again in other parts of the statement.
 fn rag_embed_one(
     text: &str,
     model: Option<&str>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: CallInfo,
 ) -> Result<OwnedVector, ErrorReport> {
     let model = settings::model(model)?;
-    // SAFETY: the running function's own call information; no other function of ours keeps anything
-    // there.
-    let mut last = unsafe { pg_func_extra(fcinfo, || None::<Asked>) };
+    let mut call = call;
+    let last: &mut Option<CachedEmbedding> = call.kept();
     match &*last {
         Some(last) if last.is_of(&model, text) => return Ok(last.vector.clone()),
         _ => {}
@@ -86,7 +80,7 @@ fn rag_embed_one(
                 .into_iter()
                 .next()
                 .ok_or_else(|| Error::internal("the text has no embedding"))?;
-            let asked = Asked {
+            let asked = CachedEmbedding {
                 model,
                 text: text.to_string(),
                 vector: OwnedVector::new(vector)?,
@@ -100,64 +94,51 @@ fn rag_embed_one(
     Ok(vector)
 }
 
-fn asked_in_statement(model: &ModelRef, text: &str) -> Option<Asked> {
+fn asked_in_statement(model: &ModelRef, text: &str) -> Option<CachedEmbedding> {
     STATEMENT.with_borrow(|(began, asked)| {
-        let present = *began == statement_start();
+        let present = *began == process::statement_start();
         present.then(|| asked.iter().find(|asked| asked.is_of(model, text)).cloned())?
     })
 }
 
-fn keep(new: Asked) {
+fn keep(new: CachedEmbedding) {
     STATEMENT.with_borrow_mut(|(began, asked)| {
-        let present = statement_start();
+        let present = process::statement_start();
         if *began != present {
             *began = present;
             asked.clear();
         }
-        if asked.len() == KEPT {
+        if asked.len() == MAX_CACHED {
             asked.pop_front();
         }
         asked.push_back(new);
     });
 }
 
-fn statement_start() -> pg_sys::TimestampTz {
-    // SAFETY: reads a variable of the session.
-    unsafe { pg_sys::GetCurrentStatementStartTimestamp() }
-}
-
-/// Cost of an embedding that the engine computes, in the planner's units.
+/// The cost of an embedding that the engine computes, in the units of the planner.
 const COMPUTED: f64 = 250.0;
-/// Cost of the one that all rows of a statement share. It is less than it takes: the sum over all
-/// partitions of a table must not be what switches JIT on.
+/// The cost of an embedding that all rows of a statement share. It is lower than the real cost, so
+/// that the sum over all partitions of a table does not enable JIT.
 const COMPUTED_ONCE: f64 = 10.0;
-/// Cost of a call for a text that was embedded before, in units of `cpu_operator_cost`.
+/// The cost of a call for a cached text, in units of `cpu_operator_cost`.
 const REPEATED: f64 = 20.0;
 
-/// Planner support: what a call of `rag_embed` costs. The same text for every row is embedded once.
-#[pg_extern(sql = false)]
-fn embed_support(request: Internal) -> Internal {
-    let unanswered = Internal::from(Some(pg_sys::Datum::from(0usize)));
-    let Some(datum) = request.unwrap() else {
-        return unanswered;
-    };
-    // SAFETY: the planner passes a node; its tag says of which type it is.
-    unsafe {
-        if (*datum.cast_mut_ptr::<pg_sys::Node>()).type_ != pg_sys::NodeTag::T_SupportRequestCost {
-            return unanswered;
-        }
-        let request = &mut *datum.cast_mut_ptr::<pg_sys::SupportRequestCost>();
-        let is_same = !request.node.is_null()
-            && !pg_sys::contain_var_clause(request.node)
-            && !pg_sys::contain_volatile_functions(request.node);
-        (request.startup, request.per_tuple) = if is_same {
-            (COMPUTED_ONCE, REPEATED * pg_sys::cpu_operator_cost)
-        } else {
-            (0.0, COMPUTED)
-        };
+/// Planner support function: estimates the cost of `rag_embed`. A text that is the same for each
+/// row is embedded once.
+fn embed_cost(request: &mut CostRequest<'_>) {
+    if request.has_constant_arguments() {
+        request.set(COMPUTED_ONCE, REPEATED * operator_cost());
+    } else {
+        request.set(0.0, COMPUTED);
     }
-    Internal::from(Some(datum))
 }
+
+c_function!(
+    embed_support_wrapper,
+    pg_finfo_embed_support_wrapper,
+    handle_support,
+    embed_cost
+);
 
 #[pg_extern(name = "rag_embed", stable, parallel_restricted, cost = 100000)]
 fn rag_embed_array(
@@ -166,6 +147,6 @@ fn rag_embed_array(
 ) -> Result<Option<Vec<OwnedVector>>, ErrorReport> {
     let Some(texts) = texts else { return Ok(None) };
     let texts: Option<Vec<String>> = texts.into_iter().collect();
-    let texts = texts.ok_or_else(|| Error::null_not_allowed("texts must not contain nulls"))?;
+    let texts = texts.ok_or_else(|| Error::null_not_allowed("texts must not contain NULL"))?;
     Ok(Some(embed(texts, model)?))
 }

@@ -1,4 +1,4 @@
-//! Schedules: the times that one names.
+//! Schedules: the times of their next runs.
 
 use pgrx::{
     datum::TimestampWithTimeZone, iter::SetOfIterator, pg_extern, pg_sys::panic::ErrorReport,
@@ -7,7 +7,7 @@ use pgrx::{
 use super::required;
 use crate::{error::Error, run::schedule};
 
-const MOST: i32 = 1000;
+const MAX_TIMES: i32 = 1000;
 
 #[pg_extern]
 fn rag_next_runs(
@@ -20,15 +20,16 @@ fn rag_next_runs(
         required("n", n)?,
         required("after", after)?,
     );
-    if !(1..=MOST).contains(&n) {
-        return Err(
-            Error::invalid_parameter(format!("n must be between 1 and {MOST}, not {n}")).into(),
-        );
+    if !(1..=MAX_TIMES).contains(&n) {
+        return Err(Error::invalid_parameter(format!(
+            "n must be between 1 and {MAX_TIMES}, not {n}"
+        ))
+        .into());
     }
     let schedule =
         schedule::parse(text).map_err(|problem| Error::invalid("invalid schedule", &[problem]))?;
     if schedule.is_reboot() {
-        pgrx::notice!("@reboot is when the server starts, and at no time that could be named");
+        pgrx::notice!("schedule @reboot has no predictable times: it runs when the server starts");
     }
     let zone = schedule::zone_of(&schedule)?;
     let times = std::iter::successors(schedule::next(&schedule, after, &zone), move |time| {

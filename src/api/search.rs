@@ -1,11 +1,11 @@
 //! `rag_search`.
-#![allow(unsafe_code)] // asks in which schema the function itself is
 
-use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
+use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use super::required;
 use crate::{
-    search::{self, Hit, Request},
+    pg::calls::CallInfo,
+    search::{self, SearchHit, SearchRequest},
     types::vector::Vector,
 };
 
@@ -19,7 +19,7 @@ fn rag_search(
     filter: pgrx::default!(Option<JsonB>, "NULL"),
     score_threshold: pgrx::default!(Option<f64>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
-    fcinfo: pg_sys::FunctionCallInfo,
+    call: CallInfo,
 ) -> Result<
     TableIterator<
         'static,
@@ -51,7 +51,7 @@ fn rag_search(
 > {
     let collection = required("collection", collection)?;
     let (top_k, mode) = (required("top_k", top_k)?, required("mode", mode)?);
-    let request = Request::new(
+    let request = SearchRequest::new(
         query,
         collection,
         top_k,
@@ -60,7 +60,7 @@ fn rag_search(
         score_threshold,
         query_embedding,
     )?;
-    let hits = search::search(request, &own_schema(fcinfo))?;
+    let hits = search::search(request, &own_schema(&call))?;
     Ok(TableIterator::new(hits.into_iter().map(|hit| {
         let citation = citation(&hit);
         (
@@ -89,9 +89,9 @@ fn rag_search(
     })))
 }
 
-/// `[1] Key rotation, p. 3 (file:///srv/docs/keys.pdf)`; of a file of a repository
-/// `[1] Key rotation, docs/keys.md:12-30 (https://example.org/guide.git#docs/keys.md)`.
-fn citation(hit: &Hit) -> String {
+/// Returns a citation: `[1] Key rotation, p. 3 (file:///srv/docs/keys.pdf)`, or for a file of a
+/// repository `[1] Key rotation, docs/keys.md:12-30 (https://example.org/guide.git#docs/keys.md)`.
+fn citation(hit: &SearchHit) -> String {
     let page = hit.page.map(|page| format!("p. {page}"));
     let place = page.or_else(|| {
         let path = path_in_repository(hit)?;
@@ -103,7 +103,7 @@ fn citation(hit: &Hit) -> String {
         ))
     });
     let (rank, uri) = (hit.rank, enclosed(&hit.uri));
-    // the name of a file is in its path
+    // a title that is the name of the file would repeat the path
     let title = hit
         .title
         .as_deref()
@@ -117,8 +117,8 @@ fn citation(hit: &Hit) -> String {
     }
 }
 
-/// The path of a file that was fetched from a repository.
-fn path_in_repository(hit: &Hit) -> Option<&str> {
+/// Returns the path of a file that was fetched from a repository.
+fn path_in_repository(hit: &SearchHit) -> Option<&str> {
     let text = |key| hit.metadata.0.get(key).and_then(serde_json::Value::as_str);
     hit.source
         .as_ref()
@@ -126,14 +126,14 @@ fn path_in_repository(hit: &Hit) -> Option<&str> {
         .and(text("path"))
 }
 
-/// Whether a title is the name of the file, with or without the extension.
+/// Returns true if a title is the name of the file, with or without the extension.
 fn is_named(path: &str, title: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     file == title || file.rsplit_once('.').is_some_and(|(stem, _)| stem == title)
 }
 
-/// A title in which brackets and parentheses are escaped, as in Markdown, and which is one line. A
-/// title cannot pass for the end of its citation and another one.
+/// Returns a title as one line, with brackets and parentheses escaped as in Markdown. Otherwise a
+/// title could imitate the end of its citation and the start of another one.
 fn escaped(title: &str) -> String {
     let mut escaped = String::with_capacity(title.len());
     for c in title.chars() {
@@ -146,7 +146,7 @@ fn escaped(title: &str) -> String {
     escaped
 }
 
-/// A uri in which what would end it is percent-encoded.
+/// Returns a uri in which characters that would end it are percent-encoded.
 fn enclosed(uri: &str) -> String {
     const ENDS: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
         .add(b' ')
@@ -164,15 +164,8 @@ fn enclosed(uri: &str) -> String {
     enclosed
 }
 
-/// The schema of the function that is running, which is that of the operators too, as it is written
-/// in a statement.
-fn own_schema(fcinfo: pg_sys::FunctionCallInfo) -> String {
-    // SAFETY: the call information of the running function; the name is copied.
-    let name = unsafe {
-        let schema = pg_sys::get_func_namespace((*(*fcinfo).flinfo).fn_oid);
-        std::ffi::CStr::from_ptr(pg_sys::get_namespace_name(schema))
-            .to_string_lossy()
-            .into_owned()
-    };
-    pgrx::spi::quote_identifier(name)
+/// Returns the quoted name of the schema of the running function, which is also the schema of the
+/// operators.
+fn own_schema(call: &CallInfo) -> String {
+    pgrx::spi::quote_identifier(call.schema().unwrap_or_default())
 }

@@ -1,7 +1,7 @@
 //! Secrets: create, drop, and their encryption keys.
 
 use pgrx::{PgSqlErrorCode, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::name::Form;
+use rag_protocol::name::NameForm;
 
 use super::required;
 use crate::{
@@ -14,8 +14,8 @@ use crate::{
     secrets,
 };
 
-// Texts are taken as bytes: where they are no UTF-8, pgrx would raise an error before their
-// function could see to it that the statement is not logged with it.
+// The arguments are bytes: pgrx would raise an error for invalid UTF-8 before the function could
+// keep the statement out of the log.
 #[pg_extern(sql = r#"
 CREATE FUNCTION rag_create_secret(name text, value text, key text DEFAULT 'token') RETURNS void
     VOLATILE LANGUAGE c AS '@MODULE_PATHNAME@', '@FUNCTION_NAME@';
@@ -25,7 +25,7 @@ fn rag_create_secret(
     value: Option<&[u8]>,
     key: Option<&[u8]>,
 ) -> Result<(), ErrorReport> {
-    Ok(secrets::discreetly(|| {
+    Ok(secrets::hiding_statement_text(|| {
         super::require_writer(c"rag_create_secret()", "create a secret")?;
         let name =
             Name::secret(text(required("name", name)?)?).map_err(unquoted("name of a secret"))?;
@@ -37,10 +37,10 @@ fn rag_create_secret(
 
 fn text(bytes: &[u8]) -> Result<&str, Error> {
     std::str::from_utf8(bytes)
-        .map_err(|_| Error::invalid_text("names of secrets and keys are ASCII"))
+        .map_err(|_| Error::invalid_text("names of secrets and keys must be ASCII"))
 }
 
-/// Somebody may have taken the place of the name for that of the value.
+/// Removes the name from an error, because it may be the value in the wrong place.
 fn unquoted(what: &'static str) -> impl FnOnce(Error) -> Error {
     move |error| Error {
         message: format!("invalid {what}"),
@@ -48,11 +48,16 @@ fn unquoted(what: &'static str) -> impl FnOnce(Error) -> Error {
     }
 }
 
-/// The key is not quoted in the error: it may be the value, in the wrong place.
+/// Checks a key. The error does not quote it, because it may be the value in the wrong place.
 fn check_key(key: &str) -> Result<(), Error> {
-    Form::SecretKey.check(key).map_err(|_| {
-        Error::new(PgSqlErrorCode::ERRCODE_INVALID_NAME, "invalid key of a secret").hint(
-            "Keys are \"token\", \"username\", \"password\", or 1 to 253 letters, digits, \".\", \"_\" and \"-\".",
+    NameForm::SecretKey.check(key).map_err(|_| {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_INVALID_NAME,
+            "invalid key of a secret",
+        )
+        .hint(
+            "Common keys are \"token\", \"username\" and \"password\". A key has 1 to 253 letters, \
+             digits, \".\", \"_\" and \"-\".",
         )
     })
 }
@@ -71,7 +76,7 @@ fn rag_drop_secret(
     }
     let missing = match key {
         Some(key) => Error::undefined(format!("secret \"{name}\" has no key \"{key}\""))
-            .hint("rag.secrets lists them."),
+            .hint("The view rag.secrets lists the keys of each secret."),
         None => catalog::missing(name),
     };
     if if_exists {

@@ -1,31 +1,24 @@
-//! Sources: create, alter, suspend, drop, and whether a definition is right.
+//! Sources: create, alter, validate, suspend, drop.
 
 use pgrx::{
     JsonB, datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport,
 };
 
 use crate::{
-    catalog::{
-        access,
-        collections::Collection,
-        documents,
-        name::{Name, canonical},
-        runs,
-        sources::{self, Source},
-    },
-    cluster::{lock::Lock, news},
-    engine::clones,
+    catalog::{name::canonical, sources::Source},
     error::Error,
-    pg::{roles, snapshot::fresh},
-    run::session,
+    pg::roles,
     source::{
-        definition::{self, Faults, Given},
-        table::changes,
+        alter::alter,
+        definition::{self, SourceArguments},
+        drop::drop_source,
+        errors::DefinitionErrors,
+        timing,
     },
 };
 
 #[pg_extern]
-#[allow(clippy::too_many_arguments)] // a source's
+#[allow(clippy::too_many_arguments)] // the function's signature in SQL
 fn rag_create_source(
     name: Option<&str>,
     kind: Option<&str>,
@@ -41,7 +34,7 @@ fn rag_create_source(
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_source()", "create a source")?;
     let spec = spec.map(|spec| spec.0);
-    let given = Given {
+    let arguments = SourceArguments {
         name,
         kind,
         spec: spec.as_ref(),
@@ -54,15 +47,15 @@ fn rag_create_source(
         drift_policy,
         owner,
     };
-    let mut faults = Faults::default();
-    definition::create(&given, &mut faults)?;
-    Ok(refuse(name, faults)?)
+    let mut errors = DefinitionErrors::default();
+    definition::create(&arguments, &mut errors)?;
+    Ok(raise(name, errors)?)
 }
 
 /// # Errors
-/// There are faults.
-fn refuse(name: Option<&str>, faults: Faults) -> Result<(), Error> {
-    if faults.is_empty() {
+/// The definition has errors.
+fn raise(name: Option<&str>, errors: DefinitionErrors) -> Result<(), Error> {
+    if errors.is_empty() {
         return Ok(());
     }
     let name = name
@@ -70,13 +63,13 @@ fn refuse(name: Option<&str>, faults: Faults) -> Result<(), Error> {
         .chars()
         .take(80)
         .collect::<String>();
-    Err(faults
+    Err(errors
         .in_arguments()
         .to_error(format!("invalid definition of source \"{name}\"")))
 }
 
 #[pg_extern]
-#[allow(clippy::too_many_arguments)] // a source's
+#[allow(clippy::too_many_arguments)] // the function's signature in SQL
 fn rag_alter_source(
     name: Option<&str>,
     kind: pgrx::default!(Option<&str>, "NULL"),
@@ -92,7 +85,7 @@ fn rag_alter_source(
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_alter_source()");
     let spec = spec.map(|spec| spec.0);
-    let given = Given {
+    let arguments = SourceArguments {
         name,
         kind,
         spec: spec.as_ref(),
@@ -105,13 +98,13 @@ fn rag_alter_source(
         drift_policy,
         owner,
     };
-    let mut faults = Faults::default();
-    definition::alter(&given, &mut faults)?;
-    Ok(refuse(name, faults)?)
+    let mut errors = DefinitionErrors::default();
+    alter(&arguments, &mut errors)?;
+    Ok(raise(name, errors)?)
 }
 
 #[pg_extern]
-#[allow(clippy::too_many_arguments, clippy::type_complexity)] // a source's; the columns of the result
+#[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
 fn rag_validate_source(
     kind: Option<&str>,
     spec: Option<JsonB>,
@@ -137,7 +130,7 @@ fn rag_validate_source(
 > {
     roles::require_admin("validate the definition of a source")?;
     let spec = spec.map(|spec| spec.0);
-    let given = Given {
+    let arguments = SourceArguments {
         name,
         kind,
         spec: spec.as_ref(),
@@ -150,25 +143,21 @@ fn rag_validate_source(
         drift_policy,
         owner,
     };
-    let mut faults = Faults::default();
-    definition::validate(&given, &mut faults);
-    let warnings = faults
+    let mut errors = DefinitionErrors::default();
+    definition::validate(&arguments, &mut errors);
+    let warnings = errors
         .take_warnings()
         .into_iter()
         .map(|problem| (problem, "warning"));
-    let errors = faults
+    let errors = errors
         .in_arguments()
         .into_problems()
         .into_iter()
         .map(|problem| (problem, "error"));
     Ok(TableIterator::new(errors.chain(warnings).map(
         |(problem, severity)| {
-            (
-                problem.field,
-                problem.problem,
-                problem.hint,
-                severity.to_owned(),
-            )
+            let message = problem.message();
+            (problem.field, message, problem.hint, severity.to_owned())
         },
     )))
 }
@@ -176,13 +165,13 @@ fn rag_validate_source(
 #[pg_extern]
 fn rag_suspend(name: &str) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_suspend()");
-    Ok(definition::suspend(canonical(name))?)
+    Ok(timing::suspend(canonical(name))?)
 }
 
 #[pg_extern]
 fn rag_resume(name: &str) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_resume()");
-    Ok(definition::resume(canonical(name))?)
+    Ok(timing::resume(canonical(name))?)
 }
 
 #[pg_extern]
@@ -202,83 +191,8 @@ fn rag_drop_source(
     Err(Source::missing(name).into())
 }
 
-/// Drops a source; whether there was one.
-///
-/// # Errors
-/// The caller may not.
-pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
-    const TO_DO: &str = "drop a source";
-    let name = canonical(name);
-    let Some(source) = Source::find(name)? else {
-        access::require_source_manager(None, TO_DO)?;
-        return Ok(false);
-    };
-    check_manageable(&source, TO_DO)?;
-    end_runs(&source.name)?;
-    // it may have been dropped, given to another owner, or a table be read since
-    let Some(source) = definition::lock(name, TO_DO)? else {
-        return Ok(false);
-    };
-    // a run that had to be stopped has announced it
-    if !fresh(|| runs::was_stopped(name))? {
-        sources::announce_going(name)?;
-    }
-    changes::forget(
-        &source.name,
-        source.relation.map(|relation| relation.relation),
-    )?;
-    if keep_documents {
-        documents::detach(name)?;
-    } else {
-        // in whatever collections: it may have been altered, and not synced since
-        for (collection, ids) in documents::by_collection(name, None)? {
-            access::require_write(&Collection::get(&collection)?)?;
-            documents::delete_for_good(&collection, &ids)?;
-        }
-    }
-    if let Some(uid) = sources::drop(&source.name)? {
-        clones::forget_source_at_commit(uid);
-    }
-    news::wake_scheduler_at_commit();
-    Ok(true)
-}
-
-/// Has the run of a source that is about to be dropped stop, and keeps others from beginning until
-/// the transaction's end.
-fn end_runs(source: &Name) -> Result<(), Error> {
-    if !Lock::source_going(source).take_for_transaction_patiently() {
-        return Err(Error::in_use(format!(
-            "source \"{source}\" is being dropped by another session"
-        )));
-    }
-    let at_work = Lock::source_at_work(source);
-    if !at_work.take_for_transaction_patiently() {
-        pgrx::warning!("source \"{source}\" is being synced: its run is asked to stop");
-        session::cancel(source)?;
-        at_work.wait_and_take_for_transaction();
-    }
-    Ok(())
-}
-
-/// The source of this name, which the caller may sync, suspend and cancel.
-///
-/// # Errors
-/// The server is a standby (raised as Postgres does it), there is no such source, or the caller may
-/// not.
-pub fn manageable(function: &std::ffi::CStr, name: &str, to_do: &str) -> Result<Source, Error> {
-    super::prevent_on_standby(function);
-    let found = Source::find(canonical(name))?;
-    access::require_source_manager(
-        found
-            .as_ref()
-            .map(|source| (&source.owner, source.collection.as_str())),
-        to_do,
-    )?;
-    found.ok_or_else(|| Source::missing(name))
-}
-
-/// # Errors
-/// The caller may not manage the source: [`access::require_source_manager`].
-pub fn check_manageable(source: &Source, to_do: &str) -> Result<(), Error> {
-    access::require_source_manager(Some((&source.owner, &source.collection)), to_do)
+/// Returns the comment of `rag.sources.kind`, for the install script.
+#[pg_extern(sql = false)]
+fn source_kinds_comment() -> String {
+    rag_protocol::spec::kinds_comment()
 }

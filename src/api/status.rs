@@ -1,4 +1,4 @@
-//! What `rag_status()` (`sql/status.sql`) asks of the server.
+//! Functions for `rag_status()` (`sql/status.sql`).
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 
@@ -12,7 +12,7 @@ fn is_preloaded() -> bool {
     shared::is_present()
 }
 
-/// The name as collections note it: that of the model's folder.
+/// Returns the name of the current model's folder, as collections store it.
 #[pg_extern(sql = false)]
 fn present_model() -> Result<Option<String>, ErrorReport> {
     let dir = settings::model(None)?.dir;
@@ -22,7 +22,7 @@ fn present_model() -> Result<Option<String>, ErrorReport> {
         .map(|name| name.to_string_lossy().into_owned()))
 }
 
-/// For the views.
+/// Returns the reason that no scheduler runs, for the views.
 #[pgrx::pg_extern(sql = false)]
 fn rag_why_idle() -> Option<&'static str> {
     cluster::why_idle()

@@ -15,8 +15,7 @@ use crate::{
     types::vector::OwnedVector,
 };
 
-/// Returns the embeddings among those that `keys` ask for that a collection has already, or else
-/// another one.
+/// Returns the embeddings for `keys` that are stored in a collection, or else in another one.
 pub fn stored_embeddings(
     collection: &Collection,
     keys: &[EmbeddingKey],
@@ -31,7 +30,8 @@ pub fn stored_embeddings(
             .collect();
         if !missing.is_empty() {
             let others: Vec<String> = query(
-                "SELECT DISTINCT collection FROM rag.embedding_place WHERE embedding_key = ANY ($1) AND collection <> $2",
+                "SELECT DISTINCT collection FROM rag.embedding_place
+                 WHERE embedding_key = ANY ($1) AND collection <> $2",
                 &[uuids(&missing).into(), own.into()],
                 |row| row.required(1),
             )?;
@@ -43,7 +43,8 @@ pub fn stored_embeddings(
     })
 }
 
-/// The statement is planned over the partitions of these collections alone.
+/// Returns the embeddings that are stored in some collections. The statement is planned over their
+/// partitions alone.
 fn embeddings_in(
     collections: Vec<String>,
     keys: &[EmbeddingKey],
@@ -66,22 +67,24 @@ fn uuids(keys: &[EmbeddingKey]) -> Vec<pgrx::Uuid> {
     keys.iter().map(|key| uuid(key.0)).collect()
 }
 
-const INSERT: &str =
-    "INSERT INTO rag.chunks (collection, source, uri, title, document_id, knowledge_id, document_type, category, tags,
-                                 metadata, fetched_at, indexed_at,
-                                 chunk_id, chunk_index, start_index, content, embedding_key, embedding,
-                                 start_line, end_line, page, heading_path)
+const INSERT: &str = "INSERT INTO rag.chunks (
+             collection, source, uri, title, document_id, knowledge_id, document_type, category,
+             tags, metadata, fetched_at, indexed_at, chunk_id, chunk_index, start_index, content,
+             embedding_key, embedding, start_line, end_line, page, heading_path)
          SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.now(), pg_catalog.now(),
-                c.id, c.ordinality - 1, c.start_index, c.content, c.key, c.embedding, c.start_line, c.end_line, c.page,
+                c.id, c.ordinality - 1, c.start_index, c.content, c.key, c.embedding,
+                c.start_line, c.end_line, c.page,
                 (SELECT pg_catalog.array_agg(h.heading ORDER BY h.ordinality)
-                 FROM pg_catalog.jsonb_array_elements_text(c.headings::pg_catalog.jsonb) WITH ORDINALITY AS h (heading))
-         FROM ROWS FROM (pg_catalog.unnest($11), pg_catalog.unnest($12), pg_catalog.unnest($13), pg_catalog.unnest($14),
-                         pg_catalog.unnest($15), pg_catalog.unnest($16), pg_catalog.unnest($17), pg_catalog.unnest($18),
-                         pg_catalog.unnest($19)) WITH ORDINALITY
-              AS c (id, start_index, content, key, embedding, start_line, end_line, page, headings)";
+                 FROM pg_catalog.jsonb_array_elements_text(c.headings::pg_catalog.jsonb)
+                     WITH ORDINALITY AS h (heading))
+         FROM ROWS FROM (pg_catalog.unnest($11), pg_catalog.unnest($12), pg_catalog.unnest($13),
+                         pg_catalog.unnest($14), pg_catalog.unnest($15), pg_catalog.unnest($16),
+                         pg_catalog.unnest($17), pg_catalog.unnest($18), pg_catalog.unnest($19))
+             WITH ORDINALITY AS c (
+                 id, start_index, content, key, embedding, start_line, end_line, page, headings)";
 
-/// Puts a document's chunks in the place of those it had, and notes that of a source's, whose row
-/// has this digest. Runs as the extension's owner.
+/// Replaces the chunks of a document. With the digest of its row, also records the digest of the
+/// whole document. Runs as the extension's owner.
 pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result<(), Error> {
     let chunks = &document.chunks;
     let keys: Vec<EmbeddingKey> = chunks.iter().map(|chunk| chunk.key).collect();
@@ -150,13 +153,15 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
         document.content_hash.into(),
         digest.into(),
     ]);
-    execute_prepared(&super::digests::noting(INSERT, first), &arguments, |_| {
-        Ok(())
-    })?;
+    execute_prepared(
+        &super::digests::insert_with_digest(INSERT, first),
+        &arguments,
+        |_| Ok(()),
+    )?;
     Ok(())
 }
 
-/// Notes that a collection has these embeddings, where nothing is noted of them.
+/// Records that a collection has these embeddings, unless another collection is recorded.
 fn note_places(collection: &str, keys: &[EmbeddingKey]) -> Result<(), Error> {
     execute_prepared(
         "INSERT INTO rag.embedding_place (embedding_key, collection)
@@ -173,8 +178,8 @@ pub fn delete(collection: &str, documents: &[DocumentId]) -> Result<(), Error> {
     delete_but(collection, documents, &[])
 }
 
-/// Deletes the chunks of some documents; of the embeddings in `kept` it stays noted that the
-/// collection has them.
+/// Deletes the chunks of some documents. The collection stays recorded for the embeddings in
+/// `kept`.
 fn delete_but(
     collection: &str,
     documents: &[DocumentId],
@@ -182,27 +187,30 @@ fn delete_but(
 ) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(id.0)).collect();
     execute(
-        "WITH gone AS (DELETE FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2) RETURNING embedding_key)
-         DELETE FROM rag.embedding_place p USING gone g
-         WHERE p.embedding_key = g.embedding_key AND p.collection = $1 AND NOT g.embedding_key = ANY ($3)",
+        "WITH deleted AS (
+             DELETE FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2)
+             RETURNING embedding_key)
+         DELETE FROM rag.embedding_place p USING deleted d
+         WHERE p.embedding_key = d.embedding_key AND p.collection = $1
+           AND NOT d.embedding_key = ANY ($3)",
         &[collection.into(), ids.into(), uuids(kept).into()],
     )?;
     Ok(())
 }
 
-/// Chunks of a collection that the caller may see, and the knowledge items (or else documents) that
-/// they are of.
+/// Returns the number of chunks of a collection that the caller may see, and the number of
+/// knowledge items that they belong to.
 pub fn counts(collection: &str) -> Result<(i64, i64), Error> {
     let found = query_as_caller(
-            "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT coalesce(knowledge_id::pg_catalog.text, document_id::pg_catalog.text))
-             FROM rag.chunks WHERE collection = $1",
-            &[collection.into()],
-            |row| Ok((row.required(1)?, row.required(2)?)),
+        "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT knowledge_id)
+         FROM rag.chunks WHERE collection = $1",
+        &[collection.into()],
+        |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     Ok(found.into_iter().next().unwrap_or((0, 0)))
 }
 
-/// Runs a statement that reads chunks of one collection. It finds what the caller may see.
+/// Runs a statement that reads chunks of one collection. It returns what the caller may see.
 pub fn query_chunks<T>(
     collection: &Collection,
     statement: &str,

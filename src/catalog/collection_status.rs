@@ -1,7 +1,7 @@
-//! What is stored of collections, and how they are.
+//! Counts, sizes and states of collections.
 //!
-//! Documents are counted with the caller's rights, so that row-level security decides what counts.
-//! Sizes and damage are those of the whole collection. No statement reads `rag.chunks`: it would be
+//! Documents are counted with the caller's rights, so that row-level security applies. Sizes and
+//! corruption concern the whole collection. No statement reads `rag.chunks`, because that would be
 //! planned over all partitions.
 
 use std::{collections::HashMap, fs};
@@ -16,62 +16,64 @@ use crate::{
     error::Error,
     pg::{
         guc::with_settings,
-        security::{as_owner, pinned},
+        security::{as_owner, with_safe_search_path},
         spi::{Row, query_prepared},
     },
 };
 
-/// Bytes of an embedding before its elements.
+/// The number of bytes of an embedding before its elements.
 const EMBEDDING_HEADER: i64 = 8;
 
-pub struct Status {
+pub struct CollectionStatus {
     pub name: String,
-    /// Documents that are indexed, those included whose present version could not be.
+    /// The number of indexed documents, including those whose latest version could not be indexed.
     pub documents: i64,
-    /// Documents whose present version could not be indexed.
+    /// The number of documents whose latest version could not be indexed.
     pub errors: i64,
     pub chunks: i64,
-    /// Texts of the documents, as they are stored.
+    /// The stored size of the texts of documents.
     pub text_bytes: i64,
-    pub whole: Whole,
+    pub totals: CollectionTotals,
 }
 
-/// What is so of a whole collection, whatever the caller may see of it.
-pub struct Whole {
+/// Figures of a whole collection, independent of what the caller may see.
+pub struct CollectionTotals {
     pub dimensions: Option<i32>,
     pub created_at: TimestampWithTimeZone,
     pub updated_at: TimestampWithTimeZone,
-    /// The partition with its side table, without indexes.
+    /// The size of the partition with its TOAST table, without indexes.
     table_bytes: i64,
     pub index_bytes: i64,
-    /// Whether there is an index on the embeddings.
+    /// The embeddings are indexed.
     pub has_vector_index: bool,
-    /// What was found of indexes that are damaged.
-    pub damage: Option<String>,
+    /// The recorded errors of corrupted indexes.
+    pub corruption: Option<String>,
 }
 
-impl Status {
+impl CollectionStatus {
     pub fn embedding_bytes(&self) -> i64 {
-        let dimensions = self.whole.dimensions.map_or(0, i64::from);
-        (self.chunks * (EMBEDDING_HEADER + dimensions * 4)).min(self.whole.table_bytes)
+        let dimensions = self.totals.dimensions.map_or(0, i64::from);
+        (self.chunks * (EMBEDDING_HEADER + dimensions * 4)).min(self.totals.table_bytes)
     }
 
-    /// Chunks without their embeddings.
+    /// Returns the size of the chunks without their embeddings.
     pub fn chunk_bytes(&self) -> i64 {
-        self.whole.table_bytes - self.embedding_bytes()
+        self.totals.table_bytes - self.embedding_bytes()
     }
 
     pub fn total_bytes(&self) -> i64 {
-        self.text_bytes + self.whole.table_bytes + self.whole.index_bytes
+        self.text_bytes + self.totals.table_bytes + self.totals.index_bytes
     }
 
-    /// Returns one word.
+    /// Returns the state as one word.
     pub fn state(&self) -> &'static str {
         match self {
             Self {
-                whole: Whole {
-                    damage: Some(_), ..
-                },
+                totals:
+                    CollectionTotals {
+                        corruption: Some(_),
+                        ..
+                    },
                 ..
             } => "damaged",
             Self { errors: 1.., .. } => "degraded",
@@ -80,10 +82,13 @@ impl Status {
         }
     }
 
-    /// Returns what is behind the state, and what to do about it.
+    /// Returns the reason for the state, and a remedy.
     pub fn detail(&self) -> Option<String> {
-        let damage = self.whole.damage.as_ref().map(|damage| {
-            format!("{damage}; searches read the table instead; the next sync rebuilds the index, as REINDEX does")
+        let corruption = self.totals.corruption.as_ref().map(|corruption| {
+            format!(
+                "{corruption}; searches read the table until the next sync or REINDEX rebuilds the \
+                 index"
+            )
         });
         let errors = (self.errors > 0).then(|| {
             let documents = if self.errors == 1 {
@@ -92,11 +97,11 @@ impl Status {
                 "documents"
             };
             format!(
-                "{} {documents} could not be indexed; rag.documents says why",
+                "{} {documents} could not be indexed; see column error of rag.documents",
                 self.errors
             )
         });
-        let parts: Vec<String> = damage.into_iter().chain(errors).collect();
+        let parts: Vec<String> = corruption.into_iter().chain(errors).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
@@ -105,67 +110,66 @@ impl Status {
 ///
 /// # Errors
 /// A statement fails.
-pub fn of(collection: &Collection) -> Result<Vec<Status>, Error> {
+pub fn of(collection: &Collection) -> Result<Vec<CollectionStatus>, Error> {
     let args = [collection.name.as_str().into()];
     let count = || counts("WHERE c.name = $1", &args);
-    // to ask for each of many collections which ones the caller may read would take the longer the
-    // more there are
+    // a check for each document would take longer with each collection
     let counted = if access::sees_every_document(collection) {
         as_owner(count)
     } else {
-        pinned(count)
+        with_safe_search_path(count)
     };
-    with_whole(counted?, "WHERE c.name = $1", &args)
+    with_totals(counted?, "WHERE c.name = $1", &args)
 }
 
 /// Returns the status of all collections that the caller may read, by name.
 ///
 /// # Errors
 /// A statement fails.
-pub fn of_all() -> Result<Vec<Status>, Error> {
-    with_whole(pinned(|| counts("", &[]))?, "", &[])
+pub fn of_all() -> Result<Vec<CollectionStatus>, Error> {
+    with_totals(with_safe_search_path(|| counts("", &[]))?, "", &[])
 }
 
-/// Documents, errors, chunks and bytes of texts of a collection.
+/// The numbers of documents, errors and chunks of a collection, and the size of its texts.
 type Counts = [i64; 4];
 
 fn counts(only: &str, args: &[DatumWithOid<'_>]) -> Result<Vec<(String, Counts)>, Error> {
     query_prepared(&count_statement(only), args, |row| {
         Ok((
-            row.required(1)?,
+            row.required("name")?,
             [
-                row.required(2)?,
-                row.required(3)?,
-                row.required(4)?,
-                row.required(5)?,
+                row.required("documents")?,
+                row.required("errors")?,
+                row.required("chunks")?,
+                row.required("text_bytes")?,
             ],
         ))
     })
 }
 
-fn with_whole(
+fn with_totals(
     counted: Vec<(String, Counts)>,
     only: &str,
     args: &[DatumWithOid<'_>],
-) -> Result<Vec<Status>, Error> {
+) -> Result<Vec<CollectionStatus>, Error> {
     // compiling the statement would take longer than running it
-    let whole = as_owner(|| {
+    let totals = as_owner(|| {
         with_settings(&[(c"jit", c"off")], || {
-            query_prepared(&whole_statement(only), args, |row| {
-                Ok((row.required(1)?, whole(&row)?))
+            query_prepared(&totals_statement(only), args, |row| {
+                Ok((row.required("name")?, totals(&row)?))
             })
         })
     })?;
-    let mut whole: HashMap<String, Whole> = whole.into_iter().collect();
+    let mut totals: HashMap<String, CollectionTotals> = totals.into_iter().collect();
     let status = |(name, [documents, errors, chunks, text_bytes]): (String, Counts)| {
-        let whole = whole.remove(&name)?;
-        Some(Status {
+        let totals = totals.remove(&name)?;
+        Some(CollectionStatus {
             name,
             documents,
             errors,
             chunks,
             text_bytes,
-            whole,
+            totals,
         })
     };
     Ok(counted.into_iter().filter_map(status).collect())
@@ -173,7 +177,8 @@ fn with_whole(
 
 fn count_statement(only: &str) -> String {
     format!(
-        "SELECT c.name, coalesce(d.documents, 0), coalesce(d.errors, 0), coalesce(d.chunks, 0), coalesce(d.text_bytes, 0)
+        "SELECT c.name, coalesce(d.documents, 0) AS documents, coalesce(d.errors, 0) AS errors,
+                coalesce(d.chunks, 0) AS chunks, coalesce(d.text_bytes, 0) AS text_bytes
          FROM rag.collections c
          LEFT JOIN (SELECT d.collection,
                            pg_catalog.count(*) FILTER (WHERE d.indexed_at IS NOT NULL) AS documents,
@@ -185,12 +190,13 @@ fn count_statement(only: &str) -> String {
     )
 }
 
-/// Files are named by what the catalogs say of them: `pg_table_size` opens each relation, which
-/// takes a new session half a millisecond for every collection.
-fn whole_statement(only: &str) -> String {
+/// Returns the statement that reads the paths of files from the catalogs. `pg_table_size` would
+/// open each relation, which takes a new session half a millisecond for each collection.
+fn totals_statement(only: &str) -> String {
     format!(
         "WITH partition AS MATERIALIZED (
-             SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, p.oid, p.reltoastrelid
+             SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, p.oid,
+                    p.reltoastrelid
              FROM rag.collections c
              LEFT JOIN pg_catalog.pg_class p ON p.relname = ('rag_kb_' || c.name)::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace
@@ -214,35 +220,38 @@ fn whole_statement(only: &str) -> String {
                     pg_catalog.array_agg(f.path) FILTER (WHERE f.is_index) AS of_indexes
              FROM file f GROUP BY f.name)
          SELECT c.name, c.embedding_dimension, c.created_at,
-                greatest(c.updated_at, (SELECT pg_catalog.max(x.changed_at) FROM rag.content_change x
-                                        WHERE x.collection = c.name)),
+                greatest(c.updated_at,
+                         (SELECT pg_catalog.max(x.changed_at) FROM rag.content_change x
+                          WHERE x.collection = c.name)) AS updated_at,
                 f.of_table, f.of_indexes,
                 EXISTS (SELECT FROM pg_catalog.pg_index i
                         JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
                         JOIN pg_catalog.pg_am a ON a.oid = n.relam
-                        WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL AND a.amname = 'rag_hnsw'),
+                        WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
+                          AND a.amname = 'rag_hnsw') AS has_vector_index,
                 (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM rag.index_damage b
-                 WHERE b.collection = c.name AND pg_catalog.pg_relation_filenode(b.index) = b.filenode)
+                 WHERE b.collection = c.name
+                   AND pg_catalog.pg_relation_filenode(b.index) = b.filenode) AS corruption
          FROM partition c LEFT JOIN files f ON f.name = c.name"
     )
 }
 
-fn whole(row: &Row<'_, '_>) -> Result<Whole, Error> {
+fn totals(row: &Row<'_, '_>) -> Result<CollectionTotals, Error> {
     let bytes =
         |files: Option<Vec<String>>| files.iter().flatten().map(|path| bytes_of(path)).sum();
-    Ok(Whole {
-        dimensions: row.get(2)?,
-        created_at: row.required(3)?,
-        updated_at: row.required(4)?,
-        table_bytes: bytes(row.get(5)?),
-        index_bytes: bytes(row.get(6)?),
-        has_vector_index: row.required(7)?,
-        damage: row.get(8)?,
+    Ok(CollectionTotals {
+        dimensions: row.get("embedding_dimension")?,
+        created_at: row.required("created_at")?,
+        updated_at: row.required("updated_at")?,
+        table_bytes: bytes(row.get("of_table")?),
+        index_bytes: bytes(row.get("of_indexes")?),
+        has_vector_index: row.required("has_vector_index")?,
+        corruption: row.get("corruption")?,
     })
 }
 
-/// Returns the size of a relation's files: its segments, and its maps of free space and of
-/// visibility.
+/// Returns the size of the files of a relation: its segments, its free space map and its visibility
+/// map.
 fn bytes_of(path: &str) -> i64 {
     const SEGMENT: u64 = pg_sys::RELSEG_SIZE as u64 * pg_sys::BLCKSZ as u64;
     let length = |path: String| fs::metadata(path).map_or(0, |file| file.len());

@@ -5,21 +5,17 @@ use rag_protocol::{
     ingest::{Splitting, Unit},
 };
 
-use super::{
-    access::{RIGHTS, Rights},
-    name::Name,
-    retrievers,
-};
+use super::{access::CollectionRights, name::Name, retrievers};
 use crate::{
     error::Error,
     pg::{
         roles::Owner,
         security::as_owner,
-        spi::{execute, execute_returning, query, query_prepared},
+        spi::{Row, execute, execute_returning, query, query_prepared},
     },
 };
 
-/// Size of a chunk and of the overlap where a collection does not say.
+/// Returns the default sizes of a chunk and of the overlap.
 fn default_sizes(unit: Unit) -> (usize, usize) {
     match unit {
         Unit::Characters => (1000, 200),
@@ -32,41 +28,63 @@ pub struct Collection {
     pub name: Name,
     pub retriever: String,
     pub splitting: Splitting,
-    /// Metadata keys that chunks carry; `None`: all.
+    /// The metadata keys that chunks carry, or None for all.
     pub metadata_whitelist: Option<Vec<String>>,
-    /// What the stored embeddings are made with; `None` until the first document.
+    /// The model of the stored embeddings. None until the first document is stored.
     pub model: Option<StoredModel>,
-    /// Who may read and write it.
-    pub rights: Rights,
+    pub rights: CollectionRights,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredModel {
     pub name: String,
     pub fingerprint: String,
-    /// That of [`ModelInfo`].
+    /// See [`ModelInfo`].
     pub identity: String,
     pub dimensions: usize,
 }
 
+impl StoredModel {
+    fn read(row: &Row<'_, '_>) -> Result<Option<Self>, Error> {
+        let dimensions: Option<i32> = row.get("embedding_dimension")?;
+        let model = (
+            row.get("model")?,
+            row.get("model_fingerprint")?,
+            row.get("model_identity")?,
+            dimensions,
+        );
+        Ok(match model {
+            (Some(name), Some(fingerprint), Some(identity), Some(dimensions)) => Some(Self {
+                name,
+                fingerprint,
+                identity,
+                dimensions: dimensions as usize,
+            }),
+            _ => None,
+        })
+    }
+}
+
 impl Collection {
     /// # Errors
-    /// There is no such collection.
+    /// The collection does not exist.
     pub fn get(name: &str) -> Result<Self, Error> {
         Self::find(name)?.ok_or_else(|| Self::missing(name))
     }
 
-    /// The error for a collection that does not exist.
+    /// Returns the error for a collection that does not exist.
     pub fn missing(name: &str) -> Error {
-        Error::undefined(format!("collection \"{name}\" does not exist"))
-            .hint("rag.collections lists them; rag_create_collection makes one.")
+        Error::undefined(format!("collection \"{name}\" does not exist")).hint(
+            "The view rag.collections lists all collections. Create one with \
+                 rag_create_collection.",
+        )
     }
 
-    /// The collection that an application's request names, by its name or external id.
+    /// Returns the collection with this name or external id.
     ///
     /// # Errors
-    /// There is no such collection.
-    pub fn of_request(name_or_id: &str) -> Result<Self, Error> {
+    /// The collection does not exist.
+    pub fn by_name_or_external_id(name_or_id: &str) -> Result<Self, Error> {
         let found = as_owner(|| {
             query(
                 "SELECT name FROM rag.collections WHERE $1 IN (name, external_id)
@@ -82,36 +100,38 @@ impl Collection {
         let found = as_owner(|| {
             query_prepared(
                 &format!(
-                    "SELECT name, chunk_size, chunk_overlap, metadata_whitelist, model, model_fingerprint, embedding_dimension,
-                            chunk_unit, retriever, model_identity, {RIGHTS}
-                     FROM rag.collections c WHERE name = $1"
+                    "SELECT name, retriever, chunk_size, chunk_overlap, chunk_unit,
+                            metadata_whitelist, model, model_fingerprint, model_identity,
+                            embedding_dimension, {}
+                     FROM rag.collections c WHERE name = $1",
+                    CollectionRights::COLUMNS
                 ),
                 &[name.into()],
-                |row| {
-                    let model = match (row.get(5)?, row.get(6)?, row.get(10)?, row.get::<i32>(7)?) {
-                        (Some(name), Some(fingerprint), Some(identity), Some(dimensions)) => {
-                            Some(StoredModel { name, fingerprint, identity, dimensions: dimensions as usize })
-                        }
-                        _ => None,
-                    };
-                    Ok(Self {
-                        name: Name::collection(&row.required::<String>(1)?)?,
-                        splitting: splitting(row.get(2)?, row.get(3)?, unit(&row.required::<String>(8)?)?),
-                        retriever: row.required(9)?,
-                        metadata_whitelist: row.get(4)?.filter(|keys: &Vec<String>| !keys.is_empty()),
-                        model,
-                        rights: Rights::read(&row, 11)?,
-                    })
-                },
+                |row| Self::read(&row),
             )
         })?;
         Ok(found.into_iter().next())
     }
 
-    /// Refuses another model than the stored embeddings' one: their distances would mean nothing.
-    /// Another precision of the same model is no other model: the next sync embeds the documents
-    /// again, and until then the two are close enough. Nor is the same model in a folder of another
-    /// name.
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        let unit = unit(&row.required::<String>("chunk_unit")?)?;
+        Ok(Self {
+            name: Name::collection(&row.required::<String>("name")?)?,
+            splitting: splitting(row.get("chunk_size")?, row.get("chunk_overlap")?, unit),
+            retriever: row.required("retriever")?,
+            metadata_whitelist: row
+                .get("metadata_whitelist")?
+                .filter(|keys: &Vec<String>| !keys.is_empty()),
+            model: StoredModel::read(row)?,
+            rights: CollectionRights::read(row)?,
+        })
+    }
+
+    /// Checks that a model is the one of the stored embeddings. Distances between embeddings of
+    /// different models mean nothing.
+    ///
+    /// The same model with another precision passes: the two are close enough until the next sync
+    /// embeds the documents again. The name of its folder does not matter.
     ///
     /// # Errors
     /// Weights, tokenizer or pooling differ.
@@ -130,18 +150,25 @@ impl Collection {
         };
         Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("collection \"{}\" was embedded with another model", self.name),
+            format!(
+                "collection \"{}\" was embedded with another model",
+                self.name
+            ),
         )
         .detail(format!(
-            "Stored: {}; present: {}. The identity is a hash of weights, tokenizer and pooling.",
+            "The stored embeddings are from {}. The current model is {}. The identity is a hash of \
+             weights, tokenizer and pooling.",
             described(&stored.name, stored.dimensions, &stored.identity),
             described(&model.name, model.dimensions, &model.identity),
         ))
-        .hint("Set rag.model_dir back to that model's folder, or fill a new collection with the present model."))
+        .hint(
+            "Set rag.model_dir to the folder of the former model, or create a new collection for \
+             the current model.",
+        ))
     }
 
-    /// Makes the collection's partition where it is missing, and notes the model. Runs in the
-    /// transaction that writes the collection's documents, as the extension's owner.
+    /// Creates the collection's partition if it does not exist, and stores the model. Runs as the
+    /// extension's owner, in the transaction that writes the collection's documents.
     pub fn prepare_for(&self, model: &ModelInfo) -> Result<(), Error> {
         let same = self
             .model
@@ -149,8 +176,8 @@ impl Collection {
             .is_some_and(|stored| stored.fingerprint == model.fingerprint);
         if !same {
             execute(
-                "UPDATE rag.collections SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
-                     model_identity = $5, updated_at = now()
+                "UPDATE rag.collections SET model = $2, model_fingerprint = $3,
+                     embedding_dimension = $4, model_identity = $5, updated_at = now()
                  WHERE name = $1 AND model_fingerprint IS DISTINCT FROM $3",
                 &[
                     self.name.as_str().into(),
@@ -167,21 +194,24 @@ impl Collection {
         Ok(())
     }
 
-    /// The CHECK keeps out a vector that has no distance to the others and would make every search
-    /// fail.
+    /// Creates the partition. Its CHECK rejects vectors of other dimensions, which would make every
+    /// search fail.
     fn create_partition(&self, dimensions: usize) -> Result<(), Error> {
         let partition = self.partition();
         execute(
             &format!(
-                "CREATE TABLE {partition} (LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS, PRIMARY KEY (chunk_id),
-                     CONSTRAINT embedding_dimensions CHECK (rag_functions.vector_dims(embedding) = {dimensions}))"
+                "CREATE TABLE {partition} (
+                     LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS,
+                     PRIMARY KEY (chunk_id),
+                     CONSTRAINT embedding_dimensions
+                         CHECK (rag_functions.vector_dims(embedding) = {dimensions}))"
             ),
             &[],
         )?;
         execute(&format!("CREATE INDEX ON {partition} (document_id)"), &[])?;
         execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
-        // not CREATE TABLE ... PARTITION OF, which would wait for all who have read rag.chunks, and
-        // they for it
+        // not CREATE TABLE ... PARTITION OF: it would wait for all transactions that have read
+        // rag.chunks, and they for it
         execute(
             &format!(
                 "ALTER TABLE rag.chunks ATTACH PARTITION {partition} FOR VALUES IN ({})",
@@ -192,7 +222,7 @@ impl Collection {
         Ok(())
     }
 
-    /// The collection whose partition has this name, if there is one.
+    /// Returns the collection whose partition has this name.
     pub fn of_partition(relation: &str) -> Result<Option<Self>, Error> {
         let Some(name) = relation.strip_prefix("rag_kb_") else {
             return Ok(None);
@@ -200,7 +230,7 @@ impl Collection {
         Ok(Self::find(name)?.filter(|collection| collection.partition_name() == relation))
     }
 
-    /// The partition, as it is written in a statement.
+    /// Returns the qualified and quoted name of the partition.
     pub fn partition(&self) -> String {
         pgrx::spi::quote_qualified_identifier("rag", &self.partition_name())
     }
@@ -210,9 +240,10 @@ impl Collection {
     }
 
     fn has_partition(&self) -> Result<bool, Error> {
-        // the row lock makes two first writers take turns
+        // the row lock serializes two first writers
         let found = execute_returning(
-            "SELECT pg_catalog.to_regclass($2) IS NOT NULL FROM rag.collections WHERE name = $1 FOR UPDATE",
+            "SELECT pg_catalog.to_regclass($2) IS NOT NULL FROM rag.collections
+             WHERE name = $1 FOR UPDATE",
             &[self.name.as_str().into(), self.partition().into()],
             |row| row.required(1),
         )?;
@@ -223,7 +254,7 @@ impl Collection {
 fn splitting(chunk_size: Option<i32>, chunk_overlap: Option<i32>, unit: Unit) -> Splitting {
     let (default_size, default_overlap) = default_sizes(unit);
     let chunk_size = chunk_size.map_or(default_size, |n| n as usize);
-    // a small chunk_size alone must not contradict the default overlap
+    // a small chunk_size must not conflict with the default overlap
     let chunk_overlap =
         chunk_overlap.map_or_else(|| default_overlap.min(chunk_size / 5), |n| n as usize);
     Splitting {
@@ -235,15 +266,17 @@ fn splitting(chunk_size: Option<i32>, chunk_overlap: Option<i32>, unit: Unit) ->
 
 fn unit(name: &str) -> Result<Unit, Error> {
     Unit::parse(name).ok_or_else(|| {
-        Error::invalid_parameter(format!("unknown chunk_unit \"{name}\""))
-            .hint(format!("Units: {}.", Unit::ALL.map(Unit::name).join(", ")))
+        Error::invalid_parameter(format!("unknown chunk_unit \"{name}\"")).hint(format!(
+            "Valid units are {}.",
+            Unit::ALL.map(Unit::name).join(", ")
+        ))
     })
 }
 
-/// What `chunk_size`, `chunk_overlap` and `chunk_unit` of a user mean together.
+/// Returns the splitting for a user's `chunk_size`, `chunk_overlap` and `chunk_unit`.
 ///
 /// # Errors
-/// One is out of range, or they contradict each other.
+/// A value is out of range, or the overlap is not smaller than the chunk.
 pub fn checked_splitting(
     chunk_size: Option<i32>,
     chunk_overlap: Option<i32>,
@@ -257,7 +290,7 @@ pub fn checked_splitting(
     }
     if let Some(n) = chunk_overlap.filter(|n| *n < 0) {
         return Err(Error::invalid_parameter(format!(
-            "chunk_overlap must not be negative, but is {n}"
+            "chunk_overlap must not be negative: {n}"
         )));
     }
     let both = splitting(chunk_size, chunk_overlap, unit);
@@ -272,7 +305,7 @@ pub fn checked_splitting(
 
 pub struct NewCollection<'a> {
     pub name: &'a Name,
-    /// What an application calls it, if it does not use the name.
+    /// The name by which an application knows the collection.
     pub external_id: Option<&'a str>,
     pub retriever: &'a str,
     pub chunk_size: Option<i32>,
@@ -284,7 +317,7 @@ pub struct NewCollection<'a> {
 }
 
 /// # Errors
-/// The name or the external id is taken, or the retriever does not exist.
+/// The name or the external id is in use, or the retriever does not exist.
 pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
     let name = new.name;
     match create_if_missing(new)? {
@@ -295,7 +328,7 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
     }
 }
 
-/// Makes a collection unless there is one of this name; whether it did.
+/// Creates a collection. Returns false if a collection of this name exists.
 ///
 /// # Errors
 /// The retriever does not exist.
@@ -313,8 +346,9 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
             return Err(retrievers::missing(new.retriever));
         }
         let made = execute(
-            "INSERT INTO rag.collections (name, retriever, chunk_size, chunk_overlap, metadata_whitelist,
-                                          description, chunk_unit, external_id, owner, owner_id)
+            "INSERT INTO rag.collections (
+                 name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description,
+                 chunk_unit, external_id, owner, owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO NOTHING",
             &[
                 new.name.as_str().into(),
@@ -334,12 +368,11 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
 }
 
 /// # Errors
-/// `id` is empty, or another collection has it.
+/// `id` is empty, or another collection uses it.
 fn check_external_id(id: &str) -> Result<(), Error> {
     if id.trim().is_empty() {
-        return Err(
-            Error::invalid_parameter("external_id must not be empty").hint("Leave it NULL.")
-        );
+        return Err(Error::invalid_parameter("external_id must not be empty")
+            .hint("Use NULL for a collection without an external id."));
     }
     let taken = query(
         "SELECT name FROM rag.collections WHERE external_id = $1",
@@ -350,26 +383,30 @@ fn check_external_id(id: &str) -> Result<(), Error> {
         None => Ok(()),
         Some(other) => Err(
             Error::duplicate(format!("external_id \"{id}\" is already in use"))
-                .detail(format!("It is that of collection \"{other}\".")),
+                .detail(format!("Collection \"{other}\" uses it.")),
         ),
     }
 }
 
-/// The collection of functions and manifests that name none.
+/// The default collection of functions and manifests.
 const DEFAULT: &str = "default";
 
 /// Drops a collection with its documents and chunks.
 ///
 /// # Errors
-/// A source still fills it, or it is the one named default.
+/// A source fills the collection, or it is the default collection.
 pub fn drop(collection: &Collection) -> Result<(), Error> {
     let name = collection.name.as_str();
     if name == DEFAULT {
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-            "cannot drop collection \"default\" because functions use it where none is named",
+            "cannot drop collection \"default\" because it is required by functions of the \
+             extension",
         )
-        .hint("rag_drop_source(name, keep_documents => false) and rag_remove_document empty it."));
+        .hint(
+            "To empty it, call rag_drop_source(name, keep_documents => false) and \
+             rag_remove_document(document_id).",
+        ));
     }
     as_owner(|| {
         let sources: Vec<String> = query(
@@ -380,10 +417,10 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
         if !sources.is_empty() {
             return Err(Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-                format!("cannot drop collection \"{name}\" because sources fill it"),
+                format!("cannot drop collection \"{name}\" because sources depend on it"),
             )
             .detail(format!("Sources: {}.", sources.join(", ")))
-            .hint("Drop them first: rag_drop_source."));
+            .hint("Drop the sources first with rag_drop_source."));
         }
         if collection.has_partition()? {
             execute(&format!("DROP TABLE {}", collection.partition()), &[])?;
@@ -393,7 +430,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             &[name.into()],
         )?;
         execute(
-            "DELETE FROM rag.manifest WHERE collection = $1",
+            "DELETE FROM rag.document_digests WHERE collection = $1",
             &[name.into()],
         )?;
         execute(

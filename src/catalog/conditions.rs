@@ -1,28 +1,28 @@
 //! Conditions of a source, as Kubernetes writes them: what `rag.sources.conditions` shows.
 //!
-//! A change says the new status of one condition; `rag.merge_conditions` puts it in the place of
-//! the old one and notes when the status last changed.
+//! A change gives the new status of one condition. `rag.merge_conditions` replaces the old one and
+//! stores when the status last changed.
 
 use serde_json::{Value, json};
 
-/// Types of conditions.
+/// The types of conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Type {
-    /// What the definition names (owner, collection, secret, table) is there.
+pub enum ConditionType {
+    /// Everything that the definition names exists: owner, collection, secret, table.
     ResourceReady,
-    /// It is synced by itself.
+    /// The source is synced automatically.
     Scheduled,
-    /// A run is under way.
+    /// A run is in progress.
     Indexing,
     /// The last run completed.
     Completed,
-    /// The last run failed, or left documents out.
+    /// The last run failed, or could not index some documents.
     Error,
-    /// What is stored is not what was indexed.
+    /// The stored documents differ from what was indexed.
     DriftDetected,
 }
 
-impl Type {
+impl ConditionType {
     fn name(self) -> &'static str {
         match self {
             Self::ResourceReady => "ResourceReady",
@@ -37,12 +37,12 @@ impl Type {
 
 /// Changes of a source's conditions, all observed at one generation of its definition.
 #[derive(Debug, Clone)]
-pub struct Changes {
+pub struct ConditionChanges {
     generation: i64,
     list: Vec<Value>,
 }
 
-impl Changes {
+impl ConditionChanges {
     pub fn at(generation: i64) -> Self {
         Self {
             generation,
@@ -50,12 +50,12 @@ impl Changes {
         }
     }
 
-    /// `reason` is one word in CamelCase, `message` a sentence for people. `None` is the status
-    /// Unknown.
+    /// Sets a condition. `reason` is one word in CamelCase, `message` is for people, and `None` is
+    /// the status Unknown.
     #[must_use]
     pub fn set(
         mut self,
-        type_: Type,
+        type_: ConditionType,
         status: Option<bool>,
         reason: &str,
         message: impl Into<String>,
@@ -75,7 +75,7 @@ impl Changes {
         self
     }
 
-    /// For `rag.merge_conditions`.
+    /// Returns the changes as the argument of `rag.merge_conditions`.
     pub fn to_json(&self) -> pgrx::JsonB {
         pgrx::JsonB(Value::Array(self.list.clone()))
     }

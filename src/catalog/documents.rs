@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rag_protocol::{
     identity::{ChunkId, DocumentId, EmbeddingKey},
-    ingest::{Chunk, Known, LINK_TARGETS},
+    ingest::{Chunk, KnownVersion, LINK_TARGETS},
     labels::Labels,
 };
 use serde_json::{Map, Value};
@@ -19,24 +19,33 @@ use crate::{
     types::vector::OwnedVector,
 };
 
-/// By uri, the documents of a source that are indexed as `chunking` says.
-pub fn unchanged_if_same(
+/// Returns the versions of a source's documents that are indexed with `chunking`, by uri.
+pub fn known_versions(
     collection: &str,
     source: &str,
     chunking: &str,
-) -> Result<HashMap<String, Known>, Error> {
+) -> Result<HashMap<String, KnownVersion>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT uri, raw_hash, validator FROM rag.documents
-             WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active' AND raw_hash IS NOT NULL",
+             WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active'
+               AND raw_hash IS NOT NULL",
             &[collection.into(), source.into(), chunking.into()],
-            |row| Ok((row.required(1)?, Known { raw_hash: row.required(2)?, validator: row.get(3)? })),
+            |row| {
+                Ok((
+                    row.required(1)?,
+                    KnownVersion {
+                        raw_hash: row.required(2)?,
+                        validator: row.get(3)?,
+                    },
+                ))
+            },
         )
     })?;
     Ok(found.into_iter().collect())
 }
 
-/// Of some documents, the hashes of those that are indexed as `chunking` says.
+/// Returns the hashes of those of some documents that are indexed with `chunking`.
 pub fn raw_hashes(
     ids: &[DocumentId],
     chunking: &str,
@@ -45,7 +54,8 @@ pub fn raw_hashes(
     let found = as_owner(|| {
         query(
             "SELECT document_id, raw_hash FROM rag.documents
-             WHERE document_id = ANY ($1) AND chunking = $2 AND status = 'active' AND raw_hash IS NOT NULL",
+             WHERE document_id = ANY ($1) AND chunking = $2 AND status = 'active'
+               AND raw_hash IS NOT NULL",
             &[ids.into(), chunking.into()],
             |row| Ok((document_id(&row)?, row.required(2)?)),
         )
@@ -53,11 +63,12 @@ pub fn raw_hashes(
     Ok(found.into_iter().collect())
 }
 
-/// Uris of a source's documents that could not be indexed.
-pub fn failed(collection: &str, source: &str) -> Result<Vec<String>, Error> {
+/// Returns the uris of a source's documents that could not be indexed.
+pub fn failed_uris(collection: &str, source: &str) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            "SELECT uri FROM rag.documents WHERE collection = $1 AND source = $2 AND status = 'error'",
+            "SELECT uri FROM rag.documents
+             WHERE collection = $1 AND source = $2 AND status = 'error'",
             &[collection.into(), source.into()],
             |row| row.required(1),
         )
@@ -70,7 +81,7 @@ pub fn document_id(row: &Row<'_, '_>) -> Result<DocumentId, Error> {
     )))
 }
 
-/// Notes what the source says now of versions that are the stored ones.
+/// Stores new validators of documents whose content has not changed.
 pub fn set_validators(validators: &[(DocumentId, String)]) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = validators.iter().map(|(id, _)| uuid(id.0)).collect();
     let validators: Vec<&str> = validators
@@ -88,32 +99,36 @@ pub fn set_validators(validators: &[(DocumentId, String)]) -> Result<(), Error> 
     Ok(())
 }
 
-/// Those of some documents that are a source's, as [`of_source`] has them.
-pub fn owned(ids: &[DocumentId], source: &str) -> Result<Vec<DocumentId>, Error> {
+/// Returns those of some documents that belong to a source, as defined by [`ids_of_source`].
+pub fn ids_owned_by(ids: &[DocumentId], source: &str) -> Result<Vec<DocumentId>, Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
     as_owner(|| {
         execute_returning(
             "SELECT document_id FROM rag.documents WHERE document_id = ANY ($1) AND source = $2
-             UNION SELECT document_id FROM rag.manifest WHERE document_id = ANY ($1) AND source = $2",
+             UNION SELECT document_id FROM rag.document_digests
+                   WHERE document_id = ANY ($1) AND source = $2",
             &[ids.into(), source.into()],
             |row| document_id(&row),
         )
     })
 }
 
-/// Leaves the documents of a source that is dropped to its collections, in which they stay with
-/// their ids and uris: no source owns them, and a later one of the same name deletes none of them.
-/// Where it brings a document of the same uri, that has the same id and takes the place of the one
-/// that was left; the bytes of that one are forgotten, so that no run takes it for its own and
-/// unchanged. Documents that never could be indexed have nothing that could stay.
+/// Keeps the documents of a dropped source in their collections, without a source.
+///
+/// A later source of the same name does not delete them. If it has a document of the same uri, that
+/// has the same id and replaces the kept document. The hash of a kept document is deleted, so that
+/// no run takes it for an unchanged document of its own. Documents that were never indexed are
+/// deleted.
 pub fn detach(source: &str) -> Result<(), Error> {
     as_owner(|| {
         for statement in [
             "DELETE FROM rag.documents d USING rag.collections c
              WHERE d.collection = c.name AND d.source = $1 AND d.content_hash IS NULL",
-            "UPDATE rag.documents d SET source = NULL, former_source = d.source, status = 'active', error = NULL, raw_hash = NULL, validator = NULL
+            "UPDATE rag.documents d SET source = NULL, former_source = d.source, status = 'active',
+                 error = NULL, raw_hash = NULL, validator = NULL
              FROM rag.collections c WHERE d.collection = c.name AND d.source = $1",
-            "DELETE FROM rag.manifest m USING rag.collections c WHERE m.collection = c.name AND m.source = $1",
+            "DELETE FROM rag.document_digests m USING rag.collections c
+             WHERE m.collection = c.name AND m.source = $1",
         ] {
             execute(statement, &[source.into()])?;
         }
@@ -121,22 +136,23 @@ pub fn detach(source: &str) -> Result<(), Error> {
     })
 }
 
-/// Ids of all documents of a source: those that are stored, those included that others have stored
-/// since the statement began, and those that runs have indexed and somebody has deleted.
-pub fn of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Error> {
+/// Returns the ids of all documents of a source. These are the stored documents, even if another
+/// session has just stored them, and those that were indexed by a run and then deleted by a user.
+pub fn ids_of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Error> {
     as_owner(|| {
         execute_returning(
             "SELECT document_id FROM rag.documents WHERE collection = $1 AND source = $2
-             UNION SELECT document_id FROM rag.manifest WHERE collection = $1 AND source = $2",
+             UNION
+             SELECT document_id FROM rag.document_digests WHERE collection = $1 AND source = $2",
             &[collection.into(), source.into()],
             |row| document_id(&row),
         )
     })
 }
 
-/// Ids of all documents of a source, as [`of_source`] has them, by collection; all collections but
-/// one.
-pub fn by_collection(
+/// Ids of all documents of a source, as [`ids_of_source`] has them, by collection; all collections
+/// but one.
+pub fn ids_by_collection(
     source: &str,
     except: Option<&str>,
 ) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
@@ -144,8 +160,10 @@ pub fn by_collection(
         execute_returning(
             "SELECT i.document_id, c.name
              FROM rag.collections c,
-                  LATERAL (SELECT document_id FROM rag.documents WHERE collection = c.name AND source = $1
-                           UNION SELECT document_id FROM rag.manifest WHERE collection = c.name AND source = $1) i
+                  LATERAL (SELECT document_id FROM rag.documents
+                           WHERE collection = c.name AND source = $1
+                           UNION SELECT document_id FROM rag.document_digests
+                           WHERE collection = c.name AND source = $1) i
              WHERE c.name IS DISTINCT FROM $2",
             &[source.into(), except.into()],
             |row| Ok((document_id(&row)?, row.required::<String>(2)?)),
@@ -158,24 +176,30 @@ pub fn by_collection(
     Ok(by_collection)
 }
 
-/// Puts a document and its chunks in the place of what was stored under its id; whether it is new.
+/// Stores a document and its chunks, and replaces what was stored under its id. Returns true if the
+/// document is new.
 ///
-/// The document's row comes first: of two that replace a document at once the second waits there,
-/// and then sees, and deletes, the chunks of the first.
+/// The row of the document is written first. Of two concurrent transactions the second waits for
+/// it, and then sees and deletes the chunks of the first.
 pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
     as_owner(|| {
         let inserted = execute_prepared(
-            "INSERT INTO rag.documents AS d (document_id, collection, source, uri, title, knowledge_id, document_type,
-                                        category, tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
-                                        own_title, validator, fetched_at, indexed_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15, $16, $17,
-                     pg_catalog.now(), pg_catalog.now())
+            "INSERT INTO rag.documents AS d (
+                 document_id, collection, source, uri, title, knowledge_id, document_type, category,
+                 tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
+                 own_title, validator, fetched_at, indexed_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15,
+                     $16, $17, pg_catalog.now(), pg_catalog.now())
              ON CONFLICT (document_id) DO UPDATE SET
-                 collection = excluded.collection, source = excluded.source, former_source = NULL, uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id, document_type = excluded.document_type,
-                 category = excluded.category, tags = excluded.tags, status = 'active', error = NULL,
-                 content_hash = excluded.content_hash, content = excluded.content, chunk_count = excluded.chunk_count,
-                 metadata = excluded.metadata, raw_hash = excluded.raw_hash, chunking = excluded.chunking,
-                 own_title = excluded.own_title, validator = excluded.validator, fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
+                 collection = excluded.collection, source = excluded.source, former_source = NULL,
+                 uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id,
+                 document_type = excluded.document_type, category = excluded.category,
+                 tags = excluded.tags, status = 'active', error = NULL,
+                 content_hash = excluded.content_hash, content = excluded.content,
+                 chunk_count = excluded.chunk_count, metadata = excluded.metadata,
+                 raw_hash = excluded.raw_hash, chunking = excluded.chunking,
+                 own_title = excluded.own_title, validator = excluded.validator,
+                 fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
              RETURNING d.xmax = 0, CASE WHEN d.source IS NOT NULL THEN rag.document_digest(d) END",
             &[
                 uuid(document.id.0).into(),
@@ -204,11 +228,13 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
     })
 }
 
-/// Notes that a document could not be indexed. What was indexed of it before stays; only status and
-/// error change. One that a dropped source of the same name has left is not this source's, and
-/// stays as it is. `fetched`: whether it was there at all; what could never be fetched (a folder,
-/// say) becomes no document.
-pub fn fail(
+/// Records that a document could not be indexed. Only its status and error change: what was indexed
+/// before stays. A document that a dropped source of the same name left does not change at all.
+///
+/// `fetched` tells that the document exists. Otherwise, as for a folder that could not be listed,
+/// no
+/// new document is created.
+pub fn record_failure(
     id: DocumentId,
     collection: &str,
     source: Option<&str>,
@@ -226,31 +252,40 @@ pub fn fail(
             );
         }
         let inserted = execute_returning(
-            "INSERT INTO rag.documents AS d (document_id, collection, source, uri, document_type, status, error)
+            "INSERT INTO rag.documents AS d (
+                 document_id, collection, source, uri, document_type, status, error)
              VALUES ($1, $2, $3, $4, $5, 'error', $6)
              ON CONFLICT (document_id) DO UPDATE SET status = 'error', error = excluded.error
                  WHERE d.source IS NOT DISTINCT FROM excluded.source
              RETURNING d.xmax = 0",
-            &[uuid(id.0).into(), collection.into(), source.into(), uri.into(), document_type.into(), error.into()],
+            &[
+                uuid(id.0).into(),
+                collection.into(),
+                source.into(),
+                uri.into(),
+                document_type.into(),
+                error.into(),
+            ],
             |row| row.required::<bool>(1),
         )?;
         if source.is_some() && inserted.first() == Some(&true) {
-            super::digests::note(collection, id)?;
+            super::digests::record(collection, id)?;
         }
         Ok(inserted.len())
     })?;
     Ok(())
 }
 
-/// Deletes documents that their source no longer has, with their chunks, and forgets that they were
-/// indexed; how many there were.
-pub fn delete_for_good(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
+/// Deletes documents that their source no longer has, with their chunks and digests. Returns their
+/// number.
+pub fn delete_and_forget(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     let deleted = delete(collection, ids)?;
-    as_owner(|| super::digests::forget(ids))?;
+    as_owner(|| super::digests::delete(ids))?;
     Ok(deleted)
 }
 
-/// Deletes documents with their chunks; how many there were. Rows first, as in [`replace`].
+/// Deletes documents with their chunks, and returns their number. Rows come first, as in
+/// [`replace`].
 pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     as_owner(|| {
         let rows: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
@@ -263,9 +298,9 @@ pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     })
 }
 
-/// How many documents there are in each collection that has its partition still, by name: those
-/// that DROP EXTENSION takes with it.
-pub fn in_partitions() -> Result<Vec<(String, i64)>, Error> {
+/// Returns the number of documents in each collection that still has its partition, by name. These
+/// are the documents that DROP EXTENSION deletes.
+pub fn counts_in_partitions() -> Result<Vec<(String, i64)>, Error> {
     as_owner(|| {
         query(
             "SELECT d.collection, pg_catalog.count(*) FROM rag.documents d
@@ -280,26 +315,27 @@ pub fn in_partitions() -> Result<Vec<(String, i64)>, Error> {
     })
 }
 
-/// A document that is stored as it was indexed.
+/// The stored version of a document.
 #[derive(Debug)]
-pub struct Version {
+pub struct IndexedVersion {
     pub raw_hash: String,
     pub chunking: String,
     pub content_hash: String,
     pub chunks: i32,
 }
 
-/// What is stored of a document, if that is all of it.
-pub fn version(collection: &str, id: DocumentId) -> Result<Option<Version>, Error> {
+/// Returns the stored version of a document, or None if it is missing or incomplete.
+pub fn indexed_version(collection: &str, id: DocumentId) -> Result<Option<IndexedVersion>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT raw_hash, chunking, content_hash, chunk_count FROM rag.documents
              WHERE document_id = $2 AND collection = $1 AND status = 'active'
                AND raw_hash IS NOT NULL AND chunking IS NOT NULL AND content_hash IS NOT NULL
-               AND chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks WHERE collection = $1 AND document_id = $2)",
+               AND chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks
+                                  WHERE collection = $1 AND document_id = $2)",
             &[collection.into(), uuid(id.0).into()],
             |row| {
-                Ok(Version {
+                Ok(IndexedVersion {
                     raw_hash: row.required(1)?,
                     chunking: row.required(2)?,
                     content_hash: row.required(3)?,
@@ -311,22 +347,23 @@ pub fn version(collection: &str, id: DocumentId) -> Result<Option<Version>, Erro
     Ok(found.into_iter().next())
 }
 
-/// A document's row, as far as it says what the document belongs to.
-pub struct Belonging {
+/// The collection, source and knowledge item that a document belongs to.
+pub struct DocumentOrigin {
     pub collection: String,
     pub source: Option<String>,
     pub uri: String,
     pub knowledge_id: Option<i64>,
 }
 
-/// A document's row, which nobody else can change until the transaction ends.
-pub fn lock(id: DocumentId) -> Result<Option<Belonging>, Error> {
+/// Returns the origin of a document, and locks its row until the transaction ends.
+pub fn lock(id: DocumentId) -> Result<Option<DocumentOrigin>, Error> {
     let found = as_owner(|| {
         execute_returning(
-            "SELECT collection, source, uri, knowledge_id FROM rag.documents WHERE document_id = $1 FOR UPDATE",
+            "SELECT collection, source, uri, knowledge_id FROM rag.documents
+             WHERE document_id = $1 FOR UPDATE",
             &[uuid(id.0).into()],
             |row| {
-                Ok(Belonging {
+                Ok(DocumentOrigin {
                     collection: row.required(1)?,
                     source: row.get(2)?,
                     uri: row.required(3)?,
@@ -338,28 +375,28 @@ pub fn lock(id: DocumentId) -> Result<Option<Belonging>, Error> {
     Ok(found.into_iter().next())
 }
 
-/// What is said of a document that is stored. `None` keeps what there is.
+/// New attributes of a stored document. None keeps the stored value.
 #[derive(Debug, Default)]
-pub struct Change {
+pub struct DocumentUpdate {
     pub title: Option<String>,
     pub labels: Labels,
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// Writes what is said of a document into its row and its chunks, if that is something else. Its
-/// text and embeddings stay as they are; the same text added again is another version. `whitelist`:
-/// the metadata keys that chunks carry.
-pub fn change(
+/// Updates the attributes of a document and of its chunks, if they differ. Its text and embeddings
+/// do not change, but adding the same text again stores a new version. `whitelist` has the metadata
+/// keys that chunks carry.
+pub fn update(
     collection: &str,
     id: DocumentId,
-    change: &Change,
+    change: &DocumentUpdate,
     whitelist: Option<&[String]>,
 ) -> Result<(), Error> {
     let json = |metadata: Map<String, Value>| pgrx::JsonB(Value::Object(metadata));
     let of_chunks = change
         .metadata
         .as_ref()
-        .map(|metadata| json(listed(metadata, whitelist)));
+        .map(|metadata| json(chunk_metadata(metadata, whitelist)));
     let given = |metadata: Option<pgrx::JsonB>| -> [pgrx::datum::DatumWithOid<'_>; 6] {
         [
             collection.into(),
@@ -373,13 +410,14 @@ pub fn change(
     const SET: &str =
         "title = coalesce($3, title), category = coalesce($4, category), tags = coalesce($5, tags),
                        metadata = coalesce($6, metadata)";
-    const DIFFERS: &str =
-        "(coalesce($3, title) IS DISTINCT FROM title OR coalesce($4, category) IS DISTINCT FROM category
-                            OR coalesce($5, tags) IS DISTINCT FROM tags OR coalesce($6, metadata) <> metadata)";
+    const DIFFERS: &str = "(coalesce($3, title) IS DISTINCT FROM title
+          OR coalesce($4, category) IS DISTINCT FROM category
+          OR coalesce($5, tags) IS DISTINCT FROM tags OR coalesce($6, metadata) <> metadata)";
     as_owner(|| {
         let changed = execute(
             &format!(
-                "UPDATE rag.documents SET {SET}, own_title = own_title AND coalesce($3 = title, true), raw_hash = NULL
+                "UPDATE rag.documents SET {SET},
+                     own_title = own_title AND coalesce($3 = title, true), raw_hash = NULL
                  WHERE collection = $1 AND document_id = $2 AND {DIFFERS}"
             ),
             &given(change.metadata.clone().map(json)),
@@ -394,8 +432,12 @@ pub fn change(
     })
 }
 
-/// The metadata that chunks carry: what the list has; without a list, all but what a page links to.
-pub fn listed(metadata: &Map<String, Value>, whitelist: Option<&[String]>) -> Map<String, Value> {
+/// Returns the metadata that chunks carry: the keys of the whitelist, or without one all keys
+/// except the links of a page.
+pub fn chunk_metadata(
+    metadata: &Map<String, Value>,
+    whitelist: Option<&[String]>,
+) -> Map<String, Value> {
     let is_listed = |key: &String| whitelist.map_or(key != LINK_TARGETS, |keys| keys.contains(key));
     metadata
         .iter()
@@ -404,7 +446,7 @@ pub fn listed(metadata: &Map<String, Value>, whitelist: Option<&[String]>) -> Ma
         .collect()
 }
 
-/// The collection that a document is in.
+/// Returns the collection of a document.
 pub fn collection_of(id: pgrx::Uuid) -> Result<Option<String>, Error> {
     let found = as_owner(|| {
         query(
@@ -416,14 +458,14 @@ pub fn collection_of(id: pgrx::Uuid) -> Result<Option<String>, Error> {
     Ok(found.into_iter().next())
 }
 
-/// What a user says of a document beside its text.
+/// The attributes that a user gives to a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Attributes {
+pub struct DocumentAttributes {
     pub knowledge_id: Option<i64>,
     pub labels: Labels,
 }
 
-/// The rows of one document.
+/// A document with its chunks, as it is stored.
 pub struct StoredDocument<'a> {
     pub id: DocumentId,
     pub collection: &'a str,
@@ -432,7 +474,7 @@ pub struct StoredDocument<'a> {
     pub title: &'a str,
     pub own_title: bool,
     pub document_type: &'static str,
-    pub attributes: &'a Attributes,
+    pub attributes: &'a DocumentAttributes,
     pub content_hash: &'a str,
     pub raw_hash: Option<&'a str>,
     pub validator: Option<&'a str>,
@@ -445,7 +487,7 @@ pub struct StoredDocument<'a> {
 
 pub struct StoredChunk<'a> {
     pub id: ChunkId,
-    /// Where in the text it is.
+    /// The position in the text.
     pub place: &'a Chunk,
     pub content: &'a str,
     pub key: EmbeddingKey,

@@ -1,4 +1,4 @@
-//! `rag.knowledge`: items that are named by a number and fetched from a uri.
+//! `rag.knowledge`: items that have a number and are fetched from a uri.
 
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::DocumentId;
@@ -12,23 +12,23 @@ use crate::{
     },
 };
 
-/// What a user says of an item.
+/// An item as a user defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct KnowledgeItem {
     pub id: i64,
     pub title: Option<String>,
     pub uri: String,
     /// `markdown`, `website` or `folder`.
     pub kind: String,
     pub category: Option<String>,
-    /// With commas between them.
+    /// Separated by commas.
     pub tags: Option<String>,
-    /// Who gave the uri.
+    /// The role that set the uri.
     pub owner: Owner,
 }
 
-/// The values of an item's columns, $1 to $9 of what writes them.
-fn arguments<'a>(collection: &'a str, item: &'a Item) -> [DatumWithOid<'a>; 9] {
+/// Returns the values of an item's columns, the parameters $1 to $9 of statements that write them.
+fn arguments<'a>(collection: &'a str, item: &'a KnowledgeItem) -> [DatumWithOid<'a>; 9] {
     [
         collection.into(),
         item.id.into(),
@@ -42,11 +42,13 @@ fn arguments<'a>(collection: &'a str, item: &'a Item) -> [DatumWithOid<'a>; 9] {
     ]
 }
 
-/// Registers an item as pending, unless there is one of its number; whether it did.
-pub fn create(collection: &str, item: &Item) -> Result<bool, Error> {
+/// Registers an item as pending. Returns false if an item with its number exists.
+pub fn create(collection: &str, item: &KnowledgeItem) -> Result<bool, Error> {
     let made = as_owner(|| {
         execute(
-            "INSERT INTO rag.knowledge (collection, knowledge_id, title, uri, document_type, category, tags, owner, owner_id)
+            "INSERT INTO rag.knowledge (
+                 collection, knowledge_id, title, uri, document_type, category, tags, owner,
+                 owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
             &arguments(collection, item),
         )
@@ -54,12 +56,12 @@ pub fn create(collection: &str, item: &Item) -> Result<bool, Error> {
     Ok(made > 0)
 }
 
-/// An item, which nobody else can change until the transaction ends.
-pub fn lock(collection: &str, id: i64) -> Result<Option<Item>, Error> {
+/// Returns an item, and locks it until the transaction ends.
+pub fn lock(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
     let found = as_owner(|| {
         execute_returning(
-            "SELECT knowledge_id, title, uri, document_type, category, tags, owner_id, owner FROM rag.knowledge
-             WHERE collection = $1 AND knowledge_id = $2 FOR UPDATE",
+            "SELECT knowledge_id, title, uri, document_type, category, tags, owner_id, owner
+             FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2 FOR UPDATE",
             &[collection.into(), id.into()],
             |row| read(&row),
         )
@@ -67,37 +69,39 @@ pub fn lock(collection: &str, id: i64) -> Result<Option<Item>, Error> {
     Ok(found.into_iter().next())
 }
 
-fn read(row: &Row<'_, '_>) -> Result<Item, Error> {
-    Ok(Item {
-        id: row.required(1)?,
-        title: row.get(2)?,
-        uri: row.required(3)?,
-        kind: row.required(4)?,
-        category: row.get(5)?,
-        tags: row.get(6)?,
-        owner: Owner::stored(row.required(7)?, row.required(8)?),
+fn read(row: &Row<'_, '_>) -> Result<KnowledgeItem, Error> {
+    Ok(KnowledgeItem {
+        id: row.required("knowledge_id")?,
+        title: row.get("title")?,
+        uri: row.required("uri")?,
+        kind: row.required("document_type")?,
+        category: row.get("category")?,
+        tags: row.get("tags")?,
+        owner: Owner::stored(row.required("owner_id")?, row.required("owner")?),
     })
 }
 
-/// The numbers of the items of a collection, of those that have a status or of all.
+/// Returns the numbers of a collection's items with a status, or of all items.
 pub fn numbers(collection: &str, status: Option<&str>) -> Result<Vec<i64>, Error> {
     as_owner(|| {
         query(
-            "SELECT knowledge_id FROM rag.knowledge WHERE collection = $1 AND ($2 IS NULL OR status = $2) ORDER BY 1",
+            "SELECT knowledge_id FROM rag.knowledge
+             WHERE collection = $1 AND ($2 IS NULL OR status = $2) ORDER BY 1",
             &[collection.into(), status.into()],
             |row| row.required(1),
         )
     })
 }
 
-/// Writes down what is said of an item now. `is_other`: what was indexed of it is something else.
-pub fn change(collection: &str, item: &Item, is_other: bool) -> Result<(), Error> {
+/// Updates an item. With `reset`, what was indexed of it is outdated, and it is pending again.
+pub fn update(collection: &str, item: &KnowledgeItem, reset: bool) -> Result<(), Error> {
     let mut arguments = Vec::from(arguments(collection, item));
-    arguments.push(is_other.into());
+    arguments.push(reset.into());
     as_owner(|| {
         execute(
-            "UPDATE rag.knowledge SET title = $3, uri = $4, document_type = $5, category = $6, tags = $7, owner = $8,
-                 owner_id = $9, status = CASE WHEN $10 THEN 'pending' ELSE status END,
+            "UPDATE rag.knowledge SET title = $3, uri = $4, document_type = $5, category = $6,
+                 tags = $7, owner = $8, owner_id = $9,
+                 status = CASE WHEN $10 THEN 'pending' ELSE status END,
                  error = CASE WHEN $10 THEN NULL ELSE error END
              WHERE collection = $1 AND knowledge_id = $2",
             &arguments,
@@ -106,8 +110,8 @@ pub fn change(collection: &str, item: &Item, is_other: bool) -> Result<(), Error
     Ok(())
 }
 
-/// Notes that an item is indexed.
-pub fn succeed(collection: &str, id: i64, content_hash: &str) -> Result<(), Error> {
+/// Records that an item is indexed.
+pub fn record_success(collection: &str, id: i64, content_hash: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "UPDATE rag.knowledge SET status = 'active', error = NULL, content_hash = $3,
@@ -119,23 +123,24 @@ pub fn succeed(collection: &str, id: i64, content_hash: &str) -> Result<(), Erro
     Ok(())
 }
 
-/// Notes that an item could not be indexed; what was indexed before stays.
-pub fn fail(collection: &str, id: i64, error: &str) -> Result<(), Error> {
+/// Records that an item could not be indexed. What was indexed before stays.
+pub fn record_failure(collection: &str, id: i64, error: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.knowledge SET status = 'error', error = $3 WHERE collection = $1 AND knowledge_id = $2",
+            "UPDATE rag.knowledge SET status = 'error', error = $3
+             WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into(), error.into()],
         )
     })?;
     Ok(())
 }
 
-/// Notes that nothing of an item is indexed any more; whether there is such an item.
-pub fn forget_indexed(collection: &str, id: i64) -> Result<bool, Error> {
+/// Records that an item is no longer indexed. Returns false if the item does not exist.
+pub fn reset_to_pending(collection: &str, id: i64) -> Result<bool, Error> {
     let changed = as_owner(|| {
         execute(
-            "UPDATE rag.knowledge SET status = 'pending', error = NULL, content_hash = NULL, fetched_at = NULL,
-                 indexed_at = NULL
+            "UPDATE rag.knowledge SET status = 'pending', error = NULL, content_hash = NULL,
+                 fetched_at = NULL, indexed_at = NULL
              WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
         )
@@ -143,18 +148,19 @@ pub fn forget_indexed(collection: &str, id: i64) -> Result<bool, Error> {
     Ok(changed > 0)
 }
 
-/// The documents that carry an item's number, with their uris.
+/// Returns the documents of an item, with their uris.
 pub fn documents(collection: &str, id: i64) -> Result<Vec<(DocumentId, String)>, Error> {
     as_owner(|| {
         query(
-            "SELECT document_id, uri FROM rag.documents WHERE collection = $1 AND knowledge_id = $2",
+            "SELECT document_id, uri FROM rag.documents
+             WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
             |row| Ok((super::documents::document_id(&row)?, row.required(2)?)),
         )
     })
 }
 
-/// Forgets an item; whether it was there.
+/// Deletes an item. Returns false if it does not exist.
 pub fn remove(collection: &str, id: i64) -> Result<bool, Error> {
     let removed = as_owner(|| {
         execute(

@@ -1,4 +1,4 @@
-//! Category and tags of documents that are stored: written without their text being indexed again.
+//! Category and tags of stored documents. They change without indexing the text again.
 
 use rag_protocol::{identity::DocumentId, labels::Labels};
 use serde_json::{Map, Value, json};
@@ -12,12 +12,12 @@ use crate::{
     },
 };
 
-/// Stands for how labels are made of what a source and a document say; another word gives all
-/// documents theirs again.
+/// The version of the rules that derive labels from a source and a document. A new version makes
+/// the next run label all documents again.
 const VERSION: &str = "labels v1";
 
-/// A document as far as its labels are concerned.
-pub struct Labelled {
+/// A document with its metadata and labels.
+pub struct LabeledDocument {
     pub id: DocumentId,
     pub metadata: Map<String, Value>,
     pub labels: Labels,
@@ -27,7 +27,7 @@ fn definition(labels: &Labels) -> pgrx::JsonB {
     pgrx::JsonB(json!([VERSION, labels.category, labels.tags]))
 }
 
-/// Whether all documents of a source have the labels that its present definition gives them.
+/// Returns true if all documents of a source have the labels of its current definition.
 pub fn are_current(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
@@ -42,7 +42,7 @@ pub fn are_current(source: &Source) -> Result<bool, Error> {
     Ok(found.first() == Some(&true))
 }
 
-/// Notes that they have.
+/// Records that all documents of a source have the labels of its current definition.
 pub fn set_current(source: &Source) -> Result<(), Error> {
     as_owner(|| {
         execute(
@@ -57,8 +57,12 @@ pub fn set_current(source: &Source) -> Result<(), Error> {
     Ok(())
 }
 
-/// The next documents of a source after one of them, in the order of their ids.
-pub fn page(source: &Source, after: Option<DocumentId>, most: i64) -> Result<Vec<Labelled>, Error> {
+/// Returns up to `max` documents of a source in the order of their ids, after the document `after`.
+pub fn next_documents(
+    source: &Source,
+    after: Option<DocumentId>,
+    max: i64,
+) -> Result<Vec<LabeledDocument>, Error> {
     as_owner(|| {
         query(
             "SELECT document_id, metadata, category, tags FROM rag.documents
@@ -68,7 +72,7 @@ pub fn page(source: &Source, after: Option<DocumentId>, most: i64) -> Result<Vec
                 source.collection.as_str().into(),
                 source.name.as_str().into(),
                 after.map(|id| uuid(id.0)).into(),
-                most.into(),
+                max.into(),
             ],
             |row| {
                 let metadata = match row.required::<pgrx::JsonB>(2)?.0 {
@@ -79,7 +83,7 @@ pub fn page(source: &Source, after: Option<DocumentId>, most: i64) -> Result<Vec
                     category: row.get(3)?,
                     tags: row.get(4)?,
                 };
-                Ok(Labelled {
+                Ok(LabeledDocument {
                     id: document_id(&row)?,
                     metadata,
                     labels,
@@ -89,12 +93,13 @@ pub fn page(source: &Source, after: Option<DocumentId>, most: i64) -> Result<Vec
     })
 }
 
-/// Gives a document of a source, and its chunks, other labels, unless it is stored otherwise than a
-/// run has left it: then it is indexed again as a whole.
-pub fn change(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Error> {
+/// Changes the labels of a document of a source, and of its chunks. Does nothing if the document
+/// has drifted: the next run indexes it again.
+pub fn update_if_intact(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Error> {
     as_owner(|| {
         let intact = execute_returning(
-            "SELECT true FROM rag.document_digests($1) d JOIN rag.manifest m ON m.document_id = d.document_id
+            "SELECT true FROM rag.compute_document_digests($1) d
+                 JOIN rag.document_digests m ON m.document_id = d.document_id
              WHERE d.document_id = $2 AND m.digest = d.digest",
             &[collection.into(), uuid(id.0).into()],
             |row| row.required::<bool>(1),
@@ -103,7 +108,7 @@ pub fn change(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), E
             return Ok(());
         }
         set(collection, id, labels)?;
-        super::digests::note(collection, id)
+        super::digests::record(collection, id)
     })
 }
 
@@ -120,7 +125,8 @@ pub fn set(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Erro
     for table in ["rag.documents", "rag.chunks"] {
         execute(
             &format!(
-                "UPDATE {table} SET category = $3, tags = $4 WHERE collection = $1 AND document_id = $2"
+                "UPDATE {table} SET category = $3, tags = $4
+                 WHERE collection = $1 AND document_id = $2"
             ),
             &given(),
         )?;

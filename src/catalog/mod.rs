@@ -1,15 +1,15 @@
 //! The tables of schema `rag`: row types and statements, a file per table.
 //!
-//! Statements run with a safe `search_path` and, since nobody but the extension's functions may
-//! write its tables, as the extension's owner ([`crate::pg::security::as_owner`]). The permissions
-//! of the caller are checked before, in [`crate::api`].
+//! Statements run with a safe `search_path` as the extension's owner
+//! ([`crate::pg::security::as_owner`]), since only the extension's functions may write its tables.
+//! Callers check the permissions of the user first.
 
 pub mod access;
 pub mod chunks;
 pub mod collection_status;
 pub mod collections;
 pub mod conditions;
-pub mod damage;
+pub mod corruption;
 pub mod digests;
 pub mod documents;
 pub mod due;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pgrx::PgSqlErrorCode;
-use rag_protocol::name::{Form, NotQualified, QualifiedName};
+use rag_protocol::name::{NameForm, QualifiedName, QualifiedNameError};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
@@ -13,9 +13,9 @@ use crate::error::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
-/// Longest [`Name::short`]: with a prefix of 7 bytes it fits an identifier.
+/// The maximum length of [`Name::short`]. With a prefix of 7 bytes it fits an identifier.
 const MAX_SHORT: usize = 56;
-/// Characters of the name, and of its hash, in a [`Name::short`] that is not the name itself.
+/// The numbers of characters of the name and of its hash in a shortened [`Name::short`].
 const SHORT_START: usize = 32;
 const SHORT_HASH: usize = 16;
 
@@ -23,9 +23,9 @@ impl Name {
     /// # Errors
     /// `text` is not the name of a collection.
     pub fn collection(text: &str) -> Result<Self, Error> {
-        match Form::Collection.check(text) {
+        match NameForm::Collection.check(text) {
             Ok(()) => Ok(Self(text.to_string())),
-            Err(_) => Err(invalid("collection", text, Form::Collection)),
+            Err(_) => Err(invalid("collection", text, NameForm::Collection)),
         }
     }
 
@@ -44,18 +44,18 @@ impl Name {
     fn qualified(what: &str, text: &str) -> Result<Self, Error> {
         match QualifiedName::parse(text) {
             Ok(name) => Ok(Self(name.to_string())),
-            Err(NotQualified {
-                part: Form::Namespace,
+            Err(QualifiedNameError {
+                part: NameForm::Namespace,
                 ..
             }) => {
                 let namespace = text.split('/').next().unwrap_or(text);
                 Err(invalid_text(
                     &format!("namespace of a {what}"),
                     namespace,
-                    Form::Namespace,
+                    NameForm::Namespace,
                 ))
             }
-            Err(NotQualified { part, .. }) => Err(invalid(what, text, part)),
+            Err(QualifiedNameError { part, .. }) => Err(invalid(what, text, part)),
         }
     }
 
@@ -63,9 +63,9 @@ impl Name {
         &self.0
     }
 
-    /// A text of at most 56 bytes that stands for this name alone, and can be part of an
-    /// identifier or the name of a file: the name where it is short and has no `/`, or else its
-    /// beginning and a hash behind a `~`, which no name contains.
+    /// Returns a unique text of at most 56 bytes for identifiers and file names. It is the name
+    /// itself if that is short and has no `/`. Otherwise it is the start of the name, a `~`, which
+    /// no name contains, and a hash.
     pub fn short(&self) -> String {
         if self.0.len() <= MAX_SHORT && !self.0.contains('/') {
             return self.0.clone();
@@ -76,24 +76,24 @@ impl Name {
     }
 }
 
-/// A name as users may write it, `default/docs`, in its canonical form, `docs`.
+/// Returns the canonical form of a name: `docs` for `default/docs`.
 pub fn canonical(text: &str) -> &str {
     text.strip_prefix("default/").unwrap_or(text)
 }
 
-fn invalid(what: &str, text: &str, form: Form) -> Error {
+fn invalid(what: &str, text: &str, form: NameForm) -> Error {
     invalid_text(&format!("name of a {what}"), text, form)
 }
 
-fn invalid_text(what: &str, text: &str, form: Form) -> Error {
+fn invalid_text(what: &str, text: &str, form: NameForm) -> Error {
     let shown: String = text.chars().take(80).collect();
-    let (pattern, most) = (form.pattern(), form.max_length());
+    let (pattern, max) = (form.pattern(), form.max_length());
     Error::new(
         PgSqlErrorCode::ERRCODE_INVALID_NAME,
         format!("invalid {what}: \"{shown}\""),
     )
     .detail(format!(
-        "It must match {pattern} and have at most {most} characters."
+        "It must match {pattern} and have at most {max} characters."
     ))
     .hint(form.hint())
 }

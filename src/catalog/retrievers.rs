@@ -1,4 +1,4 @@
-//! `rag.retrievers`: named settings of how collections are stored and searched.
+//! `rag.retrievers`: named settings for storing and searching collections.
 
 use pgrx::{JsonB, PgSqlErrorCode};
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The one that is there from the beginning, and stays.
+/// The retriever that the extension creates. It cannot be dropped.
 const BUILTIN: &str = "default";
 
 #[derive(Debug)]
@@ -22,33 +22,38 @@ pub struct Retriever {
     pub name: String,
     pub spec: serde_json::Value,
     pub notes: Notes,
-    /// As manifests write times.
+    /// In the format of manifests.
     pub created_at: String,
-    /// Collections that have it.
+    /// The collections that use it.
     pub collections: Vec<String>,
 }
 
-/// The error for a retriever that does not exist.
+/// Returns the error for a retriever that does not exist.
 pub fn missing(name: &str) -> Error {
-    Error::undefined(format!("retriever \"{name}\" does not exist"))
-        .hint("rag.retrievers lists them; a manifest of kind Retriever makes one: rag_apply.")
+    Error::undefined(format!("retriever \"{name}\" does not exist")).hint(
+        "The view rag.retrievers lists all retrievers. Create one by calling rag_apply with a \
+             manifest of kind Retriever.",
+    )
 }
 
 pub fn find(name: &str) -> Result<Option<Retriever>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT name, spec, pg_catalog.to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),
-                    ARRAY(SELECT c.name FROM rag.collections c WHERE c.retriever = r.name ORDER BY 1),
+            "SELECT name, spec,
+                    pg_catalog.to_char(created_at AT TIME ZONE 'UTC',
+                                       'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') AS created_at,
+                    ARRAY(SELECT c.name FROM rag.collections c
+                          WHERE c.retriever = r.name ORDER BY 1) AS collections,
                     display_name, labels, annotations
              FROM rag.retrievers r WHERE name = $1",
             &[name.into()],
             |row| {
                 Ok(Retriever {
-                    name: row.required(1)?,
-                    spec: row.required::<JsonB>(2)?.0,
-                    created_at: row.required(3)?,
-                    collections: row.required(4)?,
-                    notes: notes::read(&row, 5)?,
+                    name: row.required("name")?,
+                    spec: row.required::<JsonB>("spec")?.0,
+                    created_at: row.required("created_at")?,
+                    collections: row.required("collections")?,
+                    notes: notes::read(&row)?,
                 })
             },
         )
@@ -56,16 +61,20 @@ pub fn find(name: &str) -> Result<Option<Retriever>, Error> {
     Ok(found.into_iter().next())
 }
 
-/// What became of a retriever that was put there.
+/// What [`create_or_update`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Put {
+pub enum RetrieverChange {
     Created,
     Changed,
     Unchanged,
 }
 
-/// Creates a retriever, or gives it other settings and notes.
-pub fn put(name: &str, spec: &serde_json::Value, notes: &Notes) -> Result<Put, Error> {
+/// Creates a retriever, or updates its settings and metadata.
+pub fn create_or_update(
+    name: &str,
+    spec: &serde_json::Value,
+    notes: &Notes,
+) -> Result<RetrieverChange, Error> {
     let parameters = || {
         let mut parameters = vec![name.into(), JsonB(spec.clone()).into()];
         parameters.extend(notes::parameters(notes));
@@ -78,7 +87,7 @@ pub fn put(name: &str, spec: &serde_json::Value, notes: &Notes) -> Result<Put, E
             &parameters(),
         )?;
         if created > 0 {
-            return Ok(Put::Created);
+            return Ok(RetrieverChange::Created);
         }
         let changed = execute(
             "UPDATE rag.retrievers
@@ -88,17 +97,17 @@ pub fn put(name: &str, spec: &serde_json::Value, notes: &Notes) -> Result<Put, E
             &parameters(),
         )?;
         Ok(if changed > 0 {
-            Put::Changed
+            RetrieverChange::Changed
         } else {
-            Put::Unchanged
+            RetrieverChange::Unchanged
         })
     })
 }
 
-/// Drops a retriever; whether there was one.
+/// Drops a retriever. Returns false if it does not exist.
 ///
 /// # Errors
-/// Collections have it, or it is the one named default.
+/// Collections use it, or it is the default retriever.
 pub fn drop(name: &str) -> Result<bool, Error> {
     let refuse = |why: &str| {
         Error::new(
@@ -108,7 +117,7 @@ pub fn drop(name: &str) -> Result<bool, Error> {
     };
     let role = roles::current();
     as_owner(|| {
-        // after whoever is giving it to a collection
+        // waits for transactions that assign it to a collection
         let found = execute_returning(
             "SELECT 1 FROM rag.retrievers WHERE name = $1 FOR UPDATE",
             &[name.into()],
@@ -118,7 +127,7 @@ pub fn drop(name: &str) -> Result<bool, Error> {
             return Ok(false);
         }
         if name == BUILTIN {
-            return Err(refuse("it is the one of collections that name none"));
+            return Err(refuse("it is the default retriever of collections"));
         }
         let users: Vec<String> = execute_returning(
             "SELECT name FROM rag.collections WHERE retriever = $1 ORDER BY name",
@@ -126,16 +135,16 @@ pub fn drop(name: &str) -> Result<bool, Error> {
             |row| row.required(1),
         )?;
         if !users.is_empty() {
-            // those that the caller may not know of are not named
+            // the error names only collections that the caller may read
             let known = access::readable_among(role, users)?;
             let named = if known.is_empty() {
-                "some of other owners".into()
+                "some that belong to other owners".into()
             } else {
                 known.join(", ")
             };
-            return Err(refuse("collections have it")
+            return Err(refuse("collections depend on it")
                 .detail(format!("Collections: {named}."))
-                .hint("Drop them first: rag_drop_collection."));
+                .hint("Drop the collections first with rag_drop_collection."));
         }
         execute("DELETE FROM rag.retrievers WHERE name = $1", &[name.into()])?;
         Ok(true)

@@ -1,48 +1,89 @@
-//! `rag.run` and `rag.run_error`: what each execution of a source did.
+//! `rag.run` and `rag.run_error`: what each run of a source did.
 //!
-//! A run is Pending from when it is due or asked for ([`queue`]), Running as long as its process
-//! ([`start`]), then Completed or Failed ([`finish`]). Of one source only one can be Pending or
-//! Running. How a run ended is also written into the source's row: counts, conditions, and when a
-//! failed one is tried again.
-//!
-//! Whoever changes a run's phase locks the source's row first, so that nobody waits crosswise.
-//! Someone may have that row locked for long, in a transaction left open: workers never wait for it
-//! ([`sources::lock_at_once`]), or it would hold up other sources.
+//! [`crate::run`] has the table of the phases that a run goes through, and the rules for locks.
 
 use std::time::Duration;
 
 use rag_protocol::ingest::{Failure, Warning};
 use serde_json::json;
 
-use super::sources::{self};
+use super::sources;
 use crate::{
     error::Error,
     pg::{
         security::as_owner,
         spi::{execute, execute_returning, query},
         sqlstate::sqlstate,
+        transaction,
     },
     settings,
 };
 
-/// Why a run is carried out.
+/// The phase of a run: the column `phase` of `rag.run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Queued.
+    Pending,
+    /// Its process is working, or was lost.
+    Running,
+    Completed,
+    Failed,
+}
+
+impl Phase {
+    const ALL: [Self; 4] = [Self::Pending, Self::Running, Self::Completed, Self::Failed];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+        }
+    }
+
+    /// # Errors
+    /// `text` is not a phase, which a CHECK constraint of the table excludes.
+    fn parse(text: &str) -> Result<Self, Error> {
+        Self::ALL
+            .into_iter()
+            .find(|phase| phase.name() == text)
+            .ok_or_else(|| Error::internal(format!("unknown phase \"{text}\" of a run")))
+    }
+
+    /// Returns true for the phases that are final.
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed)
+    }
+}
+
+/// Why a run is carried out: the column `trigger` of `rag.run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// Someone called rag_sync.
+    /// A call of rag_sync or rag_sync_all.
     Manual,
-    /// It was due.
+    /// The source was due by its schedule.
     Schedule,
-    /// The last one failed.
+    /// The last run failed.
     Retry,
-    /// What is stored was not what was indexed.
+    /// The stored documents differ from what was indexed.
     Drift,
-    /// The source is new.
+    /// The source was created or altered.
     Create,
-    /// Its table was changed.
+    /// The source's table was changed.
     Change,
 }
 
 impl Trigger {
+    const ALL: [Self; 6] = [
+        Self::Manual,
+        Self::Schedule,
+        Self::Retry,
+        Self::Drift,
+        Self::Create,
+        Self::Change,
+    ];
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Manual => "manual",
@@ -53,18 +94,27 @@ impl Trigger {
             Self::Change => "change",
         }
     }
+
+    /// # Errors
+    /// `text` is not a trigger, which a CHECK constraint of the table excludes.
+    fn parse(text: &str) -> Result<Self, Error> {
+        Self::ALL
+            .into_iter()
+            .find(|trigger| trigger.name() == text)
+            .ok_or_else(|| Error::internal(format!("unknown trigger \"{text}\" of a run")))
+    }
 }
 
 /// What a run has done so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RunCounts {
     pub total: Option<i64>,
     pub added: i64,
     pub updated: i64,
     pub deleted: i64,
     pub unchanged: i64,
     pub failed: i64,
-    /// Documents among the added and updated ones that lost something on the way.
+    /// Added and updated documents that were indexed incompletely.
     pub with_warnings: i64,
     pub skipped: i64,
     pub chunks_written: i64,
@@ -73,10 +123,10 @@ pub struct Counts {
     pub bytes_fetched: i64,
 }
 
-/// Where the time of a run has gone, in seconds. Stages go on at the same time, so that their sum
-/// is not the run's duration.
+/// The time that each stage of a run took, in seconds. Stages overlap, so their sum is not the
+/// run's duration.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Times {
+pub struct StageTimes {
     /// Listing and reading the source.
     pub fetch: f64,
     /// Extracting and splitting, summed over the engine's threads.
@@ -87,49 +137,54 @@ pub struct Times {
     pub store: f64,
 }
 
-impl Counts {
+impl RunCounts {
     pub fn done(&self) -> i64 {
         self.added + self.updated + self.unchanged + self.failed
     }
 }
 
-/// How a run stands, for whoever waits for it.
+/// The status of a run, for sessions that wait for it.
 #[derive(Debug, Clone)]
-pub struct Status {
+pub struct RunStatus {
     pub source: String,
-    pub phase: String,
-    pub counts: Counts,
+    pub phase: Phase,
+    pub counts: RunCounts,
     pub error: Option<Error>,
-    /// What is remarkable about a run that completed.
+    /// A note on a run that completed.
     pub note: Option<String>,
-    /// Queued by the present transaction: nobody else can see it, let alone begin it.
+    /// Queued by the current transaction: no other process can see it or begin it.
     pub uncommitted: bool,
 }
 
-impl Status {
+impl RunStatus {
     pub fn has_ended(&self) -> bool {
-        matches!(self.phase.as_str(), "Completed" | "Failed")
+        self.phase.has_ended()
     }
 }
 
-/// A run that is queued or under way.
-#[derive(Debug, Clone)]
-pub struct Active {
+/// A run that is Pending or Running.
+#[derive(Debug, Clone, Copy)]
+pub struct ActiveRun {
     pub run_id: i64,
-    pub is_pending: bool,
-    pub trigger: String,
+    pub phase: Phase,
+    pub trigger: Trigger,
 }
 
-/// Returns the next run's id. Ids are given out outside of transactions: a run that never starts
-/// leaves a gap.
+impl ActiveRun {
+    pub fn is_pending(&self) -> bool {
+        self.phase == Phase::Pending
+    }
+}
+
+/// Returns the next run's id. Ids come from a sequence: a run that never starts leaves a gap.
 ///
-/// The sequence of a database that was copied (`CREATE DATABASE ... TEMPLATE`) may fall behind by
-/// up to 32 in a crash: PostgreSQL logs its values ahead of time, in the database that was copied.
-/// Ids that are taken are passed over.
+/// The sequence of a copied database (`CREATE DATABASE ... TEMPLATE`) may fall behind by up to 32
+/// in a crash, because PostgreSQL logs its values ahead of time, in the original database. Ids that
+/// are taken are skipped.
 pub fn next_id() -> Result<i64, Error> {
     const NEXT: &str =
         "SELECT next, next > coalesce((SELECT pg_catalog.max(run_id) FROM rag.run), 0)
-                        FROM pg_catalog.nextval('rag.run_id') AS next";
+         FROM pg_catalog.nextval('rag.run_id') AS next";
     loop {
         let ids = as_owner(|| {
             query(NEXT, &[], |row| {
@@ -144,17 +199,19 @@ pub fn next_id() -> Result<i64, Error> {
     }
 }
 
-/// The run of a source that is queued or under way, or was when its process ended unseen.
-pub fn active(source: &str) -> Result<Option<Active>, Error> {
+/// Returns the run of a source that is Pending or Running. The process of a Running one may have
+/// been lost.
+pub fn active(source: &str) -> Result<Option<ActiveRun>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT run_id, phase = 'Pending', trigger FROM rag.run WHERE source = $1 AND phase IN ('Pending', 'Running')",
+            "SELECT run_id, phase, trigger FROM rag.run
+             WHERE source = $1 AND phase IN ('Pending', 'Running')",
             &[source.into()],
             |row| {
-                Ok(Active {
+                Ok(ActiveRun {
                     run_id: row.required(1)?,
-                    is_pending: row.required(2)?,
-                    trigger: row.required(3)?,
+                    phase: Phase::parse(&row.required::<String>(2)?)?,
+                    trigger: Trigger::parse(&row.required::<String>(3)?)?,
                 })
             },
         )
@@ -162,9 +219,9 @@ pub fn active(source: &str) -> Result<Option<Active>, Error> {
     Ok(found.into_iter().next())
 }
 
-/// Queues a run of a source, which the scheduler starts when there is room; its id, or `None` where
-/// one is queued or under way already. A retry, and whatever is still to come of the last run's
-/// failure, is off. A run that is queued already is asked for from then on, should someone ask.
+/// Queues a run of a source, which the scheduler starts when a slot is free. Returns its id, or
+/// `None` if a run is Pending or Running already. Retries of the last run are cancelled. If a run
+/// is Pending already and the trigger is manual, that run becomes a manual one.
 pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     as_owner(|| {
         execute_returning(
@@ -172,12 +229,13 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
             &[source.into()],
             |_| Ok(()),
         )?;
-        sources::note_locked(source);
+        sources::record_locked(source);
         let id = next_id()?;
         let queued = execute_returning(
             "INSERT INTO rag.run (run_id, source, collection, trigger, attempt, generation, phase)
              SELECT $3, name, collection, $2,
-                    CASE WHEN $2 = 'retry' THEN attempt + throttled + 1 ELSE 1 END, generation, 'Pending'
+                    CASE WHEN $2 = 'retry' THEN attempt + throttled + 1 ELSE 1 END,
+                    generation, 'Pending'
              FROM rag.source WHERE name = $1
              ON CONFLICT (source) WHERE phase IN ('Pending', 'Running') DO NOTHING
              RETURNING run_id",
@@ -189,8 +247,10 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
                 execute(
                     "WITH taken AS (
                          UPDATE rag.run SET trigger = 'manual', attempt = 1
-                         WHERE source = $1 AND phase = 'Pending' AND trigger <> 'manual' RETURNING source)
-                     UPDATE rag.source s SET attempt = 0, throttled = 0 FROM taken WHERE s.name = taken.source",
+                         WHERE source = $1 AND phase = 'Pending' AND trigger <> 'manual'
+                         RETURNING source)
+                     UPDATE rag.source s SET attempt = 0, throttled = 0
+                     FROM taken WHERE s.name = taken.source",
                     &[source.into()],
                 )?;
             }
@@ -198,7 +258,8 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
         };
         execute(
             "UPDATE rag.source SET retry_at = NULL,
-                 attempt = CASE WHEN $2 THEN attempt ELSE 0 END, throttled = CASE WHEN $2 THEN throttled ELSE 0 END
+                 attempt = CASE WHEN $2 THEN attempt ELSE 0 END,
+                 throttled = CASE WHEN $2 THEN throttled ELSE 0 END
              WHERE name = $1",
             &[source.into(), (trigger == Trigger::Retry).into()],
         )?;
@@ -206,10 +267,10 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     })
 }
 
-/// The message of a run that is stopped because its source is about to be dropped.
+/// The message of a run that was stopped because its source was about to be dropped.
 pub const STOPPED: &str = "the run was stopped because the source was about to be dropped";
 
-/// Whether the last run of a source was stopped because the source is about to be dropped.
+/// Returns true if the last run of a source has the message [`STOPPED`].
 pub fn was_stopped(source: &str) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
@@ -222,7 +283,8 @@ pub fn was_stopped(source: &str) -> Result<bool, Error> {
     Ok(found.first() == Some(&true))
 }
 
-pub fn describe(error: &Error) -> pgrx::JsonB {
+/// Returns an error as the column `error` stores it.
+pub fn error_to_json(error: &Error) -> pgrx::JsonB {
     let mut json = json!({
         "sqlstate": sqlstate(error.code),
         "message": error.message,
@@ -236,20 +298,22 @@ pub fn describe(error: &Error) -> pgrx::JsonB {
     pgrx::JsonB(json)
 }
 
-/// Writes down how far a run is.
+/// Stores the progress of a run.
 pub fn progress(
     run_id: i64,
     stage: &str,
-    counts: &Counts,
-    times: &Times,
+    counts: &RunCounts,
+    times: &StageTimes,
     current_uri: Option<&str>,
 ) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.run SET updated_at = pg_catalog.clock_timestamp(), stage = $2, current_uri = $3, documents_total = $4,
-                 documents_added = $5, documents_updated = $6, documents_deleted = $7, documents_unchanged = $8,
-                 documents_failed = $9, files_skipped = $10, chunks_written = $11, chunks_embedded = $12, chunks_reused = $13,
-                 bytes_fetched = $14, documents_with_warnings = $15, fetch_seconds = $16, extract_seconds = $17,
+            "UPDATE rag.run SET updated_at = pg_catalog.clock_timestamp(), stage = $2,
+                 current_uri = $3, documents_total = $4, documents_added = $5,
+                 documents_updated = $6, documents_deleted = $7, documents_unchanged = $8,
+                 documents_failed = $9, files_skipped = $10, chunks_written = $11,
+                 chunks_embedded = $12, chunks_reused = $13, bytes_fetched = $14,
+                 documents_with_warnings = $15, fetch_seconds = $16, extract_seconds = $17,
                  embed_seconds = $18, store_seconds = $19
              WHERE run_id = $1",
             &[
@@ -278,28 +342,29 @@ pub fn progress(
     Ok(())
 }
 
-/// Deletes the oldest of a source's ended runs, so that as many stay as the settings say; the last
-/// one always does. Those that someone else is about to delete are left to them.
+/// Deletes the oldest ended runs of a source beyond the limits of the settings. The last run always
+/// stays. Runs that another transaction is about to delete are skipped.
 pub fn prune(source: &str) -> Result<(), Error> {
     let (completed, failed) = settings::history_limits();
-    for (phase, limit) in [("Completed", completed), ("Failed", failed)] {
+    for (phase, limit) in [(Phase::Completed, completed), (Phase::Failed, failed)] {
         execute(
             "WITH old AS (
                  DELETE FROM rag.run WHERE run_id IN (
                      SELECT run_id FROM rag.run WHERE source = $1 AND phase = $2
                          AND run_id <= (SELECT run_id FROM rag.run WHERE source = $1 AND phase = $2
                                         ORDER BY run_id DESC OFFSET $3 LIMIT 1)
-                         AND run_id IS DISTINCT FROM (SELECT last_run_id FROM rag.source WHERE name = $1)
+                         AND run_id IS DISTINCT FROM
+                             (SELECT last_run_id FROM rag.source WHERE name = $1)
                      FOR UPDATE SKIP LOCKED)
                  RETURNING run_id)
              DELETE FROM rag.run_error e USING old WHERE e.run_id = old.run_id",
-            &[source.into(), phase.into(), limit.into()],
+            &[source.into(), phase.name().into(), limit.into()],
         )?;
     }
     Ok(())
 }
 
-/// The same for all sources, after the settings have changed.
+/// Runs [`prune`] for all sources, after the settings have changed.
 pub fn prune_all() -> Result<(), Error> {
     as_owner(|| {
         let sources: Vec<String> = query("SELECT DISTINCT source FROM rag.run", &[], |row| {
@@ -309,11 +374,12 @@ pub fn prune_all() -> Result<(), Error> {
     })
 }
 
-/// Notes a document that could not be indexed.
+/// Stores that a document could not be indexed.
 pub fn add_error(run_id: i64, source: &str, failure: &Failure) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.run_error (run_id, source, uri, stage, message, hint) VALUES ($1, $2, $3, $4, $5, $6)",
+            "INSERT INTO rag.run_error (run_id, source, uri, stage, message, hint)
+             VALUES ($1, $2, $3, $4, $5, $6)",
             &[
                 run_id.into(),
                 source.into(),
@@ -327,11 +393,12 @@ pub fn add_error(run_id: i64, source: &str, failure: &Failure) -> Result<(), Err
     Ok(())
 }
 
-/// Notes what was lost of a document that was indexed.
+/// Stores that a document was indexed incompletely.
 pub fn add_warning(run_id: i64, source: &str, uri: &str, warning: &Warning) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.run_error (run_id, source, uri, stage, severity, message) VALUES ($1, $2, $3, $4, 'warning', $5)",
+            "INSERT INTO rag.run_error (run_id, source, uri, stage, severity, message)
+             VALUES ($1, $2, $3, $4, 'warning', $5)",
             &[
                 run_id.into(),
                 source.into(),
@@ -344,19 +411,21 @@ pub fn add_warning(run_id: i64, source: &str, uri: &str, warning: &Warning) -> R
     Ok(())
 }
 
-/// How a run stands; `None` before its process has begun it. Call it under a fresh snapshot.
-pub fn status(run_id: i64) -> Result<Option<Status>, Error> {
+/// Returns the status of a run, or `None` if there is no such run (yet). Callers use the latest
+/// snapshot.
+pub fn status(run_id: i64) -> Result<Option<RunStatus>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT phase, documents_total, documents_added, documents_updated, documents_deleted, documents_unchanged,
-                    documents_failed, files_skipped, chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error, source,
+            "SELECT phase, documents_total, documents_added, documents_updated,
+                    documents_deleted, documents_unchanged, documents_failed, files_skipped,
+                    chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error, source,
                     xmin, documents_with_warnings, note
              FROM rag.run WHERE run_id = $1",
             &[run_id.into()],
             |row| {
-                Ok(Status {
-                    phase: row.required(1)?,
-                    counts: Counts {
+                Ok(RunStatus {
+                    phase: Phase::parse(&row.required::<String>(1)?)?,
+                    counts: RunCounts {
                         total: row.get(2)?,
                         added: row.required(3)?,
                         updated: row.required(4)?,
@@ -373,7 +442,7 @@ pub fn status(run_id: i64) -> Result<Option<Status>, Error> {
                     note: row.get(17)?,
                     error: row.get::<pgrx::JsonB>(13)?.map(|json| read_error(&json.0)),
                     source: row.required(14)?,
-                    uncommitted: sources::is_current_transaction(row.required(15)?),
+                    uncommitted: transaction::is_current(row.required(15)?),
                 })
             },
         )
@@ -395,6 +464,6 @@ fn read_error(json: &serde_json::Value) -> Error {
         hint: text("hint"),
         retry_after: (json["throttled"] == true)
             .then(|| Duration::from_secs(json["retry_after_seconds"].as_u64().unwrap_or(0))),
-        source_gone: false,
+        source_unavailable: false,
     }
 }

@@ -1,4 +1,4 @@
-//! `rag.secret` and `rag.secret_value`: secrets, encrypted or as references.
+//! `rag.secret` and `rag.secret_value`: encrypted secrets, and references to secrets.
 
 use super::name::Name;
 use rag_protocol::name::qualify;
@@ -12,32 +12,32 @@ use crate::{
     },
 };
 
-/// What is stored in the place of a value.
+/// The stored form of a secret value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stored {
-    /// Bytes of [`rag_secret::sealed`].
+pub enum StoredSecret {
+    /// Encrypted by [`rag_secret::sealed`].
     Sealed(Vec<u8>),
     /// `env:NAME` or `file:/path`.
     Reference(String),
 }
 
-/// One of the values of a secret.
+/// One value of a secret.
 #[derive(Debug, Clone)]
-pub struct Entry {
-    /// Name of the secret.
+pub struct SecretEntry {
+    /// The name of the secret.
     pub name: String,
     /// `token`, `username`, `password`, ...
     pub key: String,
-    pub stored: Stored,
+    pub stored: StoredSecret,
 }
 
-/// The error for a secret that does not exist.
+/// Returns the error for a secret that does not exist.
 pub fn missing(name: &str) -> Error {
     Error::undefined(format!("secret \"{name}\" does not exist"))
-        .hint("rag.secrets lists them; rag_create_secret makes one.")
+        .hint("The view rag.secrets lists all secrets. Create one with rag_create_secret.")
 }
 
-/// Owner of a secret, which nobody else can drop until the transaction ends.
+/// Returns the owner of a secret, and locks the secret against a drop until the transaction ends.
 pub fn lock(name: &str) -> Result<Option<Owner>, Error> {
     owner_by(
         "SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR KEY SHARE",
@@ -45,7 +45,7 @@ pub fn lock(name: &str) -> Result<Option<Owner>, Error> {
     )
 }
 
-/// Owner of a secret.
+/// Returns the owner of a secret.
 pub fn owner(name: &str) -> Result<Option<Owner>, Error> {
     let found = as_owner(|| {
         query(
@@ -57,12 +57,13 @@ pub fn owner(name: &str) -> Result<Option<Owner>, Error> {
     Ok(found.into_iter().next())
 }
 
-/// Owner of a secret, which nobody else can change or drop until the transaction ends; `owner` if
-/// it is new.
-pub fn make_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
+/// Returns the owner of a secret, and locks the secret against changes until the transaction ends.
+/// A secret that does not exist is created with `owner`.
+pub fn create_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.secret (name, owner, owner_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            "INSERT INTO rag.secret (name, owner, owner_id) VALUES ($1, $2, $3)
+             ON CONFLICT DO NOTHING",
             &[
                 name.as_str().into(),
                 owner.name.as_str().into(),
@@ -77,12 +78,12 @@ pub fn make_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
     .ok_or_else(|| {
         Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-            format!("secret \"{name}\" was dropped by another session meanwhile"),
+            format!("secret \"{name}\" was dropped by another session"),
         )
     })
 }
 
-/// Owner of a secret, which nobody else can change or drop until the transaction ends.
+/// Returns the owner of a secret, and locks the secret against changes until the transaction ends.
 pub fn lock_to_drop(name: &str) -> Result<Option<Owner>, Error> {
     owner_by(
         "SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR UPDATE",
@@ -99,22 +100,24 @@ fn read_owner(row: crate::pg::spi::Row<'_, '_>) -> Result<Owner, Error> {
     Ok(Owner::stored(row.required(1)?, row.required(2)?))
 }
 
-/// Stores a value in the place of the one that the key had.
-pub fn put(name: &str, key: &str, stored: &Stored) -> Result<(), Error> {
+/// Stores the value of a key. It replaces an existing value.
+pub fn put(name: &str, key: &str, stored: &StoredSecret) -> Result<(), Error> {
     let (sealed, reference) = columns(stored);
     as_owner(|| {
         execute(
-            "INSERT INTO rag.secret_value AS v (name, key, sealed, reference) VALUES ($1, $2, $3, $4)
+            "INSERT INTO rag.secret_value AS v (name, key, sealed, reference)
+             VALUES ($1, $2, $3, $4)
              ON CONFLICT (name, key) DO UPDATE
-             SET sealed = excluded.sealed, reference = excluded.reference, updated_at = pg_catalog.now()",
+             SET sealed = excluded.sealed, reference = excluded.reference,
+                 updated_at = pg_catalog.now()",
             &[name.into(), key.into(), sealed.into(), reference.into()],
         )
     })?;
     Ok(())
 }
 
-/// Stores the same value under another encryption key.
-pub fn reseal(entry: &Entry, sealed: &[u8]) -> Result<(), Error> {
+/// Replaces a value by the same value under another encryption key.
+pub fn reseal(entry: &SecretEntry, sealed: &[u8]) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "UPDATE rag.secret_value SET sealed = $3 WHERE name = $1 AND key = $2",
@@ -128,15 +131,15 @@ pub fn reseal(entry: &Entry, sealed: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-fn columns(stored: &Stored) -> (Option<&[u8]>, Option<&str>) {
+fn columns(stored: &StoredSecret) -> (Option<&[u8]>, Option<&str>) {
     match stored {
-        Stored::Sealed(sealed) => (Some(sealed), None),
-        Stored::Reference(reference) => (None, Some(reference)),
+        StoredSecret::Sealed(sealed) => (Some(sealed), None),
+        StoredSecret::Reference(reference) => (None, Some(reference)),
     }
 }
 
-/// All that is stored of a secret.
-pub fn entries(name: &str) -> Result<Vec<Entry>, Error> {
+/// Returns all values of a secret.
+pub fn entries(name: &str) -> Result<Vec<SecretEntry>, Error> {
     as_owner(|| {
         query(
             "SELECT name, key, sealed, reference FROM rag.secret_value WHERE name = $1",
@@ -146,31 +149,32 @@ pub fn entries(name: &str) -> Result<Vec<Entry>, Error> {
     })
 }
 
-/// All encrypted values of the database, for an update.
-pub fn lock_sealed() -> Result<Vec<Entry>, Error> {
+/// Returns all encrypted values of the database, and locks them for an update.
+pub fn lock_sealed_entries() -> Result<Vec<SecretEntry>, Error> {
     as_owner(|| {
         execute_returning(
-            "SELECT name, key, sealed, reference FROM rag.secret_value WHERE sealed IS NOT NULL ORDER BY name, key FOR UPDATE",
+            "SELECT name, key, sealed, reference FROM rag.secret_value
+             WHERE sealed IS NOT NULL ORDER BY name, key FOR UPDATE",
             &[],
             read_entry,
         )
     })
 }
 
-fn read_entry(row: crate::pg::spi::Row<'_, '_>) -> Result<Entry, Error> {
+fn read_entry(row: crate::pg::spi::Row<'_, '_>) -> Result<SecretEntry, Error> {
     let stored = match row.get::<Vec<u8>>(3)? {
-        Some(sealed) => Stored::Sealed(sealed),
-        None => Stored::Reference(row.required(4)?),
+        Some(sealed) => StoredSecret::Sealed(sealed),
+        None => StoredSecret::Reference(row.required(4)?),
     };
-    Ok(Entry {
+    Ok(SecretEntry {
         name: row.required(1)?,
         key: row.required(2)?,
         stored,
     })
 }
 
-/// Every encrypted value, as it is now: a snapshot that was taken before may lack some.
-pub fn sealed_now() -> Result<Vec<Vec<u8>>, Error> {
+/// Returns all encrypted values as of now. An earlier snapshot may lack some.
+pub fn latest_sealed_values() -> Result<Vec<Vec<u8>>, Error> {
     as_owner(|| {
         execute_returning(
             "SELECT sealed FROM rag.secret_value WHERE sealed IS NOT NULL",
@@ -180,8 +184,8 @@ pub fn sealed_now() -> Result<Vec<Vec<u8>>, Error> {
     })
 }
 
-/// Every encrypted value, without writing anything: on a standby too.
-pub fn sealed() -> Result<Vec<Vec<u8>>, Error> {
+/// Returns all encrypted values. Works on a standby, because it does not write.
+pub fn sealed_values() -> Result<Vec<Vec<u8>>, Error> {
     as_owner(|| {
         query(
             "SELECT sealed FROM rag.secret_value WHERE sealed IS NOT NULL",
@@ -191,8 +195,8 @@ pub fn sealed() -> Result<Vec<Vec<u8>>, Error> {
     })
 }
 
-/// Sources that use a secret.
-pub fn users(name: &str) -> Result<Vec<String>, Error> {
+/// Returns the sources that use a secret.
+pub fn sources_using(name: &str) -> Result<Vec<String>, Error> {
     as_owner(|| {
         execute_returning(
             "SELECT name FROM rag.source WHERE credentials = $1 ORDER BY name",
@@ -202,19 +206,20 @@ pub fn users(name: &str) -> Result<Vec<String>, Error> {
     })
 }
 
-/// Sources that use one value of a secret: those that name its key, and, `with_unnamed`, those that
-/// name none.
-pub fn users_of_key(name: &str, key: &str, with_unnamed: bool) -> Result<Vec<String>, Error> {
+/// Returns the sources that use one value of a secret: those that name its key, and with
+/// `with_unnamed` those that name no key.
+pub fn sources_using_key(name: &str, key: &str, with_unnamed: bool) -> Result<Vec<String>, Error> {
     as_owner(|| {
         execute_returning(
-            "SELECT name FROM rag.source WHERE credentials = $1 AND coalesce(credentials_key = $2, $3) ORDER BY name",
+            "SELECT name FROM rag.source
+             WHERE credentials = $1 AND coalesce(credentials_key = $2, $3) ORDER BY name",
             &[name.into(), key.into(), with_unnamed.into()],
             |row| row.required(1),
         )
     })
 }
 
-/// Removes a secret with all its values.
+/// Deletes a secret with all its values.
 pub fn drop(name: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
@@ -226,7 +231,7 @@ pub fn drop(name: &str) -> Result<(), Error> {
     })
 }
 
-/// Removes one value of a secret.
+/// Deletes one value of a secret.
 pub fn drop_key(name: &str, key: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
@@ -237,17 +242,17 @@ pub fn drop_key(name: &str, key: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a source names for its server: a secret of its namespace, or one of its values.
+/// The secret that a source uses for its server, or one of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
-    /// Its qualified name.
+pub struct SecretRef {
+    /// The qualified name of the secret.
     pub secret: String,
-    /// `None`: its token, or else its password.
+    /// None stands for the token, or the password if the secret has no token.
     pub key: Option<String>,
 }
 
-impl Named {
-    /// Reads `secret` or `secret/key`, where the secret is one of the source's namespace.
+impl SecretRef {
+    /// Parses `secret` or `secret/key`. The secret belongs to the namespace of the source.
     pub fn parse(text: &str, namespace: &str) -> Self {
         let (secret, key) = match text.split_once('/') {
             Some((secret, key)) => (secret, Some(key.into())),

@@ -1,26 +1,26 @@
-//! Why a search found nothing: what its filter asks of metadata that no document of the collection
-//! has. It is looked into only where nothing was found, with the caller's rights.
+//! Explains an empty result: metadata keys and types of the filter that no document of the
+//! collection has. Runs with the caller's rights, and only if a search found nothing.
 
 use std::collections::HashMap;
 
 use pgrx::{PgSqlErrorCode, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
 use rag_filter::Usage;
 
-use super::Request;
+use super::SearchRequest;
 use crate::{error::Error, pg::spi::query_as_caller};
 
-/// Keys of a filter that are looked into.
+/// The maximum number of keys of a filter that are checked.
 const MAX_KEYS: usize = 20;
-/// Documents whose keys may be meant instead, and how many are named.
-const SAMPLE: i64 = 1000;
-const NAMED: usize = 3;
+/// The maximum number of documents whose keys are compared, and of keys that are suggested.
+const MAX_SAMPLE: i64 = 1000;
+const MAX_SUGGESTIONS: usize = 3;
 
-/// Tells the caller of keys that no document has.
+/// Raises a notice for each key that no document has.
 ///
 /// # Errors
-/// A value is of another type than all that are stored. Where a least score may be the reason that
-/// nothing was found, that is not looked at.
-pub fn explain(request: &Request) -> Result<(), Error> {
+/// A value of the filter has another type than all stored values of its key. Types are not checked
+/// if the search has a minimum score, which may explain the empty result.
+pub fn explain(request: &SearchRequest) -> Result<(), Error> {
     let usages: Vec<&Usage> = request.filter.usages().iter().take(MAX_KEYS).collect();
     if usages.is_empty() {
         return Ok(());
@@ -47,13 +47,12 @@ pub fn explain(request: &Request) -> Result<(), Error> {
         return Ok(());
     };
     for usage in missing {
-        tell_missing(collection, usage, &known);
+        report_missing(collection, usage, &known);
     }
     Ok(())
 }
 
-/// The types of the values that are stored under the keys. All chunks of a document have its
-/// metadata.
+/// Returns the types of the stored values of the keys. All chunks of a document have its metadata.
 fn stored_types(
     collection: &str,
     usages: &[&Usage],
@@ -85,12 +84,14 @@ fn check_type(collection: &str, usage: &Usage, stored: &[String]) -> Result<(), 
     } = usage;
     let (wanted, found) = (with_article(&usage.types), with_article(&stored));
     let message = format!(
-        "invalid filter: {value_path}: each \"{key}\" in collection \"{collection}\" is {found}, and the filter asks \
-         for {wanted}"
+        "invalid filter: {value_path}: \"{key}\" is {found} in collection \
+         \"{collection}\", not {wanted}"
     );
     let hint = match stored.as_slice() {
-        ["array"] => "For the elements of an array use the operator \"contains\".".to_string(),
-        _ => format!("Give {found}."),
+        ["array"] => {
+            "To compare the elements of an array, use the operator \"contains\".".to_string()
+        }
+        _ => format!("Compare \"{key}\" with {found}."),
     };
     Err(Error::invalid_parameter(message).hint(hint))
 }
@@ -110,15 +111,16 @@ fn with_article(types: &[&str]) -> String {
     named.join(" or ")
 }
 
-/// Metadata keys of documents of the collection; `None`: there are no documents.
+/// Returns the metadata keys of documents of the collection, or None if it has no documents.
 fn known_keys(collection: &str) -> Result<Option<Vec<String>>, Error> {
     let found = query_as_caller(
         "SELECT pg_catalog.count(*) > 0,
                 coalesce((SELECT pg_catalog.array_agg(DISTINCT k.key ORDER BY k.key)
-                          FROM (SELECT metadata FROM rag.chunks WHERE collection = $1 AND chunk_index = 0 LIMIT $2) AS m,
+                          FROM (SELECT metadata FROM rag.chunks
+                                WHERE collection = $1 AND chunk_index = 0 LIMIT $2) AS m,
                                pg_catalog.jsonb_object_keys(m.metadata) AS k (key)), '{}')
          FROM (SELECT FROM rag.chunks WHERE collection = $1 LIMIT 1) AS c",
-        &[collection.into(), SAMPLE.into()],
+        &[collection.into(), MAX_SAMPLE.into()],
         |row| Ok((row.required::<bool>(1)?, row.required::<Vec<String>>(2)?)),
     )?;
     Ok(found
@@ -126,7 +128,7 @@ fn known_keys(collection: &str) -> Result<Option<Vec<String>>, Error> {
         .find_map(|(has_documents, keys)| has_documents.then_some(keys)))
 }
 
-fn tell_missing(collection: &str, usage: &Usage, known: &[String]) {
+fn report_missing(collection: &str, usage: &Usage, known: &[String]) {
     let key = &usage.key;
     let message =
         format!("no document of collection \"{collection}\" has the metadata key \"{key}\"");
@@ -135,15 +137,15 @@ fn tell_missing(collection: &str, usage: &Usage, known: &[String]) {
         message,
         "rag",
     )
-    .set_detail(format!("The filter names it at {}.", usage.key_path));
+    .set_detail(format!("The filter uses the key at {}.", usage.key_path));
     let near = nearest(key, known);
     if !near.is_empty() {
-        report = report.set_hint(format!("Nearest known keys: {}.", near.join(", ")));
+        report = report.set_hint(format!("Similar keys: {}.", near.join(", ")));
     }
     report.report(PgLogLevel::NOTICE);
 }
 
-/// The keys that are written almost alike, nearest first.
+/// Returns the keys with a similar spelling, the most similar first.
 fn nearest<'a>(key: &str, known: &'a [String]) -> Vec<&'a str> {
     let columns = rag_filter::columns().map(|name| -> &'a str { name });
     let mut near: Vec<(usize, &str)> = known
@@ -159,5 +161,8 @@ fn nearest<'a>(key: &str, known: &'a [String]) -> Vec<&'a str> {
         .filter(|(distance, name)| *distance <= (name.chars().count() / 3).max(1))
         .collect();
     near.sort_unstable();
-    near.into_iter().map(|(_, name)| name).take(NAMED).collect()
+    near.into_iter()
+        .map(|(_, name)| name)
+        .take(MAX_SUGGESTIONS)
+        .collect()
 }

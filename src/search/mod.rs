@@ -1,6 +1,6 @@
-//! How a search is answered: the request is checked ([`Request::new`]), the query embedded, and
-//! [`vector`] finds the nearest chunks, with the caller's rights, so that grants and row-level
-//! security decide what can be found.
+//! Search: checks the request ([`SearchRequest::new`]), embeds the query, and finds the nearest
+//! chunks ([`vector`]). Statements run with the caller's rights, so that grants and row-level
+//! security apply.
 
 mod diagnosis;
 mod vector;
@@ -16,29 +16,29 @@ use crate::{
     types::vector::{OwnedVector, Vector},
 };
 
-/// Most rows of one search.
+/// The maximum number of rows of a search.
 const MAX_TOP_K: i32 = 10_000;
 
-/// A search whose parts are known to be sound.
-pub struct Request {
+/// The validated arguments of a search.
+pub struct SearchRequest {
     pub collection: Collection,
-    pub query: Query,
-    /// 1..=10000
+    pub query: SearchQuery,
+    /// The maximum number of rows, 1 to [`MAX_TOP_K`].
     pub top_k: i32,
-    /// Least score, 0..=1.
+    /// The minimum score, 0 to 1.
     pub threshold: Option<f64>,
     pub filter: Filter,
 }
 
-pub enum Query {
+pub enum SearchQuery {
     Text(String),
     Embedding(Vec<f32>),
 }
 
-/// One found chunk.
-pub struct Hit {
+/// A chunk that a search found.
+pub struct SearchHit {
     pub rank: i32,
-    /// Cosine similarity, cut to 0..=1.
+    /// The cosine similarity, limited to 0 to 1.
     pub score: f64,
     pub content: String,
     pub title: Option<String>,
@@ -50,17 +50,17 @@ pub struct Hit {
     pub knowledge_id: Option<i64>,
     pub chunk_id: pgrx::Uuid,
     pub metadata: pgrx::JsonB,
-    /// Lines of the document that it begins and ends on, from 1.
+    /// The first and the last line of the chunk in the document, counted from 1.
     pub start_line: i32,
     pub end_line: i32,
-    /// Of a document that has pages, the one that the chunk begins on, from 1.
+    /// The page on which the chunk begins, counted from 1. None for documents without pages.
     pub page: Option<i32>,
     pub heading_path: Option<Vec<String>>,
 }
 
-impl Request {
+impl SearchRequest {
     /// # Errors
-    /// Each argument that makes no sense, with what would.
+    /// An argument is invalid.
     pub fn new(
         query: Option<&str>,
         collection: &str,
@@ -88,16 +88,16 @@ impl Request {
                 return Err(Error::invalid_parameter(
                     "query_embedding must not be the zero vector",
                 )
-                .detail("It has no direction, and so no cosine similarity to anything."));
+                .detail("The zero vector has no direction, and so no cosine similarity."));
             }
-            (Some(vector), _) => Query::Embedding(vector.as_slice().to_vec()),
+            (Some(vector), _) => SearchQuery::Embedding(vector.as_slice().to_vec()),
             (None, Some(text)) if text.trim().is_empty() => {
                 return Err(Error::invalid_parameter("the query must not be empty"));
             }
-            (None, Some(text)) => Query::Text(text.to_string()),
+            (None, Some(text)) => SearchQuery::Text(text.to_string()),
             (None, None) => {
                 return Err(Error::null_not_allowed(
-                    "rag_search needs a query or a query_embedding",
+                    "query and query_embedding must not both be NULL",
                 ));
             }
         };
@@ -119,25 +119,23 @@ fn check_mode(mode: &str) -> Result<(), Error> {
         "keyword" | "hybrid" => Err(Error::unsupported(format!(
             "mode \"{mode}\" is not supported yet"
         ))
-        .hint("Use mode => 'vector'; there is no keyword index yet.")),
-        _ => {
-            Err(Error::invalid_parameter(format!("unknown mode \"{mode}\"")).hint("Modes: vector."))
-        }
+        .hint("Use mode => 'vector'.")),
+        _ => Err(Error::invalid_parameter(format!("unknown mode \"{mode}\""))
+            .hint("The valid mode is \"vector\".")),
     }
 }
 
-/// Answers a request; `operators` is the schema of the vector operators, as it is written in a
-/// statement.
+/// Runs a search. `operators` is the quoted name of the schema of the vector operators.
 ///
 /// # Errors
-/// The query cannot be embedded, or has other dimensions than the collection.
-pub fn search(request: Request, operators: &str) -> Result<Vec<Hit>, Error> {
+/// The query cannot be embedded, or has another number of dimensions than the collection.
+pub fn search(request: SearchRequest, operators: &str) -> Result<Vec<SearchHit>, Error> {
     let Some(stored) = &request.collection.model else {
-        return Ok(vec![]); // nothing was ever indexed
+        return Ok(vec![]); // nothing has been indexed
     };
     let embedding = match &request.query {
-        Query::Embedding(vector) => vector.clone(),
-        Query::Text(text) => {
+        SearchQuery::Embedding(vector) => vector.clone(),
+        SearchQuery::Text(text) => {
             let model = settings::model(None)?;
             let text = vec![text.clone()];
             let mut answer = with_client(|client| client.embed(&model, Priority::Query, text))?;
@@ -151,7 +149,8 @@ pub fn search(request: Request, operators: &str) -> Result<Vec<Hit>, Error> {
                     name, max_tokens, ..
                 } = &answer.model;
                 pgrx::notice!(
-                    "the query is cut: model \"{name}\" reads its first {max_tokens} tokens"
+                    "the query is too long: model \"{name}\" uses only its first {max_tokens} \
+                     tokens"
                 );
             }
             answer
@@ -167,7 +166,7 @@ pub fn search(request: Request, operators: &str) -> Result<Vec<Hit>, Error> {
             stored.dimensions
         ))
         .hint(format!(
-            "Collection \"{}\" is embedded with {}.",
+            "Collection \"{}\" was embedded with model \"{}\".",
             request.collection.name, stored.name
         )));
     }

@@ -1,4 +1,4 @@
-//! The checks of a definition. All run, and each notes what is wrong with its part.
+//! The checks of a definition. All of them run, and each collects the errors of its part.
 
 use pgrx::{datum::Interval, pg_sys};
 use rag_protocol::{
@@ -10,40 +10,40 @@ use rag_schedule::Schedule;
 use serde_json::{Map, Value};
 
 use super::{
-    errors::{CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_NAME, Faults},
+    errors::{CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_NAME, DefinitionErrors},
     presence, rights,
-    table::definition::NewTable,
+    table::definition::NewTableSource,
 };
 use crate::{
     catalog::{
-        access::{self, Privilege},
+        access::{self, CollectionPrivilege},
         collections::Collection,
         name::Name,
-        secrets::Named,
+        secrets::SecretRef,
         sources::{self, DriftPolicy},
     },
     error::Error,
     pg::{
         roles::{self, Owner},
-        subtransaction::subtransaction,
+        transaction::subtransaction,
     },
     run::schedule,
     secrets, settings,
 };
 
-/// What a source reads, checked.
-pub struct Reading {
+/// The checked spec of a source.
+pub struct ResolvedSpec {
     pub spec: SourceSpec,
     pub labels: Labels,
-    /// As it is stored.
+    /// The spec as it is stored.
     pub json: Value,
-    pub table: Option<NewTable>,
+    pub table: Option<NewTableSource>,
 }
 
-/// The value of an argument that a new source must have.
-pub fn required<T>(field: &str, value: Option<T>, faults: &mut Faults) -> Option<T> {
+/// Returns the value of an argument, and adds an error if it is NULL.
+pub fn required<T>(field: &str, value: Option<T>, errors: &mut DefinitionErrors) -> Option<T> {
     if value.is_none() {
-        faults.add(
+        errors.add(
             field,
             Error::null_not_allowed(format!("{field} must not be NULL")),
         );
@@ -51,65 +51,66 @@ pub fn required<T>(field: &str, value: Option<T>, faults: &mut Faults) -> Option
     value
 }
 
-pub fn new_name(text: &str, faults: &mut Faults) -> Option<Name> {
-    let name = faults.note("name", Name::source(text))?;
-    if faults.note("name", sources::has_name(&name))? {
-        faults.add("name", sources::taken(&name));
+pub fn new_name(text: &str, errors: &mut DefinitionErrors) -> Option<Name> {
+    let name = errors.note("name", Name::source(text))?;
+    if errors.note("name", sources::has_name(&name))? {
+        errors.add("name", sources::name_taken(&name));
     }
     Some(name)
 }
 
-/// The collection that a source is to fill, with the rights of its owner.
-pub fn collection(name: &str, owner: pg_sys::Oid, faults: &mut Faults) {
+/// Checks that the source's owner may write to the collection.
+pub fn collection(name: &str, owner: pg_sys::Oid, errors: &mut DefinitionErrors) {
     let found = Collection::get(name)
-        .and_then(|collection| access::require(owner, &collection, Privilege::Write));
-    faults.note("collection", found);
+        .and_then(|collection| access::require(owner, &collection, CollectionPrivilege::Write));
+    errors.note("collection", found);
 }
 
-/// What is read, and whether `owner` may; network sources are made by members of rag_admin only.
-pub fn reading(
+/// Checks the spec, and that `owner` may read what it names. Only members of rag_admin may create
+/// sources that read from the network.
+pub fn spec(
     kind: &str,
     spec: &Value,
-    credentials: Option<&Named>,
+    credentials: Option<&SecretRef>,
     owner: pg_sys::Oid,
-    faults: &mut Faults,
-) -> Option<Reading> {
+    errors: &mut DefinitionErrors,
+) -> Option<ResolvedSpec> {
     let parsed = SourceSpec::parse(kind, spec)
-        .map_err(|problems| faults.extend(problems))
+        .map_err(|problems| errors.extend(problems))
         .ok();
     if let Some(named) = credentials {
-        self::credentials(named, parsed.as_ref(), owner, faults);
+        self::credentials(named, parsed.as_ref(), owner, errors);
     }
     let parsed = parsed?;
-    let may_read = faults.note(
-        &format!("spec.{}", rights::place(&parsed)),
+    let may_read = errors.note(
+        &format!("spec.{}", parsed.location_key()),
         rights::check(&parsed, owner),
     );
     if may_read.is_some() {
-        presence::look(&parsed, faults);
+        presence::warn_of_missing(&parsed, errors);
     }
-    if parsed.takes_credentials() {
-        faults.note(
+    if parsed.uses_network() {
+        errors.note(
             "kind",
-            roles::require_admin("let a source ask servers of the network"),
+            roles::require_admin("create a source that reads from the network"),
         );
     }
     let labels = Labels::of_spec(spec);
     let SourceSpec::Table(given) = parsed else {
-        return Some(Reading {
+        return Some(ResolvedSpec {
             spec: parsed,
             labels,
             json: spec.clone(),
             table: None,
         });
     };
-    // Postgres raises what is wrong with a table
+    // Postgres raises errors in the definition of a table
     let mut key = "relation";
-    let table = subtransaction(|| NewTable::of(given, owner, &mut key));
-    let table = faults.note(&format!("spec.{}", spelled(spec, key)), table)?;
+    let table = subtransaction(|| NewTableSource::of(given, owner, &mut key));
+    let table = errors.note(&format!("spec.{}", spelled(spec, key)), table)?;
     let mut json = table.spec.to_json();
     labels.write(&mut json);
-    Some(Reading {
+    Some(ResolvedSpec {
         spec: SourceSpec::Table(table.spec.clone()),
         labels,
         json,
@@ -117,18 +118,23 @@ pub fn reading(
     })
 }
 
-fn credentials(named: &Named, spec: Option<&SourceSpec>, owner: pg_sys::Oid, faults: &mut Faults) {
+fn credentials(
+    named: &SecretRef,
+    spec: Option<&SourceSpec>,
+    owner: pg_sys::Oid,
+    errors: &mut DefinitionErrors,
+) {
     let needed = spec.map_or(Ok(()), secrets::check_need);
-    if faults.note(CREDENTIALS, needed).is_some()
-        && faults
+    if errors.note(CREDENTIALS, needed).is_some()
+        && errors
             .note(CREDENTIALS_NAME, secrets::check_use(named, owner))
             .is_some()
     {
-        faults.note(CREDENTIALS_KEY, secrets::check_value(named));
+        errors.note(CREDENTIALS_KEY, secrets::check_value(named));
     }
 }
 
-/// A key of a table's spec as it is spelled there: some may be written in several ways.
+/// Returns a key of a table's spec as the user spelled it: some keys have several spellings.
 fn spelled<'a>(spec: &'a Value, key: &'a str) -> &'a str {
     let plain = |key: &str| {
         key.replace('_', "")
@@ -140,36 +146,36 @@ fn spelled<'a>(spec: &'a Value, key: &'a str) -> &'a str {
         .map_or(key, String::as_str)
 }
 
-pub fn schedule(text: &str, faults: &mut Faults) -> Option<Schedule> {
+pub fn schedule(text: &str, errors: &mut DefinitionErrors) -> Option<Schedule> {
     match schedule::parse(text) {
-        Ok(schedule) => faults
+        Ok(schedule) => errors
             .note("schedule", schedule::zone_of(&schedule))
             .map(|_| schedule),
         Err(problem) => {
-            faults.extend([problem]);
+            errors.extend([problem]);
             None
         }
     }
 }
 
-pub fn max_retries(number: i32, faults: &mut Faults) {
+pub fn max_retries(number: i32, errors: &mut DefinitionErrors) {
     if !u32::try_from(number).is_ok_and(|number| number <= MAX_RETRIES) {
         let error = format!("max_retries must be between 0 and {MAX_RETRIES}, not {number}");
-        faults.add("max_retries", Error::invalid_parameter(error));
+        errors.add("max_retries", Error::invalid_parameter(error));
     }
 }
 
-pub fn timeout(time: Interval, faults: &mut Faults) {
+pub fn timeout(time: Interval, errors: &mut DefinitionErrors) {
     let [least, most] = [MIN_TIMEOUT, MAX_TIMEOUT].map(|time| time.as_micros().cast_signed());
     if time.as_micros() < least {
         let error = format!("timeout must be at least {} second", MIN_TIMEOUT.as_secs());
-        faults.add("timeout", Error::invalid_parameter(error));
+        errors.add("timeout", Error::invalid_parameter(error));
     } else if time.as_micros() > most {
         let error = format!(
             "timeout must be at most {} days",
             MAX_TIMEOUT.as_secs() / (24 * 60 * 60)
         );
-        faults.add("timeout", Error::invalid_parameter(error));
+        errors.add("timeout", Error::invalid_parameter(error));
     } else if time.as_micros() > settings::max_timeout().as_micros().cast_signed()
         && !roles::is_superuser(roles::current())
     {
@@ -177,26 +183,26 @@ pub fn timeout(time: Interval, faults: &mut Faults) {
         let error = Error::invalid_parameter(format!(
             "timeout must be at most {most} seconds (rag.max_timeout)"
         ));
-        faults.add(
+        errors.add(
             "timeout",
-            error.hint("Only superusers may set a longer one, or raise rag.max_timeout."),
+            error.hint("Only superusers can set a longer timeout or raise rag.max_timeout."),
         );
     }
 }
 
-pub fn drift_policy(name: &str, faults: &mut Faults) -> Option<DriftPolicy> {
+pub fn drift_policy(name: &str, errors: &mut DefinitionErrors) -> Option<DriftPolicy> {
     let policy = DriftPolicy::parse(name).ok_or_else(|| {
         Error::invalid_parameter(format!("unknown drift_policy \"{name}\""))
             .hint(format!("Policies: {}.", DriftPolicy::NAMES.join(", ")))
     });
-    faults.note("drift_policy", policy)
+    errors.note("drift_policy", policy)
 }
 
-/// The role that is to own the source, `None`: the caller.
-pub fn owner(name: Option<&str>, faults: &mut Faults) -> Option<Owner> {
+/// Returns the role that will own the source. None stands for the caller.
+pub fn owner(name: Option<&str>, errors: &mut DefinitionErrors) -> Option<Owner> {
     let owner = match name {
         Some(name) => roles::future_owner(name, "source"),
         None => Owner::current(),
     };
-    faults.note("owner", owner)
+    errors.note("owner", owner)
 }

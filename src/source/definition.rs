@@ -1,78 +1,67 @@
-//! What people say of a source: checked as a whole, then made or altered.
+//! Definitions of sources: all arguments are checked, then the source is created.
 //!
 //! ```text
-//!  rag_create_source ─┐                       ┌─ none ──▶ rag.source, triggers of a table
-//!  rag_alter_source  ─┼─▶ Given ─▶ checks ─▶ Faults
-//!  rag_apply         ─┘                       └─ some ──▶ one error, or the rows of rag_validate_source
+//!  rag_create_source ─┐                              ┌─ no errors ──▶ rag.source, triggers of a table
+//!  rag_alter_source  ─┼─▶ SourceArguments ─▶ checks ─┤
+//!  rag_apply         ─┘                              └─ errors ─────▶ one ERROR, or rag_validate_source's rows
 //! ```
 //!
-//! A source runs with its owner's rights. So what it reads, where to and with which secret is for
-//! members of that role alone to say, and checked with the owner's rights; members of rag_admin may
-//! do the rest: when it is synced, how often it is tried again.
+//! A source runs with its owner's rights. So only members of that role may define what the source
+//! reads, the collection that it fills and the secret that it uses, and these are checked with the
+//! owner's rights. Members of rag_admin may change the rest, such as its schedule and retries.
 
 use std::time::Duration;
 
-use pgrx::{
-    PgSqlErrorCode,
-    datum::{Interval, TimestampWithTimeZone},
-    pg_sys::panic::ErrorReport,
-    prelude::PgLogLevel,
-};
+use pgrx::{PgSqlErrorCode, datum::Interval, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
 use rag_protocol::{
-    labels::Labels,
     name::{self, DEFAULT_NAMESPACE},
-    spec::{Problem, SourceSpec},
+    spec::FieldProblem,
 };
 use rag_schedule::Schedule;
 use serde_json::Value;
 
 use super::{
-    check::{self, Reading, required},
-    table::{changes, definition::NewTable},
-    timing::{conditions_of_new, follows_table, next_time, ready, scheduled, warn_of_idle},
-};
-pub use super::{
-    errors::Faults,
-    timing::{reschedule, resume, suspend},
+    check::{self, ResolvedSpec, required},
+    errors::DefinitionErrors,
+    table::definition::NewTableSource,
+    timing::{conditions_of_new, follows_table, warn_of_idle},
 };
 use crate::{
     catalog::{
-        access,
-        conditions::Changes,
-        name::{Name, canonical},
-        secrets::Named,
-        sources::{self, Altered, DriftPolicy, Identity, NewSource, Source, Stored},
+        name::Name,
+        secrets::SecretRef,
+        sources::{self, SourceDefinition},
     },
     cluster::{news, shared},
     error::Error,
-    pg::roles::{self, Owner},
+    pg::roles,
     run::schedule,
     secrets,
 };
 
-/// Most time of a run where nothing is said.
+/// The timeout of a run if the definition has none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// A time as Postgres has it; too long a one is infinite.
+/// Returns a time as Postgres's type. A time that is too long becomes infinite.
 pub fn interval(time: Duration) -> Interval {
     Interval::from_seconds(time.as_secs_f64())
 }
 
-/// By what a source is synced, for [`warn_of_idle`].
-const BY_SCHEDULE: &str = "by its schedule";
-const BY_TRIGGER: &str = "when its table changes";
+/// What syncs a source, for [`warn_of_idle`].
+pub const BY_SCHEDULE: &str = "by its schedule";
+pub const BY_TRIGGER: &str = "when its table changes";
 
-/// What is said of a source. `None` is no value where it is made, and no change where it is
-/// altered.
+/// The arguments that define a source. `None` means NULL for a new source, and no change for one
+/// that exists.
 #[derive(Default)]
-pub struct Given<'a> {
+pub struct SourceArguments<'a> {
     pub name: Option<&'a str>,
     pub kind: Option<&'a str>,
     pub spec: Option<&'a Value>,
     pub collection: Option<&'a str>,
-    /// Empty where it is altered: none.
+    /// Empty removes the schedule of a source that exists.
     pub schedule: Option<&'a str>,
-    /// `secret` or `secret/key`. Empty where it is altered: none.
+    /// `secret` or `secret/key`. Empty removes the secret of a source that exists.
     pub credentials: Option<&'a str>,
     pub max_retries: Option<i32>,
     pub timeout: Option<Interval>,
@@ -81,473 +70,139 @@ pub struct Given<'a> {
     pub owner: Option<&'a str>,
 }
 
-/// All of a new source, checked.
-struct Checked<'a> {
-    kind: &'a str,
-    reading: Reading,
-    collection: &'a str,
+/// The definition of a new source, checked.
+struct NewDefinition {
+    definition: SourceDefinition,
+    resolved: ResolvedSpec,
     schedule: Option<Schedule>,
-    credentials: Option<Named>,
-    max_retries: i32,
-    timeout: Interval,
-    suspend: bool,
-    drift_policy: DriftPolicy,
-    owner: Owner,
 }
 
-impl<'a> Checked<'a> {
-    /// Checks all but the name.
-    fn new(given: &Given<'a>, faults: &mut Faults) -> Option<Self> {
-        let kind = required("kind", given.kind, faults);
-        let spec = required("spec", given.spec, faults);
-        let namespace = given
+impl NewDefinition {
+    /// Checks all arguments but the name.
+    fn check(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) -> Option<Self> {
+        let kind = required("kind", arguments.kind, errors);
+        let spec = required("spec", arguments.spec, errors);
+        let namespace = arguments
             .name
             .map_or(DEFAULT_NAMESPACE, |name| name::split(name).0);
-        let credentials = given.credentials.map(|text| Named::parse(text, namespace));
-        let owner = check::owner(given.owner, faults);
-        let reading = match (kind, spec) {
-            (Some(kind), Some(spec)) => {
-                let role = owner.as_ref().map_or_else(roles::current, |owner| owner.id);
-                check::reading(kind, spec, credentials.as_ref(), role, faults)
-            }
+        let credentials = arguments
+            .credentials
+            .map(|text| SecretRef::parse(text, namespace));
+        let owner = check::owner(arguments.owner, errors);
+        let role = owner.as_ref().map_or_else(roles::current, |owner| owner.id);
+        let resolved = match (kind, spec) {
+            (Some(kind), Some(spec)) => check::spec(kind, spec, credentials.as_ref(), role, errors),
             _ => None,
         };
-        let collection = required("collection", given.collection, faults);
-        let filler = owner.as_ref().map_or_else(roles::current, |owner| owner.id);
-        collection
-            .into_iter()
-            .for_each(|name| check::collection(name, filler, faults));
-        let schedule = given.schedule.map(|text| check::schedule(text, faults));
-        let max_retries = required("max_retries", given.max_retries, faults);
-        max_retries
-            .into_iter()
-            .for_each(|number| check::max_retries(number, faults));
-        let timeout = required("timeout", given.timeout, faults);
-        timeout
-            .into_iter()
-            .for_each(|time| check::timeout(time, faults));
-        let suspend = required("suspend", given.suspend, faults);
-        let drift_policy = required("drift_policy", given.drift_policy, faults);
-        let drift_policy = drift_policy.and_then(|name| check::drift_policy(name, faults));
+        let collection = required("collection", arguments.collection, errors);
+        if let Some(name) = collection {
+            check::collection(name, role, errors);
+        }
+        let schedule = arguments.schedule.map(|text| check::schedule(text, errors));
+        let max_retries = required("max_retries", arguments.max_retries, errors);
+        if let Some(number) = max_retries {
+            check::max_retries(number, errors);
+        }
+        let timeout = required("timeout", arguments.timeout, errors);
+        if let Some(time) = timeout {
+            check::timeout(time, errors);
+        }
+        let suspend = required("suspend", arguments.suspend, errors);
+        let drift_policy = required("drift_policy", arguments.drift_policy, errors)
+            .and_then(|name| check::drift_policy(name, errors));
+        let resolved = resolved?;
         Some(Self {
-            kind: kind?,
-            reading: reading?,
-            collection: collection?,
+            definition: SourceDefinition {
+                kind: kind?.to_string(),
+                spec: resolved.json.clone(),
+                collection: collection?.to_string(),
+                owner: owner?,
+                relation: resolved.table.as_ref().map(NewTableSource::identity),
+                credentials,
+                schedule: arguments.schedule.map(String::from),
+                max_retries: max_retries?,
+                timeout: timeout?,
+                suspend: suspend?,
+                drift_policy: drift_policy?,
+            },
+            resolved,
             schedule: match schedule {
                 Some(parsed) => Some(parsed?),
                 None => None,
             },
-            credentials,
-            max_retries: max_retries?,
-            timeout: timeout?,
-            suspend: suspend?,
-            drift_policy: drift_policy?,
-            owner: owner?,
         })
     }
 }
 
-/// Notes what is wrong with the definition of a new source; without a name that is not looked at.
-pub fn validate(given: &Given<'_>, faults: &mut Faults) {
-    given
-        .name
-        .into_iter()
-        .for_each(|name| drop(check::new_name(name, faults)));
-    Checked::new(given, faults);
+/// Collects the errors in the definition of a new source. A missing name is no error.
+pub fn validate(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) {
+    if let Some(name) = arguments.name {
+        check::new_name(name, errors);
+    }
+    NewDefinition::check(arguments, errors);
 }
 
-/// Makes a source, unless something is wrong with its definition.
+/// Creates a source, unless there are errors in its definition.
 ///
 /// # Errors
-/// What has nothing to do with the definition.
-pub fn create(given: &Given<'_>, faults: &mut Faults) -> Result<(), Error> {
-    let before = faults.len();
-    let name = required("name", given.name, faults).and_then(|name| check::new_name(name, faults));
-    if let (Some(text), Some(name)) = (given.credentials, &name) {
-        secrets::hold(&Named::parse(text, name::split(name.as_str()).0).secret)?;
+/// Errors that are not about the definition.
+pub fn create(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) -> Result<(), Error> {
+    let before = errors.len();
+    let name =
+        required("name", arguments.name, errors).and_then(|name| check::new_name(name, errors));
+    if let (Some(text), Some(name)) = (arguments.credentials, &name) {
+        secrets::lock_until_commit(&SecretRef::parse(text, name::split(name.as_str()).0).secret)?;
     }
-    let checked = Checked::new(given, faults);
+    let checked = NewDefinition::check(arguments, errors);
     let (Some(name), Some(new)) = (name, checked) else {
         return Ok(());
     };
-    if faults.len() > before {
+    if errors.len() > before {
         return Ok(());
     }
-    let missing = faults.take_warnings();
-    let follows = follows_table(Some(&new.reading.spec));
-    let is_made = sources::create(NewSource {
-        name: &name,
-        kind: new.kind,
-        spec: pgrx::JsonB(new.reading.json),
-        collection: new.collection,
-        owner: &new.owner,
-        relation: new.reading.table.as_ref().map(NewTable::identity),
-        credentials: new.credentials.as_ref().map(|named| named.secret.as_str()),
-        credentials_key: new
-            .credentials
-            .as_ref()
-            .and_then(|named| named.key.as_deref()),
-        schedule: given.schedule,
-        max_retries: new.max_retries,
-        timeout: new.timeout,
-        suspend: new.suspend,
-        drift_policy: new.drift_policy,
-        next_run: schedule::next_run(new.schedule.as_ref(), false)?,
-        conditions: conditions_of_new(given.schedule, new.suspend, follows, missing.first()),
-    })?;
-    if !is_made {
-        faults.add("name", sources::taken(&name));
+    let warnings = errors.take_warnings();
+    let definition = &new.definition;
+    let follows = follows_table(Some(&new.resolved.spec));
+    let conditions = conditions_of_new(
+        definition.schedule.as_deref(),
+        definition.suspend,
+        follows,
+        warnings.first(),
+    );
+    let next_run = schedule::next_run(new.schedule.as_ref(), false)?;
+    if !sources::create(&name, definition, next_run, &conditions)? {
+        errors.add("name", sources::name_taken(&name));
         return Ok(());
     }
-    if let Some(table) = &new.reading.table {
-        table.tell();
+    if let Some(table) = &new.resolved.table {
+        table.report_choices();
         table.prepare(&name)?;
     }
-    tell(&name, &missing);
-    if given.schedule.is_some() {
+    report_warnings(&name, &warnings);
+    if definition.schedule.is_some() {
         warn_of_idle(&name, BY_SCHEDULE);
     } else if follows && !shared::is_present() {
         warn_of_idle(&name, BY_TRIGGER);
     }
-    if given.schedule.is_none() && !new.suspend {
+    if definition.schedule.is_none() && !definition.suspend {
         news::start_new_at_commit();
     }
     news::wake_scheduler_at_commit();
     Ok(())
 }
 
-/// Tells the caller what is remarkable about a definition that was taken.
-fn tell(source: &Name, remarkable: &[Problem]) {
-    for problem in remarkable {
-        let message = format!("source \"{source}\": {}", problem.problem);
+/// Reports the warnings of a definition that was accepted, each as a NOTICE.
+pub fn report_warnings(source: &Name, warnings: &[FieldProblem]) {
+    for warning in warnings {
+        let message = format!("source \"{source}\": {}", warning.message());
         let report = ErrorReport::new(
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
             message,
             "rag",
         );
-        match &problem.hint {
+        match &warning.hint {
             Some(hint) => report.set_hint(hint).report(PgLogLevel::NOTICE),
             None => report.report(PgLogLevel::NOTICE),
         }
-    }
-}
-
-/// The row of a source that the caller may do something to, as it is once nobody else changes it.
-/// Who may not neither waits for it nor is in the way of others.
-///
-/// # Errors
-/// The caller may not manage the source: [`access::require_source_manager`].
-pub fn lock(name: &str, to_do: &str) -> Result<Option<Stored>, Error> {
-    // first, or strangers could lock it
-    let found = sources::owner_and_collection(name)?;
-    access::require_source_manager(
-        found
-            .as_ref()
-            .map(|(owner, collection)| (owner, collection.as_str())),
-        to_do,
-    )?;
-    let stored = sources::lock(name)?;
-    access::require_source_manager(
-        stored
-            .as_ref()
-            .map(|stored| (&stored.owner, stored.collection.as_str())),
-        to_do,
-    )?;
-    Ok(stored)
-}
-
-/// Alters a source, unless something is wrong with its new definition; whether anything is
-/// different then.
-///
-/// # Errors
-/// There is no such source, or the caller may not; or what has nothing to do with the definition.
-pub fn alter(given: &Given<'_>, faults: &mut Faults) -> Result<bool, Error> {
-    let before = faults.len();
-    let Some(name) = required("name", given.name, faults) else {
-        return Ok(false);
-    };
-    let name = canonical(name);
-    let stored = lock(name, "alter a source")?.ok_or_else(|| Source::missing(name))?;
-
-    let source = Substance::of(given, &stored);
-    let owner = match source.difference(&stored)? {
-        None => None,
-        Some(field) => source.check_definer(field, given, &stored, faults)?,
-    };
-    let reading = owner.as_ref().and_then(|owner| {
-        check::reading(
-            source.kind,
-            source.spec,
-            source.credentials.as_ref(),
-            owner.id,
-            faults,
-        )
-    });
-    let schedule = match given.schedule {
-        Some("") => None,
-        Some(text) => Some(text),
-        None => stored.schedule.as_deref(),
-    };
-    let has_schedule_changed = schedule != stored.schedule.as_deref();
-    let suspend = given.suspend.unwrap_or(stored.suspend);
-    let resumes = stored.suspend && !suspend;
-    let mut timing = Timing {
-        schedule: schedule.and_then(|text| match has_schedule_changed || resumes {
-            true => check::schedule(text, faults),
-            false => None,
-        }),
-        has_changed: has_schedule_changed,
-        resumes,
-        is_by_hand: schedule.is_none(),
-    };
-    given
-        .max_retries
-        .into_iter()
-        .for_each(|number| check::max_retries(number, faults));
-    given
-        .timeout
-        .into_iter()
-        .for_each(|time| check::timeout(time, faults));
-    let drift_policy = given
-        .drift_policy
-        .and_then(|name| check::drift_policy(name, faults));
-    if faults.len() > before {
-        return Ok(false);
-    }
-
-    let relation = match &reading {
-        Some(reading) => reading.table.as_ref().map(NewTable::identity),
-        None => stored.relation,
-    };
-    let reads_other = relation != stored.relation
-        || reading
-            .as_ref()
-            .is_some_and(|reading| !stored.means(&reading.spec, &reading.labels));
-    let has_other_substance = reads_other
-        || source.collection != stored.collection
-        || source.credentials != stored.named()
-        || reading.is_some() && stored.parsed().is_none();
-    let has_changed = has_other_substance
-        || !source.has_same_owner(&stored)
-        || has_schedule_changed
-        || suspend != stored.suspend
-        || given
-            .max_retries
-            .is_some_and(|number| number != stored.max_retries)
-        || given
-            .timeout
-            .is_some_and(|time| time.as_micros() != i128::from(stored.timeout_microseconds))
-        || drift_policy.is_some_and(|policy| policy.name() != stored.drift_policy);
-    if !has_changed {
-        return Ok(false);
-    }
-    if timing.schedule.is_none() && stored.next_run.is_none() && !suspend {
-        // it could not be kept before, and is said to be from now on
-        timing.schedule = schedule.and_then(|text| check::schedule(text, faults));
-        if faults.len() > before {
-            return Ok(false);
-        }
-    }
-
-    let missing = faults.take_warnings();
-    let follows = match &reading {
-        Some(reading) => follows_table(Some(&reading.spec)),
-        None => follows_table(stored.parsed().as_ref()),
-    };
-    let mut conditions = scheduled(
-        Changes::at(stored.generation + 1),
-        schedule,
-        suspend,
-        follows,
-    );
-    if owner.is_some() {
-        conditions = ready(conditions, missing.first());
-    }
-    let json = reading
-        .as_ref()
-        .filter(|_| reads_other)
-        .map_or(&stored.spec, |reading| &reading.json);
-    sources::alter(Altered {
-        name: &stored.name,
-        kind: source.kind,
-        spec: pgrx::JsonB(json.clone()),
-        collection: source.collection,
-        owner: owner.as_ref().unwrap_or(&stored.owner),
-        relation,
-        credentials: source
-            .credentials
-            .as_ref()
-            .map(|named| named.secret.as_str()),
-        credentials_key: source
-            .credentials
-            .as_ref()
-            .and_then(|named| named.key.as_deref()),
-        schedule,
-        max_retries: given.max_retries.unwrap_or(stored.max_retries),
-        timeout: given.timeout,
-        suspend,
-        drift_policy: drift_policy.map_or(&stored.drift_policy, |policy| policy.name()),
-        next_run: timing.next_run(&stored, has_other_substance)?,
-        reboots_anew: has_schedule_changed,
-        conditions,
-    })?;
-    if reads_other {
-        follow_table(&stored, reading.as_ref())?;
-        tell(&stored.name, &missing);
-    }
-    if has_schedule_changed && schedule.is_some() {
-        warn_of_idle(&stored.name, BY_SCHEDULE);
-    } else if reads_other && follows && schedule.is_none() && !shared::is_present() {
-        warn_of_idle(&stored.name, BY_TRIGGER);
-    }
-    if schedule.is_none() && !suspend {
-        news::start_new_at_commit();
-    }
-    news::wake_scheduler_at_commit();
-    Ok(true)
-}
-
-/// Takes the triggers of what was read away, and installs those of what is read now.
-fn follow_table(stored: &Stored, reading: Option<&Reading>) -> Result<(), Error> {
-    changes::forget(
-        &stored.name,
-        stored.relation.map(|relation| relation.relation),
-    )?;
-    if let Some(table) = reading.and_then(|reading| reading.table.as_ref()) {
-        table.tell();
-        table.prepare(&stored.name)?;
-    }
-    Ok(())
-}
-
-/// What a source reads, where to, with which rights and secret: for members of its owner to say.
-struct Substance<'a> {
-    kind: &'a str,
-    spec: &'a Value,
-    collection: &'a str,
-    credentials: Option<Named>,
-    /// `None`: the one it has.
-    owner: Option<&'a str>,
-    /// The spec is said, not kept.
-    says_spec: bool,
-}
-
-impl<'a> Substance<'a> {
-    fn of(given: &Given<'a>, stored: &'a Stored) -> Self {
-        Self {
-            kind: given.kind.unwrap_or(&stored.kind),
-            spec: given.spec.unwrap_or(&stored.spec),
-            collection: given.collection.unwrap_or(&stored.collection),
-            credentials: match given.credentials {
-                None => stored.named(),
-                Some("") => None,
-                Some(text) => Some(Named::parse(text, name::split(stored.name.as_str()).0)),
-            },
-            owner: given.owner,
-            says_spec: given.spec.is_some(),
-        }
-    }
-
-    /// The first field that is not the stored one, as far as can be told without looking at what is
-    /// read: what is left out of the spec of a table is picked from its columns. A spec that is
-    /// said again accepts the relation that its name means now.
-    fn difference(&self, stored: &Stored) -> Result<Option<&'static str>, Error> {
-        let parsed = SourceSpec::parse(self.kind, self.spec).ok();
-        let mut reads_same = self.kind == stored.kind && *self.spec == stored.spec
-            || parsed
-                .as_ref()
-                .is_some_and(|parsed| stored.means(parsed, &Labels::of_spec(self.spec)));
-        if let (true, true, Some(SourceSpec::Table(table))) = (reads_same, self.says_spec, &parsed)
-        {
-            let now = Identity::named(&table.relation)?;
-            reads_same = now.is_none() || now == stored.relation;
-        }
-        let fields = [
-            ("kind", reads_same || self.kind == stored.kind),
-            ("spec", reads_same),
-            ("collection", self.collection == stored.collection),
-            ("credentials", self.credentials == stored.named()),
-            ("owner", self.has_same_owner(stored)),
-        ];
-        Ok(fields
-            .into_iter()
-            .find(|(_, is_same)| !is_same)
-            .map(|(field, _)| field))
-    }
-
-    /// Whether the owner stays. A role of the same name that was made later is another one.
-    fn has_same_owner(&self, stored: &Stored) -> bool {
-        self.owner.is_none_or(|name| stored.owner.is_named(name))
-    }
-
-    /// Asks whether the caller may say this, of which `field` is another one, before anything is
-    /// looked at with the owner's rights; the owner there will be, whose rights it is then checked
-    /// with. `None`: there are faults.
-    fn check_definer(
-        &self,
-        field: &str,
-        given: &Given<'_>,
-        stored: &Stored,
-        faults: &mut Faults,
-    ) -> Result<Option<Owner>, Error> {
-        if !roles::may_act_for(roles::current(), stored.owner.id) {
-            let denied = Error::permission_denied(format!(
-                "permission denied to alter what source \"{}\" reads",
-                stored.name
-            ))
-            .detail(format!("It runs with the rights of role \"{}\".", stored.owner.name))
-            .hint(
-                "Only members of that role, and superusers, may alter kind, spec, collection, credentials and owner.",
-            );
-            faults.add(field, denied);
-            return Ok(None);
-        }
-        if let (Some(_), Some(named)) = (given.credentials, &self.credentials) {
-            secrets::hold(&named.secret)?;
-        }
-        let owner = match self.has_same_owner(stored) {
-            true => faults
-                .note("owner", stored.owner.role())
-                .map(|_| stored.owner.clone()),
-            // where there are faults it is not used
-            false => Some(check::owner(self.owner, faults).unwrap_or(Owner::current()?)),
-        };
-        if let Some(owner) = &owner {
-            check::collection(self.collection, owner.id, faults);
-        }
-        Ok(owner)
-    }
-}
-
-/// What becomes of the time of the next run.
-struct Timing {
-    /// Parsed where it is needed.
-    schedule: Option<Schedule>,
-    has_changed: bool,
-    resumes: bool,
-    /// Without a schedule it is synced once.
-    is_by_hand: bool,
-}
-
-impl Timing {
-    fn next_run(
-        &self,
-        stored: &Stored,
-        has_other_substance: bool,
-    ) -> Result<Option<TimestampWithTimeZone>, Error> {
-        if !self.is_by_hand {
-            // also of one that could not be kept before
-            let from_now = self.has_changed || self.resumes || stored.next_run.is_none();
-            return if from_now {
-                next_time(self.schedule.as_ref())
-            } else {
-                Ok(stored.next_run)
-            };
-        }
-        // what was the next time of a schedule that is gone is none
-        let is_due = has_other_substance
-            || !stored.has_run
-            || (!self.has_changed && stored.next_run.is_some());
-        Ok(is_due.then(schedule::now))
     }
 }

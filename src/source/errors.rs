@@ -1,31 +1,32 @@
-//! What is wrong with a definition, all of it at once.
+//! The errors of a definition, collected to be reported together.
 
-use rag_protocol::spec::Problem;
+use rag_protocol::spec::FieldProblem;
 
 use crate::error::Error;
 
-/// The secret of a source, its name and its key: fields of a manifest, and one argument of a call.
+/// The fields of a source's secret: a manifest has two, a call has one argument.
 pub const CREDENTIALS: &str = "credentials";
 pub const CREDENTIALS_NAME: &str = "credentials.name";
 pub const CREDENTIALS_KEY: &str = "credentials.key";
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Debug, Clone)]
-struct Fault {
-    problem: Problem,
-    /// What is raised where it is the only one.
+struct DefinitionError {
+    problem: FieldProblem,
+    /// The error to raise if it is the only one.
     error: Option<Error>,
 }
 
-/// Things that are wrong, in the order in which they were found.
+/// The errors and warnings, in the order in which they were found.
 #[derive(Debug, Clone, Default)]
-pub struct Faults {
-    list: Vec<Fault>,
-    /// They do not keep a definition from being taken: a folder that is not there yet, say.
-    warnings: Vec<Problem>,
+pub struct DefinitionErrors {
+    list: Vec<DefinitionError>,
+    /// Warnings do not prevent a definition from being accepted. An example is a folder that does
+    /// not exist yet.
+    warnings: Vec<FieldProblem>,
 }
 
-impl Faults {
+impl DefinitionErrors {
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -34,7 +35,7 @@ impl Faults {
         self.list.len()
     }
 
-    /// The value, or else a note of what is wrong with `field`.
+    /// Returns the value, or adds the error of `field`.
     pub fn note<T>(&mut self, field: &str, result: Result<T, Error>) -> Option<T> {
         result.map_err(|error| self.add(field, error)).ok()
     }
@@ -44,22 +45,23 @@ impl Faults {
             Some(detail) => format!("{} ({})", error.message, detail.trim_end_matches('.')),
             None => error.message.clone(),
         };
-        let problem = Problem {
+        let problem = FieldProblem {
             field: field.into(),
-            problem: text,
+            reason: text.into(),
             hint: error.hint.clone(),
         };
-        self.list.push(Fault {
+        self.list.push(DefinitionError {
             problem,
             error: Some(error),
         });
     }
 
-    pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
-        self.list.extend(problems.into_iter().map(|problem| Fault {
-            problem,
-            error: None,
-        }));
+    pub fn extend(&mut self, problems: impl IntoIterator<Item = FieldProblem>) {
+        self.list
+            .extend(problems.into_iter().map(|problem| DefinitionError {
+                problem,
+                error: None,
+            }));
     }
 
     pub fn append(&mut self, other: Self) {
@@ -67,17 +69,18 @@ impl Faults {
         self.warnings.extend(other.warnings);
     }
 
-    /// The same with other fields, as of a manifest. What is raised names them too.
+    /// Renames the fields, for example to those of a manifest. The messages of errors begin with
+    /// the new name.
     #[must_use]
     pub fn in_fields(self, rename: impl Fn(&str) -> String) -> Self {
-        let renamed = |fault: Fault| {
+        let renamed = |fault: DefinitionError| {
             let field = rename(&fault.problem.field);
             let error = fault.error.map(|error| Error {
                 message: format!("{field}: {}", error.message),
                 ..error
             });
-            Fault {
-                problem: Problem {
+            DefinitionError {
+                problem: FieldProblem {
                     field,
                     ..fault.problem
                 },
@@ -90,7 +93,7 @@ impl Faults {
         }
     }
 
-    /// The same with fields that are arguments of a call.
+    /// Renames the fields to arguments of a call.
     #[must_use]
     pub fn in_arguments(mut self) -> Self {
         for field in self.list.iter_mut().map(|fault| &mut fault.problem.field) {
@@ -101,7 +104,7 @@ impl Faults {
         self
     }
 
-    /// What is left where nothing is said of `field`.
+    /// Removes the errors of `field`.
     #[must_use]
     pub fn without(mut self, field: &str) -> Self {
         self.list.retain(|fault| fault.problem.field != field);
@@ -112,8 +115,8 @@ impl Faults {
         self.list.iter().any(|fault| fault.problem.field == field)
     }
 
-    /// Notes a warning.
-    pub fn warn(&mut self, problem: Problem) {
+    /// Adds a warning.
+    pub fn warn(&mut self, problem: FieldProblem) {
         self.warnings.push(problem);
     }
 
@@ -121,26 +124,26 @@ impl Faults {
         self.warnings.len()
     }
 
-    /// Returns the warnings and forgets them.
-    pub fn take_warnings(&mut self) -> Vec<Problem> {
+    /// Removes and returns the warnings.
+    pub fn take_warnings(&mut self) -> Vec<FieldProblem> {
         std::mem::take(&mut self.warnings)
     }
 
-    pub fn into_problems(self) -> Vec<Problem> {
+    pub fn into_problems(self) -> Vec<FieldProblem> {
         self.list.into_iter().map(|fault| fault.problem).collect()
     }
 
-    /// The error that names them all, with their SQLSTATE if they have the same one; `message`
-    /// where they are several, or the only one has none of its own.
+    /// Returns one error for all. Its SQLSTATE is theirs if they have the same one. Its text is
+    /// `message` if there are several, or if the only one has no error of its own.
     pub fn to_error(&self, message: impl Into<String>) -> Error {
         match self.list.as_slice() {
             [
-                Fault {
+                DefinitionError {
                     error: Some(error), ..
                 },
             ] => error.clone(),
-            faults => {
-                let codes: Option<Vec<_>> = faults
+            errors => {
+                let codes: Option<Vec<_>> = errors
                     .iter()
                     .map(|fault| Some(fault.error.as_ref()?.code))
                     .collect();

@@ -1,12 +1,12 @@
-//! Manifests: sources and retrievers as the upstream proposals write them down.
+//! Manifests: sources and retrievers in the form of the upstream proposals.
 //!
-//! The text is read by `crates/manifest`, which names everything that is wrong in it; here is what
-//! needs the database. What is wrong with a source is found by the same checks as where it is made
-//! by a call ([`super::definition`]), and named by its path in the document.
+//! `crates/manifest` reads the text and reports all errors in it. This module does what needs the
+//! database. Sources are checked as in a call ([`super::definition`]), and errors name the path in
+//! the document.
 
 use std::time::Duration;
 
-use rag_manifest::{AutoIndexer, Manifest, Metadata, Retriever, SecretRef};
+use rag_manifest::{AutoIndexer, Manifest, Metadata, Retriever, SecretRef as ManifestSecretRef};
 use rag_protocol::{
     definition::DriftPolicy,
     name::{qualify, split},
@@ -14,30 +14,35 @@ use rag_protocol::{
 };
 use serde_json::{Value, json};
 
-use super::definition::{self, Faults, Given};
+use super::{
+    alter,
+    definition::{self, SourceArguments},
+    errors::DefinitionErrors,
+    manage,
+};
 use crate::{
     catalog::{
-        access::{self, Privilege},
+        access::{self, CollectionPrivilege},
         collections::{self, Collection, NewCollection},
         name::Name,
-        retrievers::{self, Put},
-        secrets::Named,
-        sources::{self, Stored, Visible},
+        retrievers::{self, RetrieverChange},
+        secrets::SecretRef,
+        sources::{self, SourceRow, SourceView},
     },
     error::Error,
     pg::roles::{self, Owner},
     secrets,
 };
 
-/// What became of one document.
+/// The result for one document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum ApplyAction {
     Created,
     Configured,
     Unchanged,
 }
 
-impl Action {
+impl ApplyAction {
     pub fn name(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -47,55 +52,54 @@ impl Action {
     }
 }
 
-/// A document's kind and name, and what became of it.
-pub type Applied = (&'static str, String, Action);
+/// A document's kind and name, and the result.
+pub type AppliedManifest = (&'static str, String, ApplyAction);
 
-/// A document, what is wrong with it, and what became of it.
-struct Document {
+/// A document, its errors and the result.
+struct ManifestDocument {
     manifest: Manifest,
-    faults: Faults,
-    action: Option<Action>,
+    errors: DefinitionErrors,
+    action: Option<ApplyAction>,
 }
 
-/// Applies all documents, retrievers first: the others may name them.
+/// Applies all documents. Retrievers come first, because sources may name them.
 ///
-/// Sessions that apply the same documents, in whatever order, take turns, and none waits for one
-/// that waits for it: each goes by retrievers, collections and sources, and by their names.
+/// Documents are applied in the order of their names, retrievers, then collections, then sources.
+/// So sessions that apply the same documents do not deadlock.
 ///
 /// # Errors
-/// Something is wrong with one of them, all of which is named; the caller undoes what was done
-/// until then.
-pub fn apply(text: &str) -> Result<Vec<Applied>, Error> {
-    // values and their places are several times as large as the text
-    Error::unless_there_is_memory(
+/// There are errors in the documents; all are reported. The caller rolls back what was applied.
+pub fn apply(text: &str) -> Result<Vec<AppliedManifest>, Error> {
+    // values and their places take several times the size of the text
+    Error::check_memory(
         10 * text.len(),
-        "There is no room for what the manifest says.",
+        "The manifest needs more memory than is available.",
     )?;
     let manifests = rag_manifest::parse(text)
         .map_err(|problems| Error::invalid("invalid manifest", &problems))?;
-    let mut documents: Vec<Document> = manifests
+    let mut documents: Vec<ManifestDocument> = manifests
         .into_iter()
-        .map(|manifest| Document {
+        .map(|manifest| ManifestDocument {
             manifest,
-            faults: Faults::default(),
+            errors: DefinitionErrors::default(),
             action: None,
         })
         .collect();
-    let mut ordered: Vec<&mut Document> = documents.iter_mut().collect();
+    let mut ordered: Vec<&mut ManifestDocument> = documents.iter_mut().collect();
     ordered.sort_by(|a, b| a.manifest.name().cmp(b.manifest.name()));
     let (retrievers, mut sources): (Vec<_>, Vec<_>) = ordered
         .into_iter()
         .partition(|document| matches!(document.manifest, Manifest::Retriever(_)));
-    retrievers.into_iter().for_each(Document::apply);
-    make_collections(&mut sources);
-    sources.into_iter().for_each(Document::apply);
+    retrievers.into_iter().for_each(ManifestDocument::apply);
+    create_missing_collections(&mut sources);
+    sources.into_iter().for_each(ManifestDocument::apply);
 
     let is_one = documents.len() == 1;
-    let mut faults = Faults::default();
+    let mut errors = DefinitionErrors::default();
     let mut applied = vec![];
-    for Document {
+    for ManifestDocument {
         manifest,
-        faults: found,
+        errors: found,
         action,
     } in documents
     {
@@ -104,40 +108,40 @@ pub fn apply(text: &str) -> Result<Vec<Applied>, Error> {
         } else {
             format!("{} {}: ", manifest.kind(), manifest.name())
         };
-        // a collection is not made where its retriever is missing
+        // a collection is not created if its retriever does not exist
         let found = if found.has("retriever") {
             found.without("collection")
         } else {
             found
         };
-        faults.append(found.in_fields(|field| format!("{of}{}", path(&manifest, field))));
+        errors.append(found.in_fields(|field| format!("{of}{}", path(&manifest, field))));
         applied.extend(action.map(|action| (manifest.kind(), manifest.name().to_owned(), action)));
     }
-    if faults.is_empty() {
+    if errors.is_empty() {
         Ok(applied)
     } else {
-        Err(faults.to_error("invalid manifest"))
+        Err(errors.to_error("invalid manifest"))
     }
 }
 
-impl Document {
+impl ManifestDocument {
     fn apply(&mut self) {
         let applied = match &self.manifest {
             Manifest::Retriever(retriever) => apply_retriever(retriever).map(Some),
-            Manifest::AutoIndexer(source) => apply_source(source, &mut self.faults),
+            Manifest::AutoIndexer(source) => apply_source(source, &mut self.errors),
         };
-        // what is wrong with no single field is so with the whole
-        self.action = self.faults.note("name", applied).flatten();
+        // an error of no single field is reported for the name
+        self.action = self.errors.note("name", applied).flatten();
     }
 }
 
-/// Where in a manifest the field of a definition is.
+/// Returns the path in a manifest for a field of a definition.
 fn path(manifest: &Manifest, field: &str) -> String {
     let Manifest::AutoIndexer(source) = manifest else {
         return "metadata.name".into();
     };
     let path = match field {
-        // no manifest names an owner
+        // a manifest cannot name an owner
         "name" | "owner" => "metadata.name".into(),
         "kind" => "spec.dataSource.type".into(),
         "retriever" => "spec.ragEngineRef.name".into(),
@@ -156,40 +160,42 @@ fn path(manifest: &Manifest, field: &str) -> String {
     source.as_written(&path)
 }
 
-fn apply_retriever(retriever: &Retriever) -> Result<Action, Error> {
+fn apply_retriever(retriever: &Retriever) -> Result<ApplyAction, Error> {
     let Metadata { name, notes } = &retriever.metadata;
     let present = retrievers::find(name)?;
     if present.is_some_and(|present| present.spec == retriever.spec && present.notes == *notes) {
-        return Ok(Action::Unchanged);
+        return Ok(ApplyAction::Unchanged);
     }
     roles::require_admin("create or change a retriever")?;
-    Ok(match retrievers::put(name, &retriever.spec, notes)? {
-        Put::Created => Action::Created,
-        Put::Changed => Action::Configured,
-        Put::Unchanged => Action::Unchanged,
-    })
+    Ok(
+        match retrievers::create_or_update(name, &retriever.spec, notes)? {
+            RetrieverChange::Created => ApplyAction::Created,
+            RetrieverChange::Changed => ApplyAction::Configured,
+            RetrieverChange::Unchanged => ApplyAction::Unchanged,
+        },
+    )
 }
 
-/// Makes the collections that are not there, with their retrievers, where the caller may.
-fn make_collections(sources: &mut [&mut Document]) {
+/// Creates the missing collections with their retrievers, if the caller may.
+fn create_missing_collections(sources: &mut [&mut ManifestDocument]) {
     if !roles::is_admin() {
         return;
     }
     let mut sources: Vec<_> = sources
         .iter_mut()
         .filter_map(|document| match &document.manifest {
-            Manifest::AutoIndexer(source) => Some((source, &mut document.faults)),
+            Manifest::AutoIndexer(source) => Some((source, &mut document.errors)),
             Manifest::Retriever(_) => None,
         })
         .collect();
     sources.sort_by_key(|(source, _)| &source.collection);
-    for (source, faults) in sources {
-        let made = make_collection(&source.collection, &source.retriever);
-        faults.note("collection", made);
+    for (source, errors) in sources {
+        let made = create_missing_collection(&source.collection, &source.retriever);
+        errors.note("collection", made);
     }
 }
 
-fn make_collection(name: &str, retriever: &str) -> Result<(), Error> {
+fn create_missing_collection(name: &str, retriever: &str) -> Result<(), Error> {
     if Collection::find(name)?.is_some() || retrievers::find(retriever)?.is_none() {
         return Ok(());
     }
@@ -210,48 +216,54 @@ fn make_collection(name: &str, retriever: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// `None`: there are faults.
-fn apply_source(source: &AutoIndexer, faults: &mut Faults) -> Result<Option<Action>, Error> {
-    // before all else, and the same whether or not there is such a source: who may not learns
-    // nothing
+/// Creates or alters a source. Returns None if there are errors.
+fn apply_source(
+    source: &AutoIndexer,
+    errors: &mut DefinitionErrors,
+) -> Result<Option<ApplyAction>, Error> {
+    // comes first, so that callers without permission do not learn if the source exists
     let Metadata { name, notes } = &source.metadata;
-    let mut stored = definition::lock(name, "create or alter a source")?;
-    check_retriever(source, faults)?;
+    let mut stored = manage::lock(name, "create or alter a source")?;
+    check_retriever(source, errors)?;
     if stored.is_none() {
         let credentials = credentials(source, None)?;
-        let mut found = Faults::default();
-        definition::create(&given(source, &credentials, true), &mut found)?;
-        // another session may have made it meanwhile
+        let mut found = DefinitionErrors::default();
+        definition::create(&arguments(source, &credentials, true), &mut found)?;
+        // another session may have created it meanwhile
         stored = if found.is_empty() {
             None
         } else {
             sources::lock(name)?
         };
         if stored.is_none() {
-            faults.append(found);
-            if faults.is_empty() {
+            errors.append(found);
+            if errors.is_empty() {
                 sources::put_notes(name, notes)?;
             }
-            return Ok(faults.is_empty().then_some(Action::Created));
+            return Ok(errors.is_empty().then_some(ApplyAction::Created));
         }
     }
     let credentials = credentials(source, stored.as_ref())?;
-    let mut has_changed = definition::alter(&given(source, &credentials, false), faults)?;
-    if faults.is_empty() {
+    let mut has_changed = alter::alter(&arguments(source, &credentials, false), errors)?;
+    if errors.is_empty() {
         has_changed |= sources::put_notes(name, notes)?;
     }
-    Ok(faults.is_empty().then_some(if has_changed {
-        Action::Configured
+    Ok(errors.is_empty().then_some(if has_changed {
+        ApplyAction::Configured
     } else {
-        Action::Unchanged
+        ApplyAction::Unchanged
     }))
 }
 
-/// What a manifest says of a source. Without a schedule or a secret one that is made has none, and
-/// one that is altered has none any more.
-fn given<'a>(source: &'a AutoIndexer, credentials: &'a str, is_new: bool) -> Given<'a> {
+/// Returns the arguments that a manifest defines. Without a schedule or a secret in the manifest, a
+/// new source has none and an altered source loses its own.
+fn arguments<'a>(
+    source: &'a AutoIndexer,
+    credentials: &'a str,
+    is_new: bool,
+) -> SourceArguments<'a> {
     let timeout = definition::interval(source.timeout.unwrap_or(definition::DEFAULT_TIMEOUT));
-    Given {
+    SourceArguments {
         name: Some(&source.metadata.name),
         kind: Some(source.kind),
         spec: Some(&source.spec),
@@ -267,14 +279,15 @@ fn given<'a>(source: &'a AutoIndexer, credentials: &'a str, is_new: bool) -> Giv
     }
 }
 
-/// Whether the retriever is there, and the collection's.
-fn check_retriever(source: &AutoIndexer, faults: &mut Faults) -> Result<(), Error> {
+/// Checks that the retriever exists and is the collection's.
+fn check_retriever(source: &AutoIndexer, errors: &mut DefinitionErrors) -> Result<(), Error> {
     let (name, retriever) = (source.collection.as_str(), source.retriever.as_str());
     if retrievers::find(retriever)?.is_none() {
-        faults.add("retriever", retrievers::missing(retriever));
+        errors.add("retriever", retrievers::missing(retriever));
         return Ok(());
     }
-    let present = Collection::find(name)?.filter(|present| access::may(present, Privilege::Read));
+    let present = Collection::find(name)?
+        .filter(|present| access::has_privilege(present, CollectionPrivilege::Read));
     if let Some(present) = present.filter(|present| present.retriever != retriever) {
         let other = Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -283,23 +296,23 @@ fn check_retriever(source: &AutoIndexer, faults: &mut Faults) -> Result<(), Erro
                 present.retriever
             ),
         );
-        faults.add(
+        errors.add(
             "retriever",
-            other.hint("Name that retriever, or another collection (spec.indexName)."),
+            other.hint("Use that retriever, or another collection (spec.indexName)."),
         );
     }
     Ok(())
 }
 
-/// The secret as a definition names it, empty for none. A manifest always names a key; where a
-/// source that is there names none, and so is shown the same one, that is no other definition.
-fn credentials(source: &AutoIndexer, stored: Option<&Stored>) -> Result<String, Error> {
+/// Returns the secret as a definition names it, empty for none. A manifest always names a key. If
+/// the stored source names none and its default key is the same, the definition is unchanged.
+fn credentials(source: &AutoIndexer, stored: Option<&SourceRow>) -> Result<String, Error> {
     let Some(secret) = &source.credentials else {
         return Ok(String::new());
     };
     let qualified = qualify(source.metadata.namespace(), &secret.name);
-    let is_unnamed = stored.and_then(Stored::named)
-        == Some(Named {
+    let is_unnamed = stored.and_then(|row| row.definition.credentials.clone())
+        == Some(SecretRef {
             secret: qualified.clone(),
             key: None,
         });
@@ -309,16 +322,16 @@ fn credentials(source: &AutoIndexer, stored: Option<&Stored>) -> Result<String, 
     Ok(format!("{}/{}", secret.name, secret.key))
 }
 
-/// Kinds of manifests, whose case does not matter.
+/// A kind of manifest. Its case does not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ManifestKind {
     AutoIndexer,
     Retriever,
 }
 
-impl Kind {
+impl ManifestKind {
     /// # Errors
-    /// There is no such kind.
+    /// The kind is unknown.
     pub fn parse(text: &str) -> Result<Self, Error> {
         match text.to_ascii_lowercase().as_str() {
             "autoindexer" => Ok(Self::AutoIndexer),
@@ -334,13 +347,14 @@ impl Kind {
     }
 }
 
-/// The manifest of what there is now, with its status. Applied again, it changes nothing.
+/// Returns the manifest of a source or retriever as it is now, with its status. Applying it changes
+/// nothing.
 ///
 /// # Errors
-/// There is none that the caller may see.
-pub fn get(kind: Kind, name: &str) -> Result<Value, Error> {
+/// It does not exist, or the caller may not see it.
+pub fn get(kind: ManifestKind, name: &str) -> Result<Value, Error> {
     match kind {
-        Kind::AutoIndexer => {
+        ManifestKind::AutoIndexer => {
             let source = sources::visible(name)?.ok_or_else(|| sources::Source::missing(name))?;
             let mut manifest = autoindexer(&source)?.to_json();
             manifest["metadata"]["uid"] = source.uid.into();
@@ -349,7 +363,7 @@ pub fn get(kind: Kind, name: &str) -> Result<Value, Error> {
             manifest["status"] = source.status;
             Ok(manifest)
         }
-        Kind::Retriever => {
+        ManifestKind::Retriever => {
             let present = retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))?;
             let metadata = Metadata {
                 name: present.name,
@@ -368,7 +382,7 @@ pub fn get(kind: Kind, name: &str) -> Result<Value, Error> {
     }
 }
 
-fn autoindexer(source: &Visible) -> Result<AutoIndexer, Error> {
+fn autoindexer(source: &SourceView) -> Result<AutoIndexer, Error> {
     let parsed = SourceSpec::parse(&source.kind, &source.spec).map_err(|problems| {
         Error::invalid_spec(&format!("source \"{}\"", source.name), &problems)
     })?;
@@ -376,14 +390,14 @@ fn autoindexer(source: &Visible) -> Result<AutoIndexer, Error> {
     let credentials = source
         .credentials
         .as_deref()
-        .map(|text| Named::parse(text, namespace));
+        .map(|text| SecretRef::parse(text, namespace));
     let credentials = credentials.map(|named| {
         let key = match named.key {
             Some(key) => Some(key),
             None => secrets::default_key(&named.secret)?,
         };
         let name = split(&named.secret).1.to_owned();
-        Ok::<_, Error>(SecretRef {
+        Ok::<_, Error>(ManifestSecretRef {
             name,
             key: key.unwrap_or_else(|| secrets::TOKEN.into()),
         })
@@ -409,10 +423,10 @@ fn autoindexer(source: &Visible) -> Result<AutoIndexer, Error> {
     })
 }
 
-/// Drops a retriever; whether there was one.
+/// Drops a retriever. Returns false if it does not exist.
 ///
 /// # Errors
-/// The caller may not, collections have it, or it is the one named default.
+/// The caller has no permission, collections use the retriever, or its name is default.
 pub fn drop_retriever(name: &str) -> Result<bool, Error> {
     roles::require_admin("drop a retriever")?;
     retrievers::drop(name)

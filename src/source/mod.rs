@@ -1,8 +1,11 @@
 //! Sources: their definitions and the errors in them, permissions, manifests, and the kind `table`.
 
+pub mod alter;
 pub mod check;
 pub mod definition;
+pub mod drop;
 pub mod errors;
+pub mod manage;
 pub mod manifest;
 pub mod presence;
 pub mod rights;

@@ -1,50 +1,37 @@
-//! Whether the files of the server that a source names are there now. They may come later, so that
-//! is no fault.
+//! Warns of files of the server that a source names and that do not exist. They may be created
+//! later, so this is no error.
 
 use std::{io, path::Path};
 
-use rag_protocol::spec::{Endpoint, MarkdownSpec, Problem, Repository, SourceSpec};
+use rag_protocol::spec::{FieldProblem, ServerPath, SourceSpec};
 
-use super::definition::Faults;
+use super::errors::DefinitionErrors;
 
-/// Most missing files that are named.
-const NAMED: usize = 10;
+/// The maximum number of warnings.
+const MAX_WARNINGS: usize = 10;
 
-/// Warns of a folder, file or local repository that cannot be found. The caller has made sure that
+/// Warns of each folder, file or local repository that does not exist. The caller has checked that
 /// the source may read files of the server.
-pub fn look(spec: &SourceSpec, faults: &mut Faults) {
-    match spec {
-        SourceSpec::Folder(folder) => expect("spec.path", &folder.path, true, faults),
-        SourceSpec::Markdown(MarkdownSpec {
-            endpoint: Endpoint::File(path),
-        }) => {
-            expect("spec.uri", path, false, faults);
+pub fn warn_of_missing(spec: &SourceSpec, errors: &mut DefinitionErrors) {
+    for ServerPath {
+        field,
+        path,
+        is_folder,
+    } in spec.server_paths()
+    {
+        pgrx::check_for_interrupts!();
+        expect(&field, path, is_folder, errors);
+        if errors.warning_count() >= MAX_WARNINGS {
+            break;
         }
-        SourceSpec::Static(list) => {
-            for (i, endpoint) in list.endpoints.iter().enumerate() {
-                if let Endpoint::File(path) = endpoint {
-                    pgrx::check_for_interrupts!();
-                    expect(&format!("spec.endpoints[{i}]"), path, false, faults);
-                }
-                if faults.warning_count() >= NAMED {
-                    break;
-                }
-            }
-        }
-        SourceSpec::Git(git) => {
-            if let Repository::Local(path) = &git.repository {
-                expect("spec.repositoryURL", path, true, faults);
-            }
-        }
-        SourceSpec::Markdown(_) | SourceSpec::Website(_) | SourceSpec::Table(_) => {}
     }
 }
 
-fn expect(field: &str, path: &Path, is_folder: bool, faults: &mut Faults) {
+fn expect(field: &str, path: &Path, is_folder: bool, errors: &mut DefinitionErrors) {
     let shown = path.display();
     let problem = match std::fs::metadata(path) {
         Ok(found) if is_folder && !found.is_dir() => format!("\"{shown}\" is not a folder"),
-        Ok(found) if !is_folder && !found.is_file() => format!("\"{shown}\" is not a plain file"),
+        Ok(found) if !is_folder && !found.is_file() => format!("\"{shown}\" is not a regular file"),
         Ok(_) => return,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             format!("\"{shown}\" does not exist")
@@ -52,6 +39,6 @@ fn expect(field: &str, path: &Path, is_folder: bool, faults: &mut Faults) {
         Err(error) => format!("\"{shown}\" cannot be read: {error}"),
     };
     const HINT: &str =
-        "The path is on the database server. Runs of the source fail until it is there.";
-    faults.warn(Problem::new(field, problem).hint(HINT));
+        "The path is on the database server. Runs of the source fail until it exists.";
+    errors.warn(FieldProblem::new(field, problem).hint(HINT));
 }

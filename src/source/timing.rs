@@ -1,18 +1,19 @@
-//! What a schedule means for a source's row, and what is said where nobody keeps it.
+//! The conditions and the next run of a source that follow from its schedule, and the warnings if
+//! schedules are not active.
 
 use pgrx::{
     PgSqlErrorCode, datum::TimestampWithTimeZone, pg_sys::panic::ErrorReport, prelude::PgLogLevel,
 };
-use rag_protocol::spec::{Problem, SourceSpec, TableSync};
+use rag_protocol::spec::{FieldProblem, SourceSpec, TableSync};
 use rag_schedule::Schedule;
 
-use super::definition::lock;
+use super::manage;
 use crate::{
     catalog::{
-        conditions::{Changes, Type},
+        conditions::{ConditionChanges, ConditionType},
         due,
         name::Name,
-        sources::{self, Source, Stored},
+        sources::{self, Source, SourceRow},
     },
     cluster::{news, shared},
     error::Error,
@@ -20,106 +21,105 @@ use crate::{
     settings,
 };
 
-/// Notes whether the source is synced by itself, as far as anything is: what is so where nothing
-/// is, `rag.sources` says. `follows_table`: triggers note changes of the table that it reads.
+/// Sets the condition Scheduled from the definition. The view `rag.sources` shows if no schedule is
+/// active at all. `follows_table`: triggers record changes of the source's table.
 pub fn scheduled(
-    changes: Changes,
+    changes: ConditionChanges,
     schedule: Option<&str>,
     suspend: bool,
     follows_table: bool,
-) -> Changes {
+) -> ConditionChanges {
     let set = |status, reason, message: String| {
-        changes.set(Type::Scheduled, Some(status), reason, message)
+        changes.set(ConditionType::Scheduled, Some(status), reason, message)
     };
     match schedule {
         _ if suspend => set(
             false,
             "Suspended",
-            "schedule, retries and drift checks rest until rag_resume".into(),
+            "schedule, retries and drift checks are suspended until rag_resume is called".into(),
         ),
         None if follows_table => set(
             true,
             "Triggered",
-            "it is synced soon after its table has changed".into(),
+            "synced soon after its table changes".into(),
         ),
         None => set(
             false,
             "NoSchedule",
-            "it is synced when it is made or altered, and by rag_sync".into(),
+            "synced when created or altered, and by rag_sync".into(),
         ),
         Some(schedule) if follows_table => set(
             true,
             "Scheduled",
-            format!(
-                "it is synced by the schedule {schedule}, and soon after its table has changed"
-            ),
+            format!("synced by the schedule {schedule}, and soon after its table changes"),
         ),
         Some(schedule) => set(
             true,
             "Scheduled",
-            format!("it is synced by the schedule {schedule}"),
+            format!("synced by the schedule {schedule}"),
         ),
     }
 }
 
-/// Notes whether what a definition names is there, as far as that is looked at when it is made.
-pub fn ready(changes: Changes, missing: Option<&Problem>) -> Changes {
+/// Sets the condition ResourceReady from the checks of the definition.
+pub fn ready(changes: ConditionChanges, missing: Option<&FieldProblem>) -> ConditionChanges {
     match missing {
         Some(missing) => changes.set(
-            Type::ResourceReady,
+            ConditionType::ResourceReady,
             Some(false),
             "NotReady",
-            missing.problem.clone(),
+            missing.message(),
         ),
         None => changes.set(
-            Type::ResourceReady,
+            ConditionType::ResourceReady,
             Some(true),
             "Ready",
-            "what the definition names is there",
+            "everything that the definition names exists",
         ),
     }
 }
 
-/// Whether triggers note changes of the table that a source reads.
+/// Returns true if triggers record changes of the table that a source reads.
 pub fn follows_table(spec: Option<&SourceSpec>) -> bool {
     matches!(spec, Some(SourceSpec::Table(table)) if table.sync == TableSync::Trigger)
 }
 
-/// How a source is that has never been synced.
+/// Returns the conditions of a new source.
 pub fn conditions_of_new(
     schedule: Option<&str>,
     suspend: bool,
     follows_table: bool,
-    missing: Option<&Problem>,
-) -> Changes {
+    missing: Option<&FieldProblem>,
+) -> ConditionChanges {
     const NOT_RUN: &str = "NotRun";
-    let changes = ready(Changes::at(1), missing);
+    let changes = ready(ConditionChanges::at(1), missing);
     scheduled(changes, schedule, suspend, follows_table)
         .set(
-            Type::Indexing,
+            ConditionType::Indexing,
             Some(false),
             NOT_RUN,
-            "it has not been synced yet",
+            "not synced yet",
         )
         .set(
-            Type::Completed,
+            ConditionType::Completed,
             Some(false),
             NOT_RUN,
-            "it has not been synced yet",
+            "not synced yet",
         )
-        .set(Type::Error, Some(false), "NoError", "")
+        .set(ConditionType::Error, Some(false), "NoError", "")
         .set(
-            Type::DriftDetected,
+            ConditionType::DriftDetected,
             None,
             "NotChecked",
-            "it has not been looked for yet",
+            "not checked yet",
         )
 }
 
-/// Has a source be synced by its schedule that could not be kept before.
+/// Sets the next run of a source whose schedule was invalid before.
 ///
 /// # Errors
-/// It still cannot, or someone has the source's row locked; a scheduler must not wait for them.
+/// The schedule is still invalid, or another session has locked the source's row. A scheduler must
+/// not wait for that lock.
 pub fn reschedule(name: &str) -> Result<(), Error> {
     if !sources::lock_at_once(name)? {
         return Ok(());
@@ -128,33 +128,40 @@ pub fn reschedule(name: &str) -> Result<(), Error> {
         return Ok(());
     };
     // it may have been altered since it was found
-    if source.schedule.is_none() || source.next_run.is_some() || source.suspend {
+    if source.definition.schedule.is_none()
+        || source.next_run.is_some()
+        || source.definition.suspend
+    {
         return Ok(());
     }
     let next_run = next_time(parse(&source)?.as_ref())?;
     let changes = scheduled(
-        Changes::at(source.generation),
-        source.schedule.as_deref(),
-        source.suspend,
+        ConditionChanges::at(source.generation),
+        source.definition.schedule.as_deref(),
+        source.definition.suspend,
         follows(&source),
     );
     due::set_next_run(name, next_run)?;
     sources::set_conditions(name, &changes)
 }
 
-/// The schedule of a source, which may be of another version of the extension.
-fn parse(source: &Stored) -> Result<Option<Schedule>, Error> {
-    let schedule = source.schedule.as_deref().map(schedule::parse).transpose();
+/// Parses the schedule of a source, which another version of the extension may have stored.
+fn parse(source: &SourceRow) -> Result<Option<Schedule>, Error> {
+    let schedule = source
+        .definition
+        .schedule
+        .as_deref()
+        .map(schedule::parse)
+        .transpose();
     schedule
         .map_err(|problem| Error::invalid_spec(&format!("source \"{}\"", source.name), &[problem]))
 }
 
-fn follows(source: &Stored) -> bool {
-    follows_table(source.parsed().as_ref())
+fn follows(source: &SourceRow) -> bool {
+    follows_table(source.definition.parsed().as_ref())
 }
 
-/// Says that a schedule is not kept, or that changes of a table are not followed, if so. `what`: by
-/// what or when it is to be synced.
+/// Warns if schedules or changes of tables do not start runs. `what` is what should start them.
 pub fn warn_of_idle(source: &Name, what: &str) {
     if !shared::is_present() {
         let message = format!(
@@ -166,22 +173,22 @@ pub fn warn_of_idle(source: &Name, what: &str) {
             )
             .report(PgLogLevel::WARNING);
     } else if !settings::scheduler() {
-        pgrx::notice!("source \"{source}\" is not synced {what} as long as rag.scheduler is off");
+        pgrx::notice!("source \"{source}\" is not synced {what} while rag.scheduler is off");
     }
 }
 
-/// Has the schedule, retries and drift checks of a source rest; a run under way goes on.
+/// Suspends schedule, retries and drift checks of a source. A running sync continues.
 ///
 /// # Errors
-/// There is no such source, or the caller may not.
+/// The source does not exist, or the caller has no permission.
 pub fn suspend(name: &str) -> Result<(), Error> {
-    let source = lock(name, "suspend a source")?.ok_or_else(|| Source::missing(name))?;
-    if source.suspend {
+    let source = manage::lock(name, "suspend a source")?.ok_or_else(|| Source::missing(name))?;
+    if source.definition.suspend {
         return Ok(());
     }
     let changes = scheduled(
-        Changes::at(source.generation),
-        source.schedule.as_deref(),
+        ConditionChanges::at(source.generation),
+        source.definition.schedule.as_deref(),
         true,
         follows(&source),
     );
@@ -190,20 +197,20 @@ pub fn suspend(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The end of [`suspend`]. Times that came meanwhile are not caught up with.
+/// Ends [`suspend`]. Missed runs are not made up for.
 ///
 /// # Errors
-/// There is no such source, or the caller may not.
+/// The source does not exist, or the caller has no permission.
 pub fn resume(name: &str) -> Result<(), Error> {
-    let source = lock(name, "resume a source")?.ok_or_else(|| Source::missing(name))?;
-    if !source.suspend {
+    let source = manage::lock(name, "resume a source")?.ok_or_else(|| Source::missing(name))?;
+    if !source.definition.suspend {
         return Ok(());
     }
     let schedule = parse(&source)?;
     let next_run = next_time(schedule.as_ref())?;
     let changes = scheduled(
-        Changes::at(source.generation),
-        source.schedule.as_deref(),
+        ConditionChanges::at(source.generation),
+        source.definition.schedule.as_deref(),
         false,
         follows(&source),
     );
@@ -213,7 +220,7 @@ pub fn resume(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The next time of a schedule from now on; `None` without one.
+/// Returns the next time of a schedule after now, or None without a schedule.
 pub fn next_time(schedule: Option<&Schedule>) -> Result<Option<TimestampWithTimeZone>, Error> {
     schedule::next_run(schedule, true)
 }

@@ -11,7 +11,7 @@ use std::{
 use rag_protocol::{
     embed::{ModelInfo, ModelRef},
     frame::{self, FrameBuffer},
-    ingest::{Clones, Credentials, Event, Job, Known, Limits, Splitting},
+    ingest::{Clones, Credentials, Event, Job, KnownVersion, Limits, Splitting},
     spec::SourceSpec,
 };
 
@@ -26,31 +26,33 @@ use crate::{
     },
     error::Error,
     pg::{
-        exit::before_exit,
+        process::before_exit,
         transaction::transaction,
         wait::{Until, wait},
     },
     secrets, settings,
 };
 
-/// How long to wait for the engine before looking at the clock and telling how far the run is.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The maximum time to wait for an event. Between events, the run checks its timeout and reports
+/// its progress.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// `rag-engine ingest` at work.
-pub struct Ingest {
-    /// What the process works on, as it is added to each line of its log: `source=docs run=7`.
+/// A process `rag-engine ingest` that runs a job.
+pub struct IngestFeed {
+    /// Added to each line of the process's log: `source=docs run=7`.
     label: String,
     process: EngineProcess,
     events: FrameBuffer,
     /// The job. It may hold a secret.
     job: Zeroizing<Vec<u8>>,
-    /// So many bytes of it were taken.
+    /// The number of bytes of the job that were sent.
     sent: usize,
-    /// What the engine may write to; it goes with the run.
+    /// The folder that the engine may write to. It is removed at the end of the run.
     work_dir: PathBuf,
 }
 
-/// A folder of the run's own: sources of other databases may have the same name.
+/// Returns a folder for the run. Its name has the database's OID, because sources of other
+/// databases may have the same name.
 fn work_dir(name: &str) -> PathBuf {
     Path::new(engine::RUNTIME_DIR).join("work").join(format!(
         "{}-{name}",
@@ -58,22 +60,22 @@ fn work_dir(name: &str) -> PathBuf {
     ))
 }
 
-impl Drop for Ingest {
+impl Drop for IngestFeed {
     fn drop(&mut self) {
         self.process.kill();
-        // what cannot be removed is in the way of the source's next run, which says so
+        // if this fails, the next run of the source fails and reports it
         let _ = std::fs::remove_dir_all(&self.work_dir);
         WORK_DIR.take();
     }
 }
 
 thread_local! {
-    /// The folder of the run that is under way.
+    /// The folder of the present run.
     static WORK_DIR: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// Has the folder go with the process too, whose end does not unwind: there may be no next run, as
-/// in a database that is dropped.
+/// Removes the folder also at the end of the process, which does not unwind. There may be no next
+/// run, for example in a database that is dropped.
 fn remove_at_exit(work_dir: &Path) {
     before_exit(remove_work_dir);
     WORK_DIR.set(Some(work_dir.to_path_buf()));
@@ -81,17 +83,17 @@ fn remove_at_exit(work_dir: &Path) {
 
 fn remove_work_dir() {
     if let Some(dir) = WORK_DIR.take() {
-        // or it would go on writing
+        // so that it stops writing
         process::kill_children();
         let _ = std::fs::remove_dir_all(dir);
     }
 }
 
-impl Ingest {
-    /// Starts the engine on a source.
+impl IngestFeed {
+    /// Starts the engine for a source.
     ///
     /// # Errors
-    /// Its folder cannot be made, or the engine cannot be started.
+    /// The folder cannot be created, or the engine cannot be started.
     pub fn start(
         source: &Source,
         collection: &Collection,
@@ -101,7 +103,7 @@ impl Ingest {
     ) -> Result<Self, Error> {
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let known = transaction(|| {
-            documents::unchanged_if_same(collection.name.as_str(), source.name.as_str(), &chunking)
+            documents::known_versions(collection.name.as_str(), source.name.as_str(), &chunking)
         })?;
         let credentials = secrets::credentials(source)?;
         let (spec, name) = (source.spec.clone(), source.name.short());
@@ -120,17 +122,17 @@ impl Ingest {
         )
     }
 
-    /// Starts the engine on a job; `name` is that of its folder, `label` is added to each line of
-    /// its log, and `user_of_clone` is the source that keeps a clone.
+    /// Starts the engine on a job. `name` is the name of its folder, `label` is added to each line
+    /// of its log, and `user_of_clone` is the source that keeps a clone.
     ///
     /// # Errors
-    /// As [`Ingest::start`].
+    /// The folder cannot be created, or the engine cannot be started.
     #[allow(clippy::too_many_arguments)] // a job's
     pub fn begin(
         label: String,
         spec: SourceSpec,
         credentials: Option<Credentials>,
-        known: HashMap<String, Known>,
+        known: HashMap<String, KnownVersion>,
         splitting: Splitting,
         model_ref: &ModelRef,
         name: &str,
@@ -142,12 +144,12 @@ impl Ingest {
         std::fs::create_dir_all(&work_dir).map_err(|e| {
             Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_IO_ERROR,
-                "could not make a folder for the run",
+                "could not create the working folder of the run",
             )
             .detail(format!("{}: {e}", work_dir.display()))
         })?;
-        // the runner ends the run in time; these hold where it cannot, and the engine has several
-        // threads
+        // the runner ends the run at its timeout; these limits hold where it cannot, and the engine
+        // has several threads
         let seconds = timeout.as_secs() + 10;
         let mut job = Job {
             source: spec,
@@ -200,7 +202,7 @@ impl Ingest {
         if self.sent < self.job.len() {
             descriptors.extend(self.process.stdin_fd().map(|fd| (fd, Until::Writable)));
         }
-        wait(&descriptors, Some(PATIENCE));
+        wait(&descriptors, Some(EVENT_TIMEOUT));
     }
 
     fn forward_log(&mut self) {
@@ -215,24 +217,26 @@ impl Ingest {
             .kill()
             .map_or_else(|| "ended".into(), process::describe);
         self.forward_log();
-        Error::engine_unavailable(format!("rag-engine {how} while it was reading the source"))
-            .hint("Documents that were stored stay; sync again for the rest. The server's log says why it ended.")
+        Error::engine_unavailable(format!("rag-engine {how} while reading the source")).hint(
+            "The stored documents are kept. Sync again for the rest. The server log has the \
+             reason.",
+        )
     }
 }
 
-impl Feed for Ingest {
+impl Feed for IngestFeed {
     fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error> {
         let started = Instant::now();
         loop {
             if let Some(frame) = self.events.next()? {
                 return Ok(Some((frame.header()?, frame.payload)));
             }
-            if started.elapsed() >= PATIENCE {
+            if started.elapsed() >= EVENT_TIMEOUT {
                 return Ok(None);
             }
             let unsent = &self.job[self.sent..];
             if !unsent.is_empty() {
-                // an engine that is gone is noticed below, where its output ends
+                // if the engine has ended, the read below reports it
                 self.sent += self.process.write(unsent).unwrap_or(unsent.len());
                 if self.sent == self.job.len() {
                     self.job = Zeroizing::default();

@@ -1,11 +1,12 @@
-//! Knowledge items: fetched, extracted and split by `rag-engine ingest`, as the runner has it, but
-//! embedded and stored in the caller's transaction, as `rag_add_document` does.
+//! Knowledge items: `rag-engine ingest` fetches, extracts and splits them, as in a run. They are
+//! embedded and stored in the caller's transaction, as with `rag_add_document`.
 //!
 //! ```text
-//! item ──▶ SourceSpec ──▶ rag-engine ingest ──▶ each document: embed, store ──▶ documents that the item no longer has: delete
+//! item ──▶ SourceSpec ──▶ rag-engine ingest ──▶ each document: embed, store
+//!      ──▶ documents that the item no longer has: delete
 //! ```
 //!
-//! The caller's snapshot is held meanwhile: for much there are sources.
+//! The caller's snapshot is held meanwhile. Use sources for large amounts of data.
 
 use std::time::Duration;
 
@@ -13,21 +14,21 @@ use rag_protocol::{
     ErrorKind,
     embed::{ModelInfo, ModelRef},
     identity::DocumentId,
-    ingest::{Document, Event, Failure, Title},
+    ingest::{Document, Event, Failure, FailureCause, Title},
     labels,
     spec::SourceSpec,
 };
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::{document, ingest::Ingest, pipeline::Feed, store::PreparedDocument};
+use super::{document, ingest::IngestFeed, pipeline::Feed, store::PreparedDocument};
 use crate::{
     catalog::{
         collections::Collection,
-        damage,
-        documents::{self, Attributes},
-        embedding_index::{self, Writers},
-        knowledge::{self, Item},
+        corruption,
+        documents::{self, DocumentAttributes},
+        embedding_index::{self, WriterLock},
+        knowledge::{self, KnowledgeItem},
     },
     engine::client::with_client,
     error::Error,
@@ -36,18 +37,18 @@ use crate::{
     source::rights,
 };
 
-/// Most time of one item, where no statement_timeout ends it before.
-const TIMEOUT: Duration = Duration::from_secs(3600);
+/// The maximum time for one item, if no statement_timeout ends it before.
+const ITEM_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What rag-engine says of a document without text; users of knowledge items know it with a
-/// capital.
+/// The message for a document without text. The interface of knowledge items defines it with a
+/// capital letter.
 const NO_CONTENT: &str = "No content to index";
 
-const TYPES: [&str; 3] = ["markdown", "website", "folder"];
+const ITEM_TYPES: [&str; 3] = ["markdown", "website", "folder"];
 
-/// What is said of an item; `None` where nothing is.
+/// The arguments that describe an item. None means not given.
 #[derive(Debug, Default)]
-pub struct Given<'a> {
+pub struct KnowledgeArguments<'a> {
     pub title: Option<&'a str>,
     pub uri: Option<&'a str>,
     pub document_type: Option<&'a str>,
@@ -55,14 +56,16 @@ pub struct Given<'a> {
     pub tags: Option<&'a str>,
 }
 
-impl Given<'_> {
-    /// An item that is not registered yet.
-    fn new_item(&self, id: i64) -> Result<Item, Error> {
+impl KnowledgeArguments<'_> {
+    /// Returns a new item.
+    fn new_item(&self, id: i64) -> Result<KnowledgeItem, Error> {
         let uri = self.uri.ok_or_else(|| {
-            Error::undefined(format!("knowledge item {id} does not exist"))
-                .hint("rag.knowledge lists them; rag_create_knowledge registers one, and so does a uri given here.")
+            Error::undefined(format!("knowledge item {id} does not exist")).hint(
+                "The view rag.knowledge lists all items. Create one with \
+                 rag_create_knowledge, or give a uri.",
+            )
         })?;
-        let item = Item {
+        let item = KnowledgeItem {
             id,
             title: None,
             uri: uri.to_string(),
@@ -71,22 +74,23 @@ impl Given<'_> {
             tags: None,
             owner: Owner::current()?,
         };
-        self.applied_to(&item)
+        self.apply_to(&item)
     }
 
-    /// An item with what is said of it. Who says what is fetched becomes its owner.
-    fn applied_to(&self, item: &Item) -> Result<Item, Error> {
+    /// Returns an item with these changes. A caller that changes where the item comes from becomes
+    /// its owner.
+    fn apply_to(&self, item: &KnowledgeItem) -> Result<KnowledgeItem, Error> {
         let own = |given: Option<&str>| given.map(|text| text.trim().to_string());
-        if let Some(kind) = self.document_type.filter(|kind| !TYPES.contains(kind)) {
+        if let Some(kind) = self.document_type.filter(|kind| !ITEM_TYPES.contains(kind)) {
             return Err(
                 Error::invalid_parameter(format!("unknown document_type \"{kind}\""))
-                    .hint(format!("Types: {}.", TYPES.join(", "))),
+                    .hint(format!("Types: {}.", ITEM_TYPES.join(", "))),
             );
         }
         let tags = self.tags.map(labels::split);
         document::checked_labels(self.category, tags.as_deref())?;
-        let says_what = self.uri.is_some() || self.document_type.is_some();
-        Ok(Item {
+        let changes_origin = self.uri.is_some() || self.document_type.is_some();
+        Ok(KnowledgeItem {
             id: item.id,
             title: own(self.title)
                 .filter(|title| !title.is_empty())
@@ -97,7 +101,7 @@ impl Given<'_> {
             tags: tags
                 .map(|tags| tags.join(","))
                 .or_else(|| item.tags.clone()),
-            owner: if says_what {
+            owner: if changes_origin {
                 Owner::current()?
             } else {
                 item.owner.clone()
@@ -106,18 +110,18 @@ impl Given<'_> {
     }
 }
 
-/// What became of an item.
+/// The result of indexing an item.
 #[derive(Debug, Default)]
-pub struct Indexed {
-    /// Of an item that is one document.
+pub struct KnowledgeResult {
+    /// The document, if the item is a single one.
     pub document: Option<DocumentId>,
     pub chunks: usize,
     pub content_hash: Option<String>,
-    /// Why not all, or nothing, of it is indexed.
+    /// The reason why some or all of the item is not indexed.
     pub error: Option<String>,
 }
 
-impl Indexed {
+impl KnowledgeResult {
     pub fn failed(error: String) -> Self {
         Self {
             error: Some(error),
@@ -133,107 +137,121 @@ impl Indexed {
 /// Registers an item.
 ///
 /// # Errors
-/// Its number is taken, it makes no sense, or the caller may not read it.
-pub fn create(collection: &Collection, id: i64, given: &Given<'_>) -> Result<(), Error> {
-    let item = given.new_item(id)?;
+/// The id is taken, an argument is invalid, or the caller may not read the item.
+pub fn create(
+    collection: &Collection,
+    id: i64,
+    arguments: &KnowledgeArguments<'_>,
+) -> Result<(), Error> {
+    let item = arguments.new_item(id)?;
     check_rights(&item)?;
     if knowledge::create(collection.name.as_str(), &item)? {
         return Ok(());
     }
     Err(
         Error::duplicate(format!("knowledge item {id} already exists"))
-            .hint("rag_alter_knowledge changes it; rag_index_knowledge indexes it."),
+            .hint("Change it with rag_alter_knowledge, or index it with rag_index_knowledge."),
     )
 }
 
-/// Changes what is said of an item. Title, category and tags go into its documents at once; where
-/// it comes from takes effect when it is indexed next.
+/// Changes an item. A new title, category or tags apply to its documents at once. A new uri or type
+/// applies when the item is indexed next.
 ///
 /// # Errors
-/// There is no such item, what is said makes no sense, or the caller may not read what it names.
-pub fn alter(collection: &Collection, id: i64, given: &Given<'_>) -> Result<(), Error> {
+/// The item does not exist, an argument is invalid, or the caller may not read the item's uri.
+pub fn alter(
+    collection: &Collection,
+    id: i64,
+    arguments: &KnowledgeArguments<'_>,
+) -> Result<(), Error> {
     let name = collection.name.as_str();
     let stored = knowledge::lock(name, id)?.ok_or_else(|| missing(id))?;
-    let item = given.applied_to(&stored)?;
+    let item = arguments.apply_to(&stored)?;
     if item == stored {
         return Ok(());
     }
     if item.owner != stored.owner || item.uri != stored.uri || item.kind != stored.kind {
         check_rights(&item)?;
     }
-    knowledge::change(
+    knowledge::update(
         name,
         &item,
         item.uri != stored.uri || item.kind != stored.kind,
     )?;
-    let tags = given.tags.map(labels::split);
-    let change = documents::Change {
+    let tags = arguments.tags.map(labels::split);
+    let change = documents::DocumentUpdate {
         title: item
             .title
             .clone()
             .filter(|_| item.kind != "folder" && item.title != stored.title),
-        labels: document::checked_labels(given.category, tags.as_deref())?,
+        labels: document::checked_labels(arguments.category, tags.as_deref())?,
         metadata: None,
     };
     for (document, uri) in knowledge::documents(name, id)? {
         if document_id(name, id, &uri) == document {
-            damage::healing(collection, || {
-                documents::change(name, document, &change, None)
+            corruption::write_with_repair(collection, || {
+                documents::update(name, document, &change, None)
             })?;
         }
     }
     Ok(())
 }
 
-/// Indexes an item with what is said of it now, and notes how it went. What is wrong with its
-/// content is an answer; then what is said of an item that is there is forgotten.
+/// Indexes an item with the given changes, and records the result. An error in its content is part
+/// of the result; then the changes to an existing item are not stored.
 ///
 /// # Errors
-/// There is no such item and no uri is given, it makes no sense, the caller or its owner may not
-/// read it, or nothing can be indexed now.
-pub fn index(collection: &Collection, id: i64, given: &Given<'_>) -> Result<Indexed, Error> {
+/// The item does not exist and no uri is given, an argument is invalid, the caller or the item's
+/// owner may not read it, or indexing is unavailable.
+pub fn index(
+    collection: &Collection,
+    id: i64,
+    arguments: &KnowledgeArguments<'_>,
+) -> Result<KnowledgeResult, Error> {
     let name = collection.name.as_str();
     let stored = knowledge::lock(name, id)?;
     let item = match &stored {
-        Some(stored) => given.applied_to(stored)?,
-        None => given.new_item(id)?,
+        Some(stored) => arguments.apply_to(stored)?,
+        None => arguments.new_item(id)?,
     };
     check_rights(&item)?;
     if stored.is_none() && !knowledge::create(name, &item)? {
         return Err(Error::duplicate(format!(
-            "knowledge item {id} was registered at the same time"
+            "knowledge item {id} was registered by another session"
         ))
         .hint("Try again."));
     }
     let indexed = fetch(&item, collection)?;
     match (&indexed.content_hash, &indexed.error) {
         (Some(hash), _) => {
-            knowledge::change(name, &item, false)?;
-            knowledge::succeed(name, id, hash)?;
+            knowledge::update(name, &item, false)?;
+            knowledge::record_success(name, id, hash)?;
         }
-        (None, error) => knowledge::fail(name, id, error.as_deref().unwrap_or(NO_CONTENT))?,
+        (None, error) => {
+            knowledge::record_failure(name, id, error.as_deref().unwrap_or(NO_CONTENT))?
+        }
     }
     Ok(indexed)
 }
 
 fn missing(id: i64) -> Error {
     Error::undefined(format!("knowledge item {id} does not exist"))
-        .hint("rag.knowledge lists them; rag_create_knowledge registers one.")
+        .hint("The view rag.knowledge lists all items. Create one with rag_create_knowledge.")
 }
 
-/// An item is fetched where both the caller and its owner may read what it names: neither gets the
-/// other to read for it.
+/// Checks that both the caller and the item's owner may read its uri, so that neither can read it
+/// with the other's rights.
 ///
 /// # Errors
-/// One of them may not, or the owner does not exist.
-fn check_rights(item: &Item) -> Result<(), Error> {
+/// One of them has no permission, or the owner does not exist.
+fn check_rights(item: &KnowledgeItem) -> Result<(), Error> {
     let spec = spec(item)?;
     rights::check(&spec, roles::current())?;
     if item.owner.id == roles::current() {
         return Ok(());
     }
     let again = format!(
-        "Who may read it can give its uri again: rag_alter_knowledge({}, uri => ...).",
+        "A role that may read the uri can give it again: rag_alter_knowledge({}, uri => ...).",
         item.id
     );
     if roles::name_of(item.owner.id).is_none() {
@@ -244,7 +262,7 @@ fn check_rights(item: &Item) -> Result<(), Error> {
         return Err(Error::undefined(message).hint(again));
     }
     let owned = format!(
-        "Knowledge item {} is owned by role \"{}\", which must have the right, too.",
+        "Knowledge item {} is owned by role \"{}\", which needs the same permission.",
         item.id, item.owner.name
     );
     if !roles::has_privileges_of(item.owner.id, roles::ADMIN) {
@@ -257,18 +275,18 @@ fn check_rights(item: &Item) -> Result<(), Error> {
     rights::check(&spec, item.owner.id).map_err(|error| error.detail(owned).hint(again))
 }
 
-/// The id of a document of an item. It is apart from those of other items and of `rag_add_document`
-/// with the same uri: no source's name has a space in it.
+/// Returns the id of a document of an item. It differs from the ids of other items and of
+/// `rag_add_document` with the same uri, because no source's name contains a space.
 pub fn document_id(collection: &str, item: i64, uri: &str) -> DocumentId {
     DocumentId::derive(collection, Some(&format!("knowledge {item}")), uri)
 }
 
-fn fetch(item: &Item, collection: &Collection) -> Result<Indexed, Error> {
+fn fetch(item: &KnowledgeItem, collection: &Collection) -> Result<KnowledgeResult, Error> {
     let model_ref = settings::model(None)?;
     let model = with_client(|client| client.describe(&model_ref))?;
     collection.check_model(&model)?;
     let label = format!("knowledge={}", item.id);
-    let ingest = Ingest::begin(
+    let ingest = IngestFeed::begin(
         label,
         spec(item)?,
         None,
@@ -276,10 +294,10 @@ fn fetch(item: &Item, collection: &Collection) -> Result<Indexed, Error> {
         collection.splitting,
         &model_ref,
         &work_name(),
-        TIMEOUT,
+        ITEM_TIMEOUT,
         None,
     )?;
-    Indexing {
+    KnowledgeIndexer {
         item,
         collection: collection.clone(),
         model_ref,
@@ -290,25 +308,25 @@ fn fetch(item: &Item, collection: &Collection) -> Result<Indexed, Error> {
     .take_all(ingest)
 }
 
-/// Removes the documents of an item; whether there were any.
+/// Deletes the documents of an item. Returns true if there were any.
 pub fn unindex(collection: &str, id: i64) -> Result<bool, Error> {
     let ids: Vec<DocumentId> = knowledge::documents(collection, id)?
         .into_iter()
         .map(|(id, _)| id)
         .collect();
     let deleted = documents::delete(collection, &ids)?;
-    knowledge::forget_indexed(collection, id)?;
+    knowledge::reset_to_pending(collection, id)?;
     Ok(deleted > 0)
 }
 
-/// Removes an item and its documents; whether there was anything.
+/// Deletes an item and its documents. Returns true if either existed.
 pub fn remove(collection: &str, id: i64) -> Result<bool, Error> {
     let had_documents = unindex(collection, id)?;
     Ok(knowledge::remove(collection, id)? || had_documents)
 }
 
-/// Where an item's documents come from.
-fn spec(item: &Item) -> Result<SourceSpec, Error> {
+/// Returns the spec by which an item's documents are fetched.
+fn spec(item: &KnowledgeItem) -> Result<SourceSpec, Error> {
     let uri = item.uri.as_str();
     let is_remote = uri.starts_with("http://") || uri.starts_with("https://");
     let (kind, spec) = match item.kind.as_str() {
@@ -323,25 +341,23 @@ fn spec(item: &Item) -> Result<SourceSpec, Error> {
         .map_err(|problems| Error::invalid_spec(&format!("knowledge item {}", item.id), &problems))
 }
 
-/// A folder of the session's own; no source has a dot in its name.
-#[allow(unsafe_code)]
+/// Returns the name of a folder for this session. No source has a dot in its name.
 fn work_name() -> String {
-    // SAFETY: reads a variable of the session.
-    format!("knowledge.{}", unsafe { pgrx::pg_sys::MyProcPid })
+    format!("knowledge.{}", crate::pg::process::my_pid())
 }
 
-struct Indexing<'a> {
-    item: &'a Item,
+struct KnowledgeIndexer<'a> {
+    item: &'a KnowledgeItem,
     collection: Collection,
     model_ref: ModelRef,
     model: ModelInfo,
-    /// Those that are stored: uri, id, hash, chunks.
+    /// The stored documents: uri, id, hash, number of chunks.
     documents: Vec<(String, DocumentId, String, usize)>,
     failures: Vec<Failure>,
 }
 
-impl Indexing<'_> {
-    fn take_all(mut self, mut ingest: Ingest) -> Result<Indexed, Error> {
+impl KnowledgeIndexer<'_> {
+    fn take_all(mut self, mut ingest: IngestFeed) -> Result<KnowledgeResult, Error> {
         let complete = loop {
             let Some((event, payload)) = ingest.next_event()? else {
                 continue;
@@ -360,24 +376,26 @@ impl Indexing<'_> {
                         .uri
                         .strip_prefix("file://")
                         .unwrap_or(&self.item.uri);
-                    return Ok(Indexed::failed(format!("File not found: {path}")));
+                    return Ok(KnowledgeResult::failed(format!("File not found: {path}")));
                 }
-                Event::Fatal { error } => return Ok(Indexed::failed(error.message)),
+                Event::Fatal { error } => return Ok(KnowledgeResult::failed(error.message)),
             }
         };
         for failure in &self.failures {
             let id = self.id(&failure.uri);
             let name = self.collection.name.as_str();
-            documents::fail(id, name, None, &failure.uri, None, &failure.message, false)?;
+            documents::record_failure(id, name, None, &failure.uri, None, &failure.message, false)?;
         }
         let error = self.failures.first().map(|first| self.describe(first));
         if self.documents.is_empty() {
-            return Ok(Indexed::failed(error.unwrap_or_else(|| NO_CONTENT.into())));
+            return Ok(KnowledgeResult::failed(
+                error.unwrap_or_else(|| NO_CONTENT.into()),
+            ));
         }
         if complete {
             self.remove_vanished()?;
         }
-        embedding_index::make_if_it_pays(&self.collection, Writers::LeaveToNext)?;
+        embedding_index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
         let chunks = self.documents.iter().map(|(.., chunks)| chunks).sum();
         let (document, content_hash) = match self.documents.as_slice() {
             [(_, id, hash, _)] => (Some(*id), hash.clone()),
@@ -389,7 +407,7 @@ impl Indexing<'_> {
                 (None, hex::encode(Sha256::digest(hashes.join("\n"))))
             }
         };
-        Ok(Indexed {
+        Ok(KnowledgeResult {
             document,
             chunks,
             content_hash: Some(content_hash),
@@ -398,7 +416,7 @@ impl Indexing<'_> {
     }
 
     fn describe(&self, first: &Failure) -> String {
-        let message = if first.message == "no content to index" {
+        let message = if first.cause == FailureCause::NoContent {
             NO_CONTENT
         } else {
             &first.message
@@ -423,7 +441,7 @@ impl Indexing<'_> {
         let text = String::from_utf8(payload)
             .map_err(|_| Error::internal("rag-engine sent a text that is not UTF-8"))?;
         let mut content = document.content;
-        // shown, not embedded: the text was cut without it
+        // the title is shown, not embedded: the text was split without it
         if let Some(title) = &self.item.title
             && self.item.kind != "folder"
             && content.title.text != *title
@@ -444,7 +462,7 @@ impl Indexing<'_> {
             validator: document.validator,
             text,
             content,
-            attributes: Attributes {
+            attributes: DocumentAttributes {
                 knowledge_id: Some(self.item.id),
                 labels,
             },
@@ -460,8 +478,8 @@ impl Indexing<'_> {
         Ok(())
     }
 
-    /// Deletes what the item had and has no more. Documents that were given its number otherwise
-    /// stay.
+    /// Deletes the documents that the item no longer has. Documents that were added with its number
+    /// by other means are kept.
     fn remove_vanished(&self) -> Result<(), Error> {
         let name = self.collection.name.as_str();
         let kept: Vec<DocumentId> = self.documents.iter().map(|(_, id, ..)| *id).collect();

@@ -1,5 +1,5 @@
-//! Category and tags of documents whose text has not changed: they follow the source's definition
-//! without anything being fetched or embedded again.
+//! Updates category and tags of documents whose text has not changed to the source's definition.
+//! Nothing is fetched or embedded again.
 
 use rag_protocol::labels::Labels;
 
@@ -13,11 +13,11 @@ use crate::{
     pg::transaction::transaction,
 };
 
-/// Documents that are looked at in one transaction.
-const PAGE: i64 = 1000;
+/// The number of documents that are checked in one transaction.
+const PAGE_DOCUMENTS: i64 = 1000;
 
-/// Gives all stored documents of a source the labels that its present definition and their metadata
-/// give them. Does nothing where the last run had the same definition.
+/// Sets the labels of all stored documents of a source to those of its present definition and of
+/// their metadata. Does nothing if the last run had the same definition.
 pub fn follow(source: &Source, report: &mut Report) -> Result<(), Error> {
     if transaction(|| labels::are_current(source))? {
         return Ok(());
@@ -26,15 +26,15 @@ pub fn follow(source: &Source, report: &mut Report) -> Result<(), Error> {
     loop {
         let last = transaction(|| {
             if !sources::exists(source)? {
-                return Err(crate::run::process::source_gone(&source.name));
+                return Err(crate::run::process::source_dropped(&source.name));
             }
-            let page = labels::page(source, after, PAGE)?;
+            let page = labels::next_documents(source, after, PAGE_DOCUMENTS)?;
             for document in &page {
                 let wanted = source
                     .document_labels
                     .or(Labels::of_metadata(&document.metadata));
                 if wanted != document.labels {
-                    labels::change(&source.collection, document.id, &wanted)?;
+                    labels::update_if_intact(&source.collection, document.id, &wanted)?;
                 }
             }
             Ok(page.last().map(|document| document.id))

@@ -1,10 +1,10 @@
-//! The beginning of a run of a source whose documents have drifted.
+//! Prepares a run of a source whose documents have drifted.
 
 use rag_protocol::spec::SourceSpec;
 
 use crate::{
     catalog::sources::Source,
-    drift::{reading_much, was_found},
+    drift::{was_found, without_jit},
     error::Error,
     pg::{
         security::as_owner,
@@ -13,16 +13,17 @@ use crate::{
     source::table::changes,
 };
 
-/// If drift was found, has the run that begins fetch and embed what drifted as if it were new, and
-/// nothing else. Chunks without a document are deleted; those of drifted documents serve nobody as
-/// a store of embeddings, nor are in the way by their ids.
+/// If drift was found, makes the run fetch and embed the drifted documents as if they were new, and
+/// only those. Chunks without a document are deleted. Chunks of drifted documents get new ids and
+/// lose their embedding keys: they are no source of embeddings, and their ids conflict with no
+/// others.
 pub fn forget_drifted(source: &Source) -> Result<(), Error> {
     let (collection, name) = (source.collection.as_str(), source.name.as_str());
     as_owner(|| {
         if !was_found(source)? {
             return Ok(());
         }
-        let drifted: Vec<(pgrx::Uuid, bool)> = reading_much(|| {
+        let drifted: Vec<(pgrx::Uuid, bool)> = without_jit(|| {
             execute_returning(
                 "SELECT document_id, is_stored FROM rag.drifted_documents($1, $2)",
                 &[collection.into(), name.into()],
@@ -35,17 +36,20 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
         let ids = |documents: Vec<(pgrx::Uuid, bool)>| {
             documents.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
         };
-        // also of rows that say now that they are another source's
+        // also rows that now name another source
         execute(
-            "UPDATE rag.documents SET raw_hash = NULL, validator = NULL WHERE document_id = ANY ($1)",
+            "UPDATE rag.documents SET raw_hash = NULL, validator = NULL WHERE document_id
+             = ANY ($1)",
             &[all.into()],
         )?;
         execute(
-            "DELETE FROM rag.chunks WHERE collection = $1 AND source = $2 AND document_id = ANY ($3)",
+            "DELETE FROM rag.chunks WHERE collection = $1 AND source = $2 AND document_id
+             = ANY ($3)",
             &[collection.into(), name.into(), ids(strays).into()],
         )?;
         execute(
-            "UPDATE rag.chunks SET embedding_key = '00000000-0000-0000-0000-000000000000', chunk_id = pg_catalog.gen_random_uuid()
+            "UPDATE rag.chunks SET embedding_key = '00000000-0000-0000-0000-000000000000', chunk_id
+             = pg_catalog.gen_random_uuid()
              WHERE collection = $1 AND document_id = ANY ($2)",
             &[collection.into(), ids(stored).into()],
         )?;

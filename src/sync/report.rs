@@ -1,4 +1,4 @@
-//! What a run has done so far, written to its row at a humane rate.
+//! The progress of a run, written to its row at most once per second.
 
 use std::time::{Duration, Instant};
 
@@ -6,25 +6,25 @@ use rag_protocol::ingest::{Failure, Warning};
 
 use crate::{
     catalog::{
-        runs::{self, Counts, Times},
+        runs::{self, RunCounts, StageTimes},
         sources::Source,
     },
     error::Error,
     pg::transaction::transaction,
 };
 
-/// Between two writes of the run's row.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// The interval between two writes of the run's row.
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct Report {
     run_id: i64,
     source: String,
-    pub counts: Counts,
-    pub times: Times,
+    pub counts: RunCounts,
+    pub times: StageTimes,
     pub commit: Option<String>,
-    /// All of the source was listed.
+    /// The whole source was listed.
     pub complete: bool,
-    /// What is remarkable about the run, should it complete.
+    /// A remark about the run, for the case that it completes.
     pub note: Option<String>,
     pub stage: &'static str,
     pub current_uri: Option<String>,
@@ -36,8 +36,8 @@ impl Report {
         Self {
             run_id,
             source: source.name.to_string(),
-            counts: Counts::default(),
-            times: Times::default(),
+            counts: RunCounts::default(),
+            times: StageTimes::default(),
             commit: None,
             complete: false,
             note: None,
@@ -51,9 +51,9 @@ impl Report {
         self.run_id
     }
 
-    /// Writes the row if the last time is long enough ago.
+    /// Writes the row if the interval has passed.
     pub fn tick(&mut self) -> Result<(), Error> {
-        if self.written.elapsed() < INTERVAL {
+        if self.written.elapsed() < WRITE_INTERVAL {
             Ok(())
         } else {
             self.flush()
@@ -65,7 +65,7 @@ impl Report {
         transaction(|| self.write())
     }
 
-    /// Writes the row within the present transaction.
+    /// Writes the row in the current transaction.
     pub fn write(&self) -> Result<(), Error> {
         runs::progress(
             self.run_id,
@@ -76,7 +76,7 @@ impl Report {
         )
     }
 
-    /// Counts a document that failed and writes down why, within the present transaction.
+    /// Counts a failed document and stores the reason, in the current transaction.
     pub fn fail(&mut self, failure: &Failure) -> Result<(), Error> {
         runs::add_error(self.run_id, &self.source, failure)?;
         self.counts.failed += 1;
@@ -85,7 +85,7 @@ impl Report {
 }
 
 impl Report {
-    /// Writes down what was lost of a document, within the present transaction.
+    /// Stores the warnings about a document, in the current transaction.
     pub fn warn(&self, uri: &str, warnings: &[Warning]) -> Result<(), Error> {
         warnings
             .iter()

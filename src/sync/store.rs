@@ -1,11 +1,11 @@
-//! From a document's content to what is stored of it: ids, the texts to embed, the rows.
+//! Stores a document: derives its ids, the texts to embed, and its rows.
 //!
 //! ```text
-//! content + text --keys()--> embedding keys --stored_embeddings / engine--> vectors --store()--> rag.documents, rag.chunks
+//! content + text --texts()--> embedding keys --stored_embeddings / engine--> vectors
+//!                --store()--> rag.documents, rag.chunks
 //! ```
 //!
-//! Used by the runner (many documents) and by `rag_add_document` (one, in its caller's
-//! transaction).
+//! The runner stores many documents. `rag_add_document` stores one, in its caller's transaction.
 
 use std::collections::HashMap;
 
@@ -20,15 +20,15 @@ use crate::{
     catalog::{
         self,
         collections::Collection,
-        damage,
-        documents::{Attributes, StoredChunk, StoredDocument},
+        corruption,
+        documents::{DocumentAttributes, StoredChunk, StoredDocument},
     },
     engine::client::Client,
     error::Error,
     types::vector::OwnedVector,
 };
 
-/// A document that was extracted and split, and has no embeddings yet.
+/// A document that was extracted and split, and is not embedded yet.
 #[derive(Debug, Clone)]
 pub struct PreparedDocument {
     pub id: DocumentId,
@@ -38,21 +38,21 @@ pub struct PreparedDocument {
     pub validator: Option<String>,
     pub text: String,
     pub content: Content,
-    pub attributes: Attributes,
+    pub attributes: DocumentAttributes,
 }
 
-/// What storing a document did.
+/// The result of storing a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoreResult {
     pub added: bool,
     pub chunks: usize,
 }
 
-/// The embeddings of all texts of some documents: those that are stored, and from the engine those
-/// that are not.
+/// Returns the embeddings of all texts of some documents. The engine computes those that are not
+/// stored.
 ///
 /// # Errors
-/// The engine cannot be had, or a statement fails.
+/// The engine is unavailable, or a statement fails.
 pub fn embeddings<'a>(
     documents: impl IntoIterator<Item = &'a PreparedDocument>,
     client: &mut Client,
@@ -81,7 +81,7 @@ pub fn embeddings<'a>(
 }
 
 impl PreparedDocument {
-    /// The text that the model is given for each chunk, with its key.
+    /// Returns the text that is embedded for each chunk, with its key.
     pub fn texts(&self, model: &ModelInfo) -> Result<Vec<(EmbeddingKey, String)>, Error> {
         let chunks = self.content.chunks.iter().zip(self.chunk_texts());
         chunks
@@ -97,30 +97,30 @@ impl PreparedDocument {
             self.text
                 .get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
                 .ok_or_else(|| {
-                    Error::internal(format!("rag-engine cut a character of {} in two", self.uri))
+                    Error::internal(format!("rag-engine split a character of {}", self.uri))
                 })
         })
     }
 
-    /// Has the engine embed what is not stored yet, and writes the document, in the present
-    /// transaction. A damaged index that is met is rebuilt.
+    /// Embeds what is not stored yet and writes the document, in the current transaction. A
+    /// corrupted index is rebuilt.
     ///
     /// # Errors
-    /// The engine cannot be had, or a statement fails.
+    /// The engine is unavailable, or a statement fails.
     pub fn embed_and_store(
         &self,
         client: &mut Client,
         model_ref: &ModelRef,
         model: &ModelInfo,
         collection: &Collection,
-    ) -> Result<Stored, Error> {
-        damage::healing(collection, || {
+    ) -> Result<StoreResult, Error> {
+        corruption::write_with_repair(collection, || {
             let embeddings = embeddings([self], client, model_ref, model, collection)?;
             self.store(collection, model, &embeddings)
         })
     }
 
-    /// Writes the document and its chunks, in the present transaction.
+    /// Writes the document and its chunks, in the current transaction.
     ///
     /// # Errors
     /// `embeddings` lacks one of [`PreparedDocument::texts`]' keys, or a statement fails.
@@ -129,7 +129,7 @@ impl PreparedDocument {
         collection: &Collection,
         model: &ModelInfo,
         embeddings: &HashMap<EmbeddingKey, Vec<f32>>,
-    ) -> Result<Stored, Error> {
+    ) -> Result<StoreResult, Error> {
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let texts = self.texts(model)?;
         let mut chunks = Vec::with_capacity(texts.len());
@@ -147,8 +147,8 @@ impl PreparedDocument {
         }
         let metadata = self.content.metadata.clone();
         let chunk_metadata =
-            catalog::documents::listed(&metadata, collection.metadata_whitelist.as_deref());
-        let attributes = Attributes {
+            catalog::documents::chunk_metadata(&metadata, collection.metadata_whitelist.as_deref());
+        let attributes = DocumentAttributes {
             knowledge_id: self.attributes.knowledge_id,
             labels: self.attributes.labels.or(Labels::of_metadata(&metadata)),
         };
@@ -172,7 +172,7 @@ impl PreparedDocument {
             chunk_metadata,
             chunks,
         })?;
-        Ok(Stored {
+        Ok(StoreResult {
             added,
             chunks: count,
         })

@@ -1,27 +1,24 @@
-//! `rag.table_changes` and `rag.table_state`: what triggers have noted, and since when that is all
-//! there is to know.
+//! `rag.table_changes`, the keys that triggers have recorded, and `rag.table_state`, the sources
+//! for which these keys cover all changes since the last run.
 
 use std::collections::BTreeSet;
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
-use super::{
-    relation::Relation,
-    rows::Key,
-    trigger::{self, Arguments},
-};
+use super::{changed_keys, relation::SourceRelation, rows::RowKey, trigger::TriggerArguments};
 use crate::{
-    catalog::{name::Name, sources::Identity},
+    catalog::{name::Name, sources::RelationIdentity},
     error::Error,
     pg::{
-        security::{as_owner, pinned},
+        lookup,
+        security::{as_owner, with_safe_search_path},
         spi::{execute, query},
     },
 };
 
-/// The events with their triggers' names before the source's: an identifier has at most 63 bytes, a
-/// source's short name 56.
-const TRIGGERS: [(&str, &str, &str); 4] = [
+/// The prefix of a trigger's name, its event and its transition tables. An identifier has at most
+/// 63 bytes, and the short name of a source at most 56.
+const TRIGGER_EVENTS: [(&str, &str, &str); 4] = [
     ("rag_i_", "INSERT", "REFERENCING NEW TABLE AS rag_new"),
     (
         "rag_u_",
@@ -32,13 +29,16 @@ const TRIGGERS: [(&str, &str, &str); 4] = [
     ("rag_t_", "TRUNCATE", ""),
 ];
 
-/// More bytes of queued keys are not looked up one by one.
-const MAX_PENDING: i64 = 16 << 20;
+/// The maximum size of queued keys. With more, a run reads the whole table.
+const MAX_PENDING_BYTES: i64 = 16 << 20;
 
 /// # Errors
-/// `owner` may not create triggers on the table.
-pub fn check_may_create_triggers(relation: &Relation, owner: pg_sys::Oid) -> Result<(), Error> {
-    let may = pinned(|| {
+/// `owner` has no permission to create triggers on the table.
+pub fn check_may_create_triggers(
+    relation: &SourceRelation,
+    owner: pg_sys::Oid,
+) -> Result<(), Error> {
+    let may = with_safe_search_path(|| {
         query(
             "SELECT has_table_privilege($1, $2::oid, 'TRIGGER')",
             &[owner.into(), relation.oid.into()],
@@ -52,25 +52,26 @@ pub fn check_may_create_triggers(relation: &Relation, owner: pg_sys::Oid) -> Res
         "permission denied to create triggers on {}",
         relation.quoted()
     ))
-    .hint("Become the table's owner, have TRIGGER on it granted, or use \"sync\": \"scan\"."))
+    .hint("Grant TRIGGER on the table to the source's owner, or use \"sync\": \"scan\"."))
 }
 
-/// Creates the triggers. Nobody else may execute their function, so they are made as the
-/// extension's owner; [`check_may_create_triggers`] comes first.
+/// Creates the triggers as the extension's owner, because no other role may execute their function.
+/// The caller has checked [`check_may_create_triggers`].
 ///
 /// # Errors
-/// The name of the relation has come to mean another one meanwhile.
+/// The name of the relation now means another relation.
 pub fn create_triggers(
     source: &Name,
-    relation: &Relation,
-    arguments: &Arguments,
+    relation: &SourceRelation,
+    arguments: &TriggerArguments,
 ) -> Result<(), Error> {
     relation.identity().hold()?;
     as_owner(|| {
-        for (prefix, event, tables) in TRIGGERS {
+        for (prefix, event, tables) in TRIGGER_EVENTS {
             let name = pgrx::spi::quote_identifier(format!("{prefix}{}", source.short()));
             let statement = format!(
-                "CREATE TRIGGER {name} AFTER {event} ON {} {tables} FOR EACH STATEMENT EXECUTE FUNCTION rag.table_changed({})",
+                "CREATE TRIGGER {name} AFTER {event} ON {} {tables} FOR EACH STATEMENT \
+                 EXECUTE FUNCTION rag.table_changed({})",
                 relation.quoted(),
                 arguments.to_sql()
             );
@@ -78,52 +79,54 @@ pub fn create_triggers(
         }
         Ok::<_, Error>(())
     })?;
-    if triggers(source, relation.oid)?.len() == TRIGGERS.len() {
+    if trigger_oids(source, relation.oid)?.len() == TRIGGER_EVENTS.len() {
         return Ok(());
     }
     Err(Error::in_use(format!(
-        "relation {} was renamed by another session meanwhile",
+        "relation {} was renamed by another session",
         relation.quoted()
     )))
 }
 
-/// Whether the relation has all triggers of the source, and they see every change: what logical
-/// replication applies fires none of them.
+/// Returns true if the relation has all triggers of the source and they see every change. Changes
+/// that logical replication applies fire none of them.
 pub fn has_triggers(
     source: &Name,
-    relation: &Relation,
-    arguments: &Arguments,
+    relation: &SourceRelation,
+    arguments: &TriggerArguments,
 ) -> Result<bool, Error> {
     let names = trigger_names(source);
-    let found: Vec<i64> = pinned(|| {
+    let found: Vec<i64> = with_safe_search_path(|| {
         query(
             "SELECT count(*) FROM pg_trigger
-             WHERE tgrelid = $1 AND tgfoid = 'rag.table_changed()'::regprocedure AND tgname = ANY ($2::name[])
+             WHERE tgrelid = $1 AND tgfoid = 'rag.table_changed()'::regprocedure AND tgname
+                 = ANY ($2::name[])
                AND tgargs = $3 AND tgenabled IN ('O', 'A')
                AND NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = $1)",
             &[relation.oid.into(), names.into(), arguments.stored().into()],
             |row| row.required(1),
         )
     })?;
-    Ok(found.first() == Some(&(TRIGGERS.len() as i64)))
+    Ok(found.first() == Some(&(TRIGGER_EVENTS.len() as i64)))
 }
 
 fn trigger_names(source: &Name) -> Vec<String> {
     let short = source.short();
-    TRIGGERS
+    TRIGGER_EVENTS
         .iter()
         .map(|(prefix, ..)| format!("{prefix}{short}"))
         .collect()
 }
 
-/// The triggers on a relation that were made for a source, whatever they are called now. Those on
-/// other relations may be called the same; they are none of its own.
-fn triggers(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, Error> {
+/// Returns the triggers on a relation that were created for a source, under any name. Triggers with
+/// the same names on other relations do not belong to it.
+fn trigger_oids(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, Error> {
     let argument = [source.as_str().as_bytes(), b"\0"].concat();
-    pinned(|| {
+    with_safe_search_path(|| {
         query(
             "SELECT oid FROM pg_trigger
-             WHERE tgrelid = $1 AND tgfoid = 'rag.table_changed()'::regprocedure AND NOT tgisinternal
+             WHERE tgrelid = $1 AND tgfoid = 'rag.table_changed()'::regprocedure
+                 AND NOT tgisinternal
                AND substr(tgargs, 1, length($2)) = $2 ORDER BY oid",
             &[relation.into(), argument.into()],
             |row| row.required(1),
@@ -131,21 +134,13 @@ fn triggers(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, Er
     })
 }
 
-/// Removes what a source has on the relation that it reads and in the queue.
-#[allow(unsafe_code)]
-pub fn forget(source: &Name, relation: Option<pg_sys::Oid>) -> Result<(), Error> {
-    let triggers = relation.map_or(Ok(vec![]), |relation| triggers(source, relation))?;
+/// Drops the triggers of a source, and deletes its rows of the queue and of `rag.table_state`.
+pub fn remove_tracking(source: &Name, relation: Option<pg_sys::Oid>) -> Result<(), Error> {
+    let triggers = relation.map_or(Ok(vec![]), |relation| trigger_oids(source, relation))?;
     for oid in triggers {
-        let trigger = pg_sys::ObjectAddress {
-            classId: pg_sys::TriggerRelationId,
-            objectId: oid,
-            objectSubId: 0,
-        };
-        // who may drop the source may not own the table, and the table may be renamed at any time
-        // SAFETY: DROP TRIGGER once its name is resolved and its rights are checked.
-        unsafe {
-            pg_sys::performDeletion(&raw const trigger, pg_sys::DropBehavior::DROP_RESTRICT, 0)
-        };
+        // a role that drops the source may not own the table, and the table may be renamed at any
+        // time
+        lookup::drop_trigger(oid);
     }
     as_owner(|| {
         execute(
@@ -160,49 +155,59 @@ pub fn forget(source: &Name, relation: Option<pg_sys::Oid>) -> Result<(), Error>
     })
 }
 
-/// What is in the queue for a source.
-pub struct Pending {
-    /// The rows of the queue, to be deleted once they are handled.
+/// The changes in the queue of a source.
+pub struct PendingChanges {
+    /// The rows of the queue, which are deleted at the end of the run.
     pub ids: Vec<i64>,
-    /// The keys they hold; `None` where the whole table must be read.
-    pub keys: Option<BTreeSet<Key>>,
+    /// The keys in these rows, or None if the whole table must be read.
+    pub keys: Option<BTreeSet<RowKey>>,
 }
 
-/// Reads what is committed in the queue now. Transactions that are still open are seen later, and
-/// not deleted.
-pub fn pending(source: &Name, key_parts: usize) -> Result<Pending, Error> {
+/// Reads the committed rows of the queue. Rows of open transactions stay in the queue for a later
+/// run.
+pub fn read_pending(source: &Name, key_parts: usize) -> Result<PendingChanges, Error> {
     as_owner(|| {
         let source = source.as_str();
         let found = query(
-            "SELECT change_id, keys IS NULL, coalesce(pg_catalog.octet_length(keys), 0)::pg_catalog.int8
+            "SELECT change_id, keys IS NULL, coalesce(pg_catalog.octet_length(keys),
+             0)::pg_catalog.int8
              FROM rag.table_changes WHERE source = $1",
             &[source.into()],
-            |row| Ok((row.required::<i64>(1)?, row.required::<bool>(2)?, row.required::<i64>(3)?)),
+            |row| {
+                Ok((
+                    row.required::<i64>(1)?,
+                    row.required::<bool>(2)?,
+                    row.required::<i64>(3)?,
+                ))
+            },
         )?;
         let ids: Vec<i64> = found.iter().map(|(id, ..)| *id).collect();
         if found.iter().any(|(_, everything, _)| *everything)
-            || found.iter().map(|(.., bytes)| bytes).sum::<i64>() > MAX_PENDING
+            || found.iter().map(|(.., bytes)| bytes).sum::<i64>() > MAX_PENDING_BYTES
         {
-            return Ok(Pending { ids, keys: None });
+            return Ok(PendingChanges { ids, keys: None });
         }
         let mut keys = BTreeSet::new();
         query(
             "SELECT keys FROM rag.table_changes WHERE source = $1 AND change_id = ANY ($2)",
             &[source.into(), ids.clone().into()],
             |row| {
-                keys.extend(trigger::decode(&row.required::<Vec<u8>>(1)?, key_parts)?);
+                keys.extend(changed_keys::decode(
+                    &row.required::<Vec<u8>>(1)?,
+                    key_parts,
+                )?);
                 Ok(())
             },
         )?;
-        Ok(Pending {
+        Ok(PendingChanges {
             ids,
             keys: Some(keys),
         })
     })
 }
 
-/// Takes what was handled out of the queue.
-pub fn handled(source: &Name, ids: &[i64]) -> Result<(), Error> {
+/// Deletes handled rows from the queue.
+pub fn delete_handled(source: &Name, ids: &[i64]) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "DELETE FROM rag.table_changes WHERE source = $1 AND change_id = ANY ($2)",
@@ -212,14 +217,15 @@ pub fn handled(source: &Name, ids: &[i64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the source's table was read completely under this definition and nothing but runs has
-/// touched its documents.
+/// Returns true if the table was read completely under this definition and only runs have changed
+/// the documents since.
 pub fn is_complete(source: &Name, collection: &str, definition: &str) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
             "SELECT 1 FROM rag.table_state s
              WHERE s.source = $1 AND s.definition = $3 AND s.documents =
-                 (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2 AND d.source = $1)",
+                 (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2
+                     AND d.source = $1)",
             &[source.as_str().into(), collection.into(), definition.into()],
             |_| Ok(()),
         )
@@ -227,20 +233,22 @@ pub fn is_complete(source: &Name, collection: &str, definition: &str) -> Result<
     Ok(!found.is_empty())
 }
 
-/// Notes that the documents are those of the whole table.
+/// Records that the documents cover the whole table.
 pub fn set_complete(source: &Name, collection: &str, definition: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "INSERT INTO rag.table_state (source, definition, documents)
-             SELECT $1, $3, pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2 AND d.source = $1
-             ON CONFLICT (source) DO UPDATE SET definition = excluded.definition, documents = excluded.documents",
+             SELECT $1, $3, pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2
+                 AND d.source = $1
+             ON CONFLICT (source) DO UPDATE SET definition = excluded.definition,
+                 documents = excluded.documents",
             &[source.as_str().into(), collection.into(), definition.into()],
         )
     })?;
     Ok(())
 }
 
-/// Notes that the queue is not all there is to know.
+/// Records that the next run must read the whole table.
 pub fn set_incomplete(source: &Name) -> Result<(), Error> {
     as_owner(|| {
         execute(
@@ -251,25 +259,27 @@ pub fn set_incomplete(source: &Name) -> Result<(), Error> {
     Ok(())
 }
 
-/// The error for a relation or column that is gone, with what can be done; any other error as it
-/// is.
-pub fn missing(stored: Option<Identity>, relation: &str, error: Error) -> Error {
+/// Adds a hint to the error for a relation or column that does not exist. Returns any other error
+/// unchanged.
+pub fn explain_missing(stored: Option<RelationIdentity>, relation: &str, error: Error) -> Error {
     match error.code {
         PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => {}
         PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN => {
             return error.hint(
-                "It was dropped or renamed: name it back, or drop the source and create it with other columns; its documents can stay.",
+                "If the column was renamed, rename it back. Otherwise drop the source and create \
+                 it with other columns; its documents can be kept.",
             );
         }
         _ => return error,
     }
-    let hint = match stored.map(|stored| stored.present_name()) {
+    let hint = match stored.map(|stored| stored.current_name()) {
         Some(Ok(Some(now))) => {
             format!(
-                "The relation that it was made for is called {now} now: name it back, or alter the source."
+                "The relation that the source was created for is now named {now}. Rename it back, \
+                 or alter the source."
             )
         }
-        _ => "Documents that were stored stay. Bring the table back, or drop the source.".into(),
+        _ => "The stored documents are kept. Create the table again, or drop the source.".into(),
     };
     Error::new(
         error.code,

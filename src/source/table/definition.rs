@@ -1,42 +1,43 @@
-//! A table or view that becomes a source.
+//! The definition of a source that reads a table or view.
 
 use pgrx::pg_sys;
 use rag_protocol::spec::{TableSpec, TableSync};
 
 use super::{
     changes,
-    relation::{self, Relation},
-    rows::Rows,
-    trigger::Arguments,
+    relation::{self, SourceRelation},
+    rows::RowReader,
+    trigger::TriggerArguments,
 };
 use crate::{
-    catalog::{name::Name, sources::Identity},
+    catalog::{name::Name, sources::RelationIdentity},
     error::Error,
 };
 
-pub struct NewTable {
-    relation: Relation,
-    /// With all that the user left out.
+pub struct NewTableSource {
+    relation: SourceRelation,
+    /// The spec, completed with what the user left out.
     pub spec: TableSpec,
     given: TableSpec,
-    rows: Rows,
+    rows: RowReader,
 }
 
-impl NewTable {
-    /// Picks what the user left out, and tries whether the owner of the source can read the rows.
-    /// `key`: the one of the spec that is being looked at, which an error is about.
+impl NewTableSource {
+    /// Chooses what the user left out, and checks that the owner of the source can read the rows.
+    /// `key` is set to the key of the spec that is being checked; an error is about that key.
     ///
     /// # Errors
-    /// There is no such relation or column, or the owner may not read it, or not create the
-    /// triggers that it needs.
+    /// The relation or a column does not exist, or the owner may not read it or create the triggers
+    /// that it needs.
     pub fn of(given: TableSpec, owner: pg_sys::Oid, key: &mut &'static str) -> Result<Self, Error> {
         *key = "relation";
-        // the caller's search_path says which is meant, the owner's rights which columns can be
-        // picked
-        let relation = Relation::get(relation::resolve(&given.relation)?, &given.relation, owner)?;
+        // the caller's search_path resolves the name; the owner's rights limit the choice of
+        // columns
+        let relation =
+            SourceRelation::get(relation::resolve(&given.relation)?, &given.relation, owner)?;
         let spec = relation.complete(given.clone(), key)?;
         *key = "filter";
-        let rows = Rows::plan(&relation, &spec)?;
+        let rows = RowReader::plan(&relation, &spec)?;
         *key = "relation";
         let rows = rows.for_owner(&relation, owner)?;
         rows.check()?;
@@ -52,12 +53,12 @@ impl NewTable {
         })
     }
 
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> RelationIdentity {
         self.relation.identity()
     }
 
-    /// Says what was picked.
-    pub fn tell(&self) {
+    /// Reports the choices as a NOTICE.
+    pub fn report_choices(&self) {
         let (given, spec) = (&self.given, &self.spec);
         let list = |columns: &[String]| columns.join(", ");
         let mut picked = vec![];
@@ -75,11 +76,11 @@ impl NewTable {
         }
     }
 
-    /// Installs the triggers, where changes are to be noted by such, in the place of any that are
-    /// there for a source of this name.
+    /// Creates the triggers if the spec asks for them. Replaces those of an earlier source of this
+    /// name.
     pub fn prepare(&self, source: &Name) -> Result<(), Error> {
-        // a run of a dropped source of this name may have left something
-        changes::forget(source, Some(self.relation.oid))?;
+        // a run of a dropped source of this name may have left rows
+        changes::remove_tracking(source, Some(self.relation.oid))?;
         match self.spec.sync {
             TableSync::Scan => Ok(()),
             TableSync::Trigger => {
@@ -94,11 +95,15 @@ impl NewTable {
     }
 }
 
-/// The arguments that the source's triggers have.
+/// Returns the arguments of the source's triggers.
 ///
 /// # Errors
 /// The filter is not well-formed.
-pub fn arguments(source: &str, spec: &TableSpec, rows: &Rows) -> Result<Arguments, Error> {
+pub fn arguments(
+    source: &str,
+    spec: &TableSpec,
+    rows: &RowReader,
+) -> Result<TriggerArguments, Error> {
     let columns = spec
         .content_columns
         .iter()
@@ -109,5 +114,5 @@ pub fn arguments(source: &str, spec: &TableSpec, rows: &Rows) -> Result<Argument
     columns.sort_unstable();
     columns.dedup();
     let ids: Vec<&str> = spec.id_columns.iter().map(String::as_str).collect();
-    Ok(Arguments::new(source, &ids, &columns))
+    Ok(TriggerArguments::new(source, &ids, &columns))
 }

@@ -1,8 +1,9 @@
-//! The filter of a table source: the language of `rag_search`'s filters, with columns in the place
-//! of metadata keys.
+//! The filter of a table source: the language of `rag_search`'s filters, with columns in place of
+//! metadata keys.
 //!
-//! Each key becomes a key of a metadata object that a statement builds of the columns, so that
-//! `title` or `category` is the relation's column and never one of `rag.chunks`.
+//! A statement builds a metadata object of the columns, and each key of the filter becomes a key of
+//! that object. So `title` or `category` means the relation's column, never a column of
+//! `rag.chunks`.
 
 use rag_filter::Filter;
 use serde_json::{Map, Value};
@@ -10,14 +11,14 @@ use serde_json::{Map, Value};
 use crate::error::Error;
 
 pub struct RowFilter {
-    /// Columns that it looks at.
+    /// The columns that the filter reads.
     pub columns: Vec<String>,
     pub filter: Filter,
 }
 
 impl RowFilter {
     /// # Errors
-    /// The filter is not well-formed, or has an operator that there is not.
+    /// The filter is not well-formed, or has an unknown operator.
     pub fn parse(filter: &Value) -> Result<Self, Error> {
         let mut columns = vec![];
         let renamed = rename(filter, &mut columns, 0);
@@ -30,7 +31,7 @@ impl RowFilter {
 }
 
 fn rename(filter: &Value, columns: &mut Vec<String>, depth: usize) -> Value {
-    // deeper ones are refused by the parser
+    // the parser refuses deeper filters
     let Value::Object(members) = filter else {
         return filter.clone();
     };

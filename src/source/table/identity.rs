@@ -1,25 +1,30 @@
-//! Which relation a source reads: its OID and its owner, and how a statement is kept to it.
+//! The identity of the relation that a source reads, its OID and its owner, and a hook that lets a
+//! statement read only that relation.
 //!
-//! A statement names its relation, and a name can come to mean another relation at any time: by a
-//! rename of the relation, which a lock prevents, or of its schema, which none does. So each
-//! statement is looked at once Postgres has resolved its names, before anything of it is executed:
-//! it runs only if the one relation in it has the OID that is expected.
-#![allow(unsafe_code)] // the hook, locks and the system caches
+//! A statement names its relation. Renaming the relation can give the name another meaning, which a
+//! lock prevents; so can renaming its schema, which no lock prevents. So each statement is checked
+//! after Postgres has resolved its names and before it is executed: its only relation must have the
+//! expected OID.
 
-use std::{cell::RefCell, ffi::CString, sync::OnceLock};
+use std::{cell::RefCell, ffi::CString};
 
-use pgrx::{PgList, PgSqlErrorCode, pg_guard, pg_sys};
+use pgrx::{PgSqlErrorCode, pg_sys};
 
 use crate::{
-    catalog::{name::Name, sources::Identity},
+    catalog::{name::Name, sources::RelationIdentity},
     error::Error,
-    pg::{roles, security::pinned, spi::query},
+    pg::{
+        hooks::{self, Statement},
+        lookup, roles,
+        security::with_safe_search_path,
+        spi::query,
+    },
 };
 
-impl Identity {
-    /// The relation that has a qualified name now.
-    pub fn named(relation: &str) -> Result<Option<Self>, Error> {
-        let found = pinned(|| {
+impl RelationIdentity {
+    /// Returns the relation that a qualified name means now.
+    pub fn by_name(relation: &str) -> Result<Option<Self>, Error> {
+        let found = with_safe_search_path(|| {
             query(
                 "SELECT oid, relowner FROM pg_class WHERE oid = to_regclass($1)::oid",
                 &[relation.into()],
@@ -34,28 +39,14 @@ impl Identity {
         Ok(found.into_iter().next())
     }
 
-    /// Keeps the relation from being renamed, dropped or given away until the transaction ends.
+    /// Locks the relation until the transaction ends, so that it is not renamed, dropped or given
+    /// to another owner.
     ///
     /// # Errors
-    /// It was dropped, or has another owner now.
+    /// The relation was dropped, or has another owner now.
     pub fn hold(&self) -> Result<(), Error> {
-        // SAFETY: a lock on an OID, which needs no relation, then a system-cache look-up.
-        let owner = unsafe {
-            pg_sys::LockRelationOid(self.relation, pg_sys::AccessShareLock as i32);
-            let tuple = pg_sys::SearchSysCache1(
-                pg_sys::SysCacheIdentifier::RELOID as i32,
-                self.relation.into(),
-            );
-            if tuple.is_null() {
-                None
-            } else {
-                let owner =
-                    (*pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_class>()).relowner;
-                pg_sys::ReleaseSysCache(tuple);
-                Some(owner)
-            }
-        };
-        match owner {
+        lookup::lock_relation(self.relation, pg_sys::AccessShareLock);
+        match lookup::relation_owner(self.relation) {
             Some(owner) if owner == self.owner => Ok(()),
             Some(_) => Err(not_as_defined(
                 "the owner of the relation that the source reads was changed",
@@ -67,9 +58,9 @@ impl Identity {
         }
     }
 
-    /// The name of the relation, as statements have it, if there still is one.
-    pub fn present_name(&self) -> Result<Option<String>, Error> {
-        let found = pinned(|| {
+    /// Returns the name of the relation as it is written in a statement, or None if it was dropped.
+    pub fn current_name(&self) -> Result<Option<String>, Error> {
+        let found = with_safe_search_path(|| {
             query(
                 "SELECT oid::regclass::text FROM pg_class WHERE oid = $1",
                 &[self.relation.into()],
@@ -88,30 +79,30 @@ fn not_as_defined(message: impl Into<String>) -> Error {
 }
 
 /// # Errors
-/// A source's relation is not the one, or not its owner's, that it was when the source was made.
+/// The relation, or its owner, is not the one for which the source was defined.
 pub fn check(
     source: &Name,
     relation: &str,
-    stored: Option<Identity>,
-    now: Identity,
+    stored: Option<RelationIdentity>,
+    now: RelationIdentity,
 ) -> Result<(), Error> {
     let role = |id| roles::name_of(id).unwrap_or_else(|| format!("(OID {})", u32::from(id)));
     let error = match stored {
         Some(stored) if stored == now => return Ok(()),
         Some(stored) if stored.relation == now.relation => not_as_defined(format!(
-            "relation {relation} has another owner than when source \"{source}\" was defined"
+            "relation {relation} has had another owner since source \"{source}\" was defined"
         ))
         .detail(format!(
-            "It belongs to role \"{}\" now, and did to \"{}\".",
+            "Its owner is now role \"{}\" and was role \"{}\".",
             role(now.owner),
             role(stored.owner)
         )),
         Some(_) => not_as_defined(format!(
             "relation {relation} is another one than when source \"{source}\" was defined"
         ))
-        .detail("It was made, or renamed, since."),
+        .detail("It was created or renamed later."),
         None => not_as_defined(format!(
-            "relation {relation} was not there when the dump with source \"{source}\" was restored"
+            "relation {relation} did not exist when the dump with source \"{source}\" was restored"
         )),
     };
     Err(error.hint(format!(
@@ -120,107 +111,45 @@ pub fn check(
     )))
 }
 
-/// A statement that may be executed if its one relation is this.
-struct Expected {
+/// A statement, and the only relation that it may read.
+struct ExpectedStatement {
     statement: CString,
     relation: pg_sys::Oid,
 }
 
 thread_local! {
-    static EXPECTED: RefCell<Option<Expected>> = const { RefCell::new(None) };
+    static EXPECTED_STATEMENT: RefCell<Option<ExpectedStatement>> = const { RefCell::new(None) };
 }
 
-/// Runs `f`, in which `statement` is executed if it reads this relation and no other.
-pub fn only<R>(relation: pg_sys::Oid, statement: &str, f: impl FnOnce() -> R) -> R {
-    struct Reset(Option<Expected>);
+/// Runs `f`. In it, `statement` fails if it reads any other relation than this one.
+pub fn reading_only<R>(relation: pg_sys::Oid, statement: &str, f: impl FnOnce() -> R) -> R {
+    struct Reset(Option<ExpectedStatement>);
     impl Drop for Reset {
         fn drop(&mut self) {
-            EXPECTED.set(self.0.take());
+            EXPECTED_STATEMENT.set(self.0.take());
         }
     }
     let statement = CString::new(statement).unwrap_or_default();
-    let _reset = Reset(EXPECTED.replace(Some(Expected {
+    let _reset = Reset(EXPECTED_STATEMENT.replace(Some(ExpectedStatement {
         statement,
         relation,
     })));
     f()
 }
 
-static NEXT_HOOK: OnceLock<pg_sys::post_parse_analyze_hook_type> = OnceLock::new();
-
-/// Has [`on_parsed`] called for each statement whose names are resolved.
+/// Installs [`check_statement`], which is called for each statement whose names were resolved.
 pub fn watch_statements() {
-    // SAFETY: a variable of the process, set while the library is being loaded.
-    unsafe {
-        if NEXT_HOOK.set(pg_sys::post_parse_analyze_hook).is_ok() {
-            pg_sys::post_parse_analyze_hook = Some(on_parsed);
-        }
-    }
+    hooks::watch_statements(check_statement);
 }
 
-#[cfg(feature = "pg13")]
-#[pg_guard]
-unsafe extern "C-unwind" fn on_parsed(state: *mut pg_sys::ParseState, query: *mut pg_sys::Query) {
-    // SAFETY: the caller's.
-    unsafe {
-        if let Some(next) = NEXT_HOOK.get().copied().flatten() {
-            next(state, query);
-        }
-        check_parsed(state, query);
-    }
-}
-
-#[cfg(not(feature = "pg13"))]
-#[pg_guard]
-unsafe extern "C-unwind" fn on_parsed(
-    state: *mut pg_sys::ParseState,
-    query: *mut pg_sys::Query,
-    jumble: *mut pg_sys::JumbleState,
-) {
-    // SAFETY: the caller's.
-    unsafe {
-        if let Some(next) = NEXT_HOOK.get().copied().flatten() {
-            next(state, query, jumble);
-        }
-        check_parsed(state, query);
-    }
-}
-
-/// # Safety
-/// State and query of a statement that Postgres has just analysed.
-unsafe fn check_parsed(state: *mut pg_sys::ParseState, query: *mut pg_sys::Query) {
-    // SAFETY: the text that was analysed ends with NUL.
-    let expected = EXPECTED.with_borrow(|expected| unsafe {
-        let text = (*state).p_sourcetext;
+/// Raises an error if the statement is the expected one and its relation is another.
+fn check_statement(statement: &Statement<'_>) {
+    let expected = EXPECTED_STATEMENT.with_borrow(|expected| {
         let expected = expected.as_ref()?;
-        (!text.is_null() && std::ffi::CStr::from_ptr(text) == expected.statement.as_c_str())
-            .then_some(expected.relation)
+        (statement.text == expected.statement.as_c_str()).then_some(expected.relation)
     });
-    let Some(expected) = expected else { return };
-    // SAFETY: the caller's.
-    if !unsafe { reads_only(query, expected) } {
-        not_as_defined(
-            "the name of the relation that the source reads has come to mean another relation",
-        )
-        .raise();
+    if expected.is_some_and(|relation| !statement.reads_only(relation)) {
+        not_as_defined("the name of the relation that the source reads now means another relation")
+            .raise();
     }
-}
-
-/// Whether no other relation is in the FROM lists of a query.
-///
-/// # Safety
-/// A query that has just been analysed.
-unsafe fn reads_only(query: *const pg_sys::Query, relation: pg_sys::Oid) -> bool {
-    // SAFETY: its list of range table entries.
-    let entries = unsafe { PgList::<pg_sys::RangeTblEntry>::from_pg((*query).rtable) };
-    entries.iter_ptr().all(|entry| {
-        // SAFETY: the kind of an entry says which of its members are set.
-        unsafe {
-            match (*entry).rtekind {
-                pg_sys::RTEKind::RTE_RELATION => (*entry).relid == relation,
-                pg_sys::RTEKind::RTE_SUBQUERY => reads_only((*entry).subquery, relation),
-                _ => true,
-            }
-        }
-    })
 }

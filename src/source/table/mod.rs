@@ -1,21 +1,23 @@
-//! Tables and views of the database as sources: what they are, how their rows are read, how their
-//! changes are noted.
+//! Tables and views of the database as sources: their definition, reading their rows, and recording
+//! their changes.
 //!
 //! ```text
-//! rag_create_source ──▶ relation (what is it, what identifies a row) ──▶ spec complete ──▶ changes: triggers
+//! rag_create_source ──▶ relation (kind, key of a row) ──▶ complete spec ──▶ changes: triggers
 //! a writer's statement ──▶ trigger ──▶ rag.table_changes: the keys of the rows that it changed
 //! a run ──▶ rows: pages of (key, hash), then the text of those that differ
 //! ```
 //!
-//! [`reader`] says with whose rights rows are read: functions behind a view act for nobody but
-//! their authors, and what the source's owner may not see is no document. [`identity`] keeps each
-//! statement to the relation that the source was made for.
+//! [`reader`] decides with which rights rows are read: the functions of a view get no rights that
+//! their authors lack, and rows that the source's owner may not see become no documents.
+//! [`identity`] ensures that a statement reads only the relation that the source was created for.
 
+pub mod changed_keys;
 pub mod changes;
 pub mod definition;
 pub mod filter;
 pub mod identity;
 pub mod reader;
 pub mod relation;
+pub mod row_sql;
 pub mod rows;
 pub mod trigger;

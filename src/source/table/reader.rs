@@ -1,34 +1,35 @@
-//! As whom the rows of a relation are read.
+//! Decides with the rights of which role the rows of a relation are read.
 //!
-//! What a relation computes is code of whoever owns it: the functions of a view, the policies of
-//! row-level security. A run executes it with nobody around to look, so it gets no rights that its
-//! author does not have, as logical replication applies changes:
+//! The functions of a view and the policies of row-level security are code of the relation's owner.
+//! A run executes this code unattended. So the code gets no rights that its author does not have,
+//! as in logical replication:
 //!
 //! * The source's owner must have SELECT on the columns that are read.
-//! * The rows are read with the rights of the *relation's* owner, for whom the source's owner must
-//!   be able to act (SET ROLE). That owner must not see rows that the source's owner does not.
-//! * A superuser's relation is read with the rights of the source's owner, unless that is a
-//!   superuser. A superuser needs no view to act for others; but code of a third role that the
-//!   relation uses must not run with either's rights.
+//! * The rows are read with the rights of the *relation's* owner. The source's owner must be able
+//!   to act for that role (SET ROLE), and that role must not see rows that the source's owner does
+//!   not see.
+//! * A superuser's relation is read with the rights of the source's owner, unless the source's
+//!   owner is a superuser, too. A superuser needs no view to act for others. But code of a third
+//!   role that the relation uses must not run with the rights of either.
 
 use pgrx::pg_sys;
 
-use super::relation::Relation;
+use super::relation::SourceRelation;
 use crate::{
     error::Error,
     pg::{
         roles,
-        security::{as_source_owner, pinned},
+        security::{as_source_owner, with_safe_search_path},
         spi::query,
     },
 };
 
-/// The role with whose rights the columns of a relation are read for a source of `owner`.
+/// Returns the role with whose rights the columns of a relation are read for a source of `owner`.
 ///
 /// # Errors
-/// The owner may not read them, or nobody may read them for it.
-pub fn of(
-    relation: &Relation,
+/// The owner may not read the columns, or there is no role that may read them for it.
+pub fn role_for(
+    relation: &SourceRelation,
     columns: Vec<String>,
     owner: pg_sys::Oid,
 ) -> Result<pg_sys::Oid, Error> {
@@ -38,15 +39,19 @@ pub fn of(
             check_code(relation, owner)?;
             return Ok(owner);
         }
-        let (reader, owner) = (role(relation.owner), role(owner));
+        let (reader, owner) = (role_name(relation.owner), role_name(owner));
         return Err(Error::permission_denied(format!(
             "permission denied to read {} with the rights of its owner",
             relation.quoted()
         ))
         .detail(format!(
-            "What a relation computes is code of its owner \"{reader}\", for whom role \"{owner}\" may not act."
+            "Code of a relation runs with the rights of its owner \"{reader}\". Role \"{owner}\" \
+             is not a member of that role."
         ))
-        .hint(format!("GRANT {reader} TO {owner}, or let a member of \"{reader}\" own the source.")));
+        .hint(format!(
+            "GRANT {reader} TO {owner}, or let a member of \"{reader}\" own the \
+             source."
+        )));
     }
     if owner != relation.owner {
         check_row_security(relation, owner)?;
@@ -57,16 +62,16 @@ pub fn of(
     Ok(relation.owner)
 }
 
-fn role(id: pg_sys::Oid) -> String {
+fn role_name(id: pg_sys::Oid) -> String {
     roles::name_of(id).unwrap_or_else(|| u32::from(id).to_string())
 }
 
 fn check_select(
-    relation: &Relation,
+    relation: &SourceRelation,
     columns: Vec<String>,
     owner: pg_sys::Oid,
 ) -> Result<(), Error> {
-    let found = pinned(|| {
+    let found = with_safe_search_path(|| {
         query(
             "SELECT has_schema_privilege($2, relnamespace, 'USAGE'),
                     NOT EXISTS (SELECT FROM unnest($3::text[]) AS name
@@ -89,8 +94,8 @@ fn check_select(
 }
 
 /// # Errors
-/// Row-level security lets the source's owner see other rows than the relation's owner.
-fn check_row_security(relation: &Relation, owner: pg_sys::Oid) -> Result<(), Error> {
+/// Row-level security may hide rows from the source's owner that the relation's owner sees.
+fn check_row_security(relation: &SourceRelation, owner: pg_sys::Oid) -> Result<(), Error> {
     let applies = as_source_owner(owner, || {
         query(
             "SELECT row_security_active($1::oid)",
@@ -98,15 +103,15 @@ fn check_row_security(relation: &Relation, owner: pg_sys::Oid) -> Result<(), Err
             |row| row.required::<bool>(1),
         )
     })?;
-    let is_subject = relation.asks_as_caller && !roles::is_superuser(owner);
+    let is_subject = relation.is_security_invoker && !roles::is_superuser(owner);
     if applies != [true] && !is_subject {
         return Ok(());
     }
-    let reader = role(relation.owner);
+    let reader = role_name(relation.owner);
     Err(Error::permission_denied(format!(
         "row-level security may hide rows of {} from role \"{}\"",
         relation.quoted(),
-        role(owner)
+        role_name(owner)
     ))
     .detail(format!(
         "Rows are read with the rights of \"{reader}\", who owns the relation and may see others."
@@ -115,9 +120,9 @@ fn check_row_security(relation: &Relation, owner: pg_sys::Oid) -> Result<(), Err
 }
 
 /// # Errors
-/// The relation uses code of a role that may not act for `reader`.
-fn check_code(relation: &Relation, reader: pg_sys::Oid) -> Result<(), Error> {
-    let found = pinned(|| {
+/// The relation uses code of a role that does not have the rights of `reader`.
+fn check_code(relation: &SourceRelation, reader: pg_sys::Oid) -> Result<(), Error> {
+    let found = with_safe_search_path(|| {
         query(
             "WITH RECURSIVE used (class, id, as_caller) AS (
                  SELECT 'pg_class'::regclass::oid, $1::oid, true
@@ -133,20 +138,25 @@ fn check_code(relation: &Relation, reader: pg_sys::Oid) -> Result<(), Error> {
                      UNION ALL
                      SELECT 'pg_policy'::regclass::oid, p.oid, false
                      FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid
-                     WHERE c.oid = u.id AND c.relrowsecurity AND u.as_caller) AS code (class, id, as_caller)
+                     WHERE c.oid = u.id AND c.relrowsecurity AND u.as_caller) AS code (class, id,
+                         as_caller)
                  JOIN pg_depend d ON d.classid = code.class AND d.objid = code.id
                  WHERE u.class = 'pg_class'::regclass
-                   AND d.refclassid IN ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_operator'::regclass,
+                   AND d.refclassid IN ('pg_class'::regclass, 'pg_proc'::regclass,
+                       'pg_operator'::regclass,
                                         'pg_type'::regclass)),
              code (class, id, owner) AS (
-                 SELECT class, id, relowner FROM used JOIN pg_class ON class = 'pg_class'::regclass AND oid = id
+                 SELECT class, id, relowner FROM used JOIN pg_class ON class = 'pg_class'::regclass
+                     AND oid = id
                  WHERE relkind = 'v' OR relrowsecurity AND as_caller
                  UNION ALL
                  SELECT 'pg_proc'::regclass, p.oid, proowner
                  FROM used LEFT JOIN pg_operator o ON class = 'pg_operator'::regclass AND o.oid = id
-                 JOIN pg_proc p ON p.oid = CASE class WHEN 'pg_proc'::regclass THEN id ELSE o.oprcode END
+                 JOIN pg_proc p ON p.oid = CASE class WHEN 'pg_proc'::regclass THEN id
+                     ELSE o.oprcode END
                  UNION ALL
-                 SELECT class, id, typowner FROM used JOIN pg_type ON class = 'pg_type'::regclass AND oid = id
+                 SELECT class, id, typowner FROM used JOIN pg_type ON class = 'pg_type'::regclass
+                     AND oid = id
                  WHERE typtype = 'd')
              SELECT pg_describe_object(class, id, 0), rolname::text
              FROM code JOIN pg_roles r ON r.oid = owner
@@ -163,8 +173,8 @@ fn check_code(relation: &Relation, reader: pg_sys::Oid) -> Result<(), Error> {
         relation.quoted()
     ))
     .detail(format!(
-        "The {code} would be executed with the rights of role \"{}\".",
-        role(reader)
+        "The {code} would run with the rights of role \"{}\".",
+        role_name(reader)
     ))
     .hint(format!(
         "Give the {} to role \"{author}\", or what it uses to the role that owns it.",

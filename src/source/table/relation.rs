@@ -1,19 +1,19 @@
-//! What Postgres knows of a relation that a source reads, and what is picked where the user did not
-//! say.
+//! The relation that a source reads, according to the system catalogs, and the choice of columns
+//! where the user named none.
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_protocol::spec::{TableSpec, TableSync};
 
 use crate::{
-    catalog::sources::Identity,
+    catalog::sources::RelationIdentity,
     error::Error,
-    pg::{security::pinned, spi::query},
+    pg::{lookup, security::with_safe_search_path, spi::query},
 };
 
-/// Columns that are taken for a title, the best first.
-const TITLES: [&str; 4] = ["title", "name", "subject", "headline"];
-/// Columns that are taken for the text, where there is one of these names.
-const CONTENTS: [&str; 16] = [
+/// The names of columns that are chosen as the title, best first.
+const TITLE_COLUMNS: [&str; 4] = ["title", "name", "subject", "headline"];
+/// The names of columns that are chosen as the text.
+const CONTENT_COLUMNS: [&str; 16] = [
     "body",
     "content",
     "contents",
@@ -31,28 +31,28 @@ const CONTENTS: [&str; 16] = [
     "details",
     "excerpt",
 ];
-/// A text column with a lower limit holds codes and names rather than text.
-const LEAST_TEXT: i32 = 255;
+/// A text column with a lower length limit holds codes and names rather than text.
+const MIN_TEXT_LIMIT: i32 = 255;
 
 #[derive(Debug, Clone)]
-pub struct Relation {
+pub struct SourceRelation {
     pub oid: pg_sys::Oid,
     pub owner: pg_sys::Oid,
     pub schema: String,
     pub name: String,
-    kind: Kind,
-    /// It is a part of another table, or has parts of its own: a statement on one writes to
-    /// another.
+    kind: RelationKind,
+    /// The relation is a partition or has child tables, so that a statement on one table of the
+    /// tree may write to another.
     has_relatives: bool,
-    /// A view that asks for rights of whoever reads it (security_invoker).
-    pub asks_as_caller: bool,
-    pub columns: Vec<Column>,
-    /// Sets of columns that identify a row, the primary key first, in the order of their indexes.
+    /// The relation is a view with security_invoker: its queries run with the rights of its reader.
+    pub is_security_invoker: bool,
+    pub columns: Vec<RelationColumn>,
+    /// The sets of columns that identify a row, primary key first, each in the order of its index.
     unique: Vec<UniqueKey>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum RelationKind {
     Table,
     PartitionedTable,
     MaterializedView,
@@ -61,17 +61,17 @@ enum Kind {
 }
 
 #[derive(Debug, Clone)]
-pub struct Column {
+pub struct RelationColumn {
     pub name: String,
-    /// Its type, or that of its domain, as it is written in a cast.
+    /// The type, or the base type of its domain, as it is written in a cast.
     pub type_name: String,
-    /// The type is one that Postgres brings. Others may have casts to and from text and JSON that
-    /// are anybody's functions.
+    /// The type is built in. Casts of other types to and from text and JSON may be functions of any
+    /// role.
     pub is_builtin: bool,
     is_text: bool,
-    /// Most characters, where there is a limit.
+    /// The maximum number of characters.
     limit: Option<i32>,
-    /// Whether the source's owner may read it.
+    /// The source's owner may read the column.
     readable: bool,
 }
 
@@ -80,13 +80,14 @@ struct UniqueKey {
     columns: Vec<String>,
     /// None of the columns can be NULL.
     not_null: bool,
-    /// Comparisons are those of `pg_catalog`, which statements with a pinned search_path find.
+    /// The comparison operators are in `pg_catalog`, so that statements with a pinned search_path
+    /// find them.
     comparable: bool,
 }
 
-impl Column {
-    /// The text that a value of the column is shown as. A cast could be a function of the type's
-    /// owner; the type's output function is not.
+impl RelationColumn {
+    /// Returns the expression for a value's text form. A cast could call a function of the type's
+    /// owner; `format` calls the type's output function.
     pub fn to_text(&self, value: &str) -> String {
         match self.is_builtin {
             true => format!("{value}::text"),
@@ -94,8 +95,8 @@ impl Column {
         }
     }
 
-    /// A value of the column as something that becomes JSON without a cast that could be a function
-    /// of the type's owner.
+    /// Returns an expression that becomes JSON without a cast, which could call a function of the
+    /// type's owner.
     pub fn to_json(&self, value: &str) -> String {
         if self.is_builtin {
             value.to_string()
@@ -104,38 +105,22 @@ impl Column {
         }
     }
 
-    /// A value of the column's type, which has this text; the type's input function reads the
-    /// literal.
+    /// Returns a literal of the column's type. The type's input function reads it.
     pub fn literal(&self, text: &str) -> String {
         format!("{}::{}", pgrx::spi::quote_literal(text), self.type_name)
     }
 }
 
-/// The relation that a name means under the present search_path, to the present role.
+/// Returns the relation that a name means under the current search_path, to the current role.
 ///
-/// Nothing but the name is looked up by that path: an operator or function on it could be
-/// anybody's.
+/// Only the name is looked up with that path: an operator or function on it could belong to any
+/// role.
 ///
 /// # Errors
-/// There is none.
-#[allow(unsafe_code)]
+/// There is no such relation.
 pub fn resolve(name: &str) -> Result<pg_sys::Oid, Error> {
     let text = std::ffi::CString::new(name).unwrap_or_default();
-    // SAFETY: what to_regclass() does with a text.
-    let oid = unsafe {
-        let names = pg_sys::textToQualifiedNameList(pg_sys::cstring_to_text(text.as_ptr()));
-        pg_sys::RangeVarGetRelidExtended(
-            pg_sys::makeRangeVarFromNameList(names),
-            pg_sys::NoLock as i32,
-            pg_sys::RVROption::RVR_MISSING_OK,
-            None,
-            std::ptr::null_mut(),
-        )
-    };
-    if oid == pg_sys::InvalidOid {
-        return Err(missing(name));
-    }
-    Ok(oid)
+    lookup::relation_on_path(&text).ok_or_else(|| missing(name))
 }
 
 fn missing(name: &str) -> Error {
@@ -145,24 +130,30 @@ fn missing(name: &str) -> Error {
     )
 }
 
-impl Relation {
-    /// The relation with an OID, which errors call by `name`, for a source of the role `owner`.
+impl SourceRelation {
+    /// Returns the relation with an OID for a source of the role `owner`. Errors use `name`.
     ///
     /// # Errors
-    /// There is none, or it has no rows that could be documents.
+    /// The relation does not exist, or its rows cannot be documents.
     pub fn get(oid: pg_sys::Oid, name: &str, owner: pg_sys::Oid) -> Result<Self, Error> {
-        let found = pinned(|| {
+        let found = with_safe_search_path(|| {
             query(
-                "SELECT c.relowner, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text,
+                "SELECT c.relowner, n.nspname::text, c.relname::text, c.relkind::text,
+                 c.relpersistence::text,
                         c.relispartition
-                            OR EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid OR i.inhrelid = c.oid),
+                            OR EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid
+                                OR i.inhrelid = c.oid),
                         EXISTS (SELECT FROM pg_options_to_table(c.reloptions)
                                 WHERE option_name = 'security_invoker' AND option_value::boolean)
                  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1",
                 &[oid.into()],
                 |row| {
                     Ok((
-                        (row.required::<pg_sys::Oid>(1)?, row.required::<String>(2)?, row.required::<String>(3)?),
+                        (
+                            row.required::<pg_sys::Oid>(1)?,
+                            row.required::<String>(2)?,
+                            row.required::<String>(3)?,
+                        ),
                         row.required::<String>(4)?,
                         row.required::<String>(5)?,
                         row.required::<bool>(6)?,
@@ -176,17 +167,17 @@ impl Relation {
             kind,
             persistence,
             has_relatives,
-            asks_as_caller,
+            is_security_invoker,
         )) = found.into_iter().next()
         else {
             return Err(missing(name));
         };
         let kind = match kind.as_str() {
-            "r" => Kind::Table,
-            "p" => Kind::PartitionedTable,
-            "m" => Kind::MaterializedView,
-            "f" => Kind::ForeignTable,
-            "v" => Kind::View,
+            "r" => RelationKind::Table,
+            "p" => RelationKind::PartitionedTable,
+            "m" => RelationKind::MaterializedView,
+            "f" => RelationKind::ForeignTable,
+            "v" => RelationKind::View,
             _ => {
                 return Err(Error::new(
                     PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
@@ -207,37 +198,37 @@ impl Relation {
             name: relation,
             kind,
             has_relatives,
-            asks_as_caller,
+            is_security_invoker,
             columns: columns(oid, owner)?,
             unique: unique_keys(oid)?,
         })
     }
 
-    /// Its name as it is written in a statement.
+    /// Returns the name as it is written in a statement.
     pub fn quoted(&self) -> String {
         pgrx::spi::quote_qualified_identifier(&self.schema, &self.name)
     }
 
-    pub fn identity(&self) -> Identity {
-        Identity {
+    pub fn identity(&self) -> RelationIdentity {
+        RelationIdentity {
             relation: self.oid,
             owner: self.owner,
         }
     }
 
-    /// What messages call such a relation.
+    /// Returns the kind of relation for messages.
     pub fn kind_name(&self) -> &'static str {
         match self.kind {
-            Kind::Table | Kind::PartitionedTable => "table",
-            Kind::MaterializedView => "materialized view",
-            Kind::ForeignTable => "foreign table",
-            Kind::View => "view",
+            RelationKind::Table | RelationKind::PartitionedTable => "table",
+            RelationKind::MaterializedView => "materialized view",
+            RelationKind::ForeignTable => "foreign table",
+            RelationKind::View => "view",
         }
     }
 
     /// # Errors
     /// There is no such column.
-    pub fn column(&self, name: &str) -> Result<&Column, Error> {
+    pub fn column(&self, name: &str) -> Result<&RelationColumn, Error> {
         self.columns
             .iter()
             .find(|column| column.name == name)
@@ -255,11 +246,12 @@ impl Relation {
             })
     }
 
-    /// The columns in the order of a unique index on just these, by which rows can be read page by
-    /// page; `None` where two rows may have the same values, or one may have none.
+    /// Returns the columns in the order of a unique index on exactly these columns, by which rows
+    /// can be read page by page. Returns None if two rows may have the same values, or if a value
+    /// may be NULL.
     pub fn ordered_key(&self, columns: &[String]) -> Option<&[String]> {
-        // an index of a parent says nothing of the rows of its children
-        if self.kind == Kind::Table && self.has_relatives {
+        // an index of a parent does not cover the rows of its children
+        if self.kind == RelationKind::Table && self.has_relatives {
             return None;
         }
         let is_same = |key: &&UniqueKey| {
@@ -274,41 +266,45 @@ impl Relation {
             .map(|key| key.columns.as_slice())
     }
 
-    /// Whether triggers on the relation see every change of its rows.
+    /// Checks that triggers on the relation see every change of its rows.
     ///
     /// # Errors
-    /// They do not.
+    /// Triggers would miss changes.
     pub fn check_triggers(&self, id_columns: &[String]) -> Result<(), Error> {
         let refuse = |why: &str| {
             Err(Error::new(
                 PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
-                format!("changes of {} cannot be noted by triggers", self.quoted()),
+                format!(
+                    "changes of {} cannot be recorded by triggers",
+                    self.quoted()
+                ),
             )
             .detail(why)
             .hint("Use \"sync\": \"scan\"."))
         };
         match self.kind {
-            Kind::Table if self.has_relatives => refuse(
-                "It is a partition or has child tables: a statement on one of them writes to another, unnoticed.",
+            RelationKind::Table if self.has_relatives => refuse(
+                "It is a partition or has child tables. Its triggers do not see statements on \
+                 another table of the tree.",
             ),
-            Kind::Table if self.ordered_key(id_columns).is_none() => {
-                refuse("There is no unique index on the id columns, all of them NOT NULL.")
+            RelationKind::Table if self.ordered_key(id_columns).is_none() => {
+                refuse("The id columns have no unique index, or are not all NOT NULL.")
             }
-            Kind::Table => Ok(()),
-            Kind::PartitionedTable => {
-                refuse("It is partitioned: a statement on a partition would go unnoticed.")
+            RelationKind::Table => Ok(()),
+            RelationKind::PartitionedTable => {
+                refuse("It is partitioned. Its triggers do not see statements on a partition.")
             }
-            Kind::MaterializedView | Kind::ForeignTable | Kind::View => {
-                refuse("Only tables have such triggers.")
+            RelationKind::MaterializedView | RelationKind::ForeignTable | RelationKind::View => {
+                refuse("Only tables can have such triggers.")
             }
         }
     }
 
-    /// Fills in what a spec leaves out, and checks what it says. `key`: the one that is being
-    /// looked at, which an error is about.
+    /// Completes a spec and checks it. `key` is set to the key that is being checked; an error is
+    /// about that key.
     ///
     /// # Errors
-    /// A column does not exist, or nothing can be picked.
+    /// A column does not exist, or no column can be chosen.
     pub fn complete(&self, spec: TableSpec, key: &mut &'static str) -> Result<TableSpec, Error> {
         let mut spec = TableSpec {
             relation: self.quoted(),
@@ -347,13 +343,21 @@ impl Relation {
     }
 
     fn pick_key(&self) -> Result<Vec<String>, Error> {
-        self.unique.iter().find(|key| key.not_null).map(|key| key.columns.clone()).ok_or_else(|| {
-            Error::new(
-                PgSqlErrorCode::ERRCODE_INVALID_TABLE_DEFINITION,
-                format!("{} has no primary key, and no other unique index on columns that are NOT NULL", self.quoted()),
-            )
-            .hint("Say what identifies a row: \"idColumns\": [...].")
-        })
+        self.unique
+            .iter()
+            .find(|key| key.not_null)
+            .map(|key| key.columns.clone())
+            .ok_or_else(|| {
+                Error::new(
+                    PgSqlErrorCode::ERRCODE_INVALID_TABLE_DEFINITION,
+                    format!(
+                        "{} has no primary key, and no other unique index on columns that are NOT \
+                         NULL",
+                        self.quoted()
+                    ),
+                )
+                .hint("Name the columns that identify a row in \"idColumns\".")
+            })
     }
 
     fn pick_title(&self, spec: &TableSpec) -> Option<String> {
@@ -368,12 +372,13 @@ impl Relation {
                     .iter()
                     .any(|column| column.name == **name && column.is_text && column.readable)
         };
-        TITLES.iter().find(free).map(ToString::to_string)
+        TITLE_COLUMNS.iter().find(free).map(ToString::to_string)
     }
 
-    /// The columns of text that are named like that, else all of long text, else all of text.
+    /// Returns the text columns with one of the names in [`CONTENT_COLUMNS`]. If there are none,
+    /// returns all columns of long text, or else all text columns.
     fn pick_content(&self, spec: &TableSpec) -> Result<Vec<String>, Error> {
-        let texts: Vec<&Column> = self
+        let texts: Vec<&RelationColumn> = self
             .columns
             .iter()
             .filter(|column| column.is_text && column.readable)
@@ -383,9 +388,10 @@ impl Relation {
             })
             .filter(|column| !spec.metadata_columns.contains(&column.name))
             .collect();
-        let named = |column: &&&Column| CONTENTS.contains(&column.name.as_str());
-        let long = |column: &&&Column| column.limit.is_none_or(|limit| limit > LEAST_TEXT);
-        let names = |columns: &mut dyn Iterator<Item = &&Column>| -> Vec<String> {
+        let named = |column: &&&RelationColumn| CONTENT_COLUMNS.contains(&column.name.as_str());
+        let long =
+            |column: &&&RelationColumn| column.limit.is_none_or(|limit| limit > MIN_TEXT_LIMIT);
+        let names = |columns: &mut dyn Iterator<Item = &&RelationColumn>| -> Vec<String> {
             columns.map(|column| column.name.clone()).collect()
         };
         let mut picked = names(&mut texts.iter().filter(named));
@@ -398,24 +404,28 @@ impl Relation {
         if picked.is_empty() {
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
-                format!("{} has no column of text that could be indexed", self.quoted()),
+                format!("{} has no text column that could be indexed", self.quoted()),
             )
-            .hint("Say which: \"contentColumns\": [...]. Columns of any type are taken as the text that they are shown as."));
+            .hint(
+                "Name columns in \"contentColumns\". Columns of any type can be used; their \
+                 text form is indexed.",
+            ));
         }
         Ok(picked)
     }
 }
 
-fn columns(relation: pg_sys::Oid, owner: pg_sys::Oid) -> Result<Vec<Column>, Error> {
-    // with a pinned search_path the names of types are qualified where they must be
-    pinned(|| {
+fn columns(relation: pg_sys::Oid, owner: pg_sys::Oid) -> Result<Vec<RelationColumn>, Error> {
+    // with a pinned search_path, the names of types are qualified where needed
+    with_safe_search_path(|| {
         query(
             "SELECT a.attname::text, format_type(b.oid, -1), b.oid < 16384, b.typcategory = 'S',
                     CASE WHEN a.atttypmod > 4 AND b.typcategory = 'S' THEN a.atttypmod - 4 END,
                     has_column_privilege($2, a.attrelid, a.attnum, 'SELECT')
              FROM pg_attribute a CROSS JOIN LATERAL (
                  WITH RECURSIVE base AS (
-                     SELECT oid, typtype, typbasetype, typcategory FROM pg_type WHERE oid = a.atttypid
+                     SELECT oid, typtype, typbasetype, typcategory FROM pg_type
+                         WHERE oid = a.atttypid
                      UNION ALL
                      SELECT t.oid, t.typtype, t.typbasetype, t.typcategory
                      FROM base JOIN pg_type t ON t.oid = base.typbasetype WHERE base.typtype = 'd')
@@ -423,7 +433,7 @@ fn columns(relation: pg_sys::Oid, owner: pg_sys::Oid) -> Result<Vec<Column>, Err
              WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
             &[relation.into(), owner.into()],
             |row| {
-                Ok(Column {
+                Ok(RelationColumn {
                     name: row.required(1)?,
                     type_name: row.required(2)?,
                     is_builtin: row.required(3)?,
@@ -437,19 +447,28 @@ fn columns(relation: pg_sys::Oid, owner: pg_sys::Oid) -> Result<Vec<Column>, Err
 }
 
 fn unique_keys(relation: pg_sys::Oid) -> Result<Vec<UniqueKey>, Error> {
-    pinned(|| {
+    with_safe_search_path(|| {
         query(
-            "SELECT array_agg(a.attname::text ORDER BY k.i), bool_and(a.attnotnull), bool_and(o.opcnamespace = 'pg_catalog'::regnamespace)
-             FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_am m ON m.oid = c.relam,
-                  ROWS FROM (unnest(x.indkey::int2[]), unnest(x.indclass::oid[])) WITH ORDINALITY AS k (attnum, opclass, i)
+            "SELECT array_agg(a.attname::text ORDER BY k.i), bool_and(a.attnotnull),
+             bool_and(o.opcnamespace = 'pg_catalog'::regnamespace)
+             FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_am m ON
+                 m.oid = c.relam,
+                  ROWS FROM (unnest(x.indkey::int2[]), unnest(x.indclass::oid[])) WITH ORDINALITY
+                      AS k (attnum, opclass, i)
                   JOIN pg_attribute a ON a.attnum = k.attnum JOIN pg_opclass o ON o.oid = k.opclass
-             WHERE x.indrelid = $1 AND a.attrelid = $1 AND k.i <= x.indnkeyatts AND x.indisunique AND x.indisvalid
-               AND x.indimmediate AND x.indpred IS NULL AND x.indexprs IS NULL AND m.amname = 'btree'
+             WHERE x.indrelid = $1 AND a.attrelid = $1 AND k.i <= x.indnkeyatts AND x.indisunique
+                 AND x.indisvalid
+               AND x.indimmediate AND x.indpred IS NULL AND x.indexprs IS NULL AND
+                   m.amname = 'btree'
              GROUP BY x.indexrelid, x.indisprimary, x.indnkeyatts
              ORDER BY x.indisprimary DESC, x.indnkeyatts, x.indexrelid",
             &[relation.into()],
             |row| {
-                Ok(UniqueKey { columns: row.required(1)?, not_null: row.required(2)?, comparable: row.required(3)? })
+                Ok(UniqueKey {
+                    columns: row.required(1)?,
+                    not_null: row.required(2)?,
+                    comparable: row.required(3)?,
+                })
             },
         )
     })

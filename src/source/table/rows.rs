@@ -1,22 +1,23 @@
-//! The statements that read rows, with the rights that [`super::reader`] gives.
+//! The statements that read rows, with the rights that [`super::reader`] decides on.
 //!
-//! A row's hash covers all that its document is made of, and how: SHA-256 of the row of its columns
-//! as text, after a word that stands for the definition. Settings that change how values are
-//! written are pinned, so that the same row has the same key and hash in every session.
+//! The hash of a row covers everything that its document is made of: it is the SHA-256 of a row of
+//! texts, first the definition, then the columns. Settings that change the text form of values are
+//! fixed, so that a row has the same key and hash in every session.
 
 use std::collections::BTreeSet;
 
-use pgrx::{Spi, datum::DatumWithOid, pg_sys, spi::quote_identifier};
+use pgrx::{Spi, datum::DatumWithOid, pg_sys};
 use rag_protocol::spec::TableSpec;
 use serde_json::{Map, Value};
 
 use super::{
     filter::RowFilter,
     identity, reader,
-    relation::{Column, Relation},
+    relation::{RelationColumn, SourceRelation},
+    row_sql::{SqlParts, reference},
 };
 use crate::{
-    catalog::sources::Identity,
+    catalog::sources::RelationIdentity,
     error::Error,
     pg::{
         guc::with_settings,
@@ -25,119 +26,104 @@ use crate::{
     },
 };
 
-/// Stands for the way in which documents are made of rows; another word makes all of them anew.
-const VERSION: &str = "rows v2";
+/// The version of the way in which documents are made of rows. A new version makes runs index all
+/// rows again.
+const ROW_FORMAT: &str = "rows v2";
 
 /// The text forms of the values of a row's id columns.
-pub type Key = Vec<String>;
+pub type RowKey = Vec<String>;
 
-/// A row as it is listed.
+/// The key, hash and size of a row.
 #[derive(Debug)]
-pub struct Listed {
+pub struct RowSummary {
     /// `None` where an id column is NULL.
-    pub key: Option<Key>,
+    pub key: Option<RowKey>,
     pub hash: String,
-    /// Bytes of its texts.
+    /// The size of its texts in bytes.
     pub bytes: u64,
 }
 
-/// What a row's document is made of.
+/// The data from which the document of a row is made.
 #[derive(Debug)]
-pub struct Row {
-    pub key: Key,
+pub struct TableRow {
+    pub key: RowKey,
     pub hash: String,
     pub title: Option<String>,
-    /// Of each content column.
+    /// The value of each content column.
     pub texts: Vec<Option<String>>,
     pub metadata: Map<String, Value>,
-    /// Its id columns with their values.
+    /// The id columns with their values.
     pub row_key: Value,
 }
 
-/// Keys that were looked up, as they are written now, each with the row that has it and passes the
-/// filter.
-pub type Found<T> = Vec<(Key, Option<T>)>;
+/// The keys that were looked up, in their present text form, each with its row if that exists and
+/// passes the filter.
+pub type RowsByKey<T> = Vec<(RowKey, Option<T>)>;
 
-pub struct Rows {
-    relation: Identity,
-    /// With whose rights they are read.
+pub struct RowReader {
+    relation: RelationIdentity,
+    /// The role with whose rights rows are read.
     reader: pg_sys::Oid,
-    ids: Vec<Column>,
-    /// All columns that are read.
+    ids: Vec<RelationColumn>,
+    /// All columns that the statements read.
     columns: BTreeSet<String>,
-    /// What stands for the definition in every hash.
+    /// The definition, as it goes into every hash.
     definition: String,
     filter: Option<RowFilter>,
-    parts: Parts,
+    parts: SqlParts,
 }
 
-/// Pieces of the statements.
-struct Parts {
-    relation: String,
-    /// The columns that are selected.
-    columns: String,
-    hash: String,
-    bytes: String,
-    title: String,
-    texts: Vec<String>,
-    metadata: String,
-    row_key: String,
-    /// Of the columns that the filter looks at.
-    filtered: String,
-}
+/// A reader of which the role is not decided yet.
+pub struct UncheckedRowReader(RowReader);
 
-/// What a spec says of a relation, before it is known with whose rights it is read.
-pub struct Unauthorized(Rows);
-
-impl Unauthorized {
-    /// For a source of this role.
+impl UncheckedRowReader {
+    /// Returns the reader for a source of this role.
     ///
     /// # Errors
-    /// It may not read the columns, or nobody may read them for it.
-    pub fn for_owner(self, relation: &Relation, owner: pg_sys::Oid) -> Result<Rows, Error> {
+    /// The role may not read the columns, and no other role may read them for it.
+    pub fn for_owner(
+        self,
+        relation: &SourceRelation,
+        owner: pg_sys::Oid,
+    ) -> Result<RowReader, Error> {
         let Self(rows) = self;
         let columns = rows.columns.iter().cloned().collect();
-        Ok(Rows {
-            reader: reader::of(relation, columns, owner)?,
+        Ok(RowReader {
+            reader: reader::role_for(relation, columns, owner)?,
             ..rows
         })
     }
 }
 
-impl Rows {
+impl RowReader {
     /// # Errors
     /// A column does not exist, or the filter is not well-formed.
-    pub fn plan(relation: &Relation, spec: &TableSpec) -> Result<Unauthorized, Error> {
+    pub fn plan(relation: &SourceRelation, spec: &TableSpec) -> Result<UncheckedRowReader, Error> {
         let column = |name: &String| relation.column(name);
-        let ids: Vec<Column> = spec
+        let ids: Vec<RelationColumn> = spec
             .id_columns
             .iter()
             .map(|id| relation.column(id).cloned())
             .collect::<Result<_, _>>()?;
         let title = spec.title_column.as_ref().map(column).transpose()?;
-        let contents: Vec<&Column> = spec
+        let contents: Vec<&RelationColumn> = spec
             .content_columns
             .iter()
             .map(column)
             .collect::<Result<_, _>>()?;
-        let metadata: Vec<&Column> = spec
+        let metadata: Vec<&RelationColumn> = spec
             .metadata_columns
             .iter()
             .map(column)
             .collect::<Result<_, _>>()?;
         let filter = spec.filter.as_ref().map(RowFilter::parse).transpose()?;
-        let filtered: Vec<&Column> = filter
+        let filtered: Vec<&RelationColumn> = filter
             .iter()
             .flat_map(|filter| &filter.columns)
             .map(column)
             .collect::<Result<_, _>>()?;
-        let hashed: Vec<&Column> = title
-            .into_iter()
-            .chain(contents.clone())
-            .chain(metadata.clone())
-            .collect();
         let definition = format!(
-            "{VERSION} {}",
+            "{ROW_FORMAT} {}",
             serde_json::json!([
                 spec.document_type.name(),
                 spec.title_column.is_some(),
@@ -145,39 +131,16 @@ impl Rows {
                 spec.metadata_columns
             ])
         );
-        let selected: BTreeSet<String> = ids
-            .iter()
-            .chain(hashed.iter().copied())
-            .map(reference)
-            .collect();
         let columns: BTreeSet<String> = ids
             .iter()
-            .chain(hashed.iter().copied())
+            .chain(title)
+            .chain(contents.iter().copied())
+            .chain(metadata.iter().copied())
             .chain(filtered.iter().copied())
             .map(|c| c.name.clone())
             .collect();
-        let text = |column: &Column| column.to_text(&reference(column));
-        let values: Vec<String> = hashed.iter().copied().map(reference).collect();
-        let parts = Parts {
-            relation: relation.quoted(),
-            columns: selected.into_iter().collect::<Vec<_>>().join(", "),
-            // the definition is the first parameter of every statement
-            hash: format!(
-                "encode(sha256(convert_to(ROW($1::text, {})::text, 'UTF8')), 'hex')",
-                values.join(", ")
-            ),
-            bytes: contents
-                .iter()
-                .map(|c| format!("coalesce(octet_length({}), 0)::bigint", text(c)))
-                .collect::<Vec<_>>()
-                .join(" + "),
-            title: title.map_or_else(|| "NULL::text".into(), text),
-            texts: contents.iter().map(|c| text(c)).collect(),
-            metadata: object(metadata),
-            row_key: object(&ids),
-            filtered: object(filtered),
-        };
-        Ok(Unauthorized(Self {
+        let parts = SqlParts::new(relation, &ids, title, &contents, &metadata, &filtered);
+        Ok(UncheckedRowReader(Self {
             relation: relation.identity(),
             reader: pg_sys::InvalidOid,
             ids,
@@ -188,11 +151,11 @@ impl Rows {
         }))
     }
 
-    /// Tries the statements on no row, so that what is wrong with a definition shows when it is
-    /// made.
+    /// Runs the statements for no row, so that errors in a definition show when a source is
+    /// created.
     ///
     /// # Errors
-    /// What Postgres says of them.
+    /// A statement fails.
     pub fn check(&self) -> Result<(), Error> {
         self.page(None, 0)?;
         self.look_up(&[])?;
@@ -200,24 +163,24 @@ impl Rows {
         Ok(())
     }
 
-    /// The types of the id columns: keys of other types are not comparable.
+    /// Returns the types of the id columns. Keys of other types are not comparable.
     pub fn key_types(&self) -> Vec<&str> {
         self.ids.iter().map(|id| id.type_name.as_str()).collect()
     }
 
-    /// Another one makes all documents anew.
+    /// Returns the version of the row format. Under another version, all rows are indexed again.
     pub fn version(&self) -> &'static str {
-        VERSION
+        ROW_FORMAT
     }
 
-    /// Columns that the filter looks at.
+    /// Returns the columns that the filter reads.
     pub fn filter_columns(&self) -> impl Iterator<Item = &str> {
         self.filter
             .iter()
             .flat_map(|filter| filter.columns.iter().map(String::as_str))
     }
 
-    /// How many rows there are, for people.
+    /// Returns the number of rows, for display.
     pub fn count(&self) -> Result<u64, Error> {
         let (from, condition, args) = self.from(1);
         let statement = format!("SELECT count(*) FROM {from} WHERE {condition}");
@@ -227,8 +190,8 @@ impl Rows {
         Ok(found.first().copied().unwrap_or(0).unsigned_abs())
     }
 
-    /// Rows after a key in the order of keys, at most `most`.
-    pub fn page(&self, after: Option<&Key>, most: usize) -> Result<Vec<Listed>, Error> {
+    /// Returns at most `most` rows that come after a key, in the order of keys.
+    pub fn page(&self, after: Option<&RowKey>, most: usize) -> Result<Vec<RowSummary>, Error> {
         let (from, mut condition, mut args) = self.arguments();
         let ids = self.id_columns();
         if let Some(key) = after {
@@ -255,12 +218,12 @@ impl Rows {
             ids.join(", ")
         );
         self.as_reader(&statement, || {
-            crate::pg::spi::query(&statement, &args, |row| self.listed(&row))
+            crate::pg::spi::query(&statement, &args, |row| self.summary(&row))
         })
     }
 
-    /// All rows, in no order; `each` is given them as they come.
-    pub fn all(&self, mut each: impl FnMut(Listed)) -> Result<(), Error> {
+    /// Calls `each` for all rows, in no order.
+    pub fn all(&self, mut each: impl FnMut(RowSummary)) -> Result<(), Error> {
         let (from, condition, args) = self.arguments();
         let ids = self.id_columns();
         let statement = format!(
@@ -279,7 +242,7 @@ impl Rows {
                         return Ok(());
                     }
                     for tuple in rows {
-                        each(self.listed(&ResultRow::new(&tuple))?);
+                        each(self.summary(&ResultRow::new(&tuple))?);
                     }
                     pgrx::check_for_interrupts!();
                 }
@@ -288,11 +251,11 @@ impl Rows {
     }
 
     /// Lists the rows that have certain keys.
-    pub fn look_up(&self, keys: &[Key]) -> Result<Found<Listed>, Error> {
+    pub fn look_up(&self, keys: &[RowKey]) -> Result<RowsByKey<RowSummary>, Error> {
         let columns = format!("{}, {}", self.parts.hash, self.parts.bytes);
         self.find(keys, &columns, |row, next, key| {
             let bytes = row.required::<i64>(next + 1)?.unsigned_abs();
-            Ok(Listed {
+            Ok(RowSummary {
                 key: Some(key),
                 hash: row.required(next)?,
                 bytes,
@@ -301,8 +264,8 @@ impl Rows {
     }
 
     /// Reads the rows that have certain keys.
-    pub fn fetch(&self, keys: &[Key]) -> Result<Found<Row>, Error> {
-        let Parts {
+    pub fn fetch(&self, keys: &[RowKey]) -> Result<RowsByKey<TableRow>, Error> {
+        let SqlParts {
             hash,
             title,
             metadata,
@@ -323,7 +286,7 @@ impl Rows {
                 .map(|i| row.get(next + 4 + i))
                 .collect::<Result<_, _>>()?;
             let row_key = row.required::<pgrx::JsonB>(next + 3)?.0;
-            Ok(Row {
+            Ok(TableRow {
                 key,
                 hash: row.required(next)?,
                 title: row.get(next + 1)?,
@@ -334,16 +297,16 @@ impl Rows {
         })
     }
 
-    /// Selects `columns` of the rows that have certain keys; `read` is given the number of the
-    /// first one.
+    /// Selects `columns` of the rows that have certain keys. `read` gets the number of the first of
+    /// these columns.
     fn find<T>(
         &self,
-        keys: &[Key],
+        keys: &[RowKey],
         columns: &str,
-        read: impl Fn(&ResultRow<'_, '_>, usize, Key) -> Result<T, Error>,
-    ) -> Result<Found<T>, Error> {
+        read: impl Fn(&ResultRow<'_, '_>, usize, RowKey) -> Result<T, Error>,
+    ) -> Result<RowsByKey<T>, Error> {
         let (from, condition, mut args) = self.arguments();
-        let asked = self.asked(keys, &mut args);
+        let keys_sql = self.keys_sql(keys, &mut args);
         let joins: Vec<String> = self
             .ids
             .iter()
@@ -353,7 +316,7 @@ impl Rows {
         let names: Vec<String> = (0..self.ids.len()).map(|i| format!("k.k{i}")).collect();
         let statement = format!(
             "SELECT {}, {}, {columns}
-             FROM ({asked}) AS k LEFT JOIN (SELECT {} FROM {from} WHERE {condition}) AS r ON {}",
+             FROM ({keys_sql}) AS k LEFT JOIN (SELECT {} FROM {from} WHERE {condition}) AS r ON {}",
             self.id_texts(&names),
             self.id_texts(&self.id_columns()),
             self.parts.columns,
@@ -371,9 +334,9 @@ impl Rows {
         })
     }
 
-    /// A query for keys in columns `k0`, `k1`, ...
-    fn asked<'a>(&self, keys: &'a [Key], args: &mut Vec<DatumWithOid<'a>>) -> String {
-        let columns = |of: &dyn Fn(usize, &Column) -> String| -> String {
+    /// Returns a query that selects the keys in columns `k0`, `k1`, ...
+    fn keys_sql<'a>(&self, keys: &'a [RowKey], args: &mut Vec<DatumWithOid<'a>>) -> String {
+        let columns = |of: &dyn Fn(usize, &RelationColumn) -> String| -> String {
             self.ids
                 .iter()
                 .enumerate()
@@ -419,7 +382,7 @@ impl Rows {
         self.ids.iter().map(reference).collect()
     }
 
-    /// Values of the id columns as texts.
+    /// Returns the expressions for the text forms of the id columns.
     fn id_texts(&self, values: &[String]) -> String {
         self.ids
             .iter()
@@ -429,8 +392,8 @@ impl Rows {
             .join(", ")
     }
 
-    /// The settings under which keys and hashes are made, the rights of the reader, and the
-    /// relation that the statement may read.
+    /// Runs `f` with the rights of the reader and with the settings under which keys and hashes are
+    /// computed. The statement may read only the relation.
     fn as_reader<R>(
         &self,
         statement: &str,
@@ -445,16 +408,16 @@ impl Rows {
                     (c"timezone", c"UTC"),
                     (c"extra_float_digits", c"1"),
                     (c"bytea_output", c"hex"),
-                    // a policy that hides rows hides them from the source; it is not an error
+                    // rows that a policy hides are hidden from the source, too; that is no error
                     (c"row_security", c"on"),
                 ],
-                || identity::only(self.relation.relation, statement, f),
+                || identity::reading_only(self.relation.relation, statement, f),
             )
         })
     }
 
-    /// What to read from, on which condition, and the parameters so far: the definition, and the
-    /// filter's.
+    /// Returns the FROM list, the condition and the parameters so far: the definition and those of
+    /// the filter.
     fn arguments(&self) -> (String, String, Vec<DatumWithOid<'_>>) {
         let (from, condition, filter) = self.from(2);
         let mut args: Vec<DatumWithOid<'_>> = vec![self.definition.as_str().into()];
@@ -478,9 +441,9 @@ impl Rows {
         )
     }
 
-    fn listed(&self, row: &ResultRow<'_, '_>) -> Result<Listed, Error> {
+    fn summary(&self, row: &ResultRow<'_, '_>) -> Result<RowSummary, Error> {
         let n = self.ids.len();
-        Ok(Listed {
+        Ok(RowSummary {
             key: key(row, 1, n)?,
             hash: row.required(n + 1)?,
             bytes: row.required::<i64>(n + 2)?.unsigned_abs(),
@@ -488,27 +451,7 @@ impl Rows {
     }
 }
 
-/// A column of the relation in a statement.
-fn reference(column: &Column) -> String {
-    format!("r.{}", quote_identifier(&column.name))
-}
-
-/// A JSON object of columns by their names.
-fn object<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
-    let members: Vec<String> = columns
-        .into_iter()
-        .map(|column| {
-            format!(
-                "{}, {}",
-                pgrx::spi::quote_literal(&column.name),
-                column.to_json(&reference(column))
-            )
-        })
-        .collect();
-    format!("jsonb_build_object({})", members.join(", "))
-}
-
-fn key(row: &ResultRow<'_, '_>, first: usize, count: usize) -> Result<Option<Key>, Error> {
+fn key(row: &ResultRow<'_, '_>, first: usize, count: usize) -> Result<Option<RowKey>, Error> {
     (first..first + count)
         .map(|i| row.get::<String>(i))
         .collect()

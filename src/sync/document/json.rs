@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use super::{
     Body, NewDocument, checked_labels, checked_metadata, checked_title, checked_uri, document_type,
 };
-use crate::{catalog::documents::Attributes, error::Error};
+use crate::{catalog::documents::DocumentAttributes, error::Error};
 
-/// Most documents of one call.
+/// The maximum number of documents of one call.
 const MAX_DOCUMENTS: usize = 10_000;
 const KEYS: [&str; 8] = [
     "content",
@@ -26,7 +26,7 @@ const KEYS: [&str; 8] = [
 /// Reads the documents.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place.
+/// The first error, with its place.
 pub fn read(documents: Value) -> Result<Vec<NewDocument>, Error> {
     let Value::Array(documents) = documents else {
         return Err(
@@ -53,7 +53,7 @@ pub fn read(documents: Value) -> Result<Vec<NewDocument>, Error> {
         })?;
         if let Some(first) = seen.insert(document.uri.clone(), i) {
             return Err(Error::invalid_parameter(format!(
-                "documents[{i}].uri: it is that of documents[{first}], too"
+                "documents[{i}].uri: documents[{first}] has the same uri"
             )));
         }
         read.push(document);
@@ -61,10 +61,10 @@ pub fn read(documents: Value) -> Result<Vec<NewDocument>, Error> {
     Ok(read)
 }
 
-/// A field, and what is wrong with it.
-type Fault = (String, Error);
+/// A field and its error.
+type FieldError = (String, Error);
 
-fn one(document: Value) -> Result<NewDocument, Fault> {
+fn one(document: Value) -> Result<NewDocument, FieldError> {
     let Value::Object(mut members) = document else {
         return Err((String::new(), Error::invalid_parameter("must be an object")));
     };
@@ -121,7 +121,7 @@ fn one(document: Value) -> Result<NewDocument, Fault> {
             .transpose()
             .map_err(at("title"))?,
         document_type: Some(document_type),
-        attributes: Attributes {
+        attributes: DocumentAttributes {
             knowledge_id,
             labels,
         },
@@ -132,16 +132,16 @@ fn one(document: Value) -> Result<NewDocument, Fault> {
     })
 }
 
-fn wrong(field: &str, problem: &str) -> Fault {
+fn wrong(field: &str, problem: &str) -> FieldError {
     (field.to_string(), Error::invalid_parameter(problem))
 }
 
-/// A member; null counts as absent.
+/// Removes and returns a member. A null counts as absent.
 fn take(members: &mut Map<String, Value>, key: &str) -> Option<Value> {
     members.remove(key).filter(|value| !value.is_null())
 }
 
-fn text(members: &mut Map<String, Value>, key: &str) -> Result<Option<String>, Fault> {
+fn text(members: &mut Map<String, Value>, key: &str) -> Result<Option<String>, FieldError> {
     match take(members, key) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -149,6 +149,6 @@ fn text(members: &mut Map<String, Value>, key: &str) -> Result<Option<String>, F
     }
 }
 
-fn required(members: &mut Map<String, Value>, key: &str) -> Result<String, Fault> {
+fn required(members: &mut Map<String, Value>, key: &str) -> Result<String, FieldError> {
     text(members, key)?.ok_or_else(|| wrong(key, "is missing"))
 }

@@ -1,4 +1,5 @@
-//! Documents put in directly: extracted, split, embedded and stored in the caller's transaction.
+//! Documents that users add directly: extracted, split, embedded and stored in the caller's
+//! transaction.
 //!
 //! ```text
 //! given ──▶ the same as stored? ──▶ nothing
@@ -22,28 +23,28 @@ pub use self::json::read as read_json;
 use super::store::{self, PreparedDocument};
 use crate::{
     catalog::{
-        access::{self, Privilege},
+        access::{self, CollectionPrivilege},
         collections::Collection,
-        damage,
-        documents::{self, Attributes, Change},
-        embedding_index::{self, Writers},
+        corruption,
+        documents::{self, DocumentAttributes, DocumentUpdate},
+        embedding_index::{self, WriterLock},
     },
-    engine::client::{Client, Unprepared, with_client},
+    engine::client::{Client, DocumentInput, with_client},
     error::Error,
     pg::spi::uuid,
     settings,
 };
 
-/// Chunks of documents whose texts are embedded together.
-const TOGETHER: usize = 128;
-/// Most characters of a title, as for those that are found in documents: it goes before every
-/// chunk.
-const MAX_TITLE: usize = 200;
+/// The number of chunks that are embedded together.
+const BATCH_CHUNKS: usize = 128;
+/// The maximum length of a title in characters, as for titles found in documents: it is put before
+/// every chunk.
+const MAX_TITLE_CHARS: usize = 200;
 
-/// What a document is made of.
+/// The content of a document.
 pub enum Body {
     Text(String),
-    /// The bytes of a file, whose name is the end of the uri.
+    /// The bytes of a file. Its name is the last part of the uri.
     File(Vec<u8>),
 }
 
@@ -56,28 +57,28 @@ impl Body {
     }
 }
 
-/// A document that is to be added.
+/// A document to be added.
 pub struct NewDocument {
     pub body: Body,
     pub uri: String,
     pub title: Option<String>,
-    /// `None`: it is told by the uri and the first bytes.
+    /// None: detected by the uri and the first bytes.
     pub document_type: Option<DocumentType>,
-    pub attributes: Attributes,
+    pub attributes: DocumentAttributes,
     pub metadata: Map<String, Value>,
 }
 
-/// What became of a document.
+/// The result for a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum AddAction {
     Added,
     Updated,
-    /// It was stored just so already; nothing was written.
+    /// The same document was stored already; nothing was written.
     Unchanged,
     Failed,
 }
 
-impl Action {
+impl AddAction {
     pub fn name(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -89,17 +90,17 @@ impl Action {
 }
 
 #[derive(Debug)]
-pub struct Added {
+pub struct AddedDocument {
     pub id: DocumentId,
     pub uri: String,
-    pub action: Action,
+    pub action: AddAction,
     pub chunks: i32,
     pub content_hash: Option<String>,
     pub error: Option<String>,
 }
 
 /// # Errors
-/// There is no such type.
+/// The type is unknown.
 pub fn document_type(name: &str) -> Result<DocumentType, Error> {
     DocumentType::parse(name).ok_or_else(|| {
         let names: Vec<_> = DocumentType::ALL.iter().map(|t| t.name()).collect();
@@ -109,7 +110,7 @@ pub fn document_type(name: &str) -> Result<DocumentType, Error> {
 }
 
 /// # Errors
-/// It is blank.
+/// The uri is blank.
 pub fn checked_uri(uri: &str) -> Result<String, Error> {
     if uri.trim().is_empty() {
         return Err(Error::invalid_parameter("uri must not be empty"));
@@ -118,19 +119,19 @@ pub fn checked_uri(uri: &str) -> Result<String, Error> {
 }
 
 /// # Errors
-/// It is blank or too long.
+/// The title is blank or too long.
 pub fn checked_title(title: &str) -> Result<String, Error> {
     match title.trim() {
         "" => Err(Error::invalid_parameter("title must not be empty").hint("Leave it NULL.")),
-        title if title.chars().count() > MAX_TITLE => Err(Error::invalid_parameter(format!(
-            "title must have at most {MAX_TITLE} characters"
+        title if title.chars().count() > MAX_TITLE_CHARS => Err(Error::invalid_parameter(format!(
+            "title must have at most {MAX_TITLE_CHARS} characters"
         ))),
         title => Ok(title.to_string()),
     }
 }
 
 /// # Errors
-/// One of them is too long.
+/// The category or a tag is too long.
 pub fn checked_labels(category: Option<&str>, tags: Option<&[String]>) -> Result<Labels, Error> {
     Labels::new(category, tags).map_err(|field| {
         let what = if field == "tags" { "a tag" } else { field };
@@ -139,7 +140,7 @@ pub fn checked_labels(category: Option<&str>, tags: Option<&[String]>) -> Result
 }
 
 /// # Errors
-/// It is no object.
+/// The metadata are not an object.
 pub fn checked_metadata(metadata: Value) -> Result<Map<String, Value>, Error> {
     match metadata {
         Value::Object(map) => Ok(map),
@@ -147,19 +148,22 @@ pub fn checked_metadata(metadata: Value) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// Adds documents to a collection, each in the place of what was stored under its uri. What cannot
-/// be indexed is an answer.
+/// Adds documents to a collection. Each replaces the document with the same uri. A document that
+/// cannot be indexed is part of the result.
 ///
 /// # Errors
-/// Nothing can be indexed now, or a statement fails.
-pub fn add(documents: Vec<NewDocument>, collection: Collection) -> Result<Vec<Added>, Error> {
+/// Indexing is unavailable, or a statement fails.
+pub fn add(
+    documents: Vec<NewDocument>,
+    collection: Collection,
+) -> Result<Vec<AddedDocument>, Error> {
     let model_ref = settings::model(None)?;
     with_client(|client| {
         let model = client.describe(&model_ref)?;
         collection.check_model(&model)?;
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let (waiting, added) = (vec![], vec![]);
-        let mut adding = Adding {
+        let mut adding = DocumentAdder {
             client,
             model_ref,
             model,
@@ -176,34 +180,36 @@ pub fn add(documents: Vec<NewDocument>, collection: Collection) -> Result<Vec<Ad
     })
 }
 
-struct Adding<'a> {
+struct DocumentAdder<'a> {
     client: &'a mut Client,
     model_ref: ModelRef,
     model: ModelInfo,
     chunking: String,
     collection: Collection,
-    /// Documents without embeddings, with their places in `added`.
+    /// The documents that are not embedded yet, with their places in `added`.
     waiting: Vec<(usize, PreparedDocument)>,
-    /// Theirs.
+    /// The number of chunks of these documents.
     chunks: usize,
-    added: Vec<Added>,
+    added: Vec<AddedDocument>,
 }
 
-impl Adding<'_> {
+impl DocumentAdder<'_> {
     fn take(&mut self, document: NewDocument) -> Result<(), Error> {
         pgrx::check_for_interrupts!();
         let collection = self.collection.name.as_str();
         let id = DocumentId::derive(collection, None, &document.uri);
         let raw_hash = document.hash(&self.collection);
         let uri = document.uri.clone();
-        let same = damage::healing(&self.collection, || documents::version(collection, id))?
-            .filter(|stored| stored.raw_hash == raw_hash && stored.chunking == self.chunking);
+        let same = corruption::write_with_repair(&self.collection, || {
+            documents::indexed_version(collection, id)
+        })?
+        .filter(|stored| stored.raw_hash == raw_hash && stored.chunking == self.chunking);
         if let Some(stored) = same {
             let (chunks, content_hash) = (stored.chunks, Some(stored.content_hash));
-            self.added.push(Added {
+            self.added.push(AddedDocument {
                 id,
                 uri,
-                action: Action::Unchanged,
+                action: AddAction::Unchanged,
                 chunks,
                 content_hash,
                 error: None,
@@ -216,10 +222,10 @@ impl Adding<'_> {
                 let content_hash = Some(prepared.content.content_hash.clone());
                 self.chunks += prepared.content.chunks.len();
                 self.waiting.push((self.added.len(), prepared));
-                self.added.push(Added {
+                self.added.push(AddedDocument {
                     id,
                     uri,
-                    action: Action::Added,
+                    action: AddAction::Added,
                     chunks: 0,
                     content_hash,
                     error: None,
@@ -227,7 +233,7 @@ impl Adding<'_> {
             }
             Err(error) if is_about_content(&error) => {
                 let document_type = named_type.map(DocumentType::name);
-                documents::fail(
+                documents::record_failure(
                     id,
                     collection,
                     None,
@@ -237,10 +243,10 @@ impl Adding<'_> {
                     true,
                 )?;
                 let error = Some(error.message);
-                self.added.push(Added {
+                self.added.push(AddedDocument {
                     id,
                     uri,
-                    action: Action::Failed,
+                    action: AddAction::Failed,
                     chunks: 0,
                     content_hash: None,
                     error,
@@ -248,7 +254,7 @@ impl Adding<'_> {
             }
             Err(error) => return Err(error),
         }
-        if self.chunks >= TOGETHER {
+        if self.chunks >= BATCH_CHUNKS {
             self.store()
         } else {
             Ok(())
@@ -258,7 +264,7 @@ impl Adding<'_> {
     fn store(&mut self) -> Result<(), Error> {
         let waiting = std::mem::take(&mut self.waiting);
         self.chunks = 0;
-        let embeddings = damage::healing(&self.collection, || {
+        let embeddings = corruption::write_with_repair(&self.collection, || {
             let all = waiting.iter().map(|(_, document)| document);
             store::embeddings(
                 all,
@@ -269,7 +275,7 @@ impl Adding<'_> {
             )
         })?;
         for (place, document) in waiting {
-            let stored = damage::healing(&self.collection, || {
+            let stored = corruption::write_with_repair(&self.collection, || {
                 document.store(&self.collection, &self.model, &embeddings)
             })?;
             if self.collection.model.is_none() {
@@ -278,33 +284,33 @@ impl Adding<'_> {
             }
             let added = &mut self.added[place];
             added.action = if stored.added {
-                Action::Added
+                AddAction::Added
             } else {
-                Action::Updated
+                AddAction::Updated
             };
             added.chunks = stored.chunks as i32;
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<Added>, Error> {
+    fn finish(mut self) -> Result<Vec<AddedDocument>, Error> {
         self.store()?;
         if self
             .added
             .iter()
-            .any(|added| matches!(added.action, Action::Added | Action::Updated))
+            .any(|added| matches!(added.action, AddAction::Added | AddAction::Updated))
         {
-            embedding_index::make_if_it_pays(&self.collection, Writers::LeaveToNext)?;
+            embedding_index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
         }
         Ok(self.added)
     }
 }
 
 impl NewDocument {
-    /// A hash of all that is given, and of what the collection does with it: the same again is
-    /// stored just so already.
+    /// Returns a hash of everything that the caller gave and of the collection's settings. With the
+    /// same hash, the document is stored already.
     fn hash(&self, collection: &Collection) -> String {
-        let Attributes {
+        let DocumentAttributes {
             knowledge_id,
             labels,
         } = &self.attributes;
@@ -334,7 +340,7 @@ impl NewDocument {
         raw_hash: String,
     ) -> Result<PreparedDocument, Error> {
         let is_file = matches!(self.body, Body::File(_));
-        let unprepared = Unprepared {
+        let unprepared = DocumentInput {
             bytes: self.body.bytes(),
             document_type: self.document_type,
             name: is_file.then_some(&self.uri),
@@ -359,14 +365,14 @@ impl NewDocument {
     }
 }
 
-/// What a document is called that does not say it itself: the end of its uri.
+/// Returns the title of a document that has none: the last part of its uri.
 fn last_part(uri: &str) -> &str {
     uri.rsplit(['/', '#', ':'])
         .find(|part| !part.trim().is_empty())
         .unwrap_or(uri)
 }
 
-/// Whether an error says that this content cannot be indexed, rather than that nothing can be now.
+/// Returns true if an error is about the content, rather than about the engine.
 fn is_about_content(error: &Error) -> bool {
     use pgrx::PgSqlErrorCode::{ERRCODE_INVALID_PARAMETER_VALUE, ERRCODE_PROGRAM_LIMIT_EXCEEDED};
     matches!(
@@ -375,18 +381,19 @@ fn is_about_content(error: &Error) -> bool {
     )
 }
 
-/// Changes what is said of a document, and not its text; whether there is such a document.
+/// Changes title, labels and metadata of a document, not its text. Returns false if the document
+/// does not exist.
 ///
 /// # Errors
-/// The caller may not, or the document belongs to a source or a knowledge item, which would set it
-/// back.
-pub fn update(id: DocumentId, change: &Change) -> Result<bool, Error> {
+/// The caller has no permission, or the document belongs to a source or a knowledge item, which
+/// would overwrite the change.
+pub fn update(id: DocumentId, change: &DocumentUpdate) -> Result<bool, Error> {
     let Some(name) = documents::collection_of(uuid(id.0))? else {
         return Ok(false);
     };
     let collection = Collection::get(&name)?;
-    if !access::may(&collection, Privilege::Read) {
-        // that there is such a document is not for every role to know
+    if !access::has_privilege(&collection, CollectionPrivilege::Read) {
+        // the existence of the document is not disclosed
         return Ok(false);
     }
     access::require_write(&collection)?;
@@ -398,13 +405,14 @@ pub fn update(id: DocumentId, change: &Change) -> Result<bool, Error> {
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("document {id} belongs to {what}"),
         )
-        .detail("What is changed here would be set back when it is indexed again.")
+        .detail("A change made here would be overwritten when the document is indexed again.")
         .hint(hint)
     };
     if let Some(source) = &document.source {
         return Err(set_back(
             format!("source \"{source}\""),
-            "Change it where it comes from, or give the source a category and tags: rag_alter_source(name, spec => ...).",
+            "Change the original, or give the source a category and tags: rag_alter_source(name, \
+             spec => ...).",
         ));
     }
     if let Some(item) = document.knowledge_id
@@ -416,8 +424,8 @@ pub fn update(id: DocumentId, change: &Change) -> Result<bool, Error> {
         ));
     }
     let whitelist = collection.metadata_whitelist.as_deref();
-    damage::healing(&collection, || {
-        documents::change(&document.collection, id, change, whitelist)
+    corruption::write_with_repair(&collection, || {
+        documents::update(&document.collection, id, change, whitelist)
     })?;
     Ok(true)
 }

@@ -1,19 +1,22 @@
 //! A table or view as the feed of a run.
 //!
 //! ```text
-//! pages of (key, hash) ──or── queued keys ──▶ those that differ from what is stored ──▶ their text ──▶ rag-engine: extract, split
+//! pages of (key, hash) ──or── queued keys ──▶ rows that differ from what is stored
+//!     ──▶ their text ──▶ rag-engine: extract, split
 //! ```
 //!
-//! Each arrow is a transaction of its own, or none: nothing is held while the engine works. A row
-//! that changes meanwhile is read again by the next run, because its hash differs, or because a
-//! trigger has queued its key after this run had looked into the queue.
+//! Each arrow is one transaction or none: no transaction is open while the engine works. A row that
+//! changes meanwhile is read again by the next run: either its hash differs, or a trigger has
+//! queued its key after this run has read the queue.
 //!
-//! Rows are read page by page in the order of a unique index. Where there is none (views, or
-//! columns that are not known to be unique) keys and hashes of all rows are listed in one statement
-//! and kept: some 200 bytes a row.
+//! Rows are read page by page in the order of a unique index. Without one (views, or columns that
+//! are not known to be unique), one statement lists keys and hashes of all rows, and the run keeps
+//! them in memory: about 200 bytes a row.
+
+mod listing;
 
 use std::{
-    collections::{BTreeSet, HashSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -21,51 +24,47 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use pgrx::PgSqlErrorCode;
 use rag_protocol::{
     embed::{ModelInfo, ModelRef},
-    identity::DocumentId,
     ingest::{Document, DocumentType, Event, Failure, Splitting, Stage},
     spec::{TableSpec, TableSync},
 };
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use self::listing::RemainingRows;
 use super::pipeline::Feed;
 use crate::{
     catalog::{
         collections::Collection,
         documents,
-        sources::{self, Identity, Source},
+        sources::{self, RelationIdentity, Source},
     },
-    engine::client::{Client, Ticket, Unprepared},
+    engine::client::{Client, DocumentInput, Ticket},
     error::Error,
     pg::transaction::transaction,
-    settings,
     source::table::{
-        changes::{self, Pending},
+        changes::{self, PendingChanges},
         definition::arguments,
         identity,
-        relation::Relation,
-        rows::{Key, Listed, Row, Rows},
+        relation::SourceRelation,
+        rows::{RowKey, RowReader, TableRow},
     },
 };
 
-/// Rows of a page: as many as take about this long.
-const PAGE_TIME: Duration = Duration::from_millis(500);
-const PAGE: std::ops::RangeInclusive<usize> = 50..=5000;
-/// Rows and bytes whose text is read at once.
+/// The maximum number of rows, and bytes of their texts, that one statement reads.
 const BATCH_ROWS: usize = 2000;
 const BATCH_BYTES: u64 = 8 << 20;
-/// Documents and bytes that are with the engine.
-const DEPTH: usize = 16;
-const DEPTH_BYTES: usize = 8 << 20;
+/// The maximum number of documents, and bytes of their texts, that the engine has at a time.
+const MAX_PREPARING: usize = 16;
+const MAX_PREPARING_BYTES: usize = 8 << 20;
 
-/// What stands for itself in the parts of a uri.
-const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
-const KEY: &AsciiSet = &NAME.remove(b'.');
+/// The characters that are not encoded in the parts of a uri.
+const NAME_CHARACTERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
+const KEY_CHARACTERS: &AsciiSet = &NAME_CHARACTERS.remove(b'.');
 
-/// The metadata key under which a document has the key of its row.
+/// The metadata key for the key of a document's row.
 const ROW_KEY: &str = "row_key";
 
-pub struct Table<'a> {
+pub struct TableFeed<'a> {
     source: &'a Source,
     spec: &'a TableSpec,
     collection: String,
@@ -73,58 +72,46 @@ pub struct Table<'a> {
     chunking: String,
     model: ModelRef,
     client: Client,
-    rows: Rows,
-    /// The table's name without its schema.
+    rows: RowReader,
+    /// The name of the table without its schema.
     name: String,
-    /// Uris without their keys.
+    /// The part of uris before the key.
     prefix: String,
-    /// What must be the same for a run that looks at queued keys alone.
+    /// A hash of the definition. A run may read only the queued keys if it has not changed.
     definition: String,
-    /// The queue is all that a later run needs to know.
+    /// All triggers exist, so that a later run needs only the queue.
     is_tracked: bool,
-    /// Rows of the queue that are done with at the end.
-    handled: Vec<i64>,
-    work: Work,
-    /// Rows whose text is to be read, with its size.
-    wanted: VecDeque<(Key, u64)>,
-    fetched: VecDeque<Row>,
-    preparing: VecDeque<Preparing>,
+    /// The rows of the queue that are deleted at the end of the run.
+    handled_changes: Vec<i64>,
+    remaining: RemainingRows,
+    /// The rows whose text is to be read, with its size.
+    to_fetch: VecDeque<(RowKey, u64)>,
+    fetched: VecDeque<TableRow>,
+    preparing: VecDeque<PreparingDocument>,
     preparing_bytes: usize,
     ready: VecDeque<(Event, Vec<u8>)>,
     bytes_fetched: u64,
     skipped: u64,
-    /// Time spent on reading rows, and on waiting for the engine to extract and split them.
+    /// The time spent on reading rows, and on waiting for the engine to extract and split them.
     fetching: Duration,
     extracting: Duration,
     is_timed: bool,
 }
 
-/// What is left to be looked at.
-enum Work {
-    /// All rows, page by page.
-    Pages { after: Option<Key>, size: usize },
-    /// All rows, listed already.
-    List(std::vec::IntoIter<Listed>),
-    /// Certain rows.
-    Keys(std::collections::btree_set::IntoIter<Key>),
-    /// Nothing; whether all rows were looked at.
-    Done { complete: bool },
-}
-
-/// A document that the engine has.
-struct Preparing {
+/// A document that the engine extracts and splits.
+struct PreparingDocument {
     ticket: Ticket,
     uri: String,
-    key: Key,
+    key: RowKey,
     hash: String,
     bytes: usize,
     metadata: Map<String, Value>,
     row_key: Value,
 }
 
-impl<'a> Table<'a> {
+impl<'a> TableFeed<'a> {
     /// # Errors
-    /// The relation or a column is gone, or the source's owner may not read it.
+    /// The relation or a column does not exist, or the source's owner may not read it.
     pub fn start(
         source: &'a Source,
         spec: &'a TableSpec,
@@ -136,17 +123,17 @@ impl<'a> Table<'a> {
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let collection_name = collection.name.as_str();
         transaction(|| {
-            let relation = present(source, spec)?;
-            let rows = Rows::plan(&relation, spec)
-                .map_err(|error| changes::missing(source.relation, &spec.relation, error))?
+            let relation = current_relation(source, spec)?;
+            let rows = RowReader::plan(&relation, spec)
+                .map_err(|error| changes::explain_missing(source.relation, &spec.relation, error))?
                 .for_owner(&relation, source.owner.role()?)?;
-            // also where nothing has changed: rights may have been taken away
+            // also if nothing has changed: permissions may have been revoked
             rows.check()?;
             let definition = definition(&relation, spec, &rows, &chunking);
             let prefix = format!(
                 "table://{}.{}/",
-                utf8_percent_encode(&relation.schema, NAME),
-                utf8_percent_encode(&relation.name, NAME)
+                utf8_percent_encode(&relation.schema, NAME_CHARACTERS),
+                utf8_percent_encode(&relation.name, NAME_CHARACTERS)
             );
             let arguments = arguments(source.name.as_str(), spec, &rows)?;
             let by_triggers = spec.sync == TableSync::Trigger;
@@ -154,18 +141,18 @@ impl<'a> Table<'a> {
                 && relation.check_triggers(&spec.id_columns).is_ok()
                 && changes::has_triggers(&source.name, &relation, &arguments)?;
             if by_triggers && !is_tracked {
-                // what is not noted now must not be thought unchanged once the triggers are back
+                // changes that are not recorded now must be found once the triggers exist again
                 changes::set_incomplete(&source.name)?;
                 pgrx::log!(
-                    "rag: source \"{}\" reads all of {}: its triggers are not all there",
+                    "rag: source \"{}\" reads all of {}: some of its triggers are missing",
                     source.name,
                     relation.quoted()
                 );
             }
             let key_parts = spec.id_columns.len();
             let pending = match by_triggers {
-                true => changes::pending(&source.name, key_parts)?,
-                false => Pending {
+                true => changes::read_pending(&source.name, key_parts)?,
+                false => PendingChanges {
                     ids: vec![],
                     keys: None,
                 },
@@ -175,8 +162,8 @@ impl<'a> Table<'a> {
                     if is_tracked
                         && changes::is_complete(&source.name, collection_name, &definition)? =>
                 {
-                    // what failed in an earlier run is tried again
-                    let failed = documents::failed(collection_name, source.name.as_str())?;
+                    // documents that failed in an earlier run are retried
+                    let failed = documents::failed_uris(collection_name, source.name.as_str())?;
                     keys_of(&failed, &prefix, key_parts)
                         .map(|failed| keys.union(&failed).cloned().collect::<BTreeSet<_>>())
                 }
@@ -195,9 +182,9 @@ impl<'a> Table<'a> {
                 prefix,
                 definition,
                 is_tracked,
-                handled: pending.ids,
-                work: Work::Done { complete: false },
-                wanted: VecDeque::new(),
+                handled_changes: pending.ids,
+                remaining: RemainingRows::Done { complete: false },
+                to_fetch: VecDeque::new(),
                 fetched: VecDeque::new(),
                 preparing: VecDeque::new(),
                 preparing_bytes: 0,
@@ -209,13 +196,13 @@ impl<'a> Table<'a> {
                 is_timed: false,
             };
             let documents;
-            (feed.work, documents) = match known {
+            (feed.remaining, documents) = match known {
                 Some(keys) => {
                     let count = keys.len() as u64;
-                    (Work::Keys(keys.into_iter()), count)
+                    (RemainingRows::Keys(keys.into_iter()), count)
                 }
                 None if relation.ordered_key(&spec.id_columns).is_some() => (
-                    Work::Pages {
+                    RemainingRows::Pages {
                         after: None,
                         size: 1000,
                     },
@@ -224,7 +211,7 @@ impl<'a> Table<'a> {
                 None => {
                     let listed = feed.list_all()?;
                     let count = listed.len() as u64;
-                    (Work::List(listed.into_iter()), count)
+                    (RemainingRows::List(listed.into_iter()), count)
                 }
             };
             feed.ready.push_front((
@@ -238,10 +225,10 @@ impl<'a> Table<'a> {
         })
     }
 
-    fn uri(&self, key: &Key) -> String {
+    fn uri(&self, key: &RowKey) -> String {
         let key: Vec<String> = key
             .iter()
-            .map(|part| utf8_percent_encode(part, KEY).to_string())
+            .map(|part| utf8_percent_encode(part, KEY_CHARACTERS).to_string())
             .collect();
         format!("{}{}", self.prefix, key.join("/"))
     }
@@ -250,155 +237,10 @@ impl<'a> Table<'a> {
         self.ready.push_back((event, vec![]));
     }
 
-    /// Lists the rows of a relation whose keys may be anything: those that are NULL or there twice
-    /// are failures.
-    fn list_all(&mut self) -> Result<Vec<Listed>, Error> {
-        let (mut listed, mut without_key) = (vec![], 0);
-        let mut seen: HashSet<Key> = HashSet::new();
-        let mut twice: BTreeSet<Key> = BTreeSet::new();
-        self.rows.all(|row| match &row.key {
-            None => without_key += 1,
-            Some(key) if !seen.insert(key.clone()) => {
-                twice.insert(key.clone());
-            }
-            Some(_) => listed.push(row),
-        })?;
-        listed.retain(|row| row.key.as_ref().is_some_and(|key| !twice.contains(key)));
-        let columns = self.spec.id_columns.join(", ");
-        if without_key > 0 {
-            self.emit(Event::Failed(Failure::new(
-                &*self.prefix,
-                Stage::Fetch,
-                format!("{without_key} rows have NULL in an id column ({columns})"),
-                Some("They are not indexed. Choose id columns that are never NULL, or filter such rows out.".into()),
-            )));
-        }
-        for key in twice {
-            let uri = self.uri(&key);
-            self.emit(Event::Failed(Failure::new(
-                uri,
-                Stage::Fetch,
-                format!("several rows have the same values in the id columns ({columns})"),
-                Some("None of them is indexed. Choose id columns that tell one row from every other.".into()),
-            )));
-        }
-        Ok(listed)
-    }
-
-    /// [`Table::look_further`], timed.
-    fn look_on(&mut self) -> Result<bool, Error> {
-        let began = Instant::now();
-        let is_more = self.look_further();
-        self.fetching += began.elapsed();
-        is_more
-    }
-
-    /// Looks at some more rows: unchanged ones are reported, the others are wanted. False where
-    /// there are no more.
-    fn look_further(&mut self) -> Result<bool, Error> {
-        match &mut self.work {
-            Work::Done { .. } => return Ok(false),
-            Work::Pages { after, size } => {
-                let (after, most) = (after.take(), *size);
-                let started = Instant::now();
-                let page = transaction(|| self.rows.page(after.as_ref(), most))?;
-                let last = page.last().and_then(|row| row.key.clone());
-                self.work = match last {
-                    Some(last) if page.len() == most => {
-                        let elapsed = started.elapsed();
-                        let size = match elapsed {
-                            e if e > PAGE_TIME * 2 => most / 2,
-                            e if e < PAGE_TIME / 2 => most * 2,
-                            _ => most,
-                        };
-                        Work::Pages {
-                            after: Some(last),
-                            size: size.clamp(*PAGE.start(), *PAGE.end()),
-                        }
-                    }
-                    _ => Work::Done { complete: true },
-                };
-                self.sort_out(page)?;
-            }
-            Work::List(rest) => {
-                let page: Vec<Listed> = rest.take(*PAGE.end()).collect();
-                if page.is_empty() {
-                    self.work = Work::Done { complete: true };
-                }
-                self.sort_out(page)?;
-            }
-            Work::Keys(rest) => {
-                let keys: Vec<Key> = rest.take(*PAGE.end()).collect();
-                if keys.is_empty() {
-                    self.work = Work::Done { complete: false };
-                    return Ok(true);
-                }
-                let found = transaction(|| self.rows.look_up(&keys))?;
-                let mut page = vec![];
-                for (asked, row) in found {
-                    // another way of writing an equal key is another uri
-                    if row.as_ref().and_then(|row| row.key.as_ref()) != Some(&asked) {
-                        let uri = self.uri(&asked);
-                        self.emit(Event::Removed { uri });
-                    }
-                    page.extend(row);
-                }
-                self.sort_out(page)?;
-            }
-        }
-        Ok(true)
-    }
-
-    /// Reports the rows of a page that are stored as they are now, and wants the others.
-    fn sort_out(&mut self, page: Vec<Listed>) -> Result<(), Error> {
-        let mut uris = Vec::with_capacity(page.len());
-        let mut ids = Vec::with_capacity(page.len());
-        for row in &page {
-            let uri = row
-                .key
-                .as_ref()
-                .map(|key| self.uri(key))
-                .unwrap_or_default();
-            ids.push(DocumentId::derive(
-                &self.collection,
-                Some(self.source.name.as_str()),
-                &uri,
-            ));
-            uris.push(uri);
-        }
-        let stored = transaction(|| documents::raw_hashes(&ids, &self.chunking))?;
-        let most = settings::max_file_bytes();
-        for ((row, id), uri) in page.into_iter().zip(ids).zip(uris) {
-            let Some(key) = row.key else { continue };
-            if stored.get(&id) == Some(&row.hash) {
-                self.emit(Event::Unchanged {
-                    uri,
-                    validator: None,
-                });
-            } else if row.bytes > most {
-                self.emit(Event::Failed(Failure::new(
-                    uri,
-                    Stage::Extract,
-                    format!(
-                        "the row has {} bytes of text, more than the limit of {most} bytes",
-                        row.bytes
-                    ),
-                    Some(
-                        "Raise rag.max_file_size, or leave the row out with the source's filter."
-                            .into(),
-                    ),
-                )));
-            } else {
-                self.wanted.push_back((key, row.bytes));
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the text of some of the wanted rows.
+    /// Reads the text of some of the rows to fetch.
     fn fetch(&mut self) -> Result<(), Error> {
         let (mut keys, mut bytes) = (vec![], 0);
-        while let Some((key, size)) = self.wanted.pop_front() {
+        while let Some((key, size)) = self.to_fetch.pop_front() {
             bytes += size;
             keys.push(key);
             if keys.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
@@ -412,7 +254,7 @@ impl<'a> Table<'a> {
             match row {
                 Some(row) => self.fetched.push_back(row),
                 None => {
-                    // gone since it was listed
+                    // deleted since it was listed
                     let uri = self.uri(&asked);
                     self.emit(Event::Removed { uri });
                 }
@@ -421,8 +263,8 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Gives a row to the engine, if there is anything in it.
-    fn prepare(&mut self, row: Row) -> Result<(), Error> {
+    /// Sends a row to the engine, unless it has no text.
+    fn prepare(&mut self, row: TableRow) -> Result<(), Error> {
         let uri = self.uri(&row.key);
         let text = compose(self.spec, &row.texts);
         let Some(text) = text else {
@@ -434,7 +276,7 @@ impl<'a> Table<'a> {
             .title
             .as_deref()
             .filter(|title| !title.trim().is_empty());
-        let document = Unprepared {
+        let document = DocumentInput {
             bytes: text.as_bytes(),
             document_type: Some(self.spec.document_type),
             title,
@@ -446,7 +288,7 @@ impl<'a> Table<'a> {
         let bytes = text.len();
         self.preparing_bytes += bytes;
         self.bytes_fetched += bytes as u64;
-        self.preparing.push_back(Preparing {
+        self.preparing.push_back(PreparingDocument {
             ticket,
             uri,
             key: row.key,
@@ -458,7 +300,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// Takes the oldest document back from the engine.
+    /// Receives the oldest document from the engine.
     fn take_prepared(&mut self) -> Result<(), Error> {
         let Some(document) = self.preparing.pop_front() else {
             return Ok(());
@@ -500,19 +342,20 @@ impl<'a> Table<'a> {
     }
 }
 
-impl Feed for Table<'_> {
+impl Feed for TableFeed<'_> {
     fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
             }
-            if self.preparing.len() >= DEPTH || self.preparing_bytes >= DEPTH_BYTES {
+            if self.preparing.len() >= MAX_PREPARING || self.preparing_bytes >= MAX_PREPARING_BYTES
+            {
                 self.take_prepared()?;
             } else if let Some(row) = self.fetched.pop_front() {
                 self.prepare(row)?;
-            } else if !self.wanted.is_empty() {
+            } else if !self.to_fetch.is_empty() {
                 self.fetch()?;
-            } else if self.look_on()? {
+            } else if self.list_more_timed()? {
             } else if !self.preparing.is_empty() {
                 self.take_prepared()?;
             } else if !self.is_timed {
@@ -527,7 +370,7 @@ impl Feed for Table<'_> {
                     vec![],
                 )));
             } else {
-                let complete = matches!(self.work, Work::Done { complete: true });
+                let complete = matches!(self.remaining, RemainingRows::Done { complete: true });
                 let (bytes_fetched, skipped) = (self.bytes_fetched, self.skipped);
                 return Ok(Some((
                     Event::Finished {
@@ -547,10 +390,10 @@ impl Feed for Table<'_> {
         }
         transaction(|| {
             if !sources::exists(self.source)? {
-                return Err(crate::run::process::source_gone(&self.source.name));
+                return Err(crate::run::process::source_dropped(&self.source.name));
             }
-            for ids in self.handled.chunks(10_000) {
-                changes::handled(&self.source.name, ids)?;
+            for ids in self.handled_changes.chunks(10_000) {
+                changes::delete_handled(&self.source.name, ids)?;
             }
             if self.is_tracked {
                 changes::set_complete(&self.source.name, &self.collection, &self.definition)?;
@@ -560,23 +403,28 @@ impl Feed for Table<'_> {
     }
 }
 
-/// The relation that the source was made for.
+/// Returns the relation that the source was created for.
 ///
 /// # Errors
-/// There is no relation of its name, or it is another one, or another role's.
-fn present(source: &Source, spec: &TableSpec) -> Result<Relation, Error> {
+/// No relation has this name, or it is another relation, or it has another owner.
+fn current_relation(source: &Source, spec: &TableSpec) -> Result<SourceRelation, Error> {
     let name = &spec.relation;
     let owner = source.owner.role()?;
-    let Some(now) = Identity::named(name)? else {
+    let Some(now) = RelationIdentity::by_name(name)? else {
         let error = Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, "it does not exist");
-        return Err(changes::missing(source.relation, name, error));
+        return Err(changes::explain_missing(source.relation, name, error));
     };
     identity::check(&source.name, name, source.relation, now)?;
-    Relation::get(now.relation, name, owner)
+    SourceRelation::get(now.relation, name, owner)
 }
 
-/// What decides which documents there are and how they are cut, as a hash.
-fn definition(relation: &Relation, spec: &TableSpec, rows: &Rows, chunking: &str) -> String {
+/// Returns a hash of everything that decides which documents exist and how they are split.
+fn definition(
+    relation: &SourceRelation,
+    spec: &TableSpec,
+    rows: &RowReader,
+    chunking: &str,
+) -> String {
     let all = serde_json::json!([
         relation.oid.to_u32(),
         spec.to_json(),
@@ -587,8 +435,8 @@ fn definition(relation: &Relation, spec: &TableSpec, rows: &Rows, chunking: &str
     hex::encode(Sha256::digest(all.to_string()))
 }
 
-/// The keys in some uris; `None` where one is not of this table.
-fn keys_of(uris: &[String], prefix: &str, parts: usize) -> Option<BTreeSet<Key>> {
+/// Returns the keys in some uris, or None if one is not a uri of this table.
+fn keys_of(uris: &[String], prefix: &str, parts: usize) -> Option<BTreeSet<RowKey>> {
     uris.iter()
         .map(|uri| {
             let key = uri.strip_prefix(prefix)?.split('/');
@@ -600,8 +448,8 @@ fn keys_of(uris: &[String], prefix: &str, parts: usize) -> Option<BTreeSet<Key>>
         .collect()
 }
 
-/// The text of a row: its content column as it is, or where there are several those that are not
-/// blank, each below its name. `None` where all are blank.
+/// Returns the text of a row: its only content column unchanged, or those of several columns that
+/// are not blank, each below its name. Returns None if all are blank.
 fn compose(spec: &TableSpec, texts: &[Option<String>]) -> Option<String> {
     let texts = spec
         .content_columns
@@ -623,7 +471,7 @@ fn compose(spec: &TableSpec, texts: &[Option<String>]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Whether an error of the engine's is this document's alone.
+/// Returns true if an error of the engine concerns only this document.
 fn is_about_document(error: &Error) -> bool {
     matches!(
         error.code,

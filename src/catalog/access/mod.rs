@@ -1,0 +1,395 @@
+//! Permissions on collections.
+//!
+//! | action | roles that may do it |
+//! |---|---|
+//! | grant, revoke, change the owner, drop | the collection's owner |
+//! | write: add and remove documents, fill it by a source | the owner, and roles with `write` |
+//! | read: search, see documents, counts and errors | roles that may write, and roles with `read` |
+//!
+//! Members of a role have its rights. Superusers have all rights, and roles with BYPASSRLS may read
+//! everything. The right to call a function is separate: see `sql/privileges.sql`.
+//!
+//! Functions check the [`CollectionRights`] of a collection without running a statement. Row-level
+//! security protects the tables (`sql/policies.sql`). Its policies call the SQL functions below and
+//! show a role the rows of the collections that it may read. Policies that an administrator adds to
+//! `rag.chunks` restrict that further: a document is then visible if one of its chunks is.
+
+mod grants;
+
+use std::ffi::CStr;
+
+use pgrx::{Uuid, datum::DatumWithOid, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
+use rag_protocol::identity::DocumentId;
+
+pub use self::grants::{grant, grantee, revoke, set_owner};
+use super::collections::Collection;
+use crate::{
+    error::Error,
+    pg::{
+        extension, lookup,
+        roles::{self, Owner},
+        security::{as_owner, with_safe_search_path},
+        spi::{Row, query_prepared, uuid},
+    },
+};
+
+/// The OID that stands for all roles in a grant.
+pub const PUBLIC: pg_sys::Oid = pg_sys::InvalidOid;
+/// The name that stands for all roles. No role can have it.
+pub const PUBLIC_NAME: &str = "public";
+
+/// The policies of the extension on its tables. An administrator created all others.
+const OWN_POLICIES: [&CStr; 2] = [c"rag_default", c"rag_collections"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CollectionPrivilege {
+    Read,
+    /// Includes [`CollectionPrivilege::Read`].
+    Write,
+}
+
+impl CollectionPrivilege {
+    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+
+    /// # Errors
+    /// No privilege has this name.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let lower = text.to_ascii_lowercase();
+        Self::ALL
+            .into_iter()
+            .find(|privilege| privilege.name() == lower)
+            .ok_or_else(|| {
+                let shown: String = text.chars().take(80).collect();
+                Error::invalid_parameter(format!("unknown privilege \"{shown}\"")).hint(
+                    "Valid privileges are \"read\" and \"write\". \"write\" includes \"read\".",
+                )
+            })
+    }
+}
+
+/// The owner of a collection, and the roles that were granted privileges on it.
+#[derive(Debug, Clone)]
+pub struct CollectionRights {
+    /// `InvalidOid` if the collection was restored and no role had the name of its owner.
+    pub owner: pg_sys::Oid,
+    /// Roles with `read`. [`PUBLIC`] stands for all roles.
+    pub readers: Vec<pg_sys::Oid>,
+    pub writers: Vec<pg_sys::Oid>,
+}
+
+impl CollectionRights {
+    /// The columns of `rag.collections AS c` that [`CollectionRights::read`] reads.
+    pub const COLUMNS: &'static str = "c.owner_id,
+        ARRAY(SELECT g.role_id FROM rag.collection_grant g
+              WHERE g.collection = c.name AND g.privilege = 'read'
+                AND g.role_id IS NOT NULL) AS readers,
+        ARRAY(SELECT g.role_id FROM rag.collection_grant g
+              WHERE g.collection = c.name AND g.privilege = 'write'
+                AND g.role_id IS NOT NULL) AS writers";
+
+    pub fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        Ok(Self {
+            owner: row.required("owner_id")?,
+            readers: row.required("readers")?,
+            writers: row.required("writers")?,
+        })
+    }
+
+    /// Returns true if `role` may act for the owner.
+    fn is_owner(&self, role: pg_sys::Oid) -> bool {
+        roles::may_act_for(role, self.owner)
+    }
+
+    fn allow(&self, role: pg_sys::Oid, privilege: CollectionPrivilege) -> bool {
+        let holds = |roles: &[pg_sys::Oid]| {
+            roles
+                .iter()
+                .any(|r| *r == PUBLIC || roles::may_act_for(role, *r))
+        };
+        match privilege {
+            CollectionPrivilege::Write => self.is_owner(role) || holds(&self.writers),
+            CollectionPrivilege::Read => {
+                self.allow(role, CollectionPrivilege::Write)
+                    || holds(&self.readers)
+                    || lookup::bypasses_row_security(role)
+            }
+        }
+    }
+}
+
+/// Returns true if the current role has this privilege on the collection.
+pub fn has_privilege(collection: &Collection, privilege: CollectionPrivilege) -> bool {
+    collection.rights.allow(roles::current(), privilege)
+}
+
+/// # Errors
+/// The current role may not read the collection.
+pub fn require_read(collection: &Collection) -> Result<(), Error> {
+    require(roles::current(), collection, CollectionPrivilege::Read)
+}
+
+/// # Errors
+/// The current role may not write to the collection.
+pub fn require_write(collection: &Collection) -> Result<(), Error> {
+    require(roles::current(), collection, CollectionPrivilege::Write)
+}
+
+/// # Errors
+/// `role` does not have this privilege on the collection.
+pub fn require(
+    role: pg_sys::Oid,
+    collection: &Collection,
+    privilege: CollectionPrivilege,
+) -> Result<(), Error> {
+    if collection.rights.allow(role, privilege) {
+        return Ok(());
+    }
+    let (name, role) = (
+        collection.name.as_str(),
+        roles::name_of(role).unwrap_or_default(),
+    );
+    let what = match privilege {
+        CollectionPrivilege::Read => "read",
+        CollectionPrivilege::Write => "write to",
+    };
+    let call = format!(
+        "SELECT rag_grant_collection({}, {}, '{}')",
+        pgrx::spi::quote_literal(name),
+        pgrx::spi::quote_literal(&role),
+        privilege.name()
+    );
+    Err(
+        Error::permission_denied(format!("permission denied to {what} collection \"{name}\""))
+            .detail(format!(
+                "Role \"{role}\" does not own the collection and does not have the privilege \
+                 \"{}\" on it.",
+                privilege.name()
+            ))
+            .hint(format!("The owner can grant the privilege: {call}.")),
+    )
+}
+
+/// # Errors
+/// The current role is not a member of the role that owns the collection.
+pub fn require_owner(collection: &Collection, action: &str) -> Result<(), Error> {
+    if collection.rights.is_owner(roles::current()) {
+        return Ok(());
+    }
+    Err(Error::permission_denied(format!(
+        "permission denied to {action} \"{}\"",
+        collection.name
+    ))
+    .hint("Must be a member of the role that owns the collection."))
+}
+
+/// # Errors
+/// The current role is neither a member of the role that owns the source, nor a member of rag_admin
+/// with the privilege `write` on its collection. If `source` is None, the error is the same for all
+/// but members of rag_admin.
+pub fn require_source_manager(source: Option<(&Owner, &str)>, action: &str) -> Result<(), Error> {
+    let is_allowed = match source {
+        Some((owner, _)) if roles::may_act_for(roles::current(), owner.id) => true,
+        Some((_, collection)) => roles::is_admin() && may_write(collection)?,
+        None => roles::is_admin(),
+    };
+    if is_allowed {
+        return Ok(());
+    }
+    Err(
+        Error::permission_denied(format!("permission denied to {action}")).hint(
+            "Must be a member of the role that owns the source, or a member of role rag_admin that \
+             may write to the source's collection.",
+        ),
+    )
+}
+
+fn may_write(collection: &str) -> Result<bool, Error> {
+    Ok(Collection::find(collection)?
+        .is_some_and(|collection| has_privilege(&collection, CollectionPrivilege::Write)))
+}
+
+// -- row-level security
+
+/// The restriction of the current role's statements on a table of the extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RowRestriction {
+    /// All rows are visible: the role owns the table or has BYPASSRLS, or an administrator disabled
+    /// row-level security.
+    None,
+    /// The rows of collections that the role may read.
+    Collections,
+    /// Policies of an administrator restrict the rows further.
+    Policies { permissive: bool },
+}
+
+/// Reads the policies from the relation cache, as the planner does.
+fn row_restriction(table: pg_sys::Oid) -> RowRestriction {
+    if !lookup::has_row_security(table) {
+        return RowRestriction::None;
+    }
+    let mut foreign = lookup::read_policies(table);
+    foreign.retain(|policy| !OWN_POLICIES.contains(&policy.name.as_c_str()));
+    match foreign.is_empty() {
+        true => RowRestriction::Collections,
+        false => RowRestriction::Policies {
+            permissive: foreign.iter().any(|policy| policy.is_permissive),
+        },
+    }
+}
+
+fn chunks_table() -> pg_sys::Oid {
+    table(c"chunks")
+}
+
+fn table(name: &CStr) -> pg_sys::Oid {
+    extension::relation(name).unwrap_or(pg_sys::InvalidOid)
+}
+
+/// Returns true if no policy of an administrator hides chunks from the current role.
+pub fn sees_all_chunks() -> bool {
+    !matches!(
+        row_restriction(chunks_table()),
+        RowRestriction::Policies { .. }
+    )
+}
+
+/// Returns true if the current role sees every chunk of a collection.
+///
+/// Statements on that collection can then run with the rights of the extension's owner. This avoids
+/// the evaluation of policies, and operators that are not leakproof can use indexes.
+pub fn sees_every_row(collection: &Collection) -> bool {
+    lookup::may_select(chunks_table(), roles::current())
+        && has_privilege(collection, CollectionPrivilege::Read)
+        && sees_all_chunks()
+}
+
+/// Returns true if the current role sees every document of a collection.
+pub fn sees_every_document(collection: &Collection) -> bool {
+    sees_every_row(collection)
+        && !matches!(
+            row_restriction(table(c"documents")),
+            RowRestriction::Policies { .. }
+        )
+}
+
+/// Returns true if the current role sees every row of a table, which may be the partition of a
+/// collection.
+pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {
+    if lookup::may_select(table, roles::current()) && !lookup::has_row_security(table) {
+        return Ok(true);
+    }
+    let Some((name, _)) =
+        lookup::relation_name(table).filter(|(_, schema)| *schema == extension::schema())
+    else {
+        return Ok(false);
+    };
+    Ok(Collection::of_partition(&name)?.is_some_and(|collection| sees_every_row(&collection)))
+}
+
+// -- functions for policies and views, which run with the rights of the reading role
+
+/// Returns the collections on which a role has a privilege.
+fn collections(role: pg_sys::Oid, privilege: CollectionPrivilege) -> Result<Vec<String>, Error> {
+    let all = as_owner(|| {
+        query_prepared(
+            &format!(
+                "SELECT c.name, {} FROM rag.collections c ORDER BY 1",
+                CollectionRights::COLUMNS
+            ),
+            &[],
+            |row| {
+                let name: String = row.required("name")?;
+                Ok((name, CollectionRights::read(&row)?))
+            },
+        )
+    })?;
+    Ok(all
+        .into_iter()
+        .filter(|(_, rights)| rights.allow(role, privilege))
+        .map(|(name, _)| name)
+        .collect())
+}
+
+#[pg_extern(sql = false)]
+fn readable_collections() -> Result<Vec<String>, ErrorReport> {
+    Ok(collections(roles::current(), CollectionPrivilege::Read)?)
+}
+
+#[pg_extern(sql = false)]
+fn writable_collections() -> Result<Vec<String>, ErrorReport> {
+    Ok(collections(roles::current(), CollectionPrivilege::Write)?)
+}
+
+#[pg_extern(sql = false)]
+fn may_read_collection(collection: &str) -> Result<bool, ErrorReport> {
+    Ok(Collection::find(collection)?
+        .is_some_and(|collection| has_privilege(&collection, CollectionPrivilege::Read)))
+}
+
+#[pg_extern(sql = false)]
+fn may_write_collection(collection: &str) -> Result<bool, ErrorReport> {
+    Ok(may_write(collection)?)
+}
+
+#[pg_extern(sql = false, name = "sees_all_chunks")]
+fn all_chunks_are_visible() -> bool {
+    sees_all_chunks()
+}
+
+#[pg_extern(sql = false)]
+fn has_no_policy(relation: pg_sys::Oid) -> bool {
+    !matches!(
+        row_restriction(relation),
+        RowRestriction::Policies { permissive: true }
+    )
+}
+
+#[pg_extern(sql = false)]
+fn sees_document(collection: &str, document_id: Uuid) -> Result<bool, ErrorReport> {
+    Ok(sees_one(collection, "document_id", document_id.into())?)
+}
+
+#[pg_extern(sql = false)]
+fn sees_uri(collection: &str, source: &str, uri: &str) -> Result<bool, ErrorReport> {
+    let id = DocumentId::derive(collection, Some(source), uri);
+    Ok(sees_one(collection, "document_id", uuid(id.0).into())?)
+}
+
+#[pg_extern(sql = false)]
+fn sees_knowledge(collection: &str, knowledge_id: i64) -> Result<bool, ErrorReport> {
+    Ok(sees_one(collection, "knowledge_id", knowledge_id.into())?)
+}
+
+/// Returns true if the current role sees a chunk with this value. If no chunk has the value,
+/// returns true if the role may write to the collection.
+fn sees_one(collection: &str, column: &str, value: DatumWithOid<'_>) -> Result<bool, Error> {
+    // the name is part of the statement, so that only its partition is planned
+    let statement = format!(
+        "SELECT 1 FROM rag.chunks WHERE collection = {} AND {column} = $1 LIMIT 1",
+        pgrx::spi::quote_literal(collection)
+    );
+    let arguments = [value];
+    let is_there =
+        || Ok::<_, Error>(!query_prepared(&statement, &arguments, |_| Ok(()))?.is_empty());
+    if with_safe_search_path(is_there)? {
+        return Ok(true);
+    }
+    let is_hidden = as_owner(is_there)?;
+    Ok(!is_hidden && may_write(collection)?)
+}
+
+/// Returns those of the collections that a role may read.
+pub fn readable_among(role: pg_sys::Oid, names: Vec<String>) -> Result<Vec<String>, Error> {
+    let readable = collections(role, CollectionPrivilege::Read)?;
+    Ok(names
+        .into_iter()
+        .filter(|name| readable.contains(name))
+        .collect())
+}

@@ -1,0 +1,90 @@
+//! Reads a source from the view `rag.sources`, as the caller.
+
+use rag_manifest::Notes;
+use serde_json::Value;
+
+use crate::{
+    catalog::{collections::Collection, notes},
+    error::Error,
+    pg::spi::query_as_caller,
+};
+
+/// A source as its row in `rag.sources` shows it to the caller.
+pub struct SourceView {
+    pub name: String,
+    pub uid: String,
+    pub kind: String,
+    pub spec: Value,
+    pub collection: String,
+    pub retriever: String,
+    /// `secret` or `secret/key`.
+    pub credentials: Option<String>,
+    pub schedule: Option<String>,
+    pub max_retries: i32,
+    pub timeout_microseconds: i64,
+    pub suspend: bool,
+    pub drift_policy: String,
+    pub generation: i64,
+    pub created_at: String,
+    pub notes: Notes,
+    /// The status, with the keys of a manifest.
+    pub status: Value,
+}
+
+/// Returns the source of this name, or None if the caller may not see one.
+pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
+    const TIME: &str = "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'";
+    let found = query_as_caller(
+        &format!(
+            "SELECT s.name, s.uid::text AS uid, s.kind, s.spec, s.collection, s.credentials,
+             s.schedule, s.max_retries,
+                    (extract(epoch FROM s.timeout) * 1000000)::int8 AS timeout_microseconds,
+                        s.suspend, s.drift_policy, s.generation,
+                    to_char(s.created_at AT TIME ZONE 'UTC', {TIME}) AS created_at,
+                    jsonb_strip_nulls(jsonb_build_object(
+                        'phase', s.phase,
+                        'lastIndexed', to_char(s.last_indexed AT TIME ZONE 'UTC', {TIME}),
+                        'lastCommit', s.last_commit,
+                        'successfulRunCount', s.successful_run_count,
+                        'errorRunCount', s.error_run_count,
+                        'documentsProcessed', s.documents_processed,
+                        'nextScheduledRun', to_char(s.next_scheduled_run AT TIME ZONE 'UTC',
+                            {TIME}),
+                        'observedGeneration', s.observed_generation,
+                        'currentRunID', s.current_run_id,
+                        'lastRunID', s.last_run_id,
+                        'lastRunDurationSeconds', s.last_run_duration_seconds,
+                        'errors', to_jsonb(s.errors))) || jsonb_build_object('conditions',
+                            s.conditions) AS status,
+                    s.display_name, s.labels, s.annotations
+             FROM rag.sources s WHERE s.name = $1"
+        ),
+        &[name.into()],
+        |row| {
+            Ok(SourceView {
+                name: row.required("name")?,
+                uid: row.required("uid")?,
+                kind: row.required("kind")?,
+                spec: row.required::<pgrx::JsonB>("spec")?.0,
+                collection: row.required("collection")?,
+                retriever: String::new(),
+                credentials: row.get("credentials")?,
+                schedule: row.get("schedule")?,
+                max_retries: row.required("max_retries")?,
+                timeout_microseconds: row.required("timeout_microseconds")?,
+                suspend: row.required("suspend")?,
+                drift_policy: row.required("drift_policy")?,
+                generation: row.required("generation")?,
+                created_at: row.required("created_at")?,
+                status: row.required::<pgrx::JsonB>("status")?.0,
+                notes: notes::read(&row)?,
+            })
+        },
+    )?;
+    let Some(mut source) = found.into_iter().next() else {
+        return Ok(None);
+    };
+    // a source's owner may see it without permission to read the collection
+    source.retriever = Collection::get(&source.collection)?.retriever;
+    Ok(Some(source))
+}

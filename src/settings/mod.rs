@@ -1,0 +1,311 @@
+//! Settings of the extension (`rag.*`).
+
+mod define;
+
+use std::{
+    ffi::{CStr, CString, OsString},
+    path::PathBuf,
+    time::Duration,
+};
+
+use pgrx::{GucSetting, PostgresGucEnum};
+use rag_protocol::{
+    embed::{ModelRef, Precision},
+    ingest::Network,
+};
+
+pub use self::define::define;
+use crate::{error::Error, pg::install};
+
+/// The maximum of `rag.max_running_syncs`.
+pub const MAX_SLOTS: usize = 128;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+enum PrecisionSetting {
+    int8,
+    fp32,
+}
+
+/// Whether the processes of rag-engine run in a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+enum SandboxSetting {
+    on,
+    required,
+    off,
+}
+
+/// The library that reads PDFs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+enum PdfReaderSetting {
+    auto,
+    pdfium,
+    #[name = c"pdf-extract"]
+    pdf_extract,
+}
+
+/// What an index scan does after it has returned the candidates of its first search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+pub enum IterativeScan {
+    strict,
+    relaxed,
+    off,
+    /// The names of pgvector.
+    #[hidden = true]
+    strict_order,
+    #[hidden = true]
+    relaxed_order,
+}
+
+static MODEL_DIR: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static MODEL_PRECISION: GucSetting<PrecisionSetting> =
+    GucSetting::<PrecisionSetting>::new(PrecisionSetting::int8);
+static ENGINE_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static ONNXRUNTIME_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static PDF_READER: GucSetting<PdfReaderSetting> =
+    GucSetting::<PdfReaderSetting>::new(PdfReaderSetting::auto);
+static PDFIUM_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static ENGINE_THREADS: GucSetting<i32> = GucSetting::<i32>::new(0);
+static ENGINE_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(8192);
+static SANDBOX: GucSetting<SandboxSetting> = GucSetting::<SandboxSetting>::new(SandboxSetting::on);
+static MAX_FILE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(100 * 1024);
+static INGEST_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(4096);
+static MAX_CLONE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(4096);
+static CLONE_CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(2048);
+static ALLOWED_PRIVATE_HOSTS: GucSetting<Option<CString>> =
+    GucSetting::<Option<CString>>::new(None);
+static HTTP_PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static SECRET_KEY_FILE: GucSetting<Option<CString>> =
+    GucSetting::<Option<CString>>::new(Some(DEFAULT_SECRET_KEY_FILE));
+static SCHEDULER: GucSetting<bool> = GucSetting::<bool>::new(true);
+static MAX_RUNNING_SYNCS: GucSetting<i32> = GucSetting::<i32>::new(2);
+static FAIR_WAIT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+static TRIGGER_DELAY: GucSetting<i32> = GucSetting::<i32>::new(1_000);
+static LOCK_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+static MAX_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(24 * 60 * 60);
+static RETRY_DELAY: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+static DRIFT_CHECK_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(24 * 60 * 60);
+static SUCCESSFUL_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
+static FAILED_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
+static EF_SEARCH: GucSetting<i32> = GucSetting::<i32>::new(80);
+static ITERATIVE_SCAN: GucSetting<IterativeScan> =
+    GucSetting::<IterativeScan>::new(IterativeScan::strict);
+static MAX_SCAN_TUPLES: GucSetting<i32> = GucSetting::<i32>::new(0);
+
+/// A file in the runtime folder of the engine, relative to the data directory.
+const DEFAULT_SECRET_KEY_FILE: &CStr = c"pg_rag/secret.key";
+
+/// Returns the text of a setting, or None if it is empty.
+fn text(setting: &GucSetting<Option<CString>>) -> Option<String> {
+    let value = setting.get()?;
+    let text = CStr::to_string_lossy(&value).trim().to_string();
+    (!text.is_empty()).then_some(text)
+}
+
+fn path(setting: &GucSetting<Option<CString>>) -> Option<PathBuf> {
+    text(setting).map(PathBuf::from)
+}
+
+fn precision() -> Precision {
+    match MODEL_PRECISION.get() {
+        PrecisionSetting::int8 => Precision::Int8,
+        PrecisionSetting::fp32 => Precision::Fp32,
+    }
+}
+
+/// Returns the model of this name, or the default model.
+///
+/// # Errors
+/// No such model is installed.
+pub fn model(name: Option<&str>) -> Result<ModelRef, Error> {
+    let default =
+        path(&MODEL_DIR).unwrap_or_else(|| install::models().join(install::DEFAULT_MODEL));
+    let default_name = default
+        .file_name()
+        .and_then(|n| n.to_str())
+        .unwrap_or_default();
+    let dir = match name {
+        None => default,
+        Some(name) if name == default_name => default,
+        Some(name) => {
+            let dir = install::models().join(name);
+            if name.contains(['/', '\0']) || name.starts_with('.') || !dir.is_dir() {
+                return Err(
+                    Error::undefined(format!("model \"{name}\" does not exist")).hint(format!(
+                        "Installed models: {}. To use another model, set rag.model_dir to its \
+                         folder.",
+                        install::model_names().join(", ")
+                    )),
+                );
+            }
+            dir
+        }
+    };
+    Ok(ModelRef {
+        dir,
+        precision: precision(),
+    })
+}
+
+/// Returns `rag.model_dir`, or None if it is not set.
+pub fn model_dir() -> Option<PathBuf> {
+    path(&MODEL_DIR)
+}
+
+/// Returns the limit in MiB. 0 means no limit.
+pub fn engine_memory_limit() -> u64 {
+    u64::try_from(ENGINE_MEMORY_LIMIT.get()).unwrap_or(0)
+}
+
+/// Returns the value of the engine's option `--sandbox`.
+pub fn sandbox() -> &'static str {
+    match SANDBOX.get() {
+        SandboxSetting::on => "on",
+        SandboxSetting::required => "required",
+        SandboxSetting::off => "off",
+    }
+}
+
+pub fn engine_path() -> PathBuf {
+    path(&ENGINE_PATH).unwrap_or_else(install::engine)
+}
+
+pub fn onnxruntime_path() -> PathBuf {
+    path(&ONNXRUNTIME_PATH).unwrap_or_else(install::onnxruntime)
+}
+
+/// Returns the engine's options for reading PDFs.
+pub fn pdf_options() -> [OsString; 4] {
+    let reader = match PDF_READER.get() {
+        PdfReaderSetting::auto => "auto",
+        PdfReaderSetting::pdfium => "pdfium",
+        PdfReaderSetting::pdf_extract => "pdf-extract",
+    };
+    let library = path(&PDFIUM_PATH).unwrap_or_else(install::pdfium);
+    [
+        "--pdf-reader".into(),
+        reader.into(),
+        "--pdfium".into(),
+        library.into(),
+    ]
+}
+
+pub fn engine_threads() -> usize {
+    match usize::try_from(ENGINE_THREADS.get()) {
+        Ok(threads) if threads > 0 => threads,
+        _ => {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            (processors / 2).clamp(2, 8).min(processors)
+        }
+    }
+}
+
+pub fn max_file_bytes() -> u64 {
+    u64::try_from(MAX_FILE_SIZE.get()).unwrap_or(0) * 1024
+}
+
+pub fn ingest_memory_bytes() -> u64 {
+    u64::try_from(INGEST_MEMORY_LIMIT.get()).unwrap_or(0) * 1024 * 1024
+}
+
+/// Returns the maximum size of one clone.
+pub fn max_clone_bytes() -> u64 {
+    u64::try_from(MAX_CLONE_SIZE.get()).unwrap_or(0) * 1024 * 1024
+}
+
+pub fn clone_cache_bytes() -> u64 {
+    u64::try_from(CLONE_CACHE_SIZE.get()).unwrap_or(0) * 1024 * 1024
+}
+
+/// Returns the networks that sources may connect to.
+pub fn network() -> Network {
+    let hosts = text(&ALLOWED_PRIVATE_HOSTS).unwrap_or_default();
+    let hosts = hosts
+        .split(',')
+        .map(str::trim)
+        .filter(|host| !host.is_empty());
+    Network {
+        allowed_private_hosts: hosts.map(String::from).collect(),
+        proxy: text(&HTTP_PROXY),
+    }
+}
+
+/// Returns a path that may be relative to the data directory, the working directory of every
+/// server process.
+pub fn secret_key_file() -> PathBuf {
+    path(&SECRET_KEY_FILE)
+        .unwrap_or_else(|| PathBuf::from(DEFAULT_SECRET_KEY_FILE.to_string_lossy().into_owned()))
+}
+
+/// Returns true if sources are synced automatically.
+pub fn scheduler() -> bool {
+    SCHEDULER.get()
+}
+
+pub fn max_running_syncs() -> u32 {
+    u32::try_from(MAX_RUNNING_SYNCS.get()).unwrap_or(1)
+}
+
+fn milliseconds(setting: &GucSetting<i32>) -> Duration {
+    Duration::from_millis(u64::try_from(setting.get()).unwrap_or(0))
+}
+
+/// Returns the time that others wait for a slot before a run gives way.
+pub fn fair_wait() -> Duration {
+    milliseconds(&FAIR_WAIT)
+}
+
+pub fn trigger_delay() -> Duration {
+    milliseconds(&TRIGGER_DELAY)
+}
+
+/// Returns zero for no limit.
+pub fn lock_timeout() -> Duration {
+    milliseconds(&LOCK_TIMEOUT)
+}
+
+/// Returns the maximum timeout of a source for roles that are not superusers.
+pub fn max_timeout() -> Duration {
+    Duration::from_secs(u64::try_from(MAX_TIMEOUT.get()).unwrap_or(0))
+}
+
+pub fn retry_delay() -> Duration {
+    milliseconds(&RETRY_DELAY)
+}
+
+/// Returns None if checks are disabled.
+pub fn drift_check_interval() -> Option<Duration> {
+    u64::try_from(DRIFT_CHECK_INTERVAL.get())
+        .ok()
+        .filter(|seconds| *seconds > 0)
+        .map(Duration::from_secs)
+}
+
+/// Returns the number of completed and of failed runs that are kept for each source.
+pub fn history_limits() -> (i64, i64) {
+    (
+        SUCCESSFUL_RUNS_HISTORY_LIMIT.get().into(),
+        FAILED_RUNS_HISTORY_LIMIT.get().into(),
+    )
+}
+
+pub fn ef_search() -> usize {
+    usize::try_from(EF_SEARCH.get()).unwrap_or(1)
+}
+
+/// Returns `strict`, `relaxed` or `off`.
+pub fn iterative_scan() -> IterativeScan {
+    match ITERATIVE_SCAN.get() {
+        IterativeScan::strict_order => IterativeScan::strict,
+        IterativeScan::relaxed_order => IterativeScan::relaxed,
+        other => other,
+    }
+}
+
+/// Returns the number of vectors, or 0 for no limit.
+pub fn max_scan_tuples() -> u64 {
+    u64::try_from(MAX_SCAN_TUPLES.get()).unwrap_or(0)
+}

@@ -1,0 +1,74 @@
+//! Dropping a source.
+
+use super::{manage, table::changes};
+use crate::{
+    catalog::{
+        access,
+        collections::Collection,
+        documents,
+        name::{Name, canonical},
+        runs,
+        sources::{self, Source},
+    },
+    cluster::{lock::Lock, news},
+    engine::clones,
+    error::Error,
+    pg::transaction::with_latest_snapshot,
+    run::session,
+};
+
+/// Drops a source. Returns false if there is none.
+///
+/// # Errors
+/// The caller may not drop it, or another session is dropping it.
+pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
+    const ACTION: &str = "drop a source";
+    let name = canonical(name);
+    let Some(source) = Source::find(name)? else {
+        access::require_source_manager(None, ACTION)?;
+        return Ok(false);
+    };
+    access::require_source_manager(Some((&source.owner, &source.collection)), ACTION)?;
+    end_runs(&source.name)?;
+    // another session may have dropped it meanwhile, or changed its owner or table
+    let Some(row) = manage::lock(name, ACTION)? else {
+        return Ok(false);
+    };
+    // a run that was stopped for the drop has announced it
+    if !with_latest_snapshot(|| runs::was_stopped(name))? {
+        sources::announce_drop(name)?;
+    }
+    let relation = row.definition.relation;
+    changes::remove_tracking(&row.name, relation.map(|relation| relation.relation))?;
+    if keep_documents {
+        documents::detach(name)?;
+    } else {
+        // in every collection: the source may have been altered and not synced since
+        for (collection, ids) in documents::ids_by_collection(name, None)? {
+            access::require_write(&Collection::get(&collection)?)?;
+            documents::delete_and_forget(&collection, &ids)?;
+        }
+    }
+    if let Some(uid) = sources::drop(&row.name)? {
+        clones::forget_source_at_commit(uid);
+    }
+    news::wake_scheduler_at_commit();
+    Ok(true)
+}
+
+/// Stops the run of a source that is being dropped, and prevents others from starting until the
+/// transaction ends.
+fn end_runs(source: &Name) -> Result<(), Error> {
+    if !Lock::source_being_dropped(source).try_acquire_for_transaction_briefly() {
+        return Err(Error::in_use(format!(
+            "source \"{source}\" is being dropped by another session"
+        )));
+    }
+    let busy = Lock::source_busy(source);
+    if !busy.try_acquire_for_transaction_briefly() {
+        pgrx::warning!("source \"{source}\" is being synced: stopping its run");
+        session::cancel(source)?;
+        busy.acquire_for_transaction();
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Finds sources that the caller may manage: their owners and members of rag_admin may.
+
+use crate::{
+    catalog::{
+        access,
+        name::canonical,
+        sources::{self, Source, SourceRow},
+    },
+    error::Error,
+};
+
+/// Returns a source that the caller may sync, suspend and cancel.
+///
+/// # Errors
+/// The source does not exist, or the caller may not `action`.
+pub fn find(name: &str, action: &str) -> Result<Source, Error> {
+    let found = Source::find(canonical(name))?;
+    access::require_source_manager(
+        found
+            .as_ref()
+            .map(|source| (&source.owner, source.collection.as_str())),
+        action,
+    )?;
+    found.ok_or_else(|| Source::missing(name))
+}
+
+/// Locks the row of a source that the caller may manage, and returns it.
+///
+/// A caller without permission does not wait for the lock, and does not block others.
+///
+/// # Errors
+/// The caller may not `action`.
+pub fn lock(name: &str, action: &str) -> Result<Option<SourceRow>, Error> {
+    let found = sources::owner_and_collection(name)?;
+    access::require_source_manager(
+        found
+            .as_ref()
+            .map(|(owner, collection)| (owner, collection.as_str())),
+        action,
+    )?;
+    let row = sources::lock(name)?;
+    // the owner may have changed while this session waited
+    access::require_source_manager(
+        row.as_ref()
+            .map(|row| (&row.definition.owner, row.definition.collection.as_str())),
+        action,
+    )?;
+    Ok(row)
+}

@@ -1,0 +1,425 @@
+//! The pipeline of a run:
+//!
+//! ```text
+//! feed --events--> batch of documents --texts not stored yet--> rag-engine embed
+//!      --vectors--> a transaction for each document
+//! ```
+//!
+//! The feed is `rag-engine ingest` ([`ingest`](super::ingest)) or the rows of a table
+//! ([`table`](super::table)). While one batch is embedded, the next batch is read and the previous
+//! one is written, so that the model never waits.
+
+mod batches;
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use rag_protocol::{
+    EngineError, ErrorKind,
+    embed::{ModelInfo, ModelRef},
+    identity::{DocumentId, EmbeddingKey},
+    ingest::{Event, Failure, FailureCause, Stage},
+    spec::SourceSpec,
+};
+
+use self::batches::{BATCH_CHUNKS, Batch};
+use super::{
+    ingest::IngestFeed, labels, report::Report, store::PreparedDocument, table::TableFeed,
+};
+use crate::{
+    catalog::{
+        access::{self, CollectionPrivilege},
+        collections::Collection,
+        corruption,
+        documents::{self, DocumentAttributes},
+        embedding_index::{self, WriterLock},
+        sources::{self, Source},
+    },
+    engine::{client::Client, clones},
+    error::Error,
+    pg::transaction::transaction,
+    settings,
+};
+
+/// The input of a run: the documents of a source, split but not embedded.
+pub trait Feed {
+    /// Returns the next event with its payload, or None if none came within about a second. The
+    /// documents come after `Started`; the last event is `Finished` or `Fatal`.
+    ///
+    /// # Errors
+    /// The feed cannot continue.
+    fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error>;
+
+    /// Called once, after all reported documents are stored and the vanished ones deleted.
+    ///
+    /// # Errors
+    /// The feed cannot store its state.
+    fn done(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// The number of validators that are stored in one transaction.
+const VALIDATOR_BATCH: usize = 1000;
+/// The number of documents that are deleted in one transaction.
+const DELETE_BATCH: usize = 1000;
+
+struct Pipeline<'a> {
+    source: &'a Source,
+    collection: Collection,
+    model_ref: ModelRef,
+    model: ModelInfo,
+    client: Client,
+    report: &'a mut Report,
+    in_flight: VecDeque<Batch>,
+    /// The embeddings of the batches that were stored last. A batch in flight relies on the
+    /// embeddings of those that were in flight before it.
+    recent: VecDeque<HashMap<EmbeddingKey, Rc<Vec<f32>>>>,
+    /// The documents that the source still has.
+    seen: HashSet<DocumentId>,
+    /// The new validators of unchanged documents.
+    validators: Vec<(DocumentId, String)>,
+    /// The documents that the feed reported as removed.
+    removed: Vec<DocumentId>,
+    /// The number of documents that could not be fetched, and the first failure. If the server
+    /// limits the rate of requests, the failure with the longest wait.
+    unfetched: i64,
+    first_unfetched: Option<Failure>,
+    /// The feed has reported a removed document.
+    has_removed: bool,
+}
+
+/// Syncs `source`: indexes everything it has, and deletes the documents that it no longer has.
+///
+/// # Errors
+/// The source cannot be read, the model is unavailable, the engine died, the run timed out or was
+/// cancelled. Stored documents are kept.
+pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
+    transaction(|| {
+        let owner = source.owner.role()?;
+        crate::source::rights::check(&source.spec, owner)?;
+        access::require(
+            owner,
+            &Collection::get(&source.collection)?,
+            CollectionPrivilege::Write,
+        )
+    })?;
+    clones::remove_unused(source)?;
+    transaction(|| super::repair::forget_drifted(source))?;
+    let model_ref = settings::model(None)?;
+    let mut client = Client::connect()?;
+    let model = client.describe(&model_ref)?;
+    let collection = transaction(|| Collection::get(&source.collection))?;
+    collection.check_model(&model)?;
+    transaction(|| corruption::repair_recorded(&collection))?;
+    labels::follow(source, report)?;
+
+    let mut feed: Box<dyn Feed> = match &source.spec {
+        SourceSpec::Table(spec) => Box::new(TableFeed::start(
+            source,
+            spec,
+            &collection,
+            &model_ref,
+            &model,
+        )?),
+        _ => Box::new(IngestFeed::start(
+            source,
+            &collection,
+            &model_ref,
+            &model,
+            report.run_id(),
+        )?),
+    };
+    let mut pipeline = Pipeline {
+        source,
+        collection,
+        model_ref,
+        model,
+        client,
+        report,
+        in_flight: VecDeque::new(),
+        recent: VecDeque::new(),
+        seen: HashSet::new(),
+        validators: vec![],
+        removed: vec![],
+        unfetched: 0,
+        first_unfetched: None,
+        has_removed: false,
+    };
+    let complete = pipeline.run(feed.as_mut())?;
+    if complete {
+        pipeline.remove_vanished()?;
+        pipeline.report.note = pipeline.nothing_found();
+    }
+    pipeline.report.complete = complete;
+    feed.done()?;
+    let collection = &pipeline.collection;
+    transaction(|| embedding_index::create_if_large_enough(collection, WriterLock::Wait))
+}
+
+impl Pipeline<'_> {
+    /// Indexes everything that `feed` reports. Returns true if that was the whole source.
+    fn run(&mut self, feed: &mut dyn Feed) -> Result<bool, Error> {
+        let mut documents = vec![];
+        let mut chunks = 0;
+        loop {
+            self.report.tick()?;
+            let began = Instant::now();
+            let next = feed.next_event();
+            self.report.times.fetch += began.elapsed().as_secs_f64();
+            let Some((event, payload)) = next? else {
+                // a source may be slow: documents that have come become visible to searches
+                self.submit(std::mem::take(&mut documents))?;
+                chunks = 0;
+                self.store_all()?;
+                continue;
+            };
+            match event {
+                Event::Started { documents, commit } => {
+                    self.report.counts.total = i64::try_from(documents).ok();
+                    self.report.commit = commit;
+                    self.report.stage = "embed";
+                }
+                Event::Document(document) => {
+                    let id = self.see(&document.uri);
+                    let text = String::from_utf8(payload)
+                        .map_err(|_| Error::internal("rag-engine sent a text that is not UTF-8"))?;
+                    self.report.counts.bytes_fetched += i64::try_from(document.bytes).unwrap_or(0);
+                    self.report.current_uri = Some(document.uri.clone());
+                    chunks += document.content.chunks.len();
+                    documents.push(PreparedDocument {
+                        id,
+                        source: Some(self.source.name.to_string()),
+                        uri: document.uri,
+                        raw_hash: Some(document.raw_hash),
+                        validator: document.validator,
+                        text,
+                        content: document.content,
+                        attributes: DocumentAttributes {
+                            knowledge_id: None,
+                            labels: self.source.document_labels.clone(),
+                        },
+                    });
+                    if chunks >= BATCH_CHUNKS {
+                        self.submit(std::mem::take(&mut documents))?;
+                        chunks = 0;
+                    }
+                }
+                Event::Unchanged { uri, validator } => {
+                    let id = self.see(&uri);
+                    self.report.counts.unchanged += 1;
+                    if let Some(validator) = validator {
+                        self.validators.push((id, validator));
+                        self.note_validators(VALIDATOR_BATCH)?;
+                    }
+                }
+                Event::Removed { uri } => {
+                    self.has_removed = true;
+                    self.removed.push(self.id(&uri));
+                    self.remove(DELETE_BATCH)?;
+                }
+                Event::Failed(failure) => {
+                    self.see(&failure.uri);
+                    self.fail(&failure)?;
+                    if failure.stage == Stage::Fetch {
+                        self.unfetched += 1;
+                        self.keep_unfetched(failure);
+                    }
+                }
+                Event::Worked {
+                    fetch_ms,
+                    extract_ms,
+                } => {
+                    // replaces the time that the run has waited for both
+                    let seconds = |ms| Duration::from_millis(ms).as_secs_f64();
+                    (self.report.times.fetch, self.report.times.extract) =
+                        (seconds(fetch_ms), seconds(extract_ms));
+                }
+                Event::Finished {
+                    complete,
+                    bytes_fetched,
+                    skipped,
+                } => {
+                    self.submit(documents)?;
+                    self.store_all()?;
+                    self.note_validators(1)?;
+                    self.remove(1)?;
+                    self.report.counts.bytes_fetched =
+                        i64::try_from(bytes_fetched).unwrap_or(i64::MAX);
+                    self.report.counts.skipped = i64::try_from(skipped).unwrap_or(i64::MAX);
+                    return self.check_fetched().map(|()| complete);
+                }
+                Event::Fatal { error } => return Err(Error::from_source(error)),
+            }
+        }
+    }
+
+    /// Runs `f` in a transaction. If it meets a corrupted index of the collection, rebuilds the
+    /// index and runs `f` again.
+    fn healing<R>(&self, mut f: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
+        match transaction(&mut f) {
+            Err(error) if corruption::is_corruption(&error) => {
+                match transaction(|| {
+                    corruption::repair(&self.collection, &error, WriterLock::Wait)
+                })? {
+                    true => transaction(f),
+                    false => Err(error),
+                }
+            }
+            result => result,
+        }
+    }
+
+    fn see(&mut self, uri: &str) -> DocumentId {
+        let id = self.id(uri);
+        self.seen.insert(id);
+        id
+    }
+
+    fn id(&self, uri: &str) -> DocumentId {
+        DocumentId::derive(
+            self.collection.name.as_str(),
+            Some(self.source.name.as_str()),
+            uri,
+        )
+    }
+
+    fn keep_unfetched(&mut self, failure: Failure) {
+        let rank = |failure: &Failure| failure.cause;
+        if self
+            .first_unfetched
+            .as_ref()
+            .is_none_or(|kept| rank(&failure) > rank(kept))
+        {
+            self.first_unfetched = Some(failure);
+        }
+    }
+
+    /// # Errors
+    /// The source has documents, and none of them could be fetched.
+    fn check_fetched(&self) -> Result<(), Error> {
+        let counts = &self.report.counts;
+        let Some(first) = &self.first_unfetched else {
+            return Ok(());
+        };
+        if counts.done() > self.unfetched || self.has_removed {
+            return Ok(());
+        }
+        let more = match self.unfetched - 1 {
+            0 => String::new(),
+            n => format!(", and {n} more"),
+        };
+        let detail = format!("{}: {}{more}.", first.uri, first.message);
+        if let FailureCause::Throttled {
+            retry_after_seconds,
+        } = first.cause
+        {
+            return Err(EngineError::throttled("the server", retry_after_seconds)
+                .detail(detail)
+                .into());
+        }
+        let error = EngineError::new(
+            ErrorKind::SourceUnavailable,
+            "no document of the source could be fetched",
+        )
+        .detail(detail);
+        Err(Error::from_source(
+            first
+                .hint
+                .iter()
+                .fold(error, |error, hint| error.hint(hint)),
+        ))
+    }
+
+    /// Returns a note if the run found no document at all. A table may be empty without a note.
+    fn nothing_found(&self) -> Option<String> {
+        let counts = &self.report.counts;
+        let (filter, [paths, exclude_paths]) = self.source.spec.path_filter()?;
+        if counts.done() > 0 {
+            return None;
+        }
+        Some(match counts.skipped {
+            0 if filter.paths.is_empty() && filter.exclude_paths.is_empty() => {
+                "the source has no files".into()
+            }
+            0 => format!("no file matches the patterns of \"{paths}\" and \"{exclude_paths}\""),
+            n => format!("no documents were found; {n} files were skipped"),
+        })
+    }
+
+    /// Stores the collected validators once there are at least `enough`.
+    fn note_validators(&mut self, enough: usize) -> Result<(), Error> {
+        if self.validators.len() < enough {
+            return Ok(());
+        }
+        transaction(|| documents::set_validators(&self.validators))?;
+        self.validators.clear();
+        Ok(())
+    }
+
+    fn fail(&mut self, failure: &Failure) -> Result<(), Error> {
+        let id = self.id(&failure.uri);
+        transaction(|| {
+            documents::record_failure(
+                id,
+                self.collection.name.as_str(),
+                Some(self.source.name.as_str()),
+                &failure.uri,
+                None,
+                &failure.message,
+                failure.stage != Stage::Fetch,
+            )?;
+            self.report.fail(failure)
+        })
+    }
+
+    /// Deletes the documents that the source no longer has, and those in a collection that it
+    /// filled before.
+    fn remove_vanished(&mut self) -> Result<(), Error> {
+        self.report.stage = "store";
+        let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
+        let gone: Vec<DocumentId> = transaction(|| documents::ids_of_source(collection, name))?
+            .into_iter()
+            .filter(|id| !self.seen.contains(id))
+            .collect();
+        for ids in gone.chunks(DELETE_BATCH) {
+            self.delete(ids)?;
+        }
+        let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
+        for (collection, ids) in
+            transaction(|| documents::ids_by_collection(name, Some(collection)))?
+        {
+            for ids in ids.chunks(DELETE_BATCH) {
+                transaction(|| documents::delete_and_forget(&collection, ids))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the documents that the feed reported as removed, once there are at least `enough`.
+    fn remove(&mut self, enough: usize) -> Result<(), Error> {
+        if self.removed.len() < enough {
+            return Ok(());
+        }
+        let removed = std::mem::take(&mut self.removed);
+        // a document of the same uri may remain from a dropped source
+        let own = transaction(|| documents::ids_owned_by(&removed, self.source.name.as_str()))?;
+        self.delete(&own)
+    }
+
+    fn delete(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
+        let began = Instant::now();
+        let deleted = self.healing(|| {
+            if !sources::exists(self.source)? {
+                return Err(crate::run::process::source_dropped(&self.source.name));
+            }
+            documents::delete_and_forget(self.collection.name.as_str(), ids)
+        })?;
+        self.report.times.store += began.elapsed().as_secs_f64();
+        self.report.counts.deleted += deleted as i64;
+        Ok(())
+    }
+}
