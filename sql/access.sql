@@ -1,40 +1,61 @@
--- What row-level security asks about the role that reads (src/catalog/access.rs). Policies and
--- views call these functions with that role's rights. They tell a role about its own rights alone.
+-- Functions that row-level security and the views use to check what the current role can see
+-- (src/catalog/access/mod.rs). They run with the rights of that role and report only its own
+-- rights.
+--
+-- An additional policy is a policy that an administrator has created on a table of the extension.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE FUNCTION rag.readable_collections() RETURNS text[]
-    AS 'MODULE_PATHNAME', 'readable_collections_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag.readable_collections() IS 'collections that the current role may read';
+    AS 'MODULE_PATHNAME', 'readable_collections_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.readable_collections() IS 'collections that the current role can read';
 CREATE FUNCTION rag.writable_collections() RETURNS text[]
-    AS 'MODULE_PATHNAME', 'writable_collections_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag.writable_collections() IS 'collections that the current role may write to';
+    AS 'MODULE_PATHNAME', 'writable_collections_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.writable_collections() IS 'collections that the current role can write to';
 CREATE FUNCTION rag.may_read_collection(collection text) RETURNS boolean
-    AS 'MODULE_PATHNAME', 'may_read_collection_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag.may_read_collection(text) IS 'whether the current role may read a collection; false where there is none';
+    AS 'MODULE_PATHNAME', 'may_read_collection_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.may_read_collection(text) IS
+    'true if the current role can read a collection; false if it does not exist';
 CREATE FUNCTION rag.may_write_collection(collection text) RETURNS boolean
-    AS 'MODULE_PATHNAME', 'may_write_collection_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag.may_write_collection(text) IS 'whether the current role may write to a collection; false where there is none';
+    AS 'MODULE_PATHNAME', 'may_write_collection_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.may_write_collection(text) IS
+    'true if the current role can write to a collection; false if it does not exist';
 CREATE FUNCTION rag.sees_all_chunks() RETURNS boolean
-    AS 'MODULE_PATHNAME', 'all_chunks_are_visible_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag.sees_all_chunks() IS 'whether no policy of an administrator''s on rag.chunks applies to the current role';
+    AS 'MODULE_PATHNAME', 'all_chunks_are_visible_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.sees_all_chunks() IS
+    'true if no additional policy on rag.chunks applies to the current role';
 CREATE FUNCTION rag.overseen_collections() RETURNS text[] LANGUAGE sql STABLE PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN rag.sees_all_chunks() THEN rag.readable_collections() ELSE rag.writable_collections() END
+    SELECT CASE WHEN rag.sees_all_chunks() THEN rag.readable_collections()
+                ELSE rag.writable_collections() END
 $$;
-COMMENT ON FUNCTION rag.overseen_collections() IS 'collections whose sources a member of rag_admin sees';
+COMMENT ON FUNCTION rag.overseen_collections() IS
+    'collections whose sources a member of rag_admin sees';
 CREATE FUNCTION rag.has_no_policy(relation regclass) RETURNS boolean
     AS 'MODULE_PATHNAME', 'has_no_policy_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag.has_no_policy(regclass) IS 'whether no permissive policy of an administrator''s on a table applies to the current role';
+COMMENT ON FUNCTION rag.has_no_policy(regclass) IS
+    'true if no additional permissive policy on a table applies to the current role';
 CREATE FUNCTION rag.sees_document(collection text, document_id uuid) RETURNS boolean
-    AS 'MODULE_PATHNAME', 'sees_document_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 100;
-COMMENT ON FUNCTION rag.sees_document(text, uuid) IS 'whether a chunk of a document is visible; of one without chunks, whether the current role may write to the collection';
+    AS 'MODULE_PATHNAME', 'sees_document_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 100;
+COMMENT ON FUNCTION rag.sees_document(text, uuid) IS
+    'true if at least one chunk of a document is visible; for a document without chunks, true if '
+    'the current role can write to the collection';
 CREATE FUNCTION rag.sees_uri(collection text, source text, uri text) RETURNS boolean
     AS 'MODULE_PATHNAME', 'sees_uri_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 100;
-COMMENT ON FUNCTION rag.sees_uri(text, text, text) IS 'whether the document that a source has under a uri is visible, as rag.sees_document says';
+COMMENT ON FUNCTION rag.sees_uri(text, text, text) IS
+    'true if the document that a source stored under a uri is visible, by the rule of '
+    'rag.sees_document';
 CREATE FUNCTION rag.sees_knowledge(collection text, knowledge_id bigint) RETURNS boolean
-    AS 'MODULE_PATHNAME', 'sees_knowledge_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 100;
-COMMENT ON FUNCTION rag.sees_knowledge(text, bigint) IS 'whether a knowledge item is visible, as rag.sees_document says';
+    AS 'MODULE_PATHNAME', 'sees_knowledge_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 100;
+COMMENT ON FUNCTION rag.sees_knowledge(text, bigint) IS
+    'true if a knowledge item is visible, by the rule of rag.sees_document';
 
--- where the functions that follow are made
+-- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -1,10 +1,10 @@
--- Roles, the tables of the catalog, and the views that people read. Tables are written by the
--- extension's functions only, as the extension's owner; roles below may read them.
+-- Roles, the tables of the catalog, and the views on sources and runs. Only functions of the
+-- extension write to the tables, with the rights of the extension's owner.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Roles are the cluster's, and may be there: of an installation in another database, or because
--- somebody who may create roles was first. Nobody but superusers may be able to hand them out.
+-- Roles belong to the cluster. A role may already exist, from an installation in another database
+-- or created by a user with CREATEROLE. Only superusers may be able to grant it.
 DO $$
 DECLARE
     role record;
@@ -12,8 +12,9 @@ DECLARE
 BEGIN
     FOR role IN
         SELECT * FROM (VALUES
-            ('rag_reader'::name, 'may search the collections of the extension rag'),
-            ('rag_admin', 'may create and manage collections and sources of the extension rag')) AS r (name, comment)
+            ('rag_reader'::name, 'can search collections of the extension rag'),
+            ('rag_admin', 'can create and manage collections and sources of the extension rag')
+        ) AS r (name, comment)
     LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role.name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN', role.name);
@@ -21,39 +22,46 @@ BEGIN
             CONTINUE;
         END IF;
         IF EXISTS (SELECT FROM pg_roles WHERE rolname = role.name
-                   AND (rolcanlogin OR rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)) THEN
+                   AND (rolcanlogin OR rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication
+                        OR rolbypassrls)) THEN
             RAISE object_not_in_prerequisite_state USING
-                MESSAGE = format('role "%s" exists and is not one that the extension rag made', role.name),
-                DETAIL = 'It can log in or has another attribute.',
-                HINT = format('ALTER ROLE %I NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB NOREPLICATION NOBYPASSRLS;', role.name);
+                MESSAGE = format('role "%s" already exists with unexpected attributes', role.name),
+                DETAIL = 'The role can log in or has another attribute that the extension does not'
+                         ' give it.',
+                HINT = format('ALTER ROLE %I NOLOGIN NOSUPERUSER NOCREATEROLE NOCREATEDB'
+                              ' NOREPLICATION NOBYPASSRLS;', role.name);
         END IF;
         SELECT string_agg(quote_ident(m.rolname), ', ' ORDER BY m.rolname) INTO names
         FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member
-        WHERE a.roleid = (SELECT oid FROM pg_roles WHERE rolname = role.name) AND a.admin_option AND NOT m.rolsuper;
+        WHERE a.roleid = (SELECT oid FROM pg_roles WHERE rolname = role.name)
+          AND a.admin_option AND NOT m.rolsuper;
         IF names IS NOT NULL THEN
             RAISE object_not_in_prerequisite_state USING
-                MESSAGE = format('role "%s" exists and can be granted by roles that are no superusers', role.name),
-                DETAIL = format('ADMIN OPTION for it: %s. Whoever has that could make anybody a member, in every database.', names),
+                MESSAGE = format('role "%s" already exists and can be granted by roles that are not'
+                                 ' superusers', role.name),
+                DETAIL = format('Roles with ADMIN OPTION: %s. They could add members to the role in'
+                                ' every database.', names),
                 HINT = format('REVOKE ADMIN OPTION FOR %I FROM %s;', role.name, names);
         END IF;
         SELECT string_agg(quote_ident(m.rolname), ', ' ORDER BY m.rolname) INTO names
         FROM pg_auth_members a JOIN pg_roles m ON m.oid = a.member
-        WHERE a.roleid = (SELECT oid FROM pg_roles WHERE rolname = role.name) AND m.rolname <> 'rag_admin';
+        WHERE a.roleid = (SELECT oid FROM pg_roles WHERE rolname = role.name)
+          AND m.rolname <> 'rag_admin';
         IF names IS NOT NULL THEN
-            RAISE WARNING 'role "%" exists, and its members are members in this database too', role.name USING DETAIL = format('Members: %s.', names);
+            RAISE WARNING USING
+                MESSAGE = format('role "%s" already exists and has members', role.name),
+                DETAIL = format('They have its privileges in this database, too: %s.', names);
         END IF;
     END LOOP;
     GRANT rag_reader TO rag_admin;
 END $$;
 
 -- retrievers and collections
--- ------------------------------------------------------------------------------------------
+-- ----------------------------------------
 
 CREATE TABLE rag.retrievers (
     name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
-    namespace text NOT NULL GENERATED ALWAYS AS
-        (CASE WHEN pg_catalog.strpos(name, '/') > 0 THEN pg_catalog.split_part(name, '/', 1)
-              ELSE 'default' END) STORED,
+    namespace text NOT NULL GENERATED ALWAYS AS (rag.namespace_of(name)) STORED,
     spec jsonb NOT NULL,
     display_name text,
     labels jsonb NOT NULL DEFAULT '{}',
@@ -61,16 +69,20 @@ CREATE TABLE rag.retrievers (
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE rag.retrievers IS 'named settings of how collections are stored and searched';
-COMMENT ON COLUMN rag.retrievers.name IS 'name, or namespace/name in another namespace than default';
-COMMENT ON COLUMN rag.retrievers.namespace IS 'namespace of the name';
-COMMENT ON COLUMN rag.retrievers.display_name IS 'metadata.displayName of its manifest';
-COMMENT ON COLUMN rag.retrievers.labels IS 'metadata.labels of its manifest';
-COMMENT ON COLUMN rag.retrievers.annotations IS 'metadata.annotations of its manifest';
+COMMENT ON TABLE rag.retrievers IS
+    'named settings that define how collections are stored and searched';
+COMMENT ON COLUMN rag.retrievers.name IS 'name; namespace/name if the namespace is not default';
+COMMENT ON COLUMN rag.retrievers.namespace IS 'namespace, taken from the name';
+COMMENT ON COLUMN rag.retrievers.spec IS 'storage and search settings, as in the manifest';
+COMMENT ON COLUMN rag.retrievers.display_name IS 'metadata.displayName of the manifest';
+COMMENT ON COLUMN rag.retrievers.labels IS 'metadata.labels of the manifest';
+COMMENT ON COLUMN rag.retrievers.annotations IS 'metadata.annotations of the manifest';
+COMMENT ON COLUMN rag.retrievers.created_at IS 'time when the retriever was created';
+COMMENT ON COLUMN rag.retrievers.updated_at IS 'time of the last change';
 
 CREATE TABLE rag.collections (
     name text PRIMARY KEY
-        CHECK (name ~ '^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$' AND length(name) <= 56),
+        CHECK (rag.is_collection_name(name)),
     external_id text UNIQUE CHECK (external_id <> ''),
     retriever text NOT NULL DEFAULT 'default',
     chunk_size integer CHECK (chunk_size BETWEEN 1 AND 1000000),
@@ -88,77 +100,107 @@ CREATE TABLE rag.collections (
     updated_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE rag.collections IS 'sets of documents that are searched together';
-COMMENT ON COLUMN rag.collections.external_id IS 'what an application calls it; functions that speak JSON take it in place of the name';
-COMMENT ON COLUMN rag.collections.retriever IS 'settings of storage and search';
-COMMENT ON COLUMN rag.collections.chunk_size IS 'most of a chunk, in units; NULL: 1000 characters or 200 tokens';
-COMMENT ON COLUMN rag.collections.chunk_overlap IS 'most that neighbouring chunks share, in units; NULL: 200 characters or 40 tokens';
-COMMENT ON COLUMN rag.collections.chunk_unit IS 'what chunks are measured in: characters, or tokens of the model';
-COMMENT ON COLUMN rag.collections.metadata_whitelist IS 'metadata keys that chunks carry; NULL, or none: all';
-COMMENT ON COLUMN rag.collections.model IS 'embedding model of the stored chunks; NULL until the first document';
-COMMENT ON COLUMN rag.collections.model_fingerprint IS 'hash of that model''s graph, tokenizer and pooling';
-COMMENT ON COLUMN rag.collections.model_identity IS 'hash of that model''s weights, tokenizer and pooling, the same for each precision';
-COMMENT ON COLUMN rag.collections.embedding_dimension IS 'dimensions of the stored embeddings; NULL until the first document';
-COMMENT ON COLUMN rag.collections.owner IS 'name that the owner had last; dumps know roles by it';
-COMMENT ON COLUMN rag.collections.owner_id IS 'role whose members may do everything with the collection; 0: there was none of that name when a dump was restored';
+COMMENT ON COLUMN rag.collections.name IS 'name of the collection';
+COMMENT ON COLUMN rag.collections.external_id IS
+    'name that an application uses for the collection; functions that take and return JSON accept '
+    'it instead of the name';
+COMMENT ON COLUMN rag.collections.retriever IS 'retriever that defines storage and search';
+COMMENT ON COLUMN rag.collections.chunk_size IS
+    'maximum size of a chunk, in chunk_unit; NULL: 1000 characters or 200 tokens';
+COMMENT ON COLUMN rag.collections.chunk_overlap IS
+    'maximum overlap of adjacent chunks, in chunk_unit; NULL: 200 characters or 40 tokens';
+COMMENT ON COLUMN rag.collections.chunk_unit IS
+    'unit of chunk_size and chunk_overlap: characters, or tokens of the model';
+COMMENT ON COLUMN rag.collections.metadata_whitelist IS
+    'metadata keys that are copied to chunks; NULL or empty: all keys';
+COMMENT ON COLUMN rag.collections.description IS 'description of the collection';
+COMMENT ON COLUMN rag.collections.model IS
+    'embedding model of the stored chunks; NULL until the first document is stored';
+COMMENT ON COLUMN rag.collections.model_fingerprint IS
+    'hash of the model''s graph, tokenizer and pooling';
+COMMENT ON COLUMN rag.collections.model_identity IS
+    'hash of the model''s weights, tokenizer and pooling; the same for each precision';
+COMMENT ON COLUMN rag.collections.embedding_dimension IS
+    'dimensions of the stored embeddings; NULL until the first document is stored';
+COMMENT ON COLUMN rag.collections.owner IS
+    'last known name of the owner; used to find the role when a dump is restored';
+COMMENT ON COLUMN rag.collections.owner_id IS
+    'role whose members can do everything with the collection; 0: the role did not exist when a '
+    'dump was restored';
+COMMENT ON COLUMN rag.collections.created_at IS 'time when the collection was created';
+COMMENT ON COLUMN rag.collections.updated_at IS 'time of the last change';
 
 INSERT INTO rag.retrievers (name, spec) VALUES ('default', '{
     "storageConfig": {"type": "hnsw", "indexStrategy": {"mode": "per_dataset"}},
     "retrievalMethods": {"vector": {"enabled": true, "defaultWeight": 0.7}},
-    "description": "vector search, by an index where that pays"}');
-INSERT INTO rag.collections (name, description) VALUES ('default', 'used where no collection is named');
+    "description": "vector search, with an index for large collections"}');
+INSERT INTO rag.collections (name, description)
+    VALUES ('default', 'used by functions that are called without a collection');
 
--- What a dump brings comes by COPY or INSERT, with check_function_bodies off as pg_dump and
--- pg_restore set it, where sessions hardly do.
-CREATE FUNCTION rag.is_restoring() RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT current_setting('check_function_bodies') = 'off' AND current_query() ~* '^\s*(copy|insert)\s'
+-- Rows of a dump are restored by COPY or INSERT. pg_dump and pg_restore turn
+-- check_function_bodies off; other sessions rarely do.
+CREATE FUNCTION rag.is_restoring() RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT current_setting('check_function_bodies') = 'off'
+        AND current_query() ~* '^\s*(copy|insert)\s'
 $$;
-COMMENT ON FUNCTION rag.is_restoring() IS 'whether the present statement is one of a dump that is being restored';
+COMMENT ON FUNCTION rag.is_restoring() IS 'true if the current statement restores rows from a dump';
 
--- Owners are roles by OID. A dump holds their names as well, and where it is restored roles have
--- other OIDs.
-CREATE FUNCTION rag.find_owner() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Owners are identified by OID. A role may have another OID where a dump is restored, so the dump
+-- contains its name, too.
+CREATE FUNCTION rag.find_owner() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF rag.is_restoring() THEN
         NEW.owner_id := coalesce((SELECT oid FROM pg_roles WHERE rolname = NEW.owner), 0);
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION rag.find_owner() IS 'gives a row of a restored dump the role that has its owner''s name now';
-CREATE TRIGGER find_owner BEFORE INSERT ON rag.secret FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
+COMMENT ON FUNCTION rag.find_owner() IS
+    'sets owner_id of a restored row to the role that has the owner''s name now';
+CREATE TRIGGER find_owner BEFORE INSERT ON rag.secret
+    FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
 
--- A restored dump brings its own rows of these names: they replace the ones that CREATE EXTENSION
--- has just made.
-CREATE FUNCTION rag.replace_builtin() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- A restored dump contains its own rows of these names. They replace the rows that CREATE EXTENSION
+-- has just inserted.
+CREATE FUNCTION rag.replace_builtin() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NEW.name = 'default' AND rag.is_restoring() THEN
-        EXECUTE pg_catalog.format('UPDATE rag.%I AS t SET (%s) = ROW(%s) WHERE t.name = ($1).name', TG_TABLE_NAME,
+        EXECUTE pg_catalog.format(
+            'UPDATE rag.%I AS t SET (%s) = ROW(%s) WHERE t.name = ($1).name', TG_TABLE_NAME,
             (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(attname), ', ' ORDER BY attnum)
              FROM pg_catalog.pg_attribute
              WHERE attrelid = TG_RELID AND attnum > 0 AND NOT attisdropped AND attgenerated = ''),
-            (SELECT pg_catalog.string_agg(pg_catalog.format('($1).%I', attname), ', ' ORDER BY attnum)
+            (SELECT pg_catalog.string_agg(
+                 pg_catalog.format('($1).%I', attname), ', ' ORDER BY attnum)
              FROM pg_catalog.pg_attribute
-             WHERE attrelid = TG_RELID AND attnum > 0 AND NOT attisdropped AND attgenerated = '')) USING NEW;
-        IF EXISTS (SELECT FROM rag.collections c WHERE TG_TABLE_NAME = 'collections' AND c.name = NEW.name)
-            OR EXISTS (SELECT FROM rag.retrievers r WHERE TG_TABLE_NAME = 'retrievers' AND r.name = NEW.name) THEN
+             WHERE attrelid = TG_RELID AND attnum > 0 AND NOT attisdropped AND attgenerated = '')
+        ) USING NEW;
+        IF EXISTS (SELECT FROM rag.collections c
+                   WHERE TG_TABLE_NAME = 'collections' AND c.name = NEW.name)
+            OR EXISTS (SELECT FROM rag.retrievers r
+                       WHERE TG_TABLE_NAME = 'retrievers' AND r.name = NEW.name) THEN
             RETURN NULL;
         END IF;
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION rag.replace_builtin() IS 'lets a restored dump bring its own row named default';
-CREATE TRIGGER replace_builtin BEFORE INSERT ON rag.retrievers FOR EACH ROW EXECUTE FUNCTION rag.replace_builtin();
-CREATE TRIGGER replace_builtin BEFORE INSERT ON rag.collections FOR EACH ROW EXECUTE FUNCTION rag.replace_builtin();
+COMMENT ON FUNCTION rag.replace_builtin() IS
+    'replaces the row named default by the row of a restored dump';
+CREATE TRIGGER replace_builtin BEFORE INSERT ON rag.retrievers
+    FOR EACH ROW EXECUTE FUNCTION rag.replace_builtin();
+CREATE TRIGGER replace_builtin BEFORE INSERT ON rag.collections
+    FOR EACH ROW EXECUTE FUNCTION rag.replace_builtin();
 
 -- sources and runs
--- ----------------------------------------------------------------------------------------------------
+-- ----------------------------------------
 
 CREATE TABLE rag.source (
     name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
-    namespace text NOT NULL GENERATED ALWAYS AS
-        (CASE WHEN pg_catalog.strpos(name, '/') > 0 THEN pg_catalog.split_part(name, '/', 1)
-              ELSE 'default' END) STORED,
+    namespace text NOT NULL GENERATED ALWAYS AS (rag.namespace_of(name)) STORED,
     uid uuid NOT NULL DEFAULT gen_random_uuid(),
-    -- what people define
+    -- definition
     kind text NOT NULL,
     spec jsonb NOT NULL,
     document_labels jsonb,
@@ -180,13 +222,13 @@ CREATE TABLE rag.source (
     generation bigint NOT NULL DEFAULT 1,
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
-    -- when it is synced next
+    -- next automatic runs
     next_run timestamptz,
     retry_at timestamptz,
     attempt integer NOT NULL DEFAULT 0,
     throttled integer NOT NULL DEFAULT 0,
     booted_at timestamptz,
-    -- how it is
+    -- status
     observed_generation bigint,
     last_run_id bigint,
     last_commit text,
@@ -196,42 +238,62 @@ CREATE TABLE rag.source (
     documents bigint,
     drift_checked_at timestamptz,
     conditions jsonb NOT NULL DEFAULT '[]'
-) WITH (toast_tuple_target = 512); -- a run updates its source some times: what stays the same stays out of the row
-CREATE TRIGGER find_owner BEFORE INSERT ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
+-- Each run updates its source several times: large values that do not change stay out of the row.
+) WITH (toast_tuple_target = 512);
+CREATE TRIGGER find_owner BEFORE INSERT ON rag.source
+    FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
 
--- So it is with the relations that sources read. pg_restore makes tables before it fills them.
-CREATE FUNCTION rag.find_relation() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Relations are identified by OID as well. pg_restore creates tables before it fills them.
+CREATE FUNCTION rag.find_relation() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF rag.is_restoring() THEN
         SELECT c.oid, c.relowner INTO NEW.relation_id, NEW.relation_owner_id
-        FROM pg_class c WHERE NEW.kind = 'table' AND c.oid = to_regclass(NEW.spec ->> 'relation')::oid;
+        FROM pg_class c
+        WHERE NEW.kind = 'table' AND c.oid = to_regclass(NEW.spec ->> 'relation')::oid;
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION rag.find_relation() IS 'gives a source of a restored dump the relation that has its relation''s name now';
-CREATE TRIGGER find_relation BEFORE INSERT ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.find_relation();
-COMMENT ON TABLE rag.source IS 'where documents come from; read rag.sources instead';
-COMMENT ON COLUMN rag.source.uid IS 'tells a source from a later one of the same name';
-COMMENT ON COLUMN rag.source.document_labels IS 'category and tags of the definition that all stored documents have followed; NULL: of none yet';
-COMMENT ON COLUMN rag.source.owner IS 'name that the owner had last; dumps know roles by it';
-COMMENT ON COLUMN rag.source.owner_id IS 'role whose rights its runs have; 0: there was none of that name when a dump was restored';
-COMMENT ON COLUMN rag.source.relation_id IS 'relation that one of kind table was made for; NULL: there was none of its name when a dump was restored';
-COMMENT ON COLUMN rag.source.relation_owner_id IS 'owner of that relation then: runs stop when it is another';
-COMMENT ON COLUMN rag.source.credentials_key IS 'key of the secret whose value is shown; NULL: token, or else password';
-COMMENT ON COLUMN rag.source.next_run IS 'when its schedule, or its creation, starts a run next';
-COMMENT ON COLUMN rag.source.retry_at IS 'when the last run, which failed, is tried again';
-COMMENT ON COLUMN rag.source.attempt IS 'tries that have failed in a row, those aside that the other side asked to put off';
-COMMENT ON COLUMN rag.source.throttled IS 'tries in a row that the other side asked to put off';
-COMMENT ON COLUMN rag.source.booted_at IS 'start of the server that @reboot has run for';
-COMMENT ON COLUMN rag.source.last_run_id IS 'the last run that has ended; one that is queued or under way is found in rag.run';
-COMMENT ON COLUMN rag.source.documents IS 'documents stored at the end of the last complete run';
+COMMENT ON FUNCTION rag.find_relation() IS
+    'sets relation_id of a restored source to the relation that has the name now';
+CREATE TRIGGER find_relation BEFORE INSERT ON rag.source
+    FOR EACH ROW EXECUTE FUNCTION rag.find_relation();
+COMMENT ON TABLE rag.source IS 'definitions and status of sources; use rag.sources instead';
+COMMENT ON COLUMN rag.source.uid IS
+    'identifies the source; a later source of the same name has another uid';
+COMMENT ON COLUMN rag.source.document_labels IS
+    'category and tags of the definition that have been applied to all stored documents; NULL: '
+    'not applied yet';
+COMMENT ON COLUMN rag.source.owner IS
+    'last known name of the owner; used to find the role when a dump is restored';
+COMMENT ON COLUMN rag.source.owner_id IS
+    'role whose privileges are used by runs; 0: the role did not exist when a dump was restored';
+COMMENT ON COLUMN rag.source.relation_id IS
+    'relation that a source of kind table reads; NULL: it did not exist when a dump was restored';
+COMMENT ON COLUMN rag.source.relation_owner_id IS
+    'owner of that relation when the source was created; runs fail if the owner has changed';
+COMMENT ON COLUMN rag.source.credentials_key IS
+    'key of the secret whose value is sent; NULL: token if it exists, otherwise password';
+COMMENT ON COLUMN rag.source.next_run IS 'time of the next run by schedule or after creation';
+COMMENT ON COLUMN rag.source.retry_at IS 'time at which the last run, which failed, is retried';
+COMMENT ON COLUMN rag.source.attempt IS
+    'number of consecutive failed attempts, without throttled attempts';
+COMMENT ON COLUMN rag.source.throttled IS
+    'number of consecutive attempts that the remote server asked to postpone';
+COMMENT ON COLUMN rag.source.booted_at IS
+    'start time of the server for which the schedule @reboot has run';
+COMMENT ON COLUMN rag.source.last_run_id IS
+    'last run that has ended; the queued or current run is in rag.run';
+COMMENT ON COLUMN rag.source.documents IS
+    'number of documents stored at the end of the last complete run';
 
 CREATE SEQUENCE rag.run_id AS bigint;
 CREATE TABLE rag.run (
     run_id bigint PRIMARY KEY,
     source text NOT NULL,
     collection text NOT NULL,
-    trigger text NOT NULL CHECK (trigger IN ('manual', 'schedule', 'retry', 'drift', 'create', 'change')),
+    trigger text NOT NULL
+        CHECK (trigger IN ('manual', 'schedule', 'retry', 'drift', 'create', 'change')),
     attempt integer NOT NULL DEFAULT 1,
     generation bigint NOT NULL,
     phase text NOT NULL CHECK (phase IN ('Pending', 'Running', 'Completed', 'Failed')),
@@ -263,9 +325,9 @@ CREATE TABLE rag.run (
     error jsonb
 );
 CREATE INDEX run_source ON rag.run (source, run_id);
--- never two of one source; also what a scheduler looks through
+-- At most one active run for each source. Schedulers also scan this index.
 CREATE UNIQUE INDEX run_active ON rag.run (source) WHERE phase IN ('Pending', 'Running');
-COMMENT ON TABLE rag.run IS 'executions of sources; read rag.runs and rag.progress instead';
+COMMENT ON TABLE rag.run IS 'runs of sources; use rag.runs and rag.progress instead';
 
 CREATE TABLE rag.run_error (
     run_id bigint NOT NULL,
@@ -278,52 +340,115 @@ CREATE TABLE rag.run_error (
     occurred_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE INDEX run_error_run_id ON rag.run_error (run_id);
-COMMENT ON TABLE rag.run_error IS 'documents that a run could not index, or not without loss; read rag.run_errors instead';
+COMMENT ON TABLE rag.run_error IS
+    'documents that a run could not index completely; use rag.run_errors instead';
 
--- Conditions as Kubernetes writes them: of each type one, whose lastTransitionTime is that of its
--- last change of status.
-CREATE FUNCTION rag.merge_conditions(present jsonb, changes jsonb) RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE
+-- The types of conditions, in the order in which rag.sources shows them. catalog::conditions has
+-- the same list.
+CREATE FUNCTION rag.condition_types() RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT '{ResourceReady,AutoIndexerScheduled,AutoIndexerIndexing,AutoIndexerCompleted,'
+           'AutoIndexerError,AutoIndexerDriftDetected}'::text[]
+$$;
+COMMENT ON FUNCTION rag.condition_types() IS 'types of conditions, in the order of rag.sources';
+
+-- Conditions have the form of Kubernetes: one for each type, with the time of the last change of
+-- its status as lastTransitionTime.
+CREATE FUNCTION rag.merge_conditions(present jsonb, changes jsonb) RETURNS jsonb
+LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(jsonb_agg(
         CASE WHEN n.value IS NULL THEN o.value
              ELSE n.value || jsonb_build_object('lastTransitionTime',
-                 CASE WHEN o.value ->> 'status' = n.value ->> 'status' THEN o.value ->> 'lastTransitionTime'
-                      ELSE to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') END)
-        END ORDER BY array_position('{ResourceReady,AutoIndexerScheduled,AutoIndexerIndexing,AutoIndexerCompleted,AutoIndexerError,AutoIndexerDriftDetected}'::text[], coalesce(n.value, o.value) ->> 'type')), '[]')
-    FROM jsonb_array_elements(present) o FULL JOIN jsonb_array_elements(changes) n ON n.value ->> 'type' = o.value ->> 'type'
+                 CASE WHEN o.value ->> 'status' = n.value ->> 'status'
+                          THEN o.value ->> 'lastTransitionTime'
+                      ELSE to_char(clock_timestamp() AT TIME ZONE 'UTC',
+                                   'YYYY-MM-DD"T"HH24:MI:SS"Z"') END)
+        END ORDER BY array_position(rag.condition_types(),
+                                    coalesce(n.value, o.value) ->> 'type')), '[]')
+    FROM jsonb_array_elements(present) o
+    FULL JOIN jsonb_array_elements(changes) n ON n.value ->> 'type' = o.value ->> 'type'
 $$;
-COMMENT ON FUNCTION rag.merge_conditions(jsonb, jsonb) IS 'puts changed conditions in the place of those of the same type';
+COMMENT ON FUNCTION rag.merge_conditions(jsonb, jsonb) IS
+    'replaces conditions by changed conditions of the same type';
 
-CREATE FUNCTION rag.has_condition(conditions jsonb, type text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT pg_catalog.jsonb_path_exists($1, '$[*] ? (@.type == $type && @.status == "True")', pg_catalog.jsonb_build_object('type', $2))
+CREATE FUNCTION rag.has_condition(conditions jsonb, type text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT pg_catalog.jsonb_path_exists(
+        $1, '$[*] ? (@.type == $type && @.status == "True")',
+        pg_catalog.jsonb_build_object('type', $2))
 $$;
-COMMENT ON FUNCTION rag.has_condition(jsonb, text) IS 'whether a condition of this type is True';
+COMMENT ON FUNCTION rag.has_condition(jsonb, text) IS
+    'true if the condition of this type has the status True';
 
--- Notifications of rag_events, one for each change of phase: of a run, and of a source none of
--- whose runs is queued or under way.
-CREATE FUNCTION rag.announce(event jsonb) RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+-- Phases, for the views and the notifications. These are plain expressions without SET, so that
+-- they are inlined into the views. All names in them are qualified.
+CREATE FUNCTION rag.run_phase(phase text, is_lost boolean) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN is_lost THEN 'Failed' ELSE phase END
+$$;
+COMMENT ON FUNCTION rag.run_phase(text, boolean) IS
+    'phase of a run; is_lost: its process ended before the run did';
+
+CREATE FUNCTION rag.source_phase(
+    is_being_dropped boolean, active_phase text, active_trigger text,
+    suspended boolean, will_retry boolean, last_phase text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN is_being_dropped THEN 'Terminating'
+                WHEN active_phase OPERATOR(pg_catalog.=) 'Running' THEN 'Running'
+                WHEN active_phase OPERATOR(pg_catalog.=) 'Pending'
+                     AND (active_trigger OPERATOR(pg_catalog.=) 'manual' OR NOT suspended)
+                    THEN 'Pending'
+                WHEN suspended THEN 'Suspended'
+                WHEN will_retry THEN 'Retrying'
+                ELSE coalesce(last_phase, 'Pending') END
+$$;
+COMMENT ON FUNCTION rag.source_phase(boolean, text, text, boolean, boolean, text) IS
+    'phase of a source, from its queued or current run (active) and its last finished run (last)';
+
+-- The error of a run whose process ended before the run did. run::end::end_lost_runs stores the
+-- same error when a scheduler finds the run.
+CREATE FUNCTION rag.lost_run_error() RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT '{"sqlstate": "57P01", "message": "the run''s process ended before the run did"}'::jsonb
+$$;
+COMMENT ON FUNCTION rag.lost_run_error() IS 'error of a run whose process ended before the run did';
+
+-- Notifications on rag_events. Each change of a run's phase sends one. Each change of a source's
+-- phase sends one if none of its runs is queued or in progress.
+CREATE FUNCTION rag.announce(event jsonb) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT pg_notify('rag_events', (event || jsonb_build_object('at', clock_timestamp()))::text)
 $$;
-COMMENT ON FUNCTION rag.announce(jsonb) IS 'notifies rag_events';
+COMMENT ON FUNCTION rag.announce(jsonb) IS 'sends a notification on the channel rag_events';
 
-CREATE FUNCTION rag.announce_run() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION rag.announce_run() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     suspended boolean;
-    retries boolean;
+    will_retry boolean;
 BEGIN
-    SELECT s.suspend, s.last_run_id = NEW.run_id AND s.retry_at IS NOT NULL INTO suspended, retries FROM rag.source s WHERE s.name = NEW.source;
-    -- a run that is stopped because its source is being dropped is not tried again
-    retries := NEW.phase = 'Failed' AND retries AND NOT suspended AND NOT rag.is_going(NEW.source);
-    PERFORM rag.announce(jsonb_build_object('source', NEW.source, 'run_id', NEW.run_id, 'trigger', NEW.trigger, 'attempt', NEW.attempt,
-        'phase', CASE WHEN retries THEN 'Retrying' ELSE NEW.phase END));
+    SELECT s.suspend, s.last_run_id = NEW.run_id AND s.retry_at IS NOT NULL
+    INTO suspended, will_retry
+    FROM rag.source s WHERE s.name = NEW.source;
+    -- a run that was stopped because its source is being dropped is not retried
+    will_retry := NEW.phase = 'Failed' AND will_retry AND NOT suspended
+                  AND NOT rag.is_being_dropped(NEW.source);
+    PERFORM rag.announce(jsonb_build_object(
+        'source', NEW.source, 'run_id', NEW.run_id, 'trigger', NEW.trigger, 'attempt', NEW.attempt,
+        'phase', rag.source_phase(is_being_dropped => false, active_phase => NULL,
+                                  active_trigger => NULL, suspended => false,
+                                  will_retry => will_retry, last_phase => NEW.phase)));
     IF suspended AND NEW.phase IN ('Completed', 'Failed') THEN
         PERFORM rag.announce(jsonb_build_object('source', NEW.source, 'phase', 'Suspended'));
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.announce_run() IS 'notifies rag_events of the phases of runs';
+COMMENT ON FUNCTION rag.announce_run() IS
+    'sends a notification on rag_events for each phase of a run';
 
-CREATE FUNCTION rag.announce_source() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION rag.announce_source() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     active record;
     last_phase text;
@@ -332,43 +457,52 @@ BEGIN
         PERFORM rag.announce(jsonb_build_object('source', OLD.name, 'phase', 'Deleted'));
         RETURN NULL;
     END IF;
-    SELECT r.phase, r.trigger INTO active FROM rag.run r WHERE r.source = NEW.name AND r.phase IN ('Pending', 'Running');
-    -- one that is suspended during a run is Suspended when that has ended; a run takes the place of
-    -- a retry without a word of the source
-    IF active.phase = 'Running' OR active.phase = 'Pending' AND TG_OP = 'UPDATE' AND OLD.suspend = NEW.suspend THEN
+    SELECT r.phase, r.trigger INTO active
+    FROM rag.run r WHERE r.source = NEW.name AND r.phase IN ('Pending', 'Running');
+    -- A source that is suspended during a run becomes Suspended when the run ends. A run that
+    -- replaces a retry sends its own notification.
+    IF active.phase = 'Running'
+       OR active.phase = 'Pending' AND TG_OP = 'UPDATE' AND OLD.suspend = NEW.suspend THEN
         RETURN NULL;
     END IF;
     SELECT r.phase INTO last_phase FROM rag.run r WHERE r.run_id = NEW.last_run_id;
-    PERFORM rag.announce(jsonb_build_object('source', NEW.name, 'phase',
-        CASE WHEN active.phase = 'Pending' AND active.trigger = 'manual' THEN 'Pending'
-             WHEN NEW.suspend THEN 'Suspended'
-             WHEN active.phase = 'Pending' THEN 'Pending'
-             WHEN NEW.retry_at IS NOT NULL THEN 'Retrying'
-             ELSE coalesce(last_phase, 'Pending') END));
+    PERFORM rag.announce(jsonb_build_object(
+        'source', NEW.name,
+        'phase', rag.source_phase(is_being_dropped => false, active_phase => active.phase,
+                                  active_trigger => active.trigger, suspended => NEW.suspend,
+                                  will_retry => NEW.retry_at IS NOT NULL,
+                                  last_phase => last_phase)));
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.announce_source() IS 'notifies rag_events of the phases of sources';
+COMMENT ON FUNCTION rag.announce_source() IS
+    'sends a notification on rag_events for phases of a source that no run announces';
 
-CREATE TRIGGER announce_queued AFTER INSERT ON rag.run FOR EACH ROW WHEN (NEW.phase IN ('Pending', 'Running'))
+CREATE TRIGGER announce_queued AFTER INSERT ON rag.run
+    FOR EACH ROW WHEN (NEW.phase IN ('Pending', 'Running'))
     EXECUTE FUNCTION rag.announce_run();
-CREATE TRIGGER announce_phase AFTER UPDATE OF phase ON rag.run FOR EACH ROW WHEN (OLD.phase <> NEW.phase)
+CREATE TRIGGER announce_phase AFTER UPDATE OF phase ON rag.run
+    FOR EACH ROW WHEN (OLD.phase <> NEW.phase)
     EXECUTE FUNCTION rag.announce_run();
-CREATE TRIGGER announce_created AFTER INSERT ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.announce_source();
--- suspended or resumed; or a retry that was to come is not, without a run in its place
+CREATE TRIGGER announce_created AFTER INSERT ON rag.source
+    FOR EACH ROW EXECUTE FUNCTION rag.announce_source();
+-- suspended or resumed, or a retry was cancelled without a run in its place
 CREATE TRIGGER announce_altered AFTER UPDATE OF suspend, retry_at ON rag.source FOR EACH ROW
-    WHEN (OLD.suspend <> NEW.suspend OR OLD.retry_at IS NOT NULL AND NEW.retry_at IS NULL AND OLD.last_run_id = NEW.last_run_id)
+    WHEN (OLD.suspend <> NEW.suspend
+          OR OLD.retry_at IS NOT NULL AND NEW.retry_at IS NULL
+             AND OLD.last_run_id = NEW.last_run_id)
     EXECUTE FUNCTION rag.announce_source();
-CREATE TRIGGER announce_dropped AFTER DELETE ON rag.source FOR EACH ROW EXECUTE FUNCTION rag.announce_source();
+CREATE TRIGGER announce_dropped AFTER DELETE ON rag.source
+    FOR EACH ROW EXECUTE FUNCTION rag.announce_source();
 
--- Schedulers are told of every change of a source, whoever makes it: a dump that is restored, say.
+-- Schedulers learn of every change of a source, also of those by a dump that is restored.
 CREATE FUNCTION rag.source_changed() RETURNS trigger
     AS 'MODULE_PATHNAME', 'rag_source_changed' LANGUAGE c;
-COMMENT ON FUNCTION rag.source_changed() IS 'has a scheduler look at the sources';
+COMMENT ON FUNCTION rag.source_changed() IS 'wakes the scheduler after a change of a source';
 CREATE TRIGGER source_changed AFTER INSERT OR UPDATE OR DELETE ON rag.source FOR EACH STATEMENT
     EXECUTE FUNCTION rag.source_changed();
 
 -- documents and chunks
--- ------------------------------------------------------------------------------------------------
+-- ----------------------------------------
 
 CREATE TABLE rag.documents (
     document_id uuid PRIMARY KEY,
@@ -396,24 +530,45 @@ CREATE TABLE rag.documents (
     indexed_at timestamptz
 );
 CREATE INDEX documents_source ON rag.documents (collection, source);
-COMMENT ON TABLE rag.documents IS 'documents, with their extracted text';
-COMMENT ON COLUMN rag.documents.document_id IS 'hash of collection, source and uri: the same on every machine';
-COMMENT ON COLUMN rag.documents.source IS 'source it is of; NULL: rag_add_document, or its source was dropped';
-COMMENT ON COLUMN rag.documents.former_source IS 'source that brought it and was dropped since';
+COMMENT ON TABLE rag.documents IS 'documents with their extracted text';
+COMMENT ON COLUMN rag.documents.document_id IS
+    'hash of collection, source and uri; the same on every machine';
+COMMENT ON COLUMN rag.documents.collection IS 'collection that contains the document';
+COMMENT ON COLUMN rag.documents.source IS
+    'source of the document; NULL: it was added by rag_add_document, or its source was dropped';
+COMMENT ON COLUMN rag.documents.former_source IS 'dropped source that added the document';
+COMMENT ON COLUMN rag.documents.uri IS 'address of the document';
+COMMENT ON COLUMN rag.documents.title IS 'title of the document';
+COMMENT ON COLUMN rag.documents.knowledge_id IS 'knowledge item that the document belongs to';
+COMMENT ON COLUMN rag.documents.document_type IS 'type of the document';
+COMMENT ON COLUMN rag.documents.category IS 'category of the document';
+COMMENT ON COLUMN rag.documents.tags IS 'tags of the document';
 COMMENT ON COLUMN rag.documents.status IS 'pending, active or error';
-COMMENT ON COLUMN rag.documents.error IS 'why it could not be indexed, where status is error; what was indexed before stays';
-COMMENT ON COLUMN rag.documents.content_hash IS 'SHA-256 of the extracted text, hex';
+COMMENT ON COLUMN rag.documents.error IS
+    'reason why the document could not be indexed, if status is error; previously indexed content '
+    'is kept';
+COMMENT ON COLUMN rag.documents.content_hash IS 'SHA-256 of the extracted text, in hexadecimal';
 COMMENT ON COLUMN rag.documents.content IS 'extracted text';
-COMMENT ON COLUMN rag.documents.raw_hash IS 'hash of what was fetched or given, hex: tells an unchanged document';
-COMMENT ON COLUMN rag.documents.chunking IS 'how the text was cut and embedded: other settings index it anew';
-COMMENT ON COLUMN rag.documents.own_title IS 'whether the title is in the document itself; only then it is embedded with the chunks';
-COMMENT ON COLUMN rag.documents.validator IS 'what the source said of the present version (time and size, ETag, blob): the same again need not be fetched';
-COMMENT ON COLUMN rag.documents.fetched_at IS 'when the present text was fetched';
-COMMENT ON COLUMN rag.documents.indexed_at IS 'when the present text was indexed';
+COMMENT ON COLUMN rag.documents.chunk_count IS 'number of chunks';
+COMMENT ON COLUMN rag.documents.metadata IS 'metadata of the document';
+COMMENT ON COLUMN rag.documents.raw_hash IS
+    'hash of the document before extraction, in hexadecimal; used to detect unchanged documents';
+COMMENT ON COLUMN rag.documents.chunking IS
+    'settings that the text was split and embedded with; the document is indexed again if they '
+    'change';
+COMMENT ON COLUMN rag.documents.own_title IS
+    'true if the document itself contains the title; only then is the title embedded with the '
+    'chunks';
+COMMENT ON COLUMN rag.documents.validator IS
+    'version reported by the source (time and size, ETag, blob); the document is not fetched '
+    'again while it is the same';
+COMMENT ON COLUMN rag.documents.created_at IS 'time when the document was first stored';
+COMMENT ON COLUMN rag.documents.fetched_at IS 'time when the current text was fetched';
+COMMENT ON COLUMN rag.documents.indexed_at IS 'time when the current text was indexed';
 
--- One partition a collection, rag_kb_<collection>, made with the collection's first document. Keys
--- and indexes are each partition's own (src/catalog/collections.rs): those of a parent that CREATE
--- EXTENSION makes would be there twice when a dump is restored.
+-- Each collection has a partition, rag_kb_<collection>, which is created with its first document.
+-- Keys and indexes are created on the partitions (src/catalog/collections.rs). If CREATE EXTENSION
+-- created them on this table, they would exist twice after a dump is restored.
 CREATE TABLE rag.chunks (
     collection text NOT NULL,
     source text,
@@ -438,229 +593,326 @@ CREATE TABLE rag.chunks (
     page integer,
     heading_path text[]
 ) PARTITION BY LIST (collection);
--- In the row as far as it fits: reading it from a side table for every comparison would be several
--- times slower.
+-- Stored in the row if it fits: fetching it from the TOAST table for every comparison would be
+-- several times slower.
 ALTER TABLE rag.chunks ALTER COLUMN embedding SET STORAGE MAIN;
-COMMENT ON TABLE rag.chunks IS 'pieces of documents with their embeddings';
-COMMENT ON COLUMN rag.chunks.source IS 'source it came from, also where that was dropped and has left the document';
-COMMENT ON COLUMN rag.chunks.chunk_id IS 'hash of document, text, chunking and position: the same on every machine';
+COMMENT ON TABLE rag.chunks IS 'parts of documents with their embeddings';
+COMMENT ON COLUMN rag.chunks.collection IS 'collection that contains the chunk';
+COMMENT ON COLUMN rag.chunks.source IS
+    'source that the document came from; kept if the source was dropped without its documents';
+COMMENT ON COLUMN rag.chunks.uri IS 'address of the document';
+COMMENT ON COLUMN rag.chunks.title IS 'title of the document';
+COMMENT ON COLUMN rag.chunks.document_id IS 'document that contains the chunk';
+COMMENT ON COLUMN rag.chunks.knowledge_id IS 'knowledge item that the document belongs to';
+COMMENT ON COLUMN rag.chunks.document_type IS 'type of the document';
+COMMENT ON COLUMN rag.chunks.category IS 'category of the document';
+COMMENT ON COLUMN rag.chunks.tags IS 'tags of the document';
+COMMENT ON COLUMN rag.chunks.chunk_id IS
+    'hash of document, text, chunking and position; the same on every machine';
 COMMENT ON COLUMN rag.chunks.chunk_index IS 'position in the document, from 0';
-COMMENT ON COLUMN rag.chunks.start_index IS 'first character in the document''s content, from 0: substr(content, start_index + 1, length)';
-COMMENT ON COLUMN rag.chunks.start_line IS 'line of the file that the first character is on, from 1; front matter counts';
-COMMENT ON COLUMN rag.chunks.end_line IS 'line that the last character is on';
-COMMENT ON COLUMN rag.chunks.page IS 'page that the first character is on, from 1; NULL where the document has no pages';
-COMMENT ON COLUMN rag.chunks.heading_path IS 'headings that the chunk is under, of source code the functions and types that it is in, outermost first; NULL where there are none';
-COMMENT ON COLUMN rag.chunks.embedding_key IS 'hash of model and embedded text: equal keys have equal embeddings';
+COMMENT ON COLUMN rag.chunks.start_index IS
+    'first character in the document''s content, from 0: substr(content, start_index + 1, length)';
+COMMENT ON COLUMN rag.chunks.content IS 'text of the chunk';
+COMMENT ON COLUMN rag.chunks.metadata IS
+    'metadata of the document, limited to metadata_whitelist of the collection';
+COMMENT ON COLUMN rag.chunks.embedding IS 'embedding of the chunk';
+COMMENT ON COLUMN rag.chunks.embedding_key IS
+    'hash of model and embedded text; equal keys have equal embeddings';
+COMMENT ON COLUMN rag.chunks.fetched_at IS 'time when the text was fetched';
+COMMENT ON COLUMN rag.chunks.indexed_at IS 'time when the text was indexed';
+COMMENT ON COLUMN rag.chunks.start_line IS
+    'line of the file that contains the first character, from 1; front matter is counted';
+COMMENT ON COLUMN rag.chunks.end_line IS 'line of the file that contains the last character';
+COMMENT ON COLUMN rag.chunks.page IS
+    'page that contains the first character, from 1; NULL if the document has no pages';
+COMMENT ON COLUMN rag.chunks.heading_path IS
+    'headings above the chunk, outermost first; for source code, the enclosing types and '
+    'functions; NULL if there are none';
 
--- Locks on sources, which last as long as the process that has them (src/workers/lock.rs): one that
--- a run, or a check for drift, holds (0), and one of a session that is about to drop the source
--- (1). Whoever just looks whether one is free has it in another mode for that moment. A standby
--- does not see the primary's.
+-- Locks on sources (src/cluster/lock.rs), which last until the process that holds them releases
+-- them or ends. A run or a drift check holds the lock for the purpose sync. A session that is about
+-- to drop the source holds the lock for the purpose drop. A process that only tests a lock takes it
+-- in another mode for a moment. A standby does not see the locks of the primary.
+CREATE FUNCTION rag.lock_purpose(purpose text) RETURNS smallint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE purpose WHEN 'sync' THEN 0 WHEN 'drop' THEN 1 END::smallint
+$$;
+COMMENT ON FUNCTION rag.lock_purpose(text) IS
+    'column purpose of rag.source_locks: 0 for sync (a run or drift check), 1 for drop';
+
+-- The four bytes of hashtext as an unsigned number; inlined into rag.sources, so without SET.
+CREATE FUNCTION rag.source_hash(source text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT pg_catalog.hashtext($1)::pg_catalog.int8 OPERATOR(pg_catalog.&) 4294967295
+$$;
+COMMENT ON FUNCTION rag.source_hash(text) IS 'hash that identifies a source in rag.source_locks';
+
 CREATE FUNCTION rag.source_locks() RETURNS TABLE (source_hash bigint, purpose smallint, pid integer)
 LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT objid::bigint, objsubid, pid FROM pg_locks
-    WHERE locktype = 'object' AND granted AND mode = 'ExclusiveLock' AND classid = 'rag.source'::regclass
+    WHERE locktype = 'object' AND granted AND mode = 'ExclusiveLock'
+      AND classid = 'rag.source'::regclass
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 $$;
-COMMENT ON FUNCTION rag.source_locks() IS 'sources, by hashtext of their names, that processes are at work on';
+COMMENT ON FUNCTION rag.source_locks() IS
+    'locks on sources that processes of this database hold; see rag.source_hash and '
+    'rag.lock_purpose';
 
 CREATE FUNCTION rag.is_syncing(source text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT pg_is_in_recovery() OR EXISTS (
-        SELECT FROM rag.source_locks() WHERE purpose = 0 AND source_hash = hashtext(source)::bigint & 4294967295)
+        SELECT FROM rag.source_locks()
+        WHERE purpose = rag.lock_purpose('sync') AND source_hash = rag.source_hash(source))
 $$;
-COMMENT ON FUNCTION rag.is_syncing(text) IS 'whether a run of the source is under way';
+COMMENT ON FUNCTION rag.is_syncing(text) IS
+    'true if a run or drift check of the source is in progress';
 
-CREATE FUNCTION rag.is_going(source text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
+CREATE FUNCTION rag.is_being_dropped(source text) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT EXISTS (SELECT FROM rag.source_locks() WHERE purpose = 1 AND source_hash = hashtext(source)::bigint & 4294967295)
+    SELECT EXISTS (
+        SELECT FROM rag.source_locks()
+        WHERE purpose = rag.lock_purpose('drop') AND source_hash = rag.source_hash(source))
 $$;
-COMMENT ON FUNCTION rag.is_going(text) IS 'whether a session is about to drop the source';
+COMMENT ON FUNCTION rag.is_being_dropped(text) IS 'true if a session is about to drop the source';
 
--- VOLATILE: it sees what was committed after the query that asks had begun. The last of a run is
--- its row, then its lock goes: who finds the lock free and then the row as it was knows that the
--- process has gone without a word.
-CREATE FUNCTION rag.has_not_ended(run_id bigint) RETURNS boolean LANGUAGE sql VOLATILE PARALLEL RESTRICTED SECURITY DEFINER
+-- VOLATILE, so that it sees rows that were committed after the calling query began. A run updates
+-- its row before it releases its lock. If the lock is free and the row is unchanged after that, the
+-- process has ended without finishing the run.
+CREATE FUNCTION rag.has_not_ended(run_id bigint) RETURNS boolean
+LANGUAGE sql VOLATILE PARALLEL RESTRICTED SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM rag.run r WHERE r.run_id = $1 AND r.phase = 'Running')
 $$;
-COMMENT ON FUNCTION rag.has_not_ended(bigint) IS 'whether a run is, by its row as it is now, not at an end';
+COMMENT ON FUNCTION rag.has_not_ended(bigint) IS
+    'true if the latest committed version of a run''s row is not finished';
 
--- Why the sources of this database are not synced by themselves; NULL: they are. A standby does not
--- know.
+-- On a standby the result is NULL.
 CREATE FUNCTION rag.why_idle() RETURNS text
     AS 'MODULE_PATHNAME', 'rag_why_idle_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
-COMMENT ON FUNCTION rag.why_idle() IS 'why the sources of this database are not synced by themselves; NULL: they are';
+COMMENT ON FUNCTION rag.why_idle() IS
+    'reason why the sources of this database are not synced automatically; NULL if they are';
 
 CREATE FUNCTION rag.has_scheduler() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT rag.why_idle() IS NULL
 $$;
-COMMENT ON FUNCTION rag.has_scheduler() IS 'whether the sources of this database are synced by themselves';
+COMMENT ON FUNCTION rag.has_scheduler() IS
+    'true if the sources of this database are synced automatically';
 
--- Why queued runs do not begin. A scheduler that was started for them alone does what is queued,
--- and no more.
+CREATE FUNCTION rag.scheduler_lock_key() RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT x'72616774'::bigint
+$$;
+COMMENT ON FUNCTION rag.scheduler_lock_key() IS
+    'first key of the advisory lock that the scheduler of a database holds';
+
+-- If scheduling is off, a scheduler that was started for queued runs runs these and no others.
 CREATE FUNCTION rag.why_waiting() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT rag.why_idle() WHERE NOT EXISTS (
         SELECT FROM pg_locks
-        WHERE locktype = 'advisory' AND granted AND objsubid = 3 AND classid::bigint = x'72616774'::bigint
+        WHERE locktype = 'advisory' AND granted AND objsubid = 3
+          AND classid::bigint = rag.scheduler_lock_key()
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 $$;
-COMMENT ON FUNCTION rag.why_waiting() IS 'why queued runs do not begin; NULL: they do, as far as there is room';
+COMMENT ON FUNCTION rag.why_waiting() IS
+    'reason why no queued run can start; NULL if they start as slots become free';
 
--- What nobody does is not scheduled, whatever is written down, and a source that waits for its
--- first run says why: nobody notes when that begins and ends.
-CREATE FUNCTION rag.without_scheduler(conditions jsonb, why text) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE
+-- Without a scheduler no source is scheduled, whatever the stored conditions say, and a source that
+-- waits for its first run reports the reason. The conditions are changed on reading, because no
+-- process could store when this state begins and ends.
+CREATE FUNCTION rag.without_scheduler(conditions jsonb, why text) RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT jsonb_agg(CASE WHEN c ->> 'type' = 'AutoIndexerScheduled' AND c ->> 'status' = 'True'
-                          THEN c || jsonb_build_object('status', 'False', 'reason', 'NoScheduler', 'lastTransitionTime', NULL,
-                                                       'message', 'it is not synced by itself: ' || why)
+                          THEN c || jsonb_build_object(
+                              'status', 'False', 'reason', 'NoScheduler',
+                              'lastTransitionTime', NULL,
+                              'message', 'the source is not synced automatically: ' || why)
                           WHEN c ->> 'type' = 'AutoIndexerIndexing' AND c ->> 'reason' = 'NotRun'
                           THEN c || jsonb_build_object('message', (c ->> 'message') || ': ' || why)
                           ELSE c END ORDER BY n)
     FROM jsonb_array_elements(conditions) WITH ORDINALITY AS x (c, n)
 $$;
-COMMENT ON FUNCTION rag.without_scheduler(jsonb, text) IS 'conditions of a source as they are where nothing syncs it by itself, and why';
+COMMENT ON FUNCTION rag.without_scheduler(jsonb, text) IS
+    'conditions of a source while no scheduler runs, with the reason why';
 
 -- views
--- ---------------------------------------------------------------------------------------------------------------
+-- ----------------------------------------
 
--- What people see of sources and runs: what their roles own; members of rag_admin also those of
--- collections that they may read. Counts and messages of a source are about all its documents:
--- where policies of an administrator's hide chunks, only those who may write to the collection see
--- them.
+-- Everybody sees the sources that their roles own, and the runs of these. Members of rag_admin also
+-- see those of the collections that they can read. Counts and messages of a source cover all of its
+-- documents. If added policies hide chunks, only roles that can write to the collection see them.
 CREATE VIEW rag.visible_source WITH (security_barrier) AS
     SELECT * FROM rag.source
-    WHERE owner_id IN (SELECT oid FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE'))
-       OR EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'rag_admin' AND pg_catalog.pg_has_role(oid, 'USAGE'))
+    WHERE owner_id IN (SELECT oid FROM pg_catalog.pg_roles
+                       WHERE pg_catalog.pg_has_role(oid, 'USAGE'))
+       OR EXISTS (SELECT FROM pg_catalog.pg_roles
+                  WHERE rolname = 'rag_admin' AND pg_catalog.pg_has_role(oid, 'USAGE'))
           AND collection = ANY ((SELECT rag.overseen_collections())::text[]);
-COMMENT ON VIEW rag.visible_source IS 'sources that the caller may see; read rag.sources instead';
+COMMENT ON VIEW rag.visible_source IS 'sources that the caller can see; use rag.sources instead';
 
--- Of a source that has filled another collection before, those who may not see that one do not see
--- the runs of then.
+-- Earlier runs of a source may belong to another collection. Only roles that can see that
+-- collection see these runs.
 CREATE VIEW rag.visible_run WITH (security_barrier) AS
     SELECT r.* FROM rag.run r JOIN rag.visible_source s ON s.name = r.source
-    WHERE r.collection = s.collection OR r.collection = ANY ((SELECT rag.overseen_collections())::text[]);
-COMMENT ON VIEW rag.visible_run IS 'runs that the caller may see; read rag.runs instead';
+    WHERE r.collection = s.collection
+       OR r.collection = ANY ((SELECT rag.overseen_collections())::text[]);
+COMMENT ON VIEW rag.visible_run IS 'runs that the caller can see; use rag.runs instead';
 
 CREATE VIEW rag.runs WITH (security_barrier) AS
     SELECT run_id, source, collection, trigger, attempt,
-           CASE WHEN is_lost THEN 'Failed' ELSE phase END AS phase,
+           rag.run_phase(phase, is_lost) AS phase,
            CASE WHEN phase <> 'Pending' THEN waiting
-                WHEN trigger <> 'manual' AND EXISTS (SELECT FROM rag.source s WHERE s.name = source AND s.suspend)
+                WHEN trigger <> 'manual'
+                     AND EXISTS (SELECT FROM rag.source s WHERE s.name = source AND s.suspend)
                     THEN 'the source is suspended'
                 ELSE coalesce((SELECT rag.why_waiting()), waiting) END AS waiting,
            queued_at, started_at, finished_at,
-           documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed,
-           documents_with_warnings, files_skipped, chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit, note,
-           CASE WHEN started_at IS NOT NULL AND NOT is_lost THEN coalesce(finished_at, clock_timestamp()) - started_at END AS duration,
+           documents_added, documents_updated, documents_deleted, documents_unchanged,
+           documents_failed, documents_with_warnings, files_skipped,
+           chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit, note,
+           CASE WHEN started_at IS NOT NULL AND NOT is_lost
+                    THEN coalesce(finished_at, clock_timestamp()) - started_at END AS duration,
            fetch_seconds, extract_seconds, embed_seconds, store_seconds,
            CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
-                WHEN is_lost THEN '[{"sqlstate": "57P01", "message": "the run''s process ended before the run did"}]'::jsonb
+                WHEN is_lost THEN jsonb_build_array(rag.lost_run_error())
                 ELSE '[]'::jsonb END AS errors,
            generation
-    FROM (SELECT *, phase = 'Running' AND NOT rag.is_syncing(source) AND rag.has_not_ended(run_id) AS is_lost
+    FROM (SELECT *, phase = 'Running' AND NOT rag.is_syncing(source)
+                    AND rag.has_not_ended(run_id) AS is_lost
           FROM rag.visible_run) AS run;
-COMMENT ON VIEW rag.runs IS 'executions of sources: what each did and how it ended';
-COMMENT ON COLUMN rag.runs.run_id IS 'ascending; what rag_sync returns';
-COMMENT ON COLUMN rag.runs.source IS 'source that was synced';
-COMMENT ON COLUMN rag.runs.collection IS 'collection that it was synced into';
-COMMENT ON COLUMN rag.runs.trigger IS 'manual (rag_sync), schedule, retry, drift, create or change (of the table)';
-COMMENT ON COLUMN rag.runs.attempt IS '1, or that of the retry';
+COMMENT ON VIEW rag.runs IS 'runs of sources: what each run did and how it ended';
+COMMENT ON COLUMN rag.runs.run_id IS 'identifier of the run, ascending; rag_sync returns it';
+COMMENT ON COLUMN rag.runs.source IS 'source that is synced';
+COMMENT ON COLUMN rag.runs.collection IS 'collection that the source is indexed into';
+COMMENT ON COLUMN rag.runs.trigger IS
+    'what started the run: manual (rag_sync), schedule, retry, drift, create or change (of the '
+    'table)';
+COMMENT ON COLUMN rag.runs.attempt IS '1 for the first attempt, higher for retries';
 COMMENT ON COLUMN rag.runs.phase IS 'Pending (queued), Running, Completed or Failed';
-COMMENT ON COLUMN rag.runs.waiting IS 'why a queued run has not begun';
-COMMENT ON COLUMN rag.runs.queued_at IS 'when it was queued';
-COMMENT ON COLUMN rag.runs.started_at IS 'when its process began';
-COMMENT ON COLUMN rag.runs.finished_at IS 'when it ended';
-COMMENT ON COLUMN rag.runs.documents_added IS 'documents that were not stored before';
-COMMENT ON COLUMN rag.runs.documents_updated IS 'documents that took the place of an earlier version';
-COMMENT ON COLUMN rag.runs.documents_deleted IS 'documents that the source no longer had';
-COMMENT ON COLUMN rag.runs.documents_unchanged IS 'documents that were left as they are';
-COMMENT ON COLUMN rag.runs.documents_failed IS 'documents that could not be indexed, see rag.run_errors';
-COMMENT ON COLUMN rag.runs.documents_with_warnings IS 'documents that were indexed and lost something on the way, see rag.run_errors';
-COMMENT ON COLUMN rag.runs.files_skipped IS 'files that are no documents: pictures, archives, empty and binary files, keys';
-COMMENT ON COLUMN rag.runs.note IS 'what is remarkable about a run that completed: it found nothing, for example';
-COMMENT ON COLUMN rag.runs.chunks_written IS 'chunks of the added and updated documents';
-COMMENT ON COLUMN rag.runs.chunks_embedded IS 'chunks whose embedding was computed';
-COMMENT ON COLUMN rag.runs.chunks_reused IS 'chunks whose embedding was stored already';
-COMMENT ON COLUMN rag.runs.bytes_fetched IS 'bytes that were read from the source';
+COMMENT ON COLUMN rag.runs.waiting IS 'reason why a queued run has not started';
+COMMENT ON COLUMN rag.runs.queued_at IS 'time when the run was queued';
+COMMENT ON COLUMN rag.runs.started_at IS 'time when the run started';
+COMMENT ON COLUMN rag.runs.finished_at IS 'time when the run ended';
+COMMENT ON COLUMN rag.runs.documents_added IS 'number of documents that were not stored before';
+COMMENT ON COLUMN rag.runs.documents_updated IS
+    'number of documents that replaced an earlier version';
+COMMENT ON COLUMN rag.runs.documents_deleted IS
+    'number of documents that were deleted because the source no longer had them';
+COMMENT ON COLUMN rag.runs.documents_unchanged IS 'number of documents that had not changed';
+COMMENT ON COLUMN rag.runs.documents_failed IS
+    'number of documents that could not be indexed, see rag.run_errors';
+COMMENT ON COLUMN rag.runs.documents_with_warnings IS
+    'number of documents that were indexed with loss of content, see rag.run_errors';
+COMMENT ON COLUMN rag.runs.files_skipped IS
+    'number of files that are not documents: images, archives, empty and binary files, key files';
+COMMENT ON COLUMN rag.runs.note IS
+    'remark on a completed run, for example that it found no documents';
+COMMENT ON COLUMN rag.runs.chunks_written IS 'number of chunks of added and updated documents';
+COMMENT ON COLUMN rag.runs.chunks_embedded IS 'number of chunks whose embedding was computed';
+COMMENT ON COLUMN rag.runs.chunks_reused IS 'number of chunks whose embedding was already stored';
+COMMENT ON COLUMN rag.runs.bytes_fetched IS 'number of bytes read from the source';
 COMMENT ON COLUMN rag.runs.commit IS 'commit that was read (git)';
-COMMENT ON COLUMN rag.runs.duration IS 'from started_at to finished_at, or until now; NULL: it has not begun, or it is not known when it ended';
-COMMENT ON COLUMN rag.runs.fetch_seconds IS 'seconds in which the source was listed and read';
-COMMENT ON COLUMN rag.runs.extract_seconds IS 'seconds in which documents were extracted and split, summed over threads';
-COMMENT ON COLUMN rag.runs.embed_seconds IS 'seconds in which the run waited for embeddings';
-COMMENT ON COLUMN rag.runs.store_seconds IS 'seconds in which documents and chunks were written and deleted';
-COMMENT ON COLUMN rag.runs.errors IS 'why the run failed, {sqlstate, message, detail, hint, throttled, retry_after_seconds}; single documents are in rag.run_errors';
-COMMENT ON COLUMN rag.runs.generation IS 'generation of the source''s definition that it carried out';
+COMMENT ON COLUMN rag.runs.duration IS
+    'time from started_at to finished_at, or until now; NULL if the run has not started or its '
+    'end is unknown';
+COMMENT ON COLUMN rag.runs.fetch_seconds IS 'seconds spent on listing and reading the source';
+COMMENT ON COLUMN rag.runs.extract_seconds IS
+    'seconds spent on extracting and splitting documents, summed over threads';
+COMMENT ON COLUMN rag.runs.embed_seconds IS 'seconds spent on waiting for embeddings';
+COMMENT ON COLUMN rag.runs.store_seconds IS
+    'seconds spent on writing and deleting documents and chunks';
+COMMENT ON COLUMN rag.runs.errors IS
+    'why the run failed: {sqlstate, message, detail, hint, throttled, retry_after_seconds}; '
+    'errors of single documents are in rag.run_errors';
+COMMENT ON COLUMN rag.runs.generation IS 'generation of the source''s definition that the run used';
 
 CREATE VIEW rag.run_errors WITH (security_barrier) AS
     SELECT run_id, source, uri, stage, severity, message, hint, occurred_at
     FROM rag.run_error e
-    WHERE EXISTS (SELECT FROM rag.visible_run r WHERE r.run_id = e.run_id
-                  AND ((SELECT rag.sees_all_chunks()) OR rag.sees_uri(r.collection, e.source, e.uri)));
-COMMENT ON VIEW rag.run_errors IS 'documents that a run could not index, or not without loss, and why';
-COMMENT ON COLUMN rag.run_errors.run_id IS 'the run';
-COMMENT ON COLUMN rag.run_errors.source IS 'its source';
-COMMENT ON COLUMN rag.run_errors.uri IS 'the document';
-COMMENT ON COLUMN rag.run_errors.stage IS 'where it failed: fetch, decode, extract, split, embed or store';
-COMMENT ON COLUMN rag.run_errors.severity IS 'error: the document was not indexed; warning: it was, and something of it was lost';
-COMMENT ON COLUMN rag.run_errors.message IS 'what was wrong';
-COMMENT ON COLUMN rag.run_errors.hint IS 'what may be done about it';
-COMMENT ON COLUMN rag.run_errors.occurred_at IS 'when';
+    WHERE EXISTS (
+        SELECT FROM rag.visible_run r
+        WHERE r.run_id = e.run_id
+          AND ((SELECT rag.sees_all_chunks()) OR rag.sees_uri(r.collection, e.source, e.uri)));
+COMMENT ON VIEW rag.run_errors IS
+    'documents that a run could not index, or indexed with loss of content';
+COMMENT ON COLUMN rag.run_errors.run_id IS 'run that reported the error';
+COMMENT ON COLUMN rag.run_errors.source IS 'source of the run';
+COMMENT ON COLUMN rag.run_errors.uri IS 'address of the document';
+COMMENT ON COLUMN rag.run_errors.stage IS
+    'stage that failed: fetch, decode, extract, split, embed or store';
+COMMENT ON COLUMN rag.run_errors.severity IS
+    'error: the document was not indexed; warning: it was indexed, but some content was lost';
+COMMENT ON COLUMN rag.run_errors.message IS 'error message';
+COMMENT ON COLUMN rag.run_errors.hint IS 'suggestion how to solve the problem';
+COMMENT ON COLUMN rag.run_errors.occurred_at IS 'time of the error';
 
 CREATE VIEW rag.progress WITH (security_barrier) AS
     SELECT source, run_id, stage, done AS documents_done, documents_total,
            chunks_written AS chunks_done, bytes_fetched AS bytes_done,
            round((done / seconds)::numeric, 1) AS rate,
-           CASE WHEN done > 0 THEN make_interval(secs => round((documents_total - done) * seconds / done)) END AS eta,
-           CASE WHEN (SELECT rag.sees_all_chunks()) OR rag.sees_uri(collection, source, current_uri) THEN current_uri END AS current_uri
-    FROM (SELECT *, documents_added + documents_updated + documents_unchanged + documents_failed AS done,
-                 greatest(extract(epoch FROM clock_timestamp() - started_at), 0.001)::double precision AS seconds
+           CASE WHEN done > 0
+                    THEN make_interval(secs => round((documents_total - done) * seconds / done))
+               END AS eta,
+           CASE WHEN (SELECT rag.sees_all_chunks()) OR rag.sees_uri(collection, source, current_uri)
+                    THEN current_uri END AS current_uri
+    FROM (SELECT *,
+                 documents_added + documents_updated + documents_unchanged + documents_failed
+                     AS done,
+                 greatest(extract(epoch FROM clock_timestamp() - started_at), 0.001)
+                     ::double precision AS seconds
           FROM rag.visible_run
           WHERE phase = 'Running' AND rag.is_syncing(source)) AS running;
-COMMENT ON VIEW rag.progress IS 'runs under way';
+COMMENT ON VIEW rag.progress IS 'progress of current runs';
 COMMENT ON COLUMN rag.progress.source IS 'source that is being synced';
-COMMENT ON COLUMN rag.progress.run_id IS 'the run';
+COMMENT ON COLUMN rag.progress.run_id IS 'current run';
 COMMENT ON COLUMN rag.progress.stage IS 'fetch, embed or store';
-COMMENT ON COLUMN rag.progress.documents_done IS 'documents added, updated, left as they are, or failed';
-COMMENT ON COLUMN rag.progress.documents_total IS 'documents of the source; NULL until they are listed';
-COMMENT ON COLUMN rag.progress.chunks_done IS 'chunks written';
-COMMENT ON COLUMN rag.progress.bytes_done IS 'bytes read from the source';
+COMMENT ON COLUMN rag.progress.documents_done IS
+    'number of documents that were added, updated, unchanged or failed';
+COMMENT ON COLUMN rag.progress.documents_total IS
+    'number of documents of the source; NULL until they are listed';
+COMMENT ON COLUMN rag.progress.chunks_done IS 'number of chunks written';
+COMMENT ON COLUMN rag.progress.bytes_done IS 'number of bytes read from the source';
 COMMENT ON COLUMN rag.progress.rate IS 'documents per second since the start';
-COMMENT ON COLUMN rag.progress.eta IS 'time left at that rate';
-COMMENT ON COLUMN rag.progress.current_uri IS 'document at work';
+COMMENT ON COLUMN rag.progress.eta IS 'estimated time left at that rate';
+COMMENT ON COLUMN rag.progress.current_uri IS 'document that is being processed';
 
 CREATE VIEW rag.sources WITH (security_barrier) AS
     WITH locks AS MATERIALIZED (SELECT source_hash, purpose FROM rag.source_locks())
     SELECT s.name, s.kind, s.collection, s.schedule, s.suspend,
-           CASE WHEN EXISTS (SELECT FROM locks WHERE purpose = 1 AND source_hash = s.hash) THEN 'Terminating'
-                WHEN c.phase = 'Running' AND NOT c.is_lost THEN 'Running'
-                WHEN c.phase = 'Pending' AND (c.trigger = 'manual' OR NOT s.suspend) THEN 'Pending'
-                WHEN s.suspend THEN 'Suspended'
-                WHEN s.retry_at IS NOT NULL THEN 'Retrying'
-                WHEN c.is_lost THEN 'Failed'
-                ELSE coalesce(r.phase, 'Pending') END AS phase,
+           rag.source_phase(
+               is_being_dropped => EXISTS (
+                   SELECT FROM locks
+                   WHERE purpose = rag.lock_purpose('drop') AND source_hash = s.hash),
+               active_phase => c.active_phase, active_trigger => c.trigger,
+               suspended => s.suspend, will_retry => s.retry_at IS NOT NULL,
+               last_phase => rag.run_phase(r.phase, c.is_lost)) AS phase,
            rag.has_condition(s.conditions, 'ResourceReady') AS resource_ready,
-           rag.has_condition(s.conditions, 'AutoIndexerScheduled') AND (SELECT rag.has_scheduler()) AS scheduled,
-           coalesce(c.phase = 'Running' AND NOT c.is_lost, false) AS indexing,
-           rag.has_condition(s.conditions, 'AutoIndexerError') OR coalesce(c.is_lost, false) AS error,
+           rag.has_condition(s.conditions, 'AutoIndexerScheduled')
+               AND (SELECT rag.has_scheduler()) AS scheduled,
+           coalesce(c.active_phase = 'Running', false) AS indexing,
+           rag.has_condition(s.conditions, 'AutoIndexerError')
+               OR coalesce(c.is_lost, false) AS error,
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
-           r.documents_added + r.documents_updated + r.documents_unchanged + r.documents_failed AS documents_processed,
+           r.documents_added + r.documents_updated + r.documents_unchanged + r.documents_failed
+               AS documents_processed,
            CASE WHEN NOT s.suspend THEN s.next_run END AS next_scheduled_run,
            CASE WHEN NOT s.suspend THEN s.retry_at END AS next_retry,
            s.observed_generation, s.generation,
            CASE WHEN NOT c.is_lost THEN c.run_id END AS current_run_id,
            r.run_id AS last_run_id,
-           extract(epoch FROM r.finished_at - r.started_at)::double precision AS last_run_duration_seconds,
+           extract(epoch FROM r.finished_at - r.started_at)::double precision
+               AS last_run_duration_seconds,
            CASE WHEN r.error IS NOT NULL
                     THEN ARRAY[concat_ws(': ', r.error ->> 'message', r.error ->> 'detail')]
-                WHEN c.is_lost THEN ARRAY['the run''s process ended before the run did']
+                WHEN c.is_lost THEN ARRAY[rag.lost_run_error() ->> 'message']
                 ELSE '{}' END
            || CASE WHEN r.documents_failed > 0 THEN
                   ARRAY(SELECT e.uri || ': ' || e.message FROM rag.run_error e
                         WHERE e.run_id = r.run_id AND e.severity = 'error'
-                          AND ((SELECT rag.sees_all_chunks()) OR rag.sees_uri(r.collection, s.name, e.uri))
+                          AND ((SELECT rag.sees_all_chunks())
+                               OR rag.sees_uri(r.collection, s.name, e.uri))
                         ORDER BY e.occurred_at LIMIT 10)
               ELSE '{}' END AS errors,
            CASE WHEN (SELECT rag.why_idle()) IS NULL THEN s.conditions
@@ -668,58 +920,100 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
            s.created_at, now() - s.created_at AS age,
            s.spec,
            (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = s.owner_id) AS owner,
-           CASE WHEN s.namespace = 'default' THEN s.credentials ELSE split_part(s.credentials, '/', 2) END
+           CASE WHEN s.namespace = 'default' THEN s.credentials
+                ELSE split_part(s.credentials, '/', 2) END
            || coalesce('/' || s.credentials_key, '') AS credentials,
            s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid,
            s.namespace, s.display_name, s.labels, s.annotations
-    FROM (SELECT v.*, l.hash, pg_is_in_recovery() OR EXISTS (SELECT FROM locks WHERE purpose = 0 AND source_hash = l.hash) AS running
-          FROM rag.visible_source v, LATERAL (SELECT hashtext(v.name)::bigint & 4294967295) AS l (hash)) s
-    LEFT JOIN LATERAL (SELECT a.run_id, a.phase, a.trigger, a.phase = 'Running' AND NOT s.running AND rag.has_not_ended(a.run_id) AS is_lost
-                       FROM rag.run a WHERE a.source = s.name AND a.phase IN ('Pending', 'Running')) AS c ON true
-    -- a run that has lost its process has ended, though its row does not say so yet
+    FROM (SELECT v.*, l.hash,
+                 pg_is_in_recovery() OR EXISTS (
+                     SELECT FROM locks
+                     WHERE purpose = rag.lock_purpose('sync') AND source_hash = l.hash) AS is_busy
+          FROM rag.visible_source v, LATERAL (SELECT rag.source_hash(v.name)) AS l (hash)) s
+    LEFT JOIN LATERAL (
+        SELECT a.run_id, a.trigger, a.is_lost,
+               CASE WHEN NOT a.is_lost THEN a.phase END AS active_phase
+        FROM (SELECT q.run_id, q.phase, q.trigger,
+                     q.phase = 'Running' AND NOT s.is_busy AND rag.has_not_ended(q.run_id)
+                         AS is_lost
+              FROM rag.run q WHERE q.source = s.name AND q.phase IN ('Pending', 'Running')) AS a
+    ) AS c ON true
+    -- a run whose process was lost counts as finished, although its row does not say so yet
     LEFT JOIN rag.run AS r ON r.run_id = CASE WHEN c.is_lost THEN c.run_id ELSE s.last_run_id END;
-COMMENT ON VIEW rag.sources IS 'sources and how they are';
-COMMENT ON COLUMN rag.sources.name IS 'name of the source, or namespace/name in another namespace than default';
-COMMENT ON COLUMN rag.sources.namespace IS 'namespace of the name';
-COMMENT ON COLUMN rag.sources.display_name IS 'metadata.displayName of its manifest';
-COMMENT ON COLUMN rag.sources.labels IS 'metadata.labels of its manifest';
-COMMENT ON COLUMN rag.sources.annotations IS 'metadata.annotations of its manifest';
-COMMENT ON COLUMN rag.sources.kind IS 'git, static, website, folder, markdown or table';
-COMMENT ON COLUMN rag.sources.collection IS 'collection that it is indexed into';
-COMMENT ON COLUMN rag.sources.schedule IS 'when it is synced by itself; NULL: once, when it is made or altered';
-COMMENT ON COLUMN rag.sources.suspend IS 'whether schedule, retries and drift checks rest';
-COMMENT ON COLUMN rag.sources.phase IS 'Pending (has not run, or is queued), Running, Completed, Failed, Retrying (failed and will be tried again), Suspended or Terminating';
-COMMENT ON COLUMN rag.sources.resource_ready IS 'whether what the definition names is there: condition ResourceReady';
-COMMENT ON COLUMN rag.sources.scheduled IS 'whether it is synced by itself: condition AutoIndexerScheduled';
-COMMENT ON COLUMN rag.sources.indexing IS 'whether a run is under way';
-COMMENT ON COLUMN rag.sources.error IS 'whether the last run that has ended had an error, see errors: condition AutoIndexerError';
-COMMENT ON COLUMN rag.sources.last_indexed IS 'when the last successful run ended';
-COMMENT ON COLUMN rag.sources.last_commit IS 'commit that is indexed (git): that of the last run that completed and listed all of it';
-COMMENT ON COLUMN rag.sources.successful_run_count IS 'runs that completed, since the source was made';
-COMMENT ON COLUMN rag.sources.error_run_count IS 'runs that failed';
-COMMENT ON COLUMN rag.sources.documents_processed IS 'documents that the last run that has ended added, updated, left as they are, or could not index';
-COMMENT ON COLUMN rag.sources.next_scheduled_run IS 'when it is synced next; NULL: not by itself, or it is suspended';
-COMMENT ON COLUMN rag.sources.next_retry IS 'when the last run, which failed, is tried again';
-COMMENT ON COLUMN rag.sources.observed_generation IS 'generation that the status speaks of';
-COMMENT ON COLUMN rag.sources.generation IS 'counts the changes of the definition, from 1';
-COMMENT ON COLUMN rag.sources.current_run_id IS 'the run that is queued or under way, in rag.runs; NULL: none is';
-COMMENT ON COLUMN rag.sources.last_run_id IS 'the last run that has ended, in rag.runs';
-COMMENT ON COLUMN rag.sources.last_run_duration_seconds IS 'how long that run took';
-COMMENT ON COLUMN rag.sources.errors IS 'why that run failed, and documents that it could not index (10 at most; all are in rag.run_errors)';
-COMMENT ON COLUMN rag.sources.conditions IS 'as in Kubernetes: type, status, reason, message, lastTransitionTime, observedGeneration';
-COMMENT ON COLUMN rag.sources.created_at IS 'when the source was made';
-COMMENT ON COLUMN rag.sources.age IS 'time since the source was made';
-COMMENT ON COLUMN rag.sources.spec IS 'what is read, in terms of the kind';
-COMMENT ON COLUMN rag.sources.owner IS 'role whose rights its runs have; NULL: it does not exist any more';
-COMMENT ON COLUMN rag.sources.credentials IS 'secret of the same namespace that the source''s server is shown, or secret/key';
-COMMENT ON COLUMN rag.sources.max_retries IS 'how often a run that failed is tried again';
-COMMENT ON COLUMN rag.sources.timeout IS 'most time of one run';
-COMMENT ON COLUMN rag.sources.drift_policy IS 'what follows when stored documents differ from what was indexed: auto, manual or ignore';
-COMMENT ON COLUMN rag.sources.drift_checked_at IS 'when that was looked at last';
-COMMENT ON COLUMN rag.sources.uid IS 'tells a source from a later one of the same name';
+COMMENT ON VIEW rag.sources IS 'sources with their status';
+COMMENT ON COLUMN rag.sources.name IS
+    'name of the source; namespace/name if the namespace is not default';
+COMMENT ON COLUMN rag.sources.namespace IS 'namespace, taken from the name';
+COMMENT ON COLUMN rag.sources.display_name IS 'metadata.displayName of the manifest';
+COMMENT ON COLUMN rag.sources.labels IS 'metadata.labels of the manifest';
+COMMENT ON COLUMN rag.sources.annotations IS 'metadata.annotations of the manifest';
+-- The kinds are those of the registry (crates/protocol/src/spec).
+CREATE FUNCTION rag.source_kinds_comment() RETURNS text
+    AS 'MODULE_PATHNAME', 'source_kinds_comment_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+DO $$
+BEGIN
+    EXECUTE format('COMMENT ON COLUMN rag.sources.kind IS %L', rag.source_kinds_comment());
+END
+$$;
+DROP FUNCTION rag.source_kinds_comment();
+COMMENT ON COLUMN rag.sources.collection IS 'collection that the source is indexed into';
+COMMENT ON COLUMN rag.sources.schedule IS
+    'schedule of automatic runs; NULL: one run after the source is created or altered';
+COMMENT ON COLUMN rag.sources.suspend IS
+    'true if scheduled runs, retries and drift checks are suspended';
+COMMENT ON COLUMN rag.sources.phase IS
+    'Pending (has not run, or is queued), Running, Completed, Failed, Retrying (failed and will '
+    'be retried), Suspended or Terminating';
+COMMENT ON COLUMN rag.sources.resource_ready IS
+    'true if everything that the definition refers to exists: condition ResourceReady';
+COMMENT ON COLUMN rag.sources.scheduled IS
+    'true if the source is synced automatically: condition AutoIndexerScheduled';
+COMMENT ON COLUMN rag.sources.indexing IS 'true if a run is in progress';
+COMMENT ON COLUMN rag.sources.error IS
+    'true if the last finished run had an error, see errors: condition AutoIndexerError';
+COMMENT ON COLUMN rag.sources.last_indexed IS 'end of the last successful run';
+COMMENT ON COLUMN rag.sources.last_commit IS
+    'indexed commit (git): the commit of the last completed run that listed all files';
+COMMENT ON COLUMN rag.sources.successful_run_count IS
+    'number of completed runs since the source was created';
+COMMENT ON COLUMN rag.sources.error_run_count IS 'number of failed runs';
+COMMENT ON COLUMN rag.sources.documents_processed IS
+    'number of documents that the last finished run added, updated, found unchanged or could not '
+    'index';
+COMMENT ON COLUMN rag.sources.next_scheduled_run IS
+    'time of the next automatic run; NULL if none is scheduled or the source is suspended';
+COMMENT ON COLUMN rag.sources.next_retry IS 'time at which the last run, which failed, is retried';
+COMMENT ON COLUMN rag.sources.observed_generation IS
+    'generation of the definition that the status refers to';
+COMMENT ON COLUMN rag.sources.generation IS
+    'number of the definition''s current version, from 1; each change increments it';
+COMMENT ON COLUMN rag.sources.current_run_id IS
+    'queued or current run, in rag.runs; NULL if there is none';
+COMMENT ON COLUMN rag.sources.last_run_id IS 'last finished run, in rag.runs';
+COMMENT ON COLUMN rag.sources.last_run_duration_seconds IS 'duration of the last finished run';
+COMMENT ON COLUMN rag.sources.errors IS
+    'why the last finished run failed, and documents that it could not index (at most 10; '
+    'rag.run_errors has all of them)';
+COMMENT ON COLUMN rag.sources.conditions IS
+    'conditions as in Kubernetes: type, status, reason, message, lastTransitionTime, '
+    'observedGeneration';
+COMMENT ON COLUMN rag.sources.created_at IS 'time when the source was created';
+COMMENT ON COLUMN rag.sources.age IS 'time since the source was created';
+COMMENT ON COLUMN rag.sources.spec IS 'settings of this kind of source';
+COMMENT ON COLUMN rag.sources.owner IS
+    'role whose privileges are used by runs; NULL if the role no longer exists';
+COMMENT ON COLUMN rag.sources.credentials IS
+    'secret in the same namespace that is sent to the source''s server, or secret/key';
+COMMENT ON COLUMN rag.sources.max_retries IS 'maximum number of retries of a failed run';
+COMMENT ON COLUMN rag.sources.timeout IS 'maximum duration of a run';
+COMMENT ON COLUMN rag.sources.drift_policy IS
+    'action when stored documents differ from what was indexed: auto, manual or ignore';
+COMMENT ON COLUMN rag.sources.drift_checked_at IS 'time of the last drift check';
+COMMENT ON COLUMN rag.sources.uid IS
+    'identifies the source; a later source of the same name has another uid';
 
 -- dumps
--- ---------------------------------------------------------------------------------------------------------------
+-- ----------------------------------------
 
 SELECT pg_catalog.pg_extension_config_dump('rag.retrievers', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.collections', '');
@@ -730,15 +1024,19 @@ SELECT pg_catalog.pg_extension_config_dump('rag.run_error', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.documents', '');
 
 -- DROP EXTENSION
--- -------------------------------------------------------------------------------------------------------
+-- ----------------------------------------
 
--- Partitions go with the extension's table rag.chunks without a word. While they hold documents the
--- command needs CASCADE (src/drop_extension.rs).
-CREATE FUNCTION rag.before_drop() RETURNS event_trigger AS 'MODULE_PATHNAME', 'rag_before_drop' LANGUAGE c;
-COMMENT ON FUNCTION rag.before_drop() IS 'refuses to drop the extension without CASCADE while collections contain documents';
-CREATE EVENT TRIGGER rag_before_drop ON ddl_command_start WHEN TAG IN ('DROP EXTENSION', 'DROP OWNED')
+-- DROP EXTENSION drops partitions together with rag.chunks and does not report them. While they
+-- contain documents the command needs CASCADE (src/workers/drop_extension.rs).
+CREATE FUNCTION rag.before_drop() RETURNS event_trigger
+    AS 'MODULE_PATHNAME', 'rag_before_drop' LANGUAGE c;
+COMMENT ON FUNCTION rag.before_drop() IS
+    'rejects DROP EXTENSION without CASCADE while collections contain documents';
+CREATE EVENT TRIGGER rag_before_drop
+    ON ddl_command_start WHEN TAG IN ('DROP EXTENSION', 'DROP OWNED')
     EXECUTE FUNCTION rag.before_drop();
-COMMENT ON EVENT TRIGGER rag_before_drop IS 'refuses to drop the extension rag without CASCADE while collections contain documents';
+COMMENT ON EVENT TRIGGER rag_before_drop IS
+    'rejects DROP EXTENSION rag without CASCADE while collections contain documents';
 
--- where the functions that follow are made
+-- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

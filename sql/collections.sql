@@ -1,17 +1,18 @@
--- What is noted of collections beside their documents and chunks, and the view of their sizes.
+-- What is stored about collections besides their documents and chunks, and the view of their sizes.
 
--- When the content of a collection has changed
--- ------------------------------------------------------------------------
+-- Time of the last change of a collection's content
+-- ----------------------------------------
 
--- The latest time of a collection's rows counts. A transaction that changes documents updates a row
--- that no other transaction has locked, or inserts one: writers never wait for each other here, and
--- the time never goes back.
+-- A collection can have several rows; the latest time counts. A transaction that changes documents
+-- updates a row that no other transaction has locked, or inserts one. So writers never wait for
+-- each other here, and the time never decreases.
 CREATE TABLE rag.content_change (
     collection text NOT NULL,
     changed_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 CREATE INDEX content_change_collection ON rag.content_change (collection);
-COMMENT ON TABLE rag.content_change IS 'when the content of each collection has changed; the latest row counts';
+COMMENT ON TABLE rag.content_change IS
+    'time of the last change of each collection''s content; the latest row counts';
 
 CREATE FUNCTION rag.note_content_change() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
@@ -20,7 +21,7 @@ DECLARE
     changed text;
     place tid;
 BEGIN
-    -- a dump brings the times, too
+    -- a dump contains the times, too
     IF rag.is_restoring() THEN
         RETURN NULL;
     END IF;
@@ -31,20 +32,22 @@ BEGIN
     ELSIF TG_OP = 'TRUNCATE' THEN
         names := ARRAY(SELECT name FROM rag.collections);
     ELSE
-        -- what says how to fetch the document again (validator, raw_hash) is not content
+        -- validator and raw_hash, which are for the next fetch, are not content
         names := ARRAY(
             SELECT DISTINCT c.collection
             FROM added a JOIN removed r USING (document_id),
                  LATERAL (VALUES (a.collection), (r.collection)) AS c (collection)
-            WHERE (a.collection, a.status, a.error, a.indexed_at, a.content_hash, a.title, a.category, a.tags, a.metadata)
+            WHERE (a.collection, a.status, a.error, a.indexed_at, a.content_hash, a.title,
+                   a.category, a.tags, a.metadata)
                 IS DISTINCT FROM
-                  (r.collection, r.status, r.error, r.indexed_at, r.content_hash, r.title, r.category, r.tags, r.metadata));
+                  (r.collection, r.status, r.error, r.indexed_at, r.content_hash, r.title,
+                   r.category, r.tags, r.metadata));
     END IF;
     FOREACH changed IN ARRAY names
     LOOP
         place := NULL;
-        -- to lock a row that another transaction has updated would fail under the other isolation
-        -- levels
+        -- under the other isolation levels, locking a row that another transaction has updated
+        -- would fail
         IF current_setting('transaction_isolation') = 'read committed' THEN
             SELECT c.ctid INTO place FROM rag.content_change c WHERE c.collection = changed
             LIMIT 1 FOR UPDATE SKIP LOCKED;
@@ -52,17 +55,20 @@ BEGIN
         IF place IS NULL THEN
             INSERT INTO rag.content_change VALUES (changed, clock_timestamp());
         ELSE
-            UPDATE rag.content_change c SET changed_at = greatest(c.changed_at, clock_timestamp()) WHERE c.ctid = place;
+            UPDATE rag.content_change c SET changed_at = greatest(c.changed_at, clock_timestamp())
+            WHERE c.ctid = place;
         END IF;
     END LOOP;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.note_content_change() IS 'notes that the content of collections has changed';
+COMMENT ON FUNCTION rag.note_content_change() IS
+    'records that the content of collections has changed';
 REVOKE ALL ON FUNCTION rag.note_content_change() FROM PUBLIC;
 
 CREATE TRIGGER note_added AFTER INSERT ON rag.documents REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
-CREATE TRIGGER note_updated AFTER UPDATE ON rag.documents REFERENCING OLD TABLE AS removed NEW TABLE AS added
+CREATE TRIGGER note_updated AFTER UPDATE ON rag.documents
+    REFERENCING OLD TABLE AS removed NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
 CREATE TRIGGER note_removed AFTER DELETE ON rag.documents REFERENCING OLD TABLE AS removed
     FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
@@ -70,24 +76,23 @@ CREATE TRIGGER note_truncated AFTER TRUNCATE ON rag.documents
     FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
 
 -- Where an embedding is stored
--- ----------------------------------------------------------------------------------------
+-- ----------------------------------------
 
--- For texts that another collection has embedded before. To look for them in every partition would
--- take the longer the more collections there are. A row is a hint: where it is missing, or its
--- chunk is gone, the text is embedded again.
+-- For texts that another collection has already embedded. Searching every partition would take time
+-- in proportion to the number of collections. A row is a hint: if it is missing, or its chunk no
+-- longer exists, the text is embedded again.
 CREATE TABLE rag.embedding_place (
     embedding_key uuid NOT NULL,
     collection text NOT NULL
 );
 CREATE INDEX embedding_place_key ON rag.embedding_place (embedding_key);
 CREATE INDEX embedding_place_collection ON rag.embedding_place (collection);
-COMMENT ON TABLE rag.embedding_place IS 'a collection that has the embedding of a text';
+COMMENT ON TABLE rag.embedding_place IS 'collection that contains the embedding of a text';
 
--- Damaged indexes
--- -----------------------------------------------------------------------------------------------------
+-- Corrupted indexes
+-- ----------------------------------------
 
--- Whatever rebuilds an index gives it another file, so that a row about its former file means
--- nothing any more.
+-- Rebuilding an index gives it another file. Rows about its previous file no longer apply.
 CREATE TABLE rag.index_damage (
     collection text NOT NULL,
     index oid NOT NULL,
@@ -95,26 +100,28 @@ CREATE TABLE rag.index_damage (
     problem text NOT NULL,
     noticed_at timestamptz NOT NULL DEFAULT pg_catalog.now()
 );
-COMMENT ON TABLE rag.index_damage IS 'indexes of collections that a statement has found damaged';
-COMMENT ON COLUMN rag.index_damage.filenode IS 'file of the index; another one means that the index was rebuilt';
+COMMENT ON TABLE rag.index_damage IS 'indexes of collections that a statement has found corrupted';
+COMMENT ON COLUMN rag.index_damage.filenode IS
+    'file of the index; another file means that the index was rebuilt';
 
 -- Sizes
--- ---------------------------------------------------------------------------------------------------------------
+-- ----------------------------------------
 
--- The function has the reader's rights, which the view's own query would not have.
+-- The function runs with the reader's rights; a query of the view would run with the owner's.
 CREATE VIEW rag.collection_sizes AS
-    SELECT name AS collection, document_count AS documents, chunk_count AS chunks, text_bytes, chunk_bytes,
-           embedding_bytes, index_bytes, total_size_bytes AS total_bytes
+    SELECT name AS collection, document_count AS documents, chunk_count AS chunks,
+           text_bytes, chunk_bytes, embedding_bytes, index_bytes, total_size_bytes AS total_bytes
     FROM @extschema@.rag_collection_status();
-COMMENT ON VIEW rag.collection_sizes IS 'what collections take on disk';
+COMMENT ON VIEW rag.collection_sizes IS 'disk space used by collections';
 COMMENT ON COLUMN rag.collection_sizes.collection IS 'name of the collection';
-COMMENT ON COLUMN rag.collection_sizes.documents IS 'documents that are indexed';
-COMMENT ON COLUMN rag.collection_sizes.chunks IS 'chunks of these documents';
-COMMENT ON COLUMN rag.collection_sizes.text_bytes IS 'texts of the documents in rag.documents, compressed as they are stored';
-COMMENT ON COLUMN rag.collection_sizes.chunk_bytes IS 'chunks without their embeddings';
-COMMENT ON COLUMN rag.collection_sizes.embedding_bytes IS 'embeddings of the chunks';
-COMMENT ON COLUMN rag.collection_sizes.index_bytes IS 'indexes on the chunks';
-COMMENT ON COLUMN rag.collection_sizes.total_bytes IS 'all of these together';
+COMMENT ON COLUMN rag.collection_sizes.documents IS 'number of indexed documents';
+COMMENT ON COLUMN rag.collection_sizes.chunks IS 'number of chunks of these documents';
+COMMENT ON COLUMN rag.collection_sizes.text_bytes IS
+    'size of the texts in rag.documents, compressed as stored';
+COMMENT ON COLUMN rag.collection_sizes.chunk_bytes IS 'size of the chunks without their embeddings';
+COMMENT ON COLUMN rag.collection_sizes.embedding_bytes IS 'size of the embeddings';
+COMMENT ON COLUMN rag.collection_sizes.index_bytes IS 'size of the indexes on the chunks';
+COMMENT ON COLUMN rag.collection_sizes.total_bytes IS 'total size';
 
 SELECT pg_catalog.pg_extension_config_dump('rag.content_change', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.embedding_place', '');

@@ -1,8 +1,9 @@
--- What the planner is told of rag_embed (src/api/model.rs).
+-- Cost estimates of rag_embed for the planner (src/api/model.rs).
 
 CREATE FUNCTION rag.embed_support(internal) RETURNS internal
     AS 'MODULE_PATHNAME', 'embed_support_wrapper' LANGUAGE c STRICT;
-COMMENT ON FUNCTION rag.embed_support(internal) IS 'tells the planner what a call of rag_embed costs';
+COMMENT ON FUNCTION rag.embed_support(internal) IS
+    'planner support function of rag_embed: estimates the cost of a call';
 REVOKE ALL ON FUNCTION rag.embed_support(internal) FROM PUBLIC;
 
 ALTER FUNCTION @extschema@.rag_embed(text) SUPPORT rag.embed_support;

@@ -1,4 +1,4 @@
--- The index access method rag_hnsw, its operator classes, and the functions that look at an index.
+-- The index access method rag_hnsw, its operator classes, and functions that inspect an index.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -7,21 +7,27 @@ CREATE FUNCTION rag.hnsw_handler(internal) RETURNS index_am_handler
 COMMENT ON FUNCTION rag.hnsw_handler(internal) IS 'handler of the access method rag_hnsw';
 
 CREATE ACCESS METHOD rag_hnsw TYPE INDEX HANDLER rag.hnsw_handler;
-COMMENT ON ACCESS METHOD rag_hnsw IS 'nearest vectors by a graph of neighbours (HNSW) over 4-bit codes';
+COMMENT ON ACCESS METHOD rag_hnsw IS
+    'index for nearest neighbor search: a graph (HNSW) over 4-bit codes';
 
--- Each class is of one distance; its support function tells the access method which.
+-- The support function of an operator class identifies its distance to the access method.
 CREATE FUNCTION rag.hnsw_metric_l2() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_l2_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION rag.hnsw_metric_inner_product() RETURNS integer
-    AS 'MODULE_PATHNAME', 'hnsw_metric_inner_product_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+    AS 'MODULE_PATHNAME', 'hnsw_metric_inner_product_wrapper'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION rag.hnsw_metric_cosine() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_cosine_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION rag.hnsw_metric_l1() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_l1_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION rag.hnsw_metric_l1() IS 'tells rag_hnsw that an operator class orders by taxicab distance';
-COMMENT ON FUNCTION rag.hnsw_metric_l2() IS 'tells rag_hnsw that an operator class orders by Euclidean distance';
-COMMENT ON FUNCTION rag.hnsw_metric_inner_product() IS 'tells rag_hnsw that an operator class orders by negative inner product';
-COMMENT ON FUNCTION rag.hnsw_metric_cosine() IS 'tells rag_hnsw that an operator class orders by cosine distance';
+COMMENT ON FUNCTION rag.hnsw_metric_l1() IS
+    'identifies operator classes of rag_hnsw that order by taxicab distance';
+COMMENT ON FUNCTION rag.hnsw_metric_l2() IS
+    'identifies operator classes of rag_hnsw that order by Euclidean distance';
+COMMENT ON FUNCTION rag.hnsw_metric_inner_product() IS
+    'identifies operator classes of rag_hnsw that order by negative inner product';
+COMMENT ON FUNCTION rag.hnsw_metric_cosine() IS
+    'identifies operator classes of rag_hnsw that order by cosine distance';
 
 CREATE OPERATOR CLASS @extschema@.vector_l2_ops FOR TYPE rag_types.vector USING rag_hnsw AS
     OPERATOR 1 @extschema@.<-> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
@@ -35,26 +41,35 @@ CREATE OPERATOR CLASS @extschema@.vector_cosine_ops FOR TYPE rag_types.vector US
 CREATE OPERATOR CLASS @extschema@.vector_l1_ops FOR TYPE rag_types.vector USING rag_hnsw AS
     OPERATOR 1 @extschema@.<+> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
     FUNCTION 1 rag.hnsw_metric_l1();
-COMMENT ON OPERATOR CLASS @extschema@.vector_l1_ops USING rag_hnsw IS 'ORDER BY a <+> b, taxicab distance';
-COMMENT ON OPERATOR CLASS @extschema@.vector_l2_ops USING rag_hnsw IS 'ORDER BY a <-> b, Euclidean distance';
-COMMENT ON OPERATOR CLASS @extschema@.vector_ip_ops USING rag_hnsw IS 'ORDER BY a <#> b, negative inner product';
-COMMENT ON OPERATOR CLASS @extschema@.vector_cosine_ops USING rag_hnsw IS 'ORDER BY a <=> b, cosine distance';
+COMMENT ON OPERATOR CLASS @extschema@.vector_l1_ops USING rag_hnsw IS
+    'ORDER BY a <+> b, taxicab distance';
+COMMENT ON OPERATOR CLASS @extschema@.vector_l2_ops USING rag_hnsw IS
+    'ORDER BY a <-> b, Euclidean distance';
+COMMENT ON OPERATOR CLASS @extschema@.vector_ip_ops USING rag_hnsw IS
+    'ORDER BY a <#> b, negative inner product';
+COMMENT ON OPERATOR CLASS @extschema@.vector_cosine_ops USING rag_hnsw IS
+    'ORDER BY a <=> b, cosine distance';
 
--- sql/privileges.sql says what these do and who may call them.
+-- Comments and privileges of these functions are in sql/privileges.sql.
 CREATE FUNCTION @extschema@.rag_index_check(index regclass)
     RETURNS TABLE (level integer, block bigint, slot integer, problem text)
     AS 'MODULE_PATHNAME', 'rag_index_check_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
 CREATE FUNCTION @extschema@.rag_index_info(index regclass)
-    RETURNS TABLE (metric text, dimensions integer, m integer, ef_construction integer, vectors bigint, nodes bigint,
-        tombstones bigint, free_slots bigint, levels integer, average_degree double precision, pages bigint, bytes bigint,
-        slots_per_page integer, code_dimensions integer, hint text)
+    RETURNS TABLE (metric text, dimensions integer, m integer, ef_construction integer,
+        vectors bigint, nodes bigint, tombstones bigint, free_slots bigint, levels integer,
+        average_degree double precision, pages bigint, bytes bigint, slots_per_page integer,
+        code_dimensions integer, hint text)
     AS 'MODULE_PATHNAME', 'rag_index_info_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
-CREATE FUNCTION @extschema@.rag_index_recall(index regclass, queries integer DEFAULT 100, k integer DEFAULT 10)
-    RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision, exact_milliseconds double precision)
+CREATE FUNCTION @extschema@.rag_index_recall(
+    index regclass, queries integer DEFAULT 100, k integer DEFAULT 10)
+    RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision,
+        exact_milliseconds double precision)
     AS 'MODULE_PATHNAME', 'rag_index_recall_wrapper' LANGUAGE c STRICT;
-CREATE FUNCTION @extschema@.rag_index_recall(index regclass, queries text[], k integer DEFAULT 10, model text DEFAULT NULL)
-    RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision, exact_milliseconds double precision)
+CREATE FUNCTION @extschema@.rag_index_recall(
+    index regclass, queries text[], k integer DEFAULT 10, model text DEFAULT NULL)
+    RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision,
+        exact_milliseconds double precision)
     AS 'MODULE_PATHNAME', 'rag_index_recall_of_texts_wrapper' LANGUAGE c;
 
--- where the functions that follow are made
+-- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -1,5 +1,5 @@
--- Comments on the functions, and who may do what. Nothing is granted to PUBLIC but the vector type
--- and its operators.
+-- Comments on the functions and privileges. Nothing is granted to PUBLIC except the vector type and
+-- its operators.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -10,54 +10,105 @@ BEGIN
     FOR what IN
         SELECT p.oid::regprocedure AS signature, c.comment, c.readers
         FROM (VALUES
-            ('rag_create_collection', false, 'makes a collection: a named set of documents that are searched together'),
-            ('rag_drop_collection', false, 'drops a collection with its documents'),
-            ('rag_grant_collection', true, 'lets a role read a collection, or write to it; public: all roles'),
-            ('rag_revoke_collection', true, 'takes a privilege on a collection from a role; NULL: both'),
-            ('rag_alter_collection_owner', true, 'gives a collection to another owner'),
-            ('rag_collection_status', true, 'what a collection, or each, holds, how large it is and how it is'),
-            ('rag_stats', true, 'counts of a collection as JSON'),
-            ('rag_create_source', false, 'makes a source: where documents of a collection come from'),
-            ('rag_alter_source', true, 'changes a source; what is NULL stays, and an empty schedule or credentials take that away'),
-            ('rag_validate_source', false, 'what is wrong with the definition of a source, each row a problem; makes nothing'),
-            ('rag_suspend', true, 'has schedule, retries and drift checks of a source rest; a run under way goes on'),
-            ('rag_resume', true, 'ends what rag_suspend began; times that came meanwhile are not caught up with'),
-            ('rag_next_runs', true, 'the next times of a schedule'),
-            ('rag_drop_source', true, 'drops a source; its documents stay unless keep_documents is false'),
-            ('rag_apply', true, 'makes or changes what a manifest (YAML or JSON, one or many documents) describes'),
-            ('rag_get', true, 'the manifest of a source or retriever, with its status'),
-            ('rag_delete', true, 'drops the source or retriever of a manifest; false where there is none'),
-            ('rag_create_secret', false, 'stores a value that a source''s server asks for; it can be replaced and dropped, never read'),
-            ('rag_drop_secret', false, 'drops a secret, or one of its keys'),
-            ('rag_rotate_secret_key', false, 'adds a key to the key file and encrypts the secrets of the database under it'),
-            ('rag_drop_secret_key', false, 'removes from the key file a key that nothing is encrypted under any more'),
-            ('rag_secret_keys', false, 'keys that secrets are or can be encrypted under, without the keys themselves'),
-            ('rag_sync', true, 'indexes what a source has now; returns the id of the run'),
-            ('rag_sync_all', true, 'queues runs of all sources of a collection, or of all there are, that the caller may sync'),
-            ('rag_cancel_run', true, 'ends a run that is queued or under way; false where it has ended already'),
-            ('rag_wait', true, 'waits until a run has ended, or for so long; its phase then'),
-            ('rag_check_drift', true, 'compares what is stored of a source with what its runs have indexed'),
-            ('rag_add_document', false, 'indexes one document, a text or the bytes of a file, in the place of what was stored under its uri'),
-            ('rag_add_documents', false, 'indexes documents of a JSON array, each row one of them'),
-            ('rag_update_document', false, 'changes title, category, tags or metadata of a document without its text; false where there is none'),
-            ('rag_remove_document', false, 'removes one document; false where there is none'),
-            ('rag_create_knowledge', false, 'registers a knowledge item, which is fetched when it is indexed'),
-            ('rag_alter_knowledge', false, 'changes what is said of a knowledge item; what is NULL stays'),
-            ('rag_index_knowledge', false, 'fetches and indexes one knowledge item, in the place of what was indexed of it'),
-            ('rag_index_all', false, 'indexes all knowledge items of a collection, or those of a status, each in a transaction of its own'),
-            ('rag_unindex_knowledge', false, 'removes the documents of a knowledge item and keeps the item; false where there are none'),
-            ('rag_remove_knowledge', false, 'removes a knowledge item with its documents; false where there is none'),
-            ('rag_status', true, 'what is wrong now with the server, sources, runs, collections and secrets, and what to do; no row: all is well'),
-            ('rag_split', true, 'shows how a text is cut into chunks'),
-            ('rag_embed', true, 'the embedding of a text, or of each of several'),
-            ('rag_search', true, 'finds the chunks of a collection that answer a query, best first'),
-            ('rag_index_check', true, 'verifies a rag_hnsw index, each row a problem'),
-            ('rag_index_info', true, 'parameters, counts and size of a rag_hnsw index'),
-            ('rag_index_recall', true, 'how many of the true nearest neighbours a rag_hnsw index finds, and how fast'),
-            ('rag_pgvector_casts', false, 'creates the casts between rag_types.vector and pgvector''s vector; false where pgvector is not installed')
+            ('rag_create_collection', false,
+             'creates a collection: a named set of documents that are searched together'),
+            ('rag_drop_collection', false, 'drops a collection and its documents'),
+            ('rag_grant_collection', true,
+             'grants a role the privilege to read a collection or to write to it; public: all '
+             'roles'),
+            ('rag_revoke_collection', true,
+             'revokes a privilege on a collection from a role; NULL: both privileges'),
+            ('rag_alter_collection_owner', true, 'changes the owner of a collection'),
+            ('rag_collection_status', true,
+             'returns content, size and state of a collection, or of all collections'),
+            ('rag_stats', true, 'returns counts of a collection as JSON'),
+            ('rag_create_source', false,
+             'creates a source, from which documents of a collection are fetched'),
+            ('rag_alter_source', true,
+             'changes a source; arguments that are NULL leave a value as it is, and an empty '
+             'schedule or credentials remove it'),
+            ('rag_validate_source', false,
+             'returns one row for each problem in the definition of a source; creates nothing'),
+            ('rag_suspend', true,
+             'suspends a source: no scheduled runs, retries or drift checks; a current run '
+             'continues'),
+            ('rag_resume', true,
+             'resumes a suspended source; runs that were missed meanwhile are not made up for'),
+            ('rag_next_runs', true, 'returns the next times of a schedule'),
+            ('rag_drop_source', true,
+             'drops a source; its documents are kept unless keep_documents is false'),
+            ('rag_apply', true,
+             'creates or changes the objects that a manifest describes (YAML or JSON, one or '
+             'more documents)'),
+            ('rag_get', true, 'returns the manifest of a source or retriever with its status'),
+            ('rag_delete', true,
+             'drops the source or retriever of a manifest; returns false if it does not exist'),
+            ('rag_create_secret', false,
+             'stores a credential for the servers of sources; it can be replaced and dropped, '
+             'but not read'),
+            ('rag_drop_secret', false, 'drops a secret or one of its keys'),
+            ('rag_rotate_secret_key', false,
+             'adds a key to the key file and encrypts all secrets of the database with it'),
+            ('rag_drop_secret_key', false,
+             'removes a key from the key file if no value is encrypted with it'),
+            ('rag_secret_keys', false,
+             'returns the encryption keys in use and in the key file, without their values'),
+            ('rag_sync', true,
+             'runs a source: indexes what it contains now; returns the id of the run'),
+            ('rag_sync_all', true,
+             'queues runs of all sources of a collection, or of all sources, that the caller '
+             'can sync'),
+            ('rag_cancel_run', true,
+             'cancels a queued or current run; returns false if it has already ended'),
+            ('rag_wait', true,
+             'waits until a run has ended or the timeout expires; returns the phase of the run'),
+            ('rag_check_drift', true,
+             'compares the stored documents of a source with what its runs have indexed'),
+            ('rag_add_document', false,
+             'indexes one document, given as text or as the content of a file; replaces the '
+             'document with the same uri'),
+            ('rag_add_documents', false,
+             'indexes the documents of a JSON array; returns one row for each'),
+            ('rag_update_document', false,
+             'changes title, category, tags or metadata of a document; returns false if it '
+             'does not exist'),
+            ('rag_remove_document', false,
+             'removes a document; returns false if it does not exist'),
+            ('rag_create_knowledge', false,
+             'registers a knowledge item, which is fetched when it is indexed'),
+            ('rag_alter_knowledge', false,
+             'changes the definition of a knowledge item; arguments that are NULL leave a '
+             'value as it is'),
+            ('rag_index_knowledge', false,
+             'fetches and indexes a knowledge item; replaces what was indexed before'),
+            ('rag_index_all', false,
+             'indexes all knowledge items of a collection, or those with a status, each in its '
+             'own transaction'),
+            ('rag_unindex_knowledge', false,
+             'removes the documents of a knowledge item and keeps the item; returns false if '
+             'there are none'),
+            ('rag_remove_knowledge', false,
+             'removes a knowledge item and its documents; returns false if it does not exist'),
+            ('rag_status', true,
+             'returns current problems of the server, sources, runs, collections and secrets '
+             'with remedies; no row if there are none'),
+            ('rag_split', true, 'shows how a text is split into chunks'),
+            ('rag_embed', true, 'returns the embedding of a text, or of each text of an array'),
+            ('rag_search', true,
+             'returns the chunks of a collection that match a query best, best first'),
+            ('rag_index_check', true,
+             'verifies a rag_hnsw index; returns one row for each problem'),
+            ('rag_index_info', true, 'returns parameters, counts and size of a rag_hnsw index'),
+            ('rag_index_recall', true,
+             'measures recall and speed of a rag_hnsw index against exact search'),
+            ('rag_pgvector_casts', false,
+             'creates the casts between rag_types.vector and pgvector''s vector; returns false '
+             'if pgvector is not installed')
         ) AS c (name, readers, comment)
-        JOIN pg_catalog.pg_proc p ON p.proname = c.name AND p.pronamespace = '@extschema@'::regnamespace
-        JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+        JOIN pg_catalog.pg_proc p
+            ON p.proname = c.name AND p.pronamespace = '@extschema@'::regnamespace
+        JOIN pg_catalog.pg_depend d
+            ON d.classid = 'pg_catalog.pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
         JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'rag'
     LOOP
         EXECUTE format('COMMENT ON ROUTINE %s IS %L', what.signature, what.comment);
@@ -67,12 +118,30 @@ BEGIN
     END LOOP;
 END $$;
 
-REVOKE ALL ON FUNCTION rag.is_syncing(text), rag.has_not_ended(bigint), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb, text), rag.why_idle(), rag.why_waiting(), rag.source_changed(), rag.merge_conditions(jsonb, jsonb),
-    rag.is_restoring(), rag.announce(jsonb), rag.announce_run(), rag.announce_source(), rag.replace_builtin(), rag.find_owner(), rag.find_grantee(), rag.find_relation() FROM PUBLIC;
-REVOKE ALL ON FUNCTION rag.is_going(text), rag.before_drop(), rag.is_preloaded(), rag.present_model() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION rag.is_preloaded(), rag.present_model() TO rag_reader;
--- the views are read with their owner's rights, but call functions with the reader's
-GRANT EXECUTE ON FUNCTION rag.is_syncing(text), rag.has_not_ended(bigint), rag.has_scheduler(), rag.source_locks(), rag.has_condition(jsonb, text), rag.without_scheduler(jsonb, text), rag.why_idle(), rag.why_waiting() TO rag_reader;
+-- for the extension only
+REVOKE ALL ON FUNCTION rag.announce(jsonb), rag.announce_run(), rag.announce_source(),
+    rag.before_drop(), rag.condition_types(), rag.find_grantee(), rag.find_owner(),
+    rag.find_relation(), rag.is_being_dropped(text), rag.is_restoring(),
+    rag.merge_conditions(jsonb, jsonb), rag.replace_builtin(), rag.source_changed() FROM PUBLIC;
+-- for the views as well: they read tables with their owner's rights, but call functions with the
+-- reader's
+DO $$
+DECLARE
+    signature regprocedure;
+BEGIN
+    FOREACH signature IN ARRAY ARRAY[
+        'rag.has_condition(jsonb, text)', 'rag.has_not_ended(bigint)', 'rag.has_scheduler()',
+        'rag.is_preloaded()', 'rag.is_syncing(text)', 'rag.lock_purpose(text)',
+        'rag.lost_run_error()', 'rag.current_model()', 'rag.run_phase(text, boolean)',
+        'rag.scheduler_lock_key()', 'rag.source_hash(text)', 'rag.source_locks()',
+        'rag.source_phase(boolean, text, text, boolean, boolean, text)', 'rag.why_idle()',
+        'rag.why_waiting()', 'rag.without_scheduler(jsonb, text)']::regprocedure[]
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO rag_reader', signature);
+    END LOOP;
+END $$;
 GRANT SELECT ON rag.secrets TO rag_admin;
-GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors, rag.knowledge, rag.collection_grants,
-    rag.sources, rag.runs, rag.progress, rag.collection_sizes TO rag_reader;
+GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
+    rag.knowledge, rag.collection_grants, rag.sources, rag.runs, rag.progress, rag.collection_sizes
+    TO rag_reader;

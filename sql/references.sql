@@ -1,39 +1,51 @@
--- References between the tables of the catalog: what foreign keys would be. pg_dump does not write
--- down in which order the rows of an extension's tables must be restored, and with --jobs they come
--- in any; foreign keys would refuse them. What a dump brings is not checked.
+-- References between tables of the catalog, instead of foreign keys. pg_dump does not order the
+-- data of an extension's tables by foreign keys, and with --jobs it is restored in any order.
+-- Foreign keys would reject it. Restored rows are not checked.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
-CREATE FUNCTION rag.check_parent() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION rag.check_parent() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    is_there boolean;
+    is_found boolean;
 BEGIN
     IF rag.is_restoring() THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT true FROM rag.%I WHERE name = ($1).%I FOR KEY SHARE', TG_ARGV[0], TG_ARGV[1]) INTO is_there USING NEW;
-    IF is_there IS NULL THEN
+    EXECUTE format('SELECT true FROM rag.%I WHERE name = ($1).%I FOR KEY SHARE',
+                   TG_ARGV[0], TG_ARGV[1])
+        INTO is_found USING NEW;
+    IF is_found IS NULL THEN
         RAISE foreign_key_violation USING
-            MESSAGE = format('insert or update on table "%s" violates its reference to table "%s"', TG_TABLE_NAME, TG_ARGV[0]),
-            DETAIL = format('%s of the row is no name in table "%s".', TG_ARGV[1], TG_ARGV[0]);
+            MESSAGE = format('insert or update on table "%s" violates its reference to table "%s"',
+                             TG_TABLE_NAME, TG_ARGV[0]),
+            DETAIL = format('The value of column "%s" is not present in table "%s".',
+                            TG_ARGV[1], TG_ARGV[0]);
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.check_parent() IS 'refuses a row whose column (second argument) is no name in a table (first argument)';
+COMMENT ON FUNCTION rag.check_parent() IS
+    'rejects a row whose column (second argument) does not name a row of a table (first argument)';
 
-CREATE FUNCTION rag.check_children() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION rag.check_children() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    is_there boolean;
+    is_found boolean;
 BEGIN
-    EXECUTE format('SELECT EXISTS (SELECT FROM rag.%I WHERE %I = $1)', TG_ARGV[0], TG_ARGV[1]) INTO is_there USING OLD.name;
-    IF is_there THEN
+    EXECUTE format('SELECT EXISTS (SELECT FROM rag.%I WHERE %I = $1)', TG_ARGV[0], TG_ARGV[1])
+        INTO is_found USING OLD.name;
+    IF is_found THEN
         RAISE foreign_key_violation USING
-            MESSAGE = format('update or delete on table "%s" violates the reference of table "%s"', TG_TABLE_NAME, TG_ARGV[0]),
-            DETAIL = format('%s "%s" is still referenced from table "%s".', TG_TABLE_NAME, OLD.name, TG_ARGV[0]);
+            MESSAGE = format('update or delete on table "%s" violates the reference of table "%s"',
+                             TG_TABLE_NAME, TG_ARGV[0]),
+            DETAIL = format('%s "%s" is still referenced from table "%s".',
+                            TG_TABLE_NAME, OLD.name, TG_ARGV[0]);
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.check_children() IS 'keeps a row whose name a column (second argument) of a table (first argument) holds';
+COMMENT ON FUNCTION rag.check_children() IS
+    'rejects the change or deletion of a row that a column (second argument) of a table (first '
+    'argument) refers to';
 
 DO $$
 DECLARE
@@ -50,18 +62,23 @@ BEGIN
             ('secret_value', 'name', 'secret')
         ) AS r (child, via, parent)
     LOOP
-        EXECUTE format('CREATE TRIGGER %1$I AFTER INSERT OR UPDATE OF %2$I ON rag.%3$I FOR EACH ROW WHEN (NEW.%2$I IS NOT NULL)
-                            EXECUTE FUNCTION rag.check_parent(%4$L, %2$L)',
+        EXECUTE format('CREATE TRIGGER %1$I AFTER INSERT OR UPDATE OF %2$I ON rag.%3$I'
+                       ' FOR EACH ROW WHEN (NEW.%2$I IS NOT NULL)'
+                       ' EXECUTE FUNCTION rag.check_parent(%4$L, %2$L)',
             'check_' || reference.via, reference.via, reference.child, reference.parent);
-        EXECUTE format('CREATE TRIGGER %I AFTER DELETE ON rag.%I FOR EACH ROW EXECUTE FUNCTION rag.check_children(%L, %L)',
-            format('check_%s_dropped', reference.child), reference.parent, reference.child, reference.via);
-        EXECUTE format('CREATE TRIGGER %I AFTER UPDATE OF name ON rag.%I FOR EACH ROW WHEN (OLD.name <> NEW.name)
-                            EXECUTE FUNCTION rag.check_children(%L, %L)',
-            format('check_%s_renamed', reference.child), reference.parent, reference.child, reference.via);
+        EXECUTE format('CREATE TRIGGER %I AFTER DELETE ON rag.%I'
+                       ' FOR EACH ROW EXECUTE FUNCTION rag.check_children(%L, %L)',
+            format('check_%s_dropped', reference.child),
+            reference.parent, reference.child, reference.via);
+        EXECUTE format('CREATE TRIGGER %I AFTER UPDATE OF name ON rag.%I'
+                       ' FOR EACH ROW WHEN (OLD.name <> NEW.name)'
+                       ' EXECUTE FUNCTION rag.check_children(%L, %L)',
+            format('check_%s_renamed', reference.child),
+            reference.parent, reference.child, reference.via);
     END LOOP;
 END $$;
 
 REVOKE ALL ON FUNCTION rag.check_parent(), rag.check_children() FROM PUBLIC;
 
--- where the functions that follow are made
+-- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -1,4 +1,4 @@
--- rag_search(query, 5): who gives a number in second place means top_k.
+-- rag_search(query, 5): explains that the second argument is not top_k.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -11,9 +11,9 @@ RETURNS TABLE (rank integer, score double precision, content text, title text, u
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
-        MESSAGE = 'the second argument of rag_search is a collection, not the number ' || $2,
-        HINT = 'Write rag_search(query, top_k => ' || $2 || ').';
+        MESSAGE = 'the second argument of rag_search must be a collection, not a number',
+        HINT = 'Use rag_search(query, top_k => ' || $2 || ').';
 END $$;
 
--- where the functions that follow are made
+-- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -1,35 +1,61 @@
--- Secrets: what a source's server asks for. Nobody is granted anything on these tables: values are
--- encrypted under keys of a file outside of the database (src/secrets), or are references to where
--- a superuser keeps them. People read rag.secrets.
+-- Secrets: credentials for the servers of sources. No role is granted anything on these tables. A
+-- value is encrypted with a key of a file outside of the database (src/secrets), or it is a
+-- reference to a place where a superuser keeps it. Users read the view rag.secrets.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Names of sources, retrievers and secrets: a DNS subdomain as Kubernetes has it, behind its
--- namespace where that is not the one named default (crates/protocol/src/name.rs).
-CREATE FUNCTION rag.is_qualified_name(name text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp AS $$
-    SELECT $1 ~ '^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'
-        AND $1 NOT LIKE 'default/%' AND length($1) <= 317
+-- Names. crates/protocol/src/name.rs has the same patterns and maximum lengths.
+
+CREATE FUNCTION rag.namespace_of(name text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN strpos($1, '/') > 0 THEN split_part($1, '/', 1) ELSE 'default' END
 $$;
-COMMENT ON FUNCTION rag.is_qualified_name(text) IS 'returns true for name and namespace/name';
-REVOKE ALL ON FUNCTION rag.is_qualified_name(text) FROM PUBLIC;
+COMMENT ON FUNCTION rag.namespace_of(text) IS 'namespace of a source, retriever or secret';
+
+-- Sources, retrievers and secrets: a DNS subdomain as in Kubernetes, with the namespace before it
+-- unless that is default.
+CREATE FUNCTION rag.is_qualified_name(name text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT $1 ~ ('^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?'
+                 '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')
+        AND $1 NOT LIKE 'default/%'
+        AND length(rag.namespace_of($1)) <= 63
+        AND length(substr($1, strpos($1, '/') + 1)) <= 253
+$$;
+COMMENT ON FUNCTION rag.is_qualified_name(text) IS
+    'true if a source, retriever or secret can have this name: name or namespace/name';
+
+CREATE FUNCTION rag.is_collection_name(name text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT $1 ~ '^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$' AND length($1) <= 56
+$$;
+COMMENT ON FUNCTION rag.is_collection_name(text) IS 'true if a collection can have this name';
+
+CREATE FUNCTION rag.is_secret_key(key text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT $1 ~ '^[-._a-zA-Z0-9]+$' AND length($1) <= 253
+$$;
+COMMENT ON FUNCTION rag.is_secret_key(text) IS 'true if a key of a secret can have this name';
+
+REVOKE ALL ON FUNCTION rag.is_qualified_name(text), rag.namespace_of(text),
+    rag.is_collection_name(text), rag.is_secret_key(text) FROM PUBLIC;
 
 CREATE TABLE rag.secret (
     name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
-    namespace text NOT NULL GENERATED ALWAYS AS
-        (CASE WHEN pg_catalog.strpos(name, '/') > 0 THEN pg_catalog.split_part(name, '/', 1)
-              ELSE 'default' END) STORED,
+    namespace text NOT NULL GENERATED ALWAYS AS (rag.namespace_of(name)) STORED,
     owner text NOT NULL,
     owner_id oid NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE rag.secret IS 'secrets and who owns them; read rag.secrets instead';
-COMMENT ON COLUMN rag.secret.owner IS 'name that the owner had last; dumps know roles by it';
-COMMENT ON COLUMN rag.secret.owner_id IS 'role whose members may use it; 0: there was none of that name when a dump was restored';
+COMMENT ON TABLE rag.secret IS 'secrets and their owners; use rag.secrets instead';
+COMMENT ON COLUMN rag.secret.owner IS
+    'last known name of the owner; used to find the role when a dump is restored';
+COMMENT ON COLUMN rag.secret.owner_id IS
+    'role whose members can use the secret; 0: the role did not exist when a dump was restored';
 
 CREATE TABLE rag.secret_value (
     name text NOT NULL,
-    key text NOT NULL CHECK (key ~ '^[-._a-zA-Z0-9]+$' AND length(key) <= 253),
+    key text NOT NULL CHECK (rag.is_secret_key(key)),
     sealed bytea,
     reference text,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -37,27 +63,39 @@ CREATE TABLE rag.secret_value (
     PRIMARY KEY (name, key),
     CHECK (num_nonnulls(sealed, reference) = 1)
 );
-COMMENT ON TABLE rag.secret_value IS 'values of secrets, encrypted, or where they are kept; read rag.secrets instead';
-COMMENT ON COLUMN rag.secret_value.sealed IS 'version, id of the encryption key, nonce, XChaCha20-Poly1305 ciphertext';
+COMMENT ON TABLE rag.secret_value IS
+    'encrypted values of secrets, or references to values; use rag.secrets instead';
+COMMENT ON COLUMN rag.secret_value.sealed IS
+    'version, id of the encryption key, nonce, XChaCha20-Poly1305 ciphertext';
 COMMENT ON COLUMN rag.secret_value.reference IS 'env:NAME or file:/path';
 
 CREATE VIEW rag.secrets AS
-    SELECT v.name, v.key, (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = s.owner_id) AS owner,
-           CASE WHEN v.sealed IS NOT NULL THEN 'encrypted' ELSE split_part(v.reference, ':', 1) END AS kind,
+    SELECT v.name, v.key,
+           (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = s.owner_id) AS owner,
+           CASE WHEN v.sealed IS NOT NULL THEN 'encrypted'
+                ELSE split_part(v.reference, ':', 1) END AS kind,
            encode(substr(v.sealed, 2, 8), 'hex') AS encryption_key_id,
            v.created_at, v.updated_at, s.namespace
     FROM rag.secret_value v JOIN rag.secret s USING (name);
 COMMENT ON VIEW rag.secrets IS 'secrets, without their values';
-COMMENT ON COLUMN rag.secrets.name IS 'name of the secret, or namespace/name in another namespace than default';
-COMMENT ON COLUMN rag.secrets.namespace IS 'namespace of the name: sources of the same one can use the secret';
-COMMENT ON COLUMN rag.secrets.key IS 'token, username, password, ...: a secret may have several';
-COMMENT ON COLUMN rag.secrets.owner IS 'role whose members may replace, drop and use it; NULL: it does not exist any more';
-COMMENT ON COLUMN rag.secrets.kind IS 'encrypted, or a reference: env (a variable of the server''s environment) or file';
-COMMENT ON COLUMN rag.secrets.encryption_key_id IS 'key of the key file that it is encrypted under';
+COMMENT ON COLUMN rag.secrets.name IS
+    'name of the secret; namespace/name if the namespace is not default';
+COMMENT ON COLUMN rag.secrets.namespace IS
+    'namespace, taken from the name; only sources of the same namespace can use the secret';
+COMMENT ON COLUMN rag.secrets.key IS
+    'token, username, password, ...; a secret can have several keys';
+COMMENT ON COLUMN rag.secrets.owner IS
+    'role whose members can replace, drop and use the secret; NULL if the role no longer exists';
+COMMENT ON COLUMN rag.secrets.kind IS
+    'encrypted, or a reference: env (an environment variable of the server) or file';
+COMMENT ON COLUMN rag.secrets.encryption_key_id IS
+    'key of the key file that the value is encrypted with';
+COMMENT ON COLUMN rag.secrets.created_at IS 'time when the value was first stored';
+COMMENT ON COLUMN rag.secrets.updated_at IS 'time when the value was last replaced';
 
--- What is dumped is ciphertext: a dump gives no value away, and is of use where the key file is.
+-- Dumps contain the encrypted values; restoring them requires the key file.
 SELECT pg_catalog.pg_extension_config_dump('rag.secret', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.secret_value', '');
 
--- where the functions that follow are made
+-- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -1,52 +1,51 @@
--- rag_status(): what is wrong now, and what to do about it.
+-- rag_status(): current problems and their remedies.
 
 CREATE FUNCTION rag.is_preloaded() RETURNS boolean
     AS 'MODULE_PATHNAME', 'is_preloaded_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION rag.is_preloaded() IS
-    'whether the server was started with rag in shared_preload_libraries';
-CREATE FUNCTION rag.present_model() RETURNS text
+    'true if shared_preload_libraries contained rag when the server started';
+CREATE FUNCTION rag.current_model() RETURNS text
     AS 'MODULE_PATHNAME', 'present_model_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
-COMMENT ON FUNCTION rag.present_model() IS 'name of the model that rag.model_dir says';
+COMMENT ON FUNCTION rag.current_model() IS 'name of the model in rag.model_dir';
 
--- It reads views with the caller's rights, so that everybody hears of what they may see. Rows are
--- in the order server, sources, runs, collections, secrets.
+-- It reads views with the caller's rights, so it reports only what the caller can see. The order of
+-- rows is server, sources, runs, collections, secrets.
 CREATE FUNCTION @extschema@.rag_status()
     RETURNS TABLE (severity text, object text, problem text, remedy text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     is_scheduled CONSTANT boolean := rag.has_scheduler();
-    -- what has been due for so long has not begun for some reason
-    patience CONSTANT interval := '1 minute';
+    -- a run that starts later than this is reported
+    max_delay CONSTANT interval := '1 minute';
 BEGIN
     IF NOT is_scheduled AND EXISTS (SELECT FROM rag.sources s WHERE NOT s.suspend) THEN
         RETURN QUERY SELECT 'warning', 'server',
             CASE WHEN NOT rag.is_preloaded() THEN 'rag is not in shared_preload_libraries'
                  WHEN NOT current_setting('rag.scheduler')::boolean THEN 'rag.scheduler is off'
-                 ELSE 'no scheduler is at work in this database' END
-            || ': nothing syncs sources by their schedules, tries failed runs again or checks'
-               ' for drift',
+                 ELSE 'no scheduler is running in this database' END
+            || ': sources are not synced, retried or checked for drift automatically',
             CASE WHEN NOT rag.is_preloaded()
-                     THEN 'Add rag to shared_preload_libraries and restart the server; until then call'
-                          ' rag_sync.'
+                     THEN 'Add rag to shared_preload_libraries and restart the server. Until then,'
+                          ' call rag_sync.'
                  WHEN NOT current_setting('rag.scheduler')::boolean
                      THEN 'ALTER SYSTEM SET rag.scheduler = on; SELECT pg_reload_conf();'
-                 ELSE format('Raise max_worker_processes (now %s) and restart the server; its log says'
-                             ' what was missing.',
+                 ELSE format('Increase max_worker_processes (currently %s) and restart the server.'
+                             ' The server log contains the reason.',
                      current_setting('max_worker_processes')) END;
     END IF;
 
     RETURN QUERY
         SELECT 'error', 'source ' || s.name,
-               'its last run failed: ' || s.errors[1]
-               || coalesce('; it is tried again at ' || date_trunc('second', s.next_retry), ''),
+               'the last run failed: ' || s.errors[1]
+               || coalesce('; the next retry is at ' || date_trunc('second', s.next_retry), ''),
                coalesce(r.errors -> 0 ->> 'hint',
-                   format('Put right what the message names, then SELECT rag_sync(%L);', s.name))
+                   format('Fix the reported problem, then SELECT rag_sync(%L);', s.name))
         FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
         WHERE s.error AND r.phase = 'Failed'
         UNION ALL
         SELECT 'warning', 'source ' || s.name,
-               format('%s could not be indexed by its last run: %s',
+               format('%s could not be indexed by the last run: %s',
                    CASE r.documents_failed WHEN 1 THEN '1 document'
                         ELSE r.documents_failed || ' documents' END,
                    s.errors[1]),
@@ -57,48 +56,51 @@ BEGIN
         SELECT CASE c.type WHEN 'AutoIndexerDriftDetected' THEN 'warning' ELSE 'error' END,
                'source ' || s.name,
                CASE c.type
-                   WHEN 'ResourceReady' THEN 'what its definition names is not there: ' || c.message
-                   WHEN 'AutoIndexerScheduled' THEN 'its schedule cannot be kept: ' || c.message
-                   ELSE 'what is stored is not what was indexed: ' || c.message END,
+                   WHEN 'ResourceReady'
+                       THEN 'a resource of the definition is unavailable: ' || c.message
+                   WHEN 'AutoIndexerScheduled' THEN 'the schedule is invalid: ' || c.message
+                   ELSE 'stored documents differ from what was indexed: ' || c.message END,
                CASE c.type
                    WHEN 'ResourceReady'
-                       THEN format('Put it back, or SELECT rag_alter_source(%L, ...);', s.name)
+                       THEN format('Restore it, or SELECT rag_alter_source(%L, ...);', s.name)
                    WHEN 'AutoIndexerScheduled'
                        THEN format('SELECT rag_alter_source(%L, schedule => ...);', s.name)
                    ELSE format('SELECT rag_sync(%L);', s.name) END
         FROM rag.sources s,
-             jsonb_to_recordset(s.conditions) AS c (type text, status text, reason text, message text)
+             jsonb_to_recordset(s.conditions)
+                 AS c (type text, status text, reason text, message text)
         WHERE c.type = 'ResourceReady' AND c.status = 'False' AND NOT s.error
            OR c.type = 'AutoIndexerScheduled' AND c.reason = 'InvalidSchedule'
            OR c.type = 'AutoIndexerDriftDetected' AND c.status = 'True'
         UNION ALL
         SELECT 'notice', 'source ' || s.name,
-               'it is suspended: it is synced only when someone asks for it',
+               'the source is suspended: it is synced only by rag_sync',
                format('SELECT rag_resume(%L);', s.name)
         FROM rag.sources s WHERE s.suspend
         UNION ALL
         SELECT 'warning', 'source ' || s.name,
-               CASE WHEN s.next_scheduled_run < now() - patience
-                        THEN format('it was due at %s and has not begun',
+               CASE WHEN s.next_scheduled_run < now() - max_delay
+                        THEN format('a run was due at %s and has not started',
                             date_trunc('second', s.next_scheduled_run))
                     WHEN s.last_run_id IS NULL
-                        THEN 'it has never been synced, and nothing is going to sync it'
-                    ELSE 'its definition was changed since its last run, and nothing is going to'
-                         ' sync it' END,
+                        THEN 'the source has never been synced, and no run is scheduled'
+                    ELSE 'the definition has changed since the last run, and no run is scheduled'
+                    END,
                format('SELECT rag_sync(%L);', s.name)
         FROM rag.sources s
         WHERE NOT s.suspend AND s.current_run_id IS NULL AND s.next_retry IS NULL
-          AND (s.next_scheduled_run < now() - patience
+          AND (s.next_scheduled_run < now() - max_delay
                OR (s.next_scheduled_run IS NULL OR NOT is_scheduled)
                   AND (s.last_run_id IS NULL OR s.generation > s.observed_generation))
         ORDER BY 2, 1, 3;
 
     RETURN QUERY
         SELECT CASE WHEN r.waiting LIKE '%max_worker_processes%' THEN 'warning' ELSE 'notice' END,
-               format('run %s of source %s', r.run_id, r.source), 'it waits: ' || r.waiting,
+               format('run %s of source %s', r.run_id, r.source),
+               'the run is waiting: ' || r.waiting,
                CASE WHEN r.waiting LIKE '%max_worker_processes%'
-                        THEN 'Raise max_worker_processes and restart the server.'
-                    ELSE 'Wait, or raise rag.max_running_syncs.' END
+                        THEN 'Increase max_worker_processes and restart the server.'
+                    ELSE 'Wait, or increase rag.max_running_syncs.' END
         FROM rag.runs r JOIN rag.sources s ON s.name = r.source
         WHERE r.phase = 'Pending' AND r.waiting IS NOT NULL AND is_scheduled
           AND (r.trigger = 'manual' OR NOT s.suspend)
@@ -117,18 +119,18 @@ BEGIN
         WHERE s.state NOT IN ('ready', 'empty')
         UNION ALL
         SELECT 'error', 'collection ' || c.name,
-               format('it was embedded with model %s, the present one is %s: it cannot be searched or'
-                      ' filled', c.model, rag.present_model()),
-               'Set rag.model_dir back, or fill a new collection with the present model.'
-        FROM rag.collections c WHERE c.model <> rag.present_model()
+               format('the collection was embedded with model %s, but the current model is %s: it'
+                      ' cannot be searched or written to', c.model, rag.current_model()),
+               'Restore rag.model_dir, or index into a new collection with the current model.'
+        FROM rag.collections c WHERE c.model <> rag.current_model()
         UNION ALL
-        SELECT 'error', 'index ' || i.indexrelid::regclass, 'it is not valid, and not used',
+        SELECT 'error', 'index ' || i.indexrelid::regclass, 'the index is invalid and is not used',
                format('REINDEX INDEX %s;', i.indexrelid::regclass)
         FROM pg_inherits h JOIN pg_index i ON i.indrelid = h.inhrelid
         WHERE h.inhparent = 'rag.chunks'::regclass AND NOT i.indisvalid
         ORDER BY 2, 1;
 
-    -- nobody else may see the keys
+    -- only superusers can see the keys
     IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
         RETURN;
     END IF;
@@ -136,11 +138,12 @@ BEGIN
         RETURN QUERY
             SELECT CASE WHEN k.in_file THEN 'warning' ELSE 'error' END,
                    'encryption key ' || k.key_id,
-                   CASE WHEN k.in_file THEN 'it is an old key; values that are still encrypted under it: '
-                        ELSE 'it is not in the key file; values that are encrypted under it: ' END
+                   CASE WHEN k.in_file THEN 'the key is old; number of values encrypted with it: '
+                        ELSE 'the key is not in the key file; number of values encrypted with it: '
+                        END
                    || k.encrypted_values,
                    CASE WHEN k.in_file THEN 'SELECT rag_rotate_secret_key(add_key => false);'
-                        ELSE 'Put the key file back from a backup, or store the secrets again with'
+                        ELSE 'Restore the key file from a backup, or store the secrets again with'
                              ' rag_create_secret.' END
             FROM @extschema@.rag_secret_keys() k
             WHERE NOT k.is_current AND k.encrypted_values > 0

@@ -1,7 +1,7 @@
--- Changes of tables that sources read: what triggers have noted and no run has handled yet. Neither
--- table is dumped: a restored source has no state, and so its first run reads the whole table. The
--- keys may be anybody's secrets: nobody but the extension's functions reads them. There is no
--- index, so that a writer pays for one row and nothing else.
+-- Changes of tables that sources read: triggers record them, and runs process them. Neither table
+-- is dumped: a restored source has no state, so its first run reads the whole table. The keys can
+-- be confidential, so only functions of the extension read them. There is no index, so that a
+-- writer pays for one row only.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -12,23 +12,29 @@ CREATE TABLE rag.table_changes (
     keys bytea
 );
 ALTER TABLE rag.table_changes ALTER COLUMN keys SET STORAGE EXTERNAL;
-COMMENT ON TABLE rag.table_changes IS 'rows of tables that statements have changed since the sources'' last runs';
-COMMENT ON COLUMN rag.table_changes.keys IS 'keys of the rows that one statement changed (src/catalog/table/trigger.rs); NULL: all rows';
+COMMENT ON TABLE rag.table_changes IS
+    'changed rows of tables that sources read, since the sources'' last runs';
+COMMENT ON COLUMN rag.table_changes.keys IS
+    'keys of the rows that one statement changed (src/source/table/trigger.rs); NULL: all rows';
 
 CREATE TABLE rag.table_state (
     source text PRIMARY KEY,
     definition text NOT NULL,
     documents bigint NOT NULL
 );
-COMMENT ON TABLE rag.table_state IS 'sources whose table was read completely, so that their next run needs only what triggers note';
-COMMENT ON COLUMN rag.table_state.definition IS 'hash of relation, spec and chunking as of then: with others the table is read again';
-COMMENT ON COLUMN rag.table_state.documents IS 'documents that the source had then';
+COMMENT ON TABLE rag.table_state IS
+    'sources whose table was read completely; their next run reads only the changed rows';
+COMMENT ON COLUMN rag.table_state.definition IS
+    'hash of relation, spec and chunking at that time; if it differs, the table is read again';
+COMMENT ON COLUMN rag.table_state.documents IS 'number of documents of the source at that time';
 
 CREATE FUNCTION rag.table_changed() RETURNS trigger
     AS 'MODULE_PATHNAME', 'rag_table_changed' LANGUAGE c;
-COMMENT ON FUNCTION rag.table_changed() IS 'trigger of tables that sources with "sync": "trigger" read: notes which rows a statement changed';
--- nobody but the extension makes triggers of it
+COMMENT ON FUNCTION rag.table_changed() IS
+    'trigger function of tables that are read with "sync": "trigger": records the rows that a '
+    'statement changed';
+-- only the extension creates triggers with it
 REVOKE ALL ON FUNCTION rag.table_changed() FROM PUBLIC;
 
--- where the functions that follow are made
+-- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;
