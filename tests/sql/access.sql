@@ -1,4 +1,4 @@
--- Collections have owners and grants. What a role may not read it does not see anywhere.
+-- Owners and grants of collections: a role sees only what it can read, everywhere.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 SET client_min_messages = warning;
 
@@ -10,11 +10,12 @@ CREATE ROLE regress_acl_group;
 CREATE ROLE regress_acl_member IN ROLE rag_reader, regress_acl_group;
 CREATE ROLE regress_acl_nobody;
 
--- owners and grants -----------------------------------------------------------------------------------------------------
+-- owners and grants -------------------------------------------------------
 
--- the collection that there is from the start is everybody's
+-- every role can use the collection default
 SELECT * FROM rag.collection_grants ORDER BY 1, 2, 3;
-SELECT owner = current_user AS is_mine, owner_id = current_user::regrole AS has_oid FROM rag.collections WHERE name = 'default';
+SELECT owner = current_user AS is_mine, owner_id = current_user::regrole AS has_oid
+    FROM rag.collections WHERE name = 'default';
 
 SET ROLE regress_acl_owner;
 SELECT rag_create_collection('acl-staff');
@@ -40,33 +41,42 @@ SELECT rag_revoke_collection('acl-other', 'regress_acl_other'); :sqlstate
 SELECT rag_revoke_collection('acl-staff', 'regress_acl_nowhere'); :sqlstate
 SELECT rag_alter_collection_owner('acl-other', 'regress_acl_owner'); :sqlstate
 SELECT rag_alter_collection_owner('acl-staff', 'regress_acl_other'); :sqlstate
--- a writer does not grant
+-- the privilege write does not include the right to grant
 SET ROLE regress_acl_writer;
 SELECT rag_grant_collection('acl-staff', 'regress_acl_other', 'read'); :sqlstate
-SELECT rag.may_read_collection('acl-staff'), rag.may_write_collection('acl-staff'), rag.may_read_collection('acl-nowhere'),
-       rag.readable_collections(), rag.writable_collections();
+SELECT rag.may_read_collection('acl-staff'), rag.may_write_collection('acl-staff'),
+    rag.may_read_collection('acl-nowhere'),
+    rag.readable_collections(), rag.writable_collections();
 SET ROLE regress_acl_member;
-SELECT rag.may_read_collection('acl-staff'), rag.may_write_collection('acl-staff'), rag.readable_collections();
+SELECT rag.may_read_collection('acl-staff'), rag.may_write_collection('acl-staff'),
+    rag.readable_collections();
 RESET ROLE;
 
--- what there is ---------------------------------------------------------------------------------------------------------
+-- what there is -----------------------------------------------------------
 
 CREATE TABLE acl_notes (id int PRIMARY KEY, body text);
 INSERT INTO acl_notes VALUES (1, 'The canteen opens at noon.'), (2, '');
 GRANT SELECT ON acl_notes TO regress_acl_owner, regress_acl_other, regress_acl_writer;
 SET ROLE regress_acl_owner;
-SELECT success FROM rag_add_document('Salaries are paid on the 25th.', 'pay', document_type => 'text', category => 'internal', knowledge_id => 7, collection => 'acl-staff');
-SELECT success FROM rag_add_document('The office is closed on Sundays.', 'hours', document_type => 'text', category => 'public', collection => 'acl-staff');
-SELECT success FROM rag_add_document(' ', 'blank', document_type => 'text', collection => 'acl-staff');
+SELECT success FROM rag_add_document('Salaries are paid on the 25th.', 'pay',
+    document_type => 'text', category => 'internal', knowledge_id => 7, collection => 'acl-staff');
+SELECT success FROM rag_add_document('The office is closed on Sundays.', 'hours',
+    document_type => 'text', category => 'public', collection => 'acl-staff');
+SELECT success FROM rag_add_document(' ', 'blank', document_type => 'text',
+    collection => 'acl-staff');
 SELECT rag_create_knowledge(7, 'Pay', 'https://example.org/pay.md', collection => 'acl-staff');
-SELECT rag_create_knowledge(8, 'Never fetched', 'https://example.org/never.md', collection => 'acl-staff');
-SELECT rag_create_source('acl-notes', 'table', '{"relation": "acl_notes", "contentColumns": ["body"]}', 'acl-staff');
+SELECT rag_create_knowledge(8, 'Never fetched', 'https://example.org/never.md',
+    collection => 'acl-staff');
+SELECT rag_create_source('acl-notes', 'table',
+    '{"relation": "acl_notes", "contentColumns": ["body"]}', 'acl-staff');
 SELECT rag_sync('acl-notes') AS run \gset
 RESET ROLE;
--- documents that a run could not index: one that has chunks of before, and one that has none
-INSERT INTO rag.run_error (run_id, source, uri, stage, message) VALUES (:run, 'acl-notes', 'table://public.acl_notes/1', 'extract', 'x'), (:run, 'acl-notes', 'table://public.acl_notes/3', 'extract', 'x');
+-- documents that a run could not index: one with earlier chunks, and one without any
+INSERT INTO rag.run_error (run_id, source, uri, stage, message)
+    VALUES (:run, 'acl-notes', 'table://public.acl_notes/1', 'extract', 'x'),
+    (:run, 'acl-notes', 'table://public.acl_notes/3', 'extract', 'x');
 
--- what each role sees; NULL where it may not ask
+-- what each role sees; NULL if it has no permission
 CREATE FUNCTION acl_count(role text, statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE result text;
 BEGIN
@@ -81,31 +91,37 @@ INSERT INTO acl_looks (what, statement) VALUES
     ('collections', $$SELECT count(*) FROM rag.collections WHERE name = 'acl-staff'$$),
     ('grants', $$SELECT count(*) FROM rag.collection_grants WHERE collection = 'acl-staff'$$),
     ('chunks', $$SELECT count(*) FROM rag.chunks WHERE collection = 'acl-staff'$$),
-    ('documents', $$SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag.documents WHERE collection = 'acl-staff'$$),
+    ('documents', $$SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag.documents
+    WHERE collection = 'acl-staff'$$),
     ('texts', $$SELECT count(content) FROM rag.documents WHERE collection = 'acl-staff'$$),
-    ('knowledge', $$SELECT string_agg(knowledge_id::text, ' ' ORDER BY knowledge_id) FROM rag.knowledge WHERE collection = 'acl-staff'$$),
+    ('knowledge', $$SELECT string_agg(knowledge_id::text, ' ' ORDER BY knowledge_id)
+    FROM rag.knowledge WHERE collection = 'acl-staff'$$),
     ('source', $$SELECT count(*) FROM rag.sources WHERE name = 'acl-notes'$$),
     ('its runs', $$SELECT count(*) FROM rag.runs WHERE source = 'acl-notes'$$),
-    ('its errors', $$SELECT string_agg(right(uri, 1), ' ' ORDER BY uri) FROM rag.run_errors WHERE source = 'acl-notes'$$),
-    ('status', $$SELECT document_count || ' ' || error_count || ' ' || chunk_count FROM rag_collection_status('acl-staff')$$),
+    ('its errors', $$SELECT string_agg(right(uri, 1), ' ' ORDER BY uri) FROM rag.run_errors
+    WHERE source = 'acl-notes'$$),
+    ('status', $$SELECT document_count || ' ' || error_count || ' ' || chunk_count
+    FROM rag_collection_status('acl-staff')$$),
     ('sizes', $$SELECT count(*) FROM rag.collection_sizes WHERE collection = 'acl-staff'$$),
     ('problems', $$SELECT count(*) FROM rag_status() s WHERE s::text LIKE '%acl-%'$$),
     ('stats', $$SELECT rag_stats('acl-staff') ->> 'total_chunks'$$),
     ('search', $$SELECT count(*) FROM rag_search('when do I get my money?', 'acl-staff')$$),
-    ('retriever', $$SELECT count(*) FROM jsonb_array_elements_text(rag_get('Retriever', 'default') #> '{status,collections}') c WHERE c = 'acl-staff'$$);
+    ('retriever', $$SELECT count(*)
+    FROM jsonb_array_elements_text(rag_get('Retriever', 'default') #> '{status,collections}') c
+    WHERE c = 'acl-staff'$$);
 \set look 'SELECT what, acl_count(\'regress_acl_owner\', statement) AS owner, acl_count(\'regress_acl_writer\', statement) AS writer, acl_count(\'regress_acl_reader\', statement) AS reader, acl_count(\'regress_acl_member\', statement) AS member, acl_count(\'regress_acl_other\', statement) AS "other admin", acl_count(\'postgres\', statement) AS superuser FROM acl_looks ORDER BY i'
 :look;
 
--- what is said
+-- messages
 SET ROLE regress_acl_other;
 SELECT * FROM rag_search('pay', 'acl-staff'); :sqlstate
 SELECT rag_stats('acl-staff'); :sqlstate
 SELECT name FROM rag.collections ORDER BY name;
 RESET ROLE;
 
--- who may fill and drop it ----------------------------------------------------------------------------------------------
+-- who may fill and drop it ------------------------------------------------
 
--- the SQLSTATE of an attempt, whose effects are undone; "yes" if there is none
+-- the SQLSTATE of an attempt, whose effects are rolled back; "yes" if it succeeds
 CREATE FUNCTION acl_try(role text, statement text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('SET LOCAL ROLE %I', role);
@@ -119,38 +135,50 @@ END $$;
 CREATE TABLE acl_attempts (i int GENERATED ALWAYS AS IDENTITY, action text, statement text);
 INSERT INTO acl_attempts (action, statement) VALUES
     ('add', $$SELECT rag_add_document('Text.', 'a', collection => 'acl-staff')$$),
-    ('remove', format('SELECT 1 / rag_remove_document(%L)::int', (SELECT document_id FROM rag.documents WHERE uri = 'pay' AND collection = 'acl-staff'))),
+    ('remove', format('SELECT 1 / rag_remove_document(%L)::int', (SELECT document_id
+    FROM rag.documents WHERE uri = 'pay' AND collection = 'acl-staff'))),
     ('add many', $$SELECT rag_add_documents('[{"uri": "a", "content": "Text."}]', 'acl-staff')$$),
-    ('update', format('SELECT 1 / rag_update_document(%L, title => $$Pay$$)::int', (SELECT document_id FROM rag.documents WHERE uri = 'pay' AND collection = 'acl-staff'))),
-    ('knowledge: create', $$SELECT rag_create_knowledge(9, NULL, 'https://example.org/', collection => 'acl-staff')$$),
+    ('update', format('SELECT 1 / rag_update_document(%L, title => $$Pay$$)::int',
+    (SELECT document_id FROM rag.documents WHERE uri = 'pay' AND collection = 'acl-staff'))),
+    ('knowledge: create',
+    $$SELECT rag_create_knowledge(9, NULL, 'https://example.org/', collection => 'acl-staff')$$),
     ('knowledge: alter', $$SELECT rag_alter_knowledge(8, 'Renamed', collection => 'acl-staff')$$),
     ('knowledge: all', $$SELECT rag.knowledge_to_index('error', 'acl-staff')$$),
     ('knowledge: unindex', $$SELECT rag_unindex_knowledge(7, 'acl-staff')$$),
     ('knowledge: remove', $$SELECT rag_remove_knowledge(7, 'acl-staff')$$),
-    ('source: create', $$SELECT rag_create_source('new', 'table', '{"relation": "acl_notes", "contentColumns": ["body"]}', 'acl-staff')$$),
-    ('source: apply', format('SELECT rag_apply(%L)', jsonb_set(rag_get('AutoIndexer', 'acl-notes'), '{metadata,name}', '"new"'))),
+    ('source: create',
+    $$SELECT rag_create_source('new', 'table', '{"relation": "acl_notes",
+    "contentColumns": ["body"]}', 'acl-staff')$$),
+    ('source: apply', format('SELECT rag_apply(%L)', jsonb_set(rag_get('AutoIndexer', 'acl-notes'),
+    '{metadata,name}', '"new"'))),
     ('source: suspend', $$SELECT rag_suspend('acl-notes')$$),
     ('source: schedule', $$SELECT rag_alter_source('acl-notes', schedule => '@daily')$$),
     ('source: drift', $$SELECT rag_check_drift('acl-notes')$$),
     ('source: drop', $$SELECT rag_drop_source('acl-notes', keep_documents => false)$$),
     ('drop', $$SELECT rag_drop_source('acl-notes'), rag_drop_collection('acl-staff')$$),
     ('grant', $$SELECT rag_grant_collection('acl-staff', 'public', 'read')$$);
-SELECT action, acl_try('regress_acl_owner', statement) AS owner, acl_try('regress_acl_writer', statement) AS writer,
-       acl_try('regress_acl_reader', statement) AS reader, acl_try('regress_acl_other', statement) AS "other admin",
-       acl_try('postgres', statement) AS superuser
+SELECT action, acl_try('regress_acl_owner', statement) AS owner,
+    acl_try('regress_acl_writer', statement) AS writer,
+    acl_try('regress_acl_reader', statement) AS reader,
+    acl_try('regress_acl_other', statement) AS "other admin",
+    acl_try('postgres', statement) AS superuser
 FROM acl_attempts ORDER BY i;
 SET ROLE regress_acl_other;
 SELECT rag_drop_collection('acl-staff'); :sqlstate
 SELECT rag_add_document('Text.', 'a', collection => 'acl-staff'); :sqlstate
-SELECT rag_create_source('new', 'table', '{"relation": "acl_notes", "contentColumns": ["body"]}', 'acl-staff'); :sqlstate
-SELECT field, problem FROM rag_validate_source('table', '{"relation": "acl_notes", "contentColumns": ["body"]}', collection => 'acl-staff');
+SELECT rag_create_source('new', 'table', '{"relation": "acl_notes", "contentColumns": ["body"]}',
+    'acl-staff'); :sqlstate
+SELECT field, problem
+    FROM rag_validate_source('table', '{"relation": "acl_notes", "contentColumns": ["body"]}',
+    collection => 'acl-staff');
 SELECT rag_sync('acl-notes'); :sqlstate
--- nor does a source of one's own get there in another way
-SELECT rag_create_source('acl-own', 'table', '{"relation": "acl_notes", "contentColumns": ["body"]}', 'acl-other');
+-- other ways to write to the collection through an own source are rejected, too
+SELECT rag_create_source('acl-own', 'table',
+    '{"relation": "acl_notes", "contentColumns": ["body"]}', 'acl-other');
 SELECT rag_sync('acl-own') > 0 AS ran;
 SELECT rag_alter_source('acl-own', collection => 'acl-staff'); :sqlstate
 RESET ROLE;
--- its documents are written with the rights of its owner, asked again in each run
+-- documents are written with the rights of the source's owner, which each run checks
 SELECT rag_alter_source('acl-own', collection => 'acl-staff', owner => 'regress_acl_writer');
 SET ROLE regress_acl_owner;
 SELECT rag_revoke_collection('acl-staff', 'regress_acl_writer', 'write');
@@ -158,14 +186,15 @@ RESET ROLE;
 \set VERBOSITY terse
 SELECT rag_sync('acl-own'); :sqlstate
 \set VERBOSITY default
-SELECT errors -> 0 ->> 'sqlstate' AS sqlstate FROM rag.runs WHERE source = 'acl-own' ORDER BY run_id DESC LIMIT 1;
+SELECT errors -> 0 ->> 'sqlstate' AS sqlstate FROM rag.runs WHERE source = 'acl-own'
+    ORDER BY run_id DESC LIMIT 1;
 SELECT rag_grant_collection('acl-staff', 'regress_acl_writer', 'write');
 SELECT rag_sync('acl-own') > 0 AS ran;
--- its former runs are for those to see who may read that collection
+-- earlier runs of a source are visible to roles that can read the collection of that time
 SET ROLE regress_acl_owner;
 SELECT DISTINCT collection FROM rag.runs WHERE source = 'acl-own';
 RESET ROLE;
--- nor does the owner of a source remove documents without the right to write
+-- the owner of a source cannot remove documents without the privilege write
 SELECT rag_revoke_collection('acl-staff', 'regress_acl_writer');
 SET ROLE regress_acl_writer;
 SELECT rag_get('AutoIndexer', 'acl-own') #>> '{spec,ragEngineRef,name}' AS retriever;
@@ -176,31 +205,36 @@ SET ROLE regress_acl_writer;
 SELECT rag_drop_source('acl-own', keep_documents => false);
 RESET ROLE;
 
--- an administrator's policies -------------------------------------------------------------------------------------------
+-- an administrator's policies ---------------------------------------------
 
--- a restrictive one takes documents away, everywhere
-CREATE POLICY acl_public ON rag.chunks AS RESTRICTIVE FOR SELECT TO regress_acl_reader, regress_acl_writer USING (category = 'public');
+-- a restrictive policy hides documents everywhere
+CREATE POLICY acl_public ON rag.chunks AS RESTRICTIVE FOR SELECT TO regress_acl_reader,
+    regress_acl_writer USING (category = 'public');
 :look;
--- so does a permissive one, which adds nothing
+-- a permissive policy hides documents, too, and never adds any
 DROP POLICY acl_public ON rag.chunks;
-CREATE POLICY acl_public ON rag.chunks FOR SELECT TO regress_acl_reader, regress_acl_writer, regress_acl_other USING (category = 'public');
+CREATE POLICY acl_public ON rag.chunks FOR SELECT TO regress_acl_reader, regress_acl_writer,
+    regress_acl_other USING (category = 'public');
 :look;
 SET ROLE regress_acl_reader;
 SELECT rank, uri FROM rag_search('when do I get my money?', 'acl-staff', top_k => 1);
 RESET ROLE;
 DROP POLICY acl_public ON rag.chunks;
--- one for all roles
+-- a policy for all roles
 CREATE POLICY acl_all ON rag.chunks AS RESTRICTIVE FOR SELECT USING (category = 'public');
 SET ROLE regress_acl_member;
 SELECT uri FROM rag_search('when do I get my money?', 'acl-staff');
 SELECT uri FROM rag.documents;
 RESET ROLE;
 DROP POLICY acl_all ON rag.chunks;
--- by metadata, as the caller's setting says
+-- a policy on metadata with a setting of the caller
 CREATE POLICY acl_tenant ON rag.chunks AS RESTRICTIVE FOR SELECT TO regress_acl_reader
-    USING (metadata ->> 'tenant' IS NULL OR metadata ->> 'tenant' = current_setting('acl.tenant', true));
-SELECT success FROM rag_add_document('The red team meets on Mondays.', 'red', metadata => '{"tenant": "red"}', collection => 'acl-staff');
-SELECT success FROM rag_add_document('The blue team meets on Fridays.', 'blue', metadata => '{"tenant": "blue"}', collection => 'acl-staff');
+    USING (metadata ->> 'tenant' IS NULL OR metadata ->> 'tenant' = current_setting('acl.tenant',
+    true));
+SELECT success FROM rag_add_document('The red team meets on Mondays.', 'red',
+    metadata => '{"tenant": "red"}', collection => 'acl-staff');
+SELECT success FROM rag_add_document('The blue team meets on Fridays.', 'blue',
+    metadata => '{"tenant": "blue"}', collection => 'acl-staff');
 SET ROLE regress_acl_reader;
 SET acl.tenant = 'red';
 SELECT uri FROM rag_search('when does the team meet?', 'acl-staff', top_k => 1);
@@ -211,17 +245,19 @@ SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag.documents WHERE metadata ? 'te
 RESET ROLE;
 DROP POLICY acl_tenant ON rag.chunks;
 
--- evaluated once per statement; partitions of other collections are not planned, nor is the index of the embeddings lost
+-- policies are evaluated once per statement; other partitions are not planned, and the index on
+-- embeddings is used
 SET ROLE regress_acl_reader;
 EXPLAIN (COSTS OFF) SELECT uri FROM rag.chunks WHERE collection = 'acl-staff';
 RESET ROLE;
 
--- indexes ---------------------------------------------------------------------------------------------------------------
+-- indexes -----------------------------------------------------------------
 
 CREATE TABLE acl_items (id int, embedding rag_types.vector(2));
 INSERT INTO acl_items SELECT i, format('[%s,1]', i)::rag_types.vector FROM generate_series(1, 50) i;
 CREATE INDEX acl_items_embedding ON acl_items USING rag_hnsw (embedding vector_l2_ops);
-CREATE INDEX acl_chunks_embedding ON rag."rag_kb_acl-staff" USING rag_hnsw (embedding vector_cosine_ops);
+CREATE INDEX acl_chunks_embedding ON rag."rag_kb_acl-staff"
+    USING rag_hnsw (embedding vector_cosine_ops);
 ALTER TABLE acl_items ENABLE ROW LEVEL SECURITY;
 CREATE POLICY few ON acl_items USING (id < 5);
 GRANT SELECT ON acl_items TO regress_acl_reader;
@@ -230,30 +266,33 @@ SELECT count(*) FROM acl_items;
 SELECT vectors FROM rag_index_info('acl_items_embedding'); :sqlstate
 SELECT * FROM rag_index_check('acl_items_embedding'); :sqlstate
 SELECT * FROM rag_index_recall('acl_items_embedding'); :sqlstate
--- of a collection's, those that may read all of it
+-- indexes of a collection can be inspected by roles that can read all of it
 SELECT vectors > 0 AS told FROM rag_index_info('rag.acl_chunks_embedding');
 SET ROLE regress_acl_other;
 SELECT vectors > 0 AS told FROM rag_index_info('rag.acl_chunks_embedding'); :sqlstate
 RESET ROLE;
-CREATE POLICY acl_public ON rag.chunks AS RESTRICTIVE FOR SELECT TO regress_acl_reader USING (category = 'public');
+CREATE POLICY acl_public ON rag.chunks AS RESTRICTIVE FOR SELECT TO regress_acl_reader
+    USING (category = 'public');
 SET ROLE regress_acl_reader;
 SELECT vectors > 0 AS told FROM rag_index_info('rag.acl_chunks_embedding'); :sqlstate
 SET enable_seqscan = off;
 SET enable_sort = off;
-EXPLAIN (COSTS OFF) SELECT uri FROM rag.chunks WHERE collection = 'acl-staff' ORDER BY embedding <=> (SELECT rag_embed('money')) LIMIT 1;
+EXPLAIN (COSTS OFF) SELECT uri FROM rag.chunks WHERE collection = 'acl-staff'
+    ORDER BY embedding <=> (SELECT rag_embed('money')) LIMIT 1;
 RESET enable_seqscan;
 RESET enable_sort;
 RESET ROLE;
 DROP POLICY acl_public ON rag.chunks;
 DROP TABLE acl_items;
 
--- taken away, and given away --------------------------------------------------------------------------------------------
+-- taken away, and given away ----------------------------------------------
 
--- without read there is no write
+-- write includes read
 SELECT rag_grant_collection('acl-staff', 'regress_acl_writer', 'read');
 SELECT rag_revoke_collection('acl-staff', 'regress_acl_writer', 'write');
 SELECT role, privilege FROM rag.collection_grants WHERE collection = 'acl-staff' ORDER BY 1, 2;
-SELECT rag_grant_collection('acl-staff', 'regress_acl_writer', 'write'), rag_revoke_collection('acl-staff', 'regress_acl_writer', 'read');
+SELECT rag_grant_collection('acl-staff', 'regress_acl_writer', 'write'),
+    rag_revoke_collection('acl-staff', 'regress_acl_writer', 'read');
 SELECT rag_revoke_collection('acl-staff', 'regress_acl_group');
 SELECT role, privilege FROM rag.collection_grants WHERE collection = 'acl-staff' ORDER BY 1, 2;
 SELECT rag_grant_collection('acl-staff', 'PUBLIC', 'read');
@@ -261,7 +300,7 @@ SET ROLE regress_acl_other;
 SELECT count(*) FROM rag_search('money', 'acl-staff', top_k => 1);
 RESET ROLE;
 SELECT rag_revoke_collection('acl-staff', 'public');
--- a role of a dropped role's name inherits nothing, and a renamed one keeps everything
+-- a new role with the name of a dropped role inherits nothing, and a renamed role keeps everything
 DROP ROLE regress_acl_reader;
 CREATE ROLE regress_acl_reader IN ROLE rag_reader;
 SET ROLE regress_acl_reader;
@@ -280,7 +319,7 @@ SELECT rag.may_read_collection('acl-staff');
 SET ROLE regress_acl_other;
 SELECT rag.may_write_collection('acl-staff');
 RESET ROLE;
--- where the owner is gone superusers are left
+-- only superusers can manage a collection whose owner was dropped
 REVOKE SELECT ON acl_notes FROM regress_acl_other;
 DROP ROLE regress_acl_other;
 CREATE ROLE regress_acl_other IN ROLE rag_admin;
@@ -293,5 +332,6 @@ SELECT rag_drop_collection('acl-staff'), rag_drop_collection('acl-other');
 SELECT count(*) FROM rag.collection_grants WHERE collection LIKE 'acl-%';
 DROP FUNCTION acl_try, acl_count;
 DROP TABLE acl_notes, acl_looks, acl_attempts;
-DROP ROLE regress_acl_owner, regress_acl_other, regress_acl_writer, regress_acl_renamed, regress_acl_member, regress_acl_group, regress_acl_nobody;
+DROP ROLE regress_acl_owner, regress_acl_other, regress_acl_writer, regress_acl_renamed,
+    regress_acl_member, regress_acl_group, regress_acl_nobody;
 RESET client_min_messages;

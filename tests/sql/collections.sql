@@ -1,16 +1,19 @@
 -- Collections: named sets of documents that are searched together.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 
--- one is there from the start
+-- one collection exists from the start
 SELECT name, retriever, chunk_size, chunk_overlap, description FROM rag.collections;
 SELECT rag_stats();
 
-SELECT rag_create_collection('laws', chunk_size => 500, chunk_overlap => 50, metadata_whitelist => ARRAY['year'], description => 'what holds');
-SELECT name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description FROM rag.collections ORDER BY name;
+SELECT rag_create_collection('laws', chunk_size => 500, chunk_overlap => 50,
+    metadata_whitelist => ARRAY['year'], description => 'what holds');
+SELECT name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description
+    FROM rag.collections ORDER BY name;
 
--- an empty one
+-- an empty collection
 \x on
-SELECT name, has_index, document_count, error_count, chunk_count, embedding_dimension, has_vector_index, index_type, total_size_bytes, text_bytes,
+SELECT name, has_index, document_count, error_count, chunk_count, embedding_dimension,
+    has_vector_index, index_type, total_size_bytes, text_bytes,
     chunk_bytes, embedding_bytes, index_bytes, state, detail, updated_at = created_at AS is_new
 FROM rag_collection_status('laws');
 SELECT rag_stats('laws');
@@ -18,7 +21,8 @@ SELECT rag_stats('laws');
 SELECT * FROM rag_search('anything', 'laws');
 
 -- names
-SELECT rag_create_collection('a'), rag_create_collection('2026-q3'), rag_create_collection(repeat('x', 56));
+SELECT rag_create_collection('a'), rag_create_collection('2026-q3'),
+    rag_create_collection(repeat('x', 56));
 SELECT rag_create_collection(''); :sqlstate
 SELECT rag_create_collection('_Laws'); :sqlstate
 SELECT rag_create_collection('-laws'); :sqlstate
@@ -40,34 +44,39 @@ SELECT rag_create_collection('other', chunk_size => 1000001); :sqlstate
 SELECT rag_create_collection('other', chunk_overlap => -1); :sqlstate
 SELECT rag_create_collection('other', chunk_size => 100, chunk_overlap => 100); :sqlstate
 SELECT rag_create_collection('other', chunk_overlap => 1000); :sqlstate
--- a small chunk_size alone does not contradict the default overlap
+-- a small chunk_size does not contradict the default overlap
 SELECT rag_create_collection('small', chunk_size => 50);
 
--- none of the mistakes left anything behind
+-- rejected statements have created nothing
 SELECT name FROM rag.collections ORDER BY name COLLATE "C";
 
--- what is not there
+-- collections that do not exist
 SELECT rag_drop_collection('nowhere'); :sqlstate
 SELECT rag_drop_collection('nowhere', if_exists => true);
 SELECT rag_collection_status('nowhere'); :sqlstate
 SELECT rag_stats('nowhere'); :sqlstate
 
 -- with a document
-SELECT success, chunks_indexed FROM rag_add_document('No vehicles in the park.', 'laws/park', collection => 'laws');
+SELECT success, chunks_indexed FROM rag_add_document('No vehicles in the park.', 'laws/park',
+    collection => 'laws');
 \x on
-SELECT has_index, document_count, error_count, chunk_count, embedding_dimension, has_vector_index, index_type, state, detail,
-    text_bytes > 20 AS has_text, chunk_bytes > 0 AS has_chunks, embedding_bytes, index_bytes > 0 AS has_indexes,
+SELECT has_index, document_count, error_count, chunk_count, embedding_dimension, has_vector_index,
+    index_type, state, detail,
+    text_bytes > 20 AS has_text, chunk_bytes > 0 AS has_chunks, embedding_bytes,
+    index_bytes > 0 AS has_indexes,
     total_size_bytes = text_bytes + chunk_bytes + embedding_bytes + index_bytes AS is_the_sum
 FROM rag_collection_status('laws');
 SELECT rag_stats('laws');
 \x off
--- what could not be indexed counts apart; a document whose new version could not be is still indexed
+-- failed documents are counted separately; a document whose new version failed is still indexed
 SELECT success FROM rag_add_document('', 'laws/empty', collection => 'laws');
-SELECT has_index, document_count, error_count, chunk_count, state, detail FROM rag_collection_status('laws');
+SELECT has_index, document_count, error_count, chunk_count, state, detail
+    FROM rag_collection_status('laws');
 SELECT success FROM rag_add_document('', 'laws/park', collection => 'laws');
-SELECT has_index, document_count, error_count, chunk_count, state, detail FROM rag_collection_status('laws');
+SELECT has_index, document_count, error_count, chunk_count, state, detail
+    FROM rag_collection_status('laws');
 
--- the time of the last change moves with every change, removals included, and never goes back
+-- updated_at increases with every change, including removals, and never decreases
 CREATE TEMP TABLE seen (step serial, what text, updated_at timestamptz);
 CREATE PROCEDURE pg_temp.look(what text) LANGUAGE sql AS $$
     INSERT INTO seen (what, updated_at) SELECT what, updated_at FROM rag_collection_status('laws')
@@ -81,58 +90,78 @@ SELECT success FROM rag_add_document('', 'laws/dogs', collection => 'laws');
 CALL pg_temp.look('failed');
 UPDATE rag.documents SET validator = 'v2' WHERE uri = 'laws/dogs';
 CALL pg_temp.look('a validator');
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'laws/dogs' AND collection = 'laws';
+SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'laws/dogs'
+    AND collection = 'laws';
 CALL pg_temp.look('removed');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'laws/empty' AND collection = 'laws';
+SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'laws/empty'
+    AND collection = 'laws';
 COMMIT;
 CALL pg_temp.look('removed by REPEATABLE READ');
 BEGIN; DELETE FROM rag.documents WHERE collection = 'laws'; ROLLBACK;
 CALL pg_temp.look('rolled back');
-SELECT what, updated_at - lag(updated_at) OVER (ORDER BY step) > interval '0' AS moved FROM seen ORDER BY step;
+SELECT what, updated_at - lag(updated_at) OVER (ORDER BY step) > interval '0' AS moved
+    FROM seen ORDER BY step;
 
--- an embedding of other dimensions has no place in a collection, whoever writes it
+-- a collection rejects embeddings with other dimensions, whoever writes them
 \set VERBOSITY terse
-INSERT INTO rag.chunks (collection, uri, document_id, document_type, chunk_id, chunk_index, start_index, content, embedding, embedding_key,
+INSERT INTO rag.chunks (collection, uri, document_id, document_type, chunk_id, chunk_index,
+    start_index, content, embedding, embedding_key,
     fetched_at, indexed_at, start_line, end_line)
-VALUES ('laws', 'x', gen_random_uuid(), 'markdown', gen_random_uuid(), 0, 0, 'x', '[1,2,3]', gen_random_uuid(), now(), now(), 1, 1); :sqlstate
+VALUES ('laws', 'x', gen_random_uuid(), 'markdown', gen_random_uuid(), 0, 0, 'x', '[1,2,3]',
+gen_random_uuid(), now(), now(), 1, 1); :sqlstate
 \set VERBOSITY default
 
--- all of them at once, and their sizes
+-- all collections and their sizes
 SELECT name, state, has_index FROM rag_collection_status() ORDER BY name COLLATE "C";
 SELECT s.collection, s.documents, s.chunks, s.total_bytes = c.total_size_bytes AS same_size
-FROM rag.collection_sizes s JOIN rag_collection_status() c ON c.name = s.collection WHERE s.documents > 0;
-SELECT c.name, s.document_count FROM rag.collections c, rag_collection_status(c.name) s WHERE s.document_count > 0;
+FROM rag.collection_sizes s JOIN rag_collection_status() c ON c.name = s.collection
+WHERE s.documents > 0;
+SELECT c.name, s.document_count FROM rag.collections c, rag_collection_status(c.name) s
+    WHERE s.document_count > 0;
 
--- With many collections, a statement about one opens the partition of that one: the locks say which were opened.
+-- Statements about one of many collections open only its partition, as their locks show.
 SELECT count(rag_create_collection('many-' || i)) FROM generate_series(1, 12) i;
-SELECT bool_and(success) FROM generate_series(1, 12) i, LATERAL rag_add_document('Ships keep to the right.', 'ships', collection => 'many-' || i);
-CREATE VIEW pg_temp.opened AS SELECT DISTINCT relation::regclass FROM pg_locks JOIN pg_inherits ON inhrelid = relation
+SELECT bool_and(success) FROM generate_series(1, 12) i,
+    LATERAL rag_add_document('Ships keep to the right.', 'ships', collection => 'many-' || i);
+CREATE VIEW pg_temp.opened AS SELECT DISTINCT relation::regclass FROM pg_locks
+    JOIN pg_inherits ON inhrelid = relation
     WHERE inhparent = 'rag.chunks'::regclass AND pid = pg_backend_pid();
-BEGIN; SELECT success FROM rag_add_document('A text that is nowhere else.', 'other', collection => 'many-3'); SELECT * FROM pg_temp.opened; COMMIT;
-BEGIN; SELECT success FROM rag_add_document('A text that is nowhere else, changed.', 'other', collection => 'many-3'); SELECT * FROM pg_temp.opened; COMMIT;
-BEGIN; SELECT count(rag_remove_document(document_id)) FROM rag.documents WHERE uri = 'other'; SELECT * FROM pg_temp.opened; COMMIT;
+BEGIN; SELECT success FROM rag_add_document('A text that is nowhere else.', 'other',
+    collection => 'many-3'); SELECT * FROM pg_temp.opened; COMMIT;
+BEGIN; SELECT success FROM rag_add_document('A text that is nowhere else, changed.', 'other',
+    collection => 'many-3'); SELECT * FROM pg_temp.opened; COMMIT;
+BEGIN; SELECT count(rag_remove_document(document_id)) FROM rag.documents WHERE uri = 'other';
+SELECT * FROM pg_temp.opened; COMMIT;
 BEGIN; SELECT uri FROM rag_search('ships', 'many-5'); SELECT * FROM pg_temp.opened; COMMIT;
-BEGIN; SELECT count(*) FROM rag_collection_status(); SELECT count(*) FROM rag.collections c, rag_collection_status(c.name); SELECT count(*) FROM rag.collection_sizes;
+BEGIN; SELECT count(*) FROM rag_collection_status();
+SELECT count(*) FROM rag.collections c, rag_collection_status(c.name);
+SELECT count(*) FROM rag.collection_sizes;
 SELECT count(*) FROM pg_temp.opened; COMMIT;
--- a text that another collection has is not embedded again: one of those that have it is asked, too
-SELECT DISTINCT k.collection FROM rag.embedding_place k JOIN rag.chunks c USING (embedding_key) WHERE c.collection = 'many-12';
-BEGIN; SELECT success FROM rag_add_document('Ships keep to the right.', 'ships', collection => 'laws'); SELECT * FROM pg_temp.opened ORDER BY relation::text; COMMIT;
--- what is noted of embeddings goes with them
+-- a text that another collection has embedded is not embedded again
+SELECT DISTINCT k.collection FROM rag.embedding_place k JOIN rag.chunks c USING (embedding_key)
+    WHERE c.collection = 'many-12';
+BEGIN; SELECT success FROM rag_add_document('Ships keep to the right.', 'ships',
+    collection => 'laws'); SELECT * FROM pg_temp.opened ORDER BY relation::text; COMMIT;
+-- places of embeddings are deleted with the embeddings
 SELECT count(rag_drop_collection(name)) FROM rag.collections WHERE name LIKE 'many-%';
 SELECT count(*) FROM rag.embedding_place WHERE collection LIKE 'many-%';
 SELECT success FROM rag_add_document('Ships keep to the left.', 'ships', collection => 'laws');
-SELECT count(*) FROM rag.embedding_place p WHERE NOT EXISTS (SELECT FROM rag.chunks c WHERE c.collection = p.collection AND c.embedding_key = p.embedding_key);
+SELECT count(*) FROM rag.embedding_place p WHERE NOT EXISTS (SELECT FROM rag.chunks c
+    WHERE c.collection = p.collection AND c.embedding_key = p.embedding_key);
 
--- dropping takes the documents along
-SELECT relname FROM pg_class WHERE relnamespace = 'rag'::regnamespace AND relname LIKE 'rag_kb_%' AND relkind = 'r' ORDER BY 1;
+-- rag_drop_collection drops the documents
+SELECT relname FROM pg_class WHERE relnamespace = 'rag'::regnamespace AND relname LIKE 'rag_kb_%'
+    AND relkind = 'r' ORDER BY 1;
 SELECT rag_drop_collection('laws');
-SELECT relname FROM pg_class WHERE relnamespace = 'rag'::regnamespace AND relname LIKE 'rag_kb_laws%';
+SELECT relname FROM pg_class WHERE relnamespace = 'rag'::regnamespace
+    AND relname LIKE 'rag_kb_laws%';
 SELECT count(*) FROM rag.documents WHERE collection = 'laws';
 SELECT count(*) FROM rag.content_change WHERE collection = 'laws';
 
--- not while a source fills it
+-- a collection cannot be dropped while a source uses it
 SELECT rag_create_source('statutes', 'folder', '{"path": "/"}', collection => 'small');
 SELECT rag_drop_collection('small'); :sqlstate
 SELECT rag_drop_source('statutes');
-SELECT rag_drop_collection(name) FROM (SELECT name FROM rag.collections WHERE name <> 'default') AS c;
+SELECT rag_drop_collection(name) FROM (SELECT name FROM rag.collections
+    WHERE name <> 'default') AS c;

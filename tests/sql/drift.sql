@@ -1,4 +1,4 @@
--- Drift: whether what is stored of a source is what its runs have indexed.
+-- Drift: differences between stored documents and what runs have indexed.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 \set check 'SELECT expected, actual, drifted, (SELECT jsonb_object_agg(key, value) FROM jsonb_each(detail) WHERE key <> ''counts'' AND value <> ''[]'') AS detail FROM rag_check_drift(:''source'')'
 \set condition 'SELECT c ->> ''status'' AS status, c ->> ''reason'' AS reason, regexp_replace(c ->> ''message'', ''run \\d+'', ''run N'') AS message FROM rag.sources, jsonb_array_elements(conditions) AS c WHERE name = :''source'' AND c ->> ''type'' = ''AutoIndexerDriftDetected'''
@@ -7,14 +7,16 @@ SET client_min_messages = warning;
 
 CREATE SCHEMA larder;
 CREATE TABLE larder.recipes (id int PRIMARY KEY, title text, body text);
-INSERT INTO larder.recipes VALUES (1, 'Bread', 'Bread is baked in the morning.'), (2, 'Rolls', 'Rolls are baked at noon.'),
+INSERT INTO larder.recipes VALUES (1, 'Bread', 'Bread is baked in the morning.'),
+    (2, 'Rolls', 'Rolls are baked at noon.'),
     (3, 'Cake', 'Cake is baked in the evening.'), (4, 'Pie', 'Pie is baked at night.'),
     (5, 'Stew', E'Stew takes hours.\n\nIt is stirred every now and then.\n\nIt is served hot.');
 SELECT rag_create_collection('larder', chunk_size => 40, chunk_overlap => 0);
 \set source recipes
-SELECT rag_create_source('recipes', 'table', '{"relation": "larder.recipes", "contentColumns": "body", "titleColumn": "title"}', 'larder');
+SELECT rag_create_source('recipes', 'table',
+    '{"relation": "larder.recipes", "contentColumns": "body", "titleColumn": "title"}', 'larder');
 
--- before the first run there is nothing to compare with
+-- no comparison before the first run
 :check;
 SELECT count(*) FROM rag.sources WHERE name = 'recipes' AND drift_checked_at IS NULL;
 
@@ -22,50 +24,79 @@ SELECT count(*) FROM rag.sources WHERE name = 'recipes' AND drift_checked_at IS 
 SELECT rag_sync('recipes') AS run \gset
 SELECT * FROM rag_check_drift('recipes');
 :condition;
-SELECT count(*) FROM rag.sources WHERE name = 'recipes' AND drift_checked_at > now() - interval '1 hour';
+SELECT count(*) FROM rag.sources WHERE name = 'recipes'
+    AND drift_checked_at > now() - interval '1 hour';
 SELECT m.uri, m.chunk_count, m.content_hash = d.content_hash AS hash, length(m.digest) AS digest
-FROM rag.manifest m JOIN rag.documents d USING (document_id, collection, source, uri) WHERE collection = 'larder' ORDER BY 1;
+FROM rag.document_digests m JOIN rag.documents d USING (document_id, collection, source, uri)
+WHERE collection = 'larder' ORDER BY 1;
 
--- nothing but the documents changes a digest
+-- only changes of documents change a digest
 BEGIN;
-SET LOCAL DateStyle = 'German'; SET LOCAL TimeZone = 'Asia/Kathmandu'; SET LOCAL extra_float_digits = -15; SET LOCAL bytea_output = 'escape';
-SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL quote_all_identifiers = on; SET LOCAL lc_numeric = 'C'; SET LOCAL client_encoding = 'LATIN1';
+SET LOCAL DateStyle = 'German'; SET LOCAL TimeZone = 'Asia/Kathmandu';
+SET LOCAL extra_float_digits = -15; SET LOCAL bytea_output = 'escape';
+SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL quote_all_identifiers = on;
+SET LOCAL lc_numeric = 'C'; SET LOCAL client_encoding = 'LATIN1';
 CREATE SCHEMA trap;
 CREATE FUNCTION trap.cat(text, text) RETURNS text LANGUAGE sql AS $$ SELECT 'caught' $$;
 CREATE OPERATOR trap.|| (LEFTARG = text, RIGHTARG = text, FUNCTION = trap.cat);
 SET LOCAL search_path = trap, pg_catalog, public;
 :check;
 ROLLBACK;
--- nor what says when to fetch again
+-- columns for the next fetch are not part of a digest
 BEGIN;
-UPDATE rag.documents SET validator = 'v', raw_hash = NULL, chunking = 'other', status = 'error', error = 'trouble' WHERE source = 'recipes';
+UPDATE rag.documents SET validator = 'v', raw_hash = NULL, chunking = 'other', status = 'error',
+    error = 'trouble' WHERE source = 'recipes';
 :check;
 ROLLBACK;
 
--- each kind of tampering is found and named
-BEGIN; DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread'; :check; :condition; ROLLBACK;
-BEGIN; DELETE FROM rag.chunks c USING rag.documents d WHERE d.document_id = c.document_id AND d.collection = 'larder' AND d.title = 'Bread'; DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET content = content || '!' WHERE collection = 'larder' AND title = 'Bread'; :check; :condition; ROLLBACK;
-BEGIN; UPDATE rag.documents SET content = content || '!', content_hash = encode(sha256(convert_to(content || '!', 'UTF8')), 'hex') WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET content_hash = repeat('0', 64) WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET title = 'Toast' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET metadata = '{"a": 1}' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET uri = 'elsewhere' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.documents SET source = NULL WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.chunks SET content = 'Bread is poisonous.' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.chunks SET title = 'Toast' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.chunks SET metadata = '{"a": 1}' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.chunks SET embedding = (SELECT embedding FROM rag.chunks WHERE collection = 'larder' AND title = 'Pie') WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.chunks SET embedding_key = gen_random_uuid() WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.chunks SET indexed_at = indexed_at - interval '1 microsecond' WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
-BEGIN; UPDATE rag.chunks SET chunk_index = 2 - chunk_index WHERE collection = 'larder' AND title = 'Stew'; :check; ROLLBACK;
-BEGIN; DELETE FROM rag.chunks WHERE collection = 'larder' AND title = 'Stew' AND chunk_index = 1; :check; :condition; ROLLBACK;
-BEGIN; DELETE FROM rag.chunks WHERE collection = 'larder' AND title IN ('Stew', 'Bread'); :check; ROLLBACK;
+-- each kind of manual change is detected and named
+BEGIN; DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread'; :check;
+:condition; ROLLBACK;
+BEGIN; DELETE FROM rag.chunks c USING rag.documents d WHERE d.document_id = c.document_id
+    AND d.collection = 'larder' AND d.title = 'Bread'; DELETE FROM rag.documents
+    WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET content = content || '!' WHERE collection = 'larder'
+    AND title = 'Bread'; :check; :condition; ROLLBACK;
+BEGIN; UPDATE rag.documents SET content = content || '!',
+    content_hash = encode(sha256(convert_to(content || '!', 'UTF8')), 'hex')
+    WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET content_hash = repeat('0', 64) WHERE collection = 'larder'
+    AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET title = 'Toast' WHERE collection = 'larder' AND title = 'Bread';
+:check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET metadata = '{"a": 1}' WHERE collection = 'larder'
+    AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET uri = 'elsewhere' WHERE collection = 'larder' AND title = 'Bread';
+:check; ROLLBACK;
+BEGIN; UPDATE rag.documents SET source = NULL WHERE collection = 'larder' AND title = 'Bread';
+:check; ROLLBACK;
+BEGIN; UPDATE rag.chunks SET content = 'Bread is poisonous.' WHERE collection = 'larder'
+    AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.chunks SET title = 'Toast' WHERE collection = 'larder' AND title = 'Bread';
+:check; ROLLBACK;
+BEGIN; UPDATE rag.chunks SET metadata = '{"a": 1}' WHERE collection = 'larder' AND title = 'Bread';
+:check; ROLLBACK;
+BEGIN; UPDATE rag.chunks SET embedding = (SELECT embedding FROM rag.chunks
+    WHERE collection = 'larder' AND title = 'Pie') WHERE collection = 'larder' AND title = 'Bread';
+    :check; ROLLBACK;
+BEGIN; UPDATE rag.chunks SET embedding_key = gen_random_uuid() WHERE collection = 'larder'
+    AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.chunks SET indexed_at = indexed_at - interval '1 microsecond'
+    WHERE collection = 'larder' AND title = 'Bread'; :check; ROLLBACK;
+BEGIN; UPDATE rag.chunks SET chunk_index = 2 - chunk_index WHERE collection = 'larder'
+    AND title = 'Stew'; :check; ROLLBACK;
+BEGIN; DELETE FROM rag.chunks WHERE collection = 'larder' AND title = 'Stew' AND chunk_index = 1;
+:check; :condition; ROLLBACK;
+BEGIN; DELETE FROM rag.chunks WHERE collection = 'larder' AND title IN ('Stew', 'Bread'); :check;
+ROLLBACK;
 BEGIN; TRUNCATE rag.chunks; :check; ROLLBACK;
--- what nobody indexed: a document, a chunk of a document, chunks of none
-BEGIN; INSERT INTO rag.documents (document_id, collection, source, uri, status) VALUES (gen_random_uuid(), 'larder', 'recipes', 'planted', 'active'); :check; :condition; ROLLBACK;
+-- data that no run indexed: a document, a chunk of a document, chunks without document
+BEGIN; INSERT INTO rag.documents (document_id, collection, source, uri, status)
+    VALUES (gen_random_uuid(), 'larder', 'recipes', 'planted', 'active'); :check; :condition;
+    ROLLBACK;
 BEGIN;
-CREATE TEMP TABLE planted AS SELECT * FROM rag.chunks WHERE collection = 'larder' AND title = 'Bread';
+CREATE TEMP TABLE planted AS SELECT * FROM rag.chunks WHERE collection = 'larder'
+    AND title = 'Bread';
 UPDATE planted SET chunk_id = gen_random_uuid(), content = 'Bread is free.';
 INSERT INTO rag.chunks SELECT * FROM planted;
 :check;
@@ -73,30 +104,38 @@ UPDATE planted SET chunk_id = gen_random_uuid(), document_id = gen_random_uuid()
 INSERT INTO rag.chunks SELECT * FROM planted;
 :check;
 ROLLBACK;
--- a document and all that is known of it: only the count tells
+-- a document deleted with its digest: only the count shows it
 BEGIN;
 DELETE FROM rag.chunks WHERE collection = 'larder' AND title = 'Bread';
 DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread';
-DELETE FROM rag.manifest m WHERE m.collection = 'larder' AND NOT EXISTS (SELECT FROM rag.documents d WHERE d.document_id = m.document_id);
+DELETE FROM rag.document_digests m WHERE m.collection = 'larder' AND NOT EXISTS (SELECT
+    FROM rag.documents d WHERE d.document_id = m.document_id);
 :check;
 :condition;
 ROLLBACK;
--- 100 are named of each kind
+-- at most 100 documents of each kind are named
 BEGIN;
-INSERT INTO rag.documents (document_id, collection, source, uri, status) SELECT gen_random_uuid(), 'larder', 'recipes', 'planted ' || n, 'active' FROM generate_series(1, 250) n;
-SELECT expected, actual, drifted, jsonb_array_length(detail -> 'unexpected') AS named, detail -> 'counts' AS counts FROM rag_check_drift('recipes');
+INSERT INTO rag.documents (document_id, collection, source, uri, status)
+    SELECT gen_random_uuid(), 'larder', 'recipes', 'planted ' || n, 'active'
+    FROM generate_series(1, 250) n;
+SELECT expected, actual, drifted, jsonb_array_length(detail -> 'unexpected') AS named,
+    detail -> 'counts' AS counts FROM rag_check_drift('recipes');
 :condition;
 ROLLBACK;
 :check;
 
--- one of everything, repaired by a sync: what drifted is embedded anew, all else stays
+-- one of each kind, repaired by a sync: only drifted documents are embedded again
 DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread';
-UPDATE rag.chunks SET content = 'Rolls are poisonous.' WHERE collection = 'larder' AND title = 'Rolls';
-UPDATE rag.documents SET source = NULL, title = 'Tart' WHERE collection = 'larder' AND title = 'Pie';
+UPDATE rag.chunks SET content = 'Rolls are poisonous.' WHERE collection = 'larder'
+    AND title = 'Rolls';
+UPDATE rag.documents SET source = NULL, title = 'Tart' WHERE collection = 'larder'
+    AND title = 'Pie';
 DELETE FROM rag.chunks WHERE collection = 'larder' AND title = 'Stew' AND chunk_index = 1;
-UPDATE rag.chunks SET document_id = gen_random_uuid() WHERE collection = 'larder' AND title = 'Stew' AND chunk_index = 0;
-INSERT INTO rag.documents (document_id, collection, source, uri, status) VALUES (gen_random_uuid(), 'larder', 'recipes', 'planted', 'active');
--- a sync alone trusts what it has stored
+UPDATE rag.chunks SET document_id = gen_random_uuid() WHERE collection = 'larder' AND title = 'Stew'
+    AND chunk_index = 0;
+INSERT INTO rag.documents (document_id, collection, source, uri, status)
+    VALUES (gen_random_uuid(), 'larder', 'recipes', 'planted', 'active');
+-- rag_sync alone trusts the stored documents
 SELECT rag_sync('recipes') AS run \gset
 :did;
 :check;
@@ -106,10 +145,12 @@ SELECT rag_sync('recipes') AS run \gset
 :condition;
 :check;
 :condition;
-SELECT d.title, c.chunk_index, c.content FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE d.source = 'recipes' ORDER BY 1, 2;
+SELECT d.title, c.chunk_index, c.content FROM rag.documents d JOIN rag.chunks c USING (document_id)
+    WHERE d.source = 'recipes' ORDER BY 1, 2;
 SELECT count(*) FROM rag.chunks WHERE collection = 'larder';
--- poisoned embeddings are not taken from the store
-UPDATE rag.chunks SET embedding = (SELECT embedding FROM rag.chunks WHERE collection = 'larder' AND title = 'Pie') WHERE collection = 'larder' AND title = 'Bread';
+-- changed embeddings are not reused
+UPDATE rag.chunks SET embedding = (SELECT embedding FROM rag.chunks WHERE collection = 'larder'
+    AND title = 'Pie') WHERE collection = 'larder' AND title = 'Bread';
 SELECT title = 'Bread' AS found FROM rag_search('when is bread baked?', 'larder', top_k => 1);
 :check;
 SELECT rag_sync('recipes') AS run \gset
@@ -117,7 +158,7 @@ SELECT rag_sync('recipes') AS run \gset
 :check;
 SELECT title FROM rag_search('when is bread baked?', 'larder', top_k => 1);
 
--- edits and deletions of the source are no drift, nor is a run that could not be
+-- changes and deletions in the source, or a failed run, are not drift
 UPDATE larder.recipes SET body = 'Bread is baked at dawn.' WHERE id = 1;
 DELETE FROM larder.recipes WHERE id = 2;
 INSERT INTO larder.recipes VALUES (6, 'Soup', 'Soup is cooked on Friday.');
@@ -133,9 +174,10 @@ SELECT rag_sync('recipes');
 ALTER TABLE larder.gone RENAME TO recipes;
 SELECT rag_sync('recipes') AS run \gset
 :check;
-SELECT count(*) FROM rag.manifest WHERE source = 'recipes';
+SELECT count(*) FROM rag.document_digests WHERE source = 'recipes';
 
--- documents that cannot be indexed: what was indexed before stays, and what never was is none the less known
+-- documents that cannot be indexed: earlier content is kept, and documents that never could be
+-- indexed are known
 \set folder `mktemp -d`
 \setenv folder :folder
 \! printf 'Beans are soaked.\n' >$folder/beans.md; printf '\000\001\002\377' >$folder/broken.md
@@ -158,17 +200,20 @@ SELECT rag_sync('files') AS run \gset
 :did;
 SELECT expected, actual, drifted FROM rag_check_drift('files');
 
--- two sources in one collection know of their own documents alone, and nothing of documents put in directly
+-- two sources in one collection are checked for their own documents only
 SELECT success FROM rag_add_document('Tea is drunk at five.', 'tea', collection => 'larder');
-SELECT success FROM rag_index_knowledge(7, 'Beans', :'folder' || '/beans.md', collection => 'larder');
-SELECT name, d.* FROM rag.sources, rag_check_drift(name) AS d WHERE collection = 'larder' ORDER BY name;
-SELECT count(*) FROM rag.manifest WHERE collection = 'larder';
+SELECT success FROM rag_index_knowledge(7, 'Beans', :'folder' || '/beans.md',
+    collection => 'larder');
+SELECT name, d.* FROM rag.sources, rag_check_drift(name) AS d WHERE collection = 'larder'
+    ORDER BY name;
+SELECT count(*) FROM rag.document_digests WHERE collection = 'larder';
 UPDATE rag.chunks SET content = 'Tea is poisonous.' WHERE collection = 'larder' AND uri = 'tea';
 UPDATE rag.documents SET content = 'Beans are raw.' WHERE source = 'files';
-SELECT name, expected, actual, drifted, detail -> 'counts' AS counts FROM rag.sources, rag_check_drift(name) AS d WHERE collection = 'larder' ORDER BY name;
+SELECT name, expected, actual, drifted, detail -> 'counts' AS counts
+    FROM rag.sources, rag_check_drift(name) AS d WHERE collection = 'larder' ORDER BY name;
 SELECT rag_sync('files') AS run \gset
 :did;
--- a chunk that somebody hangs on another document
+-- a chunk that was moved to another document
 CREATE TEMP TABLE hung AS SELECT * FROM rag.chunks WHERE collection = 'larder' AND uri = 'tea';
 UPDATE hung SET chunk_id = gen_random_uuid(), source = 'files', content = 'Tea is free.';
 INSERT INTO rag.chunks SELECT * FROM hung;
@@ -179,7 +224,8 @@ SELECT rag_sync('files') AS run \gset
 :check;
 SELECT content FROM rag.chunks WHERE collection = 'larder' AND uri = 'tea';
 
--- settings of the collection change: the next run cuts and embeds anew, in between nothing has drifted
+-- changed settings of the collection: the next run splits and embeds again, without drift in
+-- between
 UPDATE rag.collections SET chunk_size = 20 WHERE name = 'larder';
 \set source recipes
 :check;
@@ -187,18 +233,20 @@ SELECT rag_sync('recipes') AS run \gset
 :did;
 :check;
 
--- a document that somebody removes is missing until the next run
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE source = 'recipes' AND title = 'Cake';
+-- a removed document is missing until the next run
+SELECT rag_remove_document(document_id) FROM rag.documents WHERE source = 'recipes'
+    AND title = 'Cake';
 :check;
 SELECT rag_sync('recipes') AS run \gset
 :did;
 :check;
 
--- with triggers a run looks at noted rows alone, but not after drift
+-- with triggers, a run reads only recorded rows, except after drift
 CREATE TABLE larder.notes (id int PRIMARY KEY, body text);
 INSERT INTO larder.notes SELECT n, 'Note ' || n || ' is short.' FROM generate_series(1, 5) n;
 \set source notes
-SELECT rag_create_source('notes', 'table', '{"relation": "larder.notes", "sync": "trigger"}', 'larder');
+SELECT rag_create_source('notes', 'table', '{"relation": "larder.notes", "sync": "trigger"}',
+    'larder');
 SELECT rag_sync('notes') AS run \gset
 SELECT rag_sync('notes') AS run \gset
 :did;
@@ -212,7 +260,7 @@ SELECT rag_sync('notes') AS run \gset
 SELECT rag_sync('notes') AS run \gset
 :did;
 
--- what a policy says, is said; nobody starts runs here
+-- messages depend on the drift policy; no scheduler starts runs here
 SET client_min_messages = notice;
 UPDATE rag.documents SET title = 'x' WHERE source = 'notes' AND uri LIKE '%/3';
 SELECT drift_policy FROM rag.sources WHERE name = 'notes';
@@ -224,13 +272,13 @@ SELECT drifted FROM rag_check_drift('notes');
 SELECT count(*) FROM rag.runs WHERE trigger = 'drift';
 SET client_min_messages = warning;
 
--- who may
+-- permissions
 SELECT * FROM rag_check_drift('nowhere'); :sqlstate
 CREATE ROLE drift_reader IN ROLE rag_reader;
 CREATE ROLE drift_nobody;
 SET ROLE drift_reader;
 SELECT * FROM rag_check_drift('notes'); :sqlstate
-SELECT * FROM rag.manifest; :sqlstate
+SELECT * FROM rag.document_digests; :sqlstate
 SELECT * FROM rag.drifted_documents('larder', 'notes'); :sqlstate
 SET ROLE drift_nobody;
 SELECT * FROM rag_check_drift('notes'); :sqlstate
@@ -238,26 +286,31 @@ RESET ROLE;
 DROP ROLE drift_reader;
 DROP ROLE drift_nobody;
 
--- documents that are kept are no source's, until one of the same name brings them again; those that go are forgotten
+-- kept documents have no source until a later source of the same name indexes them; others are
+-- forgotten
 SELECT rag_drop_source('files');
-SELECT count(*) FROM rag.manifest WHERE source = 'files';
+SELECT count(*) FROM rag.document_digests WHERE source = 'files';
 SELECT rag_create_source('files', 'folder', jsonb_build_object('path', :'folder'), 'larder');
 \set source files
 :check;
 SELECT rag_sync('files') AS run \gset
 :did;
 SELECT expected, actual, drifted FROM rag_check_drift('files');
--- also those that somebody has deleted: by a run into another collection, and where the source goes
-DELETE FROM rag.documents WHERE source IN ('files', 'recipes') AND (title = 'Pie' OR uri LIKE '%/beans.md');
-SELECT m.source, count(*) FROM rag.manifest m LEFT JOIN rag.documents d USING (document_id) WHERE m.collection = 'larder' AND d IS NULL GROUP BY 1 ORDER BY 1;
+-- digests of documents deleted by hand are removed by a run into another collection and with the
+-- source
+DELETE FROM rag.documents WHERE source IN ('files', 'recipes')
+    AND (title = 'Pie' OR uri LIKE '%/beans.md');
+SELECT m.source, count(*) FROM rag.document_digests m LEFT JOIN rag.documents d USING (document_id)
+    WHERE m.collection = 'larder' AND d IS NULL GROUP BY 1 ORDER BY 1;
 SELECT rag_create_collection('pantry');
 SELECT rag_alter_source('files', collection => 'pantry');
 SELECT rag_sync('files') AS run \gset
 :did;
-SELECT collection, count(*) FROM rag.manifest WHERE source = 'files' GROUP BY 1;
+SELECT collection, count(*) FROM rag.document_digests WHERE source = 'files' GROUP BY 1;
 SELECT rag_alter_source('files', collection => 'larder');
-SELECT rag_drop_source(name, keep_documents => false) FROM rag.sources WHERE collection = 'larder' ORDER BY name;
-SELECT count(*) FROM rag.manifest WHERE collection IN ('larder', 'pantry');
+SELECT rag_drop_source(name, keep_documents => false) FROM rag.sources WHERE collection = 'larder'
+    ORDER BY name;
+SELECT count(*) FROM rag.document_digests WHERE collection IN ('larder', 'pantry');
 SELECT rag_drop_collection('larder'), rag_drop_collection('pantry');
 \! rm -r $folder
 DROP SCHEMA larder CASCADE;

@@ -1,4 +1,4 @@
--- Knowledge items: documents with a number of the user's, fetched from a uri.
+-- Knowledge items: documents that users identify by a number, fetched from a uri.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 \set files `echo "$RAG_TEST_FILES"`
 \set handbook :files '/handbook'
@@ -8,64 +8,74 @@
 \set documents 'SELECT knowledge_id, right(uri, -length(''file://'' || :''handbook'')) AS path, title, category, tags, source, status FROM rag.documents WHERE knowledge_id IS NOT NULL ORDER BY 1, uri COLLATE "C"'
 
 -- one file
-SELECT success, knowledge_id, document_id IS NOT NULL AS has_id, chunks_indexed, content_hash, error FROM rag_index_knowledge(1, 'How to back up', :'one', 'markdown', 'ops', 'backup, disaster,,backup');
+SELECT success, knowledge_id, document_id IS NOT NULL AS has_id, chunks_indexed, content_hash, error
+    FROM rag_index_knowledge(1, 'How to back up', :'one', 'markdown', 'ops',
+    'backup, disaster,,backup');
 :items;
 :documents;
-SELECT k.content_hash = d.content_hash AS same_hash, d.content_hash = encode(sha256(convert_to(d.content, 'UTF8')), 'hex') AS is_of_text
+SELECT k.content_hash = d.content_hash AS same_hash,
+    d.content_hash = encode(sha256(convert_to(d.content, 'UTF8')), 'hex') AS is_of_text
 FROM rag.knowledge k JOIN rag.documents d USING (knowledge_id);
-SELECT rank, knowledge_id, title FROM rag_search('somebody deleted rows by accident', top_k => 1, filter => '{"knowledge_id": 1, "tags": ["backup"]}');
+SELECT rank, knowledge_id, title FROM rag_search('somebody deleted rows by accident', top_k => 1,
+    filter => '{"knowledge_id": 1, "tags": ["backup"]}');
 
 -- all files of a folder are one item
-SELECT success, document_id, chunks_indexed > 0 AS chunks, length(content_hash), error FROM rag_index_knowledge(2, NULL, :'other', 'folder');
+SELECT success, document_id, chunks_indexed > 0 AS chunks, length(content_hash), error
+    FROM rag_index_knowledge(2, NULL, :'other', 'folder');
 :documents;
 SELECT rag_stats() ->> 'unique_knowledge_items' AS items;
 
--- the same file as another item, and put in directly, are other documents
+-- the same file as another item, or added directly, is another document
 SELECT success FROM rag_index_knowledge(3, NULL, :'one');
 SELECT success FROM rag_add_document('Something else.', :'one');
 SELECT count(*), count(DISTINCT document_id) FROM rag.documents WHERE uri = :'one';
 SELECT rag_remove_knowledge(3), rag_remove_knowledge(3);
 SELECT knowledge_id FROM rag.documents WHERE uri = :'one' ORDER BY 1;
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = :'one' AND knowledge_id IS NULL;
+SELECT rag_remove_document(document_id) FROM rag.documents
+    WHERE uri = :'one' AND knowledge_id IS NULL;
 
--- an item that moves leaves nothing behind
+-- an item with another uri leaves no documents behind
 SELECT success, chunks_indexed FROM rag_index_knowledge(2, 'Backups', :'one', 'markdown');
 :documents;
 
--- an item that is registered is indexed by its number; what is not said of it stays
+-- a registered item is indexed by its number; arguments that are NULL keep their values
 SELECT success, knowledge_id, chunks_indexed, error FROM rag_index_knowledge(1);
 :items;
 SELECT success FROM rag_index_knowledge(1, category => 'operations');
 :items;
 :documents;
 
--- a failure changes status and error, and nothing else
-SELECT * FROM rag_index_knowledge(1, 'Another title', '/nonexistent/backups.md', 'markdown', 'other', 'other');
+-- a failure changes only status and error
+SELECT * FROM rag_index_knowledge(1, 'Another title', '/nonexistent/backups.md', 'markdown',
+    'other', 'other');
 SELECT uri = :'one' AS same_uri FROM rag.knowledge WHERE knowledge_id = 1;
 SELECT * FROM rag_index_knowledge(4, 'Nothing', '/nonexistent', 'folder');
 :items;
 :documents;
 \set empty :files '/empty.md'
 SELECT success, chunks_indexed, error FROM rag_index_knowledge(5, 'Empty', :'empty');
--- another try
+-- another attempt
 SELECT success, error FROM rag_index_knowledge(1);
 SELECT status, error FROM rag.knowledge WHERE knowledge_id = 1;
 
--- registered, changed, indexed, taken out of the index and kept
+-- registered, changed, indexed, removed from the index and kept
 SELECT rag_create_knowledge(6, 'Later', :'one', tags => 'a,b');
 SELECT rag_create_knowledge(6, 'Again', :'one'); :sqlstate
 SELECT rag_alter_knowledge(6, tags => 'b , c,b', category => 'drafts');
-SELECT title, uri = :'one' AS same_uri, category, tags, status, owner = current_user AS own FROM rag.knowledge WHERE knowledge_id = 6;
+SELECT title, uri = :'one' AS same_uri, category, tags, status, owner = current_user AS own
+    FROM rag.knowledge WHERE knowledge_id = 6;
 SELECT success, knowledge_id FROM rag_index_knowledge(6);
--- title, category and tags go into the documents at once, another uri when it is indexed next
+-- title, category and tags change the documents at once, another uri when the item is indexed next
 SELECT rag_alter_knowledge(6, 'Sooner', category => 'final');
-SELECT d.title, d.category, d.tags, (c.title, c.category, c.tags) = (d.title, d.category, d.tags) AS in_chunks
+SELECT d.title, d.category, d.tags, (c.title, c.category, c.tags) = (d.title, d.category,
+    d.tags) AS in_chunks
 FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE d.knowledge_id = 6 LIMIT 1;
 SELECT rag_alter_knowledge(6, uri => :'handbook' || '/deploy.md');
-SELECT k.status, d.uri = :'one' AS as_before FROM rag.knowledge k JOIN rag.documents d USING (knowledge_id) WHERE knowledge_id = 6;
+SELECT k.status, d.uri = :'one' AS as_before FROM rag.knowledge k
+    JOIN rag.documents d USING (knowledge_id) WHERE knowledge_id = 6;
 SELECT success FROM rag_index_knowledge(6);
 SELECT title, right(uri, 9) AS uri FROM rag.documents WHERE knowledge_id = 6;
--- a document of an item is not changed by itself
+-- a document of an item cannot be changed directly
 \set VERBOSITY sqlstate
 SELECT rag_update_document(document_id, title => 'x') FROM rag.documents WHERE knowledge_id = 6;
 \set VERBOSITY default
@@ -73,7 +83,7 @@ SELECT rag_unindex_knowledge(6), rag_unindex_knowledge(6);
 :items;
 SELECT count(*) FROM rag.documents WHERE knowledge_id = 6;
 
--- all at once: a transaction for each, whose failure is an answer
+-- all items: each in its own transaction, with failures as results
 \set show 'SELECT :''summary''::jsonb - ''results'' AS summary, jsonb_path_query_array(:''summary''::jsonb, ''$.results[*].knowledge_id'') AS ids, jsonb_path_query_array(:''summary''::jsonb, ''$.results[*].success'') AS success'
 CALL rag_index_all() \gset
 :show;
@@ -110,11 +120,12 @@ SELECT rag_index_knowledge(NULL, NULL, :'one');
 SELECT rag_create_knowledge(8, NULL, NULL);
 \set VERBOSITY default
 
--- Files of the server are read by those who may. An item is fetched only where its owner may read it, and who calls, too: nobody gets
--- another to read for him.
+-- Files of the server require pg_read_server_files. An item is fetched only if its owner and the
+-- caller can read it, so nobody can use the rights of another role.
 CREATE ROLE regress_rag_curator IN ROLE rag_admin;
 CREATE ROLE regress_rag_librarian IN ROLE rag_admin, pg_read_server_files;
-SELECT setting || '/postgresql.auto.conf' AS secret FROM pg_settings WHERE name = 'data_directory' \gset
+SELECT setting || '/postgresql.auto.conf' AS secret FROM pg_settings
+    WHERE name = 'data_directory' \gset
 SET ROLE regress_rag_curator;
 SELECT rag_index_knowledge(8, NULL, :'one'); :sqlstate
 SELECT rag_create_knowledge(8, NULL, :'secret'); :sqlstate
@@ -123,13 +134,13 @@ SELECT rag_alter_knowledge(2, document_type => 'folder'); :sqlstate
 SELECT rag_index_knowledge(1); :sqlstate
 SELECT rag_create_knowledge(8, 'Web', 'http://127.0.0.1:1/a.md');
 RESET ROLE;
--- as an earlier version would have left it, or by one whose right was taken away since
+-- an item of an earlier version, or of a role whose right was revoked
 UPDATE rag.knowledge SET uri = :'secret' WHERE knowledge_id = 8;
 SELECT rag_index_knowledge(8); :sqlstate
 CALL rag_index_all('pending') \gset
 SELECT :'summary'::jsonb -> 'results' -> 0 -> 'error' AS error;
 SELECT count(*) FROM rag.documents WHERE knowledge_id = 8;
--- who gives the uri becomes the owner
+-- the role that changes the uri becomes the owner
 SELECT owner FROM rag.knowledge WHERE knowledge_id = 8;
 SET ROLE regress_rag_librarian;
 SELECT rag_alter_knowledge(8, uri => :'one');
@@ -147,7 +158,7 @@ SELECT rag_index_knowledge(8); :sqlstate
 SELECT rag_remove_knowledge(8);
 DROP ROLE regress_rag_curator, regress_rag_librarian;
 
--- with the collection its items go
+-- rag_drop_collection drops the items
 SELECT rag_create_collection('shelf');
 SELECT success FROM rag_index_knowledge(1, NULL, :'one', collection => 'shelf');
 SELECT rag_drop_collection('shelf');

@@ -1,8 +1,8 @@
--- Manifests: sources and retrievers as the upstream proposals write them down, with tabs.
+-- Manifests: sources and retrievers in the form of the upstream proposals, with tabs.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 SET client_min_messages = warning;
 
--- the retriever that the examples name ----------------------------------------------------------------------------------
+-- the retriever that the examples name ------------------------------------
 
 SELECT * FROM rag_apply('{
   "apiVersion": "agent.wecode.io/v1",
@@ -20,7 +20,7 @@ SELECT * FROM rag_apply('{
 }');
 SELECT rag_get('retriever', 'my-ragengine') #- '{metadata,creationTimestamp}' AS retriever;
 SELECT * FROM rag_apply(rag_get('Retriever', 'my-ragengine')::text);
--- that of the proposal stores elsewhere, which this version does not
+-- the retriever of the proposal uses a storage that this version does not support
 SELECT * FROM rag_apply('{
   "apiVersion": "agent.wecode.io/v1",
   "kind": "Retriever",
@@ -49,7 +49,7 @@ SELECT * FROM rag_apply('{
   }
 }'); :sqlstate
 
--- the examples, verbatim ------------------------------------------------------------------------------------------------
+-- the examples, verbatim --------------------------------------------------
 
 SET client_min_messages = notice;
 SELECT * FROM rag_apply($$
@@ -113,13 +113,14 @@ spec:
 			paths:
 				- docs/
 $$);
-SELECT name, kind, collection, spec, schedule, credentials, max_retries, timeout, suspend, drift_policy, generation, phase FROM rag.sources ORDER BY name \gx
+SELECT name, kind, collection, spec, schedule, credentials, max_retries, timeout, suspend,
+    drift_policy, generation, phase FROM rag.sources ORDER BY name \gx
 SELECT name, retriever FROM rag.collections WHERE name LIKE 'my-%' ORDER BY name;
 
--- again: nothing is different
+-- applied again: unchanged
 SELECT * FROM rag_apply(:'github');
 SELECT name, generation FROM rag.sources ORDER BY name;
--- with credentials, once there are such
+-- with credentials that exist
 SELECT $$	credentials:
 		type: SecretRef
 		secretRef:
@@ -133,28 +134,33 @@ SELECT rag_create_secret('github-token', 'ghp_1234');
 SELECT * FROM rag_apply(:'github' || :'credentials');
 SELECT name, credentials, generation FROM rag.sources WHERE name = 'github-indexer';
 SELECT * FROM rag_apply(:'github' || :'credentials');
--- and without them
+-- without credentials
 SELECT * FROM rag_apply(:'github');
 SELECT name, credentials, generation FROM rag.sources WHERE name = 'github-indexer';
 
--- what is there, as a manifest ------------------------------------------------------------------------------------------
+-- what is there, as a manifest --------------------------------------------
 
-SELECT jsonb_pretty(rag_get('AutoIndexer', 'github-indexer') #- '{metadata,uid}' #- '{metadata,creationTimestamp}' #- '{status,nextScheduledRun}' #- '{status,conditions}') AS manifest;
-SELECT m #>> '{metadata,uid}' = s.uid::text AS uid, (m #>> '{metadata,creationTimestamp}')::timestamptz <= now() AS created,
-       (m #>> '{status,nextScheduledRun}')::timestamptz = s.next_scheduled_run AS next_run, m #> '{status,conditions}' = s.conditions AS conditions
+SELECT jsonb_pretty(rag_get('AutoIndexer',
+    'github-indexer') #- '{metadata,uid}' #- '{metadata,creationTimestamp}'
+    #- '{status,nextScheduledRun}' #- '{status,conditions}') AS manifest;
+SELECT m #>> '{metadata,uid}' = s.uid::text AS uid,
+    (m #>> '{metadata,creationTimestamp}')::timestamptz <= now() AS created,
+    (m #>> '{status,nextScheduledRun}')::timestamptz = s.next_scheduled_run AS next_run,
+    m #> '{status,conditions}' = s.conditions AS conditions
 FROM rag.sources s, rag_get('autoindexer', s.name) AS m WHERE s.name = 'github-indexer';
 SELECT a.* FROM rag.sources s, rag_apply(rag_get('AUTOINDEXER', s.name)::text) a ORDER BY s.name;
 SELECT rag_get('AutoIndexer', 'nowhere'); :sqlstate
 SELECT rag_get('Retriever', 'nowhere'); :sqlstate
 SELECT rag_get('Pod', 'nowhere'); :sqlstate
--- a source that was made by calls, with a secret whose key it does not name
-SELECT rag_create_source('made', 'git', '{"repositoryURL": "https://example.org/a.git"}', credentials => 'github-token', timeout => '90 s', drift_policy => 'manual',
+-- a source that was created by functions, with a secret without key
+SELECT rag_create_source('made', 'git', '{"repositoryURL": "https://example.org/a.git"}',
+    credentials => 'github-token', timeout => '90 s', drift_policy => 'manual',
     suspend => true);
 SELECT rag_get('AutoIndexer', 'made') -> 'spec' AS spec;
 SELECT * FROM rag_apply(rag_get('AutoIndexer', 'made')::text);
 SELECT credentials, generation FROM rag.sources WHERE name = 'made';
 
--- many documents: all or none, retrievers first -------------------------------------------------------------------------
+-- several documents: all or none, retrievers first ------------------------
 
 \set handbook `echo "$RAG_TEST_FILES/handbook"`
 CREATE FUNCTION many(path text) RETURNS text LANGUAGE sql AS $function$ SELECT format($yaml$
@@ -175,7 +181,8 @@ spec:
   retryPolicy: {maxRetries: 7}
 ---
 ---
-{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "exact"}, "spec": {"storageConfig": {"type": "flat"}}}
+{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "exact"},
+    "spec": {"storageConfig": {"type": "flat"}}}
 ---
 apiVersion: rag/v1
 kind: AutoIndexer
@@ -192,21 +199,27 @@ SELECT * FROM rag_apply(many(:'handbook'));
 SELECT * FROM rag_apply(many(:'handbook'));
 SELECT * FROM rag_apply(replace(many(:'handbook'), 'timeout: 90s', 'timeout: 91s'));
 SET client_min_messages = warning;
-SELECT name, kind, collection, max_retries, timeout, suspend, drift_policy, generation FROM rag.sources WHERE collection = 'books' ORDER BY name;
--- flat: no index is made, however much there is
+SELECT name, kind, collection, max_retries, timeout, suspend, drift_policy, generation
+    FROM rag.sources WHERE collection = 'books' ORDER BY name;
+-- flat: no index is created for any size
 SELECT rag_sync('handbook') > 0 AS ran;
-SELECT rag_get('AutoIndexer', 'handbook') #> '{status}' #- '{lastIndexed}' #- '{lastRunDurationSeconds}' #- '{lastRunID}' #- '{conditions}' AS status;
-INSERT INTO rag.chunks SELECT c.collection, c.source, c.uri, c.title, c.document_id, c.knowledge_id, c.document_type, c.category, c.tags, gen_random_uuid(),
-    c.chunk_index, c.start_index, c.content, c.metadata, c.embedding, c.embedding_key, c.fetched_at, c.indexed_at, c.start_line, c.end_line, c.page, c.heading_path
+SELECT rag_get('AutoIndexer',
+    'handbook') #> '{status}' #- '{lastIndexed}' #- '{lastRunDurationSeconds}'
+    #- '{lastRunID}' #- '{conditions}' AS status;
+INSERT INTO rag.chunks SELECT c.collection, c.source, c.uri, c.title, c.document_id, c.knowledge_id,
+    c.document_type, c.category, c.tags, gen_random_uuid(),
+    c.chunk_index, c.start_index, c.content, c.metadata, c.embedding, c.embedding_key, c.fetched_at,
+    c.indexed_at, c.start_line, c.end_line, c.page, c.heading_path
 FROM (SELECT * FROM rag.chunks WHERE collection = 'books' LIMIT 1) c, generate_series(1, 4000);
 SELECT success FROM rag_add_document('One more.', 'one', collection => 'books');
 SELECT has_vector_index FROM rag_collection_status('books');
--- without a type it is indexed, as by the retriever named default
-SELECT * FROM rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "exact"}, "spec": {}}');
+-- without a type there is an index, as for the retriever default
+SELECT * FROM rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever",
+    "metadata": {"name": "exact"}, "spec": {}}');
 SELECT success FROM rag_add_document('Another one.', 'two', collection => 'books');
 SELECT has_vector_index FROM rag_collection_status('books');
 
--- what is wrong is named by its path, all of it, and nothing is applied -------------------------------------------------
+-- errors are reported with their paths, all at once, and nothing is applied
 
 SELECT * FROM rag_apply($$
 apiVersion: kaito.ai/v1alpha1
@@ -230,44 +243,62 @@ spec:
 		maxRetries: -1
 	suspended: true
 $$); :sqlstate
-CREATE FUNCTION one(change jsonb) RETURNS text LANGUAGE sql AS $$ SELECT jsonb_set('{"apiVersion": "rag/v1", "kind": "AutoIndexer", "metadata": {"name": "one"}, "spec": {}}',
-    '{spec}', '{"ragEngineRef": {"name": "exact"}, "indexName": "one", "dataSource": {"type": "Folder", "folder": {"path": "/srv"}}}'::jsonb || change)::text $$;
+CREATE FUNCTION one(change jsonb) RETURNS text LANGUAGE sql AS $$
+    SELECT jsonb_set('{"apiVersion": "rag/v1", "kind": "AutoIndexer", "metadata": {"name": "one"},
+    "spec": {}}',
+    '{spec}', '{"ragEngineRef": {"name": "exact"}, "indexName": "one",
+    "dataSource": {"type": "Folder", "folder": {"path": "/srv"}}}'::jsonb || change)::text $$;
 SELECT * FROM rag_apply(one('{"schedule": "0 25 * * *"}')); :sqlstate
 SELECT * FROM rag_apply(one('{"ragEngineRef": {"name": "nowhere"}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"indexName": "default"}')); :sqlstate
 SELECT * FROM rag_apply(one('{"timeout": "720h"}')); :sqlstate
-SELECT * FROM rag_apply(one('{"credentials": {"type": "SecretRef", "secretRef": {"name": "github-token", "key": "token"}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "nowhere"}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "contentColumns": ["body", "boddy"]}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "id_column": "idd"}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "title_column": "heading"}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "metadataColumns": ["author"]}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes", "filter": {"author": 7}}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "rag.sources"}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "rag.sources", "idColumns": ["name"], "contentColumns": ["phase"], "sync": "trigger"}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"dataSource": {"type": "Git", "git": {"repositoryURL": "http://example.org/a.git"}}}')); :sqlstate
-SELECT * FROM rag_apply(one('{"schedule": "@dialy"}') || E'\n---\n' || replace(one('{"ragEngineRef": {"name": "nowhere"}}'), '"one"', '"two"')
+SELECT * FROM rag_apply(one('{"credentials": {"type": "SecretRef",
+    "secretRef": {"name": "github-token", "key": "token"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table",
+    "table": {"relation": "nowhere"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+    "contentColumns": ["body", "boddy"]}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+    "id_column": "idd"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+    "title_column": "heading"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+    "metadataColumns": ["author"]}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+    "filter": {"author": 7}}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table",
+    "table": {"relation": "rag.sources"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "rag.sources",
+    "idColumns": ["name"], "contentColumns": ["phase"], "sync": "trigger"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"dataSource": {"type": "Git",
+    "git": {"repositoryURL": "http://example.org/a.git"}}}')); :sqlstate
+SELECT * FROM rag_apply(one('{"schedule": "@dialy"}') || E'\n---\n'
+    || replace(one('{"ragEngineRef": {"name": "nowhere"}}'), '"one"', '"two"')
     || E'\n---\n' || replace(one('{}'), '"one"', '"three"')); :sqlstate
 SELECT count(*) FROM rag.sources WHERE name IN ('one', 'two', 'three');
 SELECT count(*) FROM rag.collections WHERE name IN ('one', 'two', 'three');
--- of one that is there, too
-SELECT * FROM rag_apply(replace(many(:'handbook'), 'relation: notes', 'relation: nowhere')); :sqlstate
+-- errors in the manifest of an existing source
+SELECT * FROM rag_apply(replace(many(:'handbook'), 'relation: notes',
+    'relation: nowhere')); :sqlstate
 SELECT name, generation FROM rag.sources WHERE collection = 'books' ORDER BY name;
--- the retriever that is always there
+-- the retriever that always exists
 SELECT created_at AS made FROM rag.retrievers WHERE name = 'default' \gset
-SELECT action FROM rag_get('Retriever', 'default') m, rag_apply(jsonb_set(m, '{spec}', m -> 'spec' || '{"description": "told"}')::text);
-SELECT created_at = :'made' AS is_same, spec ->> 'description' AS description FROM rag.retrievers WHERE name = 'default';
+SELECT action FROM rag_get('Retriever', 'default') m,
+rag_apply(jsonb_set(m, '{spec}', m -> 'spec' || '{"description": "told"}')::text);
+SELECT created_at = :'made' AS is_same, spec ->> 'description' AS description FROM rag.retrievers
+    WHERE name = 'default';
 SELECT action FROM rag_apply(rag_get('Retriever', 'default')::text);
 SELECT action FROM rag_get('Retriever', 'default') m, rag_apply((m #- '{spec,description}')::text);
--- no manifests
+-- invalid manifests
 SELECT * FROM rag_apply(NULL); :sqlstate
 SELECT * FROM rag_apply(''); :sqlstate
 SELECT * FROM rag_apply('kind: [AutoIndexer'); :sqlstate
 SELECT * FROM rag_apply('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}'); :sqlstate
 SELECT * FROM rag_apply(repeat('[', 100000)); :sqlstate
+SELECT * FROM rag_apply(repeat('#', 1048577)); :sqlstate
 SELECT * FROM rag_apply(many(:'handbook') || E'\n---\n' || many(:'handbook')); :sqlstate
 
--- deleted ---------------------------------------------------------------------------------------------------------------
+-- deleted -----------------------------------------------------------------
 
 SELECT rag_delete('Retriever', 'exact'); :sqlstate
 SELECT rag_delete('retriever', 'default'); :sqlstate

@@ -3,7 +3,8 @@
 \set VERBOSITY default
 
 -- collections: both cases, digits, dots, underscores and hyphens
-SELECT rag_create_collection(name) FROM unnest(ARRAY['AAA-BBB-CCC', 'kb_123', 'knowledge_base', 'v1.2']) AS name;
+SELECT rag_create_collection(name)
+    FROM unnest(ARRAY['AAA-BBB-CCC', 'kb_123', 'knowledge_base', 'v1.2']) AS name;
 SELECT success FROM rag_add_document('A text.', 'note:1', collection => 'AAA-BBB-CCC');
 SELECT success FROM rag_add_document('A text.', 'note:1', collection => 'v1.2');
 SELECT collection, content FROM rag.chunks WHERE collection IN ('AAA-BBB-CCC', 'v1.2') ORDER BY 1;
@@ -11,14 +12,15 @@ SELECT rag_create_collection('aaa-bbb-ccc');
 SELECT rag_create_collection('_a');
 SELECT rag_create_collection('a/b');
 
--- an application's own id, in place of the name
+-- an external id of an application, instead of the name
 SELECT rag_create_collection('library', external_id => 'Wissen: #17 / "b"');
-SELECT rag_stats('Wissen: #17 / "b"') ->> 'collection_name' AS by_id, rag_stats('library') ->> 'collection_name' AS by_name;
+SELECT rag_stats('Wissen: #17 / "b"') ->> 'collection_name' AS by_id,
+    rag_stats('library') ->> 'collection_name' AS by_name;
 SELECT rag_create_collection('other', external_id => 'Wissen: #17 / "b"');
 SELECT rag_create_collection('other', external_id => ' ');
 SELECT rag_stats('nowhere');
 
--- sources of the same name in two namespaces, with a retriever, a secret and notes
+-- sources of the same name in two namespaces, with retriever, secret and annotations
 SELECT * FROM rag_apply($$
 apiVersion: agent.wecode.io/v1
 kind: Retriever
@@ -27,7 +29,8 @@ spec: {storageConfig: {type: flat}}
 ---
 apiVersion: kaito.ai/v1alpha1
 kind: AutoIndexer
-metadata: {name: docs.example.com, namespace: team-a, displayName: The docs, labels: {app: docs}, annotations: {note: "7"}}
+metadata: {name: docs.example.com, namespace: team-a, displayName: The docs, labels: {app: docs},
+annotations: {note: "7"}}
 spec:
   ragEngineRef: {name: exact}
   indexName: team-a
@@ -43,36 +46,44 @@ spec:
   suspend: true
   dataSource: {type: Static, static: {endpoints: ["https://b.example.com/b.md"]}}
 $$);
-SELECT name, namespace, collection, display_name, labels, annotations FROM rag.sources WHERE namespace LIKE 'team-%' ORDER BY 1;
+SELECT name, namespace, collection, display_name, labels, annotations FROM rag.sources
+    WHERE namespace LIKE 'team-%' ORDER BY 1;
 SELECT name, namespace, display_name, labels FROM rag.retrievers WHERE namespace <> 'default';
-SELECT jsonb_pretty((rag_get('AutoIndexer', 'team-a/docs.example.com') -> 'metadata') - '{uid,creationTimestamp}'::text[]) AS metadata,
-       rag_get('AutoIndexer', 'team-a/docs.example.com') #> '{spec,ragEngineRef}' AS retriever;
+SELECT jsonb_pretty((rag_get('AutoIndexer',
+    'team-a/docs.example.com') -> 'metadata') - '{uid,creationTimestamp}'::text[]) AS metadata,
+    rag_get('AutoIndexer', 'team-a/docs.example.com') #> '{spec,ragEngineRef}' AS retriever;
 SELECT (rag_get('Retriever', 'team-a/exact') -> 'metadata') - 'creationTimestamp' AS metadata;
--- what is written is what is read
+-- rag_get returns what rag_apply accepts
 SELECT action FROM rag_apply(rag_get('AutoIndexer', 'team-a/docs.example.com')::text);
-SELECT action FROM rag_apply(jsonb_set(rag_get('AutoIndexer', 'team-a/docs.example.com'), '{metadata,labels}', '{"app": "other"}')::text);
+SELECT action
+    FROM rag_apply(jsonb_set(rag_get('AutoIndexer', 'team-a/docs.example.com'), '{metadata,labels}',
+    '{"app": "other"}')::text);
 SELECT labels, generation FROM rag.sources WHERE name = 'team-a/docs.example.com';
 
--- a secret belongs to a namespace: sources name those of their own
-SELECT rag_create_secret('team-a/git.host', 'hidden', 'GITHUB_TOKEN'), rag_create_secret('git.host', 'hidden', 'tls.crt');
+-- sources can use only secrets of their own namespace
+SELECT rag_create_secret('team-a/git.host', 'hidden', 'GITHUB_TOKEN'),
+    rag_create_secret('git.host', 'hidden', 'tls.crt');
 SELECT rag_alter_source('team-a/docs.example.com', credentials => 'git.host/GITHUB_TOKEN');
 SELECT credentials FROM rag.sources WHERE name = 'team-a/docs.example.com';
-SELECT rag_get('AutoIndexer', 'team-a/docs.example.com') #> '{spec,credentials,secretRef}' AS secret;
+SELECT rag_get('AutoIndexer',
+    'team-a/docs.example.com') #> '{spec,credentials,secretRef}' AS secret;
 SELECT rag_alter_source('team-b/docs.example.com', credentials => 'git.host/GITHUB_TOKEN');
 SELECT name, namespace, key FROM rag.secrets WHERE name LIKE '%git.host' ORDER BY 1;
 SELECT rag_drop_secret('team-a/git.host');
 SELECT rag_create_secret('git.host', 'hidden', 'a key');
 
--- the namespace default is not written, and may be
-SELECT rag_create_source('default/plain', 'static', '{"endpoints": ["https://a.example.com/a.md"]}', suspend => true);
+-- the namespace default can be written, but is not stored
+SELECT rag_create_source('default/plain', 'static', '{"endpoints": ["https://a.example.com/a.md"]}',
+    suspend => true);
 SELECT name, namespace FROM rag.sources WHERE name = 'plain';
 SELECT rag_alter_source('default/plain', max_retries => 1), rag_suspend('default/plain');
 SELECT rag_drop_source('default/plain');
 SELECT rag_create_source('Team/plain', 'static', '{"endpoints": ["https://a.example.com/a.md"]}');
 SELECT rag_create_source('a/b/c', 'static', '{"endpoints": ["https://a.example.com/a.md"]}');
-SELECT rag_create_source(repeat('n', 254), 'static', '{"endpoints": ["https://a.example.com/a.md"]}');
+SELECT rag_create_source(repeat('n', 254), 'static',
+    '{"endpoints": ["https://a.example.com/a.md"]}');
 
--- a table source with the longest of names notes changes, and is synced by it
+-- a table source with the longest possible name records changes and is synced
 CREATE TABLE noted (id int PRIMARY KEY, body text);
 INSERT INTO noted VALUES (1, 'one'), (2, 'two');
 SET client_min_messages = warning;
@@ -88,7 +99,7 @@ SELECT count(*) AS triggers FROM pg_trigger WHERE tgrelid = 'noted'::regclass;
 DROP TABLE noted;
 RESET client_min_messages;
 
--- the collection default stays, because functions name it
+-- the collection default cannot be dropped, because functions use it
 SELECT rag_drop_collection('default'); :sqlstate
 
 SELECT rag_drop_source('team-a/docs.example.com'), rag_drop_source('team-b/docs.example.com');

@@ -1,4 +1,5 @@
--- Owners of sources and secrets are roles, not names: a renamed role keeps what it has, a later one of its name gets nothing.
+-- Owners of sources and secrets are roles, not names: a renamed role keeps its rights, and a later
+-- role of the same name gets none.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 SET client_min_messages = warning;
 CREATE TABLE recipes (id int PRIMARY KEY, body text);
@@ -7,11 +8,12 @@ CREATE ROLE regress_own_cook IN ROLE rag_admin;
 CREATE ROLE regress_own_other IN ROLE rag_reader;
 GRANT SELECT ON recipes TO regress_own_cook;
 SET ROLE regress_own_cook;
-SELECT rag_create_source('recipes', 'table', '{"relation": "recipes"}'), rag_create_secret('oven', 'abc');
+SELECT rag_create_source('recipes', 'table', '{"relation": "recipes"}'),
+    rag_create_secret('oven', 'abc');
 RESET ROLE;
 SELECT name, owner FROM rag.sources UNION ALL SELECT name, owner FROM rag.secrets;
 
--- renamed: the same role, by its present name
+-- a renamed role is shown with its new name
 ALTER ROLE regress_own_cook RENAME TO regress_own_chef;
 SELECT name, owner FROM rag.sources UNION ALL SELECT name, owner FROM rag.secrets;
 SELECT rag_sync('recipes') > 0 AS ran;
@@ -19,21 +21,21 @@ SET ROLE regress_own_chef;
 SELECT rag_create_secret('oven', 'abcd');
 SELECT rag_alter_source('recipes', spec => '{"relation": "recipes", "filter": {"id": 1}}');
 RESET ROLE;
--- a role that takes the name over has no right on them
+-- a role that takes the name has no rights on them
 CREATE ROLE regress_own_cook IN ROLE rag_admin;
 GRANT SELECT ON recipes TO regress_own_cook;
 SET ROLE regress_own_cook;
 SELECT rag_alter_source('recipes', spec => '{"relation": "recipes"}'); :sqlstate
 SELECT rag_create_secret('oven', 'abcde'); :sqlstate
 RESET ROLE;
--- nor is it the same owner to a superuser
+-- a superuser is told that it is not the same owner
 SELECT rag_alter_source('recipes', owner => 'regress_own_cook');
 SELECT owner FROM rag.sources;
 SELECT rag_alter_source('recipes', owner => 'regress_own_chef');
 DROP OWNED BY regress_own_cook;
 DROP ROLE regress_own_cook;
 
--- dropped and made again: another role, which is told nothing and may nothing
+-- a role that was dropped and created again is another role without rights
 DROP OWNED BY regress_own_chef;
 DROP ROLE regress_own_chef;
 SELECT name, owner FROM rag.sources UNION ALL SELECT name, owner FROM rag.secrets;
@@ -55,20 +57,23 @@ SET ROLE regress_own_chef;
 SELECT rag_alter_source('recipes', spec => '{"relation": "recipes"}'); :sqlstate
 SELECT rag_alter_source('recipes', owner => 'regress_own_chef'); :sqlstate
 SELECT rag_drop_secret('oven'); :sqlstate
-SELECT rag_create_source('web', 'git', '{"repositoryURL": "https://example.org/a.git"}', credentials => 'oven'); :sqlstate
+SELECT rag_create_source('web', 'git', '{"repositoryURL": "https://example.org/a.git"}',
+    credentials => 'oven'); :sqlstate
 RESET ROLE;
--- superusers may act for it, and say who shall own the source
+-- superusers can manage the source and change its owner
 SELECT rag_alter_source('recipes', spec => '{"relation": "recipes"}'); :sqlstate
 SELECT rag_alter_source('recipes', owner => 'regress_own_chef');
 SELECT owner FROM rag.sources;
 SELECT rag_sync('recipes') > 0 AS ran;
 SELECT rag_drop_secret('oven');
 
--- in a restored dump the names count, and where there is none of a name nobody owns the row
+-- a restored dump finds roles by name; a row has no owner if the role does not exist
 SET check_function_bodies = off;
-INSERT INTO rag.secret (name, owner, owner_id) VALUES ('known', 'regress_own_chef', 1), ('unknown', 'regress_own_nobody', 'regress_own_chef'::regrole);
+INSERT INTO rag.secret (name, owner, owner_id) VALUES ('known', 'regress_own_chef', 1),
+    ('unknown', 'regress_own_nobody', 'regress_own_chef'::regrole);
 RESET check_function_bodies;
-SELECT name, owner, owner_id = 'regress_own_chef'::regrole AS is_chefs, owner_id = 0 AS is_nobodys FROM rag.secret ORDER BY name;
+SELECT name, owner, owner_id = 'regress_own_chef'::regrole AS is_chefs, owner_id = 0 AS is_nobodys
+    FROM rag.secret ORDER BY name;
 SET ROLE regress_own_chef;
 SELECT rag_drop_secret('known', if_exists => true), rag_drop_secret('unknown'); :sqlstate
 RESET ROLE;

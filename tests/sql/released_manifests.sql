@@ -1,10 +1,12 @@
--- Manifests as KAITO's releases write them: another group, and ragEngine, git.repository, static.urls.
+-- Manifests of KAITO's releases: another API group, and ragEngine, git.repository, static.urls.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 SET client_min_messages = warning;
 
-SELECT * FROM rag_apply('{apiVersion: agent.wecode.io/v1, kind: Retriever, metadata: {name: ragengine}, spec: {storageConfig: {type: flat}}}');
+SELECT * FROM rag_apply('{apiVersion: agent.wecode.io/v1, kind: Retriever,
+    metadata: {name: ragengine}, spec: {storageConfig: {type: flat}}}');
 
--- the forms of the examples that are shipped: a repository on a schedule, some of its files, a list of files with and without one
+-- the forms of the shipped examples: a repository with a schedule, some of its files, a list of
+-- files with and without one
 SELECT $yaml$
 apiVersion: autoindexer.kaito.sh/v1alpha1
 kind: AutoIndexer
@@ -71,19 +73,21 @@ spec:
 $yaml$ AS manifests \gset
 SELECT * FROM rag_apply(:'manifests');
 SELECT * FROM rag_apply(:'manifests');
-SELECT name, kind, schedule, collection, spec FROM rag.sources WHERE name LIKE 'released-%' ORDER BY name;
--- what is there is written as the proposal has it, and is the same
+SELECT name, kind, schedule, collection, spec FROM rag.sources WHERE name LIKE 'released-%'
+    ORDER BY name;
+-- rag_get returns the form of the proposal, which means the same
 SELECT rag_get('AutoIndexer', 'released-code') #> '{spec,ragEngineRef}' AS engine,
        rag_get('AutoIndexer', 'released-code') #> '{spec,dataSource}' AS source;
 SELECT * FROM rag_apply(rag_get('AutoIndexer', 'released-code')::text);
 
--- a fault has the name of the field that is there
+-- an error names the field that the manifest has
 SELECT * FROM rag_apply(replace(:'manifests', 'https://git', 'ssh://git'));
 :sqlstate
 SELECT * FROM rag_apply(replace(:'manifests', 'ragEngine: ragengine', 'ragEngine: nothing'));
 :sqlstate
 SELECT * FROM rag_apply('
-{apiVersion: autoindexer.kaito.sh/v1alpha1, kind: AutoIndexer, metadata: {name: both}, spec: {ragEngine: a, ragEngineRef: {name: a}, indexName: a,
+{apiVersion: autoindexer.kaito.sh/v1alpha1, kind: AutoIndexer, metadata: {name: both},
+  spec: {ragEngine: a, ragEngineRef: {name: a}, indexName: a,
  credentials: {type: WorkloadIdentity, workloadIdentityRef: {clientID: x}},
  dataSource: {type: Database, database: {language: Kusto, initialQuery: T}}}}');
 :sqlstate
@@ -92,5 +96,6 @@ SELECT * FROM rag_apply(replace(:'manifests', '*.go', 'docs//api'));
 :sqlstate
 
 SELECT bool_and(rag_delete('AutoIndexer', name)) FROM rag.sources WHERE name LIKE 'released-%';
-SELECT rag_drop_collection('released-git'), rag_drop_collection('released-code'), rag_drop_collection('released-static');
+SELECT rag_drop_collection('released-git'), rag_drop_collection('released-code'),
+    rag_drop_collection('released-static');
 SELECT rag_delete('Retriever', 'ragengine');

@@ -1,11 +1,13 @@
 -- Sources: where the documents of a collection come from.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 
--- what a sync says depends on how long it takes
+-- messages of a sync depend on its duration
 SET client_min_messages = warning;
 
--- all that is wrong with a definition is said at once
-SELECT rag_create_source('docs', 'folder', '{"pth": "/srv/docs", "paths": ["*.md", 3, ""], "excludePaths": "drafts/", "recursive": true}'); :sqlstate
+-- all errors of a definition are reported at once
+SELECT rag_create_source('docs', 'folder',
+    '{"pth": "/srv/docs", "paths": ["*.md", 3, ""], "excludePaths": "drafts/",
+    "recursive": true}'); :sqlstate
 SELECT rag_create_source('docs', 'folder', '{}'); :sqlstate
 SELECT rag_create_source('docs', 'folder', '[]'); :sqlstate
 SELECT rag_create_source('docs', 'folder', '{"path": "srv/docs"}'); :sqlstate
@@ -17,34 +19,54 @@ SELECT rag_create_source('docs', 'markdown', '{"uri": "docs/a.md"}'); :sqlstate
 -- static
 SELECT rag_create_source('docs', 'static', '{}'); :sqlstate
 SELECT rag_create_source('docs', 'static',
-    '{"endpoints": ["https://me:secret@example.org/a.md", "ftp://example.org/a.md", "/srv/../a.md", "file://host/a.md", "a.md", 7]}'); :sqlstate
-SELECT rag_create_source('docs', 'static', '{"endpoints": ["https://example.org/a.md", "https://EXAMPLE.org:443/a.md#b"]}'); :sqlstate
+    '{"endpoints": ["https://me:secret@example.org/a.md", "ftp://example.org/a.md", "/srv/../a.md",
+    "file://host/a.md", "a.md", 7]}'); :sqlstate
+SELECT rag_create_source('docs', 'static',
+    '{"endpoints": ["https://example.org/a.md", "https://EXAMPLE.org:443/a.md#b"]}'); :sqlstate
 -- website
 SELECT rag_create_source('docs', 'website',
-    '{"url": "https://me:secret@example.org/", "depth": -1, "maxPages": 100000, "delay": "1 s", "sameSite": "world", "sitemap": 1, "pages": 5}'); :sqlstate
+    '{"url": "https://me:secret@example.org/", "depth": -1, "maxPages": 100000, "delay": "1 s",
+    "sameSite": "world", "sitemap": 1, "pages": 5}'); :sqlstate
 
 -- git
 SELECT rag_create_source('docs', 'git', '{}'); :sqlstate
 SELECT rag_create_source('docs', 'git', '{"repositoryURL": "http://example.org/a.git"}'); :sqlstate
 SELECT rag_create_source('docs', 'git', '{"repositoryURL": "git@example.org:a.git"}'); :sqlstate
-SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://me:secret@example.org/a.git"}'); :sqlstate
-SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://example.org/a.git", "branch": "--upload-pack=x", "commit": "HEAD"}'); :sqlstate
+SELECT rag_create_source('docs', 'git',
+    '{"repositoryURL": "https://me:secret@example.org/a.git"}'); :sqlstate
+SELECT rag_create_source('docs', 'git',
+    '{"repositoryURL": "https://example.org/a.git", "branch": "--upload-pack=x",
+    "commit": "HEAD"}'); :sqlstate
 
-SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://[::bad/x", "paths": ["docs/", "[z-a]", "{a"]}'); :sqlstate
-SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://example.org:99999/x"}'); :sqlstate
+SELECT rag_create_source('docs', 'git',
+    '{"repositoryURL": "https://[::bad/x", "paths": ["docs/", "[z-a]", "{a"]}'); :sqlstate
+SELECT rag_create_source('docs', 'git',
+    '{"repositoryURL": "https://example.org:99999/x"}'); :sqlstate
 -- git's rules for the names of branches
-SELECT branch, (SELECT problem FROM rag_validate_source('git', jsonb_build_object('repositoryURL', 'https://example.org/a', 'branch', branch)))
-FROM unnest('{main,release/2.1,main/,a//b,main.lock,"a@{b",@,.a,a..b,a b,-a,HEAD,/a,a.}'::text[]) AS branch;
+SELECT branch, (SELECT problem
+    FROM rag_validate_source('git', jsonb_build_object('repositoryURL', 'https://example.org/a',
+    'branch', branch)))
+FROM unnest('{main,release/2.1,main/,a//b,main.lock,"a@{b",@,.a,a..b,a b,-a,HEAD,/a,a.}'::text[])
+    AS branch;
 -- repositories at any port and address
-SELECT url, (SELECT problem FROM rag_validate_source('git', jsonb_build_object('repositoryURL', url)))
-FROM unnest('{https://example.org:8443/a.git,"https://[2606:4700::1111]:443/a.git",https://example.org/,https://example.org/a#b,https://exa$mple.org/a,https://e\\a/b}'::text[]) AS url;
--- a run would refuse to show a secret to several servers
+SELECT url, (SELECT problem
+    FROM rag_validate_source('git', jsonb_build_object('repositoryURL', url)))
+FROM unnest('{https://example.org:8443/a.git,"https://[2606:4700::1111]:443/a.git",
+    https://example.org/,https://example.org/a#b,https://exa$mple.org/a,https://e\\a/b}'::text[])
+    AS url;
+-- credentials for several servers are rejected, as a run would
 SELECT rag_create_secret('token', 'value');
-SELECT rag_create_source('docs', 'static', '{"endpoints": ["https://a.example/1", "https://b.example/2"]}', credentials => 'token'); :sqlstate
-SELECT count(*) FROM rag_validate_source('static', '{"endpoints": ["https://a.example/1", "https://a.example/2"]}', credentials => 'token');
+SELECT rag_create_source('docs', 'static',
+    '{"endpoints": ["https://a.example/1", "https://b.example/2"]}',
+    credentials => 'token'); :sqlstate
+SELECT count(*)
+    FROM rag_validate_source('static',
+    '{"endpoints": ["https://a.example/1", "https://a.example/2"]}', credentials => 'token');
 SELECT rag_drop_secret('token');
 -- patterns of websites
-SELECT field, problem FROM rag_validate_source('website', '{"url": "https://example.org", "include": ["[z-a]"], "exclude": ["a["]}');
+SELECT field, problem
+    FROM rag_validate_source('website',
+    '{"url": "https://example.org", "include": ["[z-a]"], "exclude": ["a["]}');
 
 -- kinds
 SELECT rag_create_source('docs', 'ftp', '{}'); :sqlstate
@@ -57,46 +79,54 @@ SELECT rag_create_source('docs', 'folder', '{"path": "/srv"}', collection => 'no
 SELECT rag_create_source('docs', 'folder', '{"path": "/srv"}', timeout => '0'); :sqlstate
 SELECT rag_create_source('docs', 'folder', '{"path": "/srv"}', timeout => '-1 hour'); :sqlstate
 
--- nothing was made
+-- rejected statements have created nothing
 SELECT count(*) FROM rag.sources;
 
--- one that is right; it was never run
+-- a correct definition that was never run
 \set handbook `echo "$RAG_TEST_FILES/handbook"`
 \set spec '{"path": "' :handbook '", "paths": ["*.md", "guides/"], "excludePaths": ["drafts/"]}'
 SELECT rag_create_source('handbook', 'folder', :'spec');
 SELECT rag_create_source('handbook', 'folder', :'spec'); :sqlstate
-SELECT name, kind, collection, spec - 'path' AS spec, owner, timeout, phase, indexing, error, last_indexed, successful_run_count, error_run_count,
-       documents_processed, generation, observed_generation, last_run_id
+SELECT name, kind, collection, spec - 'path' AS spec, owner, timeout, phase, indexing, error,
+    last_indexed, successful_run_count, error_run_count,
+    documents_processed, generation, observed_generation, last_run_id
 FROM rag.sources \gx
 
--- the run is another process's: it cannot see a source that is not committed
+-- a run is executed by another process, which cannot see an uncommitted source
 BEGIN;
 SELECT rag_create_source('later', 'folder', :'spec');
 SELECT rag_sync('later'); :sqlstate
 ROLLBACK;
 SELECT rag_sync('nowhere'); :sqlstate
+SELECT * FROM rag_sync_all('nowhere'); :sqlstate
 
--- a sync takes what the patterns let through
+-- a sync reads the files that match the patterns
 SELECT rag_sync('handbook') AS run \gset
-SELECT right(uri, -length('file://' || :'handbook')) AS path, title, document_type, status, chunk_count, metadata FROM rag.documents ORDER BY uri COLLATE "C";
-SELECT phase, trigger, attempt, documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, files_skipped,
-       chunks_written, chunks_embedded, chunks_reused, commit, errors
+SELECT right(uri, -length('file://' || :'handbook')) AS path, title, document_type, status,
+chunk_count, metadata FROM rag.documents ORDER BY uri COLLATE "C";
+SELECT phase, trigger, attempt, documents_added, documents_updated, documents_deleted,
+    documents_unchanged, documents_failed, files_skipped,
+    chunks_written, chunks_embedded, chunks_reused, commit, errors
 FROM rag.runs WHERE run_id = :run \gx
-SELECT rank, score BETWEEN 0.5 AND 0.7 AS similar, title FROM rag_search('how do I rotate the signing keys?', top_k => 1);
+SELECT rank, score BETWEEN 0.5 AND 0.7 AS similar, title
+FROM rag_search('how do I rotate the signing keys?', top_k => 1);
 SELECT rank, title FROM rag_search('somebody deleted rows by accident, what now?', top_k => 1);
 SELECT rank, title FROM rag_search('how many days of holiday do I have?', top_k => 1);
 
--- a second one finds nothing to do
+-- a second sync changes nothing
 SELECT rag_sync('handbook') AS run \gset
-SELECT phase, documents_added, documents_updated, documents_deleted, documents_unchanged, chunks_written, chunks_embedded FROM rag.runs WHERE run_id = :run;
-SELECT phase, indexing, documents_processed, successful_run_count, error_run_count, last_indexed IS NOT NULL AS was_indexed, last_run_id = :run AS is_last
+SELECT phase, documents_added, documents_updated, documents_deleted, documents_unchanged,
+chunks_written, chunks_embedded FROM rag.runs WHERE run_id = :run;
+SELECT phase, indexing, documents_processed, successful_run_count, error_run_count,
+    last_indexed IS NOT NULL AS was_indexed, last_run_id = :run AS is_last
 FROM rag.sources;
 
--- the same documents in another collection have other ids, and their embeddings are not computed again
+-- the same documents in another collection have other ids, and their embeddings are reused
 SELECT rag_create_collection('copy');
 SELECT rag_create_source('again', 'folder', :'spec', collection => 'copy');
 SELECT rag_sync('again') AS run \gset
-SELECT documents_added, chunks_written, chunks_embedded, chunks_reused FROM rag.runs WHERE run_id = :run;
+SELECT documents_added, chunks_written, chunks_embedded, chunks_reused FROM rag.runs
+WHERE run_id = :run;
 
 -- single files
 \set spec '{"uri": "file://' :handbook '/backups.md"}'
@@ -104,7 +134,7 @@ SELECT rag_create_source('one', 'markdown', :'spec', collection => 'copy');
 SELECT rag_sync('one') AS run \gset
 SELECT title, source FROM rag.documents WHERE source = 'one';
 
--- what cannot be read, or is no folder: the command that waits for the run gets its error
+-- an unreadable folder: the waiting command gets the error of the run
 SELECT rag_create_source('missing', 'folder', '{"path": "/nonexistent/docs"}');
 \set spec '{"path": "' :handbook '/backups.md"}'
 SELECT rag_create_source('a-file', 'folder', :'spec');
@@ -115,17 +145,22 @@ SELECT rag_sync('missing');
 SELECT rag_sync('a-file');
 SELECT rag_sync('a-folder');
 \set VERBOSITY default
-SELECT source, phase, error ->> 'sqlstate' AS sqlstate, replace(error ->> 'message', :'handbook', '...') AS message, error ->> 'hint' AS hint
-FROM rag.runs, jsonb_array_elements(errors) AS error WHERE source IN ('missing', 'a-file', 'a-folder') ORDER BY run_id;
-SELECT name, phase, error, replace(array_to_string(errors, '; '), :'handbook', '...') AS errors, error_run_count FROM rag.sources WHERE phase = 'Failed' ORDER BY name;
+SELECT source, phase, error ->> 'sqlstate' AS sqlstate, replace(error ->> 'message', :'handbook',
+    '...') AS message, error ->> 'hint' AS hint
+FROM rag.runs, jsonb_array_elements(errors) AS error
+WHERE source IN ('missing', 'a-file', 'a-folder') ORDER BY run_id;
+SELECT name, phase, error, replace(array_to_string(errors, '; '), :'handbook', '...') AS errors,
+    error_run_count FROM rag.sources WHERE phase = 'Failed' ORDER BY name;
 
--- dropping keeps the documents, or not
+-- dropping a source with and without its documents
 SELECT rag_drop_source('nowhere'); :sqlstate
 SELECT rag_drop_source('nowhere', if_exists => true);
 SELECT rag_drop_source('again');
 SELECT count(*) > 0 AS kept FROM rag.documents WHERE former_source = 'again' AND source IS NULL;
-SELECT rag_drop_source('one', keep_documents => false), rag_drop_source('handbook', keep_documents => false);
+SELECT rag_drop_source('one', keep_documents => false),
+    rag_drop_source('handbook', keep_documents => false);
 SELECT count(*) FROM rag.documents WHERE source IN ('one', 'handbook');
 SELECT count(*) FROM rag.chunks WHERE source IN ('one', 'handbook');
-SELECT rag_drop_source('missing'), rag_drop_source('a-file'), rag_drop_source('a-folder'), rag_drop_collection('copy');
+SELECT rag_drop_source('missing'), rag_drop_source('a-file'), rag_drop_source('a-folder'),
+    rag_drop_collection('copy');
 SELECT count(*) AS sources, (SELECT count(*) FROM rag.runs) AS runs FROM rag.sources;

@@ -1,27 +1,32 @@
--- What rag_status() says, and conditions that clear as soon as what they are about is right again.
+-- rag_status(), and conditions that are cleared when their problem is solved.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 \set drift 'SELECT c ->> ''status'' AS status, c ->> ''reason'' AS reason FROM rag.sources, jsonb_array_elements(conditions) AS c WHERE name = ''larder'' AND c ->> ''type'' = ''AutoIndexerDriftDetected'''
 SET client_min_messages = error;
--- run ids are others each time, and other tests may have left something behind
+-- run ids vary, and other tests may have left sources
 \set status 'SELECT severity, object, regexp_replace(problem, ''run \\d+'', ''run N'') AS problem, regexp_replace(remedy, ''run_id = \\d+'', ''run_id = N'') AS remedy FROM rag_status() WHERE object ~ ''larder'''
 
--- all is well
+-- no problems
 :status;
 
--- a table that lacks a key in one row: that row fails, whatever becomes of others
+-- a table with a row without key: only that row fails
 CREATE SCHEMA larder;
 CREATE TABLE larder.stock (id int, body text);
-INSERT INTO larder.stock VALUES (1, 'Bread is baked in the morning.'), (2, 'Rolls are baked at noon.'), (3, 'Cake is baked in the evening.'), (NULL, 'Tea has no key.');
+INSERT INTO larder.stock VALUES (1, 'Bread is baked in the morning.'),
+    (2, 'Rolls are baked at noon.'), (3, 'Cake is baked in the evening.'),
+    (NULL, 'Tea has no key.');
 SELECT rag_create_collection('larder');
-SELECT rag_create_source('larder', 'table', '{"relation": "larder.stock", "contentColumns": "body", "idColumns": ["id"]}', 'larder', max_retries => 0);
--- nobody syncs sources by themselves here
+SELECT rag_create_source('larder', 'table',
+    '{"relation": "larder.stock", "contentColumns": "body", "idColumns": ["id"]}', 'larder',
+    max_retries => 0);
+-- no scheduler is running here
 SELECT * FROM rag_status() WHERE object = 'server';
 :status;
 SELECT rag_sync('larder') AS run \gset
 :status;
 
--- drift that was repaired is over, although another document fails
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE collection = 'larder' AND uri LIKE '%/2';
+-- repaired drift is cleared, although another document fails
+SELECT rag_remove_document(document_id) FROM rag.documents WHERE collection = 'larder'
+    AND uri LIKE '%/2';
 SELECT drifted FROM rag_check_drift('larder');
 :drift;
 :status;
@@ -29,8 +34,9 @@ SELECT rag_sync('larder') AS run \gset
 SELECT documents_added, documents_failed FROM rag.runs WHERE run_id = :run;
 :drift;
 SELECT drifted FROM rag_check_drift('larder');
--- also where somebody has put right by hand what had drifted, and the run has nothing to do
-CREATE TABLE kept_document AS SELECT * FROM rag.documents WHERE collection = 'larder' AND uri LIKE '%/2';
+-- also if the drift was repaired by hand and the run has nothing to do
+CREATE TABLE kept_document AS SELECT * FROM rag.documents WHERE collection = 'larder'
+    AND uri LIKE '%/2';
 DELETE FROM rag.documents WHERE collection = 'larder' AND uri LIKE '%/2';
 SELECT drifted FROM rag_check_drift('larder');
 INSERT INTO rag.documents SELECT * FROM kept_document;
@@ -38,12 +44,12 @@ INSERT INTO rag.documents SELECT * FROM kept_document;
 SELECT rag_sync('larder') AS run \gset
 :drift;
 
--- a row with its key: nothing is wrong with the source
+-- the row has a key: the source has no problem
 DELETE FROM larder.stock WHERE id IS NULL;
 SELECT rag_sync('larder') AS run \gset
 :status;
 
--- a run that fails
+-- a failed run
 ALTER TABLE larder.stock RENAME TO gone;
 DO $$
 DECLARE
@@ -54,29 +60,34 @@ EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
     RAISE INFO '%: % / HINT: %', SQLSTATE, SQLERRM, regexp_replace(hint, '\d+', 'N', 'g');
 END $$;
-SELECT severity, object, problem ~ '^its last run failed: .*larder.stock' AS problem, remedy <> '' AS remedy FROM rag_status() WHERE object = 'source larder';
+SELECT severity, object, problem ~ '^the last run failed: .*larder.stock' AS problem,
+    remedy <> '' AS remedy FROM rag_status() WHERE object = 'source larder';
 ALTER TABLE larder.gone RENAME TO stock;
 
--- a source at rest, and one that was altered
+-- a suspended source and an altered source
 SELECT rag_suspend('larder');
 :status;
 SELECT rag_resume('larder');
 SELECT rag_sync('larder') AS run \gset
 UPDATE rag.source SET next_run = NULL WHERE name = 'larder';
-SELECT rag_alter_source('larder', spec => '{"relation": "larder.stock", "contentColumns": "body", "idColumns": ["id"], "metadataColumns": ["id"]}');
+SELECT rag_alter_source('larder',
+    spec => '{"relation": "larder.stock", "contentColumns": "body", "idColumns": ["id"],
+    "metadataColumns": ["id"]}');
 UPDATE rag.source SET next_run = NULL WHERE name = 'larder';
 :status;
 UPDATE rag.source SET next_run = now() - interval '1 day' WHERE name = 'larder';
-SELECT severity, object, problem ~ '^it was due at .* and has not begun$' AS problem, remedy FROM rag_status() WHERE object = 'source larder';
+SELECT severity, object, problem ~ '^a run was due at .* and has not started$' AS problem, remedy
+    FROM rag_status() WHERE object = 'source larder';
 SELECT rag_sync('larder') AS run \gset
 
 -- a collection that was embedded with another model
 UPDATE rag.collections SET model = 'some-other-model' WHERE name = 'larder';
 SELECT severity, object, problem, remedy FROM rag_status() WHERE object = 'collection larder';
-UPDATE rag.collections c SET model = d.model FROM rag.collections d WHERE c.name = 'larder' AND d.model IS NOT NULL AND d.name <> 'larder';
-UPDATE rag.collections SET model = rag.present_model() WHERE name = 'larder';
+UPDATE rag.collections c SET model = d.model FROM rag.collections d WHERE c.name = 'larder'
+    AND d.model IS NOT NULL AND d.name <> 'larder';
+UPDATE rag.collections SET model = rag.current_model() WHERE name = 'larder';
 
--- who sees what
+-- visibility
 CREATE ROLE status_reader IN ROLE rag_reader;
 CREATE ROLE status_nobody;
 SELECT rag_suspend('larder');

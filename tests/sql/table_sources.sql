@@ -1,4 +1,5 @@
--- Tables and views as sources: what is picked, what rows become, and what is refused.
+-- Tables and views as sources: which rows and columns are read, the documents, and rejected
+-- definitions.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 \set show 'SELECT uri, title, document_type, status, metadata, content FROM rag.documents WHERE source = :''source'' ORDER BY uri COLLATE "C"'
 \set did 'SELECT phase, documents_added AS added, documents_updated AS updated, documents_deleted AS deleted, documents_unchanged AS unchanged, documents_failed AS failed, files_skipped AS skipped, chunks_embedded AS embedded FROM rag.runs WHERE source = :''source'' ORDER BY run_id DESC LIMIT 1'
@@ -21,7 +22,7 @@ INSERT INTO blog.posts (slug, title, body, author, published, rating) VALUES
     ('null', 'Nothing at all', NULL, 'ada', NULL, NULL),
     ('cake', ' ', 'Cake is baked in the evening.', NULL, 'infinity', 3);
 
--- with the relation alone: primary key, long texts, title
+-- only the relation is given: primary key, long texts, title
 \set source posts
 SELECT rag_create_source('posts', 'table', '{"relation": "blog.posts"}');
 SELECT kind, jsonb_pretty(spec) FROM rag.sources WHERE name = 'posts';
@@ -32,14 +33,14 @@ SELECT rank, title FROM rag_search('when is bread baked?', top_k => 1);
 SELECT rag_sync('posts') AS run \gset
 :did;
 
--- changes, of columns that count and of others
+-- changes of used and unused columns
 UPDATE blog.posts SET body = 'Bread is baked at night.' WHERE slug = 'bread';
 UPDATE blog.posts SET slug = 'buns', rating = 1 WHERE slug = 'rolls';
 DELETE FROM blog.posts WHERE slug = 'cake';
 INSERT INTO blog.posts (slug, body) VALUES ('pie', 'Pie is baked on Sunday.');
 SELECT rag_sync('posts') AS run \gset
 :did;
--- a text that becomes blank is no document any more
+-- a row whose text becomes blank is no longer a document
 UPDATE blog.posts SET (body, author) = ('', NULL) WHERE slug = 'pie';
 SELECT rag_sync('posts') AS run \gset
 :did;
@@ -49,43 +50,56 @@ SELECT rag_sync('posts') AS run \gset
 :show;
 SELECT rag_drop_source('posts', keep_documents => false);
 
--- chosen columns, in either spelling; metadata keep their types; rows that do not pass the filter are no documents
+-- chosen columns, in both spellings; metadata keep their types; rows that do not match the filter
+-- are not documents
 INSERT INTO blog.posts (slug, title, body, author, published, rating) VALUES
     ('a', 'First', 'About apples.', 'ada', '2024-01-02', 4.5),
     ('b', 'Second', 'About pears.', 'bob', '2024-02-03', 2),
     ('c', 'Third', 'About plums.', 'ada', NULL, 5),
     ('d', 'Fourth', 'About figs.', NULL, '2023-01-01', NULL);
 \set source chosen
-SELECT rag_create_source('chosen', 'table', '{"relation": "blog.posts", "id_column": "slug", "content_columns": ["title", "body"], "title_column": "slug",
+SELECT rag_create_source('chosen', 'table',
+    '{"relation": "blog.posts", "id_column": "slug", "content_columns": ["title", "body"],
+    "title_column": "slug",
     "metadata_columns": ["author", "published", "rating"],
-    "filter": {"operator": "and", "conditions": [{"key": "rating", "operator": "gte", "value": 3}, {"key": "author", "operator": "not empty"}]}, "document_type": "text"}');
+    "filter": {"operator": "and", "conditions": [{"key": "rating", "operator": "gte", "value": 3},
+    {"key": "author", "operator": "not empty"}]}, "document_type": "text"}');
 SELECT rag_sync('chosen') AS run \gset
 :did;
 :show;
-SELECT title FROM rag_search('plums', top_k => 5, filter => '{"operator": "and", "conditions": [{"key": "rating", "operator": "gt", "value": 4.6}]}');
--- what stops passing goes, what begins to pass comes
+SELECT title
+    FROM rag_search('plums', top_k => 5,
+    filter => '{"operator": "and", "conditions": [{"key": "rating", "operator": "gt",
+    "value": 4.6}]}');
+-- rows that no longer match are removed, rows that match now are added
 UPDATE blog.posts SET rating = 6 - rating;
 SELECT rag_sync('chosen') AS run \gset
 :did;
 :show;
 SELECT rag_drop_source('chosen', keep_documents => false);
--- the filter's other form, on a column that is called as one of rag.chunks
-SELECT rag_create_source('chosen', 'table', '{"relation": "blog.posts", "contentColumns": "body", "filter": {"title": "Third"}}');
+-- the other form of the filter, on a column with a name of rag.chunks
+SELECT rag_create_source('chosen', 'table',
+    '{"relation": "blog.posts", "contentColumns": "body", "filter": {"title": "Third"}}');
 SELECT rag_sync('chosen') AS run \gset
 :show;
 SELECT rag_drop_source('chosen', keep_documents => false);
 
 -- composite keys and odd names
 CREATE SCHEMA "Weird Schema";
-CREATE TABLE "Weird Schema"."Tab.le" ("a/b" text, "C ""d""" int, "a text" text, "another" text, UNIQUE (another), PRIMARY KEY ("C ""d""", "a/b"));
-INSERT INTO "Weird Schema"."Tab.le" VALUES ('x/y', 1, 'Zürich is a city.', 'It''s in Switzerland.'), ('ä%.', -2, 'Basel is another.', NULL), ('', 3, NULL, NULL), ('z', 4, 'Bern is the third.', 'And the capital.');
+CREATE TABLE "Weird Schema"."Tab.le" ("a/b" text, "C ""d""" int, "a text" text, "another" text,
+    UNIQUE (another), PRIMARY KEY ("C ""d""", "a/b"));
+INSERT INTO "Weird Schema"."Tab.le" VALUES ('x/y', 1, 'Zürich is a city.', 'It''s in Switzerland.'),
+    ('ä%.', -2, 'Basel is another.', NULL), ('', 3, NULL, NULL),
+    ('z', 4, 'Bern is the third.', 'And the capital.');
 \set source weird
-SELECT rag_create_source('weird', 'table', '{"relation": "\"Weird Schema\".\"Tab.le\"", "sync": "trigger"}');
-SELECT spec -> 'relation' AS relation, spec -> 'idColumns' AS ids FROM rag.sources WHERE name = 'weird';
+SELECT rag_create_source('weird', 'table',
+    '{"relation": "\"Weird Schema\".\"Tab.le\"", "sync": "trigger"}');
+SELECT spec -> 'relation' AS relation, spec -> 'idColumns' AS ids FROM rag.sources
+    WHERE name = 'weird';
 SELECT rag_sync('weird') AS run \gset
 :did;
 :show;
--- what triggers note is looked up by its key
+-- recorded changes are looked up by key
 UPDATE "Weird Schema"."Tab.le" SET "a/b" = 'new/key' WHERE "C ""d""" = 1;
 DELETE FROM "Weird Schema"."Tab.le" WHERE "a/b" = 'z';
 UPDATE "Weird Schema"."Tab.le" SET another = 'On the Rhine.' WHERE "a/b" = 'ä%.';
@@ -94,7 +108,7 @@ SELECT rag_sync('weird') AS run \gset
 :show;
 SELECT rag_drop_source('weird', keep_documents => false);
 
--- what triggers note
+-- changes that triggers record
 CREATE TABLE blog.notes (id int PRIMARY KEY, body text, views int DEFAULT 0);
 SELECT rag_create_source('notes', 'table', '{"relation": "blog.notes", "sync": "trigger"}');
 SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 'blog.notes'::regclass ORDER BY 1;
@@ -106,24 +120,26 @@ SELECT rag_sync('notes') AS run \gset
 SELECT count(*) FROM rag.table_changes;
 SELECT rag_sync('notes') AS run \gset
 :did;
--- columns that do not count are not noted
+-- changes of unused columns are not recorded
 UPDATE blog.notes SET views = views + 1;
 SELECT count(*) FROM rag.table_changes;
 UPDATE blog.notes SET body = body || CASE WHEN id = 3 THEN '!' ELSE '' END;
 SELECT octet_length(keys) AS bytes FROM rag.table_changes;
 SELECT rag_sync('notes') AS run \gset
 :did;
--- unless a trigger sets one that does
-CREATE FUNCTION blog.shout() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.body := NEW.body || '!'; RETURN NEW; END $$;
+-- unless a trigger sets a used column
+CREATE FUNCTION blog.shout() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN NEW.body := NEW.body || '!'; RETURN NEW; END $$;
 CREATE TRIGGER shout BEFORE UPDATE ON blog.notes FOR EACH ROW EXECUTE FUNCTION blog.shout();
 UPDATE blog.notes SET views = 0 WHERE id = 2;
 DROP TRIGGER shout ON blog.notes;
 SELECT octet_length(keys) AS bytes FROM rag.table_changes;
 SELECT rag_sync('notes') AS run \gset
 :did;
--- rows that do not fit into work_mem are noted all, and those that are as before are found to be so
+-- changes that do not fit into work_mem are all recorded, and unchanged rows are detected
 SET work_mem = '64kB';
-INSERT INTO blog.notes SELECT 1000 + i, repeat('The same long note. ', 20) FROM generate_series(1, 500) i;
+INSERT INTO blog.notes SELECT 1000 + i, repeat('The same long note. ', 20)
+    FROM generate_series(1, 500) i;
 SELECT rag_sync('notes') AS run \gset
 :did;
 UPDATE blog.notes SET body = body || CASE WHEN id = 1003 THEN '!' ELSE '' END WHERE id > 1000;
@@ -138,18 +154,21 @@ SELECT rag_sync('notes') AS run \gset
 :did;
 DELETE FROM blog.notes WHERE id > 1000;
 SELECT rag_sync('notes') AS run \gset
--- a rollback notes nothing, and neither does a statement without rows
+-- a rollback records nothing, and neither does a statement without rows
 BEGIN; UPDATE blog.notes SET body = 'x'; ROLLBACK;
 DELETE FROM blog.notes WHERE id > 100;
 SELECT count(*) FROM rag.table_changes;
--- keys that trade places
-BEGIN; UPDATE blog.notes SET id = -1 WHERE id = 1; UPDATE blog.notes SET id = 1 WHERE id = 2; UPDATE blog.notes SET id = 2 WHERE id = -1; COMMIT;
-INSERT INTO blog.notes VALUES (4, 'Note four'), (6, 'Note six') ON CONFLICT (id) DO UPDATE SET body = excluded.body;
-MERGE INTO blog.notes n USING (VALUES (5), (7)) AS v (id) ON n.id = v.id WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'Note seven');
+-- keys that are exchanged
+BEGIN; UPDATE blog.notes SET id = -1 WHERE id = 1; UPDATE blog.notes SET id = 1 WHERE id = 2;
+UPDATE blog.notes SET id = 2 WHERE id = -1; COMMIT;
+INSERT INTO blog.notes VALUES (4, 'Note four'), (6, 'Note six') ON CONFLICT (id) DO UPDATE
+    SET body = excluded.body;
+MERGE INTO blog.notes n USING (VALUES (5), (7)) AS v (id) ON n.id = v.id WHEN MATCHED THEN DELETE
+    WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'Note seven');
 SELECT rag_sync('notes') AS run \gset
 :did;
 :show;
--- rows that are deleted because another one is
+-- rows that are deleted by a cascade
 CREATE TABLE blog.parents (id int PRIMARY KEY);
 ALTER TABLE blog.notes ADD parent int REFERENCES blog.parents ON DELETE CASCADE;
 INSERT INTO blog.parents VALUES (1);
@@ -168,11 +187,11 @@ INSERT INTO blog.notes VALUES (3, 'Note three again');
 SELECT rag_sync('notes') AS run \gset
 :did;
 :show;
--- a document that somebody has removed comes back
+-- a document that was removed by hand comes back
 SELECT rag_remove_document(document_id) FROM rag.documents WHERE source = 'notes';
 SELECT rag_sync('notes') AS run \gset
 :did;
--- without its triggers the table is read completely; so it is once they are back
+-- a table without its triggers is read completely, and so it is when they exist again
 ALTER TABLE blog.notes DISABLE TRIGGER USER;
 INSERT INTO blog.notes VALUES (9, 'Note nine');
 SELECT rag_sync('notes') AS run \gset
@@ -181,11 +200,11 @@ INSERT INTO blog.notes VALUES (10, 'Note ten');
 ALTER TABLE blog.notes ENABLE TRIGGER USER;
 SELECT rag_sync('notes') AS run \gset
 :did;
--- the trigger never fails a statement: without its queue it says so
+-- the trigger never fails a statement: without its queue it raises a warning
 ALTER TABLE rag.table_changes RENAME TO hidden;
 INSERT INTO blog.notes VALUES (11, 'Note eleven');
 ALTER TABLE rag.hidden RENAME TO table_changes;
--- a renamed column: what follows is to be read completely, and the run names the column
+-- a renamed column: the next run reads the table completely and names the column
 ALTER TABLE blog.notes RENAME body TO text;
 UPDATE blog.notes SET text = 'Note 9' WHERE id = 9;
 SELECT keys IS NULL AS everything FROM rag.table_changes;
@@ -209,28 +228,31 @@ SELECT rag_sync('notes');
 :why;
 SELECT count(*) > 0 AS kept FROM rag.documents WHERE source = 'notes';
 SELECT rag_drop_source('notes', keep_documents => false);
--- dropping a source takes its triggers and its queue along
+-- dropping a source drops its triggers and its queue
 CREATE TABLE blog.notes (id int PRIMARY KEY, body text);
-SELECT rag_create_source('notes', 'table', '{"relation": "blog.notes", "sync": "trigger"}'), rag_create_source('notes2', 'table', '{"relation": "blog.notes", "sync": "trigger"}');
+SELECT rag_create_source('notes', 'table', '{"relation": "blog.notes", "sync": "trigger"}'),
+    rag_create_source('notes2', 'table', '{"relation": "blog.notes", "sync": "trigger"}');
 INSERT INTO blog.notes VALUES (1, 'One.');
 SELECT source FROM rag.table_changes ORDER BY 1;
 SELECT rag_drop_source('notes');
 SELECT tgname FROM pg_trigger WHERE tgrelid = 'blog.notes'::regclass ORDER BY 1;
 SELECT source FROM rag.table_changes ORDER BY 1;
 SELECT rag_drop_source('notes2');
-SELECT count(*) AS triggers, (SELECT count(*) FROM rag.table_changes) AS queued, (SELECT count(*) FROM rag.table_state) AS states FROM pg_trigger WHERE tgrelid = 'blog.notes'::regclass;
+SELECT count(*) AS triggers, (SELECT count(*) FROM rag.table_changes) AS queued, (SELECT count(*)
+    FROM rag.table_state) AS states FROM pg_trigger WHERE tgrelid = 'blog.notes'::regclass;
 
 -- views, materialized views, partitioned tables
 CREATE VIEW blog.digest AS SELECT id % 3 AS third, id, body AS text FROM blog.notes;
 INSERT INTO blog.notes SELECT i, 'Digest ' || i FROM generate_series(2, 4) i;
 SELECT rag_create_source('digest', 'table', '{"relation": "blog.digest"}'); :sqlstate
-SELECT rag_create_source('digest', 'table', '{"relation": "blog.digest", "idColumn": "id", "sync": "trigger"}'); :sqlstate
+SELECT rag_create_source('digest', 'table',
+    '{"relation": "blog.digest", "idColumn": "id", "sync": "trigger"}'); :sqlstate
 SELECT rag_create_source('digest', 'table', '{"relation": "blog.digest", "idColumn": "id"}');
 \set source digest
 SELECT rag_sync('digest') AS run \gset
 :did;
 SELECT rag_drop_source('digest', keep_documents => false);
--- columns that do not tell rows apart
+-- columns that do not identify rows
 SELECT rag_create_source('digest', 'table', '{"relation": "blog.digest", "idColumn": "third"}');
 SELECT rag_sync('digest') AS run \gset
 :did;
@@ -243,12 +265,15 @@ SELECT rag_create_source('frozen', 'table', '{"relation": "blog.frozen", "idColu
 SELECT rag_sync('frozen') AS run \gset
 :did;
 SELECT rag_drop_source('frozen', keep_documents => false);
-CREATE TABLE blog.parts (id int, region text, body text, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
+CREATE TABLE blog.parts (id int, region text, body text,
+    PRIMARY KEY (region, id)) PARTITION BY LIST (region);
 CREATE TABLE blog.parts_n PARTITION OF blog.parts FOR VALUES IN ('n');
 CREATE TABLE blog.parts_s PARTITION OF blog.parts FOR VALUES IN ('s');
 INSERT INTO blog.parts VALUES (1, 'n', 'North one.'), (1, 's', 'South one.');
-SELECT rag_create_source('parts', 'table', '{"relation": "blog.parts", "sync": "trigger"}'); :sqlstate
-SELECT rag_create_source('parts', 'table', '{"relation": "blog.parts_n", "sync": "trigger"}'); :sqlstate
+SELECT rag_create_source('parts', 'table',
+    '{"relation": "blog.parts", "sync": "trigger"}'); :sqlstate
+SELECT rag_create_source('parts', 'table',
+    '{"relation": "blog.parts_n", "sync": "trigger"}'); :sqlstate
 SELECT rag_create_source('parts', 'table', '{"relation": "blog.parts"}');
 \set source parts
 SELECT rag_sync('parts') AS run \gset
@@ -258,13 +283,17 @@ SELECT rag_drop_source('parts', keep_documents => false);
 -- keys of many types are the same in every session
 CREATE DOMAIN blog.code AS text CHECK (value <> '');
 CREATE TYPE blog.mood AS ENUM ('sad', 'ok');
-CREATE TABLE blog.typed (d date, t timestamptz, u uuid, m blog.mood, b bytea, c char(4), n numeric, o blog.code, f float8, i interval, body text, PRIMARY KEY (d, t, u, m, b, c, n, o, f, i));
+CREATE TABLE blog.typed (d date, t timestamptz, u uuid, m blog.mood, b bytea, c char(4), n numeric,
+    o blog.code, f float8, i interval, body text, PRIMARY KEY (d, t, u, m, b, c, n, o, f, i));
 SELECT rag_create_source('typed', 'table', '{"relation": "blog.typed", "sync": "trigger"}');
 \set source typed
-INSERT INTO blog.typed VALUES ('2024-02-01', '2024-02-01 12:00+02', '0188b2a5-a0ff-7d4c-8f3e-000000000001', 'ok', '\x00ff', 'ab', 1.50, 'x y', 0.1, '1 day 2 hours', 'Typed.');
+INSERT INTO blog.typed VALUES ('2024-02-01', '2024-02-01 12:00+02',
+    '0188b2a5-a0ff-7d4c-8f3e-000000000001', 'ok', '\x00ff', 'ab', 1.50, 'x y', 0.1, '1 day 2 hours',
+    'Typed.');
 SELECT rag_sync('typed') AS run \gset
 :show;
-SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Tokyo'; SET IntervalStyle = 'iso_8601'; SET bytea_output = 'escape'; SET extra_float_digits = -10;
+SET DateStyle = 'SQL, DMY'; SET TimeZone = 'Asia/Tokyo'; SET IntervalStyle = 'iso_8601';
+SET bytea_output = 'escape'; SET extra_float_digits = -10;
 UPDATE blog.typed SET body = 'Typed again.';
 RESET ALL;
 SELECT rag_sync('typed') AS run \gset
@@ -272,16 +301,25 @@ SELECT rag_sync('typed') AS run \gset
 :show;
 SELECT rag_drop_source('typed', keep_documents => false);
 
--- what is refused
+-- rejected definitions
 SELECT rag_create_source('bad', 'table', '{"relation": "blog.nothing"}'); :sqlstate
-SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts; DROP TABLE blog.posts"}'); :sqlstate
+SELECT rag_create_source('bad', 'table',
+    '{"relation": "blog.posts; DROP TABLE blog.posts"}'); :sqlstate
 SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts_id_seq"}'); :sqlstate
-SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "contentColumns": ["text"]}'); :sqlstate
-SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "filter": {"nope": 1}}'); :sqlstate
-SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "filter": {"conditions": [{"key": "author", "operator": "like", "value": "a%"}]}}'); :sqlstate
-SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "filter": {"key": "author", "operator": "like", "value": "a%"}}'); :sqlstate
-SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "filter": "author = ''ada''"}'); :sqlstate
-SELECT rag_create_source('bad', 'table', '{"relation": "blog.posts", "sync": "maybe", "where": "true"}'); :sqlstate
+SELECT rag_create_source('bad', 'table',
+    '{"relation": "blog.posts", "contentColumns": ["text"]}'); :sqlstate
+SELECT rag_create_source('bad', 'table',
+    '{"relation": "blog.posts", "filter": {"nope": 1}}'); :sqlstate
+SELECT rag_create_source('bad', 'table',
+    '{"relation": "blog.posts", "filter": {"conditions": [{"key": "author", "operator": "like",
+    "value": "a%"}]}}'); :sqlstate
+SELECT rag_create_source('bad', 'table',
+    '{"relation": "blog.posts", "filter": {"key": "author", "operator": "like",
+    "value": "a%"}}'); :sqlstate
+SELECT rag_create_source('bad', 'table',
+    '{"relation": "blog.posts", "filter": "author = ''ada''"}'); :sqlstate
+SELECT rag_create_source('bad', 'table',
+    '{"relation": "blog.posts", "sync": "maybe", "where": "true"}'); :sqlstate
 CREATE TABLE blog.keyless (body text);
 SELECT rag_create_source('bad', 'table', '{"relation": "blog.keyless"}'); :sqlstate
 CREATE TABLE blog.wordless (id int PRIMARY KEY, n int);
@@ -290,21 +328,26 @@ CREATE TEMPORARY TABLE passing (id int PRIMARY KEY, body text);
 SELECT rag_create_source('bad', 'table', '{"relation": "passing"}'); :sqlstate
 SELECT count(*) FROM rag.sources;
 
--- rights: those of the owner, who made the source, and no others
+-- only the rights of the source's owner count
 CREATE ROLE regress_rag_writer IN ROLE rag_admin;
 CREATE TABLE blog.private (id int PRIMARY KEY, tenant text, body text, secret text);
-INSERT INTO blog.private VALUES (1, 'regress_rag_writer', 'Mine.', 's'), (2, 'other', 'Not mine.', 's');
+INSERT INTO blog.private VALUES (1, 'regress_rag_writer', 'Mine.', 's'),
+    (2, 'other', 'Not mine.', 's');
 GRANT USAGE ON SCHEMA blog TO regress_rag_writer;
 SET ROLE regress_rag_writer;
-SELECT rag_create_source('private', 'table', '{"relation": "blog.private", "contentColumns": ["body"]}'); :sqlstate
+SELECT rag_create_source('private', 'table',
+    '{"relation": "blog.private", "contentColumns": ["body"]}'); :sqlstate
 RESET ROLE;
 GRANT SELECT (id, tenant, body) ON blog.private TO regress_rag_writer;
 ALTER TABLE blog.private ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own ON blog.private USING (tenant = current_user);
 SET ROLE regress_rag_writer;
-SELECT rag_create_source('private', 'table', '{"relation": "blog.private", "contentColumns": ["secret"]}'); :sqlstate
-SELECT rag_create_source('private', 'table', '{"relation": "blog.private", "sync": "trigger"}'); :sqlstate
-SELECT rag_create_source('private', 'table', '{"relation": "blog.private", "titleColumn": "tenant"}');
+SELECT rag_create_source('private', 'table',
+    '{"relation": "blog.private", "contentColumns": ["secret"]}'); :sqlstate
+SELECT rag_create_source('private', 'table',
+    '{"relation": "blog.private", "sync": "trigger"}'); :sqlstate
+SELECT rag_create_source('private', 'table',
+    '{"relation": "blog.private", "titleColumn": "tenant"}');
 RESET ROLE;
 \set source private
 SELECT rag_sync('private') AS run \gset
@@ -312,18 +355,19 @@ SELECT rag_sync('private') AS run \gset
 GRANT TRIGGER ON blog.private TO regress_rag_writer;
 SELECT rag_drop_source('private', keep_documents => false);
 SET ROLE regress_rag_writer;
-SELECT rag_create_source('private', 'table', '{"relation": "blog.private", "titleColumn": "tenant", "sync": "trigger"}');
+SELECT rag_create_source('private', 'table',
+    '{"relation": "blog.private", "titleColumn": "tenant", "sync": "trigger"}');
 SELECT * FROM rag.table_changes; :sqlstate
 SELECT * FROM rag.table_state; :sqlstate
 RESET ROLE;
 SELECT rag_sync('private') AS run \gset
--- a row that leaves what the owner may see is no document any more
+-- a row that the owner can no longer see is no longer a document
 UPDATE blog.private SET tenant = 'other' WHERE id = 1;
 UPDATE blog.private SET tenant = 'regress_rag_writer' WHERE id = 2;
 SELECT rag_sync('private') AS run \gset
 :did;
 :show;
--- a writer without any rights on the extension
+-- a writer without rights on the extension
 CREATE ROLE regress_rag_app;
 GRANT USAGE ON SCHEMA blog TO regress_rag_app;
 GRANT INSERT ON blog.private TO regress_rag_app;
@@ -331,7 +375,8 @@ ALTER TABLE blog.private DISABLE ROW LEVEL SECURITY;
 SET ROLE regress_rag_app;
 INSERT INTO blog.private VALUES (3, 'x', 'From an application.');
 CREATE TEMPORARY TABLE mine (id int);
-CREATE TRIGGER t AFTER INSERT ON mine FOR EACH STATEMENT EXECUTE FUNCTION rag.table_changed('private', '1', 'id'); :sqlstate
+CREATE TRIGGER t AFTER INSERT ON mine FOR EACH STATEMENT
+    EXECUTE FUNCTION rag.table_changed('private', '1', 'id'); :sqlstate
 DROP TABLE mine;
 RESET ROLE;
 SELECT rag_sync('private') AS run \gset
@@ -344,9 +389,10 @@ SELECT rag_sync('private');
 :why;
 SELECT rag_drop_source('private', keep_documents => false);
 
--- a view's function acts for nobody but the source's owner
+-- functions of a view run with the rights of the source's owner only
 GRANT SELECT ON blog.notes TO regress_rag_writer;
-CREATE FUNCTION blog.who() RETURNS text LANGUAGE sql VOLATILE AS $$ SELECT current_user || ' ' || current_setting('search_path') $$;
+CREATE FUNCTION blog.who() RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT current_user || ' ' || current_setting('search_path') $$;
 CREATE VIEW blog.spy AS SELECT 1 AS id, blog.who() AS body;
 GRANT SELECT ON blog.spy TO regress_rag_writer;
 SET ROLE regress_rag_writer;

@@ -1,5 +1,5 @@
-# rag-engine is killed while it works: the one query or the one run that needed it gets a clear
-# error, the next one works, what was stored stays, and nobody else notices.
+# rag-engine is killed while it is busy. Only the query or run that needs it gets an error, and the
+# next one succeeds. Stored documents are kept, and no other session is disturbed.
 use strict;
 use warnings;
 use Test::More;
@@ -12,44 +12,52 @@ my $node = rag_node('killed', conf => "rag.allowed_private_hosts = '127.0.0.1'")
 $node->safe_psql('postgres', "SELECT rag_create_source('docs', 'static', '$spec')");
 my $witness = witness($node);
 
-# Kills the engine after it has got a query and before it has answered.
+# Kills the engine after it has received a query and before it has answered.
 sub killed_during_a_query
 {
 	my $engine = engine_pid($node, 'embed');
 	freeze($engine);
-	my $query = start_sql($node, "SELECT rag_embed(array_agg('text number ' || i)) FROM generate_series(1, 1000) i");
+	my $query = start_sql($node,
+		"SELECT rag_embed(array_agg('text number ' || i)) FROM generate_series(1, 1000) i");
 	$query->await_waiting;
 	kill 'KILL', $engine;
-	error_like($query->finish, '08006', 'rag-engine', 'repeat the command', 'a query whose engine is killed says so');
-	isnt(engine_pid($node, 'embed'), $engine, 'another engine is started');
-	is($node->safe_psql('postgres', "SELECT rag_functions.vector_dims(rag_embed('hello'))"), '384', 'the next query works');
-	same_cluster($witness, 'the engine is killed during a query');
+	error_like(
+		$query->finish, '08006', 'rag-engine',
+		'Repeat the command',
+		'a query reports that its engine was killed');
+	isnt(engine_pid($node, 'embed'), $engine, 'a new engine is started');
+	is($node->safe_psql('postgres', "SELECT rag_functions.vector_dims(rag_embed('hello'))"),
+		'384', 'the next query succeeds');
+	same_cluster($witness, 'an engine killed during a query');
 	return;
 }
 
-# Signals a process of the run after it has stored half its documents, as it embeds the others;
-# gives what the waiting session got.
+# Signals a process of the run while it embeds the second half of its documents. Returns the result
+# of the waiting session.
 sub killed_during_a_sync
 {
 	my ($kind, $signal) = @_;
-	my $sync = RagHold::begin_in_the_middle($node, 'docs', 33);
+	my $sync = RagHold::start_sync_and_hold($node, 'docs', 33);
 	my $embed = engine_pid($node, 'embed');
 	freeze($embed);
 	RagHold::release('middle');
-	# where it waits for what is read it looks at the clock each second; where it waits for the engine
-	# it does not
+	# a runner that waits for its source checks the time each second; one that waits for the engine
+	# does not
 	await_asleep(worker($node, 'runner'), 1.5);
 	my $victim = $kind eq 'embed' ? $embed : engine_pid($node, $kind);
-	is(ask($node, 'SELECT count(*) FROM rag.documents'), '33', "rag-engine $kind is killed in the middle, by $signal");
+	is(ask($node, 'SELECT count(*) FROM rag.documents'),
+		'33', "half of the documents are stored when rag-engine $kind gets $signal");
 	# the first SIGSEGV from outside only ends Rust's own handling of it
 	await("process $victim ends", sub { kill $signal, $victim; !is_running($victim) });
 	thaw($embed);
 	my $result = $sync->finish;
-	cmp_ok(ask($node, "SELECT count(*) FROM rag.documents WHERE status = 'active'"), '>=', 33, 'documents that were stored stay');
-	is(run_row($node, 'docs', "phase, errors -> 0 ->> 'sqlstate'"), 'Failed|08006', 'the run is Failed and says why');
-	is(ask($node, 'SELECT phase, indexing FROM rag.sources'), 'Failed|f', 'so is the source');
-	same_cluster($witness, "rag-engine $kind is killed during a sync");
-	is_deeply([ engines($node, 'ingest') ], [], 'no process of the run is left');
+	cmp_ok(ask($node, "SELECT count(*) FROM rag.documents WHERE status = 'active'"),
+		'>=', 33, 'stored documents are kept');
+	is(run_row($node, 'docs', "phase, errors -> 0 ->> 'sqlstate'"),
+		'Failed|08006', 'the run is Failed with an error');
+	is(ask($node, 'SELECT phase, indexing FROM rag.sources'), 'Failed|f', 'the source is Failed');
+	same_cluster($witness, "rag-engine $kind killed during a sync");
+	is_deeply([ engines($node, 'ingest') ], [], 'no process of the failed run remains');
 	return $result;
 }
 
@@ -57,8 +65,8 @@ my $clean;
 
 sub the_next_sync_finishes
 {
-	sync_ok($node, 'docs', 'the next sync finishes');
-	is(stored($node), $clean, 'and leaves the state of an undisturbed one');
+	sync_ok($node, 'docs', 'the next sync completes');
+	is(stored($node), $clean, 'the next sync leaves the same state as an undisturbed sync');
 	forget_collection($node);
 	return;
 }
@@ -66,21 +74,27 @@ sub the_next_sync_finishes
 $node->safe_psql('postgres', "SELECT rag_embed('hello')");
 killed_during_a_query();
 
-sync_ok($node, 'docs', 'an undisturbed sync');
+sync_ok($node, 'docs', 'an undisturbed sync succeeds');
 $clean = stored($node);
-like($clean, qr/\A0\n0\n67\|/, 'stores all documents with all their chunks');
+like($clean, qr/\A0\n0\n67\|/, 'an undisturbed sync stores all documents with all their chunks');
 forget_collection($node);
 
-error_like(killed_during_a_sync('embed', 'KILL'), '08006', 'rag-engine', 'again',
-	'a sync whose embedding engine is killed says so');
+error_like(
+	killed_during_a_sync('embed', 'KILL'),
+	'08006', 'rag-engine',
+	'Repeat the command', 'a sync reports that its embedding engine was killed');
 the_next_sync_finishes();
-error_like(killed_during_a_sync('ingest', 'KILL'), '08006', 'rag-engine was killed by signal 9', 'sync again',
-	'a sync whose ingesting engine is killed says so');
+error_like(
+	killed_during_a_sync('ingest', 'KILL'),
+	'08006', 'rag-engine was killed by signal 9',
+	'Sync again', 'a sync reports that its ingesting engine was killed');
 the_next_sync_finishes();
-error_like(killed_during_a_sync('ingest', 'SEGV'), '08006', 'rag-engine was killed by signal 11', 'sync again',
-	'a sync whose ingesting engine crashes says so');
+error_like(
+	killed_during_a_sync('ingest', 'SEGV'),
+	'08006', 'rag-engine was killed by signal 11',
+	'Sync again', 'a sync reports that its ingesting engine crashed');
 the_next_sync_finishes();
 
 $node->stop;
-is_deeply([ engines($node) ], [], 'no engine outlives the server');
+is_deeply([ engines($node) ], [], 'no engine is running after the server stopped');
 done_testing();

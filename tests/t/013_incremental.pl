@@ -1,14 +1,17 @@
-# What a sync does after the first one: it embeds what is new, moves what moved, removes what is
-# gone, and leaves alone what it cannot read.
+# What a sync does after the first one: it embeds new texts, moves documents, removes deleted files,
+# and keeps what it cannot read.
 use strict;
 use warnings;
 use Test::More;
 use RagCluster;
 
 my $node = rag_node('incremental');
-my $counts = 'documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, chunks_written, chunks_embedded';
+my $counts =
+	'documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, '
+  . 'chunks_written, chunks_embedded';
 
-# Syncs, and says what the run did: added updated deleted unchanged failed, chunks written embedded.
+# Syncs a source and checks the counts of the run: added updated deleted unchanged failed, chunks
+# written embedded.
 sub sync_does
 {
 	my ($source, $expected, $name) = @_;
@@ -31,84 +34,118 @@ write_file("$folder/a.txt", $text);
 write_file("$folder/b.md", "# Bread\n\nBread is baked in the morning.\n");
 write_file("$folder/sub/c.md", "# Rolls\n\nRolls are baked at noon.\n");
 create_folder_source($node, 'docs', $folder);
-sync_does('docs', '3 0 0 0 0 5 5', 'the first sync embeds everything');
-sync_does('docs', '0 0 0 3 0 0 0', 'the second one nothing');
+sync_does('docs', '3 0 0 0 0 5 5', 'the first sync embeds all files');
+sync_does('docs', '0 0 0 3 0 0 0', 'a second sync of the same files does nothing');
 
 utime 1, 1, "$folder/b.md";
-sync_does('docs', '0 0 0 3 0 0 0', 'another time of the same file is no change');
+sync_does('docs', '0 0 0 3 0 0 0', 'a changed modification time alone does not update a file');
 
 write_file("$folder/d.md", "# Cake\n\nCake is baked in the evening.\n");
 sync_does('docs', '1 0 0 3 0 1 1', 'a new file is added');
 
 write_file("$folder/b.md", "# Bread\n\nBread is baked at night.\n");
-sync_does('docs', '0 1 0 3 0 1 1', 'an edited file is replaced');
-is(ask($node, "SELECT content FROM rag_search('when is bread baked', top_k => 1)"), "# Bread\n\nBread is baked at night.",
-	'and found with its new text');
-is(ask($node, "SELECT count(*) FROM rag.chunks WHERE content LIKE '%in the morning%'"), '0', 'not with its old one');
+sync_does('docs', '0 1 0 3 0 1 1', 'an edited file is updated');
+is( ask($node, "SELECT content FROM rag_search('when is bread baked', top_k => 1)"),
+	"# Bread\n\nBread is baked at night.",
+	'a search returns the new text of an edited file');
+is(ask($node, "SELECT count(*) FROM rag.chunks WHERE content LIKE '%in the morning%'"),
+	'0', 'no chunk contains the old text of an edited file');
 
 write_file("$folder/a.txt", join("\n\n", $text, paragraph('shared 4')));
-sync_does('docs', '0 1 0 3 0 4 1', 'of a file that grew only what is new is embedded');
+sync_does('docs', '0 1 0 3 0 4 1', 'only the new chunk of a longer file is embedded');
 
 rename "$folder/a.txt", "$folder/renamed.txt" or die $!;
 sync_does('docs', '1 0 1 3 0 4 0', 'a renamed file keeps its embeddings');
-is(document('title', 'renamed.txt'), 'renamed', 'and has its new name as its title');
+is(document('title', 'renamed.txt'), 'renamed', 'a renamed file gets a title from its new name');
 mkdir "$folder/deep" or die $!;
 rename "$folder/b.md", "$folder/deep/b.md" or die $!;
-sync_does('docs', '1 0 1 3 0 1 0', 'so does a file that moved to another folder');
+sync_does('docs', '1 0 1 3 0 1 0', 'a moved file keeps its embeddings');
 
 write_file("$folder/copy.txt", join("\n\n", $text, paragraph('shared 4')));
 write_file("$folder/twin-1.md", "# Twin\n\nThe same text twice.\n");
 write_file("$folder/twin-2.md", "# Twin\n\nThe same text twice.\n");
-sync_does('docs', '3 0 0 4 0 6 1', 'a copy is not embedded, and two new twins once');
+sync_does(
+	'docs',
+	'3 0 0 4 0 6 1',
+	'a copy is not embedded, and two equal new files are embedded once');
 
 write_file("$folder/twin-2.md", "# Another title\n\nThe same text twice.\n");
-sync_does('docs', '0 1 0 6 0 1 1', 'a changed title is embedded anew, with its chunks');
+sync_does('docs', '0 1 0 6 0 1 1', 'a changed title embeds the chunks again');
 write_file("$folder/front.md", "---\ntitle: First\n---\n\nA text below front matter.\n");
-sync_does('docs', '1 0 0 7 0 1 1', 'a file with a title in its front matter');
+sync_does('docs', '1 0 0 7 0 1 1', 'a file with a title in its front matter is added');
 write_file("$folder/front.md", "---\ntitle: Second\n---\n\nA text below front matter.\n");
-sync_does('docs', '0 1 0 7 0 1 1', 'is embedded anew when only that title changes');
-is(document('title', 'front.md'), 'Second', 'and has its new title');
+sync_does('docs', '0 1 0 7 0 1 1', 'a changed title in the front matter embeds the chunks again');
+is(document('title', 'front.md'), 'Second', 'the title comes from the changed front matter');
 
 unlink "$folder/d.md", "$folder/copy.txt" or die $!;
 sync_does('docs', '0 0 2 6 0 0 0', 'deleted files are removed');
-is(document('count(*)', 'd.md'), '0', 'their documents are gone');
-like(stored($node), qr/\A0\n0\n6\|/, 'and their chunks');
+is(document('count(*)', 'd.md'), '0', 'no documents of deleted files remain');
+like(stored($node), qr/\A0\n0\n6\|/, 'no chunks of deleted files remain');
 
-# -- what cannot be read any more
+# -- files that can no longer be read
 write_file("$folder/deep/b.md", "\x7fELF\2\1\1\0\0\0\0\0\0\0\0\0\3\0");
-sync_does('docs', '0 0 0 5 1 0 0', 'a file that has become invalid fails');
-is(document("status, error, chunk_count, content", 'deep/b.md'),
-	"error|the file is binary: it is not text in any known encoding|1|# Bread\n\nBread is baked at night.\n", 'and keeps what was indexed');
-is(ask($node, "SELECT content FROM rag_search('when is bread baked', top_k => 1)"), "# Bread\n\nBread is baked at night.", 'and is found');
+sync_does('docs', '0 0 0 5 1 0 0', 'a file that became binary fails');
+is( document("status, error, chunk_count, content", 'deep/b.md'),
+	"error|the file is binary: it is not text in any known encoding|1|"
+	  . "# Bread\n\nBread is baked at night.\n",
+	'a file that became binary keeps its indexed text');
+is( ask($node, "SELECT content FROM rag_search('when is bread baked', top_k => 1)"),
+	"# Bread\n\nBread is baked at night.",
+	'a search finds the kept text of a file that became binary');
 write_file("$folder/deep/b.md", "# Bread\n\nBread is baked at night.\n");
-sync_does('docs', '0 1 0 5 0 1 0', 'repaired it is indexed without being embedded');
-is(document("status, error IS NULL", 'deep/b.md'), 'active|t', 'and active again');
+sync_does('docs', '0 1 0 5 0 1 0', 'a repaired file is indexed without new embeddings');
+is(document("status, error IS NULL", 'deep/b.md'), 'active|t', 'a repaired file is active');
 
 chmod 0000, "$folder/deep/b.md";
-sync_does('docs', '0 0 0 5 1 0 0', 'a file that must not be read fails');
-is(document("status, error, chunk_count", 'deep/b.md'), 'error|permission denied|1', 'and keeps what was indexed');
+sync_does('docs', '0 0 0 5 1 0 0', 'an unreadable file fails');
+is( document("status, error, chunk_count", 'deep/b.md'),
+	'error|permission denied|1',
+	'an unreadable file keeps its indexed text');
 chmod 0644, "$folder/deep/b.md";
-sync_does('docs', '0 1 0 5 0 1 0', 'until it may be read again');
+sync_does('docs', '0 1 0 5 0 1 0', 'a file that is readable again is indexed');
 
 chmod 0000, "$folder/deep", "$folder/sub";
 unlink "$folder/twin-1.md" or die $!;
-sync_does('docs', '0 0 0 3 2 0 0', 'folders that must not be read are errors, and nothing is removed by a sync that has not seen all');
-is(ask($node, "SELECT count(*) FROM rag.documents WHERE uri LIKE '%/deep/b.md' OR uri LIKE '%/sub/c.md'"), '2', 'what was below them stays');
-is(ask($node, "SELECT count(*) FROM rag.chunks WHERE uri LIKE '%/deep/b.md' OR uri LIKE '%/sub/c.md'"), '2', 'with its chunks');
-is(ask($node, "SELECT DISTINCT stage, message, hint IS NOT NULL FROM rag.run_errors WHERE uri LIKE '%/deep' OR uri LIKE '%/sub'"),
-	'fetch|permission denied|t', 'and rag.run_errors says why');
+sync_does(
+	'docs',
+	'0 0 0 3 2 0 0',
+	'unreadable folders are errors, and an incomplete sync removes nothing');
+is( ask($node,
+		"SELECT count(*) FROM rag.documents WHERE uri LIKE '%/deep/b.md' OR uri LIKE '%/sub/c.md'"),
+	'2',
+	'documents in unreadable folders are kept');
+is( ask($node,
+		"SELECT count(*) FROM rag.chunks WHERE uri LIKE '%/deep/b.md' OR uri LIKE '%/sub/c.md'"),
+	'2',
+	'documents in unreadable folders keep their chunks');
+is( ask($node,
+		"SELECT DISTINCT stage, message, hint IS NOT NULL FROM rag.run_errors
+			WHERE uri LIKE '%/deep' OR uri LIKE '%/sub'"
+	),
+	'fetch|permission denied|t',
+	'rag.run_errors lists unreadable folders');
 chmod 0755, "$folder/deep", "$folder/sub";
 sync_ok($node, 'docs');
-is(document('count(*)', 'twin-1.md'), '0', 'what was gone meanwhile is removed by the next sync that sees all');
-is(ask($node, "SELECT count(*) FROM rag.documents WHERE status <> 'active'"), '0', 'and no error is left over');
+is(document('count(*)', 'twin-1.md'),
+	'0', 'files deleted meanwhile are removed by the next complete sync');
+is(ask($node, "SELECT count(*) FROM rag.documents WHERE status <> 'active'"),
+	'0', 'the next complete sync leaves no document with an error');
 
 # -- another precision of the model
-my $before = ask($node, 'SELECT md5(string_agg(embedding::text, chr(10) ORDER BY chunk_id)) FROM rag.chunks');
+my $before =
+  ask($node, 'SELECT md5(string_agg(embedding::text, chr(10) ORDER BY chunk_id)) FROM rag.chunks');
 my $chunks = ask($node, 'SELECT count(*) FROM rag.chunks');
 configure($node, 'rag.model_precision', 'fp32');
-sync_does('docs', "0 5 0 0 0 $chunks $chunks", 'after a change of rag.model_precision everything is embedded anew');
-isnt(ask($node, 'SELECT md5(string_agg(embedding::text, chr(10) ORDER BY chunk_id)) FROM rag.chunks'), $before, 'to other vectors');
-sync_does('docs', '0 0 0 5 0 0 0', 'once');
+sync_does(
+	'docs',
+	"0 5 0 0 0 $chunks $chunks",
+	'a change of rag.model_precision embeds all chunks again');
+isnt(
+	ask($node, 'SELECT md5(string_agg(embedding::text, chr(10) ORDER BY chunk_id)) FROM rag.chunks'
+	),
+	$before,
+	'a change of rag.model_precision changes the vectors');
+sync_does('docs', '0 0 0 5 0 0 0', 'a change of rag.model_precision takes effect only once');
 configure($node, 'rag.model_precision');
 
 # -- a git repository
@@ -122,7 +159,11 @@ SKIP:
 		system('git', '-C', $repository, @identity, @_) == 0 or die "git @_ failed";
 		return;
 	};
-	my $commit = sub { $git->('add', '--all'); $git->('commit', '--quiet', '--message', 'a change'); return head($repository) };
+	my $commit = sub {
+		$git->('add', '--all');
+		$git->('commit', '--quiet', '--message', 'a change');
+		return head($repository);
+	};
 	sub head { my ($path) = @_; chomp(my $id = `git -C $path rev-parse HEAD`); return $id }
 
 	$git->('init', '--quiet');
@@ -133,34 +174,49 @@ SKIP:
 	write_file("$repository/README.md", "# Read me\n\nNot a part of the manual.\n");
 	my $id = $commit->();
 	$node->safe_psql('postgres', "SELECT rag_create_collection('manual')");
-	$node->safe_psql('postgres', qq{SELECT rag_create_source('manual', 'git',
-		'{"repositoryURL": "$repository", "branch": "main", "paths": ["docs/"], "excludePaths": ["drafts/"]}', 'manual')});
-	sync_does('manual', '2 0 0 0 0 2 2', 'of a repository the selected paths are indexed');
-	is(run_row($node, 'manual', 'commit'), $id, 'the run knows the commit');
-	is(ask($node, "SELECT last_commit FROM rag.sources WHERE name = 'manual'"), $id, 'and so does the source');
-	sync_does('manual', '0 0 0 2 0 0 0', 'the same commit again changes nothing');
+	$node->safe_psql(
+		'postgres', qq{SELECT rag_create_source('manual', 'git',
+		'{"repositoryURL": "$repository", "branch": "main", "paths": ["docs/"],
+		"excludePaths": ["drafts/"]}', 'manual')}
+	);
+	sync_does('manual', '2 0 0 0 0 2 2', 'only the selected paths of a repository are indexed');
+	is(run_row($node, 'manual', 'commit'), $id, 'the run records the commit');
+	is(ask($node, "SELECT last_commit FROM rag.sources WHERE name = 'manual'"),
+		$id, 'the source records the commit');
+	sync_does('manual', '0 0 0 2 0 0 0', 'a sync of the same commit does nothing');
 
 	write_file("$repository/docs/one.md", "# One\n\nThe first page, rewritten.\n");
 	write_file("$repository/uncommitted.md", "# Nothing\n");
 	$git->('mv', 'docs/two.md', 'docs/second.md');
 	$id = $commit->();
 	write_file("$repository/docs/uncommitted.md", "# Not committed\n");
-	sync_does('manual', '1 1 1 0 0 2 1', 'an edited, a moved and an uncommitted file');
-	is(ask($node, "SELECT last_commit FROM rag.sources WHERE name = 'manual'"), $id, 'the source is at the new commit');
+	sync_does(
+		'manual',
+		'1 1 1 0 0 2 1',
+		'edited and moved files of a commit are indexed, uncommitted files are not');
+	is(ask($node, "SELECT last_commit FROM rag.sources WHERE name = 'manual'"),
+		$id, 'the source records the new commit');
 	unlink "$repository/docs/uncommitted.md";
 	$git->('rm', '--quiet', 'docs/second.md');
 	$commit->();
-	sync_does('manual', '0 0 1 1 0 0 0', 'a deleted file is removed');
+	sync_does('manual', '0 0 1 1 0 0 0', 'a file deleted from the repository is removed');
 
 	$git->('checkout', '--quiet', '-b', 'next');
 	write_file("$repository/docs/four.md", "# Four\n\nOnly on the other branch.\n");
 	$commit->();
-	sync_does('manual', '0 0 0 1 0 0 0', 'another branch is of no concern');
+	sync_does('manual', '0 0 0 1 0 0 0', 'a commit on another branch changes nothing');
 
 	$git->('branch', '--quiet', '-D', 'main');
-	error_like(run_sql($node, "SELECT rag_sync('manual')"), '08006', 'there is no branch "main"', 'Branches: next', 'a branch that is gone is an error');
-	is(ask($node, "SELECT count(*) FROM rag.documents WHERE source = 'manual'"), '1', 'that removes nothing');
-	is(ask($node, "SELECT last_commit IS NOT NULL FROM rag.sources WHERE name = 'manual'"), 't', 'the source keeps its last commit');
+	error_like(
+		run_sql($node, "SELECT rag_sync('manual')"),
+		'08006',
+		'branch "main" does not exist',
+		'Branches: next',
+		'a deleted branch is an error');
+	is(ask($node, "SELECT count(*) FROM rag.documents WHERE source = 'manual'"),
+		'1', 'a deleted branch removes no documents');
+	is(ask($node, "SELECT last_commit IS NOT NULL FROM rag.sources WHERE name = 'manual'"),
+		't', 'a deleted branch leaves the last commit of the source');
 }
 
 $node->stop;

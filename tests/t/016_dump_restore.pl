@@ -1,5 +1,5 @@
-# A dump restored into another database holds everything, without an error, and works on; the
-# extension can be dropped and created again, and lives in any schema.
+# A dump can be restored into another database completely and without errors, and the restored
+# database works. The extension can be dropped and created again, and works in any schema.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -8,44 +8,89 @@ use RagCluster;
 
 my $node = rag_node('dump');
 my $folder = write_documents(temp_folder(), 4, 3);
-write_file("$folder/bread.md", "---\ntags: [oven]\n---\n\n# Bread\n\nBread is baked in the morning.\n");
+write_file("$folder/bread.md",
+	"---\ntags: [oven]\n---\n\n# Bread\n\nBread is baked in the morning.\n");
 write_file("$folder/broken.md", "\x00\x01\x02\xff" x 100);
 create_folder_source($node, 'docs', $folder);
 run_sql($node, "SELECT rag_sync('docs')");
-$node->safe_psql('postgres', q{SELECT rag_create_collection('second', chunk_size => 300, description => 'it''s another');
-	SELECT rag_add_document('Rolls are baked at noon.', 'rolls', 'Rolls', category => 'oven', tags => '{a,b}', knowledge_id => 7,
+$node->safe_psql(
+	'postgres',
+	q{SELECT rag_create_collection('second', chunk_size => 300, description => 'it''s another');
+	SELECT rag_add_document('Rolls are baked at noon.', 'rolls', 'Rolls', category => 'oven',
+	tags => '{a,b}', knowledge_id => 7,
 		metadata => '{"k": ["v"]}', collection => 'second');
-	SELECT rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "another"}, "spec": {"description": "x"}}');
+	SELECT rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "another"},
+	"spec": {"description": "x"}}');
 	SELECT rag_create_collection('third', retriever => 'another');
 	SELECT rag_create_knowledge(8, 'Nothing', '/nonexistent/file');
 	UPDATE rag.collections SET description = 'changed' WHERE name = 'default'});
 
-my @tables = qw(retrievers collections source run run_error documents chunks manifest knowledge);
-my $all = join ' UNION ALL ', map { "SELECT '$_', count(*), md5(string_agg(t::text, chr(10) ORDER BY t::text COLLATE \"C\")) FROM rag.$_ t" } @tables;
+my @tables =
+  qw(retrievers collections source run run_error documents chunks document_digests knowledge);
+my $all = join ' UNION ALL ', map {
+	"SELECT '$_', count(*), md5(string_agg(t::text, chr(10) ORDER BY t::text COLLATE \"C\"))
+		FROM rag.$_ t"
+} @tables;
 $all .= " UNION ALL SELECT 'run_id', last_value, is_called::text FROM rag.run_id";
-my $search = "SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('when is bread baked')
-	UNION ALL SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('rolls', 'second') ORDER BY 2, 1";
+my $search =
+  "SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('when is bread baked')
+	UNION ALL SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata
+	FROM rag_search('rolls', 'second') ORDER BY 2, 1";
 my %before = map { $_ => $node->safe_psql('postgres', $_) } ($all, $search);
-like($before{$all}, qr/^run_error\|1\|.*^documents\|7\|/ms, 'there is something of everything');
+like(
+	$before{$all},
+	qr/^run_error\|1\|.*^documents\|7\|/ms,
+	'all tables contain rows before the dump');
 
 sub is_restored
 {
 	my ($database, $how) = @_;
-	is($node->safe_psql($database, $all), $before{$all}, "$how: all tables hold the same");
-	is($node->safe_psql($database, $search), $before{$search}, "$how: a search gives the same answers");
-	error_like(run_sql($node, "DELETE FROM rag.collections WHERE name = 'second'", database => $database),
-		'23503', 'delete on table "collections"', undef, "$how: what is referred to stays");
-	error_like(run_sql($node, "UPDATE rag.source SET collection = 'nowhere'", database => $database),
-		'23503', 'update on table "source"', undef, "$how: what is not there cannot be referred to");
-	is(run_sql($node, "SELECT rag_sync('docs')", database => $database)->{rc}, 0, "$how: a sync works");
-	is($node->safe_psql($database, "SELECT documents_unchanged, documents_updated, documents_added, documents_deleted, chunks_embedded
-		FROM rag.runs ORDER BY run_id DESC LIMIT 1"), '5|0|0|0|0', 'and has nothing to do');
-	is($node->safe_psql($database, "SELECT success FROM rag_add_document('Cake is baked in the evening.', 'cake', collection => 'second')"),
-		't', "$how: a document is added");
-	is($node->safe_psql($database, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'rag.chunks'::regclass"), '2', 'to the partition that is there');
-	is($node->safe_psql($database, "SELECT count(*) FROM pg_index i JOIN pg_inherits p ON p.inhrelid = i.indrelid WHERE inhparent = 'rag.chunks'::regclass"),
-		$node->safe_psql('postgres', "SELECT count(*) FROM pg_index i JOIN pg_inherits p ON p.inhrelid = i.indrelid WHERE inhparent = 'rag.chunks'::regclass"),
-		"$how: each index is there once");
+	is($node->safe_psql($database, $all), $before{$all}, "$how: all tables have the same contents");
+	is($node->safe_psql($database, $search),
+		$before{$search}, "$how: a search returns the same rows");
+	error_like(
+		run_sql($node, "DELETE FROM rag.collections WHERE name = 'second'", database => $database),
+		'23503',
+		'delete on table "collections"',
+		undef,
+		"$how: a referenced collection cannot be deleted");
+	error_like(
+		run_sql($node, "UPDATE rag.source SET collection = 'nowhere'", database => $database),
+		'23503',
+		'update on table "source"',
+		undef,
+		"$how: a missing collection cannot be referenced");
+	is(run_sql($node, "SELECT rag_sync('docs')", database => $database)->{rc},
+		0, "$how: rag_sync succeeds");
+	is( $node->safe_psql(
+			$database,
+			"SELECT documents_unchanged, documents_updated, documents_added, documents_deleted,
+				chunks_embedded
+		FROM rag.runs ORDER BY run_id DESC LIMIT 1"),
+		'5|0|0|0|0',
+		"$how: rag_sync changes nothing");
+	is( $node->safe_psql(
+			$database,
+			"SELECT success FROM rag_add_document('Cake is baked in the evening.', 'cake',
+				collection => 'second')"
+		),
+		't',
+		"$how: rag_add_document adds a document");
+	is( $node->safe_psql(
+			$database, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'rag.chunks'::regclass"),
+		'2',
+		"$how: rag_add_document uses the existing partition");
+	is( $node->safe_psql(
+			$database,
+			"SELECT count(*) FROM pg_index i JOIN pg_inherits p ON p.inhrelid = i.indrelid
+				WHERE inhparent = 'rag.chunks'::regclass"
+		),
+		$node->safe_psql(
+			'postgres',
+			"SELECT count(*) FROM pg_index i JOIN pg_inherits p ON p.inhrelid = i.indrelid
+				WHERE inhparent = 'rag.chunks'::regclass"
+		),
+		"$how: each index exists once");
 	return;
 }
 
@@ -57,51 +102,103 @@ for my $format (qw(custom plain directory inserts))
 	my $database = "from_$format";
 	my $file = "$dump/$format";
 	my ($out, $err);
-	is(IPC::Run::run([ 'pg_dump', @connect, ($format eq 'inserts' ? '--inserts' : "--format=$format"), '--file', $file, 'postgres' ], '>', \$out, '2>', \$err), 1, "pg_dump: $format");
-	is($err, '', 'says nothing');
+	is( IPC::Run::run(
+			[
+				'pg_dump', @connect, ($format eq 'inserts' ? '--inserts' : "--format=$format"),
+				'--file', $file, 'postgres'
+			],
+			'>',
+			\$out,
+			'2>',
+			\$err),
+		1,
+		"pg_dump succeeds: $format");
+	is($err, '', "pg_dump prints nothing: $format");
 	$node->safe_psql('postgres', "CREATE DATABASE $database TEMPLATE template0");
-	my @restore = $format =~ /^(plain|inserts)$/
-	  ? ('psql', @connect, '--no-psqlrc', '--quiet', '--set', 'ON_ERROR_STOP=1', '--dbname', $database, '--file', $file)
-	  : ('pg_restore', @connect, '--exit-on-error', ($format eq 'directory' ? '--jobs=2' : ()), '--dbname', $database, $file);
-	is(IPC::Run::run(\@restore, '>', \$out, '2>', \$err), 1, "it is restored: $format");
-	is($err, '', 'without a word');
+	my @restore =
+	  $format =~ /^(plain|inserts)$/
+	  ? (
+		'psql', @connect, '--no-psqlrc', '--quiet',
+		'--set', 'ON_ERROR_STOP=1', '--dbname', $database,
+		'--file', $file)
+	  : (
+		'pg_restore', @connect, '--exit-on-error', ($format eq 'directory' ? '--jobs=2' : ()),
+		'--dbname', $database, $file);
+	is(IPC::Run::run(\@restore, '>', \$out, '2>', \$err), 1, "the restore succeeds: $format");
+	is($err, '', "the restore prints nothing: $format");
 	is_restored($database, $format);
 }
 
-# -- dropped and made again
+# -- the extension is dropped and created again
 $node->safe_psql('from_custom', 'DROP EXTENSION rag CASCADE');
-is($node->safe_psql('from_custom', "SELECT count(*) FROM pg_namespace WHERE nspname = 'rag'"), '0', 'a dropped extension leaves no schema');
-is($node->safe_psql('from_custom', "SELECT count(*) FROM pg_proc WHERE proname LIKE 'rag%'"), '0', 'and no function');
+is($node->safe_psql('from_custom', "SELECT count(*) FROM pg_namespace WHERE nspname = 'rag'"),
+	'0', 'DROP EXTENSION leaves no schema');
+is($node->safe_psql('from_custom', "SELECT count(*) FROM pg_proc WHERE proname LIKE 'rag%'"),
+	'0', 'DROP EXTENSION leaves no functions');
 $node->safe_psql('from_custom', 'CREATE EXTENSION rag');
 create_folder_source_in('from_custom', '');
-is($node->safe_psql('from_custom', "SELECT uri FROM rag_search('when is bread baked', top_k => 1)"), "file://$folder/bread.md", 'it works when created again');
+is( $node->safe_psql(
+		'from_custom', "SELECT uri FROM rag_search('when is bread baked', top_k => 1)"),
+	"file://$folder/bread.md",
+	'a sync and a search work after the extension is created again');
 
-# -- another schema, which is not in anybody's search_path
+# -- another schema, which is not in search_path
 $node->safe_psql('postgres', 'CREATE DATABASE elsewhere');
-$node->safe_psql('elsewhere', 'CREATE SCHEMA "Tools & more"; CREATE EXTENSION rag SCHEMA "Tools & more"');
+$node->safe_psql('elsewhere',
+	'CREATE SCHEMA "Tools & more"; CREATE EXTENSION rag SCHEMA "Tools & more"');
 create_folder_source_in('elsewhere', '"Tools & more".');
-is($node->safe_psql('elsewhere', q{SELECT uri FROM "Tools & more".rag_search('when is bread baked', top_k => 1)}), "file://$folder/bread.md",
-	'in another schema a search works');
-is($node->safe_psql('elsewhere', q{SELECT '[1,0]'::rag_types.vector OPERATOR("Tools & more".<=>) '[0,1]'::rag_types.vector}), '1', 'and so do operators');
-is($node->safe_psql('elsewhere', q{SELECT success FROM "Tools & more".rag_add_document('Rolls are baked at noon.', 'rolls')}), 't', 'and documents');
+is( $node->safe_psql(
+		'elsewhere',
+		q{SELECT uri FROM "Tools & more".rag_search('when is bread baked', top_k => 1)}),
+	"file://$folder/bread.md",
+	'rag_search works in another schema');
+is( $node->safe_psql(
+		'elsewhere',
+		q{SELECT '[1,0]'::rag_types.vector OPERATOR("Tools & more".<=>) '[0,1]'::rag_types.vector}),
+	'1',
+	'operators work in another schema');
+is( $node->safe_psql(
+		'elsewhere',
+		q{SELECT success FROM "Tools & more".rag_add_document('Rolls are baked at noon.', 'rolls')}
+	),
+	't',
+	'rag_add_document works in another schema');
 {
 	my ($out, $err);
-	is(IPC::Run::run([ 'pg_dump', @connect, '--format=custom', '--file', "$dump/elsewhere", 'elsewhere' ], '>', \$out, '2>', \$err), 1, 'it is dumped');
+	is( IPC::Run::run(
+			[ 'pg_dump', @connect, '--format=custom', '--file', "$dump/elsewhere", 'elsewhere' ],
+			'>', \$out, '2>', \$err),
+		1,
+		'pg_dump of an extension in another schema succeeds');
 	$node->safe_psql('postgres', 'CREATE DATABASE restored');
-	is(IPC::Run::run([ 'pg_restore', @connect, '--exit-on-error', '--dbname', 'restored', "$dump/elsewhere" ], '>', \$out, '2>', \$err), 1, 'and restored');
-	is($err, '', 'without a word');
-	is($node->safe_psql('restored', $all), $node->safe_psql('elsewhere', $all), 'all tables hold the same');
+	is( IPC::Run::run(
+			[
+				'pg_restore', @connect, '--exit-on-error', '--dbname', 'restored',
+				"$dump/elsewhere"
+			],
+			'>',
+			\$out,
+			'2>',
+			\$err),
+		1,
+		'the restore of an extension in another schema succeeds');
+	is($err, '', 'the restore of an extension in another schema prints nothing');
+	is( $node->safe_psql('restored', $all),
+		$node->safe_psql('elsewhere', $all),
+		'a restored extension in another schema has the same contents');
 }
 
-# the database of a dump may be dropped: no worker holds it
-$node->safe_psql('postgres', "DROP DATABASE $_") for qw(from_custom from_plain from_directory elsewhere restored);
+# databases can be dropped: no worker is connected to them
+$node->safe_psql('postgres', "DROP DATABASE $_")
+  for qw(from_custom from_plain from_directory elsewhere restored);
 $node->stop;
 done_testing();
 
 sub create_folder_source_in
 {
 	my ($database, $schema) = @_;
-	$node->safe_psql($database, qq{SELECT ${schema}rag_create_source('docs', 'folder', '{"path": "$folder"}')});
+	$node->safe_psql($database,
+		qq{SELECT ${schema}rag_create_source('docs', 'folder', '{"path": "$folder"}')});
 	run_sql($node, "SELECT ${schema}rag_sync('docs')", database => $database);
 	return;
 }

@@ -1,5 +1,5 @@
-# Inserts, deletes, updates, searches, vacuum and rebuilding at the same time: no error, and no row
-# is ever lost.
+# Inserts, deletes, updates, searches, vacuum and rebuilds at the same time: no statement fails and
+# no row is lost.
 use strict;
 use warnings;
 use Test::More;

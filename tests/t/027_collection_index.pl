@@ -1,4 +1,4 @@
-# A sync gives a collection its index on the embeddings once it has enough chunks, and later syncs
+# A sync creates an index on the embeddings of a collection once it has enough chunks. Later syncs
 # keep it up to date.
 use strict;
 use warnings;
@@ -7,7 +7,7 @@ use RagCluster;
 
 my $node = rag_node('collection_index', conf => 'autovacuum = off');
 my $folder = temp_folder();
-# the same text in each: embedded once
+# all have the same text, which is embedded once
 write_file("$folder/note-$_.txt", 'Backups are taken every night.') for 1 .. 2990;
 create_folder_source($node, 'notes', $folder);
 
@@ -15,24 +15,29 @@ my $status = 'SELECT chunk_count, has_vector_index FROM rag_collection_status(\'
 my $check = q{SELECT count(*) FROM rag_index_check('rag.rag_kb_default_embedding_idx')};
 my $vectors = q{SELECT vectors FROM rag_index_info('rag.rag_kb_default_embedding_idx')};
 
-sync_ok($node, 'notes', 'a sync of too few chunks');
-is(ask($node, $status), '2990|f', 'makes no index');
+sync_ok($node, 'notes', 'a sync of fewer than 3,000 chunks succeeds');
+is(ask($node, $status), '2990|f', 'a sync of fewer than 3,000 chunks creates no index');
 
 write_file("$folder/note-$_.txt", 'Backups are taken every night.') for 2991 .. 3000;
 write_file("$folder/keys.txt", 'Signing keys are rotated twice a year.');
-sync_ok($node, 'notes', 'a sync that brings enough');
-is(ask($node, $status), '3001|t', 'makes one');
-is(ask($node, $check), 0, 'which is sound');
+sync_ok($node, 'notes', 'a sync that exceeds 3,000 chunks succeeds');
+is(ask($node, $status), '3001|t', 'a sync that exceeds 3,000 chunks creates an index');
+is(ask($node, $check), 0, 'the new index is correct');
 
 my $index = ask($node, q{SELECT 'rag.rag_kb_default_embedding_idx'::regclass::oid});
 write_file("$folder/laptops.txt", 'Laptops are encrypted.');
 unlink "$folder/note-$_.txt" for 1 .. 500;
-sync_ok($node, 'notes', 'a sync that adds and removes');
-is(ask($node, q{SELECT 'rag.rag_kb_default_embedding_idx'::regclass::oid}), $index, 'keeps the index');
+sync_ok($node, 'notes', 'a sync that adds and removes documents succeeds');
+is(ask($node, q{SELECT 'rag.rag_kb_default_embedding_idx'::regclass::oid}),
+	$index, 'a sync that adds and removes documents keeps the index');
 ask($node, 'VACUUM rag.rag_kb_default');
-is(ask($node, $check), 0, 'which is sound');
-is(ask($node, $vectors), 2502, 'and has the rows that are there');
-is(ask($node, q{SELECT uri LIKE '%laptops.txt' FROM rag_search('is my laptop encrypted?', top_k => 1)}), 't', 'it finds what was added');
-is(ask($node, q{SELECT count(DISTINCT uri) FROM rag_search('backups', top_k => 5000)}), 2502, 'and everything there is');
+is(ask($node, $check), 0, 'the index is correct after the sync');
+is(ask($node, $vectors), 2502, 'the index contains exactly the rows of the table');
+is( ask($node,
+		q{SELECT uri LIKE '%laptops.txt' FROM rag_search('is my laptop encrypted?', top_k => 1)}),
+	't',
+	'a search by index finds the added document');
+is(ask($node, q{SELECT count(DISTINCT uri) FROM rag_search('backups', top_k => 5000)}),
+	2502, 'a search by index finds all documents');
 
 done_testing();

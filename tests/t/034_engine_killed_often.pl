@@ -1,6 +1,6 @@
-# rag-engine ingest is killed fifty times, at any moment of a sync, while the folder goes on
-# changing: what is stored is always whole documents, and in the end the state is that of a clean
-# sync.
+# rag-engine ingest is killed fifty times, at any moment of a sync, while the folder changes.
+# Documents are always stored completely, and in the end the state equals that of a sync into an
+# empty collection.
 use strict;
 use warnings;
 use Test::More;
@@ -17,12 +17,14 @@ create_folder_source($node, 'docs', $folder);
 my $witness = witness($node);
 
 my $started = time;
-sync_ok($node, 'docs', 'an undisturbed sync');
+sync_ok($node, 'docs', 'an undisturbed sync succeeds');
 my $length = time - $started;
-like(stored($node), qr/\A0\n0\n40\|/, 'stores all documents with all their chunks');
+like(stored($node), qr/\A0\n0\n40\|/,
+	'an undisturbed sync stores all documents with all their chunks');
 
-# Adds, edits, renames and deletes a few of the files.
+# Adds, edits, renames and deletes some of the files.
 my $next = 1000;
+
 sub change
 {
 	my @files = sort glob "$folder/*.md";
@@ -40,39 +42,49 @@ sub change
 	return;
 }
 
-sub is_over { return ask($node, "SELECT count(*) FROM rag.runs WHERE run_id = $_[0] AND phase <> 'Running'") }
+sub is_over
+{
+	return ask($node, "SELECT count(*) FROM rag.runs WHERE run_id = $_[0] AND phase <> 'Running'");
+}
 
 my ($killed, $torn) = (0, 0);
 my $rounds = 0;
 while ($killed < $wanted && $rounds++ < 10 * $wanted)
 {
-	# a few changes are read in no time, and all documents in a while
+	# a few changes are read at once, all documents take a while
 	change();
 	my $all = $rounds % 2;
 	forget_collection($node) if $all;
 	my $run = $node->safe_psql('postgres', "SELECT rag_sync('docs', wait => false)");
-	my ($engine) = await('the run has begun, or is over', sub { my ($pid) = engines($node, 'ingest'); $pid || is_over($run) && 'none' });
+	my ($engine) = await('the run has begun, or is over',
+		sub { my ($pid) = engines($node, 'ingest'); $pid || is_over($run) && 'none' });
 	if ($engine ne 'none')
 	{
 		usleep(int(rand($all ? 600_000 * $length : 20_000)));
 		kill 'KILL', $engine;
 	}
 	await('the run is over', sub { is_over($run) });
-	$killed += ask($node, "SELECT count(*) FROM rag.runs WHERE run_id = $run AND phase = 'Failed' AND errors -> 0 ->> 'sqlstate' = '08006'");
+	$killed += ask(
+		$node,
+		"SELECT count(*) FROM rag.runs WHERE run_id = $run AND phase = 'Failed'
+			AND errors -> 0 ->> 'sqlstate' = '08006'"
+	);
 	$torn++ if stored($node) !~ /\A0\n0\n/;
 }
 note("seed $seed: $killed of $rounds runs were killed");
-is($killed, $wanted, "$wanted runs were killed before they were done");
-is($torn, 0, 'after each of them all documents are whole');
-is($node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE phase = 'Running'"), '0', 'no run is left');
+is($killed, $wanted, "$wanted runs were killed before they ended");
+is($torn, 0, 'all documents have all their chunks after each killed run');
+is($node->safe_psql('postgres', "SELECT count(*) FROM rag.runs WHERE phase = 'Running'"),
+	'0', 'no run is active');
 
-sync_ok($node, 'docs', 'the next sync finishes');
+sync_ok($node, 'docs', 'the next sync completes');
 my $state = stored($node);
 forget_collection($node);
-sync_ok($node, 'docs', 'a clean sync');
-is(stored($node), $state, 'leaves the same state as all those that were killed');
-is_deeply([ glob $node->data_dir . '/pg_rag/work/*' ], [], 'no folder of a run is left');
-same_cluster($witness, 'the engine is killed fifty times');
+sync_ok($node, 'docs', 'a sync into an empty collection succeeds');
+is(stored($node), $state,
+	'a sync into an empty collection leaves the same state as the killed runs');
+is_deeply([ glob $node->data_dir . '/pg_rag/work/*' ], [], 'no folder of a run remains');
+same_cluster($witness, 'the engine killed fifty times');
 
 $node->stop;
 done_testing();

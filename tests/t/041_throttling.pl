@@ -1,5 +1,5 @@
-# Servers that ask to be left alone: a run that fails for that says so, and for how long. And
-# servers that echo the secret they are shown: no error, view or log has it.
+# Servers that throttle requests: the run reports it and the time to wait. Servers that echo the
+# secret they receive: no error, view or log contains it.
 use strict;
 use warnings;
 use IO::Socket::INET;
@@ -8,11 +8,12 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use RagCluster;
 
-# -- a server on loopback: what it answers to a path is in a file, status and headers; {} in it is
+# -- a server on loopback: a file has the answer to a path, status and headers; {} is replaced by
 # the Authorization header
 my $answers = temp_folder();
 my $log = temp_folder() . '/requests';
-my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 20, ReuseAddr => 1) or die "cannot listen: $!";
+my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 20, ReuseAddr => 1)
+  or die "cannot listen: $!";
 my $origin = 'http://127.0.0.1:' . $listener->sockport;
 
 sub reply
@@ -33,7 +34,8 @@ sub reply
 	$answer =~ s/\{\}/$authorization/g;
 	my ($status, @headers) = split /\n/, $answer;
 	my $body = $status =~ /^200/ ? "# Found\n\nA text of $path.\n" : '';
-	print $connection join "\r\n", "HTTP/1.1 $status", @headers, 'Content-Length: ' . length $body, 'Connection: close', '', $body;
+	print $connection join "\r\n", "HTTP/1.1 $status", @headers, 'Content-Length: ' . length $body,
+	  'Connection: close', '', $body;
 	return;
 }
 
@@ -57,7 +59,7 @@ sub answers
 	return;
 }
 
-# What the server was asked for since the last time.
+# Requests that the server has received since the last call.
 sub asked
 {
 	my @lines = -e $log ? split /\n/, slurp_file($log) : ();
@@ -70,18 +72,23 @@ my $node = rag_node('throttling', conf => "rag.allowed_private_hosts = '127.0.0.
 sub create_source
 {
 	my ($name, $kind, $spec, $more) = @_;
-	$node->safe_psql('postgres', "SELECT rag_create_source('$name', '$kind', '$spec'" . ($more // '') . ')');
+	$node->safe_psql('postgres',
+		"SELECT rag_create_source('$name', '$kind', '$spec'" . ($more // '') . ')');
 	return;
 }
 
-# Syncs, which fails; what the run says of it: whether it was throttled, and the wait asked for.
+# Syncs a source, which fails, and checks whether the run was throttled and the time to wait.
 sub fails
 {
 	my ($source, $sqlstate, $message, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	error_like(run_sql($node, "SELECT rag_sync('$source')"), $sqlstate, $message, undef, "$name: the session is told");
-	my $columns = "phase, errors->0->>'sqlstate', errors->0->'throttled', errors->0->'retry_after_seconds'";
-	is(run_row($node, $source, $columns), "Failed|$sqlstate|$expected", "$name: so is the run");
+	error_like(run_sql($node, "SELECT rag_sync('$source')"),
+		$sqlstate, $message, undef, "$name: the session reports the throttling");
+	my $columns =
+	  "phase, errors->0->>'sqlstate', errors->0->'throttled', errors->0->'retry_after_seconds'";
+	is( run_row($node, $source, $columns),
+		"Failed|$sqlstate|$expected",
+		"$name: the run records the throttling");
 	return;
 }
 
@@ -90,44 +97,78 @@ my $endpoints = join ', ', map { "\"$origin/$_\"" } qw(a.md b.md);
 create_source('files', 'static', qq({"endpoints": [$endpoints]}));
 answers('/a.md', '429 Too Many Requests', 'Retry-After: 120');
 answers('/b.md', '200 OK', 'Content-Type: text/markdown');
-fails('files', '08004', 'the server asks to be left alone for 120 s', 'true|120', '429 with a time');
-is_deeply(asked(), ['/a.md '], 'it is asked once, and for nothing else');
-is(run_row($node, 'files', 'documents_failed'), '2', 'each document has an error of its own');
+fails(
+	'files', '08004',
+	'the server limits the rate of requests and asks to wait 120 s', 'true|120',
+	'429 with Retry-After');
+is_deeply(asked(), ['/a.md '], '429 with Retry-After: one request and no other files');
+is(run_row($node, 'files', 'documents_failed'),
+	'2', '429 with Retry-After: each document has an error');
 
-answers("/$_.md", '503 Service Unavailable', 'Date: Tue, 22 Sep 2026 12:00:00 GMT', $_ eq 'a' ? 'Retry-After: Tue, 22 Sep 2026 13:00:00 GMT' : 'Retry-After: 60')
-	for qw(a b);
-fails('files', '08004', 'the server asks to be left alone for 3600 s', 'true|3600', '503 with a time: the longest counts');
-is_deeply(asked(), [ '/a.md ', '/b.md ' ], 'a 503 may be about one document');
+answers(
+	"/$_.md",
+	'503 Service Unavailable',
+	'Date: Tue, 22 Sep 2026 12:00:00 GMT',
+	$_ eq 'a' ? 'Retry-After: Tue, 22 Sep 2026 13:00:00 GMT' : 'Retry-After: 60') for qw(a b);
+fails(
+	'files', '08004',
+	'the server limits the rate of requests and asks to wait 3600 s', 'true|3600',
+	'503 with Retry-After: the longest time counts');
+is_deeply(asked(), [ '/a.md ', '/b.md ' ], '503 with Retry-After: other documents are requested');
 
 answers('/a.md', '429 Too Many Requests');
 answers('/b.md', '404 Not Found');
-fails('files', '08004', 'the server asks to be left alone for a while', 'true|0', '429 without a time, beside another failure');
+fails(
+	'files', '08004',
+	'the server limits the rate of requests', 'true|0',
+	'429 without Retry-After, with another failure');
 
 answers('/a.md', '503 Service Unavailable');
-fails('files', '08006', 'nothing of the source could be fetched', '|', '503 without a time is a failure as any other');
+fails(
+	'files', '08006',
+	'no document of the source could be fetched', '|',
+	'503 without Retry-After is an ordinary failure');
 
 answers('/a.md', '429 Too Many Requests', 'Retry-After: 120');
 answers('/b.md', '200 OK', 'Content-Type: text/markdown');
 $node->safe_psql('postgres', "SELECT rag_drop_source('files')");
 create_source('files', 'static', qq({"endpoints": ["$origin/b.md", "$origin/a.md"]}));
-is(run_sql($node, "SELECT rag_sync('files')")->{rc}, 0, 'a run that could fetch something has not failed');
-like(ask($node, "SELECT message FROM rag.run_errors WHERE run_id = (SELECT max(run_id) FROM rag.runs WHERE source = 'files')"),
-	qr/429 Too Many Requests and asks to wait \d+ s/, 'and names what it lacks');
+is(run_sql($node, "SELECT rag_sync('files')")->{rc},
+	0, 'a run that fetched some documents is not throttled');
+like(
+	ask($node,
+		"SELECT message FROM rag.run_errors WHERE run_id = (SELECT max(run_id) FROM rag.runs
+			WHERE source = 'files')"
+	),
+	qr/429 Too Many Requests and asks to wait \d+ s/,
+	'a run that fetched some documents lists the others as errors');
 
 create_source('one', 'markdown', qq({"uri": "$origin/a.md"}));
-fails('one', '08004', 'the server asks to be left alone for 120 s', 'true|120', 'a single file');
+fails(
+	'one', '08004',
+	'the server limits the rate of requests and asks to wait 120 s', 'true|120',
+	'429 for a single file');
 
 # -- a website, a repository
 answers('/robots.txt', '429 Too Many Requests', 'Retry-After: 90');
 create_source('site', 'website', qq({"url": "$origin/site/", "delay": 0}));
-fails('site', '08004', 'the server of .*/robots.txt asks to be left alone for 90 s', 'true|90', 'a website');
+fails(
+	'site', '08004',
+	'the server of .*/robots.txt limits the rate of requests and asks to wait 90 s',
+	'true|90', '429 for a website');
 answers('/git/info/refs?service=git-upload-pack', '503 Service Unavailable', 'Retry-After: 45');
 create_source('repository', 'git', qq({"repositoryURL": "$origin/git"}));
-fails('repository', '08004', 'the server of .*/git asks to be left alone for 45 s', 'true|45', 'a repository');
+fails(
+	'repository', '08004',
+	'the server of .*/git limits the rate of requests and asks to wait 45 s', 'true|45',
+	'429 for a repository');
 
-# -- echoes
+# -- servers that echo the secret
 my $secret = 'Tok3n/of+the=source';
-my @forms = ($secret, lc $secret, $secret =~ s{([^A-Za-z0-9])}{sprintf '%%%02X', ord $1}ger, encode_base64($secret, ''),
+my @forms = (
+	$secret, lc $secret,
+	$secret =~ s{([^A-Za-z0-9])}{sprintf '%%%02X', ord $1}ger,
+	encode_base64($secret, ''),
 	encode_base64("x-access-token:$secret", ''));
 $node->safe_psql('postgres', "SELECT rag_create_secret('token', '$secret')");
 answers('/e.md', '200 OK', 'Content-Encoding: {}');
@@ -135,14 +176,29 @@ answers('/echo/info/refs?service=git-upload-pack', '200 OK', 'Content-Type: x/{}
 create_source('echo', 'static', qq({"endpoints": ["$origin/e.md"]}), ", credentials => 'token'");
 create_source('echoing', 'git', qq({"repositoryURL": "$origin/echo"}), ", credentials => 'token'");
 asked();
-my $said = join "\n", map { $_->{err} } map { run_sql($node, "SELECT rag_sync('$_')") } qw(echo echoing);
-like($said, qr/bearer \[redacted\].*Basic \[redacted\]/s, 'a session is told what a server said, without the secret');
-is_deeply([ map { (split / /)[2] } @{ asked() } ], [ $forms[0], $forms[4] ], 'that it was shown');
-my $views = $node->safe_psql('postgres', 'SELECT * FROM rag.runs; SELECT * FROM rag.run_errors; SELECT * FROM rag.documents; SELECT * FROM rag.sources');
-like($views, qr/\[redacted\]/, 'so are the views');
+my $said = join "\n",
+  map { $_->{err} } map { run_sql($node, "SELECT rag_sync('$_')") } qw(echo echoing);
+like(
+	$said,
+	qr/bearer \[redacted\].*Basic \[redacted\]/s,
+	'the session shows the response of the server without the secret');
+is_deeply(
+	[ map { (split / /)[2] } @{ asked() } ],
+	[ $forms[0], $forms[4] ],
+	'the server received the secret');
+my $views = $node->safe_psql(
+	'postgres',
+	'SELECT * FROM rag.runs; SELECT * FROM rag.run_errors; SELECT * FROM rag.documents;
+		SELECT * FROM rag.sources'
+);
+like($views, qr/\[redacted\]/, 'the views show the response without the secret');
 my $server_log = slurp_file($node->logfile);
-like($server_log, qr/rag-engine: ERROR .*\[redacted\]/, 'and the log');
-is(scalar(grep { index("$said$views$server_log", $_) >= 0 } @forms), 0, 'none of them has it in any form');
+like(
+	$server_log,
+	qr/rag-engine: ERROR .*\[redacted\]/,
+	'the log shows the response without the secret');
+is(scalar(grep { index("$said$views$server_log", $_) >= 0 } @forms),
+	0, "neither session nor views nor log contain the secret in any form");
 
 $node->stop;
 done_testing();

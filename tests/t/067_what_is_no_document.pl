@@ -1,6 +1,5 @@
-# Empty files, binary files, hidden files and keys: they are no documents, in folders and in
-# repositories alike, and no failures. A file that has become one of them takes with it what was
-# stored of it.
+# Empty files, binary files, hidden files and key files are not documents, in folders and in
+# repositories, and cause no errors. If a document becomes such a file, it is removed.
 use strict;
 use warnings;
 use Test::More;
@@ -8,12 +7,19 @@ use RagCluster;
 use RagGit;
 
 my $node = rag_node('no_document');
-my $counts = 'documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, files_skipped';
+my $counts =
+	'documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, '
+  . 'files_skipped';
 my $repository = git_repository();
 my $folder = temp_folder();
 my %place = (folder => $folder, git => $repository->path);
 
-sub write_everywhere { my ($file, $content) = @_; write_file("$_/$file", $content) for values %place; return }
+sub write_everywhere
+{
+	my ($file, $content) = @_;
+	write_file("$_/$file", $content) for values %place;
+	return;
+}
 
 sub create
 {
@@ -21,7 +27,9 @@ sub create
 	my $kind = $name =~ s/-.*//r;
 	my $key = $kind eq 'git' ? 'repositoryURL' : 'path';
 	$node->safe_psql('postgres', "SELECT rag_create_collection('$name')");
-	$node->safe_psql('postgres', qq{SELECT rag_create_source('$name', '$kind', '{"$key": "$place{$kind}"$filter}', '$name')});
+	$node->safe_psql('postgres',
+		qq{SELECT rag_create_source('$name', '$kind', '{"$key": "$place{$kind}"$filter}', '$name')}
+	);
 	return;
 }
 
@@ -30,14 +38,16 @@ sub sync_does
 	my ($source, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $result = run_sql($node, "SELECT rag_sync('$source')");
-	is(run_row($node, $source, $counts) =~ tr/|/ /r, $expected, "$source: $name") or diag($result->{err});
+	is(run_row($node, $source, $counts) =~ tr/|/ /r, $expected, "$source: $name")
+	  or diag($result->{err});
 	return $result;
 }
 
 sub files
 {
 	my ($source) = @_;
-	return ask($node, "SELECT string_agg(regexp_replace(uri, '.*[/#]', ''), ' ' ORDER BY uri COLLATE \"C\")
+	return ask(
+		$node, "SELECT string_agg(regexp_replace(uri, '.*[/#]', ''), ' ' ORDER BY uri COLLATE \"C\")
 		FROM rag.documents WHERE source = '$source'");
 }
 
@@ -63,16 +73,24 @@ for my $source (qw(folder git))
 {
 	# blank.txt, matter.md, pkg/__init__.py, program; deploy/*; in the folder also the link to a key
 	my $skipped = $source eq 'folder' ? 8 : 7;
-	sync_does($source, "2 0 0 0 0 $skipped", 'what is no document is skipped and counted, and no failure');
+	sync_does($source, "2 0 0 0 0 $skipped",
+		'files that are not documents are skipped and counted');
 	is(files($source), 'alpha.md data', "$source: only documents are stored");
-	is(ask($node, "SELECT error, resource_ready FROM rag.sources WHERE name = '$source'"), 'f|t', "$source: nothing is wrong");
-	is(ask($node, "SELECT count(*) FROM rag.run_errors WHERE source = '$source'"), '0', "$source: no row of an error");
-	is(ask($node, "SELECT count(*) FROM rag.documents WHERE source = '$source' AND content ~ 'swordfish'"), '0', "$source: no key was read");
-	sync_does($source, "0 0 0 2 0 $skipped", 'a second run does nothing');
+	is(ask($node, "SELECT error, resource_ready FROM rag.sources WHERE name = '$source'"),
+		'f|t', "$source: the source has no error");
+	is(ask($node, "SELECT count(*) FROM rag.run_errors WHERE source = '$source'"),
+		'0', "$source: no error is stored");
+	is( ask($node,
+			"SELECT count(*) FROM rag.documents WHERE source = '$source' AND content ~ 'swordfish'"
+		),
+		'0',
+		"$source: no key file was read");
+	sync_does($source, "0 0 0 2 0 $skipped", 'a second run changes nothing');
 }
-is(ask($node, "SELECT last_commit FROM rag.sources WHERE name = 'git'"), $commit, 'the source is at the commit');
+is(ask($node, "SELECT last_commit FROM rag.sources WHERE name = 'git'"),
+	$commit, 'the source records the commit');
 
-# -- emptied, and become binary
+# -- files that become empty or binary
 write_everywhere('alpha.md', '');
 write_everywhere('data', $binary);
 write_everywhere('beta.md', "# Beta\n\nThe beta text.\n");
@@ -80,40 +98,61 @@ $commit = $repository->commit;
 for my $source (qw(folder git))
 {
 	my $skipped = $source eq 'folder' ? 10 : 9;
-	sync_does($source, "1 0 2 0 0 $skipped", 'an emptied file and one that became binary take their documents with them');
-	is(files($source), 'beta.md', "$source: no old text is left");
-	is($node->safe_psql('postgres', "SELECT count(*) FROM rag_search('zebras and giraffes', '$source') WHERE uri !~ 'beta'"), '0',
-		"$source: none is found");
-	is(ask($node, "SELECT count(*) FROM rag.manifest WHERE source = '$source'"), '1', "$source: none is missed");
-	is(ask($node, "SELECT drifted FROM rag_check_drift('$source')"), 'f', "$source: a check finds no drift");
+	sync_does(
+		$source,
+		"1 0 2 0 0 $skipped",
+		'an emptied file and a file that became binary are removed');
+	is(files($source), 'beta.md', "$source: no chunk has the old text");
+	is( $node->safe_psql(
+			'postgres',
+			"SELECT count(*) FROM rag_search('zebras and giraffes', '$source') WHERE uri !~ 'beta'"
+		),
+		'0',
+		"$source: a search does not find removed documents");
+	is(ask($node, "SELECT count(*) FROM rag.document_digests WHERE source = '$source'"),
+		'1', "$source: one digest is stored");
+	is(ask($node, "SELECT drifted FROM rag_check_drift('$source')"),
+		'f', "$source: rag_check_drift finds no drift");
 }
-is(ask($node, "SELECT last_commit FROM rag.sources WHERE name = 'git'"), $commit, 'the source is at the new commit');
+is(ask($node, "SELECT last_commit FROM rag.sources WHERE name = 'git'"),
+	$commit, 'the source records the new commit');
 
-# -- failed documents do not hold the commit back, and are tried again
+# -- failed documents do not prevent recording the commit, and are attempted again
 write_file("$place{git}/broken.md", $binary);
 $commit = $repository->commit;
-sync_does('git', '0 0 0 1 1 9', 'a binary file that should be Markdown fails');
-is(ask($node, "SELECT last_commit, error FROM rag.sources WHERE name = 'git'"), "$commit|t", 'the commit is indexed, and an error told');
-sync_does('git', '0 0 0 1 1 9', 'the file is tried again');
+sync_does('git', '0 0 0 1 1 9', 'a binary file with the extension .md fails');
+is(ask($node, "SELECT last_commit, error FROM rag.sources WHERE name = 'git'"),
+	"$commit|t", 'the run records the commit in spite of the error');
+sync_does('git', '0 0 0 1 1 9', 'a failed file is attempted again');
 
-# -- named by patterns
+# -- files included by patterns
 unlink "$folder/innocent.md" or die $!;
 create("$_-named", ', "paths": ["*.md", ".*", ".github/", "/deploy/id_rsa"]') for qw(folder git);
 for my $source (qw(folder-named git-named))
 {
 	run_sql($node, "SELECT rag_sync('$source')");
-	is(files($source) =~ s/broken.md //r, '.github/workflows.md .notes.md beta.md deploy/id_rsa' =~ s/\S+\///gr,
-		"$source: hidden files are read where a pattern names them, a key only where one names exactly that file");
+	is( files($source) =~ s/broken.md //r,
+		'.github/workflows.md .notes.md beta.md deploy/id_rsa' =~ s/\S+\///gr,
+		"$source: a pattern includes hidden files, and key files only by their exact name");
 }
-is(ask($node, "SELECT count(*) FROM rag.documents WHERE uri ~ '[.]env'"), '0', 'a pattern of dot files is not the name of .env');
+is(ask($node, "SELECT count(*) FROM rag.documents WHERE uri ~ '[.]env'"),
+	'0', 'a pattern for dot files does not include .env');
 
-# -- nothing found
+# -- no documents found
 create('folder-none', ', "paths": ["*.adoc"]');
 my $result = run_sql($node, "SELECT rag_sync('folder-none')");
-like($result->{err}, qr/NOTICE:.*folder-none: no file matches the patterns of "paths" and "excludePaths"/, 'a run says that it found nothing');
-is(run_row($node, 'folder-none', 'phase, note'), 'Completed|no file matches the patterns of "paths" and "excludePaths"', 'so does its row');
-like(ask($node, "SELECT c ->> 'message' FROM rag.sources, jsonb_array_elements(conditions) c
-	WHERE name = 'folder-none' AND c ->> 'type' = 'AutoIndexerCompleted'"), qr/^run \d+ completed; no file matches/, 'so does the condition');
+like(
+	$result->{err},
+	qr/NOTICE:.*folder-none: no file matches the patterns of "paths" and "excludePaths"/,
+	'a run without documents reports it');
+is( run_row($node, 'folder-none', 'phase, note'),
+	'Completed|no file matches the patterns of "paths" and "excludePaths"',
+	'rag.runs.note reports a run without documents');
+like(
+	ask($node, "SELECT c ->> 'message' FROM rag.sources, jsonb_array_elements(conditions) c
+	WHERE name = 'folder-none' AND c ->> 'type' = 'AutoIndexerCompleted'"),
+	qr/^run \d+ completed; no file matches/,
+	'the condition reports a run without documents');
 
 $node->stop;
 done_testing();

@@ -1,6 +1,6 @@
-# What is said of runs: the status of a source is that of its last run that has ended, beside the
-# run that is queued or under way; each run that ends writes one line into the log; and how a run
-# ended is written down although it is cancelled over and over.
+# The status of a source is that of its last finished run, beside the queued or current run. Each
+# run writes one line into the log when it ends. The end of a run is recorded although it is
+# cancelled many times.
 use strict;
 use warnings;
 use JSON::PP qw(decode_json);
@@ -19,21 +19,45 @@ max_worker_processes = 20
 CONF
 
 sub sql { return $node->safe_psql('postgres', @_) }
-sub status { my ($name, $columns) = @_; return ask($node, "SELECT $columns FROM rag.sources WHERE name = '$name'") }
-sub held_spec { my ($name) = @_; return sprintf '{"endpoints": ["%s/%s/1.md", "%s/%s-broken/2.md"]}', RagHold::origin(), $name, RagHold::origin(), $name }
-sub create_held { my ($name, $more) = @_; return sql(sprintf q{SELECT rag_create_source('%s', 'static', '%s', %s)}, $name, held_spec($name), $more // 'max_retries => 0') }
 
-sub status_comes
+sub status
+{
+	my ($name, $columns) = @_;
+	return ask($node, "SELECT $columns FROM rag.sources WHERE name = '$name'");
+}
+
+sub held_spec
+{
+	my ($name) = @_;
+	return sprintf '{"endpoints": ["%s/%s/1.md", "%s/%s-broken/2.md"]}', RagHold::origin(), $name,
+	  RagHold::origin(), $name;
+}
+
+sub create_held
+{
+	my ($name, $more) = @_;
+	return sql(sprintf q{SELECT rag_create_source('%s', 'static', '%s', %s)},
+		$name, held_spec($name), $more // 'max_retries => 0');
+}
+
+sub source_becomes
 {
 	my ($source, $columns, $expected, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $seen = '';
-	eval { await("$source is $expected", sub { ($seen = status($source, $columns)) eq $expected }) };
+	eval {
+		await("$source is $expected", sub { ($seen = status($source, $columns)) eq $expected });
+	};
 	return is($seen, $expected, $name) || diag(status_of($node));
 }
 
 # Lines of the server's log about the ends of a source's runs.
-sub ends { my ($source) = @_; return grep { /LOG:.*rag: source=\Q$source\E run=/ } split /\n/, slurp_file($node->logfile) }
+sub ends
+{
+	my ($source) = @_;
+	return grep { /LOG:.*rag: source=\Q$source\E run=/ } split /\n/, slurp_file($node->logfile);
+}
+
 sub end_of
 {
 	my ($source, $run) = @_;
@@ -42,33 +66,51 @@ sub end_of
 	return $lines[0] // '';
 }
 
-my $last = 'phase, error, documents_processed, last_run_duration_seconds IS NOT NULL AS d, array_length(errors, 1), last_run_id';
+my $last =
+	'phase, error, documents_processed, last_run_duration_seconds IS NOT NULL AS d, '
+  . 'array_length(errors, 1), last_run_id';
 
-subtest 'the last run that has ended, and the current one' => sub {
+subtest 'the last finished run and the current run' => sub {
 	RagHold::answer('main-broken', '404 Not Found');
 	create_held('main');
-	status_comes('main', 'phase', 'Completed', 'a source is synced');
+	source_becomes('main', 'phase', 'Completed', 'a sync of two documents succeeds');
 	my $first = run_row($node, 'main', 'run_id');
-	is(status('main', "$last, current_run_id"), "Completed|t|2|t|1|$first|", 'with a document that failed');
+	is( status('main', "$last, current_run_id"),
+		"Completed|t|2|t|1|$first|",
+		'one document of the sync failed');
 
 	RagHold::hold('busy');
 	create_held('busy');
-	status_comes('busy', 'phase', 'Running', 'the only slot is taken');
+	source_becomes('busy', 'phase', 'Running', 'the only slot is taken by another source');
 	my $queued = sql(q{SELECT rag_sync('main', wait => false)});
-	is(status('main', "$last, current_run_id"), "Pending|t|2|t|1|$first|$queued", 'a run that is queued clears nothing');
+	is( status('main', "$last, current_run_id"),
+		"Pending|t|2|t|1|$first|$queued",
+		'a queued run does not clear the errors of the last run');
 	my $status = decode_json(sql(q{SELECT rag_get('AutoIndexer', 'main')}))->{status};
-	is_deeply([ @$status{qw(phase lastRunID currentRunID documentsProcessed)}, scalar @{ $status->{errors} } ],
-		[ 'Pending', $first + 0, $queued + 0, 2, 1 ], 'nor does it in rag_get');
+	is_deeply(
+		[
+			@$status{qw(phase lastRunID currentRunID documentsProcessed)},
+			scalar @{ $status->{errors} }
+		],
+		[ 'Pending', $first + 0, $queued + 0, 2, 1 ],
+		'a queued run does not clear the errors in rag_get');
 
 	RagHold::hold('main');
 	RagHold::release('busy');
-	status_comes('main', 'phase', 'Running', 'it begins');
-	is(status('main', "$last, current_run_id, indexing"), "Running|t|2|t|1|$first|$queued|t", 'a run that is under way clears nothing');
+	source_becomes('main', 'phase', 'Running', 'the queued run starts');
+	is( status('main', "$last, current_run_id, indexing"),
+		"Running|t|2|t|1|$first|$queued|t",
+		'a current run does not clear the errors of the last run');
 	RagHold::answer('main', '404 Not Found');
 	RagHold::release('main');
-	status_comes('main', "phase, current_run_id, last_run_id", "Failed||$queued", 'its end does');
-	like(status('main', 'errors[1]'), qr{^nothing of the source could be fetched: http://.*/main/1\.md: .*404.*, and 1 more}, 'the error comes with its DETAIL');
-	is(status('main', 'documents_processed'), '2', 'and what it did');
+	source_becomes(
+		'main', "phase, current_run_id, last_run_id",
+		"Failed||$queued", 'a failed run replaces the errors of the last run');
+	like(
+		status('main', 'errors[1]'),
+		qr{^no document of the source could be fetched: http://.*/main/1\.md: .*404.*, and 1 more},
+		'the error of a run contains its DETAIL');
+	is(status('main', 'documents_processed'), '2', 'the status shows what the failed run did');
 };
 
 subtest 'a run that has lost its process' => sub {
@@ -76,84 +118,141 @@ subtest 'a run that has lost its process' => sub {
 	sql(q{SELECT rag_suspend('main'); SELECT rag_alter_source('main', max_retries => 3)});
 	RagHold::hold('main');
 	my $run = sql(q{SELECT rag_sync('main', wait => false)});
-	status_comes('main', 'phase', 'Running', 'a run is under way');
-	RagHold::await_asked('main');
+	source_becomes('main', 'phase', 'Running', 'a run is in progress whose process will be killed');
+	RagHold::await_request('main');
 	kill 'TERM', runner($node, 'main');
-	status_comes('main', "phase, last_run_id, errors", "Suspended|$run|{\"the run's process ended before the run did\"}", 'has ended');
-	await('the scheduler has ended it', sub { run_row($node, 'main', "errors -> 0 ->> 'hint' IS NOT NULL") eq 't' });
+	source_becomes(
+		'main',
+		"phase, last_run_id, errors",
+		"Suspended|$run|{\"the run's process ended before the run did\"}",
+		'a lost run is the last run');
+	await('the scheduler has ended it',
+		sub { run_row($node, 'main', "errors -> 0 ->> 'hint' IS NOT NULL") eq 't' });
+	is(run_row($node, 'main', 'errors -> 0 @> rag.lost_run_error()'),
+		't', 'the recorded error of a lost run is that of the views');
 	RagHold::release('main');
 	sql(q{SELECT rag_resume('main')});
-	like(end_of('main', $run), qr/ outcome=lost sqlstate=57P01 trigger=manual attempt=1 .* seconds=\d+\.\d+ error="the run's process ended/, 'as lost');
+	my $seconds = qr/seconds=\d+\.\d+/;
+	my $process_ended = "the run's process ended";
+	like(
+		end_of('main', $run),
+		qr/ outcome=lost sqlstate=57P01 trigger=manual attempt=1 .* $seconds error="$process_ended/,
+		'a lost run is Failed with outcome lost');
 };
 
-subtest 'the log' => sub {
+subtest 'the log has one line for each run' => sub {
 	my $run = sync_ok($node, 'main');
-	like(end_of('main', $run), qr/ outcome=completed sqlstate=00000 trigger=manual attempt=1 added=1 updated=1 deleted=0 unchanged=0 failed=0 warnings=0 skipped=0 chunks_written=2 chunks_embedded=\d bytes_fetched=\d+ seconds=\d+\.\d+$/,
-		'a run that completed') or diag(join "\n", ends('main'));
+	my $counts = 'added=1 updated=1 deleted=0 unchanged=0 failed=0 warnings=0 skipped=0'
+	  . ' chunks_written=2 chunks_embedded=\d bytes_fetched=\d+';
+	like(
+		end_of('main', $run),
+		qr/ outcome=completed sqlstate=00000 trigger=manual attempt=1 $counts seconds=\d+\.\d+$/,
+		'a completed run is logged') or diag(join "\n", ends('main'));
 
 	sql(q{SELECT rag_alter_source('main', max_retries => 0)});
 	RagHold::answer($_, '503 Service Unavailable') for qw(main main-broken);
 	$run = sql(q{SELECT rag_sync('main', wait => false)});
-	is(sql("SELECT rag_wait($run)"), 'Failed', 'a run fails that nobody waits for');
-	like(end_of('main', $run), qr/ outcome=failed sqlstate=08\w{3} trigger=manual .* error="/, 'it is in the log, too');
+	is(sql("SELECT rag_wait($run)"), 'Failed', 'a failed run that nobody waits for is logged');
+	like(
+		end_of('main', $run),
+		qr/ outcome=failed sqlstate=08\w{3} trigger=manual .* error="/,
+		'a failed run is logged with its error');
 	RagHold::answer($_) for qw(main main-broken);
 
 	RagHold::hold('busy');
 	my $busy = sql(q{SELECT rag_sync('busy', wait => false)});
-	status_comes('busy', 'phase', 'Running', 'the only slot is taken');
+	source_becomes('busy', 'phase', 'Running', 'the only slot is taken before the cancel');
 	$run = sql(q{SELECT rag_sync('main', wait => false)});
 	sql("BEGIN; SELECT rag_cancel_run($run); ROLLBACK");
-	is(scalar(grep { / run=$run / } ends('main')), 0, 'a run whose cancel is rolled back has not ended');
+	is(scalar(grep { / run=$run / } ends('main')), 0, 'a rolled back cancel is not logged');
 	sql("BEGIN; SAVEPOINT a; SELECT rag_cancel_run($run); ROLLBACK TO a; COMMIT");
-	is(scalar(grep { / run=$run / } ends('main')), 0, 'nor has one whose cancel is rolled back to a savepoint');
+	is(scalar(grep { / run=$run / } ends('main')),
+		0, 'a cancel rolled back to a savepoint is not logged');
 	sql("BEGIN; SAVEPOINT a; SELECT rag_cancel_run($run); RELEASE a; COMMIT");
-	like(end_of('main', $run), qr/ outcome=cancelled sqlstate=57014 .* seconds=0 error="the run was cancelled before it began"/, 'a run that was cancelled before it began');
-	RagHold::await_asked('busy');
+	my $cancelled = 'the run was cancelled before it began';
+	like(
+		end_of('main', $run),
+		qr/ outcome=cancelled sqlstate=57014 .* seconds=0 error="$cancelled"/,
+		'a run cancelled while queued is logged');
+	RagHold::await_request('busy');
 	sql("SELECT rag_cancel_run($busy)");
-	status_comes('busy', 'phase', 'Failed', 'a run is cancelled');
+	source_becomes('busy', 'phase', 'Failed', 'a current run can be cancelled');
 	RagHold::release('busy');
-	like(end_of('busy', $busy), qr/ outcome=cancelled sqlstate=57014 .* error="the run was cancelled"/, 'which the log says');
+	like(
+		end_of('busy', $busy),
+		qr/ outcome=cancelled sqlstate=57014 .* error="the run was cancelled"/,
+		'a cancelled current run is logged');
 };
 
-subtest 'a run that is cancelled many times at once' => sub {
+subtest 'many cancels of one run at once' => sub {
 	for my $try (1 .. 3)
 	{
 		RagHold::hold('busy');
 		my $syncing = start_sql($node, q{SELECT rag_sync('busy')});
-		RagHold::await_asked('busy');
+		RagHold::await_request('busy');
 		my $runner = runner($node, 'busy');
 		my $run = status('busy', 'current_run_id');
-		# the session, which passes its cancel on, and the runner itself, until it has gone
+		# cancels the session, which cancels its run, and the runner itself, until it has ended
 		kill 'INT', $syncing->backend, $runner;
 		while (is_running($runner)) { kill 'INT', $runner }
-		error_like($syncing->finish, '57014', 'cancel', undef, 'the session is cancelled');
+		error_like($syncing->finish, '57014', 'cancel', undef,
+			'the session that waits is cancelled');
 		RagHold::release('busy');
 		await('the run has ended', sub { status('busy', 'current_run_id') eq '' });
-		is(run_row($node, 'busy', "run_id, phase, errors -> 0 ->> 'sqlstate'"), "$run|Failed|57014", 'the run is cancelled, not lost');
-		like(end_of('busy', $run), qr/ outcome=cancelled sqlstate=57014 /, 'also in the log');
+		is(run_row($node, 'busy', "run_id, phase, errors -> 0 ->> 'sqlstate'"),
+			"$run|Failed|57014", 'the run is cancelled, not lost');
+		like(
+			end_of('busy', $run),
+			qr/ outcome=cancelled sqlstate=57014 /,
+			'the log reports the run as cancelled');
 	}
 };
 
-subtest 'where the time goes' => sub {
+subtest 'seconds of each stage' => sub {
 	sync_ok($node, 'main');
-	is(run_row($node, 'main', q{duration = finished_at - started_at, extract(epoch FROM duration) >= fetch_seconds, fetch_seconds > 0,
-		extract_seconds >= 0, embed_seconds >= 0, store_seconds >= 0}), 't|t|t|t|t|t', 'of a source on the web');
-	sql(q{CREATE TABLE texts (id int PRIMARY KEY, body text); INSERT INTO texts SELECT n, 'Text number ' || n FROM generate_series(1, 50) n;
-		SELECT rag_create_collection('texts'); SELECT rag_create_source('texts', 'table', '{"relation": "public.texts", "contentColumns": ["body"]}', 'texts')});
-	status_comes('texts', 'phase', 'Completed', 'a table is synced');
-	is(run_row($node, 'texts', q{fetch_seconds > 0, embed_seconds > 0, store_seconds > 0, extract(epoch FROM duration) >= store_seconds}), 't|t|t|t', 'of a table');
+	is( run_row(
+			$node, 'main',
+			q{duration = finished_at - started_at, extract(epoch FROM duration) >= fetch_seconds,
+			fetch_seconds > 0,
+		extract_seconds >= 0, embed_seconds >= 0, store_seconds >= 0}),
+		't|t|t|t|t|t',
+		'the stages of a web source have their seconds');
+	sql(q{CREATE TABLE texts (id int PRIMARY KEY, body text);
+	INSERT INTO texts SELECT n, 'Text number ' || n FROM generate_series(1, 50) n;
+		SELECT rag_create_collection('texts');
+		SELECT rag_create_source('texts', 'table',
+		'{"relation": "public.texts", "contentColumns": ["body"]}', 'texts')}
+	);
+	source_becomes('texts', 'phase', 'Completed', 'a sync of a table succeeds');
+	is( run_row(
+			$node,
+			'texts',
+			q{fetch_seconds > 0, embed_seconds > 0, store_seconds > 0, extract(epoch
+			FROM duration) >= store_seconds}
+		),
+		't|t|t|t',
+		'the stages of a table source have their seconds');
 };
 
 subtest 'forged notifications' => sub {
-	my $before = sql(q{SELECT name, phase, last_run_id, current_run_id FROM rag.sources ORDER BY 1});
+	my $before =
+	  sql(q{SELECT name, phase, last_run_id, current_run_id FROM rag.sources ORDER BY 1});
 	my $documents = sql('SELECT count(*) FROM rag.documents');
-	sql(qq{CREATE ROLE nobody LOGIN; SET ROLE nobody; NOTIFY rag_events, '{"source": "main", "phase": "$_"}'}) for 'Deleted';
-	sql(q{SET ROLE nobody; NOTIFY rag_events, '{"source": "main", "run_id": 1, "phase": "Failed"}'; NOTIFY rag_events, 'not JSON'});
+	sql(qq{CREATE ROLE nobody LOGIN; SET ROLE nobody;
+	NOTIFY rag_events, '{"source": "main", "phase": "$_"}'}
+	) for 'Deleted';
+	sql(q{SET ROLE nobody; NOTIFY rag_events, '{"source": "main", "run_id": 1, "phase": "Failed"}';
+	NOTIFY rag_events, 'not JSON'}
+	);
 	sync_ok($node, 'texts');
 	sql(q{SELECT rag_check_drift('main')});
-	is(sql(q{SELECT name, phase, last_run_id, current_run_id FROM rag.sources WHERE name <> 'texts' ORDER BY 1}),
-		join("\n", grep { !/^texts/ } split /\n/, $before), 'change no source');
-	is(sql('SELECT count(*) FROM rag.documents'), $documents, 'and no document');
+	is( sql(q{SELECT name, phase, last_run_id, current_run_id FROM rag.sources WHERE name <> 'texts'
+	ORDER BY 1}
+		),
+		join("\n", grep { !/^texts/ } split /\n/, $before),
+		'forged notifications change no source');
+	is(sql('SELECT count(*) FROM rag.documents'),
+		$documents, 'forged notifications change no document');
 };
 
 $node->stop;

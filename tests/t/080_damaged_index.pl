@@ -1,6 +1,6 @@
-# Pages of a collection's indexes are overwritten on disk. Searches then read the table, and answer
-# what it holds; the status says so; a sync, a write or REINDEX rebuilds the index. Damage of the
-# table itself is an error that names the collection.
+# Pages of a collection's indexes are overwritten on disk. Searches then read the table and return
+# correct results, and the status reports the corruption. A sync, a write or REINDEX rebuilds the
+# index. Corruption of the table itself is an error that names the collection.
 use strict;
 use warnings;
 use Test::More;
@@ -15,29 +15,38 @@ write_file("$folder/keys.txt", 'Signing keys are rotated twice a year.');
 $node->safe_psql('postgres', q{SELECT rag_create_collection('big')});
 create_folder_source($node, 'notes', $folder, 'big');
 sync_ok($node, 'notes', 'a document');
-$node->safe_psql('postgres', q{
+$node->safe_psql(
+	'postgres', q{
 	SELECT setseed(0.5);
 	INSERT INTO rag.rag_kb_big
-	SELECT c.collection, NULL, 'made:' || i, c.title, gen_random_uuid(), i, c.document_type, 'made', c.tags, gen_random_uuid(), 0, 0, 'made ' || i,
-	       '{}', array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector, gen_random_uuid(), now(), now(), 1, 1
+	SELECT c.collection, NULL, 'made:' || i, c.title, gen_random_uuid(), i, c.document_type, 'made',
+	       c.tags, gen_random_uuid(), 0, 0, 'made ' || i, '{}',
+	       array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector,
+	       gen_random_uuid(), now(), now(), 1, 1
 	FROM rag.rag_kb_big AS c, generate_series(1, 3500) AS i});
 write_file("$folder/backups.txt", 'Backups are taken every night.');
 sync_ok($node, 'notes', 'a sync that makes the indexes');
 
-my $search = q{SELECT string_agg(chunk_id::text, ' ' ORDER BY rank) FROM rag_search('how often are keys rotated?', 'big', top_k => 30)};
+my $search = q{SELECT string_agg(chunk_id::text, ' ' ORDER BY rank)
+		FROM rag_search('how often are keys rotated?', 'big', top_k => 30)};
 my $status = q{SELECT state FROM rag_collection_status('big')};
-# what the table alone answers
-my $exact = q{SET enable_indexscan = off; SELECT string_agg(chunk_id::text, ' ' ORDER BY distance, chunk_id) FROM (
-	SELECT chunk_id, embedding <=> (SELECT rag_embed('how often are keys rotated?')) AS distance FROM rag.rag_kb_big ORDER BY 2, 1 LIMIT 30) b};
+# the result of a search without indexes
+my $exact =
+  q{SET enable_indexscan = off; SELECT string_agg(chunk_id::text, ' ' ORDER BY distance, chunk_id)
+		FROM (
+	SELECT chunk_id, embedding <=> (SELECT rag_embed('how often are keys rotated?')) AS distance
+	FROM rag.rag_kb_big ORDER BY 2, 1 LIMIT 30) b};
 my $expected = $node->safe_psql('postgres', $exact);
-is($node->safe_psql('postgres', $status), 'ready', 'all is sound before');
-is(ask($node, "SELECT has_vector_index FROM rag_collection_status('big')"), 't', 'there is an index on the embeddings');
+is($node->safe_psql('postgres', $status), 'ready', 'the index is correct before it is damaged');
+is(ask($node, "SELECT has_vector_index FROM rag_collection_status('big')"),
+	't', 'the collection has an index on its embeddings');
 
-# Overwrites pages of a relation while the server is down.
+# Overwrites pages of a relation while the server is stopped.
 sub damage
 {
 	my ($relation, @blocks) = @_;
-	my $path = $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('$relation')");
+	my $path = $node->data_dir . '/'
+	  . $node->safe_psql('postgres', "SELECT pg_relation_filepath('$relation')");
 	$node->safe_psql('postgres', 'CHECKPOINT');
 	$node->stop;
 	open my $file, '+<:raw', $path or die "$path: $!";
@@ -58,66 +67,119 @@ sub searches
 	my ($name, $warning) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my ($result, $out, $err) = $node->psql('postgres', $search);
-	# a sound index on embeddings may miss one of those that are far away
-	is($out, $expected, "$name: a search finds what the table holds") if $warning ne qr/^$/;
-	is((split ' ', $out)[0], (split ' ', $expected)[0], "$name: a search finds the nearest");
-	like($err, $warning, "$name: " . ($err eq '' ? 'without a warning' : 'with a warning'));
+	# a correct index on embeddings may miss a row that is far away
+	is($out, $expected, "$name: a search finds all documents") if $warning ne qr/^$/;
+	is( (split ' ', $out)[0],
+		(split ' ', $expected)[0],
+		"$name: a search finds the nearest documents");
+	like($err, $warning,
+		$err eq '' ? "$name: no warning" : "$name: a search warns about the index");
 	return;
 }
 
-my $warning = qr/WARNING:  an index of collection "big" is damaged.*HINT:  The next sync into it rebuilds the index, as REINDEX TABLE rag.rag_kb_big does/s;
+my $hint =
+  qr/HINT:  .*The next sync rebuilds the index.*run REINDEX TABLE rag.rag_kb_big/;
+my $warning = qr/WARNING:  an index of collection "big" is corrupted.*$hint/s;
 
 # -- the index on the embeddings
 damage('rag.rag_kb_big_embedding_idx');
-is($node->safe_psql('postgres', $status), 'ready', 'damage that nothing has met is not known');
+is($node->safe_psql('postgres', $status),
+	'ready', 'corruption that no statement has met is not reported');
 my ($result, $out, $err) = $node->psql('postgres', "BEGIN READ ONLY; $search; COMMIT");
-like($out, qr/\Q$expected\E/, 'a transaction that may not write finds what the table holds');
-like($err, $warning, 'with a warning');
+like($out, qr/\Q$expected\E/, 'a read-only transaction finds all documents');
+like($err, $warning, 'a read-only transaction gets a warning');
 searches('an index on embeddings', $warning);
-is($node->safe_psql('postgres', "SELECT state, detail LIKE '%the next sync rebuilds the index%' FROM rag_collection_status('big')"), 'damaged|t', 'the status says so');
-is($node->safe_psql('postgres', "SELECT count(*) FROM rag.index_damage d JOIN pg_class c ON c.oid = d.index AND c.relname = 'rag_kb_big_embedding_idx'"), '1',
-	'of this index alone');
+is( $node->safe_psql(
+		'postgres',
+		"SELECT state, detail LIKE '%the next sync or REINDEX rebuilds the index%'
+			FROM rag_collection_status('big')"
+	),
+	'damaged|t',
+	'rag_collection_status reports the corrupted index');
+is( $node->safe_psql(
+		'postgres',
+		"SELECT count(*) FROM rag.index_damage d JOIN pg_class c ON c.oid = d.index
+			AND c.relname = 'rag_kb_big_embedding_idx'"
+	),
+	'1',
+	'rag_collection_status reports only the corrupted index');
 searches('the same once more', $warning);
-is($node->safe_psql('postgres', "SELECT count(*) FROM rag_search('what is made?', 'default')"), '0', 'other collections answer');
-sync_ok($node, 'notes', 'the next sync');
-is($node->safe_psql('postgres', $status), 'ready', 'makes it sound');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM rag_index_check('rag.rag_kb_big_embedding_idx')}), '0', 'as its check says');
+is($node->safe_psql('postgres', "SELECT count(*) FROM rag_search('what is made?', 'default')"),
+	'0', 'other collections can be searched');
+sync_ok($node, 'notes', 'the next sync succeeds with a corrupted index');
+is($node->safe_psql('postgres', $status), 'ready', 'the next sync rebuilds the index');
+is( $node->safe_psql(
+		'postgres', q{SELECT count(*) FROM rag_index_check('rag.rag_kb_big_embedding_idx')}),
+	'0',
+	'the rebuilt index is correct');
 searches('after the sync', qr/^$/);
 
-# -- its first page, and REINDEX by hand
+# -- its first page, and REINDEX
 damage('rag.rag_kb_big_embedding_idx', 0);
 searches('the first page of it', $warning);
-is($node->safe_psql('postgres', $status), 'damaged', 'the status says so');
+is($node->safe_psql('postgres', $status),
+	'damaged', 'rag_collection_status reports no corruption after the rebuild');
 $node->safe_psql('postgres', 'REINDEX TABLE rag.rag_kb_big');
-is($node->safe_psql('postgres', $status), 'ready', 'REINDEX makes it sound');
+is($node->safe_psql('postgres', $status), 'ready', 'REINDEX rebuilds the index');
 searches('after REINDEX', qr/^$/);
 
 # -- a B-tree whose first page the planner reads, and a write
 damage('rag.rag_kb_big_pkey', 0, 1);
 searches('the first page of a B-tree', $warning);
-is($node->safe_psql('postgres', $status), 'damaged', 'the status says so');
-is($node->safe_psql('postgres', q{SELECT success FROM rag_add_document('Laptops are encrypted.', 'laptops', collection => 'big')}), 't', 'a document that is added');
-is($node->safe_psql('postgres', $status), 'ready', 'repairs the index');
-is($node->safe_psql('postgres', q{SELECT uri FROM rag_search('is my laptop encrypted?', 'big', top_k => 1)}), 'laptops', 'and is found');
+is($node->safe_psql('postgres', $status),
+	'damaged', 'rag_collection_status reports no corruption after REINDEX');
+is( $node->safe_psql(
+		'postgres',
+		q{SELECT success FROM rag_add_document('Laptops are encrypted.', 'laptops',
+			collection => 'big')}
+	),
+	't',
+	'rag_add_document succeeds with a corrupted index');
+is($node->safe_psql('postgres', $status), 'ready', 'rag_add_document rebuilds the index');
+is( $node->safe_psql(
+		'postgres', q{SELECT uri FROM rag_search('is my laptop encrypted?', 'big', top_k => 1)}),
+	'laptops',
+	'a search finds the added document');
 
-# -- what is said of a document is changed
+# -- changed metadata of a document
 damage('rag.rag_kb_big_pkey', 0, 1);
-is($node->safe_psql('postgres', q{SELECT rag_update_document(document_id, title => 'Laptops') FROM rag.documents WHERE uri = 'laptops'}), 't', 'a document that is changed');
-is($node->safe_psql('postgres', $status), 'ready', 'repairs the index');
-is($node->safe_psql('postgres', q{SELECT title FROM rag.chunks WHERE uri = 'laptops'}), 'Laptops', 'and is changed');
+is( $node->safe_psql(
+		'postgres',
+		q{SELECT rag_update_document(document_id, title => 'Laptops') FROM rag.documents
+			WHERE uri = 'laptops'}
+	),
+	't',
+	'rag_update_document succeeds with a corrupted index');
+is($node->safe_psql('postgres', $status), 'ready', 'rag_update_document rebuilds the index');
+is($node->safe_psql('postgres', q{SELECT title FROM rag.chunks WHERE uri = 'laptops'}),
+	'Laptops', 'the document is updated');
 
-# -- damage that a sync meets first
+# -- corruption that a sync meets first
 $expected = $node->safe_psql('postgres', $exact);
 damage('rag.rag_kb_big_embedding_idx');
 write_file("$folder/lunch.txt", 'Lunch is at noon.');
-sync_ok($node, 'notes', 'a sync that meets the damage');
-is($node->safe_psql('postgres', q{SELECT documents_added, documents_failed FROM rag.runs ORDER BY run_id DESC LIMIT 1}), '1|0', 'stores what is new');
-is($node->safe_psql('postgres', $status), 'ready', 'and leaves a sound index');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM rag_index_check('rag.rag_kb_big_embedding_idx')}), '0', 'as its check says');
+sync_ok($node, 'notes', 'a sync that meets the corruption succeeds');
+is( $node->safe_psql(
+		'postgres',
+		q{SELECT documents_added, documents_failed FROM rag.runs ORDER BY run_id DESC LIMIT 1}),
+	'1|0',
+	'a sync that meets the corruption stores new documents');
+is($node->safe_psql('postgres', $status),
+	'ready', 'a sync that meets the corruption rebuilds the index');
+is( $node->safe_psql(
+		'postgres', q{SELECT count(*) FROM rag_index_check('rag.rag_kb_big_embedding_idx')}),
+	'0',
+	'the index rebuilt by the sync is correct');
 
 # -- the table: all of its blocks but the first, so that every search meets one
 damage('rag.rag_kb_big');
-error_like(run_sql($node, $search), 'XX001', 'the data of collection "big" are damaged', 'restore it from a backup', 'damage of the table is an error that names the collection');
-is($node->safe_psql('postgres', $status), 'ready', 'which is no damage of an index');
+error_like(
+	run_sql($node, $search),
+	'XX001',
+	'data of collection "big" is corrupted',
+	'Restore it from a backup',
+	'corruption of the table is an error that names the collection');
+is($node->safe_psql('postgres', $status),
+	'ready', 'corruption of the table is not reported as corruption of an index');
 
 done_testing();

@@ -1,6 +1,6 @@
-# A session that gets no memory fails with an ERROR, in a build, a scan, a vacuum and wherever else
-# the index or the text at hand is large; what cannot be undone ends that session alone. The server
-# and other sessions are undisturbed.
+# A session without enough memory fails with an error, in a build, a scan, a vacuum and other
+# operations on a large index or text. If the error cannot be handled, only that session ends. The
+# server and other sessions are undisturbed.
 use strict;
 use warnings;
 use Test::More;
@@ -9,79 +9,106 @@ use RagHnsw;
 
 my $node = hnsw_node('memory');
 my $rows = 250_000;
-$node->safe_psql('postgres', "CREATE TABLE t (id int, v rag_types.vector); SELECT setseed(0.3);
-	INSERT INTO t SELECT i, format('[%s,%s,%s]', random(), random(), random())::rag_types.vector FROM generate_series(1, $rows) i");
+$node->safe_psql(
+	'postgres', "CREATE TABLE t (id int, v rag_types.vector); SELECT setseed(0.3);
+	INSERT INTO t SELECT i, format('[%s,%s,%s]', random(), random(), random())::rag_types.vector
+	FROM generate_series(1, $rows) i"
+);
 my $witness = witness($node);
 
-# Lets the session have so many bytes more than it has now. It runs on the server, as a child of the
+# Gives the session a limit of additional memory, in bytes. It runs on the server, as a child of the
 # session's backend.
 sub limited
 {
 	my ($bytes) = @_;
-	my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + } . $bytes . '))';
-	return "LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null; prlimit --pid \$PPID --as=$now\$\$;";
+	my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + }
+	  . $bytes . '))';
+	return "LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null;
+			prlimit --pid \$PPID --as=$now\$\$;";
 }
 
-# Runs a statement in a session that may have ever more memory, until there is enough; tells how
-# often there was not. In the same session another statement works.
+# Runs a statement in sessions with increasing memory, until there is enough. Returns the number of
+# failed attempts. In each session another statement works afterwards.
 sub with_more_and_more
 {
 	my ($sql, $step, $name) = @_;
 	my ($failed, $wrong) = (0, '');
 	for my $try (0 .. 40)
 	{
-		my $result = run_sql($node, limited(1_000_000 + $try * $step) . "\\set ON_ERROR_STOP 0\n$sql;\n\\echo :LAST_ERROR_SQLSTATE\nSELECT 'alive'");
+		my $result = run_sql($node,
+			limited(1_000_000 + $try * $step)
+			  . "\\set ON_ERROR_STOP 0\n$sql;\n\\echo :LAST_ERROR_SQLSTATE\nSELECT 'alive'");
 		my $state = $result->{err} =~ /ERROR:  (\w+):/ ? $1 : '';
-		$wrong .= "with $try x $step: $result->{out} $result->{err}\n" if $result->{out} !~ /alive/ or ($state ne '' and $state ne '53200');
+		$wrong .= "with $try x $step: $result->{out} $result->{err}\n"
+		  if $result->{out} !~ /alive/
+		  or ($state ne '' and $state ne '53200');
 		last if $state eq '';
 		$failed++;
 	}
-	is($wrong, '', "$name: an ERROR or an answer, and the session goes on");
+	is($wrong, '', "$name: an error or a result, and the session continues");
 	return $failed;
 }
 
 # -- builds
-# ---------------------------------------------------------------------------------------------------------------
+# ----------------------------------------
 
-# on the server's own threads, and on the only one that there is
+# with the server's worker threads, and with one thread only
 for my $threads (1, 0)
 {
-	my $failed = with_more_and_more("SET max_parallel_maintenance_workers = $threads; SET maintenance_work_mem = '4GB';
-		CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops) WITH (m = 4, ef_construction = 10)", 8_000_000, "a build on $threads more threads");
-	cmp_ok($failed, '>', 1, "$failed builds found too little memory");
-	same_cluster($witness, 'builds without memory');
-	is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname = 't_v'"), '1', 'the last has built the index');
+	my $failed = with_more_and_more(
+		"SET max_parallel_maintenance_workers = $threads; SET maintenance_work_mem = '4GB';
+		CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops) WITH (m = 4, ef_construction = 10)",
+		8_000_000, "a build with $threads parallel workers");
+	cmp_ok($failed, '>', 1, "$failed builds failed for lack of memory");
+	same_cluster($witness, 'builds without enough memory');
+	is($node->safe_psql('postgres', "SELECT count(*) FROM pg_class WHERE relname = 't_v'"),
+		'1', 'the last build succeeded');
 	$node->safe_psql('postgres', 'DROP INDEX t_v') if $threads;
 }
-is($node->safe_psql('postgres', "SELECT nodes > 0.9 * $rows FROM rag_index_info('t_v')"), 't', 'the index has what it should have');
+is($node->safe_psql('postgres', "SELECT nodes > 0.9 * $rows FROM rag_index_info('t_v')"),
+	't', 'the index has the expected number of nodes');
 
 # -- the server as a whole, as under ulimit -v
-# ----------------------------------------------------------------------------
+# ----------------------------------------
 
-my $result = run_sql($node, limited(40_000_000) . "SET maintenance_work_mem = '4GB'; CREATE INDEX t_w ON t USING rag_hnsw (v vector_l2_ops)");
-error_like($result, '53200', 'out of memory', undef, 'the default options want more');
-like($result->{err}, qr/HINT:  Lower maintenance_work_mem/, 'it says what to do');
-$result = run_sql($node, limited(40_000_000) . "SET client_min_messages = error; SET maintenance_work_mem = '10MB';
-	CREATE INDEX t_w ON t USING rag_hnsw (v vector_l2_ops) WITH (m = 4, ef_construction = 10) WHERE id <= 40000; SELECT 'built'");
-is($result->{rc}, 0, 'what the hint says helps') or diag($result->{err});
-same_cluster($witness, 'builds');
+my $result = run_sql($node,
+	limited(40_000_000)
+	  . "SET maintenance_work_mem = '4GB'; CREATE INDEX t_w ON t USING rag_hnsw (v vector_l2_ops)");
+error_like($result, '53200', 'out of memory',
+	undef, 'a build with the default options needs more memory');
+like($result->{err}, qr/HINT:  Lower maintenance_work_mem/, 'the hint names the required memory');
+$result = run_sql(
+	$node,
+	limited(40_000_000)
+	  . "SET client_min_messages = error; SET maintenance_work_mem = '10MB';
+	CREATE INDEX t_w ON t USING rag_hnsw (v vector_l2_ops) WITH (m = 4, ef_construction = 10)
+	WHERE id <= 40000; SELECT 'built'"
+);
+is($result->{rc}, 0, 'a build with the suggested memory succeeds') or diag($result->{err});
+same_cluster($witness, 'builds with a memory limit');
 
 # -- scans, vacuum, functions
-# ---------------------------------------------------------------------------------------------
+# ----------------------------------------
 
 my $scan = "SET work_mem = '1GB'; SET enable_seqscan = off; SET enable_sort = off;
 	SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> '[0.5,0.5,0.5]' OFFSET 0) s";
-cmp_ok(with_more_and_more($scan, 1_000_000, 'a scan of everything'), '>', 0, 'a scan finds too little memory');
-cmp_ok(with_more_and_more("SELECT * FROM rag_index_check('t_v')", 50_000, 'a check'), '>=', 0, 'a check');
-$node->safe_psql('postgres', "UPDATE t SET v = '[0.1,0.2,0.3]' WHERE id % 3 = 0; DELETE FROM t WHERE id % 4 = 0");
-cmp_ok(with_more_and_more('VACUUM (PARALLEL 0) t', 200_000, 'a vacuum'), '>=', 0, 'a vacuum');
-same_cluster($witness, 'scans and vacuums without memory');
-is($node->safe_psql('postgres', "SELECT count(*) FROM rag_index_check('t_v')"), '0', 'the index is sound');
+cmp_ok(with_more_and_more($scan, 1_000_000, 'a scan of everything'),
+	'>', 0, 'a scan without enough memory');
+cmp_ok(with_more_and_more("SELECT * FROM rag_index_check('t_v')", 50_000, 'a check'),
+	'>=', 0, 'rag_index_check without enough memory');
+$node->safe_psql('postgres',
+	"UPDATE t SET v = '[0.1,0.2,0.3]' WHERE id % 3 = 0; DELETE FROM t WHERE id % 4 = 0");
+cmp_ok(with_more_and_more('VACUUM (PARALLEL 0) t', 200_000, 'a vacuum'),
+	'>=', 0, 'vacuum without enough memory');
+same_cluster($witness, 'scans and vacuums without enough memory');
+is($node->safe_psql('postgres', "SELECT count(*) FROM rag_index_check('t_v')"),
+	'0', 'the index is correct after scans and vacuums without enough memory');
 
 # -- texts
-# ----------------------------------------------------------------------------------------------------------------
+# ----------------------------------------
 
-# what Rust's own types need and is not asked for as above: the session may end, and no other
+# memory that Rust allocates itself and that is not requested as above: the session may end, but no
+# other
 my ($refused, $ended, $wrong) = (0, 0, '');
 for my $call (
 	q{rag_apply(E'kind: AutoIndexer\\nmetadata:\\n  name: ' || repeat('x', 20000000))},
@@ -96,9 +123,9 @@ for my $call (
 		$ended++ if $result->{err} =~ /FATAL:  53200: out of memory/;
 	}
 }
-is($wrong, '', 'a large text in too little memory is no crash');
-cmp_ok($refused, '>', 5, "memory was too little $refused times, $ended sessions have ended");
-same_cluster($witness, 'a large text');
+is($wrong, '', 'a large text without enough memory does not crash the server');
+cmp_ok($refused, '>', 5, "memory was insufficient $refused times, $ended sessions have ended");
+same_cluster($witness, 'a large text without enough memory');
 
 $node->stop;
 done_testing();

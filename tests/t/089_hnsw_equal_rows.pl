@@ -1,5 +1,5 @@
-# A cursor over many rows of one vector reads them as they are asked for: it returns its snapshot's
-# rows, each once, whatever other sessions insert, delete and vacuum meanwhile.
+# A cursor over many rows of one vector reads them in portions. It returns each row of its snapshot
+# once, whatever other sessions insert, delete and vacuum meanwhile.
 use strict;
 use warnings;
 use Test::More;
@@ -19,30 +19,42 @@ SQL
 my $reader = session($node);
 $reader->query('SET enable_seqscan = off; SET enable_sort = off');
 $reader->query('BEGIN ISOLATION LEVEL REPEATABLE READ');
-$reader->query('DECLARE c CURSOR FOR SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 7)');
+$reader->query(
+	'DECLARE c CURSOR FOR SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 7)');
 my @found = split /\n/, $reader->query('FETCH 50 FROM c');
 my $round = 0;
 while (1)
 {
-	# rows of this vector come, and go again; vacuum removes those that the cursor does not see
+	# rows of this vector are inserted and deleted; vacuum removes those that the cursor does not
+	# see
 	my $first = 10_000 + 1000 * $round;
-	$node->safe_psql('postgres', "INSERT INTO t SELECT i, (SELECT v FROM t WHERE id = 7) FROM generate_series($first, $first + 399) i");
-	$node->safe_psql('postgres', "DELETE FROM t WHERE id BETWEEN $first AND $first + 299; DELETE FROM t WHERE id % 97 = $round AND id > 1000");
+	$node->safe_psql(
+		'postgres',
+		"INSERT INTO t SELECT i, (SELECT v FROM t WHERE id = 7)
+		FROM generate_series($first, $first + 399) i"
+	);
+	$node->safe_psql(
+		'postgres',
+		"DELETE FROM t WHERE id BETWEEN $first AND $first + 299;
+		DELETE FROM t WHERE id % 97 = $round AND id > 1000"
+	);
 	$node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
 	my @rows = split /\n/, $reader->query('FETCH ' . 100 * 2**$round . ' FROM c');
 	last if !@rows;
 	push @found, @rows;
 	$round++;
 }
-cmp_ok($round, '>', 4, 'the cursor was read in portions');
+cmp_ok($round, '>', 4, 'the cursor returned rows in several portions');
 my %times;
 $times{$_}++ for @found;
-is(scalar(grep { $_ > 1 } values %times), 0, 'no row comes twice');
-is(join(',', sort { $a <=> $b } keys %times), join(',', 1 .. 500, grep { $_ % 4 } 1001 .. 9000), 'every row of the snapshot comes');
-is(scalar(grep { $_ > 500 } @found[ 0 .. 6000 ]), 6000, 'those of the vector come first');
+is(scalar(grep { $_ > 1 } values %times), 0, 'the cursor returns no row twice');
+is( join(',', sort { $a <=> $b } keys %times),
+	join(',', 1 .. 500, grep { $_ % 4 } 1001 .. 9000),
+	'the cursor returns every row of its snapshot');
+is(scalar(grep { $_ > 500 } @found[ 0 .. 6000 ]), 6000, 'the cursor returns the equal rows first');
 $reader->query('COMMIT');
-is_sound($node, 't', 'the index');
+index_is_correct($node, 't', 'the index is correct with equal rows');
 $node->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) t');
-is_sound($node, 't', 'the index after vacuum');
+index_is_correct($node, 't', 'the index is correct with equal rows after vacuum');
 
 done_testing();

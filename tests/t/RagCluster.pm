@@ -1,6 +1,5 @@
-# For the tests that break things on purpose: folders of documents, statements that run in the
-# background, rag-engine processes that are stopped in the middle of their work, and what must be
-# true afterwards.
+# For tests that cause failures: folders of documents, statements that run in the background,
+# rag-engine processes that are stopped while they are busy, and checks of the state afterwards.
 package RagCluster;
 
 use strict;
@@ -22,25 +21,29 @@ our @EXPORT = qw(
   engines engine_pid freeze await_asleep freeze_asleep thaw is_running children_of
   start_sql run_sql error_like sync_ok run_row stored forget_collection);
 
-# Longest wait for anything, in seconds.
+# Maximum wait for anything, in seconds.
 our $PATIENCE = $PostgreSQL::Test::Utils::timeout_default || 180;
 
 # -- clusters
-# ---------------------------------------------------------------------------------------------------------
+# ----------------------------------------
 
-# A running node whose database "postgres" has the extension. Options: preload => 0, scheduler => 1,
-# conf => 'lines', initdb => [...].
+# Returns a running node whose database "postgres" has the extension. Options: preload => 0,
+# scheduler => 1, conf => 'lines', initdb => [...].
 sub rag_node
 {
 	my ($name, %option) = @_;
-	my $node = RagTest::new_node($name, preload => $option{preload} // 1, scheduler => $option{scheduler}, initdb => $option{initdb});
+	my $node = RagTest::new_node(
+		$name,
+		preload => $option{preload} // 1,
+		scheduler => $option{scheduler},
+		initdb => $option{initdb});
 	$node->append_conf('postgresql.conf', $option{conf}) if defined $option{conf};
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION rag');
 	return $node;
 }
 
-# Changes a setting of the whole server, or resets it where there is no value; new sessions see it
+# Changes a setting of the whole server, or resets it if there is no value. New sessions have it
 # afterwards.
 sub configure
 {
@@ -50,7 +53,8 @@ sub configure
 	my $change = defined $value ? "SET $name = '$value'" : "RESET $name";
 	$node->safe_psql('postgres', "LOAD 'rag'; ALTER SYSTEM $change");
 	$node->reload;
-	await("$name is set", sub { $node->safe_psql('postgres', 'SELECT pg_conf_load_time()') ne $loaded });
+	await("$name is set",
+		sub { $node->safe_psql('postgres', 'SELECT pg_conf_load_time()') ne $loaded });
 	return;
 }
 
@@ -58,7 +62,8 @@ sub create_folder_source
 {
 	my ($node, $name, $folder, $collection) = @_;
 	$collection //= 'default';
-	$node->safe_psql('postgres', qq{SELECT rag_create_source('$name', 'folder', '{"path": "$folder"}', '$collection')});
+	$node->safe_psql('postgres',
+		qq{SELECT rag_create_source('$name', 'folder', '{"path": "$folder"}', '$collection')});
 	return;
 }
 
@@ -66,7 +71,8 @@ sub create_folder_source
 # and some are repeated hundreds of times.)
 sub session { return RagCluster::Psql->new(@_) }
 
-# Asks for one value, over a connection that is kept for the node: quick enough to be repeated.
+# Runs a query in a session that is kept for the node, which is fast enough to be repeated. Returns
+# the result.
 my %asking;
 
 sub ask
@@ -80,7 +86,7 @@ sub ask
 	return $kept->{session}->query($query);
 }
 
-# Tells one run of the server from the next.
+# Distinguishes starts of the server.
 sub start_of
 {
 	my ($node) = @_;
@@ -89,7 +95,7 @@ sub start_of
 
 my $who = 'SELECT pg_backend_pid(), pg_postmaster_start_time()';
 
-# A session and the time of the cluster's start: what same_cluster() looks at afterwards.
+# Returns a session and the start time of the cluster, for same_cluster().
 sub witness
 {
 	my ($node) = @_;
@@ -97,24 +103,27 @@ sub witness
 	return { session => $session, before => $session->query($who) };
 }
 
-# The cluster has not restarted, and the session that was there before still answers.
+# Checks that the cluster has not restarted and the session of the witness still works.
 sub same_cluster
 {
 	my ($witness, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $now = $witness->{session}->query($who);
-	return is($now, $witness->{before}, "$name: the cluster did not restart, another session is undisturbed");
+	return is($now, $witness->{before},
+		"$name: the cluster did not restart and another session still works");
 }
 
 # -- documents
-# --------------------------------------------------------------------------------------------------------
+# ----------------------------------------
 
-my @words = qw(key server backup index query table vacuum replica cluster restore signing rotate engine folder commit
-  branch deploy window lease shard tenant ledger beacon harbor meadow copper violet thunder lantern orchard glacier
-  cinder parcel ribbon saddle timber walnut zephyr anchor basket candle dolphin ember falcon garnet hazel iris jasper);
+my @words =
+  qw(key server backup index query table vacuum replica cluster restore signing rotate engine
+  folder commit branch deploy window lease shard tenant ledger beacon harbor meadow copper violet
+  thunder lantern orchard glacier cinder parcel ribbon saddle timber walnut zephyr anchor basket
+  candle dolphin ember falcon garnet hazel iris jasper);
 
-# About 900 characters that no other seed gives, a chunk of their own. Most of it is words that are
-# too long for the model's vocabulary, one token each: much to read and to store, little to embed.
+# About 900 characters that are unique for the seed, in a chunk of their own. Most words are too
+# long for the model's vocabulary, one token each: much to read and to store, little to embed.
 sub paragraph
 {
 	my ($seed) = @_;
@@ -147,7 +156,7 @@ sub write_file
 	return $path;
 }
 
-# Writes doc-001.md to doc-<count>.md of so many chunks each; gives the folder.
+# Writes doc-001.md to doc-<count>.md with a number of chunks each. Returns the folder.
 sub write_documents
 {
 	my ($folder, $count, $chunks, $seed) = @_;
@@ -161,10 +170,10 @@ sub write_documents
 }
 
 # -- waiting
-# ----------------------------------------------------------------------------------------------------------
+# ----------------------------------------
 
-# Polls until the condition is true and gives its value; the test ends where it never is, and says
-# what it was last.
+# Polls until the condition is true and returns its value. If that never happens, the test ends and
+# reports the last value.
 sub await
 {
 	my ($what, $condition) = @_;
@@ -179,30 +188,34 @@ sub await
 	croak "waited in vain: $what; in the end it was '" . ($value // '') . "'";
 }
 
-# Waits until so many documents of a source are stored; gives their number.
+# Waits until a number of documents of a source are stored. Returns their number.
 sub await_stored
 {
 	my ($node, $source, $count) = @_;
 	$count //= 1;
 	my $query = "SELECT count(*) FROM rag.documents WHERE source = '$source' AND status = 'active'";
-	return await("$source has stored $count documents", sub { my $n = ask($node, $query); $n >= $count && $n });
+	return await("$source has stored $count documents",
+		sub { my $n = ask($node, $query); $n >= $count && $n });
 }
 
 # -- processes of rag-engine
-# ------------------------------------------------------------------------------------------
+# ----------------------------------------
 
 # Process ids of the cluster's rag-engine processes, of one kind (embed, ingest) or all, also of
-# those whose parent died.
-sub engines { return sort { $a <=> $b } RagTest::engine_pids(@_) }
+# those whose parent has ended.
+sub engines
+{
+	return sort { $a <=> $b } RagTest::engine_pids(@_);
+}
 
-# The one process of that kind, waited for.
+# Waits for the one process of a kind. Returns its id.
 sub engine_pid
 {
 	my ($node, $kind) = @_;
 	return await("rag-engine $kind runs", sub { (engines($node, $kind))[0] });
 }
 
-# Stops a process where it is, so that what happens next happens in the middle of its work.
+# Stops a process where it is, so that what happens next happens while it is busy.
 sub freeze
 {
 	my ($pid) = @_;
@@ -211,48 +224,52 @@ sub freeze
 	return;
 }
 
-# Stops a process of PostgreSQL that waits, right after it fell asleep: in the middle of something
-# it may hold a lock without which no session can do anything.
+# Stops a process of PostgreSQL right after it fell asleep. Otherwise it may hold a lock that all
+# sessions need.
 sub freeze_asleep
 {
 	my ($pid) = @_;
-	# one that looks around about once a second is waited for; one that has nothing to look for does
-	# not wake
+	# Waits for a process that wakes up about once a second. A process without anything to do does
+	# not wake up.
 	my ($before, $deadline) = (_slept($pid), time + 2);
 	usleep(1000) while _slept($pid) eq $before && time < $deadline;
 	await_asleep($pid, 0.02);
 	return freeze($pid);
 }
 
-# Waits until a process of one thread has been asleep for so many seconds.
+# Waits until a process of one thread has slept for a number of seconds.
 sub await_asleep
 {
 	my ($pid, $seconds) = @_;
 	my ($count, $since) = ('', time);
-	return await("process $pid sleeps for $seconds s", sub {
-		my $now = _slept($pid);
-		($count, $since) = ($now, time) if $now ne $count;
-		return $count ne '' && time - $since >= $seconds;
-	});
+	return await(
+		"process $pid sleeps for $seconds s",
+		sub {
+			my $now = _slept($pid);
+			($count, $since) = ($now, time) if $now ne $count;
+			return $count ne '' && time - $since >= $seconds;
+		});
 }
 
-# How often a process has fallen asleep, where it is asleep now.
+# The number of times that a process has fallen asleep, if it is asleep now.
 sub _slept
 {
 	my ($pid) = @_;
-	return _slurp("/proc/$pid/status") =~ /^State:\s+S.*^voluntary_ctxt_switches:\s+(\d+)/ms ? $1 : '';
+	return _slurp("/proc/$pid/status") =~ /^State:\s+S.*^voluntary_ctxt_switches:\s+(\d+)/ms
+	  ? $1
+	  : '';
 }
 
 sub thaw { return kill 'CONT', @_ }
 
-# Whether a process is there and no zombie.
+# True if a process exists and is not a zombie.
 sub is_running
 {
 	my ($pid) = @_;
 	return (_stat($pid)->{state} // 'Z') ne 'Z';
 }
 
-# Children of a process that have an entry in the process table, zombies too, as "pid state".
+# Children of a process in the process table, including zombies, as "pid state".
 sub children_of
 {
 	my ($parent) = @_;
@@ -281,28 +298,30 @@ sub _slurp
 }
 
 # -- statements
-# -------------------------------------------------------------------------------------------------------
+# ----------------------------------------
 
-# Starts statements in a session of their own; ->finish gives the result. Options: database, user.
+# Starts statements in a session of their own; ->finish returns the result. Options: database, user.
 sub start_sql { return RagCluster::Session->new(@_) }
 
-# Runs statements; gives psql's exit code {rc}, what it printed {out}, its messages {err} and the
-# time it took {seconds}.
+# Runs statements. Returns psql's exit code {rc}, its output {out}, its messages {err} and the time
+# {seconds}.
 sub run_sql { return start_sql(@_)->finish }
 
-# The result failed with this SQLSTATE, and its message and HINT match the patterns.
+# Checks that the result is an error with this SQLSTATE, and that message and HINT match the
+# patterns.
 sub error_like
 {
 	my ($result, $sqlstate, $message, $hint, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my @missing;
-	push @missing, "SQLSTATE $sqlstate" unless $result->{err} =~ /(?:ERROR|FATAL):  \Q$sqlstate\E: /;
+	push @missing, "SQLSTATE $sqlstate"
+	  unless $result->{err} =~ /(?:ERROR|FATAL):  \Q$sqlstate\E: /;
 	push @missing, "message $message" unless $result->{err} =~ /(?:ERROR|FATAL):  .*(?:$message)/;
 	push @missing, "hint $hint" if defined $hint and $result->{err} !~ /^HINT:  .*(?:$hint)/m;
 	return is(join(', ', @missing), '', $name) || diag($result->{out} . $result->{err});
 }
 
-# Syncs a source, waiting; gives the run's id.
+# Syncs a source and waits. Returns the id of the run.
 sub sync_ok
 {
 	my ($node, $source, $name) = @_;
@@ -316,36 +335,42 @@ sub sync_ok
 sub run_row
 {
 	my ($node, $source, $columns) = @_;
-	return ask($node, "SELECT $columns FROM rag.runs WHERE source = '$source' ORDER BY run_id DESC LIMIT 1");
+	return ask($node,
+		"SELECT $columns FROM rag.runs WHERE source = '$source' ORDER BY run_id DESC LIMIT 1");
 }
 
-# All that is stored of a collection and does not depend on when or how often it was indexed. The
-# first two lines count documents whose chunks are not all there, and chunks that have no document:
-# always 0.
+# Everything that is stored of a collection and does not depend on when or how often it was indexed.
+# The first two lines count documents without all their chunks and chunks without document: always
+# 0.
 sub stored
 {
 	my ($node, $collection, $database) = @_;
 	$collection //= 'default';
 	return $node->safe_psql($database // 'postgres', <<SQL);
 SELECT count(*) FROM rag.documents d WHERE d.collection = '$collection' AND d.status = 'active'
-    AND d.chunk_count <> (SELECT count(*) FROM rag.chunks c WHERE c.collection = d.collection AND c.document_id = d.document_id);
+    AND d.chunk_count <> (SELECT count(*) FROM rag.chunks c WHERE c.collection = d.collection
+    AND c.document_id = d.document_id);
 SELECT count(*) FROM rag.chunks c WHERE c.collection = '$collection'
-    AND NOT EXISTS (SELECT FROM rag.documents d WHERE d.document_id = c.document_id AND d.collection = c.collection);
+    AND NOT EXISTS (SELECT FROM rag.documents d WHERE d.document_id = c.document_id
+    AND d.collection = c.collection);
 SELECT count(*), md5(string_agg(d::text, '' ORDER BY d)) FROM (
-    SELECT document_id, source, uri, title, status, content_hash, md5(content), chunk_count, metadata FROM rag.documents
+    SELECT document_id, source, uri, title, status, content_hash, md5(content), chunk_count,
+    metadata FROM rag.documents
     WHERE collection = '$collection') d;
 SELECT count(*), md5(string_agg(c::text, '' ORDER BY c)) FROM (
-    SELECT chunk_id, document_id, chunk_index, start_index, md5(content), embedding_key FROM rag.chunks
+    SELECT chunk_id, document_id, chunk_index, start_index, md5(content), embedding_key
+    FROM rag.chunks
     WHERE collection = '$collection') c;
 SQL
 }
 
-# Empties a collection behind the extension's back, so that the next sync is one from nothing.
+# Deletes the contents of a collection by SQL, so that the next sync indexes everything.
 sub forget_collection
 {
 	my ($node, $collection) = @_;
 	$collection //= 'default';
-	$node->safe_psql('postgres', "DELETE FROM rag.chunks WHERE collection = '$collection';
+	$node->safe_psql(
+		'postgres', "DELETE FROM rag.chunks WHERE collection = '$collection';
 		DELETE FROM rag.documents WHERE collection = '$collection'");
 	return;
 }
@@ -358,15 +383,19 @@ use IPC::Open2;
 sub new
 {
 	my ($class, $node) = @_;
-	my @command = ($node->installed_command('psql'), '--no-psqlrc', '--no-align', '--tuples-only', '--quiet',
-		'--dbname', $node->connstr('postgres'), '--file', '-');
+	my @command = (
+		$node->installed_command('psql'), '--no-psqlrc',
+		'--no-align', '--tuples-only',
+		'--quiet', '--dbname',
+		$node->connstr('postgres'), '--file',
+		'-');
 	my $pid = open2(my $from, my $to, @command);
 	$to->autoflush;
 	return bless { pid => $pid, from => $from, to => $to }, $class;
 }
 
-# What a query prints; what is left of it where psql or the server has gone. The test ends where the
-# server does not answer, not even that the statement took too long.
+# The output of a query, or the part of it that psql printed before it or the server ended. The test
+# ends if the server does not answer at all.
 sub query
 {
 	my ($self, $query) = @_;
@@ -420,23 +449,31 @@ sub new
 {
 	my ($class, $node, $sql, %option) = @_;
 	my $name = sprintf 'rag-test-%d', ++$count;
-	my $self = bless { node => $node, name => $name, out => '', err => '', started => time }, $class;
-	# a file: a psql that finds no server has gone before it has read a pipe, which would end the test
+	my $self = bless { node => $node, name => $name, out => '', err => '', started => time },
+	  $class;
+	# a file: a psql that finds no server ends before it has read a pipe, which would end the test
 	$self->{in} = File::Temp->new;
 	print { $self->{in} } "$sql\n;\n\\q\n";
 	$self->{in}->close;
-	my $connection = $node->connstr($option{database} // 'postgres') . " application_name=$name"
+	my $connection =
+		$node->connstr($option{database} // 'postgres')
+	  . " application_name=$name"
 	  . (defined $option{user} ? " user=$option{user}" : '');
 	my @command = (
-		$node->installed_command('psql'), '--no-psqlrc', '--no-align', '--tuples-only', '--quiet',
-		'--set', 'ON_ERROR_STOP=1', '--set', 'VERBOSITY=verbose', '--dbname', $connection, '--file', '-');
-	$self->{harness} = IPC::Run::start(\@command, '<', $self->{in}->filename, '>', \$self->{out}, '2>', \$self->{err},
-		IPC::Run::timeout($RagCluster::PATIENCE));
+		$node->installed_command('psql'), '--no-psqlrc',
+		'--no-align', '--tuples-only',
+		'--quiet', '--set',
+		'ON_ERROR_STOP=1', '--set',
+		'VERBOSITY=verbose', '--dbname',
+		$connection, '--file',
+		'-');
+	$self->{harness} = IPC::Run::start(\@command, '<', $self->{in}->filename,
+		'>', \$self->{out}, '2>', \$self->{err}, IPC::Run::timeout($RagCluster::PATIENCE));
 	$self->{harness}->pump_nb;
 	return $self;
 }
 
-# The backend's process id, once it is at work.
+# Waits until the backend is active. Returns its process id.
 sub backend
 {
 	my ($self) = @_;
@@ -444,8 +481,11 @@ sub backend
 		"$self->{name} is at work",
 		sub {
 			$self->is_waiting or croak "$self->{name} has ended: $self->{out}$self->{err}";
-			RagCluster::ask($self->{node},
-				"SELECT pid FROM pg_stat_activity WHERE application_name = '$self->{name}' AND state = 'active'");
+			RagCluster::ask(
+				$self->{node},
+				"SELECT pid FROM pg_stat_activity WHERE application_name = '$self->{name}'
+				AND state = 'active'"
+			);
 		});
 }
 
@@ -459,27 +499,36 @@ sub _await_event
 {
 	my ($self, $event) = @_;
 	my $pid = $self->backend;
-	RagCluster::await("$self->{name} waits: $event",
-		sub { RagCluster::ask($self->{node}, "SELECT $event FROM pg_stat_activity WHERE pid = $pid") eq 't' });
+	RagCluster::await(
+		"$self->{name} waits: $event",
+		sub {
+			RagCluster::ask($self->{node}, "SELECT $event FROM pg_stat_activity WHERE pid = $pid")
+			  eq 't';
+		});
 	return $pid;
 }
 
-# Whether psql still runs.
+# True while psql is running.
 sub is_waiting
 {
 	my ($self) = @_;
-	# one that has ended, maybe just now, is none to pump
+	# a psql that has just ended cannot be pumped
 	eval { $self->{harness}->pump_nb; 1 } or $@ =~ /ended prematurely/ or die $@;
 	return $self->{harness}->pumpable;
 }
 
-# Waits for the end.
+# Waits until psql has ended. Returns the result.
 sub finish
 {
 	my ($self) = @_;
 	eval { $self->{harness}->finish; 1 } or croak "$self->{name} did not end: $@";
 	chomp(my $out = $self->{out});
-	return { rc => $self->{harness}->result(0), out => $out, err => $self->{err}, seconds => time - $self->{started} };
+	return {
+		rc => $self->{harness}->result(0),
+		out => $out,
+		err => $self->{err},
+		seconds => time - $self->{started}
+	};
 }
 
 1;

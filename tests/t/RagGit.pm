@@ -1,5 +1,5 @@
-# A git repository with a history to be made, and a server for it: git's own CGI program behind a
-# few lines of HTTP.
+# A git repository with a history, and a server for it: git's own CGI program behind a few lines of
+# HTTP.
 package RagGit;
 
 use strict;
@@ -15,7 +15,7 @@ use RagCluster;
 
 our @EXPORT = qw(git_repository git_server);
 
-# An empty repository with the branch main checked out.
+# Creates an empty repository with the branch main checked out.
 sub git_repository
 {
 	my $self = bless { path => temp_folder() }, __PACKAGE__;
@@ -35,7 +35,7 @@ sub git
 	return;
 }
 
-# Commits all there is in the folder; gives the commit's id.
+# Commits everything in the folder. Returns the commit's id.
 sub commit
 {
 	my ($self) = @_;
@@ -68,23 +68,24 @@ sub remove
 sub rename
 {
 	my ($self, $from, $to) = @_;
-	# git mv would want the folder to be there
+	# git mv needs the folder to exist
 	my $text = PostgreSQL::Test::Utils::slurp_file("$self->{path}/$from");
 	$self->remove($from);
 	$self->write($to, $text);
 	return;
 }
 
-# Serves the repository on loopback until the test ends; gives its URL.
+# Serves the repository on loopback until the test ends. Returns its URL.
 sub git_server
 {
 	my ($repository) = @_;
-	my $listener = IO::Socket::INET->new(Listen => 16, LocalAddr => '127.0.0.1', Proto => 'tcp') or die "no socket: $!";
+	my $listener = IO::Socket::INET->new(Listen => 16, LocalAddr => '127.0.0.1', Proto => 'tcp')
+	  or die "no socket: $!";
 	my $parent = $$;
 	my $pid = fork // die "no process: $!";
 	if ($pid == 0)
 	{
-		# children are not waited for, and the server goes with the test
+		# child processes are not waited for, and the server ends with the test
 		local $SIG{CHLD} = 'IGNORE';
 		local $SIG{ALRM} = sub { getppid() == $parent or POSIX::_exit(0); alarm 1 };
 		alarm 1;
@@ -133,10 +134,12 @@ sub _answer
 		CONTENT_TYPE => $header{'content-type'} // '',
 		CONTENT_LENGTH => length $body);
 	my $reply;
-	IPC::Run::run([ 'git', 'http-backend' ], '<', \$body, '>', \$reply, '2>', '/dev/null') or return;
+	IPC::Run::run([ 'git', 'http-backend' ], '<', \$body, '>', \$reply, '2>', '/dev/null')
+	  or return;
 	my ($head, $content) = split /\r\n\r\n/, $reply, 2;
 	my $status = $head =~ s/\AStatus: ([^\r\n]*)\r\n// ? $1 : '200 OK';
-	print {$connection} "HTTP/1.1 $status\r\nConnection: close\r\nContent-Length: ", length $content, "\r\n$head\r\n\r\n$content";
+	print {$connection} "HTTP/1.1 $status\r\nConnection: close\r\nContent-Length: ",
+	  length $content, "\r\n$head\r\n\r\n$content";
 	close $connection;
 	return;
 }

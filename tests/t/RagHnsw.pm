@@ -1,12 +1,12 @@
-# What the tests of rag_hnsw on whole clusters share: vectors that are made up, and what must be
-# true of an index.
+# Functions for the cluster tests of rag_hnsw: random vectors, and checks of an index.
 #
 # The SQL that every node gets:
-#   point(dimensions)       a vector near one of 40 centres, random; setseed() makes it the same each time
-#   query                   20 such vectors for each number of dimensions
-#   fault(table)            what is wrong with the one rag_hnsw index of a table, or ''. The table has columns id (unique) and v.
-#   nearest(table, ...)     ids of the nearest rows as the index gives them, all of them where k is NULL
-#   exact(table, ...)       ids of the truly nearest rows
+#   point(dimensions)   a random vector near one of 40 centres; setseed() makes it reproducible
+#   query               a table of 20 such vectors for each number of dimensions
+#   fault(table)        what is wrong with the only rag_hnsw index of a table, or ''.
+#                       The table has the columns id (unique) and v.
+#   nearest(table, ...) ids of the nearest rows as the index returns them; k NULL: all of them
+#   exact(table, ...)   ids of the truly nearest rows
 package RagHnsw;
 
 use strict;
@@ -19,7 +19,7 @@ use PostgreSQL::Test::Utils;
 use RagCluster;
 use Test::More;
 
-our @EXPORT = qw(hnsw_node is_sound crash await_phase add_queries);
+our @EXPORT = qw(hnsw_node index_is_correct crash await_phase add_queries);
 
 my @dimensions = (1, 3, 64, 384, 1000);
 
@@ -28,39 +28,49 @@ CREATE TABLE centre (dimensions int, id int, v rag_types.vector, PRIMARY KEY (di
 CREATE TABLE query (dimensions int, v rag_types.vector);
 
 CREATE FUNCTION noise(dimensions int, width float8) RETURNS rag_types.vector LANGUAGE sql
-    AS 'SELECT array_agg((random() - 0.5) * width)::rag_types.vector FROM generate_series(1, dimensions)';
+    AS 'SELECT array_agg((random() - 0.5) * width)::rag_types.vector
+		FROM generate_series(1, dimensions)';
 CREATE FUNCTION point(dimensions int) RETURNS rag_types.vector LANGUAGE sql
-    AS 'SELECT v + noise($1, 1) FROM centre c WHERE c.dimensions = $1 AND c.id = (SELECT floor(random() * 40)::int)';
+    AS 'SELECT v + noise($1, 1) FROM centre c
+		WHERE c.dimensions = $1 AND c.id = (SELECT floor(random() * 40)::int)';
 
 -- The rag_hnsw index of a table and its operator.
-CREATE FUNCTION hnsw_index(relation regclass, OUT index regclass, OUT operator text) STABLE LANGUAGE sql AS $$
-    SELECT i.indexrelid, CASE o.opcname WHEN 'vector_l2_ops' THEN '<->' WHEN 'vector_ip_ops' THEN '<#>' ELSE '<=>' END
+CREATE FUNCTION hnsw_index(relation regclass, OUT index regclass, OUT operator text) STABLE
+LANGUAGE sql AS $$
+    SELECT i.indexrelid, CASE o.opcname WHEN 'vector_l2_ops' THEN '<->'
+    WHEN 'vector_ip_ops' THEN '<#>' ELSE '<=>' END
     FROM pg_index i JOIN pg_opclass o ON o.oid = i.indclass[0] JOIN pg_am a ON a.oid = o.opcmethod
     WHERE i.indrelid = relation AND a.amname = 'rag_hnsw' AND i.indisvalid LIMIT 1
 $$;
 
-CREATE FUNCTION nearest(relation regclass, operator text, query rag_types.vector, k bigint) RETURNS int[] STABLE LANGUAGE plpgsql
+CREATE FUNCTION nearest(relation regclass, operator text, query rag_types.vector, k bigint)
+RETURNS int[] STABLE LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_sort = off SET rag.ef_search = 200
 AS $$
 DECLARE ids int[];
 BEGIN
-    EXECUTE format('SELECT array_agg(id) FROM (SELECT id FROM %s ORDER BY v OPERATOR(public.%s) $1 LIMIT $2) s', relation, operator)
+    EXECUTE format('SELECT array_agg(id)
+        FROM (SELECT id FROM %s ORDER BY v OPERATOR(public.%s) $1 LIMIT $2) s', relation, operator)
         INTO ids USING query, k;
     RETURN coalesce(ids, '{}');
 END $$;
 
-CREATE FUNCTION exact(relation regclass, operator text, query rag_types.vector, k bigint) RETURNS int[] STABLE LANGUAGE plpgsql
+CREATE FUNCTION exact(relation regclass, operator text, query rag_types.vector, k bigint)
+RETURNS int[] STABLE LANGUAGE plpgsql
     SET enable_indexscan = off SET max_parallel_workers_per_gather = 0
 AS $$
 DECLARE ids int[];
 BEGIN
-    EXECUTE format('SELECT array_agg(id) FROM (SELECT id FROM %s WHERE v IS NOT NULL ORDER BY v OPERATOR(public.%s) $1 LIMIT $2) s',
+    EXECUTE format('SELECT array_agg(id)
+        FROM (SELECT id FROM %s WHERE v IS NOT NULL ORDER BY v OPERATOR(public.%s) $1 LIMIT $2) s',
         relation, operator) INTO ids USING query, k;
     RETURN coalesce(ids, '{}');
 END $$;
 
--- The share of the k nearest that the index finds; rows that are as near as the last of them count, too.
-CREATE FUNCTION recall(relation regclass, operator text, k int) RETURNS float8 STABLE LANGUAGE plpgsql AS $$
+-- The share of the k nearest rows that the index finds. Rows that are as near as the last of them
+-- count, too.
+CREATE FUNCTION recall(relation regclass, operator text, k int) RETURNS float8 STABLE
+LANGUAGE plpgsql AS $$
 DECLARE
     q rag_types.vector;
     found int[];
@@ -69,16 +79,21 @@ DECLARE
     all_good int := 0;
     all_best int := 0;
 BEGIN
-    FOR q IN EXECUTE format('SELECT v FROM query WHERE dimensions = (SELECT rag_functions.vector_dims(v) FROM %s WHERE v IS NOT NULL LIMIT 1)', relation) LOOP
+    FOR q IN EXECUTE format('SELECT v FROM query WHERE dimensions =
+        (SELECT rag_functions.vector_dims(v) FROM %s WHERE v IS NOT NULL LIMIT 1)', relation) LOOP
         found := nearest(relation, operator, q, k);
         best := exact(relation, operator, q, k);
-        EXECUTE format('SELECT count(*) FROM %1$s WHERE id = ANY ($1) AND v OPERATOR(public.%2$s) $2 <=
-            (SELECT max(v OPERATOR(public.%2$s) $2) FROM %1$s WHERE id = ANY ($3))', relation, operator)
+        EXECUTE format('SELECT count(*) FROM %1$s
+            WHERE id = ANY ($1) AND v OPERATOR(public.%2$s) $2 <=
+            (SELECT max(v OPERATOR(public.%2$s) $2) FROM %1$s WHERE id = ANY ($3))',
+            relation, operator)
             INTO good USING found, q, best;
         all_good := all_good + good;
         all_best := all_best + cardinality(best);
-        EXECUTE format('SELECT count(*) FROM (SELECT v OPERATOR(public.%2$s) $2 AS d, lag(v OPERATOR(public.%2$s) $2) OVER (ORDER BY place) AS before
-            FROM unnest($1) WITH ORDINALITY AS f (id, place) JOIN %1$s USING (id)) s WHERE d < before', relation, operator)
+        EXECUTE format('SELECT count(*) FROM (SELECT v OPERATOR(public.%2$s) $2 AS d,
+                lag(v OPERATOR(public.%2$s) $2) OVER (ORDER BY place) AS before
+                FROM unnest($1) WITH ORDINALITY AS f (id, place) JOIN %1$s USING (id)) s
+            WHERE d < before', relation, operator)
             INTO good USING found, q;
         IF good > 0 THEN
             RAISE 'answers are not in the order of their distance: %', found;
@@ -95,13 +110,15 @@ DECLARE
     operator text := (SELECT operator FROM hnsw_index(relation));
     plan json;
 BEGIN
-    EXECUTE format('EXPLAIN (FORMAT json) SELECT id FROM %s ORDER BY v OPERATOR(public.%s) (SELECT v FROM %1$s LIMIT 1) LIMIT 10',
+    EXECUTE format('EXPLAIN (FORMAT json) SELECT id FROM %s
+        ORDER BY v OPERATOR(public.%s) (SELECT v FROM %1$s LIMIT 1) LIMIT 10',
         relation, operator) INTO plan;
     RETURN CASE WHEN plan::text LIKE '%"Index Scan"%' THEN '' ELSE 'the plan is ' || plan::text END;
 END $$;
 
 -- Stable: all of it sees the table as the calling statement does, whatever others do meanwhile.
-CREATE FUNCTION fault(relation regclass, with_check boolean DEFAULT true, with_recall boolean DEFAULT true) RETURNS text
+CREATE FUNCTION fault(relation regclass, with_check boolean DEFAULT true,
+with_recall boolean DEFAULT true) RETURNS text
     STABLE LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -113,22 +130,27 @@ DECLARE
     there int[];
     share float8;
 BEGIN
-    SELECT h.index, h.operator INTO STRICT index, operator FROM hnsw_index(relation) h WHERE h.index IS NOT NULL;
+    SELECT h.index, h.operator INTO STRICT index, operator FROM hnsw_index(relation) h
+    WHERE h.index IS NOT NULL;
     IF with_check THEN
         SELECT string_agg(c::text, ' ') INTO problems FROM rag_index_check(index) c;
         IF problems IS NOT NULL THEN
             RETURN 'rag_index_check: ' || problems;
         END IF;
     END IF;
-    EXECUTE format('SELECT v FROM query WHERE dimensions = (SELECT rag_functions.vector_dims(v) FROM %s WHERE v IS NOT NULL LIMIT 1) LIMIT 1', relation) INTO q;
+    EXECUTE format('SELECT v FROM query WHERE dimensions =
+        (SELECT rag_functions.vector_dims(v) FROM %s WHERE v IS NOT NULL LIMIT 1) LIMIT 1',
+        relation) INTO q;
     IF q IS NULL THEN
         RETURN 'there is no row, or no query';
     END IF;
     found := nearest(relation, operator, q, NULL);
     found := ARRAY(SELECT id FROM unnest(found) AS f (id) ORDER BY 1);
-    EXECUTE format('SELECT array_agg(id ORDER BY id) FROM %s WHERE v IS NOT NULL', relation) INTO there;
+    EXECUTE format('SELECT array_agg(id ORDER BY id) FROM %s WHERE v IS NOT NULL', relation)
+    INTO there;
     IF found <> there THEN
-        RETURN format('the index has %s rows, %s of them different, the table has %s', cardinality(found),
+        RETURN format('the index has %s rows, %s of them different, the table has %s',
+        cardinality(found),
             (SELECT count(DISTINCT id) FROM unnest(found) AS f (id)), cardinality(there));
     END IF;
     IF with_recall THEN
@@ -141,60 +163,70 @@ BEGIN
 END $$;
 SQL
 
-# A running node with the extension and the tools. Without preload, as no test here needs
-# rag-engine. Option: conf.
+# Returns a running node with the extension and the tools. Without preload, because no test here
+# needs rag-engine. Option: conf.
 sub hnsw_node
 {
 	my ($name, %option) = @_;
-	my $conf = "autovacuum = off\njit = off\nmax_parallel_maintenance_workers = 1\n" . ($option{conf} // '');
+	my $conf =
+	  "autovacuum = off\njit = off\nmax_parallel_maintenance_workers = 1\n" . ($option{conf} // '');
 	my $node = rag_node($name, preload => 0, conf => $conf);
 	$node->safe_psql('postgres', $tools);
 	add_queries($node, $_) for @dimensions;
 	return $node;
 }
 
-# Centres and queries of so many dimensions.
+# Adds centres and queries with a number of dimensions.
 sub add_queries
 {
 	my ($node, $dimensions) = @_;
-	$node->safe_psql('postgres', "SELECT setseed(0.1);
-		INSERT INTO centre SELECT $dimensions, i, noise($dimensions, 2) FROM generate_series(0, 39) i;
+	$node->safe_psql(
+		'postgres', "SELECT setseed(0.1);
+		INSERT INTO centre SELECT $dimensions, i, noise($dimensions, 2)
+		FROM generate_series(0, 39) i;
 		INSERT INTO query SELECT $dimensions, point($dimensions) FROM generate_series(1, 20)");
 	return;
 }
 
-# rag_index_check finds nothing, a scan to the end gives every row once, and the 10 nearest are
-# found (recall of at least .95, in order).
-sub is_sound
+# Checks that rag_index_check finds nothing, that a full scan returns every row once, and that the
+# 10 nearest are found (recall of at least .95, in order).
+sub index_is_correct
 {
 	my ($node, $table, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	return is($node->safe_psql('postgres', "SELECT fault('$table') || unindexed('$table')"), '', $name);
+	return is($node->safe_psql('postgres', "SELECT fault('$table') || unindexed('$table')"), '',
+		$name);
 }
 
-# Kills the postmaster and then all its processes; starts the server again, which recovers.
+# Kills the postmaster and then all its processes. Starts the server again, which recovers.
 sub crash
 {
 	my ($node) = @_;
 	$node->kill9;
-	my $processes = sub { grep { (readlink("/proc/$_/cwd") // '') eq $node->data_dir } map { m{(\d+)$} } glob '/proc/[0-9]*' };
-	await('all processes of the server have ended', sub { my @pids = $processes->(); kill 'KILL', @pids; !@pids });
-	# as long as nobody has waited for the dead postmaster it looks alive to the next one
+	my $processes = sub {
+		grep { (readlink("/proc/$_/cwd") // '') eq $node->data_dir }
+		  map { m{(\d+)$} } glob '/proc/[0-9]*';
+	};
+	await('all processes of the server have ended',
+		sub { my @pids = $processes->(); kill 'KILL', @pids; !@pids });
+	# a dead postmaster looks alive to the next one until its parent has waited for it
 	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
 	$node->start;
 	return;
 }
 
-# Waits until a session (start_sql) is in a phase of its work, as pg_stat_progress_<kind> names it,
-# and stops it there. Gives the backend's process id.
+# Waits until a session (start_sql) is in a phase of pg_stat_progress_<kind>, and stops it there.
+# Returns the backend's process id.
 sub await_phase
 {
 	my ($session, $kind, $phase) = @_;
 	my $pid = $session->backend;
-	await("the session is $phase",
+	await(
+		"the session is $phase",
 		sub {
 			$session->is_waiting or croak "it has ended before";
-			return ask($session->{node}, "SELECT phase LIKE '%$phase%' FROM pg_stat_progress_$kind WHERE pid = $pid") eq 't';
+			return ask($session->{node},
+				"SELECT phase LIKE '%$phase%' FROM pg_stat_progress_$kind WHERE pid = $pid") eq 't';
 		});
 	freeze($pid);
 	return $pid;

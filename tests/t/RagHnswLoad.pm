@@ -1,6 +1,6 @@
-# Clients that insert, delete, update and search a table with a rag_hnsw index, while that is
-# vacuumed and rebuilt. Used by tests/t/022_hnsw_concurrency.pl for some seconds and by
-# tests/t/long/ for a minute.
+# Clients insert, delete, update and search a table with a rag_hnsw index, while it is vacuumed and
+# rebuilt. Used by tests/t/022_hnsw_concurrency.pl for some seconds and by tests/t/long/ for a
+# minute.
 package RagHnswLoad;
 
 use strict;
@@ -16,32 +16,63 @@ use Time::HiRes qw(time);
 
 our @EXPORT = qw(test_under_load);
 
-# What pgbench's clients run, with its weight. The table stays at about the same size.
+# Scripts of pgbench's clients, with their weights. The table stays at about the same size.
 my %script = (
 	insert => [ 6, "INSERT INTO t SELECT nextval('t_id'), random() * 9, point(64);" ],
-	# among them equal vectors, so that nodes get and lose rows
-	insert_equal => [ 1, "INSERT INTO t SELECT nextval('t_id'), 3, v FROM query WHERE dimensions = 64 ORDER BY random() LIMIT 3;" ],
-	insert_many => [ 1, "BEGIN; INSERT INTO t SELECT nextval('t_id'), 5, point(64) FROM generate_series(1, 20); ROLLBACK;" ],
-	delete => [ 5, "DELETE FROM t WHERE id IN (SELECT id FROM t OFFSET floor(random() * 2000) LIMIT 2 FOR UPDATE SKIP LOCKED);" ],
-	update => [ 3, "UPDATE t SET v = point(64) WHERE id IN (SELECT id FROM t OFFSET floor(random() * 2000) LIMIT 1 FOR UPDATE SKIP LOCKED);" ],
-	update_other => [ 2, "UPDATE t SET kind = kind + 1 WHERE id IN (SELECT id FROM t OFFSET floor(random() * 2000) LIMIT 1 FOR UPDATE SKIP LOCKED);" ],
+	# equal vectors among them, so that nodes gain and lose rows
+	insert_equal => [
+		1,
+		"INSERT INTO t SELECT nextval('t_id'), 3, v FROM query WHERE dimensions = 64
+			ORDER BY random() LIMIT 3;"
+	],
+	insert_many => [
+		1,
+		"BEGIN; INSERT INTO t SELECT nextval('t_id'), 5, point(64) FROM generate_series(1, 20);
+			ROLLBACK;"
+	],
+	delete => [
+		5,
+		"DELETE FROM t WHERE id IN (SELECT id FROM t OFFSET floor(random() * 2000) LIMIT 2
+			FOR UPDATE SKIP LOCKED);"
+	],
+	update => [
+		3,
+		"UPDATE t SET v = point(64) WHERE id IN (SELECT id FROM t OFFSET floor(random() * 2000)
+			LIMIT 1 FOR UPDATE SKIP LOCKED);"
+	],
+	update_other => [
+		2,
+		"UPDATE t SET kind = kind + 1 WHERE id IN (SELECT id FROM t OFFSET floor(random() * 2000)
+			LIMIT 1 FOR UPDATE SKIP LOCKED);"
+	],
 	search => [ 5, "SELECT nearest('t', '<->', v, 10) FROM query WHERE dimensions = 64;" ],
-	# every row that the statement sees is in the index, once
-	search_all => [ 2, "DO 'BEGIN ASSERT fault(\$\$t\$\$, false, false) = \$\$\$\$, fault(\$\$t\$\$, false, false); END';" ]);
+	# every row that the statement sees is in the index once
+	search_all => [
+		2,
+		"DO 'BEGIN ASSERT fault(\$\$t\$\$, false, false) = \$\$\$\$, fault(\$\$t\$\$, false, "
+		  . "false); END';"
+	]);
 
 sub test_under_load
 {
 	my ($seconds) = @_;
 	my $node = hnsw_node('load', conf => "deadlock_timeout = 100ms\n");
-	$node->safe_psql('postgres', "CREATE TABLE t (id int PRIMARY KEY, kind int, v rag_types.vector); CREATE SEQUENCE t_id;
-		SELECT setseed(0.2); INSERT INTO t SELECT nextval('t_id'), i % 7, point(64) FROM generate_series(1, 2000) i;
+	$node->safe_psql(
+		'postgres',
+		"CREATE TABLE t (id int PRIMARY KEY, kind int, v rag_types.vector); CREATE SEQUENCE t_id;
+		SELECT setseed(0.2); INSERT INTO t SELECT nextval('t_id'), i % 7, point(64)
+		FROM generate_series(1, 2000) i;
 		CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops)");
 	my $witness = witness($node);
 
 	my $folder = temp_folder();
-	my @files = map { '--file=' . write_file("$folder/$_.sql", "$script{$_}[1]\n") . '@' . $script{$_}[0] } sort keys %script;
+	my @files =
+	  map { '--file=' . write_file("$folder/$_.sql", "$script{$_}[1]\n") . '@' . $script{$_}[0] }
+	  sort keys %script;
 	my ($out, $err) = ('', '');
-	my @command = ($node->installed_command('pgbench'), '--no-vacuum', '--client=6', "--time=$seconds", '--max-tries=1', '--report-per-command',
+	my @command = (
+		$node->installed_command('pgbench'),
+		'--no-vacuum', '--client=6', "--time=$seconds", '--max-tries=1', '--report-per-command',
 		@files, $node->connstr('postgres'));
 	my $end = time + $seconds;
 	my $pgbench = IPC::Run::start(\@command, '<', \undef, '>', \$out, '2>', \$err);
@@ -51,7 +82,8 @@ sub test_under_load
 		'VACUUM t',
 		'REINDEX INDEX CONCURRENTLY t_v',
 		'VACUUM t',
-		'CREATE INDEX CONCURRENTLY t_w ON t USING rag_hnsw (v vector_l2_ops); DROP INDEX CONCURRENTLY t_v; ALTER INDEX t_w RENAME TO t_v',
+		'CREATE INDEX CONCURRENTLY t_w ON t USING rag_hnsw (v vector_l2_ops);
+			DROP INDEX CONCURRENTLY t_v; ALTER INDEX t_w RENAME TO t_v',
 		'VACUUM t',
 		'DELETE FROM t WHERE id % 10 < 3; VACUUM t');
 	my ($done, @failed) = (0);
@@ -66,18 +98,23 @@ sub test_under_load
 		$done++;
 	}
 	$pgbench->finish;
-	is(join('', @failed), '', "VACUUM, REINDEX CONCURRENTLY and CREATE INDEX CONCURRENTLY do not fail under load ($done times)");
+	is( join('', @failed),
+		'',
+		"VACUUM, REINDEX CONCURRENTLY and
+			CREATE INDEX CONCURRENTLY do not fail under load ($done times)"
+	);
 	is($pgbench->result(0), 0, "no client fails in $seconds s");
-	is($err =~ s/^pgbench \(.*\n//r, '', 'nor a statement');
+	is($err =~ s/^pgbench \(.*\n//r, '', 'no statement fails');
 	my ($count) = $out =~ /number of transactions actually processed: (\d+)/;
-	cmp_ok($count // 0, '>', 20 * $seconds, 'clients have done something');
+	cmp_ok($count // 0, '>', 20 * $seconds, 'all clients have executed transactions');
 
-	is_sound($node, 't', 'afterwards the index is sound');
+	index_is_correct($node, 't', 'the index is correct after the load');
 	$node->safe_psql('postgres', 'VACUUM t');
-	is_sound($node, 't', 'also after a vacuum');
-	is($node->safe_psql('postgres', "SELECT vectors FROM rag_index_info('t_v')"), $node->safe_psql('postgres', 'SELECT count(*) FROM t'),
-		'which leaves just the rows that are there');
-	same_cluster($witness, 'under load');
+	index_is_correct($node, 't', 'the index is correct after the load and vacuum');
+	is( $node->safe_psql('postgres', "SELECT vectors FROM rag_index_info('t_v')"),
+		$node->safe_psql('postgres', 'SELECT count(*) FROM t'),
+		'the index contains exactly the rows of the table');
+	same_cluster($witness, 'load on the index');
 	$node->stop;
 	return;
 }

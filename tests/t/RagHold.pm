@@ -1,5 +1,5 @@
-# A web server on loopback whose answers a test holds back, so that a run is in the middle for as
-# long as the test likes.
+# A web server on loopback that delays its answers as long as a test wants, so that a run stays in
+# progress.
 package RagHold;
 
 use strict;
@@ -9,7 +9,7 @@ use RagCluster ();
 
 my ($folder, $listener, $server);
 
-# Where its documents are: anything below /NAME/ is of one hold.
+# The address of its documents: paths below /NAME/ belong to the hold NAME.
 sub origin
 {
 	serve() if !defined $server;
@@ -24,18 +24,22 @@ sub hold
 	unlink "$folder/asked-$name";
 	return RagCluster::write_file("$folder/hold-$name", '');
 }
-sub release { return map { unlink "$folder/hold-$_" } @_ }
+
+sub release
+{
+	return map { unlink "$folder/hold-$_" } @_;
+}
 
 # Waits until a request below /NAME/ waits for its answer.
-sub await_asked
+sub await_request
 {
 	my ($name) = @_;
 	return RagCluster::await("there is a request for $name", sub { -e "$folder/asked-$name" });
 }
 
-# What a source of kind static names to read the files of a folder in order, with pages before,
-# between and after them that a hold may be on: as many files between any two of them. A run begins
-# to read when "first" is released, and has all the files when "last" is asked for.
+# The spec of a static source that reads the files of a folder in order, with pages before, between
+# and after them. Between any two pages there is the same number of files. A run starts to read when
+# "first" is released, and has all files when "last" is requested.
 sub files_between_pages
 {
 	my ($files, @between) = @_;
@@ -45,40 +49,42 @@ sub files_between_pages
 	return sprintf '{"endpoints": [%s]}', join ', ', map { qq{"$_"} } @endpoints, page('last');
 }
 
-# Where a document is that the hold of a name is for.
+# The address of a document that the hold of a name delays.
 sub page { my ($name) = @_; return origin() . "/$name/page.md" }
 
-# Begins a run of a source of files_between_pages(FILES, 'middle'), which stays in the middle until
-# release('middle'): what comes before that page, so many documents, is stored, and what comes after
-# it is not.
-sub begin_in_the_middle
+# Starts a run of a source of files_between_pages(FILES, 'middle') and holds it until
+# release('middle'). The given number of documents before that page is stored, and none after it.
+sub start_sync_and_hold
 {
 	my ($node, $source, $stored) = @_;
 	hold('middle');
 	my $sync = RagCluster::start_sql($node, "SELECT rag_sync('$source')");
-	await_asked('middle');
+	await_request('middle');
 	RagCluster::await_stored($node, $source, $stored);
 	return $sync;
 }
 
-# What requests below /NAME/ are answered: status and headers; a document again where there are
-# none.
+# Sets the answer to requests below /NAME/: status and headers. Without lines the answer is a
+# document again.
 sub answer
 {
 	my ($name, @lines) = @_;
 	origin();
-	return @lines ? RagCluster::write_file("$folder/answer-$name", join "\r\n", @lines) : unlink "$folder/answer-$name";
+	return @lines
+	  ? RagCluster::write_file("$folder/answer-$name", join "\r\n", @lines)
+	  : unlink "$folder/answer-$name";
 }
 
 sub serve
 {
 	$folder = RagCluster::temp_folder();
-	$listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 50, ReuseAddr => 1) or die "cannot listen: $!";
+	$listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 50, ReuseAddr => 1)
+	  or die "cannot listen: $!";
 	my $parent = $$;
 	$server = fork // die $!;
 	return if $server;
-	# prove reads what a test prints until everyone who could print has gone, and the test's modules
-	# have copies of its output
+	# prove reads the output of a test until every process that could print has ended, and modules
+	# of tests have copies of its output
 	POSIX::close($_) for grep { $_ != fileno $listener } 1 .. 255;
 	$SIG{PIPE} = 'IGNORE';
 	$SIG{CHLD} = 'IGNORE';
@@ -97,10 +103,16 @@ sub reply
 	my ($path, $name) = (<$connection> // '') =~ m{^\w+ (/([^/ ]*)\S*) } or return;
 	while (defined(my $line = <$connection>)) { last if $line =~ /^\r?\n/ }
 	RagCluster::write_file("$folder/asked-$name", '') if -e "$folder/hold-$name";
-	select undef, undef, undef, 0.01 while -e "$folder/hold-$name" && RagCluster::is_running($parent);
-	my $answer = -e "$folder/answer-$name" ? PostgreSQL::Test::Utils::slurp_file("$folder/answer-$name") : '200 OK';
+	select undef, undef, undef, 0.01
+	  while -e "$folder/hold-$name" && RagCluster::is_running($parent);
+	my $answer =
+	  -e "$folder/answer-$name"
+	  ? PostgreSQL::Test::Utils::slurp_file("$folder/answer-$name")
+	  : '200 OK';
 	my $body = $answer =~ /^200/ ? "# Document\n\nA text of $path.\n" : '';
-	print $connection "HTTP/1.1 $answer\r\nContent-Type: text/markdown\r\nContent-Length: " . length($body) . "\r\nConnection: close\r\n\r\n$body";
+	print $connection "HTTP/1.1 $answer\r\nContent-Type: text/markdown\r\nContent-Length: "
+	  . length($body)
+	  . "\r\nConnection: close\r\n\r\n$body";
 	close $connection;
 	return;
 }

@@ -1,4 +1,4 @@
-# What the tests of whole clusters share.
+# Functions for all cluster tests.
 package RagTest;
 
 use strict;
@@ -9,9 +9,8 @@ use PostgreSQL::Test::Utils;
 
 our @EXPORT = qw(new_node engine_pids handbook create_handbook wait_until);
 
-# A cluster of its own, not started yet; initdb => [...] are further options of initdb, preload => 0
-# leaves shared_preload_libraries empty, scheduler => 1 lets sources be synced by themselves, which
-# most tests would rather do.
+# Returns a new cluster, not started yet. Options: initdb => [...] for initdb, preload => 0 for
+# empty shared_preload_libraries, scheduler => 1 for automatic syncs, which most tests do not want.
 sub new_node
 {
 	my ($name, %option) = @_;
@@ -21,14 +20,15 @@ sub new_node
 	  unless exists $option{preload} && !$option{preload};
 	$node->append_conf('postgresql.conf', "rag.scheduler = off")
 	  unless $option{scheduler} || exists $option{preload} && !$option{preload};
-	# the log is read where a test has failed: without the queries that tests repeat until something is
-	# so. And a statement that does not come to its end says so, before the test's patience ends.
-	$node->append_conf('postgresql.conf', "log_min_messages = info\nlog_statement = none\nstatement_timeout = 170s");
+	# The log is read when a test has failed, so it does not contain the queries that tests repeat.
+	# A statement that does not end reports that before the timeout of the test.
+	$node->append_conf('postgresql.conf',
+		"log_min_messages = info\nlog_statement = none\nstatement_timeout = 170s");
 	return $node;
 }
 
-# The processes rag-engine of a cluster: they work in its data directory. Takes an option to look
-# for, as in engine_pids($node, 'embed').
+# The rag-engine processes of a cluster: their working directory is its data directory. Takes a
+# subcommand, as in engine_pids($node, 'embed').
 sub engine_pids
 {
 	my ($node, $subcommand) = @_;
@@ -42,7 +42,10 @@ sub engine_pids
 		my $line = do { local $/; <$file> };
 		next unless defined $line;
 		my ($program, $first) = split /\0/, $line;
-		next unless defined $program && $program =~ m{/rag-engine$} && (!defined $subcommand || $first eq $subcommand);
+		next
+		  unless defined $program
+		  && $program =~ m{/rag-engine$}
+		  && (!defined $subcommand || $first eq $subcommand);
 		push @pids, $proc =~ /(\d+)/;
 	}
 	return @pids;
@@ -55,12 +58,15 @@ sub create_handbook
 {
 	my ($node) = @_;
 	my $path = handbook();
-	$node->safe_psql('postgres',
-		qq{SELECT rag_create_source('handbook', 'folder', '{"path": "$path", "excludePaths": ["drafts/"]}')});
+	$node->safe_psql(
+		'postgres',
+		qq{SELECT rag_create_source('handbook', 'folder',
+			'{"path": "$path", "excludePaths": ["drafts/"]}')}
+	);
 	return;
 }
 
-# Whether a condition came true, sooner or later.
+# Waits for a condition. Returns true if it came true.
 sub wait_until
 {
 	my ($condition) = @_;

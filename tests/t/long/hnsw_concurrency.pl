@@ -1,4 +1,4 @@
-# As tests/t/022_hnsw_concurrency.pl, for a minute.
+# tests/t/022_hnsw_concurrency.pl for a minute.
 use strict;
 use warnings;
 use Test::More;
