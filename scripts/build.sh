@@ -1,24 +1,26 @@
 #!/bin/sh
 # Builds everything that is installed:
 #
-#   build/package/                  rag.so, the control file and the SQL, below PostgreSQL's own folders
+#   build/package/               rag.so, the control file and the SQL, in PostgreSQL's folder layout
 #   target/release/rag-engine
-#   build/model/                    ONNX Runtime and the embedding model, as fetched and as converted to ONNX
+#   build/model/                 ONNX Runtime, PDFium and the embedding model, fetched and converted
 #
-# One target folder and one profile for all of it. Does nothing that is done already.
+# Uses one target folder and one profile for everything. Skips what is already up to date.
 set -eu
 . "$(dirname "$0")/common.sh"
 
 read_pg_config
-pg_has_headers || fail "PostgreSQL $pg_major has no headers here: run 'make deps'"
-[ "$(cargo pgrx --version 2>/dev/null | cut -d ' ' -f 2)" = "$PGRX_VERSION" ] || fail "cargo-pgrx $PGRX_VERSION is missing: run 'make deps'"
+pg_has_headers || fail "the headers of PostgreSQL $pg_major are missing: run 'make deps'"
+[ "$(cargo pgrx --version 2>/dev/null | cut -d ' ' -f 2)" = "$PGRX_VERSION" ] ||
+    fail "cargo-pgrx $PGRX_VERSION is missing: run 'make deps'"
 
-# A package of another PostgreSQL or of an older version must not be taken for this one.
+# A package built for another PostgreSQL, or an older one, must not be installed.
 rm -rf "$build/package"
 mkdir -p "$build"
 say "the extension for PostgreSQL $pg_major"
-cargo pgrx package --pg-config "$PG_CONFIG" --no-default-features --features "pg$pg_major" --out-dir "$build/package" \
-    >"$build/package.log" || { cat "$build/package.log" >&2; fail "the extension could not be built"; }
+cargo pgrx package --pg-config "$PG_CONFIG" --no-default-features --features "pg$pg_major" \
+    --out-dir "$build/package" >"$build/package.log" ||
+    { cat "$build/package.log" >&2; fail "could not build the extension"; }
 
 say "rag-engine and rag-model"
 cargo build --release -p rag-engine -p rag-model

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Installs what build.sh built into the folders of PG_CONFIG's PostgreSQL, below DESTDIR; --remove
-# takes it away again.
+# Installs what build.sh built into the folders of the PostgreSQL that PG_CONFIG belongs to, below
+# DESTDIR. --remove uninstalls it.
 #
 #   $(pg_config --pkglibdir)            rag.so
 #   $(pg_config --pkglibdir)/rag        rag-engine, libonnxruntime.so, libpdfium.so
 #   $(pg_config --sharedir)/extension   rag.control, rag--*.sql
 #   $(pg_config --sharedir)/rag/models  a folder with the embedding model
 #
-# A file takes its place whole: a running server keeps the one that it has open.
+# Each file is replaced by a rename: a running server keeps the file that it has open.
 set -eu
 . "$(dirname "$0")/common.sh"
 
@@ -17,7 +17,7 @@ sharedir=${DESTDIR:-}$pg_sharedir
 extensiondir=$sharedir/extension
 modeldir=$sharedir/rag/models/$MODEL
 
-nearest_folder() { # the folder itself, or the nearest one above it that exists
+nearest_folder() { # prints the folder, or its nearest parent that exists
     folder=$1
     while [ ! -d "$folder" ]; do folder=$(dirname "$folder"); done
     echo "$folder"
@@ -29,7 +29,7 @@ for folder in "$libdir" "$extensiondir" "$libdir/rag" "$modeldir"; do
     if have sudo && sudo -n true 2>/dev/null; then
         as="sudo -n"
     else
-        fail "you may not write into $folder. Run 'sudo make install' (or set DESTDIR, or PG_CONFIG to a PostgreSQL of your own)."
+        fail "permission denied for $folder: run 'sudo make install', or set DESTDIR or PG_CONFIG"
     fi
 done
 
@@ -45,14 +45,16 @@ put() { # mode, file, destination
 install_all() {
     installed=0
     package=$build/package
-    [ -f "$package$pg_libdir/rag.so" ] && [ -x "$target/release/rag-engine" ] || fail "nothing is built for $PG_CONFIG: run 'make build'"
+    [ -f "$package$pg_libdir/rag.so" ] && [ -x "$target/release/rag-engine" ] ||
+        fail "nothing is built for $PG_CONFIG: run 'make build'"
     put 755 "$target/release/rag-engine" "$libdir/rag/rag-engine"
     put 755 "$(echo "$build"/model/libonnxruntime.so.*)" "$libdir/rag/libonnxruntime.so"
     put 755 "$(echo "$build"/model/libpdfium.so.*)" "$libdir/rag/libpdfium.so"
     for file in $MODEL_FILES; do
         put 644 "$build/model/$MODEL/$file" "$modeldir/$file"
     done
-    for file in "$package$pg_sharedir/extension"/rag--*.sql "$package$pg_sharedir/extension/rag.control"; do
+    control=$package$pg_sharedir/extension/rag.control
+    for file in "$package$pg_sharedir/extension"/rag--*.sql "$control"; do
         put 644 "$file" "$extensiondir/$(basename "$file")"
     done
     put 755 "$package$pg_libdir/rag.so" "$libdir/rag.so"
@@ -60,11 +62,12 @@ install_all() {
 }
 
 remove_all() {
-    $as rm -f "$libdir/rag.so" "$libdir/rag/rag-engine" "$libdir/rag/libonnxruntime.so" "$libdir/rag/libpdfium.so" \
-        "$extensiondir/rag.control" "$extensiondir"/rag--*.sql
+    $as rm -f "$libdir/rag.so" "$libdir/rag/rag-engine" "$libdir/rag/libonnxruntime.so" \
+        "$libdir/rag/libpdfium.so" "$extensiondir/rag.control" "$extensiondir"/rag--*.sql
     for file in $MODEL_FILES; do $as rm -f "$modeldir/$file"; done
-    # folders go unless something of the user's is in them
-    for folder in "$libdir/rag" "$modeldir/1_Pooling" "$modeldir" "$sharedir/rag/models" "$sharedir/rag"; do
+    # A folder that holds other files stays.
+    for folder in "$libdir/rag" "$modeldir/1_Pooling" "$modeldir" "$sharedir/rag/models" \
+        "$sharedir/rag"; do
         [ ! -d "$folder" ] || $as rmdir --ignore-fail-on-non-empty "$folder"
     done
     say "removed from $libdir and $sharedir"

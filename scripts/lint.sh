@@ -1,19 +1,31 @@
 #!/bin/sh
-# rustfmt and clippy over the whole workspace, and pgspot over the install script; any warning
-# fails.
+# Checks the arrows between rooms, the width of lines, rustfmt and clippy of the whole workspace,
+# the sentences and SQLSTATEs of the documentation, and the install script with pgspot. Fails on
+# any warning.
 set -eu
 . "$(dirname "$0")/common.sh"
 
 read_pg_config
+say "rooms of src/"
+python3 scripts/rooms.py >/dev/null
+say "100 columns"
+python3 scripts/width.py || fail "lines are longer than 100 columns"
 say "rustfmt"
-cargo fmt --all --check
+# The registry of source kinds declares modules in macros, where cargo fmt does not find them.
+cargo fmt --all --check -- $(git ls-files 'crates/protocol/src/spec/*.rs' 'crates/source/src/*.rs')
 say "clippy, the extension for PostgreSQL $pg_major"
-cargo clippy --quiet --release -p rag --all-targets --no-default-features --features "pg$pg_major" -- -D warnings
+cargo clippy --quiet --release -p rag --all-targets --no-default-features \
+    --features "pg$pg_major" -- -D warnings
 say "clippy, the crates"
 cargo clippy --quiet --release --workspace --exclude rag --all-targets -- -D warnings
 
-# CREATE EXTENSION runs the script as a superuser: nothing that it names may be looked up where
-# others can put things.
+say "the sentences of the documentation"
+scripts/sentences.py
+say "the SQLSTATEs of docs/reference/errors.md"
+scripts/sqlstates.py "$pg_sharedir/errcodes.txt"
+
+# CREATE EXTENSION runs the script as a superuser, so no name in it may be found in a schema in
+# which other users can create objects.
 PGSPOT_VERSION=0.9.4
 say "pgspot $PGSPOT_VERSION, the install script"
 script=$(find "$build/package" -name 'rag--*.sql' 2>/dev/null | head -n 1)
@@ -22,12 +34,20 @@ if ! [ -x "$build/pgspot/bin/pgspot" ]; then
     python3 -m venv "$build/pgspot"
     "$build/pgspot/bin/pip" install --quiet "pgspot==$PGSPOT_VERSION"
 fi
-# Left out are the functions between the marks in sql/drift.sql: they become part of statements
-# whose path is pinned. has_condition() becomes part of others' statements, and qualifies all that
-# it names; so does rag_index_all(), which commits and so may have no search_path of its own.
+# Functions between the marks in sql/drift.sql are left out: they are inlined into statements whose
+# search_path is pinned. The functions below have no search_path, because they are inlined into
+# other statements or, as rag_index_all() does, commit. They qualify all names.
+source_phase='is_being_dropped boolean,active_phase text,active_trigger text'
+source_phase="$source_phase,suspended boolean,will_retry boolean,last_phase text"
+index_all='status text,collection text,INOUT summary jsonb'
 sed '/^-- pgspot: off/,/^-- pgspot: on/d' "$script" >"$build/pgspot/checked.sql"
-found=$("$build/pgspot/bin/pgspot" --proc-without-search-path 'rag.has_condition(conditions jsonb,type text)' \
-    --proc-without-search-path 'extschema.rag_index_all(status text,collection text,INOUT summary jsonb)' "$build/pgspot/checked.sql") || true
+found=$("$build/pgspot/bin/pgspot" \
+    --proc-without-search-path 'rag.has_condition(conditions jsonb,type text)' \
+    --proc-without-search-path 'rag.run_phase(phase text,is_lost boolean)' \
+    --proc-without-search-path "rag.source_phase($source_phase)" \
+    --proc-without-search-path 'rag.source_hash(source text)' \
+    --proc-without-search-path "extschema.rag_index_all($index_all)" \
+    "$build/pgspot/checked.sql") || true
 case $found in
     *"Errors: 0 Warnings: 0"*) ;;
     *) fail "$found" ;;

@@ -1,13 +1,18 @@
 #!/bin/sh
-# Runs all tests against the installed extension, each kind even where the one before has failed:
+# Runs all tests against the installed extension. Goes on after a kind of tests has failed.
 #
-#   crates        cargo test: what is no part of PostgreSQL
-#   tests/sql     pg_regress: statements, whose output must be that of tests/expected
-#   tests/t       prove: whole clusters that are started, stopped and broken; --long adds tests/t/long
+#   crates        cargo test: everything that is not part of PostgreSQL
+#   tests/sql     pg_regress: statements, whose output must equal that in tests/expected
+#   tests/t       prove: whole clusters that are started, stopped and broken (--long: tests/t/long)
 #
 # Arguments name single tests instead of all: test.sh tests/sql/vector.sql tests/t/001_restart.pl
-# --accept makes the present output of tests/sql the expected one: read the difference before you
-# commit it. The last line says how many passed and how many failed.
+# --accept copies the output of tests/sql, and of the examples in the documentation, to where the
+# expected output is: read the difference before you commit it. RAG_DOCS names the pages whose
+# examples tests/t/098_docs.pl runs; without it they are all pages. The last line has the number of
+# tests that passed and failed.
+#
+# RAG_TEST_DATA names a folder with more documents; tests that need it are skipped without it.
+# tests/README.md describes the tests.
 set -eu
 . "$(dirname "$0")/common.sh"
 . scripts/server.sh
@@ -28,30 +33,34 @@ passed=0
 failed=0
 count() { # what ran, its exit status, tests passed, tests failed
     failures=$4
-    [ "$2" = 0 ] || [ "$failures" != 0 ] || failures=1 # it broke off before it could count
+    [ "$2" = 0 ] || [ "$failures" != 0 ] || failures=1 # it stopped before it could count
     say "$1: $3 passed, $failures failed"
     passed=$((passed + $3))
     failed=$((failed + failures))
 }
 
-# Shows the output of a command as it comes and keeps it in a file; the command's status is in
-# $status.
+# Shows the output of a command while it runs and writes it to a file. Sets $status to the command's
+# exit status.
 logged() {
     log=$1
     shift
-    { if "$@" 2>&1; then echo 0 >&3; else echo $? >&3; fi; } 3>"$log.status" | sed -u "/^# issuing query/d" | tee "$log"
+    { if "$@" 2>&1; then echo 0 >&3; else echo $? >&3; fi; } 3>"$log.status" |
+        sed -u "/^# issuing query/d" | tee "$log"
     status=$(cat "$log.status")
 }
+
+[ -n "${RAG_TEST_DATA:-}" ] ||
+    say "RAG_TEST_DATA is not set: tests that need more documents are skipped"
 
 make_scratch test
 mkdir "$scratch/log"
 
 test_crates() {
     say "the crates"
-    # some ask a server (those that are ignored where there is none), a model, ONNX Runtime or
-    # PDFium
-    logged "$scratch/log/crates" env PATH="$pg_bindir:$PATH" PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres \
-        RAG_MODEL_DIR="$build/model/$MODEL" RAG_ONNXRUNTIME="$(echo "$build"/model/libonnxruntime.so.*)" \
+    # Some tests need a server (they are ignored elsewhere), a model, ONNX Runtime or PDFium.
+    logged "$scratch/log/crates" env PATH="$pg_bindir:$PATH" \
+        PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres RAG_MODEL_DIR="$build/model/$MODEL" \
+        RAG_ONNXRUNTIME="$(echo "$build"/model/libonnxruntime.so.*)" \
         RAG_PDFIUM="$(echo "$build"/model/libpdfium.so.*)" \
         cargo test --release --workspace --exclude rag --no-fail-fast -- --include-ignored
     count crates "$status" \
@@ -59,9 +68,13 @@ test_crates() {
         "$(awk '/^test result:/ { n += $6 } END { print n + 0 }' "$log")"
 }
 
-# The server's user may not be able to read this repository.
+# The server's user may lack the right to read this repository.
 copy_tests() {
     cp -R tests "$scratch/tests"
+    mkdir "$scratch/tests/pages"
+    for page in docs README.md CONTRIBUTING.md SECURITY.md; do
+        [ ! -e "$page" ] || cp -R "$page" "$scratch/tests/pages"
+    done
     rm -rf "$scratch/tests/sql/results"
     mkdir -p "$scratch/output"
     [ -z "$server_user" ] || chown -R "$server_user" "$scratch/tests" "$scratch/output"
@@ -69,21 +82,25 @@ copy_tests() {
 
 test_sql() {
     # shellcheck disable=SC2046 # a list of words
-    set -- $(for file in ${only:-tests/sql/*.sql}; do case $file in *.sql) basename "$file" .sql ;; esac; done)
+    set -- $(for file in ${only:-tests/sql/*.sql}; do
+        case $file in *.sql) basename "$file" .sql ;; esac
+    done)
     [ $# -gt 0 ] || return 0
     say "SQL in a throwaway PostgreSQL $pg_major"
     for name in "$@"; do
         [ -f "tests/expected/$name.out" ] || : >"$scratch/tests/expected/$name.out"
     done
-    logged "$scratch/log/sql" as_server RAG_TEST_FILES="$scratch/tests/data" "$pg_regress" --host="$scratch" --user=postgres \
-        --bindir="$pg_bindir" --inputdir="$scratch/tests" --outputdir="$scratch/output" --dbname=regression --encoding=UTF8 \
-        --load-extension=rag "$@"
-    # "test x ... ok" until PostgreSQL 15, "ok 1 - x" since
+    logged "$scratch/log/sql" as_server RAG_TEST_FILES="$scratch/tests/data" "$pg_regress" \
+        --host="$scratch" --user=postgres --bindir="$pg_bindir" --inputdir="$scratch/tests" \
+        --outputdir="$scratch/output" --dbname=regression --encoding=UTF8 --load-extension=rag "$@"
+    # PostgreSQL 15 and older print "test x ... ok", newer versions "ok 1 - x".
     count SQL "$status" \
         "$(grep -cE '^test .* \.\.\. ok|^ok ' "$log" || true)" \
         "$(grep -cE '^test .* \.\.\. FAILED|^not ok ' "$log" || true)"
     if [ -n "$accept" ]; then
-        for name in "$@"; do cp "$scratch/output/results/$name.out" "tests/expected/$name.out"; done
+        for name in "$@"; do
+            cp "$scratch/output/results/$name.out" "tests/expected/$name.out"
+        done
     elif [ "$status" != 0 ]; then
         cat "$scratch/output/regression.diffs" 2>/dev/null || tail -n 50 "$scratch/server.log"
     fi
@@ -91,25 +108,35 @@ test_sql() {
 
 test_clusters() {
     # shellcheck disable=SC2086 # lists of words
-    set -- $(for file in ${only:-tests/t/*.pl $long}; do case $file in *.pl) [ ! -f "$file" ] || echo "$file" ;; esac; done)
+    set -- $(for file in ${only:-tests/t/*.pl $long}; do
+        case $file in *.pl) [ ! -f "$file" ] || echo "$file" ;; esac
+    done)
     [ $# -gt 0 ] || return 0
     say "whole clusters"
     if [ ! -f "$pg_perl/PostgreSQL/Test/Cluster.pm" ]; then
         count clusters 1 0 1
-        echo "PostgreSQL's Perl modules for tests are not in $pg_perl: this PostgreSQL was built without --enable-tap-tests"
+        echo "$pg_perl lacks PostgreSQL's Perl modules for tests:" \
+            "this PostgreSQL was built without --enable-tap-tests"
         return 0
     fi
-    shared_data=${RAG_TEST_DATA:-$(cd ../shared/data 2>/dev/null && pwd || true)}
-    # what of pgxs's make rules the modules expect (until 15: TESTDIR, since 16: TESTDATADIR and
-    # TESTLOGDIR)
-    logged "$scratch/log/clusters" as_server PERL5LIB="$pg_perl:$scratch/tests/t" PG_REGRESS="$pg_regress" \
-        TESTDIR="$scratch/output" TESTDATADIR="$scratch/output/tmp_check" TESTLOGDIR="$scratch/output/log" \
-        top_builddir="$scratch/output" RAG_TEST_FILES="$scratch/tests/data" RAG_TEST_DATA="$shared_data" \
-        prove --verbose "$@"
-    count clusters "$status" "$(grep -c '^ok ' "$log" || true)" "$(grep -c '^not ok ' "$log" || true)"
+    # pgxs's make rules set these for the modules: TESTDIR up to PostgreSQL 15, TESTDATADIR and
+    # TESTLOGDIR since 16.
+    logged "$scratch/log/clusters" as_server PERL5LIB="$pg_perl:$scratch/tests/t" \
+        PG_REGRESS="$pg_regress" TESTDIR="$scratch/output" \
+        TESTDATADIR="$scratch/output/tmp_check" TESTLOGDIR="$scratch/output/log" \
+        top_builddir="$scratch/output" RAG_TEST_FILES="$scratch/tests/data" \
+        RAG_TEST_DATA="${RAG_TEST_DATA:-}" RAG_TEST_PAGES="$scratch/tests/pages" \
+        RAG_DOCS="${RAG_DOCS-}" RAG_DOCS_ACCEPT="$accept" prove --verbose "$@"
+    if [ -n "$accept" ] && [ -d "$scratch/output/pages" ]; then
+        cp -R "$scratch/output/pages/." .
+    fi
+    count clusters "$status" \
+        "$(grep -c '^ok ' "$log" || true)" \
+        "$(grep -c '^not ok ' "$log" || true)"
     for name in $(sed -n 's|^[^ ]*/\([^/ ]*\)\.pl .*(Wstat.*|\1|p' "$log"); do
-        # why a test died is in its own log alone
-        for file in "$scratch"/output/tmp_check/log/regress_log_"$name" "$scratch"/output/tmp_check/log/"$name"_*.log \
+        # Only the test's own log tells why it died.
+        for file in "$scratch"/output/tmp_check/log/regress_log_"$name" \
+            "$scratch"/output/tmp_check/log/"$name"_*.log \
             "$scratch"/output/log/regress_log_"$name" "$scratch"/output/log/"$name"_*.log; do
             [ -f "$file" ] || continue
             echo "-- the end of $(basename "$file")"
@@ -121,9 +148,9 @@ test_clusters() {
 pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")
 pg_regress=$(cd "$pgxs/../test/regress" && pwd)/pg_regress
 pg_perl=$pgxs/../test/perl
-[ -x "$pg_regress" ] || fail "there is no $pg_regress: it comes with PostgreSQL's headers"
+[ -x "$pg_regress" ] || fail "$pg_regress is missing: it comes with PostgreSQL's headers"
 
-# sources are synced, and tables vacuumed, when a test says so
+# Sources are synced, and tables vacuumed, only when a test says so.
 start_server "shared_preload_libraries = 'rag'
 rag.scheduler = off
 autovacuum = off"
