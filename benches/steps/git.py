@@ -1,4 +1,4 @@
-"""A repository of 5,000 files over HTTP: its first index, and the run after ten of them have changed."""
+"""A repository of 5,000 files over HTTP: its first sync, and the sync after ten files changed."""
 
 import http.server
 import os
@@ -25,7 +25,8 @@ def write(repository, i, revision):
     directory = os.path.join(repository, f"{i % 50:02}")
     os.makedirs(directory, exist_ok=True)
     with open(os.path.join(directory, f"{i}.md"), "w") as file:
-        file.write(f"# Note {i}\n\nShelf {i % 37} holds {i * 7 % 101} boxes of part number {i * i}, revision {revision}.\n")
+        file.write(
+            f"# Note {i}\n\nShelf {i % 37} holds {i * 7 % 101} boxes of part number {i * i}, revision {revision}.\n")
 
 
 def commit(repository):
@@ -34,18 +35,21 @@ def commit(repository):
 
 
 def serve(repository):
-    """git's own CGI program behind an HTTP server on loopback; gives the repository's URL."""
+    """Serves git's own CGI program over HTTP on loopback. Yields the repository's URL."""
     environment = {**os.environ, "GIT_PROJECT_ROOT": repository, "GIT_HTTP_EXPORT_ALL": "1"}
-    environment |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    environment |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "*"}
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             path, _, query = self.path.partition("?")
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             request = {"PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command}
-            request |= {"CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(len(body))}
+            request |= {"CONTENT_TYPE": self.headers.get("Content-Type", ""),
+                "CONTENT_LENGTH": str(len(body))}
             reply = subprocess.run(
-                ["git", "http-backend"], input=body, stdout=subprocess.PIPE, env=environment | request, check=True
+                ["git", "http-backend"], input=body, stdout=subprocess.PIPE,
+                    env=environment | request, check=True
             ).stdout
             headers, _, content = reply.partition(b"\r\n\r\n")
             self.wfile.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n" + headers)
@@ -99,7 +103,8 @@ def main():
         embedding.append(time.perf_counter() - started)
     beyond = median(changed) - median(embedding)
     row("next sync, nothing changed, s", f"{median(unchanged):.2f}")
-    row(f"next sync, {CHANGED} files changed, s beyond embedding them", f"{beyond:.2f}", target=f"<= {LIMIT:g} s", met=beyond <= LIMIT)
+    row(f"next sync, {CHANGED} files changed, s beyond embedding them", f"{beyond:.2f}",
+        target=f"<= {LIMIT:g} s", met=beyond <= LIMIT)
 
 
 main()

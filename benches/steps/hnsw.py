@@ -5,8 +5,15 @@ import os
 from ann import bench, build, churn, curve, filters, insert, vacuum, wide
 from support.results import note
 
-PARTS = {"build": build, "curve": curve, "filter": filters, "insert": insert, "churn": churn,
-         "vacuum": vacuum, "wide": wide}
+PARTS = {
+    "build": build,
+    "curve": curve,
+    "filter": filters,
+    "insert": insert,
+    "churn": churn,
+    "vacuum": vacuum,
+    "wide": wide,
+}
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Time of rag_embed for a short query, against the model's own time for it."""
+"""Time of rag_embed for a short query, compared with the model's own time."""
 
 import time
 
@@ -9,7 +9,7 @@ from support.results import median, note, row
 
 ROUNDS = 3
 
-# The time inside the server; a round trip of the client comes on top of it for any statement.
+# The time inside the server. Every statement takes a round trip of the client as well.
 TIMED = """
 CREATE FUNCTION timed_embed(query text) RETURNS double precision LANGUAGE plpgsql AS $$
 DECLARE
@@ -33,7 +33,7 @@ def main():
         set_precision(precision)
         connection = fresh_database("bench")
         connection.execute(TIMED)
-        # no spinning: its idle threads would take the processors from the other side's turn
+        # Without spinning: idle threads would take processors from the other side.
         reference = Reference(precision, spinning=False)
 
         def in_server(text):
@@ -51,7 +51,8 @@ def main():
                 server.append(in_server(text))
                 client.append(milliseconds(lambda: by_client(text)))
         above = median(server) - median(model)
-        note(f"{precision}: through a client's connection, p50 {median(client):.2f} ms; SELECT 1 takes it "
+        note(
+            f"{precision}: through a client's connection, p50 {median(client):.2f} ms; SELECT 1 takes it "
              f"{median(milliseconds(lambda: connection.execute('SELECT 1', prepare=True).fetchone()) for _ in range(500)):.2f} ms")
         row(
             f"rag_embed(query), {precision}, p50 ms",

@@ -1,4 +1,4 @@
-"""What schedulers cost while there is nothing to do, how late runs begin, and how long rag.sources takes."""
+"""The cost of idle schedulers, the delay of scheduled runs, and the time of rag.sources."""
 
 import os
 import time
@@ -30,25 +30,28 @@ def folder(name):
 def create(connection, name, **more):
     arguments = "".join(f", {key} => %s" for key in more)
     connection.execute(
-        f"SELECT rag_create_source(%s, 'folder', jsonb_build_object('path', %s::text){arguments})", [name, folder(name), *more.values()]
+        f"SELECT rag_create_source(%s, 'folder', jsonb_build_object('path', %s::text){arguments})",
+            [name, folder(name), *more.values()]
     )
 
 
 def workers():
-    """Process ids of the launcher, and of schedulers that have not left."""
+    """Process ids of the launcher and the running schedulers."""
     with connect() as admin:
-        found = admin.execute("SELECT pid FROM pg_stat_activity WHERE backend_type IN ('rag launcher', 'rag scheduler')").fetchall()
+        found = admin.execute(
+            "SELECT pid FROM pg_stat_activity WHERE backend_type IN ('rag launcher', 'rag scheduler')").fetchall()
     return [pid for (pid,) in found]
 
 
 def engine_workers():
-    """Those that see to the engine: not connected to a database, and so in no view."""
+    """Process ids of the engine's supervisors. They have no database, and so are in no view."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 command = file.read()
-            if b"rag engine supervisor" in command and os.readlink(f"/proc/{pid}/cwd") == data_directory():
+            if b"rag engine supervisor" in command and os.readlink(
+                f"/proc/{pid}/cwd") == data_directory():
                 found.append(int(pid))
         except OSError:
             pass
@@ -61,7 +64,7 @@ def data_directory():
 
 
 def wakeups_and_cpu(pids):
-    """Of all these processes: times that they were put to sleep of their own accord, and nanoseconds of CPU."""
+    """Sums over the processes: voluntary context switches, and nanoseconds of CPU."""
     switches, nanoseconds = 0, 0
     for pid in pids:
         with open(f"/proc/{pid}/status") as file:
@@ -87,11 +90,11 @@ def idle():
         wait_for(connection, "SELECT rag.has_scheduler()")
         connection.close()
     with connect() as admin:
-        wait_for(admin, "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'rag scheduler'")
-    # what the creation of the sources has woken
+        wait_for(admin,
+            "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'rag scheduler'")
+    # processes that the creation of the sources has woken
     time.sleep(5)
-    # a scheduler that looks at a database meanwhile is not counted, but what the launcher does for
-    # it is
+    # A scheduler that starts meanwhile is not counted, but the launcher's work for it is.
     pids = workers() + engine_workers()
     assert len(pids) == 2, pids
     before = wakeups_and_cpu(pids)
@@ -123,7 +126,8 @@ def creation():
         times.append((time.perf_counter() - began) * 1000)
         inside.close()
         connection.close()
-    row("from CREATE EXTENSION to sources being synced, ms, p50", f"{median(times):.0f}", target="<= 5000", met=max(times) <= 5000)
+    row("from CREATE EXTENSION to sources being synced, ms, p50", f"{median(times):.0f}",
+        target="<= 5000", met=max(times) <= 5000)
     note(f"the longest of {CREATED}: {max(times):.0f} ms")
 
 
@@ -135,17 +139,22 @@ def due():
     for slots in ["2", "8"]:
         configure("rag.max_running_syncs", slots)
         connection.execute("DELETE FROM rag.run")
-        connection.execute("UPDATE rag.source SET suspend = false, next_run = clock_timestamp() + '3 s', last_run_id = NULL")
-        # a word to the scheduler, whose sleep was measured before
+        connection.execute(
+            "UPDATE rag.source SET suspend = false, next_run = clock_timestamp() + '3 s', last_run_id = NULL")
+        # notifies the scheduler, whose sleep was computed before
         connection.execute("SELECT rag_suspend('due-0'), rag_resume('due-0')")
-        connection.execute("UPDATE rag.source SET next_run = (SELECT max(next_run) FROM rag.source WHERE name = 'due-1') WHERE name = 'due-0'")
+        connection.execute(
+            "UPDATE rag.source SET next_run = (SELECT max(next_run) FROM rag.source WHERE name = 'due-1') WHERE name = 'due-0'")
         at = connection.execute("SELECT max(next_run) FROM rag.source").fetchone()[0]
         wait_for(connection, f"SELECT count(*) = {DUE} FROM rag.run WHERE phase = 'Completed'")
-        found = connection.execute("SELECT extract(epoch FROM started_at - %s), extract(epoch FROM queued_at - %s) FROM rag.run", [at, at])
+        found = connection.execute(
+            "SELECT extract(epoch FROM started_at - %s), extract(epoch FROM queued_at - %s) FROM rag.run", [at, at])
         delays, queued = zip(*((float(started), float(queued)) for started, queued in found))
-        row(f"{DUE} sources due at once, {slots} at a time: p50 from due to start, s", f"{median(delays):.2f}")
+        row(f"{DUE} sources due at once, {slots} at a time: p50 from due to start, s",
+            f"{median(delays):.2f}")
         row(f"the same: p99; the first", f"{percentile(delays, 0.99):.2f}; {min(delays):.3f}")
-        note(f"{slots} at a time: all are queued {max(queued):.2f} s after they were due, {DUE / max(delays):.1f} runs a second")
+        note(
+            f"{slots} at a time: all are queued {max(queued):.2f} s after they were due, {DUE / max(delays):.1f} runs a second")
     configure("rag.max_running_syncs", "2")
     connection.close()
 
@@ -157,9 +166,12 @@ def view():
         """INSERT INTO rag.source (name, kind, spec, collection, owner, owner_id, schedule, conditions, last_run_id)
            SELECT 'source-' || i, 'folder', '{"path": "/srv"}', 'default', 'postgres', 'postgres'::regrole, '@daily',
                   rag.merge_conditions('[]', jsonb_build_array(
-                      jsonb_build_object('type', 'ResourceReady', 'status', 'True', 'reason', 'Ready', 'message', ''),
-                      jsonb_build_object('type', 'AutoIndexerScheduled', 'status', 'True', 'reason', 'Scheduled', 'message', ''),
-                      jsonb_build_object('type', 'AutoIndexerError', 'status', 'False', 'reason', 'NoError', 'message', ''))),
+                      jsonb_build_object('type', 'ResourceReady', 'status', 'True',
+                                          'reason', 'Ready', 'message', ''),
+                      jsonb_build_object('type', 'AutoIndexerScheduled', 'status', 'True',
+                                          'reason', 'Scheduled', 'message', ''),
+                      jsonb_build_object('type', 'AutoIndexerError', 'status', 'False',
+                                          'reason', 'NoError', 'message', ''))),
                   99000 + i
            FROM generate_series(1, 1000) i"""
     )
@@ -171,10 +183,10 @@ def view():
     )
     connection.execute("VACUUM ANALYZE rag.source, rag.run")
     connection.execute("CREATE ROLE bench_admin IN ROLE rag_admin")
-    # none of the runs is to be forgotten
+    # no run may be deleted
     configure("rag.successful_runs_history_limit", "1000")
     configure("rag.failed_runs_history_limit", "1000")
-    # a client that does not make Python objects of the rows
+    # a client that does not convert the rows to Python objects
     client = Client("view")
     for scheduler in ["off", "on"]:
         configure("rag.scheduler", scheduler)

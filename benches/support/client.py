@@ -1,4 +1,4 @@
-"""A client that costs little beside the server: prepared statements through libpq, values in binary both ways."""
+"""A client that takes little time itself: prepared statements through libpq, binary values."""
 
 import json
 import time
@@ -13,7 +13,8 @@ from support.results import median
 
 class Client:
     def __init__(self, database):
-        self.connection = pq.PGconn.connect(f"host='{SCRATCH}' user=postgres dbname={database}".encode())
+        self.connection = pq.PGconn.connect(
+            f"host='{SCRATCH}' user=postgres dbname={database}".encode())
         if self.connection.status != pq.ConnStatus.OK:
             raise RuntimeError(self.connection.error_message.decode())
         self.pid = self.connection.backend_pid
@@ -34,13 +35,14 @@ class Client:
             self.execute(f"SET {name} = '{value}'")
 
     def prepare(self, sql):
-        """Replaces the prepared statement, whose plan is made when it first runs, and kept."""
+        """Replaces the prepared statement. Its plan is created by the first execution, and kept."""
         self.execute("DEALLOCATE ALL")
         self.execute("SET plan_cache_mode = force_generic_plan")
         self._checked(self.connection.prepare(b"measured", sql.encode()))
 
     def run(self, *parameters):
-        return self._checked(self.connection.exec_prepared(b"measured", parameters, [1] * len(parameters), 1))
+        return self._checked(self.connection.exec_prepared(b"measured", parameters,
+            [1] * len(parameters), 1))
 
     def plan(self, sql):
         """The plan's nodes, outermost first."""
@@ -74,5 +76,6 @@ def search(client, vectors):
             waits.append(time.perf_counter() - asked)
         seconds = time.perf_counter() - began
         cpu = cpu_nanoseconds(client.pid) - cpu
-    found = [[int.from_bytes(result.get_value(row, 0)) for row in range(result.ntuples)] for result in results]
+    found = [[int.from_bytes(result.get_value(row,
+        0)) for row in range(result.ntuples)] for result in results]
     return Run(found, cpu / 1000 / len(vectors), median(waits) * 1e6, seconds)

@@ -14,7 +14,7 @@ def connect(database="postgres"):
 
 
 def fresh_database(name):
-    """A database with the extension and nothing in it: embeddings of another one are not found again."""
+    """Creates an empty database with the extension, without embeddings to reuse."""
     with connect() as admin:
         admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         admin.execute(f"CREATE DATABASE {name}")
@@ -28,12 +28,12 @@ def set_precision(precision):
 
 
 def set_allowed_hosts(hosts):
-    """Hosts that sources may connect to although they are not public."""
+    """Sets the private hosts that sources may connect to."""
     configure("rag.allowed_private_hosts", hosts)
 
 
 def configure(name, value):
-    """For every process of the cluster: that which runs a sync does not see a session's SET."""
+    """Sets a parameter for all processes: the one that runs a sync does not see a session's SET."""
     with connect() as admin:
         admin.execute("LOAD 'rag'")
         admin.execute(f"ALTER SYSTEM SET {name} = '{value}'")
@@ -48,15 +48,16 @@ def configure(name, value):
 
 
 def add_folder(connection, name, path, chunk_size=None, chunk_overlap=None):
-    """A collection of its own with a source of the same name."""
-    connection.execute("SELECT rag_create_collection(%s, chunk_size => %s, chunk_overlap => %s)", [name, chunk_size, chunk_overlap])
+    """Creates a collection with a source of the same name."""
+    connection.execute("SELECT rag_create_collection(%s, chunk_size => %s, chunk_overlap => %s)",
+        [name, chunk_size, chunk_overlap])
     connection.execute(
         "SELECT rag_create_source(%s, 'folder', jsonb_build_object('path', %s::text), collection => %s)", [name, path, name]
     )
 
 
 def sync(connection, name):
-    """Seconds, and the run's row."""
+    """Syncs a source. Returns the seconds, and the run's row."""
     started = time.perf_counter()
     run_id = connection.execute("SELECT rag_sync(%s)", [name]).fetchone()[0]
     seconds = time.perf_counter() - started
@@ -65,7 +66,7 @@ def sync(connection, name):
 
 
 def _stat(pid):
-    """Parent and CPU seconds; None where the process is gone."""
+    """Parent and CPU seconds, or None if the process has ended."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()
@@ -83,10 +84,11 @@ def _command(pid):
 
 
 def processes():
-    """pid -> (command line, CPU seconds) of the server and all that it started."""
+    """pid -> (command line, CPU seconds) of the server and all its descendants."""
     with open(os.path.join(SCRATCH, "data", "postmaster.pid")) as file:
         postmaster = int(file.readline())
-    stats = {pid: stat for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if (stat := _stat(pid))}
+    stats = {pid: stat for pid in map(int, filter(str.isdigit,
+        os.listdir("/proc"))) if (stat := _stat(pid))}
     ours = {postmaster}
     while True:
         more = {pid for pid, (parent, _) in stats.items() if parent in ours} - ours
@@ -97,7 +99,7 @@ def processes():
 
 
 class CpuSampler:
-    """CPU seconds that each kind of process took meanwhile, to about a quarter second."""
+    """CPU seconds of each kind of process during the block, sampled every quarter second."""
 
     KINDS = {"rag-engine embed": "model", "rag-engine ingest": "ingest", "rag runner": "runner"}
 

@@ -13,20 +13,20 @@ RECALLS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.99
 @dataclass
 class Axis:
     label: str
-    # "log", or "recall": every halving of what is missed takes the same way, down to one in 10,000
+    # "log", or "recall": each halving of the missed share has the same length, down to 1/10,000
     scale: str
 
     def place(self, value):
         return math.log10(value) if self.scale == "log" else -math.log10(max(1 - value, 1e-4))
 
     def fit(self, values):
-        """Sets the range; there is a little room around the values."""
+        """Sets the range, with some margin around the values."""
         places = [self.place(value) for value in values]
         room = 0.05 * (max(places) - min(places) or 1)
         self.low, self.high = min(places) - room, max(places) + room
 
     def part(self, value):
-        """Where a value is, from 0 to 1."""
+        """Returns the position of a value, from 0 to 1."""
         return (self.place(value) - self.low) / (self.high - self.low)
 
     def ticks(self):
@@ -40,7 +40,7 @@ class Axis:
 
 
 def plot(path, title, x, y, series):
-    """`series`: label -> [(x, y, what a point says when pointed at)]. Labels stand at the lines' ends."""
+    """`series`: label -> [(x, y, tooltip)]. Labels are at the ends of the lines."""
     series = {label: points for label, points in series.items() if points}
     if not series:
         return
@@ -58,10 +58,12 @@ def plot(path, title, x, y, series):
     ]
     for value in x.ticks():
         out.append(f'<path d="M{across(value)} {TOP}V{bottom}" stroke="#e4e4e4"/>')
-        out.append(f'<text x="{across(value)}" y="{bottom + 20}" text-anchor="middle">{value:g}</text>')
+        out.append(
+            f'<text x="{across(value)}" y="{bottom + 20}" text-anchor="middle">{value:g}</text>')
     for value in y.ticks():
         out.append(f'<path d="M{LEFT} {up(value)}H{right}" stroke="#e4e4e4"/>')
-        out.append(f'<text x="{LEFT - 8}" y="{float(up(value)) + 4:.1f}" text-anchor="end">{value:g}</text>')
+        out.append(
+            f'<text x="{LEFT - 8}" y="{float(up(value)) + 4:.1f}" text-anchor="end">{value:g}</text>')
     labels = place_labels({label: float(up(points[-1][1])) for label, points in series.items()})
     for number, (label, points) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
@@ -69,15 +71,17 @@ def plot(path, title, x, y, series):
         out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for a, b, says in points:
             says = escape(f"{label}, {says}: {a:.4g}, {b:.4g}")
-            out.append(f'<circle cx="{across(a)}" cy="{up(b)}" r="4" fill="{colour}"><title>{says}</title></circle>')
+            out.append(
+                f'<circle cx="{across(a)}" cy="{up(b)}" r="4" fill="{colour}"><title>{says}</title></circle>')
         last = min(float(across(points[-1][0])) + 10, right + 6)
-        out.append(f'<text x="{last:.1f}" y="{labels[label] + 4:.1f}" fill="{colour}" font-weight="bold">{escape(label)}</text>')
+        out.append(
+            f'<text x="{last:.1f}" y="{labels[label] + 4:.1f}" fill="{colour}" font-weight="bold">{escape(label)}</text>')
     with open(path, "w") as file:
         file.write("\n".join([*out, "</svg>", ""]))
 
 
 def place_labels(heights, apart=17):
-    """The same heights, moved down where they would overlap."""
+    """Returns the heights, moved down where labels would overlap."""
     placed, last = {}, -math.inf
     for label, height in sorted(heights.items(), key=lambda item: item[1]):
         last = placed[label] = max(height, last + apart)

@@ -1,4 +1,4 @@
-"""What the kernel says of a server's processes: CPU time and memory."""
+"""CPU time and memory of a server's processes, from the kernel."""
 
 import os
 import threading
@@ -17,14 +17,15 @@ def _read(pid, name):
 
 
 def cpu_nanoseconds(pid):
-    """Of the process's first thread, which is all of a backend that answers queries; exact while it waits for the next."""
+    """CPU time of the process's first thread, which executes a backend's queries. It is exact while
+    the backend waits for the next query."""
     return int(_read(pid, "schedstat").split()[0])
 
 
 @contextmanager
 def together(pid):
-    """Keeps this process and a backend on one processor meanwhile, where they take turns: waking an idle processor for each
-    short query would cost the backend up to twice the query's time, now and then."""
+    """Runs this process and a backend on one processor, in turns: waking an idle processor for each
+    short query can cost the backend up to twice the query's time."""
     usual, theirs = os.sched_getaffinity(0), os.sched_getaffinity(pid)
     os.sched_setaffinity(0, {max(usual)})
     os.sched_setaffinity(pid, {max(usual)})
@@ -36,7 +37,7 @@ def together(pid):
 
 
 def _times(pid):
-    """Seconds of the process with all its threads, and of its children that have ended."""
+    """CPU seconds of the process with all its threads, and of its ended children."""
     fields = _read(pid, "stat").rsplit(")", 1)[1].split()
     user, system, ended_user, ended_system = (int(field) * TICK for field in fields[11:15])
     return user + system, ended_user + ended_system
@@ -53,7 +54,7 @@ def _status(pid):
 
 
 def _mapped_segments(pid):
-    """Bytes of the dynamic shared memory that a process maps: there, parallel workers share what they make."""
+    """Bytes of the dynamic shared memory that a process maps, which parallel workers share."""
     total = 0
     for line in _read(pid, "maps").splitlines():
         if "/dev/shm/PostgreSQL." in line:
@@ -63,11 +64,12 @@ def _mapped_segments(pid):
 
 
 class Meter:
-    """What a backend, its threads and its parallel workers use meanwhile.
+    """CPU time and memory of a backend, its threads and its parallel workers during the block.
 
-    `cpu` in seconds; `peak` in bytes above what the backend had before: private memory of all of them, and dynamic shared
-    memory, which Postgres reserves when it maps it. Shared buffers do not count. It is sampled; what a sample could miss
-    of the backend itself is seen in the kernel's own high-water mark."""
+    `cpu` is in seconds. `peak` is in bytes above the backend's memory before: private memory of all
+    of them, and dynamic shared memory, which Postgres reserves when it maps it. Shared buffers do
+    not count. Memory is sampled; for the backend itself the kernel's high-water mark counts as
+    well."""
 
     def __init__(self, pid):
         self.pid = pid
@@ -106,8 +108,8 @@ class Meter:
         self.thread.join()
         self.cpu = _times(self.pid)[0] + _times(self.postmaster)[1] - self.cpu_before
         if self.marked:
-            # pages of files and shared memory stay resident, so that at the mark there were no more
-            # of them than now
+            # Pages of files and shared memory stay resident, so there were not more of them at the
+            # mark than now.
             now = _status(self.pid)
             self.highest = max(self.highest, now["VmHWM"] - now["RssShmem"] - now["RssFile"])
         self.peak = self.highest - self.before

@@ -1,4 +1,4 @@
-"""The peer of the model's figures: ONNX Runtime and tokenizers under Python, as a careful user would write it."""
+"""The reference for the model's figures: ONNX Runtime and tokenizers under Python, used with care."""
 
 import os
 
@@ -7,7 +7,7 @@ import onnxruntime
 import tokenizers
 
 MAX_TOKENS = 256
-# what is measured; BENCH_PRECISIONS=int8 halves the time
+# The precisions to measure; BENCH_PRECISIONS=int8 halves the time.
 PRECISIONS = os.environ.get("BENCH_PRECISIONS", "int8 fp32").split()
 FILES = {"int8": "model_int8.onnx", "fp32": "model.onnx"}
 
@@ -18,11 +18,13 @@ class Reference:
         folder = os.environ["BENCH_MODEL"]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
-        # as in rag-engine: the same products of 8-bit integers on every processor
+        options.add_session_config_entry("session.intra_op.allow_spinning",
+            "1" if spinning else "0")
+        # As in rag-engine: the same products of 8-bit integers on every processor.
         options.add_session_config_entry("session.x64quantprecision", "1")
         path = os.path.join(folder, FILES[precision])
-        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(path, options,
+            providers=["CPUExecutionProvider"])
         self.inputs = {i.name for i in self.session.get_inputs()}
         self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
         self.tokenizer.no_padding()
@@ -35,7 +37,7 @@ class Reference:
         return counts
 
     def embed(self, texts):
-        """One row a text, in batches of texts of similar length."""
+        """Returns one row per text, computed in batches of texts of similar length."""
         ids = [e.ids for e in self.tokenizer.encode_batch(texts)]
         order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
         vectors = None
@@ -47,7 +49,8 @@ class Reference:
             for row, i in enumerate(batch):
                 tokens[row, : len(ids[i])] = ids[i]
                 mask[row, : len(ids[i])] = 1
-            feed = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": numpy.zeros_like(tokens)}
+            feed = {"input_ids": tokens, "attention_mask": mask,
+                "token_type_ids": numpy.zeros_like(tokens)}
             output = self.session.run(None, {name: feed[name] for name in self.inputs})[0]
             if vectors is None:
                 vectors = numpy.zeros((len(ids), output.shape[1]), numpy.float32)

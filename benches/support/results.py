@@ -1,4 +1,4 @@
-"""Rows of the final table, and how their figures are made."""
+"""Rows of the final table, and their statistics."""
 
 import json
 import os
@@ -8,12 +8,12 @@ median = statistics.median
 
 
 def note(text):
-    """Shows something about a step that is no row of the table."""
+    """Prints a remark that is not a row of the table."""
     print(f"   {text}", flush=True)
 
 
 def row(figure, rag, peer="", ratio=None, target="", met=None):
-    """Adds a row. `met` is whether the target is reached; None where there is none."""
+    """Adds a row. `met` is True if the target is reached, None without a target."""
     line = {
         "figure": figure,
         "rag": rag,

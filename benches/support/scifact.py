@@ -1,4 +1,4 @@
-"""BEIR SciFact: documents, queries, judgements, and the measure of how well they are found."""
+"""BEIR SciFact: documents, queries, judgements, and the measure of search quality."""
 
 import json
 import math
@@ -32,12 +32,14 @@ def judgements():
 
 
 def write_markdown(folder, chosen):
-    """One file a document, its title in front matter, so that it precedes the text when it is embedded, and only then."""
+    """Writes one file per document, with its title in front matter: the title is not part of the
+    text, but is embedded with it."""
     os.makedirs(folder)
     for document in chosen:
         path = os.path.join(folder, f"{document['_id']}.md")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(f"---\ntitle: {json.dumps(document['title'], ensure_ascii=False)}\n---\n{document['text']}\n")
+            file.write(
+                f"---\ntitle: {json.dumps(document['title'], ensure_ascii=False)}\n---\n{document['text']}\n")
         os.chmod(path, 0o644)
     os.chmod(folder, 0o755)
 
@@ -46,7 +48,8 @@ def ndcg_at_10(ranked, relevant):
     """Mean over the judged queries. `ranked`: query id -> document ids, best first."""
     total = 0.0
     for query, grades in relevant.items():
-        gain = sum(grades.get(d, 0) / math.log2(rank + 2) for rank, d in enumerate(ranked.get(query, [])[:10]))
+        gain = sum(grades.get(d, 0) / math.log2(rank + 2) for rank,
+            d in enumerate(ranked.get(query, [])[:10]))
         best = sorted(grades.values(), reverse=True)[:10]
         total += gain / sum(g / math.log2(rank + 2) for rank, g in enumerate(best))
     return total / len(relevant)

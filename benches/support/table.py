@@ -1,4 +1,4 @@
-"""Prints the rows that the steps left in a file as one table."""
+"""Prints the rows that the steps wrote to a file as one table."""
 
 import json
 import sys
