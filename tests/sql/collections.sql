@@ -103,7 +103,7 @@ CALL pg_temp.look('rolled back');
 SELECT what, updated_at - lag(updated_at) OVER (ORDER BY step) > interval '0' AS moved
     FROM seen ORDER BY step;
 
--- a collection rejects embeddings with other dimensions, whoever writes them
+-- a collection rejects embeddings with other dimensions from every role
 \set VERBOSITY terse
 INSERT INTO rag.chunks (collection, uri, document_id, document_type, chunk_id, chunk_index,
     start_index, content, embedding, embedding_key,

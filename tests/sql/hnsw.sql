@@ -262,7 +262,7 @@ SELECT m, ef_construction FROM rag_index_info('parted_1_v_idx');
 SELECT * FROM rag_index_info('parted_v'); :sqlstate
 SELECT * FROM rag_index_check('parted_2_v_idx');
 
--- building anew -----------------------------------------------------------
+-- rebuilding --------------------------------------------------------------
 
 CREATE INDEX CONCURRENTLY point_concurrent ON point USING rag_hnsw (v vector_l2_ops);
 SELECT * FROM rag_index_check('point_concurrent');

@@ -156,8 +156,8 @@ fn expansion_of_aliases_is_limited() {
         "there are too many anchors or aliases",
     );
 
-    // The limits are those of the whole text, not of each document, be it one that begins as JSON
-    // does: two of these fit.
+    // The limits hold for the whole text, not for each document, also if it begins as JSON does.
+    // Two of these documents fit.
     let (long, aliases) = ("x".repeat(20_000), "*a, ".repeat(100));
     for document in [
         format!("a: &a {long}\nb: [{aliases}*a]\n---\n"),
