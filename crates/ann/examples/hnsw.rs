@@ -14,9 +14,9 @@ use rag_ann::{
     code::Metric,
     distance,
     graph::{Graph, Parameters},
-    hnsw::{self, Index, IndexParameters, Inserter, Scan, ScanLimits, Tid},
+    hnsw::{self, Index, IndexParameters, Inserter, Scan, ScanLimits},
 };
-use rag_pages::{MemoryPages, ReadPages};
+use rag_pages::{MemoryPages, ReadPages, Tid};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let argument = |place, default: usize| {

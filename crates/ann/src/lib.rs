@@ -4,15 +4,15 @@
 //! * [`distance`]: distances between two `f32` vectors
 //! * [`graph`]: building a graph of neighbours in memory
 //! * [`hnsw`]: the index on pages
-//! * [`memory`]: allocations that may fail
 //! * [`pool`], [`visited`], [`select`], [`random`]: parts that searches and builds share
 
 pub mod code;
 pub mod distance;
 pub mod graph;
 pub mod hnsw;
-pub mod memory;
 pub mod pool;
 pub mod random;
 pub mod select;
 pub mod visited;
+
+use rag_pages::memory;

@@ -7,8 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rag_ann::{
     code::Metric,
-    hnsw::{self, Index, Inserter, Scan, Tid},
+    hnsw::{self, Index, Inserter, Scan},
 };
+use rag_pages::Tid;
 use support::{Data, Fixture, Random, limits, tid};
 
 const DIMENSIONS: usize = 64;

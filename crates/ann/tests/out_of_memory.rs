@@ -13,10 +13,9 @@ use std::{
 use rag_ann::{
     code::Metric,
     graph::{BuildError, Graph, Parameters},
-    hnsw::{self, Index, IndexError, IndexParameters, Inserter, Scan, Tid},
-    memory::may_be_refused,
+    hnsw::{self, Index, IndexParameters, Inserter, Scan},
 };
-use rag_pages::MemoryPages;
+use rag_pages::{IndexError, MemoryPages, Tid, memory::may_be_refused};
 use support::{Data, limits};
 
 struct Refusing;

@@ -11,8 +11,9 @@ use std::{
 
 use rag_ann::{
     code::Metric,
-    hnsw::{self, Tid},
+    hnsw::{self},
 };
+use rag_pages::Tid;
 use support::{Data, Fixture, Random};
 
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);

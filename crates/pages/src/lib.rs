@@ -13,11 +13,16 @@
 //! **Failure.** Stores return no errors. An I/O error, a cancelled statement or a block that does
 //! not exist unwinds. The caller must check what a *page* contains.
 
-mod memory;
+mod error;
+pub mod memory;
+mod memory_pages;
 mod prefetch;
+mod tid;
 
-pub use memory::MemoryPages;
+pub use error::IndexError;
+pub use memory_pages::MemoryPages;
 pub use prefetch::prefetch;
+pub use tid::Tid;
 
 /// Bytes of a page, which are Postgres's default block size.
 pub const PAGE_BYTES: usize = 8192;
@@ -62,6 +67,11 @@ pub trait ReadPages {
     /// work.
     #[inline]
     fn check_interrupts(&self) {}
+
+    /// Returns true on a standby, where pages may be used again although a reader still needs them.
+    fn is_in_recovery(&self) -> bool {
+        false
+    }
 }
 
 pub trait WritePages: ReadPages {
@@ -77,4 +87,40 @@ pub trait WritePages: ReadPages {
 
     /// Releases the lock.
     fn unlock(&self, mode: LockMode);
+}
+
+/// How [`ReusePages::write_group`] takes a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageUse {
+    Change,
+    /// `f` gets a page of zeros, whatever the page held.
+    New,
+}
+
+/// A store for indexes that free pages and use them again.
+pub trait ReusePages: WritePages {
+    /// Calls `f` with several pages that are locked exclusively, in the order given. The changes
+    /// become durable as a whole if `f` returns `Some`, and are dropped if it returns `None`. The
+    /// pages are different, they exist, and there are at most 4.
+    fn write_group<const N: usize, R>(
+        &self,
+        pages: [(Block, PageUse); N],
+        f: impl FnOnce([&mut Page; N]) -> Option<R>,
+    ) -> Option<R>;
+
+    /// Writes a whole page, whatever it held. Creates it if it does not exist.
+    fn overwrite(&self, block: Block, f: impl FnOnce(&mut Page));
+
+    /// Appends pages of zeros until `block` exists. They need not survive a crash.
+    fn extend(&self, block: Block);
+
+    /// Locks the structure as [`lock`](WritePages::lock) does. Returns false instead of waiting.
+    fn try_lock(&self, mode: LockMode) -> bool;
+
+    /// Returns a stamp of the present.
+    fn now(&self) -> u64;
+
+    /// Returns true if all readers from before the stamp have ended. Pages that nothing has led to
+    /// since then may be used again. Stamp 0 is always past.
+    fn is_past(&self, stamp: u64) -> bool;
 }

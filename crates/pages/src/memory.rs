@@ -1,119 +1,165 @@
-//! A store in memory that threads can share.
+//! Allocations whose size depends on data, and whose failure is an error. The standard library
+//! would end the process, and with it every session of a server.
+//!
+//! Memory that grows with the number of vectors or rows is allocated here. Buffers of a few
+//! kilobytes are not. If such an allocation fails, the owner of the process decides what happens
+//! ([`may_be_refused`]).
 
-use std::sync::{
-    Condvar, Mutex, PoisonError, RwLock,
-    atomic::{AtomicU64, Ordering},
-};
+use std::{cell::Cell, collections::TryReserveError};
 
-use crate::{Block, LockMode, Page, ReadPages, WritePages};
-
-/// Pages in memory. [`copy`](MemoryPages::copy) between two writes shows what a crash would leave.
-#[derive(Default)]
-pub struct MemoryPages {
-    pages: RwLock<Vec<RwLock<Box<Page>>>>,
-    structure: StructureLock,
-    reads: AtomicU64,
+thread_local! {
+    static MAY_BE_REFUSED: Cell<bool> = const { Cell::new(false) };
 }
 
-impl MemoryPages {
-    pub fn new() -> Self {
-        Self::default()
-    }
+/// An allocation has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfMemory;
 
-    /// Number of pages that were read so far.
-    pub fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
+impl std::fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("out of memory")
     }
+}
 
-    /// Returns a copy of all pages.
-    pub fn copy(&self) -> Self {
-        let copy = Self::new();
-        for block in 0..self.block_count() {
-            self.read(block, |page| copy.append(|_, new| new.0 = page.0));
+impl std::error::Error for OutOfMemory {}
+
+/// Returns true while this thread makes an allocation whose failure is an error. An allocator asks
+/// this before it ends the process.
+pub fn may_be_refused() -> bool {
+    MAY_BE_REFUSED.get()
+}
+
+/// Collections that can make room.
+pub trait Reserve {
+    /// Makes room for `more` elements, and for as many as there are already, as growing does.
+    ///
+    /// # Errors
+    /// The allocation failed.
+    fn make_room(&mut self, more: usize) -> Result<(), OutOfMemory>;
+
+    /// Makes room for exactly `more` elements.
+    ///
+    /// # Errors
+    /// The allocation failed.
+    fn make_exact_room(&mut self, more: usize) -> Result<(), OutOfMemory>;
+}
+
+impl<T> Reserve for Vec<T> {
+    #[inline]
+    fn make_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
+        if self.capacity() - self.len() >= more {
+            Ok(())
+        } else {
+            ask(|| self.try_reserve(more))
         }
-        copy
     }
 
-    /// Changes a page without the index's knowledge, to test corruption.
-    pub fn damage(&self, block: Block, f: impl FnOnce(&mut Page)) {
-        self.write(block, |page| {
-            f(page);
-            Some(())
-        });
+    fn make_exact_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
+        ask(|| self.try_reserve_exact(more))
     }
 }
 
-impl ReadPages for MemoryPages {
-    fn block_count(&self) -> Block {
-        self.pages
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len() as Block
-    }
-
-    fn read<R>(&self, block: Block, f: impl FnOnce(&Page) -> R) -> R {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
-        f(&pages[block as usize]
-            .read()
-            .unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl WritePages for MemoryPages {
-    fn write<R>(&self, block: Block, f: impl FnOnce(&mut Page) -> Option<R>) -> Option<R> {
-        let pages = self.pages.read().unwrap_or_else(PoisonError::into_inner);
-        let mut page = pages[block as usize]
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        // `f` works on a copy, as in the server, so that `None` leaves no trace.
-        let mut changed = Box::new(Page(page.0));
-        let result = f(&mut changed)?;
-        *page = changed;
-        Some(result)
-    }
-
-    fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block {
-        let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
-        let block = pages.len() as Block;
-        let mut page = Box::new(Page::ZERO);
-        f(block, &mut page);
-        pages.push(RwLock::new(page));
-        block
-    }
-
-    fn lock(&self, mode: LockMode) {
-        self.structure.lock(mode);
-    }
-
-    fn unlock(&self, mode: LockMode) {
-        self.structure.unlock(mode);
-    }
-}
-
-/// A lock that is released by a call, as Postgres's are. Holders: -1 for an exclusive one,
-/// otherwise the number of shared ones.
-#[derive(Default)]
-struct StructureLock {
-    holders: Mutex<i32>,
-    freed: Condvar,
-}
-
-impl StructureLock {
-    fn lock(&self, mode: LockMode) {
-        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        while *holders < 0 || (mode == LockMode::Exclusive && *holders > 0) {
-            holders = self
-                .freed
-                .wait(holders)
-                .unwrap_or_else(PoisonError::into_inner);
+impl<T: Ord> Reserve for std::collections::BinaryHeap<T> {
+    #[inline]
+    fn make_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
+        if self.capacity() - self.len() >= more {
+            Ok(())
+        } else {
+            ask(|| self.try_reserve(more))
         }
-        *holders += if mode == LockMode::Exclusive { -1 } else { 1 };
     }
 
-    fn unlock(&self, mode: LockMode) {
-        let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
-        *holders += if mode == LockMode::Exclusive { 1 } else { -1 };
-        self.freed.notify_all();
+    fn make_exact_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
+        ask(|| self.try_reserve_exact(more))
+    }
+}
+
+/// Adds an element at the end.
+///
+/// # Errors
+/// The allocation failed.
+#[inline]
+pub fn push<T>(vec: &mut Vec<T>, element: T) -> Result<(), OutOfMemory> {
+    vec.make_room(1)?;
+    vec.push(element);
+    Ok(())
+}
+
+/// Adds elements at the end.
+///
+/// # Errors
+/// The allocation failed.
+pub fn append<T: Clone>(vec: &mut Vec<T>, elements: &[T]) -> Result<(), OutOfMemory> {
+    vec.make_room(elements.len())?;
+    vec.extend_from_slice(elements);
+    Ok(())
+}
+
+/// Returns a vector of equal elements.
+///
+/// # Errors
+/// The allocation failed.
+/// There is no room.
+pub fn filled<T: Clone>(count: usize, element: T) -> Result<Vec<T>, OutOfMemory> {
+    let mut vec = vec![];
+    vec.make_exact_room(count)?;
+    vec.resize(count, element);
+    Ok(vec)
+}
+
+/// Collects the elements of an iterator.
+///
+/// # Errors
+/// The allocation failed.
+pub fn collect<T>(elements: impl Iterator<Item = T>) -> Result<Vec<T>, OutOfMemory> {
+    let mut vec = vec![];
+    vec.make_exact_room(elements.size_hint().0)?;
+    for element in elements {
+        push(&mut vec, element)?;
+    }
+    Ok(vec)
+}
+
+/// Checks that a number of bytes can be allocated now.
+///
+/// # Errors
+/// They cannot.
+pub fn probe(bytes: usize) -> Result<(), OutOfMemory> {
+    Vec::<u8>::new().make_exact_room(bytes)
+}
+
+#[cold]
+fn ask(request: impl FnOnce() -> Result<(), TryReserveError>) -> Result<(), OutOfMemory> {
+    let before = MAY_BE_REFUSED.replace(true);
+    let answer = request();
+    MAY_BE_REFUSED.set(before);
+    answer.map_err(|_| OutOfMemory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_had_is_an_error() {
+        const TOO_MUCH: usize = usize::MAX / 32;
+        assert_eq!(filled(TOO_MUCH, 0_u64), Err(OutOfMemory));
+        assert_eq!(probe(usize::MAX / 4), Err(OutOfMemory));
+        let mut vec = vec![1_u8];
+        assert_eq!(vec.make_room(usize::MAX / 4), Err(OutOfMemory));
+        assert_eq!(
+            (vec, may_be_refused()),
+            (vec![1], false),
+            "nothing has changed"
+        );
+    }
+
+    #[test]
+    fn elements_are_those_that_were_given() {
+        let mut vec = collect((0..10).filter(|x| x % 3 == 0)).unwrap();
+        push(&mut vec, 12).unwrap();
+        append(&mut vec, &[15, 18]).unwrap();
+        assert_eq!(vec, [0, 3, 6, 9, 12, 15, 18]);
+        assert_eq!(filled(3, 'a').unwrap(), ['a'; 3]);
     }
 }

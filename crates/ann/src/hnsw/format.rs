@@ -7,7 +7,7 @@
 //!
 //! "Changing the format" in `src/index/hnsw/README.md` says what a change here asks for.
 
-use rag_pages::{HEADER_BYTES, SPECIAL_BYTES, SPECIAL_OFFSET};
+use rag_pages::{HEADER_BYTES, SPECIAL_BYTES, SPECIAL_OFFSET, Tid};
 
 use super::MAX_LEVELS;
 
@@ -78,16 +78,8 @@ pub const BLOCK_BYTES: usize = 4;
 /// Bytes of a link in a record.
 pub const LINK_BYTES: usize = 4;
 
-/// A heap row.
-#[repr(C)]
-pub struct TidBytes {
-    pub block: [u8; 4],
-    pub offset: [u8; 2],
-}
-
 /// Bytes of a heap row.
-pub const TID_BYTES: usize = 6;
-const _: () = assert!(size_of::<TidBytes>() == TID_BYTES);
+pub const TID_BYTES: usize = Tid::BYTES;
 
 /// The target of a record that leads to another slot or to a cell.
 #[repr(C)]

@@ -18,7 +18,6 @@
 mod allocate;
 mod cells;
 mod check;
-mod error;
 mod format;
 mod index;
 mod info;
@@ -39,10 +38,11 @@ mod upper;
 mod vacuum;
 mod walk;
 
+use rag_pages::{IndexError, Tid};
+
 use crate::code::Metric;
 
 pub use check::{IndexProblem, check};
-pub use error::IndexError;
 pub use index::{Index, create, quantizer};
 pub use info::{Counts, Info, counts, info};
 pub use insert::{Inserter, random_level};
@@ -57,14 +57,6 @@ pub use vacuum::{Removal, remove};
 pub const MAX_DIMENSIONS: usize = 16_000;
 /// Maximum number of levels.
 pub const MAX_LEVELS: usize = 16;
-
-/// The place of a heap row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tid {
-    pub block: u32,
-    /// From 1 on.
-    pub offset: u16,
-}
 
 /// The parameters of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

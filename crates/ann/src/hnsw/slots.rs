@@ -7,8 +7,7 @@ use rag_pages::{Block, Page};
 use super::{
     IndexError, Tid,
     format::{
-        ChainBytes, LINK_BYTES, RECORD_HEAD, RecordBytes, TID_BYTES, TidBytes, f32_at, put, u16_at,
-        u32_at,
+        ChainBytes, LINK_BYTES, RECORD_HEAD, RecordBytes, TID_BYTES, f32_at, put, u16_at, u32_at,
     },
     layout::{Geometry, SpecialSpace},
 };
@@ -363,22 +362,4 @@ pub enum Target {
     Overflow(u32),
     /// The same node one level down, or the next overflow slot.
     Slot(u32),
-}
-
-impl Tid {
-    pub(super) fn read(bytes: &[u8]) -> Self {
-        Self {
-            block: u32_at(bytes, offset_of!(TidBytes, block)),
-            offset: u16_at(bytes, offset_of!(TidBytes, offset)),
-        }
-    }
-
-    pub(super) fn write(self, bytes: &mut [u8]) {
-        put(bytes, offset_of!(TidBytes, block), self.block.to_le_bytes());
-        put(
-            bytes,
-            offset_of!(TidBytes, offset),
-            self.offset.to_le_bytes(),
-        );
-    }
 }

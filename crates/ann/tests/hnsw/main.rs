@@ -429,7 +429,7 @@ proptest! {
                     let dead: HashSet<usize> = dead.collect();
                     present.retain(|row| !dead.contains(row));
                     let (index, store) = (&fixture.index, &fixture.store);
-                    let mut is_dead = |row: hnsw::Tid| dead.contains(&(row.block as usize));
+                    let mut is_dead = |row: rag_pages::Tid| dead.contains(&(row.block as usize));
                     hnsw::remove(index, store, store, &mut is_dead).unwrap();
                 }
                 8 => {

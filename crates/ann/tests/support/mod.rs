@@ -7,9 +7,9 @@ use rag_ann::{
     code::Metric,
     distance,
     graph::{Graph, Parameters},
-    hnsw::{self, Index, IndexParameters, Inserter, Scan, ScanLimits, Tid},
+    hnsw::{self, Index, IndexParameters, Inserter, Scan, ScanLimits},
 };
-use rag_pages::MemoryPages;
+use rag_pages::{MemoryPages, Tid};
 
 pub const METRICS: [Metric; 3] = [Metric::L2, Metric::InnerProduct, Metric::Cosine];
 

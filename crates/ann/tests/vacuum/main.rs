@@ -15,9 +15,9 @@ use std::{
 
 use rag_ann::{
     code::Metric,
-    hnsw::{self, Index, Inserter, Scan, Tid},
+    hnsw::{self, Index, Inserter, Scan},
 };
-use rag_pages::{MemoryPages, ReadPages};
+use rag_pages::{MemoryPages, ReadPages, Tid};
 use support::{Data, Fixture, Random, limits, tid};
 use watched::{Watched, unless_stopped};
 

@@ -1,14 +1,15 @@
 //! Why an operation on an index fails.
 
-use rag_pages::Block;
-
-use crate::memory::OutOfMemory;
+use crate::{Block, memory::OutOfMemory};
 
 /// Why an index cannot be read or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IndexError {
     /// A page contains something that this format does not allow.
     Corrupted { block: Block, problem: String },
+    /// On a standby: a page was used again while a search was about to read it. The search can be
+    /// repeated.
+    Recycled { block: Block },
     /// The pages have a format that this version does not know.
     OtherVersion { found: u32, known: u32 },
     /// Nothing is wrong with the index, but there is too little memory.
@@ -35,10 +36,11 @@ impl IndexError {
 
     /// Returns the block and what is wrong with it. An error that is not about a page is returned
     /// as it is.
-    pub(super) fn into_problem(self) -> Result<(Block, String), Self> {
+    pub fn into_problem(self) -> Result<(Block, String), Self> {
         match self {
             Self::Corrupted { block, problem } => Ok((block, problem)),
             Self::OtherVersion { .. } => Ok((0, self.to_string())),
+            Self::Recycled { block } => Ok((block, self.to_string())),
             Self::OutOfMemory => Err(self),
         }
     }
@@ -48,6 +50,7 @@ impl std::fmt::Display for IndexError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Corrupted { block, problem } => write!(f, "block {block}: {problem}"),
+            Self::Recycled { block } => write!(f, "block {block} was recycled"),
             Self::OtherVersion { found, known } => {
                 write!(f, "format version {found} instead of {known}")
             }
