@@ -1,0 +1,321 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use rag_pages::{MemoryPages, ReadPages, Tid};
+
+use super::*;
+use crate::{
+    meta::{Creation, create},
+    pending,
+    score::Parameters,
+    terms::Terms,
+};
+
+fn new_index() -> MemoryPages {
+    let pages = MemoryPages::new();
+    let creation = Creation {
+        parameters: Parameters::default(),
+        identity: 1,
+        label: b"",
+    };
+    create(&pages, &creation);
+    pages
+}
+
+/// Adds a chain and the extents on it to `owners`.
+fn add_chain(
+    pages: &MemoryPages,
+    (head, tail): (Block, Block),
+    name: &str,
+    owners: &mut BTreeMap<Block, String>,
+) -> u32 {
+    let mut count = 0;
+    let mut add = |block: Block| {
+        count += 1;
+        let before = owners.insert(block, name.to_string());
+        assert_eq!(before, None, "block {block} also belongs to {name}");
+    };
+    owner::each_page(pages, head, tail, &mut |block, page| {
+        add(block);
+        if !owner::is_owner(page, block)? {
+            return Ok(());
+        }
+        owner::each_extent(page, block, Block::MAX, &mut |extent| {
+            (extent.first..extent.first + extent.blocks).for_each(&mut add);
+            Ok(())
+        })
+    })
+    .unwrap();
+    count
+}
+
+/// Returns the owner of each block, after checking that each has one.
+fn owners(pages: &MemoryPages) -> BTreeMap<Block, String> {
+    let meta = Meta::read(pages).unwrap();
+    let mut owners = BTreeMap::from([(0, "meta".to_string())]);
+    for block in &meta.spare {
+        assert_eq!(owners.insert(*block, "spare".to_string()), None);
+    }
+    for list in meta.lists() {
+        let count = add_chain(pages, (list.head, list.tail), "pending", &mut owners);
+        assert_eq!(count, list.blocks);
+    }
+    if !meta.in_flight.is_empty() {
+        let chain = (meta.in_flight.head, meta.in_flight.tail);
+        let count = add_chain(pages, chain, "in flight", &mut owners);
+        assert_eq!(count, meta.in_flight.blocks);
+    }
+    for chain in &meta.dropped {
+        add_chain(pages, (chain.head, chain.tail), "dropped", &mut owners);
+    }
+    for entry in &meta.segments {
+        let name = format!("segment {}", entry.id);
+        let count = add_chain(pages, (entry.owner, entry.owner_tail), &name, &mut owners);
+        assert_eq!(count, entry.pages);
+    }
+    assert!(owners.keys().copied().eq(0..meta.high_water));
+    owners
+}
+
+fn written(header: Block) -> Option<WrittenSegment> {
+    Some(WrittenSegment {
+        header,
+        documents: 1,
+        total_length: 1,
+    })
+}
+
+/// Takes blocks and writes them as a segment does.
+fn take(pages: &MemoryPages, space: &mut Allocation<'_, MemoryPages>, count: usize) -> Vec<Block> {
+    let mut blocks = vec![];
+    for _ in 0..count {
+        let block = space.next().unwrap();
+        pages.overwrite(block, |page| {
+            init(page, space.owner_id(), PageKind::Postings)
+        });
+        blocks.push(block);
+    }
+    blocks
+}
+
+fn append(pages: &MemoryPages, n: u32) {
+    let mut terms = Terms::new();
+    terms.add(&[b'a'; 2000]).unwrap();
+    terms.finish();
+    let tid = Tid {
+        block: n,
+        offset: 1,
+    };
+    pending::append(pages, tid, &terms).unwrap();
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// Take blocks, with pages of inserts between, and publish.
+    Write {
+        blocks: usize,
+        inserts: usize,
+    },
+    /// Take blocks, and crash.
+    Abandon {
+        blocks: usize,
+    },
+    /// Drop segments, and write one of so many blocks instead.
+    Merge {
+        segments: usize,
+        blocks: usize,
+    },
+    Insert {
+        documents: usize,
+    },
+    /// Drop the pending list.
+    Spill,
+    EndReaders,
+    ProvideSpare,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (1..300_usize, 0..3_usize).prop_map(|(blocks, inserts)| Step::Write { blocks, inserts }),
+        (0..100_usize).prop_map(|blocks| Step::Abandon { blocks }),
+        (1..9_usize, 0..300_usize).prop_map(|(segments, blocks)| Step::Merge { segments, blocks }),
+        (1..60_usize).prop_map(|documents| Step::Insert { documents }),
+        Just(Step::Spill),
+        Just(Step::EndReaders),
+        Just(Step::ProvideSpare),
+    ]
+}
+
+fn run(pages: &MemoryPages, step: &Step) {
+    match *step {
+        Step::Write { blocks, inserts } => {
+            let mut space = Allocation::begin(pages).unwrap();
+            let mut taken = take(pages, &mut space, blocks);
+            (0..inserts * 4).for_each(|n| append(pages, n as u32));
+            taken.extend(take(pages, &mut space, 1));
+            let id = space.owner_id();
+            space.publish(written(taken[0]), &[], false).unwrap();
+            let owners = owners(pages);
+            for block in taken {
+                assert_eq!(owners[&block], format!("segment {id}"));
+            }
+        }
+        Step::Abandon { blocks } => {
+            let mut space = Allocation::begin(pages).unwrap();
+            take(pages, &mut space, blocks);
+        }
+        Step::Merge { segments, blocks } => {
+            let mut replaced = Meta::read(pages).unwrap().segments;
+            replaced.truncate(segments);
+            let mut space = Allocation::begin(pages).unwrap();
+            let taken = take(pages, &mut space, blocks);
+            // A segment without documents is not published, although blocks were taken.
+            let first = taken.first().filter(|_| blocks % 5 > 0);
+            let written = first.and_then(|first| written(*first));
+            space.publish(written, &replaced, false).unwrap();
+        }
+        Step::Insert { documents } => (0..documents).for_each(|n| append(pages, n as u32)),
+        Step::Spill => {
+            if pending::close(pages).unwrap() {
+                let space = Allocation::begin(pages).unwrap();
+                space.publish(None, &[], true).unwrap();
+            }
+        }
+        Step::EndReaders => pages.end_readers(),
+        Step::ProvideSpare => provide_spare(pages).unwrap(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn each_block_has_one_owner(steps in prop::collection::vec(step(), 1..40)) {
+        let pages = new_index();
+        for step in &steps {
+            if Meta::read(&pages).unwrap().segments.len() == MAX_SEGMENTS {
+                break;
+            }
+            run(&pages, step);
+            owners(&pages);
+        }
+    }
+}
+
+#[test]
+fn blocks_that_adjoin_are_listed_together() {
+    let pages = new_index();
+    (0..4 * 500).for_each(|n| append(&pages, n));
+    let all = Meta::read(&pages).unwrap().high_water;
+    run(&pages, &Step::Spill);
+    pages.end_readers();
+    // The pages of the dropped list are reserved one by one.
+    let mut space = Allocation::begin(&pages).unwrap();
+    take(&pages, &mut space, 480);
+    let meta = Meta::read(&pages).unwrap();
+    assert_eq!(meta.high_water, all);
+    let mut extents = 0;
+    let PageList { head, tail, .. } = meta.in_flight;
+    owner::each_page(&pages, head, tail, &mut |block, page| {
+        owner::each_extent(page, block, Block::MAX, &mut |_| {
+            extents += 1;
+            Ok(())
+        })
+    })
+    .unwrap();
+    assert_eq!(extents, 1);
+    owners(&pages);
+}
+
+#[test]
+fn a_chain_of_owner_pages_is_used_again() {
+    let pages = new_index();
+    // Owner pages with each second block, as a long history may leave them.
+    let extents = 5 * crate::format::MAX_EXTENTS as u32;
+    let first_page = 2 * extents + 1;
+    let (even, odd) = ([first_page, 5], [first_page + 5, 5]);
+    pages.extend(first_page + 9);
+    for ([first, count], parity) in [(even, 0), (odd, 1)] {
+        for i in 0..count {
+            pages.overwrite(first + i, |page| {
+                init(page, 1, PageKind::Owner);
+                set_next(page, first + i + 1);
+                for k in 0..extents / count {
+                    let extent = Extent {
+                        first: 1 + 2 * (i * (extents / count) + k) + parity,
+                        blocks: 1,
+                    };
+                    owner::push(page, first + i, extent).unwrap();
+                }
+            });
+        }
+    }
+    Meta::update(&pages, |meta| {
+        meta.high_water = first_page + 10;
+        for ([first, count], stamp) in [(even, 0), (odd, pages.now() + 1000)] {
+            meta.drop_chain(DroppedChain {
+                stamp,
+                head: first,
+                tail: first + count - 1,
+            })?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(owners(&pages).len() as u32, first_page + 10);
+    let mut space = Allocation::begin(&pages).unwrap();
+    let mut taken = take(&pages, &mut space, extents as usize - 10);
+    assert!(
+        taken
+            .iter()
+            .all(|block| block % 2 == 1 || *block >= first_page),
+        "only past ones"
+    );
+    owners(&pages);
+    let count = taken.len();
+    taken.sort_unstable();
+    taken.dedup();
+    assert_eq!(taken.len(), count);
+    space.publish(written(taken[0]), &[], false).unwrap();
+    let owners_now = owners(&pages);
+    let entry = Meta::read(&pages).unwrap().segments[0];
+    assert_ne!(entry.owner, entry.owner_tail, "several owner pages");
+    assert!(taken.iter().all(|block| owners_now[block] == "segment 2"));
+    assert_eq!(pages.block_count(), first_page + 10);
+    // A crash during the next segment, and then all is dropped.
+    let mut space = Allocation::begin(&pages).unwrap();
+    take(&pages, &mut space, 100);
+    let space = Allocation::begin(&pages).unwrap();
+    space.publish(None, &[entry], false).unwrap();
+    let owners = owners(&pages);
+    let spare = |owner: &&String| *owner == "dropped" || *owner == "spare";
+    assert_eq!(owners.values().filter(spare).count(), owners.len() - 1);
+}
+
+#[test]
+fn the_meta_page_always_has_room_for_dropped_chains() {
+    let pages = new_index();
+    for _ in 0..3 * MAX_DROPPED {
+        run(&pages, &Step::Abandon { blocks: 3 });
+        run(
+            &pages,
+            &Step::Merge {
+                segments: 1,
+                blocks: 2,
+            },
+        );
+        assert!(Meta::read(&pages).unwrap().dropped.len() <= MAX_DROPPED);
+    }
+    owners(&pages);
+    pages.end_readers();
+    let before = Meta::read(&pages).unwrap().high_water;
+    run(
+        &pages,
+        &Step::Write {
+            blocks: 1000,
+            inserts: 0,
+        },
+    );
+    assert!(Meta::read(&pages).unwrap().high_water < before + 700);
+    owners(&pages);
+}

@@ -1,0 +1,42 @@
+//! Ranked keyword search over documents, without Postgres: the index `rag_bm25`.
+//!
+//! `src/index/bm25/README.md` describes the structure, the pages, the locks, and what a crash
+//! leaves. The modules:
+//!
+//! * [`terms`] the terms of a document or a query, [`norm`] lengths in one byte, [`score`] BM25
+//! * [`segment`] an inverted index on pages, written once; [`search`] what answers a query
+//! * [`format`] every field of the other pages, [`meta`] the meta page, [`pending`] and [`record`]
+//!   documents that are not in a segment yet, [`allocate`], [`horizon`] and [`owner`] blocks
+//!   and who owns them
+//! * [`insert`], [`maintain`], [`vacuum`] change an index, [`build`] makes one of a table
+//! * [`check`] and [`info`] read the whole index
+
+mod allocate;
+mod build;
+mod check;
+mod format;
+mod horizon;
+mod info;
+mod insert;
+mod maintain;
+mod meta;
+mod norm;
+mod owner;
+mod pending;
+mod record;
+mod score;
+mod search;
+mod segment;
+mod terms;
+mod vacuum;
+
+pub use build::Builder;
+pub use check::check;
+pub use info::{Info, info};
+pub use insert::insert;
+pub use maintain::merge_all;
+pub use meta::{Creation, Description, create, describe};
+pub use score::{Parameters, Scorer, Statistics};
+pub use search::{Scan, SegmentCache, score_rows, statistics, top};
+pub use terms::Terms;
+pub use vacuum::{Removal, cleanup, remove};

@@ -1,0 +1,499 @@
+//! The meta page, the first one of an index. It leads to everything else.
+//!
+//! A change of what belongs to whom is one record of the write-ahead log: the meta page, with the
+//! other pages that the step is about. So a crash leaves the index before the step or after it.
+
+use std::mem::offset_of;
+
+use rag_pages::{Block, IndexError, Page, PageUse, ReadPages, ReusePages};
+
+use crate::{
+    format::{
+        DroppedBytes, LABEL_BYTES, ListBytes, MAGIC, MAX_DROPPED, MAX_SEGMENTS, MAX_SPARE,
+        META_OWNER, MetaBytes, PageKind, SegmentBytes, SegmentEntry, VERSION, content, content_mut,
+        exists, expect, f32_at, init, put, u16_at, u32_at, u64_at,
+    },
+    score::Parameters,
+};
+
+/// Blocks below the high-water mark that the file may lack: those that were reserved for a segment
+/// and not written yet, and files that a crash has cut. More is corruption.
+const MISSING_BLOCKS: u32 = 1024;
+
+/// The offset of a field in the meta page, after the page header.
+macro_rules! at {
+    ($field:ident) => {
+        offset_of!(MetaBytes, $field)
+    };
+}
+
+/// A chain of pages of one owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PageList {
+    /// The owner of the pages.
+    pub id: u64,
+    /// The first page, or 0 if there is none.
+    pub head: Block,
+    pub tail: Block,
+    /// Number of pages of a pending list. Number of all blocks in flight, with those that are on
+    /// owner pages.
+    pub blocks: u32,
+}
+
+impl PageList {
+    pub fn is_empty(&self) -> bool {
+        self.head == 0
+    }
+}
+
+/// A chain of pages that are used again, with the extents on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DroppedChain {
+    /// Readers from before this moment may still read the blocks. 0 if there are none.
+    pub stamp: u64,
+    pub head: Block,
+    /// The last page of the chain. The page after it, if any, belongs to no chain.
+    pub tail: Block,
+}
+
+/// What an index is created with.
+#[derive(Debug, Clone, Copy)]
+pub struct Creation<'a> {
+    pub parameters: Parameters,
+    /// A random number. It tells this index from one that was in the same file before.
+    pub identity: u64,
+    /// What the caller wants to know later, at most [`LABEL_BYTES`] bytes. More are cut off.
+    /// Zeros at its end are lost.
+    pub label: &'a [u8],
+}
+
+/// What an index was created with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    pub parameters: Parameters,
+    pub identity: u64,
+    /// Without zeros at the end.
+    pub label: Vec<u8>,
+}
+
+/// The contents of the meta page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meta {
+    pub parameters: Parameters,
+    pub identity: u64,
+    pub label: [u8; LABEL_BYTES],
+    /// The number that the next segment or pending list gets.
+    pub next_number: u64,
+    /// The first block that was never used.
+    pub high_water: Block,
+    /// Documents that no segment has.
+    pub pending: PageList,
+    /// A pending list that gets no more documents, and that is being made a segment.
+    pub spilled: PageList,
+    /// The owner pages of the segment that is being written.
+    pub in_flight: PageList,
+    /// Blocks for new pending pages.
+    pub spare: Vec<Block>,
+    /// Chains that are used again, the oldest first.
+    pub dropped: Vec<DroppedChain>,
+    pub segments: Vec<SegmentEntry>,
+}
+
+/// Creates an index without documents, as the first page of the file.
+pub fn create(pages: &impl ReusePages, creation: &Creation<'_>) {
+    let mut label = [0; LABEL_BYTES];
+    for (byte, given) in label.iter_mut().zip(creation.label) {
+        *byte = *given;
+    }
+    let meta = Meta {
+        parameters: creation.parameters,
+        identity: creation.identity,
+        label,
+        next_number: 2,
+        high_water: 1,
+        pending: PageList {
+            id: 1,
+            ..PageList::default()
+        },
+        spilled: PageList::default(),
+        in_flight: PageList::default(),
+        spare: vec![],
+        dropped: vec![],
+        segments: vec![],
+    };
+    pages.overwrite(0, |page| {
+        init(page, META_OWNER, PageKind::Meta);
+        meta.encode(page);
+    });
+}
+
+/// Returns what an index was created with.
+///
+/// # Errors
+/// The meta page is corrupted or has another version.
+pub fn describe(pages: &impl ReadPages) -> Result<Description, IndexError> {
+    read_meta_page(pages, |page| {
+        let b = content(page);
+        let label = decode_label(b);
+        let length = label
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1);
+        Ok(Description {
+            parameters: decode_parameters(b)?,
+            identity: u64_at(b, at!(identity)),
+            label: label[..length].to_vec(),
+        })
+    })
+}
+
+/// Returns the pending list. Reads nothing else, as this is the first step of each insert.
+///
+/// # Errors
+/// The meta page is corrupted or has another version.
+pub fn pending_list(pages: &impl ReadPages) -> Result<PageList, IndexError> {
+    read_meta_page(pages, |page| {
+        let b = content(page);
+        decode_list(b, at!(pending), u32_at(b, at!(high_water)))
+    })
+}
+
+fn read_meta_page<P: ReadPages, R>(
+    pages: &P,
+    f: impl FnOnce(&Page) -> Result<R, IndexError>,
+) -> Result<R, IndexError> {
+    if pages.block_count() == 0 {
+        return Err(corrupted("the index has no pages"));
+    }
+    pages.read(0, |page| {
+        check_version(pages, page)?;
+        f(page)
+    })
+}
+
+/// Checks that a page is a meta page of this version.
+fn check_version(pages: &impl ReadPages, page: &Page) -> Result<(), IndexError> {
+    let b = content(page);
+    expect(pages, page, 0, META_OWNER, PageKind::Meta)?;
+    if !b.starts_with(&MAGIC) {
+        return Err(corrupted("the meta page has another magic number"));
+    }
+    match u32_at(b, at!(version)) {
+        VERSION => Ok(()),
+        found => Err(IndexError::OtherVersion {
+            found,
+            known: VERSION,
+        }),
+    }
+}
+
+impl Meta {
+    /// Returns a copy of the meta page.
+    ///
+    /// # Errors
+    /// It is corrupted or has another version.
+    pub fn read(pages: &impl ReadPages) -> Result<Self, IndexError> {
+        let meta = read_meta_page(pages, Self::decode)?;
+        // The file only grows, so its length is read second.
+        let limit = pages.block_count().saturating_add(MISSING_BLOCKS);
+        if meta.high_water > limit {
+            return Err(corrupted(
+                "the high-water mark is beyond the end of the file",
+            ));
+        }
+        Ok(meta)
+    }
+
+    /// Changes the meta page and up to 3 others, as a whole. `f` gets the meta page and the others.
+    /// Nothing is changed if it fails or returns `None`.
+    ///
+    /// # Errors
+    /// The meta page is corrupted. One of the others does not exist. `f` fails.
+    pub fn change<P: ReusePages, R>(
+        pages: &P,
+        others: &[(Block, PageUse)],
+        f: impl FnOnce(&mut Self, &mut [&mut Page]) -> Result<Option<R>, IndexError>,
+    ) -> Result<Option<R>, IndexError> {
+        for (i, &(block, _)) in others.iter().enumerate() {
+            exists(pages, block)?;
+            if block == 0 || others[..i].iter().any(|(other, _)| *other == block) {
+                return Err(IndexError::corrupted(block, "page has two uses"));
+            }
+        }
+        let mut failure = None;
+        let change = |page: &mut Page, others: &mut [&mut Page]| {
+            let changed = check_version(pages, page)
+                .and_then(|()| Self::decode(page))
+                .and_then(|mut meta| {
+                    let result = f(&mut meta, others)?;
+                    if result.is_some() {
+                        meta.encode(page);
+                    }
+                    Ok(result)
+                });
+            changed.unwrap_or_else(|error| {
+                failure = Some(error);
+                None
+            })
+        };
+        let meta = (0, PageUse::Change);
+        let result = match *others {
+            [] => pages.write(0, |page| change(page, &mut [])),
+            [a] => pages.write_group([meta, a], |[page, a]| change(page, &mut [a])),
+            [a, b] => pages.write_group([meta, a, b], |[page, a, b]| change(page, &mut [a, b])),
+            [a, b, c] => pages.write_group([meta, a, b, c], |[page, a, b, c]| {
+                change(page, &mut [a, b, c])
+            }),
+            _ => return Err(corrupted("too many pages for one change")),
+        };
+        failure.map_or(Ok(result), Err)
+    }
+
+    /// Changes only the meta page.
+    ///
+    /// # Errors
+    /// It is corrupted, or `f` fails.
+    pub fn update<P: ReusePages, R>(
+        pages: &P,
+        f: impl FnOnce(&mut Self) -> Result<R, IndexError>,
+    ) -> Result<R, IndexError> {
+        Self::change(pages, &[], |meta, _| f(meta).map(Some))?
+            .ok_or_else(|| corrupted("the meta page cannot be changed"))
+    }
+
+    /// Returns the lists of pending documents that are not empty.
+    pub fn lists(&self) -> impl Iterator<Item = &PageList> {
+        [&self.spilled, &self.pending]
+            .into_iter()
+            .filter(|list| !list.is_empty())
+    }
+
+    /// Returns the place of a segment in `segments`.
+    ///
+    /// # Errors
+    /// There is no segment of this number.
+    pub fn segment(&self, id: u64) -> Result<usize, IndexError> {
+        let place = self.segments.iter().position(|entry| entry.id == id);
+        place.ok_or_else(|| corrupted("a segment has disappeared"))
+    }
+
+    /// Adds a dropped chain.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn drop_chain(&mut self, chain: DroppedChain) -> Result<(), IndexError> {
+        if self.dropped.len() >= MAX_DROPPED {
+            return Err(corrupted("the meta page has no room for a dropped chain"));
+        }
+        // Chains that may be used at once come first.
+        let place = if chain.stamp == 0 {
+            0
+        } else {
+            self.dropped.len()
+        };
+        self.dropped.insert(place, chain);
+        Ok(())
+    }
+
+    fn decode(page: &Page) -> Result<Self, IndexError> {
+        let b = content(page);
+        let high_water = u32_at(b, at!(high_water));
+        if high_water == 0 {
+            return Err(corrupted("the high-water mark is 0"));
+        }
+        let count = |at: usize, most: usize| {
+            let count = usize::from(u16_at(b, at));
+            if count <= most {
+                Ok(count)
+            } else {
+                Err(corrupted("the meta page has too many entries"))
+            }
+        };
+        let block = |at: usize| decode_block(b, at, high_water);
+        let spare = (0..count(at!(spare_count), MAX_SPARE)?)
+            .map(|i| block(at!(spare) + i * size_of::<Block>()));
+        let dropped = (0..count(at!(dropped_count), MAX_DROPPED)?).map(|i| {
+            let at = at!(dropped) + i * size_of::<DroppedBytes>();
+            Ok(DroppedChain {
+                stamp: u64_at(b, at + offset_of!(DroppedBytes, stamp)),
+                head: block(at + offset_of!(DroppedBytes, head))?,
+                tail: block(at + offset_of!(DroppedBytes, tail))?,
+            })
+        });
+        let segments = (0..count(at!(segment_count), MAX_SEGMENTS)?).map(|i| {
+            let at = at!(segments) + i * size_of::<SegmentBytes>();
+            decode_segment(&b[at..], high_water)
+        });
+        let meta = Self {
+            parameters: decode_parameters(b)?,
+            identity: u64_at(b, at!(identity)),
+            label: decode_label(b),
+            next_number: u64_at(b, at!(next_number)),
+            high_water,
+            pending: decode_list(b, at!(pending), high_water)?,
+            spilled: decode_list(b, at!(spilled), high_water)?,
+            in_flight: decode_list(b, at!(in_flight), high_water)?,
+            spare: spare.collect::<Result<_, _>>()?,
+            dropped: dropped.collect::<Result<_, _>>()?,
+            segments: segments.collect::<Result<_, _>>()?,
+        };
+        let lists = [meta.pending, meta.spilled, meta.in_flight];
+        let ids = lists.map(|list| list.id);
+        let mut ids = ids.into_iter().chain(meta.segments.iter().map(|s| s.id));
+        if meta.pending.id == META_OWNER || !ids.all(|id| id < meta.next_number) {
+            return Err(corrupted("a number in the meta page is out of range"));
+        }
+        Ok(meta)
+    }
+
+    fn encode(&self, page: &mut Page) {
+        let b = content_mut(page);
+        put(b, at!(magic), MAGIC);
+        put(b, at!(version), VERSION.to_le_bytes());
+        put(b, at!(k1), self.parameters.k1.to_le_bytes());
+        put(b, at!(b), self.parameters.b.to_le_bytes());
+        put(b, at!(identity), self.identity.to_le_bytes());
+        put(b, at!(label), self.label);
+        put(b, at!(next_number), self.next_number.to_le_bytes());
+        put(b, at!(high_water), self.high_water.to_le_bytes());
+        put(b, at!(spare_count), (self.spare.len() as u16).to_le_bytes());
+        put(
+            b,
+            at!(dropped_count),
+            (self.dropped.len() as u16).to_le_bytes(),
+        );
+        put(
+            b,
+            at!(segment_count),
+            (self.segments.len() as u16).to_le_bytes(),
+        );
+        encode_list(b, at!(pending), &self.pending);
+        encode_list(b, at!(spilled), &self.spilled);
+        encode_list(b, at!(in_flight), &self.in_flight);
+        for (i, block) in self.spare.iter().enumerate() {
+            put(b, at!(spare) + i * size_of::<Block>(), block.to_le_bytes());
+        }
+        for (i, chain) in self.dropped.iter().enumerate() {
+            let b = &mut b[at!(dropped) + i * size_of::<DroppedBytes>()..];
+            put(
+                b,
+                offset_of!(DroppedBytes, stamp),
+                chain.stamp.to_le_bytes(),
+            );
+            put(b, offset_of!(DroppedBytes, head), chain.head.to_le_bytes());
+            put(b, offset_of!(DroppedBytes, tail), chain.tail.to_le_bytes());
+        }
+        for (i, entry) in self.segments.iter().enumerate() {
+            encode_segment(
+                &mut b[at!(segments) + i * size_of::<SegmentBytes>()..],
+                entry,
+            );
+        }
+    }
+}
+
+fn corrupted(problem: &str) -> IndexError {
+    IndexError::corrupted(0, problem)
+}
+
+fn decode_parameters(b: &[u8]) -> Result<Parameters, IndexError> {
+    let (k1, b) = (f32_at(b, at!(k1)), f32_at(b, at!(b)));
+    if (0.0..=10.0).contains(&k1) && (0.0..=1.0).contains(&b) {
+        Ok(Parameters { k1, b })
+    } else {
+        Err(corrupted("a parameter in the meta page is out of range"))
+    }
+}
+
+fn decode_label(b: &[u8]) -> [u8; LABEL_BYTES] {
+    std::array::from_fn(|i| b[at!(label) + i])
+}
+
+fn decode_block(b: &[u8], at: usize, high_water: Block) -> Result<Block, IndexError> {
+    let block = u32_at(b, at);
+    if (1..high_water).contains(&block) {
+        Ok(block)
+    } else {
+        Err(corrupted(
+            "the meta page leads to a block that is not in use",
+        ))
+    }
+}
+
+fn decode_list(b: &[u8], at: usize, high_water: Block) -> Result<PageList, IndexError> {
+    let (head, tail) = (
+        at + offset_of!(ListBytes, head),
+        at + offset_of!(ListBytes, tail),
+    );
+    let mut list = PageList {
+        id: u64_at(b, at + offset_of!(ListBytes, id)),
+        ..PageList::default()
+    };
+    if (u32_at(b, head), u32_at(b, tail)) != (0, 0) {
+        list.head = decode_block(b, head, high_water)?;
+        list.tail = decode_block(b, tail, high_water)?;
+        list.blocks = u32_at(b, at + offset_of!(ListBytes, blocks));
+    }
+    Ok(list)
+}
+
+fn encode_list(b: &mut [u8], at: usize, list: &PageList) {
+    let b = &mut b[at..];
+    put(b, offset_of!(ListBytes, id), list.id.to_le_bytes());
+    put(b, offset_of!(ListBytes, head), list.head.to_le_bytes());
+    put(b, offset_of!(ListBytes, tail), list.tail.to_le_bytes());
+    put(b, offset_of!(ListBytes, blocks), list.blocks.to_le_bytes());
+}
+
+fn decode_segment(b: &[u8], high_water: Block) -> Result<SegmentEntry, IndexError> {
+    let block = |at: usize| decode_block(b, at, high_water);
+    Ok(SegmentEntry {
+        id: u64_at(b, offset_of!(SegmentBytes, id)),
+        header: block(offset_of!(SegmentBytes, header))?,
+        owner: block(offset_of!(SegmentBytes, owner))?,
+        owner_tail: block(offset_of!(SegmentBytes, owner_tail))?,
+        documents: u32_at(b, offset_of!(SegmentBytes, documents)),
+        dead: u32_at(b, offset_of!(SegmentBytes, dead)),
+        total_length: u64_at(b, offset_of!(SegmentBytes, total_length)),
+        pages: u32_at(b, offset_of!(SegmentBytes, pages)),
+    })
+}
+
+fn encode_segment(b: &mut [u8], entry: &SegmentEntry) {
+    put(b, offset_of!(SegmentBytes, id), entry.id.to_le_bytes());
+    put(
+        b,
+        offset_of!(SegmentBytes, header),
+        entry.header.to_le_bytes(),
+    );
+    put(
+        b,
+        offset_of!(SegmentBytes, owner),
+        entry.owner.to_le_bytes(),
+    );
+    put(
+        b,
+        offset_of!(SegmentBytes, owner_tail),
+        entry.owner_tail.to_le_bytes(),
+    );
+    put(
+        b,
+        offset_of!(SegmentBytes, documents),
+        entry.documents.to_le_bytes(),
+    );
+    put(b, offset_of!(SegmentBytes, dead), entry.dead.to_le_bytes());
+    put(
+        b,
+        offset_of!(SegmentBytes, total_length),
+        entry.total_length.to_le_bytes(),
+    );
+    put(
+        b,
+        offset_of!(SegmentBytes, pages),
+        entry.pages.to_le_bytes(),
+    );
+}
+
+#[cfg(test)]
+#[path = "meta_tests.rs"]
+mod tests;

@@ -1,0 +1,243 @@
+//! BM25: what each term of a query adds to the score of a document.
+//!
+//! Scores are whole numbers while they are added up. What a term adds is computed in `f32`, and
+//! rounded down to a multiple of a unit that is a power of two. So sums do not depend on the order
+//! of the terms, and searches, operators and tests agree in every bit.
+
+use crate::{norm, terms::Terms};
+
+/// The parameters of BM25.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Parameters {
+    /// How fast a term's repetitions lose weight, 0 to 10. Lucene's default is 1.2.
+    pub k1: f32,
+    /// How much long documents lose, 0 (nothing) to 1. Lucene's default is 0.75.
+    pub b: f32,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { k1: 1.2, b: 0.75 }
+    }
+}
+
+/// What a score depends on beside the document and the query.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Number of documents.
+    pub documents: u64,
+    /// Sum of their lengths in terms, as [`norm`] stores them.
+    pub length: u64,
+    /// Number of documents with each term of the query, in the order of [`Terms::iter`].
+    pub frequencies: Vec<u64>,
+}
+
+impl Statistics {
+    /// Adds the statistics of another part of the same documents, for the same query.
+    pub fn add(&mut self, other: &Self) {
+        self.documents += other.documents;
+        self.length += other.length;
+        if self.frequencies.is_empty() {
+            self.frequencies.clone_from(&other.frequencies);
+        } else {
+            for (sum, more) in self.frequencies.iter_mut().zip(&other.frequencies) {
+                *sum += more;
+            }
+        }
+    }
+}
+
+/// The units of a score, per 1, if no query could reach more than [`SUM_LIMIT`] of them.
+const UNITS: f32 = (1_u32 << 20) as f32;
+/// Sums of units fit into 32 bits.
+const SUM_LIMIT: f32 = (1_u32 << 31) as f32;
+
+/// What a term of the query adds to the scores of documents.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TermWeight {
+    /// Units that a document approaches if the term is repeated without end.
+    limit: f32,
+}
+
+impl TermWeight {
+    /// Returns the units that a document with this frequency of the term gets, at least 1.
+    /// `damping` is that of its length, of [`Scorer::damping`].
+    ///
+    /// A higher frequency or a shorter document never gives less: each operation rounds
+    /// monotonically. So the highest frequency and the shortest length of a block of postings bound
+    /// what each of its documents gets.
+    #[inline]
+    pub fn units(self, frequency: u32, damping: f32) -> u32 {
+        ((self.limit / (1.0 + damping / frequency as f32)) as u32).max(1)
+    }
+}
+
+/// What a term of the query adds, for a search of many documents.
+#[derive(Clone, Copy)]
+pub struct TermScores<'s> {
+    weight: TermWeight,
+    /// That of [`Scorer`].
+    damping: &'s [f32; 256],
+}
+
+impl TermScores<'_> {
+    /// Returns the units that a document with this frequency and stored length gets.
+    #[inline]
+    pub fn units(&self, frequency: u32, norm: u8) -> u32 {
+        self.weight
+            .units(frequency, self.damping[usize::from(norm)])
+    }
+}
+
+/// Computes scores for one query.
+pub struct Scorer {
+    weights: Vec<TermWeight>,
+    /// `k1 * (1 - b + b * length / average)` of each stored length.
+    damping: [f32; 256],
+    /// Units per 1.
+    scale: f64,
+    query: Terms,
+}
+
+impl Scorer {
+    pub fn new(parameters: Parameters, statistics: &Statistics, query: &Terms) -> Self {
+        let documents = statistics.documents as f64;
+        let average = if statistics.length == 0 {
+            1.0
+        } else {
+            statistics.length as f64 / documents.max(1.0)
+        };
+        let Parameters { k1, b } = parameters;
+        let limits: Vec<f64> = query
+            .iter()
+            .enumerate()
+            .map(|(term, (_, repeated))| {
+                let found = statistics.frequencies.get(term).copied().unwrap_or(0) as f64;
+                let found = found.min(documents);
+                let rarity = (1.0 + (documents - found + 0.5) / (found + 0.5)).ln();
+                f64::from(repeated) * rarity * (f64::from(k1) + 1.0)
+            })
+            .collect();
+        let most = limits.iter().sum::<f64>() as f32;
+        let mut scale = UNITS;
+        while most * scale >= SUM_LIMIT {
+            scale /= 2.0;
+        }
+        let weight = |limit: &f64| TermWeight {
+            limit: (limit * f64::from(scale)) as f32,
+        };
+        let weights: Vec<TermWeight> = limits.iter().map(weight).collect();
+        let damping = std::array::from_fn(|norm| {
+            let length = f64::from(norm::decode(norm as u8));
+            let b = f64::from(b);
+            (f64::from(k1) * (1.0 - b + b * length / average)) as f32
+        });
+        Self {
+            weights,
+            damping,
+            scale: f64::from(scale),
+            query: query.clone(),
+        }
+    }
+
+    /// Returns what a term of the query adds. Terms are counted in the order of [`Terms::iter`].
+    pub fn term(&self, number: usize) -> TermScores<'_> {
+        TermScores {
+            weight: self.weights[number],
+            damping: &self.damping,
+        }
+    }
+
+    /// Returns the score of a number of units.
+    pub fn score_of(&self, units: u32) -> f64 {
+        f64::from(units) / self.scale
+    }
+
+    /// Returns the units of a document with these terms.
+    pub fn units_of(&self, document: &Terms) -> u32 {
+        let norm = norm::encode(document.length());
+        self.query
+            .iter()
+            .enumerate()
+            .map(|(number, (term, _))| match document.frequency(term) {
+                0 => 0,
+                frequency => self.term(number).units(frequency, norm),
+            })
+            .fold(0, u32::saturating_add)
+    }
+
+    /// Returns the score of a document with these terms: what [`crate::Scan`] returns for it.
+    pub fn score(&self, document: &Terms) -> f64 {
+        self.score_of(self.units_of(document))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(text: &str) -> Terms {
+        let mut terms = Terms::new();
+        for term in text.split_whitespace() {
+            terms.add(term.as_bytes()).unwrap();
+        }
+        terms.finish();
+        terms
+    }
+
+    /// The formula, in `f64` and without rounding.
+    fn bm25(parameters: Parameters, n: f64, df: f64, tf: f64, relative_length: f64) -> f64 {
+        let (k1, b) = (f64::from(parameters.k1), f64::from(parameters.b));
+        let rarity = (1.0 + (n - df + 0.5) / (df + 0.5)).ln();
+        rarity * tf * (k1 + 1.0) / (tf + k1 * (1.0 - b + b * relative_length))
+    }
+
+    #[test]
+    fn scores_are_those_of_the_formula() {
+        let statistics = Statistics {
+            documents: 1000,
+            length: 10_000,
+            frequencies: vec![900, 10], // of common, of rare
+        };
+        let query = terms("common rare rare");
+        let parameters = Parameters::default();
+        let scorer = Scorer::new(parameters, &statistics, &query);
+        let document = terms("rare common common x x x x");
+        let expected = 2.0 * bm25(parameters, 1000.0, 10.0, 1.0, 0.7)
+            + bm25(parameters, 1000.0, 900.0, 2.0, 0.7);
+        let score = scorer.score(&document);
+        assert!((score - expected).abs() < 1e-5, "{score} {expected}");
+        assert_eq!(scorer.score(&terms("y")), 0.0);
+    }
+
+    #[test]
+    fn the_largest_sum_fits_into_32_bits() {
+        let mut query = Terms::new();
+        for i in 0..1000 {
+            query
+                .push_counted(format!("t{i}").as_bytes(), 50_000)
+                .unwrap();
+        }
+        query.finish();
+        let statistics = Statistics {
+            documents: 1 << 40,
+            length: 1 << 41,
+            frequencies: vec![0; 1000],
+        };
+        let scorer = Scorer::new(Parameters { k1: 10.0, b: 1.0 }, &statistics, &query);
+        let most = scorer.weights.iter();
+        let most: u64 = most.map(|w| u64::from(w.units(u32::MAX, 0.0))).sum();
+        assert!(most < 1 << 32, "{most}");
+    }
+
+    #[test]
+    fn a_statistic_that_is_too_large_gives_no_negative_score() {
+        let statistics = Statistics {
+            documents: 1,
+            length: 5,
+            frequencies: vec![7],
+        };
+        let scorer = Scorer::new(Parameters::default(), &statistics, &terms("a"));
+        assert!(scorer.score(&terms("a")) > 0.0);
+    }
+}

@@ -1,0 +1,208 @@
+//! A cursor over the postings of a term in a segment.
+
+use rag_pages::{
+    IndexError, ReadPages,
+    memory::{self, OutOfMemory},
+};
+
+use super::window::{SegmentSearch, WINDOW};
+use crate::{
+    score::TermScores,
+    segment::{
+        postings::{PostingsBlock, Skip},
+        reader::{ListBlocks, PostingsList},
+    },
+};
+
+/// No block is decoded.
+const NONE: usize = usize::MAX;
+
+/// A cursor over the postings of a term. It only moves forward, unless it is restarted.
+pub struct TermCursor<'s> {
+    pub scores: TermScores<'s>,
+    /// Number of documents with the term.
+    documents: u32,
+    /// Empty for a list of less than a block.
+    skips: &'s [Skip],
+    /// Units that no document of each block exceeds.
+    bounds: Vec<u32>,
+    /// The block that the cursor is at, and the one that is decoded.
+    current: usize,
+    decoded: usize,
+    block: Box<PostingsBlock>,
+    /// Where in the decoded block.
+    at: usize,
+}
+
+impl<'s> TermCursor<'s> {
+    pub fn new(list: &'s PostingsList, scores: TermScores<'s>) -> Result<Self, OutOfMemory> {
+        let (skips, bounds, block, decoded) = match &list.blocks {
+            ListBlocks::Short(block, frequency, norm) => {
+                let bound = scores.units(*frequency, *norm);
+                (&[][..], vec![bound], block.clone(), 0)
+            }
+            ListBlocks::Long(skips) => {
+                let bounds = memory::collect(
+                    skips
+                        .iter()
+                        .map(|skip| scores.units(skip.frequency_bound(), skip.min_norm)),
+                )?;
+                (skips.as_slice(), bounds, Box::default(), NONE)
+            }
+        };
+        Ok(Self {
+            scores,
+            documents: list.documents,
+            skips,
+            bounds,
+            current: 0,
+            decoded,
+            block,
+            at: 0,
+        })
+    }
+
+    /// Moves back to the first posting.
+    pub fn restart(&mut self) {
+        self.current = 0;
+        self.at = 0;
+    }
+
+    /// Calls `f` with the windows that may have documents of the term, and the units that none of
+    /// these exceeds. A window may come several times.
+    pub fn each_bound(&self, mut f: impl FnMut(usize, u32)) {
+        if self.skips.is_empty() {
+            for document in &self.block.documents[..self.block.len] {
+                f(*document as usize / WINDOW, self.bounds[0]);
+            }
+            return;
+        }
+        let mut first = 0;
+        for (skip, bound) in self.skips.iter().zip(&self.bounds) {
+            // A corrupted page may tell of documents that the segment does not have.
+            let last = skip.last.max(first) as usize / WINDOW;
+            let after = (first as usize / WINDOW).saturating_add(self.bounds.len() * WINDOW);
+            for window in first as usize / WINDOW..=last.min(after) {
+                f(window, *bound);
+            }
+            first = skip.last.saturating_add(1);
+        }
+    }
+
+    /// Returns the last document of a block.
+    #[inline]
+    fn last(&self, number: usize) -> u32 {
+        match self.skips.get(number) {
+            Some(skip) => skip.last,
+            None => {
+                let documents = &self.block.documents[..self.block.len];
+                documents.last().copied().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Moves to the first block that may have documents from `document` on, without reading it.
+    #[inline]
+    fn move_to(&mut self, document: u32) {
+        if self.current < self.bounds.len() && self.last(self.current) < document {
+            self.move_far(document);
+        }
+    }
+
+    fn move_far(&mut self, document: u32) {
+        let (mut from, mut step) = (self.current + 1, 1);
+        while from + step < self.skips.len() && self.skips[from + step].last < document {
+            from += step;
+            step *= 2;
+        }
+        let to = (from + step + 1).min(self.skips.len());
+        let between = self.skips.get(from..to).unwrap_or_default();
+        self.current = from + between.partition_point(|skip| skip.last < document);
+    }
+
+    fn decode<P: ReadPages>(&mut self, search: &SegmentSearch<'_, P>) -> Result<(), IndexError> {
+        if self.decoded != self.current {
+            let (skips, documents) = (self.skips, self.documents);
+            let number = self.current;
+            let block = &mut self.block;
+            self.decoded = NONE; // if the block is not readable
+            search
+                .segment
+                .read_block(search.pages, skips, documents, number, block)?;
+            self.decoded = number;
+            self.at = 0;
+        }
+        Ok(())
+    }
+
+    /// Calls `f` with the postings of the documents in `start..end`: documents, frequencies.
+    pub fn each<P: ReadPages>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        start: u32,
+        end: u32,
+        mut f: impl FnMut(&[u32], &[u32]),
+    ) -> Result<(), IndexError> {
+        self.move_to(start);
+        while self.current < self.bounds.len() {
+            self.decode(search)?;
+            let documents = &self.block.documents[..self.block.len];
+            let from = advance(documents, self.at, start);
+            let to = match documents.last() {
+                Some(last) if *last < end => documents.len(),
+                _ => from + documents[from..].partition_point(|known| *known < end),
+            };
+            f(&documents[from..to], &self.block.frequencies[from..to]);
+            self.at = to;
+            if to < documents.len() {
+                return Ok(());
+            }
+            self.current += 1;
+            self.at = 0;
+        }
+        Ok(())
+    }
+
+    /// Returns the frequency of the term in a document, or 0. Also returns 0 if no document of the
+    /// block can have `missing` units.
+    #[inline]
+    pub fn frequency<P: ReadPages>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        document: u32,
+        missing: u32,
+    ) -> Result<u32, IndexError> {
+        self.move_to(document);
+        if self
+            .bounds
+            .get(self.current)
+            .is_none_or(|bound| *bound < missing)
+        {
+            return Ok(0);
+        }
+        self.decode(search)?;
+        let documents = &self.block.documents[..self.block.len];
+        let at = advance(documents, self.at, document);
+        self.at = at;
+        let is_found = documents.get(at) == Some(&document);
+        Ok(if is_found {
+            self.block.frequencies[at]
+        } else {
+            0
+        })
+    }
+}
+
+/// Returns the place of the first document from `document` on, at `at` or after it. It is mostly
+/// near.
+#[inline]
+fn advance(documents: &[u32], mut at: usize, document: u32) -> usize {
+    let mut step = 1;
+    while at + step < documents.len() && documents[at + step] < document {
+        at += step;
+        step *= 2;
+    }
+    let end = (at + step + 1).min(documents.len());
+    let between = documents.get(at..end).unwrap_or_default();
+    at + between.partition_point(|known| *known < document)
+}

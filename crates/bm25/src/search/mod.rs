@@ -1,0 +1,261 @@
+//! Answers queries: the best documents, and the scores of given ones.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`opened`] | the parts of an index that a query reads, as at one moment |
+//! | [`window`] | finds the best documents of a segment |
+//! | [`cursor`] | moves along the postings of a term |
+//! | [`best`] | the best documents so far |
+
+mod best;
+mod cursor;
+mod opened;
+mod window;
+
+use rag_pages::{
+    IndexError, ReadPages, Tid,
+    memory::{self, push},
+};
+
+use self::{
+    best::{Best, Found, Hit},
+    cursor::TermCursor,
+    opened::OpenedQuery,
+    window::{SegmentSearch, Windows},
+};
+use crate::{
+    score::{Scorer, Statistics},
+    segment::{
+        layout::DOCUMENTS_PER_PAGE,
+        reader::{DocumentWindow, SegmentReader},
+    },
+    terms::Terms,
+};
+
+pub use opened::SegmentCache;
+
+/// Number of documents that a search finds at first. Most queries want ten rows, and some of these
+/// may be invisible.
+const FIRST_BATCH: usize = 16;
+/// Each further search for the same query finds more documents by this factor.
+const GROWTH: usize = 8;
+
+/// Returns the statistics of an index for a query.
+///
+/// # Errors
+/// The index is corrupted, or memory runs out.
+pub fn statistics(
+    pages: &impl ReadPages,
+    cache: &SegmentCache,
+    query: &Terms,
+) -> Result<Statistics, IndexError> {
+    Ok(OpenedQuery::read(pages, cache, query)?.statistics)
+}
+
+/// Returns the `k` best rows for a query with their scores, the best first.
+///
+/// # Errors
+/// The index is corrupted, or memory runs out.
+pub fn top(
+    pages: &impl ReadPages,
+    cache: &SegmentCache,
+    query: &Terms,
+    statistics: Option<&Statistics>,
+    k: usize,
+) -> Result<Vec<(Tid, f64)>, IndexError> {
+    let mut scan = Scan::begin(pages, cache, query, statistics, usize::MAX)?;
+    scan.batch = k;
+    let mut rows = vec![];
+    while rows.len() < k {
+        let Some(row) = scan.next(pages)? else { break };
+        push(&mut rows, row).map_err(IndexError::of_memory)?;
+    }
+    Ok(rows)
+}
+
+/// A search whose rows come on demand, the best first.
+///
+/// It reads the index as it was when the search began: documents that are added later may be left
+/// out.
+pub struct Scan {
+    opened: OpenedQuery,
+    scorer: Scorer,
+    windows: Box<Windows>,
+    /// Documents that were found and not returned, the best last.
+    hits: Vec<Hit>,
+    /// The last document of the last batch.
+    last: Option<Hit>,
+    /// Number of documents that the next batch has.
+    batch: usize,
+    /// Maximum number of documents of a batch.
+    max_batch: usize,
+    is_complete: bool,
+}
+
+impl Scan {
+    /// Begins a search. `statistics` are those of all partitions, or `None` for those of this
+    /// index. Results take about `memory` bytes at most.
+    ///
+    /// # Errors
+    /// The index is corrupted, or memory runs out.
+    pub fn begin(
+        pages: &impl ReadPages,
+        cache: &SegmentCache,
+        query: &Terms,
+        statistics: Option<&Statistics>,
+        memory: usize,
+    ) -> Result<Self, IndexError> {
+        let mut opened = OpenedQuery::read(pages, cache, query)?;
+        if let Some(statistics) = statistics {
+            opened.statistics = statistics.clone();
+        }
+        let scorer = Scorer::new(opened.parameters, &opened.statistics, query);
+        Ok(Self {
+            opened,
+            scorer,
+            windows: Box::default(),
+            hits: vec![],
+            last: None,
+            batch: FIRST_BATCH,
+            max_batch: (memory / (2 * size_of::<Hit>())).max(FIRST_BATCH),
+            is_complete: false,
+        })
+    }
+
+    /// Returns the statistics that scores depend on.
+    pub fn statistics(&self) -> &Statistics {
+        &self.opened.statistics
+    }
+
+    /// Returns the next row that matches, and its score. Rows of equal score come in the order of
+    /// the index. Returns `None` at the end.
+    ///
+    /// # Errors
+    /// The index is corrupted, or memory runs out.
+    pub fn next(&mut self, pages: &impl ReadPages) -> Result<Option<(Tid, f64)>, IndexError> {
+        if self.hits.is_empty() && !self.is_complete {
+            self.find(pages)?;
+        }
+        let Some(hit) = self.hits.pop() else {
+            return Ok(None);
+        };
+        let Found { part, document } = hit.found;
+        let row = match part.checked_sub(1) {
+            None => self.opened.pending.row(document),
+            Some(segment) => {
+                let segment = &self.opened.segments[segment as usize];
+                segment.reader.row(pages, document)?
+            }
+        };
+        Ok(Some((row, self.scorer.score_of(hit.units))))
+    }
+
+    /// Finds the next batch of documents.
+    fn find(&mut self, pages: &impl ReadPages) -> Result<(), IndexError> {
+        let limit = self.batch.min(self.max_batch);
+        let mut best = Best::new(limit, self.last).map_err(IndexError::of_memory)?;
+        self.opened.pending.offer(&self.scorer, &mut best)?;
+        for (number, segment) in self.opened.segments.iter().enumerate() {
+            let mut cursors = vec![];
+            for (term, list) in &segment.lists {
+                let cursor = TermCursor::new(list, self.scorer.term(*term));
+                cursors.push(cursor.map_err(IndexError::of_memory)?);
+            }
+            if !cursors.is_empty() {
+                let search = SegmentSearch {
+                    pages,
+                    segment: &segment.reader,
+                    part: number as u32 + 1,
+                };
+                self.windows.search(&search, &mut cursors, &mut best)?;
+            }
+        }
+        let mut hits = best.into_hits();
+        self.is_complete = hits.len() < limit;
+        self.last = hits.last().copied().or(self.last);
+        self.batch = self.batch.saturating_mul(GROWTH);
+        hits.reverse();
+        self.hits = hits;
+        Ok(())
+    }
+}
+
+/// Returns the scores of rows: 0 for a row that does not match, or is not in the index.
+///
+/// # Errors
+/// The index is corrupted, or memory runs out.
+pub fn score_rows(
+    pages: &impl ReadPages,
+    cache: &SegmentCache,
+    query: &Terms,
+    statistics: Option<&Statistics>,
+    rows: &[Tid],
+) -> Result<Vec<f64>, IndexError> {
+    let opened = OpenedQuery::read(pages, cache, query)?;
+    let statistics = statistics.unwrap_or(&opened.statistics);
+    let scorer = Scorer::new(opened.parameters, statistics, query);
+    let mut scores = memory::filled(rows.len(), 0.0).map_err(IndexError::of_memory)?;
+    for (number, row) in rows.iter().enumerate() {
+        scores[number] = scorer.score_of(opened.pending.units_of(*row, &scorer));
+    }
+    for segment in &opened.segments {
+        let mut found = vec![];
+        for (number, row) in rows.iter().enumerate() {
+            if let Some(document) = segment.reader.document(pages, *row)? {
+                push(&mut found, (document, number)).map_err(IndexError::of_memory)?;
+            }
+        }
+        found.sort_unstable();
+        let mut cursors = vec![];
+        for (term, list) in &segment.lists {
+            let cursor = TermCursor::new(list, scorer.term(*term));
+            cursors.push(cursor.map_err(IndexError::of_memory)?);
+        }
+        let search = SegmentSearch {
+            pages,
+            segment: &segment.reader,
+            part: 0,
+        };
+        let mut norms = Norms::default();
+        for (document, number) in found {
+            let Some(norm) = norms.of_live(pages, &segment.reader, document)? else {
+                continue;
+            };
+            let mut units = 0_u32;
+            for cursor in &mut cursors {
+                let frequency = cursor.frequency(&search, document, 0)?;
+                if frequency > 0 {
+                    units = units.saturating_add(cursor.scores.units(frequency, norm));
+                }
+            }
+            scores[number] = scorer.score_of(units);
+        }
+    }
+    Ok(scores)
+}
+
+/// Lengths of documents of a segment, which are requested in ascending order.
+#[derive(Default)]
+struct Norms {
+    window: Box<DocumentWindow>,
+    number: Option<usize>,
+}
+
+impl Norms {
+    /// Returns the length of a document, or `None` if it is deleted.
+    fn of_live(
+        &mut self,
+        pages: &impl ReadPages,
+        segment: &SegmentReader,
+        document: u32,
+    ) -> Result<Option<u8>, IndexError> {
+        let number = document as usize / DOCUMENTS_PER_PAGE;
+        if self.number != Some(number) {
+            pages.check_interrupts();
+            segment.read_window(pages, number, &mut self.window)?;
+            self.number = Some(number);
+        }
+        let place = document as usize % DOCUMENTS_PER_PAGE;
+        Ok((!self.window.is_dead(place)).then(|| self.window.norms[place]))
+    }
+}

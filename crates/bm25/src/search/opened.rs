@@ -1,0 +1,208 @@
+//! The parts of an index that a query reads, as at one moment.
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+use rag_pages::{
+    IndexError, ReadPages, Tid,
+    memory::{self, push},
+};
+
+use super::best::{Best, Found, Hit};
+use crate::{
+    meta::Meta,
+    norm, pending,
+    score::{Parameters, Scorer, Statistics},
+    segment::{SegmentReader, reader::PostingsList},
+    terms::Terms,
+};
+
+/// The opened segments of an index, which a process keeps from one query to the next. A segment
+/// that is no longer part of the index is forgotten.
+#[derive(Default)]
+pub struct SegmentCache {
+    /// What identifies the contents of the file: see [`Meta`].
+    identity: Cell<u64>,
+    segments: RefCell<Vec<(u64, Rc<SegmentReader>)>>,
+}
+
+impl SegmentCache {
+    /// Opens the segments of an index.
+    fn open(
+        &self,
+        pages: &impl ReadPages,
+        meta: &Meta,
+    ) -> Result<Vec<Rc<SegmentReader>>, IndexError> {
+        let mut known = self.segments.take();
+        if self.identity.replace(meta.identity) != meta.identity {
+            known.clear();
+        }
+        let mut opened = vec![];
+        for entry in &meta.segments {
+            let found = known.iter().find(|(id, _)| *id == entry.id);
+            let reader = match found {
+                Some((_, reader)) => Rc::clone(reader),
+                None => Rc::new(SegmentReader::open(pages, entry)?),
+            };
+            opened.push((entry.id, reader));
+        }
+        let readers = opened.iter().map(|(_, reader)| Rc::clone(reader)).collect();
+        self.segments.replace(opened);
+        Ok(readers)
+    }
+}
+
+/// What a query reads of an index.
+pub struct OpenedQuery {
+    pub parameters: Parameters,
+    pub statistics: Statistics,
+    pub pending: PendingMatches,
+    pub segments: Vec<OpenedSegment>,
+}
+
+/// A segment, and those of the query's terms that it has.
+pub struct OpenedSegment {
+    pub reader: Rc<SegmentReader>,
+    /// The number of each term in the query, and its postings.
+    pub lists: Vec<(usize, PostingsList)>,
+}
+
+impl OpenedQuery {
+    pub fn read(
+        pages: &impl ReadPages,
+        cache: &SegmentCache,
+        query: &Terms,
+    ) -> Result<Self, IndexError> {
+        let meta = Meta::read(pages)?;
+        let mut statistics = Statistics {
+            documents: 0,
+            length: 0,
+            frequencies: memory::filled(query.len(), 0).map_err(IndexError::of_memory)?,
+        };
+        let pending = PendingMatches::read(pages, &meta, query, &mut statistics)?;
+        let mut segments = vec![];
+        for reader in cache.open(pages, &meta)? {
+            pages.check_interrupts();
+            statistics.documents += u64::from(reader.documents());
+            statistics.length += reader.total_length();
+            let mut lists = vec![];
+            for (number, (term, _)) in query.iter().enumerate() {
+                if let Some(list) = reader.find(pages, term)? {
+                    statistics.frequencies[number] += u64::from(list.documents);
+                    push(&mut lists, (number, list)).map_err(IndexError::of_memory)?;
+                }
+            }
+            segments.push(OpenedSegment { reader, lists });
+        }
+        Ok(Self {
+            parameters: meta.parameters,
+            statistics,
+            pending,
+            segments,
+        })
+    }
+}
+
+/// The pending documents that match a query.
+#[derive(Default)]
+pub struct PendingMatches {
+    documents: Vec<(Tid, u8)>,
+    /// Number of a document, number of a term, and how often it occurs.
+    postings: Vec<(u32, u32, u32)>,
+}
+
+impl PendingMatches {
+    /// Reads the pending documents, and adds them to the statistics.
+    fn read(
+        pages: &impl ReadPages,
+        meta: &Meta,
+        query: &Terms,
+        statistics: &mut Statistics,
+    ) -> Result<Self, IndexError> {
+        let mut matches = Self::default();
+        let terms: Vec<_> = query
+            .iter()
+            .map(|(term, _)| (pending::hash(term), term))
+            .collect();
+        for list in meta.lists() {
+            pending::each_record(pages, list, &mut |record| {
+                if !record.is_continuation() {
+                    statistics.documents += 1;
+                    statistics.length += u64::from(norm::decode(record.norm()));
+                }
+                let mut document = None;
+                for (number, (hash, term)) in terms.iter().enumerate() {
+                    let Some(frequency) = record.find(*hash, term) else {
+                        continue;
+                    };
+                    statistics.frequencies[number] += 1;
+                    if record.is_dead() {
+                        continue;
+                    }
+                    let document = match document {
+                        Some(document) => document,
+                        None => *document.insert(matches.number_of(record)?),
+                    };
+                    push(&mut matches.postings, (document, number as u32, frequency))
+                        .map_err(IndexError::of_memory)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(matches)
+    }
+
+    /// Returns the number of a record's document. A document may have several records.
+    fn number_of(&mut self, record: &pending::Record<'_>) -> Result<u32, IndexError> {
+        let tid = record.tid();
+        if record.is_continuation() {
+            let known = self.documents.iter().rposition(|(known, _)| *known == tid);
+            if let Some(known) = known {
+                return Ok(known as u32);
+            }
+        }
+        push(&mut self.documents, (tid, record.norm())).map_err(IndexError::of_memory)?;
+        Ok(self.documents.len() as u32 - 1)
+    }
+
+    pub fn row(&self, document: u32) -> Tid {
+        self.documents[document as usize].0
+    }
+
+    fn units(&self, scorer: &Scorer) -> Result<Vec<u32>, IndexError> {
+        let mut units = memory::filled(self.documents.len(), 0).map_err(IndexError::of_memory)?;
+        for posting in &self.postings {
+            let place = posting.0 as usize;
+            units[place] = self.add(units[place], posting, scorer);
+        }
+        Ok(units)
+    }
+
+    fn add(&self, units: u32, posting: &(u32, u32, u32), scorer: &Scorer) -> u32 {
+        let (document, term, frequency) = *posting;
+        let norm = self.documents[document as usize].1;
+        units.saturating_add(scorer.term(term as usize).units(frequency, norm))
+    }
+
+    /// Offers all documents.
+    pub fn offer(&self, scorer: &Scorer, best: &mut Best) -> Result<(), IndexError> {
+        for (document, units) in (0..).zip(self.units(scorer)?) {
+            let found = Found { part: 0, document };
+            best.offer(Hit { units, found })
+                .map_err(IndexError::of_memory)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the units of a row, 0 if it is not here.
+    pub fn units_of(&self, row: Tid, scorer: &Scorer) -> u32 {
+        let Some(document) = self.documents.iter().position(|(known, _)| *known == row) else {
+            return 0;
+        };
+        let postings = self.postings.iter();
+        let postings = postings.filter(|posting| posting.0 as usize == document);
+        postings.fold(0, |units, posting| self.add(units, posting, scorer))
+    }
+}

@@ -1,0 +1,272 @@
+//! Two sessions whose steps alternate: at each step of one, the other does something.
+
+use std::cell::{Cell, RefCell};
+
+use rag_bm25::{
+    Scan, SegmentCache, Terms, cleanup, create, info, insert, merge_all, remove, score_rows,
+};
+use rag_pages::{
+    Block, LockMode, MemoryPages, Page, PageUse, ReadPages, ReusePages, Tid, WritePages,
+};
+
+use super::support::*;
+
+/// Pages on which another session acts once, before a page is locked.
+struct Interleaved<'a> {
+    pages: &'a MemoryPages,
+    /// Number of pages that are locked before.
+    left: Cell<u64>,
+    action: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
+}
+
+impl<'a> Interleaved<'a> {
+    fn new(pages: &'a MemoryPages, left: u64, action: impl FnOnce() + 'a) -> Self {
+        Self {
+            pages,
+            left: Cell::new(left),
+            action: RefCell::new(Some(Box::new(action))),
+        }
+    }
+
+    fn step(&self) {
+        match self.left.get() {
+            0 => {
+                if let Some(action) = self.action.take() {
+                    action();
+                }
+            }
+            left => self.left.set(left - 1),
+        }
+    }
+
+    /// Returns true if the other session has acted.
+    fn is_done(&self) -> bool {
+        self.action.borrow().is_none()
+    }
+}
+
+impl ReadPages for Interleaved<'_> {
+    fn block_count(&self) -> Block {
+        self.pages.block_count()
+    }
+
+    fn read<R>(&self, block: Block, f: impl FnOnce(&Page) -> R) -> R {
+        self.step();
+        self.pages.read(block, f)
+    }
+}
+
+impl WritePages for Interleaved<'_> {
+    fn write<R>(&self, block: Block, f: impl FnOnce(&mut Page) -> Option<R>) -> Option<R> {
+        self.step();
+        self.pages.write(block, f)
+    }
+
+    fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block {
+        self.step();
+        self.pages.append(f)
+    }
+
+    fn lock(&self, mode: LockMode) {
+        self.pages.lock(mode);
+    }
+
+    fn unlock(&self, mode: LockMode) {
+        self.pages.unlock(mode);
+    }
+}
+
+impl ReusePages for Interleaved<'_> {
+    fn write_group<const N: usize, R>(
+        &self,
+        blocks: [(Block, PageUse); N],
+        f: impl FnOnce([&mut Page; N]) -> Option<R>,
+    ) -> Option<R> {
+        self.step();
+        self.pages.write_group(blocks, f)
+    }
+
+    fn overwrite(&self, block: Block, f: impl FnOnce(&mut Page)) {
+        self.step();
+        self.pages.overwrite(block, f);
+    }
+
+    fn extend(&self, block: Block) {
+        self.pages.extend(block);
+    }
+
+    fn try_lock(&self, mode: LockMode) -> bool {
+        self.pages.try_lock(mode)
+    }
+
+    fn now(&self) -> u64 {
+        self.pages.now()
+    }
+
+    fn is_past(&self, stamp: u64) -> bool {
+        self.pages.is_past(stamp)
+    }
+}
+
+/// Returns the terms of a document that takes about so many bytes.
+fn terms_of(id: u64, bytes: usize) -> Terms {
+    let mut words = vec!["all".to_string(), own_word(id)];
+    words.extend((0..bytes / 16).map(|i| format!("word{:06}", i * 7 + id as usize)));
+    terms(&words)
+}
+
+fn put(pages: &impl ReusePages, id: u64, bytes: usize) {
+    insert(pages, tid(id), &terms_of(id, bytes)).unwrap();
+}
+
+/// Makes all a segment, if the other session does not hold the lock.
+fn merge_if_possible(pages: &MemoryPages) {
+    if pages.try_lock(LockMode::Exclusive) {
+        pages.unlock(LockMode::Exclusive);
+        merge_all(pages).unwrap();
+    }
+}
+
+/// Checks that an index has the documents below `end`, with all their words.
+fn verify_documents(pages: &MemoryPages, end: u64, when: &str) {
+    let model = Model {
+        live: (0..end).map(|id| (tid(id), id)).collect(),
+        ..Model::default()
+    };
+    verify(pages, &model, when);
+    let cache = SegmentCache::default();
+    let query = terms(&["all".to_string()]);
+    let scan = Scan::begin(pages, &cache, &query, None, MEMORY).unwrap();
+    assert!(drain(pages, scan).iter().eq(model.live.keys()), "{when}");
+    for id in 0..end {
+        let scores = score_rows(pages, &cache, &terms(&[own_word(id)]), None, &[tid(id)]);
+        assert!(scores.unwrap()[0] > 0.0, "{when}: document {id}");
+    }
+}
+
+fn base(pending: u64, segments: u64) -> (MemoryPages, u64) {
+    let pages = MemoryPages::new();
+    create(&pages, &creation());
+    let mut id = 0;
+    let mut put_next = |bytes| {
+        put(&pages, id, bytes);
+        id += 1;
+    };
+    for _ in 0..segments {
+        (0..4).for_each(|_| put_next(3000));
+        merge_all(&pages).unwrap();
+    }
+    (0..pending).for_each(|_| put_next(3000));
+    pages.end_readers();
+    (pages, id)
+}
+
+#[test]
+fn an_insert_notices_what_another_session_does() {
+    for (pending, segments) in [(0, 0), (1, 0), (2, 0), (5, 1), (4, 3)] {
+        let (base, end) = base(pending, segments);
+        for (bytes, act) in [20, 6000, 7000, 30_000]
+            .into_iter()
+            .flat_map(|b| [(b, 0), (b, 1), (b, 2)])
+        {
+            for step in 0.. {
+                let pages = base.copy();
+                pages.end_readers();
+                let action = || match act {
+                    0 => put(&pages, end, 6000),
+                    1 => merge_if_possible(&pages),
+                    _ => {
+                        put(&pages, end, 20);
+                        merge_if_possible(&pages);
+                        pages.end_readers();
+                        // The blocks of the list are used again.
+                        merge_if_possible(&pages);
+                        put(&pages, end + 1, 20);
+                    }
+                };
+                let others = [1, 0, 2][act];
+                let store = Interleaved::new(&pages, step, action);
+                insert(&store, tid(end + others), &terms_of(end + others, bytes)).unwrap();
+                let is_done = store.is_done();
+                drop(store);
+                if !is_done {
+                    break;
+                }
+                let when = format!("{pending} {segments} {bytes} {act} {step}");
+                verify_documents(&pages, end + others + 1, &when);
+                merge_all(&pages).unwrap();
+                assert_eq!(info(&pages).unwrap().segments, 1);
+                verify_documents(&pages, end + others + 1, &when);
+            }
+        }
+    }
+}
+
+#[test]
+fn maintenance_notices_inserts() {
+    let (base, end) = base(12, 2);
+    for work in 0..3 {
+        for step in 0.. {
+            let pages = base.copy();
+            if step % 2 == 0 {
+                pages.end_readers();
+                pages.end_readers();
+            }
+            let action = || (0..3).for_each(|i| put(&pages, end + i, 7000));
+            let store = Interleaved::new(&pages, step, action);
+            match work {
+                0 => merge_all(&store).unwrap(),
+                1 => cleanup(&store).unwrap(),
+                _ => drop(remove(&store, &mut |_| false).unwrap()),
+            }
+            let is_done = store.is_done();
+            drop(store);
+            if !is_done {
+                break;
+            }
+            verify_documents(&pages, end + 3, &format!("work {work}, step {step}"));
+            merge_all(&pages).unwrap();
+            verify_documents(
+                &pages,
+                end + 3,
+                &format!("work {work}, step {step}, merged"),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_search_sees_one_state() {
+    let (base, end) = base(6, 2);
+    // The meta page has no more room for dropped chains, so that these are linked.
+    for i in 0..100 {
+        put(&base, end + i, 20);
+        merge_all(&base).unwrap();
+    }
+    let (first, end) = (end + 100, end + 106);
+    (first..end).for_each(|id| put(&base, id, 3000));
+    for step in 0.. {
+        let pages = base.copy();
+        let action = || {
+            for i in 0..4 {
+                put(&pages, end + i, 3000);
+                merge_all(&pages).unwrap();
+            }
+        };
+        let store = Interleaved::new(&pages, step, action);
+        let query = terms(&["all".to_string()]);
+        let scan = Scan::begin(&store, &SegmentCache::default(), &query, None, MEMORY).unwrap();
+        let found = drain(&store, scan);
+        let is_done = store.is_done();
+        drop(store);
+        if !is_done {
+            break;
+        }
+        let old: Vec<Tid> = found
+            .iter()
+            .copied()
+            .filter(|row| *row < tid(end))
+            .collect();
+        assert!(old.into_iter().eq((0..end).map(tid)), "step {step}");
+    }
+}

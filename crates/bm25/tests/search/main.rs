@@ -1,0 +1,219 @@
+//! What an index answers, compared with the scores of each document by itself.
+#![allow(clippy::unwrap_used)] // all is test
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use rag_bm25::{
+    Builder, Creation, Scan, SegmentCache, Statistics, Terms, create, merge_all, remove,
+    score_rows, statistics, top,
+};
+use rag_pages::{MemoryPages, Tid};
+use support::{CREATION, Model, Random, random_terms, row, terms_of};
+
+/// Builds an index of documents with up to `length` words.
+fn built(random: &mut Random, documents: u32, length: usize, words: usize) -> (MemoryPages, Model) {
+    let (pages, mut model) = (MemoryPages::new(), Model::default());
+    let mut builder = Builder::new(&pages, &CREATION, 1 << 30);
+    for number in 0..documents {
+        let length = 1 + random.below(length);
+        let terms = random_terms(random, length, words);
+        builder.add(row(number), &terms).unwrap();
+        model.documents.insert(row(number), terms);
+    }
+    builder.finish().unwrap();
+    (pages, model)
+}
+
+fn no_problem(pages: &MemoryPages) {
+    let mut problems = vec![];
+    rag_bm25::check(pages, &mut |_| {}, &mut |block, problem| {
+        problems.push((block, problem));
+    })
+    .unwrap();
+    assert_eq!(problems, []);
+}
+
+#[test]
+fn built_indexes_answer_exactly() {
+    let mut random = Random(1);
+    for (documents, length, words) in [(1, 1, 1), (5, 20, 10), (300, 40, 200), (20_000, 30, 3000)] {
+        let (pages, model) = built(&mut random, documents, length, words);
+        no_problem(&pages);
+        let cache = SegmentCache::default();
+        for query_length in [1, 2, 3, 7, 12, 100] {
+            let query = random_terms(&mut random, query_length, words);
+            model.verify(&pages, &cache, &query);
+            model.verify_statistics(&pages, &query);
+        }
+    }
+}
+
+#[test]
+fn the_best_rows_are_the_first_of_all() {
+    let mut random = Random(2);
+    let (pages, _) = built(&mut random, 30_000, 60, 5000);
+    let cache = SegmentCache::default();
+    for _ in 0..40 {
+        let length = 1 + random.below(8);
+        let query = random_terms(&mut random, length, 5000);
+        let all = top(&pages, &cache, &query, None, usize::MAX >> 8).unwrap();
+        for k in [1, 10, 64, 1000] {
+            let best = top(&pages, &cache, &query, None, k).unwrap();
+            assert_eq!(best, all[..k.min(all.len())]);
+        }
+        let rows: Vec<Tid> = all.iter().map(|(tid, _)| *tid).step_by(37).collect();
+        let scores: Vec<f64> = all.iter().map(|(_, score)| *score).step_by(37).collect();
+        assert_eq!(
+            score_rows(&pages, &cache, &query, None, &rows).unwrap(),
+            scores
+        );
+    }
+}
+
+#[test]
+fn lists_of_all_lengths_are_found() {
+    // terms in 1, 127, 128, 129, 256, 257 and 10,000 documents, and repeated up to 70,000 times
+    let (pages, mut model) = (MemoryPages::new(), Model::default());
+    let mut builder = Builder::new(&pages, &CREATION, 1 << 30);
+    for number in 0..10_000_u32 {
+        let mut terms = Terms::new();
+        for limit in [1_u32, 127, 128, 129, 256, 257, 10_000] {
+            if number * 7 % 10_000 < limit {
+                let repeated = if number % 100 == 0 {
+                    70_000
+                } else {
+                    1 + number % 300
+                };
+                terms
+                    .push_counted(format!("in{limit}").as_bytes(), repeated)
+                    .unwrap();
+            }
+        }
+        terms.finish();
+        builder.add(row(number), &terms).unwrap();
+        model.documents.insert(row(number), terms);
+    }
+    builder.finish().unwrap();
+    no_problem(&pages);
+    let cache = SegmentCache::default();
+    for limit in [1_u32, 127, 128, 129, 256, 257, 10_000] {
+        let query = terms_of(&format!("in{limit}"));
+        model.verify(&pages, &cache, &query);
+        let frequency = statistics(&pages, &cache, &query).unwrap().frequencies;
+        assert_eq!(frequency, [u64::from(limit)]);
+    }
+    model.verify(
+        &pages,
+        &cache,
+        &terms_of("in1 in128 in257 in10000 in10000 missing"),
+    );
+}
+
+#[test]
+fn inserts_deletes_spills_and_merges_keep_answers_exact() {
+    let mut random = Random(3);
+    let (pages, mut model) = (MemoryPages::new(), Model::default());
+    create(&pages, &CREATION);
+    let cache = SegmentCache::default();
+    let mut number = 0;
+    for round in 0..60 {
+        for _ in 0..random.below(900) {
+            let length = random.below(60);
+            let terms = random_terms(&mut random, length, 2000);
+            model.insert(&pages, row(number), terms);
+            number += 1;
+        }
+        if round % 7 == 3 {
+            let share = 1 + random.below(5);
+            let mut dead: Vec<Tid> = vec![];
+            for tid in model.documents.keys() {
+                if random.below(share) == 0 {
+                    dead.push(*tid);
+                }
+            }
+            for tid in &dead {
+                model.documents.remove(tid);
+            }
+            remove(&pages, &mut |tid| dead.binary_search(&tid).is_ok()).unwrap();
+            rag_bm25::cleanup(&pages).unwrap();
+        }
+        if round % 11 == 5 {
+            pages.end_readers();
+        }
+        if round % 20 == 19 {
+            merge_all(&pages).unwrap();
+        }
+        no_problem(&pages);
+        let length = 1 + random.below(10);
+        let query = random_terms(&mut random, length, 2000);
+        model.verify(&pages, &cache, &query);
+        if round % 20 == 19 {
+            model.verify_statistics(&pages, &query);
+        }
+    }
+    let info = rag_bm25::info(&pages).unwrap();
+    assert!(info.segments <= 1, "{info:?}");
+}
+
+#[test]
+fn statistics_of_partitions_add_up() {
+    let mut random = Random(4);
+    let parts = [
+        built(&mut random, 500, 30, 100),
+        built(&mut random, 70, 90, 100),
+    ];
+    let query = random_terms(&mut random, 5, 100);
+    let mut sum = Statistics::default();
+    for (pages, _) in &parts {
+        sum.add(&statistics(pages, &SegmentCache::default(), &query).unwrap());
+    }
+    assert_eq!(sum.documents, 570);
+    for (pages, model) in &parts {
+        let scorer = rag_bm25::Scorer::new(CREATION.parameters, &sum, &query);
+        let cache = SegmentCache::default();
+        let mut scan = Scan::begin(pages, &cache, &query, Some(&sum), 1 << 20).unwrap();
+        while let Some((tid, score)) = scan.next(pages).unwrap() {
+            assert_eq!(score, scorer.score(&model.documents[&tid]));
+        }
+    }
+}
+
+#[test]
+fn a_cache_of_another_index_is_not_used() {
+    let mut random = Random(5);
+    let cache = SegmentCache::default();
+    for identity in 0..3 {
+        let (pages, mut model) = (MemoryPages::new(), Model::default());
+        let creation = Creation {
+            identity,
+            ..CREATION
+        };
+        let mut builder = Builder::new(&pages, &creation, 1 << 30);
+        for number in 0..50 {
+            let terms = random_terms(&mut random, 10, 30);
+            builder.add(row(number), &terms).unwrap();
+            model.documents.insert(row(number), terms);
+        }
+        builder.finish().unwrap();
+        model.verify(&pages, &cache, &random_terms(&mut random, 4, 30));
+    }
+}
+
+#[test]
+fn queries_without_terms_and_indexes_without_documents_find_nothing() {
+    let pages = MemoryPages::new();
+    create(&pages, &CREATION);
+    let cache = SegmentCache::default();
+    for query in [Terms::new(), terms_of("a b")] {
+        assert_eq!(top(&pages, &cache, &query, None, 10).unwrap(), []);
+    }
+    rag_bm25::insert(&pages, row(1), &Terms::new()).unwrap();
+    no_problem(&pages);
+    assert_eq!(
+        statistics(&pages, &cache, &terms_of("a"))
+            .unwrap()
+            .documents,
+        0
+    );
+}

@@ -1,0 +1,163 @@
+//! Documents for tests, and what an index of them must answer.
+#![allow(dead_code, clippy::unwrap_used)] // each test uses a part, and panics if it fails
+
+use std::collections::BTreeMap;
+
+use rag_bm25::{
+    Builder, Creation, Parameters, Scan, Scorer, SegmentCache, Terms, insert, remove, score_rows,
+    statistics, top,
+};
+use rag_pages::{MemoryPages, ReadPages, Tid};
+
+/// A sequence of numbers that only depends on the seed (SplitMix64, Steele et al. 2014).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Returns a number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+
+    /// Returns the number of a word: low ones are frequent, as in texts.
+    pub fn word(&mut self, words: usize) -> usize {
+        let uniform = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+        ((words as f64).powf(uniform) - 1.0) as usize
+    }
+}
+
+/// Returns terms of a document or query: `length` of `words` words.
+pub fn random_terms(random: &mut Random, length: usize, words: usize) -> Terms {
+    let mut terms = Terms::new();
+    for _ in 0..length {
+        terms
+            .add(format!("w{}", random.word(words)).as_bytes())
+            .unwrap();
+    }
+    terms.finish();
+    terms
+}
+
+pub fn terms_of(text: &str) -> Terms {
+    let mut terms = Terms::new();
+    for term in text.split_whitespace() {
+        terms.add(term.as_bytes()).unwrap();
+    }
+    terms.finish();
+    terms
+}
+
+/// Returns the place of row `number`, of a table with 50 rows a block.
+pub fn row(number: u32) -> Tid {
+    Tid {
+        block: number / 50,
+        offset: (number % 50) as u16 + 1,
+    }
+}
+
+/// What an index must contain.
+#[derive(Clone, Default)]
+pub struct Model {
+    pub documents: BTreeMap<Tid, Terms>,
+}
+
+impl Model {
+    pub fn insert(&mut self, pages: &MemoryPages, tid: Tid, terms: Terms) {
+        insert(pages, tid, &terms).unwrap();
+        self.documents.insert(tid, terms);
+    }
+
+    /// Checks that a search to its end returns all rows that match, once, in the order of their
+    /// scores, and with the scores that the terms of the documents give.
+    pub fn verify(&self, pages: &impl ReadPages, cache: &SegmentCache, query: &Terms) {
+        let statistics = statistics(pages, cache, query).unwrap();
+        let parameters = rag_bm25::describe(pages).unwrap().parameters;
+        let scorer = Scorer::new(parameters, &statistics, query);
+        let mut expected: BTreeMap<Tid, f64> = self
+            .documents
+            .iter()
+            .map(|(tid, terms)| (*tid, scorer.score(terms)))
+            .filter(|(_, score)| *score > 0.0)
+            .collect();
+        let mut scan = Scan::begin(pages, cache, query, None, 1 << 20).unwrap();
+        let mut before = f64::INFINITY;
+        while let Some((tid, score)) = scan.next(pages).unwrap() {
+            assert!(score <= before, "{score} after {before}");
+            before = score;
+            assert_eq!(expected.remove(&tid), Some(score), "{tid:?}");
+        }
+        assert!(expected.is_empty(), "not found: {expected:?}");
+    }
+
+    /// Checks that all documents, and no others, count.
+    pub fn verify_statistics(&self, pages: &impl ReadPages, query: &Terms) {
+        let found = statistics(pages, &SegmentCache::default(), query).unwrap();
+        let documents = self.documents.values().filter(|terms| !terms.is_empty());
+        assert_eq!(found.documents, documents.count() as u64);
+        for ((term, _), frequency) in query.iter().zip(found.frequencies) {
+            let having = self.documents.values();
+            let having = having.filter(|terms| terms.frequency(term) > 0).count();
+            assert_eq!(frequency, having as u64, "{term:?}");
+        }
+    }
+}
+
+/// What the indexes of tests are created with.
+pub const CREATION: Creation<'static> = Creation {
+    parameters: Parameters { k1: 1.2, b: 0.75 },
+    identity: 7,
+    label: b"english",
+};
+
+/// Returns an index with a built segment, one that was spilled, deleted documents, dropped blocks
+/// and pending documents.
+pub fn small_index() -> MemoryPages {
+    let mut random = Random(11);
+    let pages = MemoryPages::new();
+    let mut builder = Builder::new(&pages, &CREATION, 1 << 30);
+    for number in 0..400 {
+        let terms = random_terms(&mut random, 20, 300);
+        builder.add(row(number), &terms).unwrap();
+    }
+    builder.finish().unwrap();
+    for number in 400..1400 {
+        insert(&pages, row(number), &random_terms(&mut random, 60, 300)).unwrap();
+    }
+    remove(&pages, &mut |tid| tid.block % 9 == 2).unwrap();
+    for number in 1400..1450 {
+        insert(&pages, row(number), &random_terms(&mut random, 20, 300)).unwrap();
+    }
+    pages
+}
+
+/// Does everything with an index whose pages may contain anything. Errors are expected.
+pub fn use_damaged(pages: &MemoryPages) {
+    let mut random = Random(12);
+    let cache = SegmentCache::default();
+    let query = random_terms(&mut random, 5, 300);
+    let _ = rag_bm25::describe(pages);
+    let _ = rag_bm25::info(pages);
+    let _ = statistics(pages, &cache, &query);
+    let _ = top(pages, &cache, &query, None, 10);
+    if let Ok(mut scan) = Scan::begin(pages, &cache, &query, None, 1 << 20) {
+        // a damaged index may return a row again and again
+        for _ in 0..5000 {
+            if !matches!(scan.next(pages), Ok(Some(_))) {
+                break;
+            }
+        }
+    }
+    let _ = score_rows(pages, &cache, &query, None, &[row(1), row(300), row(1420)]);
+    let _ = rag_bm25::check(pages, &mut |_| {}, &mut |_, _| {});
+    let _ = insert(pages, row(5000), &random_terms(&mut random, 1000, 3000));
+    let _ = remove(pages, &mut |tid| tid.block % 5 == 0);
+    let _ = rag_bm25::cleanup(pages);
+    let _ = rag_bm25::merge_all(pages);
+}
