@@ -54,6 +54,8 @@ pub(crate) enum Test {
 pub(crate) enum MetadataTest {
     Equals(Value),
     In(Vec<Value>),
+    /// A string, number or boolean whose text is one of these.
+    TextIn(Vec<String>),
     /// Equal to numbers, and to texts that are numbers.
     CompareNumber(Comparison, Number),
     CompareText(Comparison, String),
@@ -68,6 +70,8 @@ pub(crate) enum MetadataTest {
     StartsWith(String),
     EndsWith(String),
     Present,
+    /// Exists and is not null; it may be empty.
+    HasValue,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -91,7 +91,13 @@
 //! * **Empty values**: `in []` matches no row and `nin []` every row; every string contains, starts
 //!   with and ends with `""`.
 //!
-//! `tests/rows.rs` checks each of these against a server.
+//! `tests/rows/` checks each of these against a server.
+//!
+//! # Dify
+//!
+//! [`parse_dify`] reads the conditions that Dify sends to external knowledge bases. It knows only
+//! Dify's names, and gives some operators the meaning that they have in Dify: see
+//! `src/dify.rs`.
 //!
 //! # Indexes
 //!
@@ -102,6 +108,7 @@
 //! tests read each row.
 
 mod condition;
+mod dify;
 mod error;
 mod key;
 mod number;
@@ -113,9 +120,10 @@ mod timestamp;
 mod usage;
 mod value;
 
+pub use dify::parse_dify;
 pub use error::FilterError;
 pub use key::columns;
-pub use parse::{is_condition, parse};
+pub use parse::{is_condition, parse, parse_member};
 pub use sql::{Param, Sql};
 pub use usage::Usage;
 

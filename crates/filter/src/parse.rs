@@ -17,18 +17,23 @@ const FORMS: &str = "Write {\"key\": value, ...} or {\"operator\": \"and\", \"co
 
 /// Reads a filter. JSON `null` and `{}` restrict nothing.
 pub fn parse(filter: &Value) -> Result<Filter> {
+    parse_member(filter, "")
+}
+
+/// [`parse`] for a filter that is a member of a larger document. Errors name places below `path`.
+pub fn parse_member(filter: &Value, path: &str) -> Result<Filter> {
     let mut reader = Reader::default();
     let root = match filter {
         Value::Null => Node::All(Vec::new()),
         Value::Object(members) if members.contains_key("conditions") => {
-            reader.group(members, "", 1)?
+            reader.group(members, path, 1)?
         }
-        Value::Object(members) if is_condition(members) => reader.condition(members, "")?,
-        Value::Object(members) => reader.containment(members)?,
+        Value::Object(members) if is_condition(members) => reader.condition(members, path)?,
+        Value::Object(members) => reader.containment(members, path)?,
         _ => {
             return Err(FilterError {
                 hint: FORMS.to_owned(),
-                ..value::wrong_type(filter, "an object", "")
+                ..value::wrong_type(filter, "an object", path)
             });
         }
     };
@@ -54,26 +59,27 @@ struct Reader {
 impl Reader {
     /// `{"category": "tech", "year": 2020}`: columns one by one, metadata keys together if they
     /// have one form.
-    fn containment(&mut self, members: &Map<String, Value>) -> Result<Node> {
-        value::check_operators(members, "", "")?;
+    fn containment(&mut self, members: &Map<String, Value>, path: &str) -> Result<Node> {
+        value::check_operators(members, "", path)?;
         let mut nodes = Vec::new();
         let mut together = Map::new();
         let mut seen = HashSet::new();
         for (name, given) in members {
-            let test = match Key::parse(name, name)? {
+            let path = &member(path, name);
+            let test = match Key::parse(name, path)? {
                 Key::Metadata(key) => {
-                    let given = value::json(given, name)?;
+                    let given = value::json(given, path)?;
                     if let Value::Object(members) = &given {
-                        value::check_operators(members, &key, name)?;
+                        value::check_operators(members, &key, path)?;
                     }
                     if !seen.insert(key.clone()) {
                         return Err(FilterError::new(
-                            name,
+                            path,
                             "the metadata key is given twice",
                             "Write it once.",
                         ));
                     }
-                    self.usages.push(Usage::of_equal(name, &key, [&given]));
+                    self.usages.push(Usage::of_equal(path, &key, [&given]));
                     let forms = value::alternatives(given);
                     if let [only] = forms.as_slice() {
                         together.insert(key, only.clone());
@@ -83,9 +89,9 @@ impl Reader {
                 }
                 Key::Texts(column) if !given.is_null() => Test::Texts {
                     column,
-                    test: TagsTest::AllOf(value::texts(given, name)?),
+                    test: TagsTest::AllOf(value::texts(given, path)?),
                 },
-                column => operand::of(column, Operator::Equals, "eq", given, name)?,
+                column => operand::of(column, Operator::Equals, "eq", given, path)?,
             };
             nodes.push(Node::Holds(test));
         }
@@ -107,19 +113,8 @@ impl Reader {
             path,
         )?;
         let join = match either(members, "operator", "logical_operator", path)? {
-            None | Some((_, Value::Null)) => Node::All,
-            Some((name, given)) => match given.as_str() {
-                Some(and) if and.eq_ignore_ascii_case("and") => Node::All,
-                Some(or) if or.eq_ignore_ascii_case("or") => Node::Any,
-                _ => {
-                    let message = format!("there is no logical operator {given}");
-                    return Err(FilterError::new(
-                        &member(path, name),
-                        message,
-                        "Logical operators: and, or.",
-                    ));
-                }
-            },
+            None => Node::All,
+            Some((name, given)) => join(given, &member(path, name))?,
         };
         let path = member(path, "conditions");
         let conditions = match members.get("conditions") {
@@ -155,14 +150,7 @@ impl Reader {
 
     fn condition(&mut self, members: &Map<String, Value>, path: &str) -> Result<Node> {
         self.conditions += 1;
-        if self.conditions > MAX_CONDITIONS {
-            let message = format!("there are more than {MAX_CONDITIONS} conditions");
-            return Err(FilterError::new(
-                path,
-                message,
-                "Put alternatives of one key into one condition with in.",
-            ));
-        }
+        check_count(self.conditions, path)?;
         only(
             members,
             &["key", "name", "operator", "comparison_operator", "value"],
@@ -227,8 +215,37 @@ impl Reader {
     }
 }
 
+/// Returns how a group joins its conditions: by AND, also for null, or by OR.
+pub(crate) fn join(operator: &Value, path: &str) -> Result<fn(Vec<Node>) -> Node> {
+    match operator.as_str() {
+        Some(and) if and.eq_ignore_ascii_case("and") => Ok(Node::All),
+        Some(or) if or.eq_ignore_ascii_case("or") => Ok(Node::Any),
+        None if operator.is_null() => Ok(Node::All),
+        _ => {
+            let message = format!("there is no logical operator {operator}");
+            Err(FilterError::new(
+                path,
+                message,
+                "Logical operators: and, or.",
+            ))
+        }
+    }
+}
+
+pub(crate) fn check_count(conditions: usize, path: &str) -> Result<()> {
+    if conditions > MAX_CONDITIONS {
+        let message = format!("there are more than {MAX_CONDITIONS} conditions");
+        return Err(FilterError::new(
+            path,
+            message,
+            "Put alternatives of one key into one condition with in.",
+        ));
+    }
+    Ok(())
+}
+
 /// Returns a key's name. Dify wraps it in an array.
-fn key_name<'a>(name: &'a Value, path: &str) -> Result<&'a str> {
+pub(crate) fn key_name<'a>(name: &'a Value, path: &str) -> Result<&'a str> {
     match name {
         Value::String(name) => Ok(name),
         Value::Array(names) => match names.as_slice() {
@@ -266,7 +283,12 @@ fn either<'a>(
 }
 
 /// Checks that there are no other members.
-fn only(members: &Map<String, Value>, known: &[&str], what: &str, path: &str) -> Result<()> {
+pub(crate) fn only(
+    members: &Map<String, Value>,
+    known: &[&str],
+    what: &str,
+    path: &str,
+) -> Result<()> {
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         Some(name) => {
             let hint = format!("Members of {what}: {}.", known.join(", "));

@@ -190,6 +190,10 @@ impl Writer {
                 let given = self.json(given.clone());
                 format!("{value} = ANY (ARRAY(SELECT pg_catalog.jsonb_array_elements({given})))")
             }
+            MetadataTest::TextIn(given) => format!(
+                "{type_of} IN ('string', 'number', 'boolean') AND {text} = ANY ({})",
+                self.texts(given)
+            ),
             MetadataTest::CompareNumber(comparison, given) => {
                 let given = self.json(given.clone());
                 format!("{number} {} {given}", comparison.sql())
@@ -248,6 +252,7 @@ impl Writer {
             MetadataTest::Present => {
                 format!(r#"{value} <> ALL (ARRAY['null', '""', '[]', '{{}}']::pg_catalog.jsonb[])"#)
             }
+            MetadataTest::HasValue => format!("{text} IS NOT NULL"),
         }
     }
 

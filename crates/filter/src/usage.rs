@@ -47,6 +47,16 @@ impl Usage {
         }
     }
 
+    /// A key whose values may have any type.
+    pub(crate) fn of_any_type(key_path: &str, value_path: &str, key: &str) -> Self {
+        Self {
+            key_path: key_path.to_owned(),
+            value_path: value_path.to_owned(),
+            key: key.to_owned(),
+            types: vec![],
+        }
+    }
+
     /// A condition that is not an opposite: rows without the key do not meet it.
     pub(crate) fn of_condition(
         key_path: &str,

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
-use rag_filter::{Param, parse};
+use rag_filter::{Param, parse, parse_dify};
 use serde_json::{Map, Value, json};
 
 const OPERATORS: [&str; 30] = [
@@ -265,6 +265,29 @@ proptest! {
     fn any_json_is_parsed_or_refused(filter in any_json()) {
         if let Ok(filter) = parse(&filter) {
             filter.to_sql(1);
+        }
+    }
+
+    #[test]
+    fn any_json_is_parsed_or_refused_as_conditions_of_dify(filter in any_json()) {
+        if let Ok(filter) = parse_dify(&filter, "") {
+            filter.to_sql(1);
+        }
+    }
+
+    #[test]
+    fn no_text_of_dify_stands_in_the_statement(
+        key in plausible_key(),
+        operator in prop::sample::select(OPERATORS.as_slice()),
+        value in plausible_value(),
+    ) {
+        let filter = json!({"conditions": [
+            {"name": key, "comparison_operator": operator, "value": value}]});
+        if let Ok(filter) = parse_dify(&filter, "") {
+            let sql = filter.to_sql(1);
+            prop_assert!(sql.text.is_ascii());
+            let expected: Vec<usize> = (1..=sql.params.len()).collect();
+            prop_assert_eq!(placeholders(&sql.text.replace(")?$'", ")?'")), expected);
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod dify;
 mod hints;
 
 use rag_filter::{MAX_CONDITIONS, MAX_DEPTH, parse};

@@ -7,10 +7,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod dify;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use rag_filter::{MAX_CONDITIONS, MAX_DEPTH, Param, Sql, parse};
+use rag_filter::{Filter, FilterError, MAX_CONDITIONS, MAX_DEPTH, Param, Sql, parse};
 use serde_json::{Value, json};
 
 const ROWS: &str = r#"
@@ -287,7 +289,11 @@ fn cases() -> Vec<(Value, &'static str)> {
 #[test]
 #[ignore = "needs a PostgreSQL server"]
 fn every_operator_returns_the_rows_it_promises() {
-    let cases = cases();
+    check_rows(&cases(), parse);
+}
+
+/// Checks that each filter, as `parse` reads it, selects the rows with the ids beside it.
+fn check_rows(cases: &[(Value, &str)], parse: impl Fn(&Value) -> Result<Filter, FilterError>) {
     let mut script = ROWS.to_owned();
     for (i, (filter, _)) in cases.iter().enumerate() {
         script += &query(

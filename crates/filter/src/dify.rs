@@ -1,0 +1,243 @@
+//! Dify's `metadata_condition`, as its client sends it to an external knowledge base.
+//!
+//! `{"logical_operator": "and", "conditions": [{"name", "comparison_operator", "value"}]}`: the
+//! condition, its operator and its conditions may be null, and `name` may be an array of one. Keys
+//! are those of [`parse`](crate::parse), and so is the meaning of most operators. For metadata
+//! these differ:
+//!
+//! | operator | matches |
+//! |---|---|
+//! | `is` | a string, number or boolean with this text: `is "2020"` matches 2020, and not 2020.0 |
+//! | `in` | the same for one of a list, or of one text with commas |
+//! | `not empty` | the key exists and is not null; its value may be empty |
+//! | `before`, `after` | with a number, or a text that is one: `<` and `>` of numbers |
+//!
+//! `=` and the other signs compare a number with a text that is one. `is not`, `not in`, `empty`
+//! and `not contains` are opposites, as everywhere. A condition without a value is skipped, except
+//! for `empty` and `not empty`, whose value does not matter.
+
+use serde_json::{Map, Value};
+
+use crate::condition::{MetadataTest, Node, Test};
+use crate::error::{FilterError, Result, member};
+use crate::key::Key;
+use crate::operator::{Comparison, Operator};
+use crate::parse::{check_count, join, key_name, only};
+use crate::usage::Usage;
+use crate::{Filter, number, operand, value};
+
+/// Every name, its meaning for columns, and whether it is the opposite.
+const NAMES: [(&str, DifyOperator, bool); 20] = {
+    use Comparison::*;
+    use DifyOperator::*;
+    [
+        ("contains", Same(Operator::Contains), false),
+        ("not contains", Same(Operator::Contains), true),
+        ("start with", Same(Operator::StartsWith), false),
+        ("end with", Same(Operator::EndsWith), false),
+        ("is", Is, false),
+        ("is not", Is, true),
+        ("in", In, false),
+        ("not in", In, true),
+        ("empty", NotEmpty, true),
+        ("not empty", NotEmpty, false),
+        ("=", Same(Operator::Equals), false),
+        ("≠", Same(Operator::Equals), true),
+        (">", Same(Operator::Compare(Greater)), false),
+        ("<", Same(Operator::Compare(Less)), false),
+        ("≥", Same(Operator::Compare(GreaterOrEqual)), false),
+        (">=", Same(Operator::Compare(GreaterOrEqual)), false),
+        ("≤", Same(Operator::Compare(LessOrEqual)), false),
+        ("<=", Same(Operator::Compare(LessOrEqual)), false),
+        ("before", Same(Operator::Time(Less)), false),
+        ("after", Same(Operator::Time(Greater)), false),
+    ]
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DifyOperator {
+    Is,
+    In,
+    NotEmpty,
+    /// As in other filters.
+    Same(Operator),
+}
+
+/// Reads Dify's form of a filter. `path` is its place in a larger document. Without conditions it
+/// restricts nothing.
+pub fn parse_dify(filter: &Value, path: &str) -> Result<Filter> {
+    let mut usages = vec![];
+    let root = match filter {
+        Value::Null => Node::All(vec![]),
+        Value::Object(members) => group(members, path, &mut usages)?,
+        _ => return Err(value::wrong_type(filter, "an object", path)),
+    };
+    Ok(Filter { root, usages })
+}
+
+fn group(members: &Map<String, Value>, path: &str, usages: &mut Vec<Usage>) -> Result<Node> {
+    only(
+        members,
+        &["logical_operator", "conditions"],
+        "a metadata condition",
+        path,
+    )?;
+    let operator = members.get("logical_operator").unwrap_or(&Value::Null);
+    let join = join(operator, &member(path, "logical_operator"))?;
+    let path = member(path, "conditions");
+    let conditions = match members.get("conditions") {
+        None | Some(Value::Null) => return Ok(Node::All(vec![])),
+        Some(Value::Array(conditions)) => conditions,
+        Some(other) => return Err(value::wrong_type(other, "an array of conditions", &path)),
+    };
+    check_count(conditions.len(), &path)?;
+    let mut nodes = vec![];
+    for (i, given) in conditions.iter().enumerate() {
+        let path = format!("{path}[{i}]");
+        let Value::Object(members) = given else {
+            return Err(value::wrong_type(given, "a condition", &path));
+        };
+        nodes.extend(condition(members, &path, usages)?);
+    }
+    // an empty OR would match nothing
+    Ok(match nodes.is_empty() {
+        true => Node::All(nodes),
+        false => join(nodes),
+    })
+}
+
+/// Returns None for a condition that is skipped.
+fn condition(
+    members: &Map<String, Value>,
+    path: &str,
+    usages: &mut Vec<Usage>,
+) -> Result<Option<Node>> {
+    only(
+        members,
+        &["name", "comparison_operator", "value"],
+        "a condition",
+        path,
+    )?;
+    let key_path = member(path, "name");
+    let name = members
+        .get("name")
+        .ok_or_else(|| FilterError::new(path, "the condition has no name", "Add \"name\"."))?;
+    let key = Key::parse(key_name(name, &key_path)?, &key_path)?;
+
+    let name = members.get("comparison_operator").ok_or_else(|| {
+        FilterError::new(path, "the condition has no comparison_operator", hint())
+    })?;
+    let (name, operator, negated) = operator(name, &member(path, "comparison_operator"))?;
+
+    let value_path = member(path, "value");
+    let given = members.get("value").unwrap_or(&Value::Null);
+    if given.is_null() && operator != DifyOperator::NotEmpty {
+        return Ok(None);
+    }
+    if let Key::Metadata(key) = &key
+        && !negated
+    {
+        usages.push(Usage::of_any_type(&key_path, &value_path, key));
+    }
+    let test = test(key, operator, name, given, &value_path)?;
+    Ok(Some(match negated {
+        true => Node::Not(test),
+        false => Node::Holds(test),
+    }))
+}
+
+fn operator<'a>(name: &'a Value, path: &str) -> Result<(&'a str, DifyOperator, bool)> {
+    let text = name.as_str().ok_or_else(|| FilterError {
+        hint: hint(),
+        ..value::wrong_type(name, "the name of an operator", path)
+    })?;
+    NAMES
+        .iter()
+        .find(|(known, ..)| known.eq_ignore_ascii_case(text))
+        .map(|(_, operator, negated)| (text, *operator, *negated))
+        .ok_or_else(|| FilterError::new(path, format!("there is no operator {text:?}"), hint()))
+}
+
+fn hint() -> String {
+    let names: Vec<&str> = NAMES.iter().map(|(name, ..)| *name).collect();
+    format!("Operators: {}.", names.join(", "))
+}
+
+fn test(key: Key, operator: DifyOperator, name: &str, given: &Value, path: &str) -> Result<Test> {
+    match (key, operator) {
+        (Key::Metadata(key), DifyOperator::Is) => Ok(Test::Metadata {
+            key,
+            test: MetadataTest::TextIn(texts_of(given, path)?),
+        }),
+        (Key::Metadata(key), DifyOperator::In) => Ok(Test::Metadata {
+            key,
+            test: MetadataTest::TextIn(list(given, path)?),
+        }),
+        (Key::Metadata(key), DifyOperator::NotEmpty) => Ok(Test::Metadata {
+            key,
+            test: MetadataTest::HasValue,
+        }),
+        (key, operator) => {
+            let (operator, given) = match operator {
+                DifyOperator::Is => (Operator::Equals, text_of(given, path)?.into()),
+                DifyOperator::In => (Operator::In, list(given, path)?.into()),
+                DifyOperator::NotEmpty => (Operator::Present, Value::Null),
+                DifyOperator::Same(operator) => (operator, operand(operator, given, path)?),
+            };
+            operand::of(key, operator, name, &given, path)
+        }
+    }
+}
+
+/// Returns the value of an operator that other filters have, too, as they expect it.
+fn operand(operator: Operator, given: &Value, path: &str) -> Result<Value> {
+    match (operator, given) {
+        (Operator::Contains | Operator::StartsWith | Operator::EndsWith, _) => {
+            text_of(given, path).map(Value::from)
+        }
+        (Operator::Time(_), Value::String(text)) => {
+            Ok(number::parse(text).map_or_else(|| given.clone(), Value::Number))
+        }
+        (_, Value::Array(_) | Value::Object(_)) => Err(wrong_scalar(given, path)),
+        _ => Ok(given.clone()),
+    }
+}
+
+/// Reads a scalar as text.
+fn text_of(given: &Value, path: &str) -> Result<String> {
+    Ok(texts_of(given, path)?.swap_remove(0))
+}
+
+/// Reads a scalar as the texts that stored values may have: 2020 is `2020`, and 2020.0 also
+/// `2020.0`.
+fn texts_of(given: &Value, path: &str) -> Result<Vec<String>> {
+    match given {
+        Value::String(_) => Ok(vec![value::text(given, path)?]),
+        Value::Number(number) => Ok(number::texts(number)),
+        Value::Bool(flag) => Ok(vec![flag.to_string()]),
+        _ => Err(wrong_scalar(given, path)),
+    }
+}
+
+fn wrong_scalar(given: &Value, path: &str) -> FilterError {
+    value::wrong_type(given, "a string or a number", path)
+}
+
+/// Reads a list, or one text with commas. Elements that are null or blank do not count.
+fn list(given: &Value, path: &str) -> Result<Vec<String>> {
+    let mut texts = vec![];
+    match given {
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate().filter(|(_, item)| !item.is_null()) {
+                texts.extend(texts_of(item, &format!("{path}[{i}]"))?);
+            }
+        }
+        Value::String(_) => {
+            let text = value::text(given, path)?;
+            let parts = text.split(',').map(str::trim);
+            texts.extend(parts.filter(|part| !part.is_empty()).map(str::to_owned));
+        }
+        _ => texts = texts_of(given, path)?,
+    }
+    Ok(texts)
+}
