@@ -1,0 +1,91 @@
+//! `rag_dify_retrieval`: Dify's API for external knowledge bases.
+//!
+//! Dify's client looks at the HTTP status alone: a record list that comes with an error is never
+//! read, and an error that comes with status 200 is an empty list. So each error has a status.
+
+use rag_filter::Filter;
+use serde_json::{Value, json};
+
+use crate::{
+    RequestError, RetrievalSettings, SearchOutcome,
+    error::Result,
+    fields::{Fields, checked_query},
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct DifyRequest {
+    /// The name or the external id of a collection.
+    pub knowledge_id: String,
+    pub query: String,
+    pub settings: RetrievalSettings,
+    pub filter: Filter,
+}
+
+impl DifyRequest {
+    pub fn parse(request: &Value) -> Result<Self> {
+        let fields = Fields::of_request(
+            request,
+            &[
+                "knowledge_id",
+                "query",
+                "retrieval_setting",
+                "metadata_condition",
+            ],
+        )?;
+        let condition = fields.value("metadata_condition").unwrap_or(&Value::Null);
+        Ok(Self {
+            knowledge_id: fields.required_text("knowledge_id")?.to_owned(),
+            query: checked_query(fields.required_text("query")?, "query")?,
+            settings: RetrievalSettings::read_without_mode(&fields)?,
+            filter: rag_filter::parse_dify(condition, "metadata_condition")?,
+        })
+    }
+}
+
+/// Returns the answer of a search.
+pub fn answer(found: &SearchOutcome) -> Value {
+    let records: Vec<Value> = found
+        .chunks
+        .iter()
+        .map(|chunk| {
+            json!({
+                "content": chunk.content,
+                "score": chunk.score,
+                "title": chunk.title(),
+                "metadata": chunk.all_metadata(),
+            })
+        })
+        .collect();
+    json!({ "records": records })
+}
+
+/// Why a request gets no records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DifyError {
+    /// No knowledge base has this id, or the caller may not read it.
+    UnknownKnowledge(String),
+    InvalidRequest(RequestError),
+}
+
+impl DifyError {
+    pub fn http_status(&self) -> u16 {
+        match self {
+            Self::UnknownKnowledge(_) => 404,
+            Self::InvalidRequest(_) => 400,
+        }
+    }
+
+    pub fn answer(&self) -> Value {
+        match self {
+            Self::UnknownKnowledge(id) => json!({
+                "error_code": 2001,
+                "error_msg": format!("knowledge base \"{id}\" does not exist"),
+            }),
+            // Dify has no code for it
+            Self::InvalidRequest(error) => json!({
+                "error_code": self.http_status(),
+                "error_msg": format!("invalid request: {error}"),
+            }),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+use serde_json::{Map, Value, json};
+
+/// A chunk that a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundChunk {
+    pub document_id: String,
+    pub chunk_id: String,
+    pub knowledge_id: Option<i64>,
+    pub uri: String,
+    pub title: Option<String>,
+    pub source: Option<String>,
+    pub document_type: String,
+    pub category: Option<String>,
+    pub tags: Vec<String>,
+    /// The metadata of the document.
+    pub metadata: Map<String, Value>,
+    pub content: String,
+    /// The position of the chunk in the document, from 0.
+    pub chunk_index: i32,
+    /// The first character of the chunk in the document, from 0.
+    pub start_index: i32,
+    /// The first and the last line of the chunk, from 1.
+    pub lines: (i32, i32),
+    pub page: Option<i32>,
+    pub heading_path: Vec<String>,
+    /// Times in ISO 8601.
+    pub indexed_at: String,
+    pub fetched_at: String,
+    /// 0 to 1.
+    pub score: f64,
+}
+
+impl FoundChunk {
+    /// Returns what follows the last `/` or `#` of the uri, as the key `source_file` of filters
+    /// does, or the whole uri if nothing follows.
+    pub fn source_file(&self) -> &str {
+        let name = self.uri.rsplit(['/', '#']).next();
+        name.filter(|name| !name.is_empty()).unwrap_or(&self.uri)
+    }
+
+    /// Returns the title, or the name of the file for a document without one.
+    pub fn title(&self) -> &str {
+        let title = self.title.as_deref();
+        title
+            .filter(|title| !title.trim().is_empty())
+            .unwrap_or_else(|| self.source_file())
+    }
+
+    /// Returns the metadata of the document with what is known of the chunk. Keys of the document
+    /// with the same names are left out.
+    pub fn all_metadata(&self) -> Value {
+        let mut all = self.metadata.clone();
+        let known = [
+            ("document_id", json!(self.document_id)),
+            ("chunk_id", json!(self.chunk_id)),
+            ("uri", json!(self.uri)),
+            ("title", json!(self.title())),
+            ("source", json!(self.source)),
+            ("category", json!(self.category)),
+            ("tags", json!(self.tags)),
+            ("knowledge_id", json!(self.knowledge_id)),
+            ("document_type", json!(self.document_type)),
+            ("start_index", json!(self.start_index)),
+            ("lines", json!([self.lines.0, self.lines.1])),
+            ("page", json!(self.page)),
+            ("heading_path", json!(self.heading_path)),
+            ("indexed_at", json!(self.indexed_at)),
+            ("fetched_at", json!(self.fetched_at)),
+        ];
+        all.extend(known.map(|(key, value)| (key.to_owned(), value)));
+        Value::Object(all)
+    }
+}

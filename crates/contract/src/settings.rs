@@ -1,0 +1,155 @@
+//! How to search: mode, weights, number of results, minimum score.
+
+use std::fmt;
+
+use crate::{
+    FoundChunk,
+    error::{RequestError, Result},
+    fields::Fields,
+};
+
+/// The maximum number of results of a search.
+pub const MAX_TOP_K: i32 = 10_000;
+
+/// The sum of two weights may differ from 1 by this much.
+const WEIGHT_TOLERANCE: f64 = 0.01;
+
+/// How chunks are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetrievalMode {
+    Vector,
+    Keyword,
+    Hybrid,
+}
+
+impl RetrievalMode {
+    pub const ALL: [Self; 3] = [Self::Vector, Self::Keyword, Self::Hybrid];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vector => "vector",
+            Self::Keyword => "keyword",
+            Self::Hybrid => "hybrid",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+impl fmt::Display for RetrievalMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The parts of the two scores in the score of mode `hybrid`. Their sum is about 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Weights {
+    pub vector: f64,
+    pub keyword: f64,
+}
+
+impl Weights {
+    /// Returns the weights for what a user gave. If one is given, the other is 1 minus it. `path`
+    /// is the place of the first one.
+    ///
+    /// # Errors
+    /// A weight is not between 0 and 1, or their sum is not 1.
+    pub fn new(vector: Option<f64>, keyword: Option<f64>, path: &str) -> Result<Option<Self>> {
+        let (vector, keyword) = match (vector, keyword) {
+            (None, None) => return Ok(None),
+            (Some(vector), None) => (vector, 1.0 - vector),
+            (None, Some(keyword)) => (1.0 - keyword, keyword),
+            (Some(vector), Some(keyword)) => (vector, keyword),
+        };
+        let sum = vector + keyword;
+        // the sum of two decimal fractions is not exact
+        if (sum - 1.0).abs() > WEIGHT_TOLERANCE + f64::EPSILON {
+            return Err(RequestError::new(
+                path,
+                format!("vector_weight and keyword_weight must sum to 1, not {sum:.3}"),
+                "Leave one of them out: it is then 1 minus the other.",
+            ));
+        }
+        Ok(Some(Self { vector, keyword }))
+    }
+}
+
+/// What a request says of the search. None means the setting of the retriever.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RetrievalSettings {
+    pub mode: Option<RetrievalMode>,
+    pub weights: Option<Weights>,
+    pub top_k: Option<i32>,
+    /// The minimum score, 0 to 1.
+    pub threshold: Option<f64>,
+}
+
+impl RetrievalSettings {
+    /// Reads the field `retrieval_setting` with all its fields.
+    pub(crate) fn read(request: &Fields<'_>) -> Result<Self> {
+        let fields = request.object(
+            "retrieval_setting",
+            &[
+                "top_k",
+                "score_threshold",
+                "retrieval_mode",
+                "vector_weight",
+                "keyword_weight",
+            ],
+        )?;
+        Ok(Self {
+            mode: mode(&fields)?,
+            weights: Weights::new(
+                fields.fraction("vector_weight")?,
+                fields.fraction("keyword_weight")?,
+                &fields.path_of("vector_weight"),
+            )?,
+            ..Self::without_mode(&fields)?
+        })
+    }
+
+    /// Reads the field `retrieval_setting` of contracts that know no modes.
+    pub(crate) fn read_without_mode(request: &Fields<'_>) -> Result<Self> {
+        let fields = request.object("retrieval_setting", &["top_k", "score_threshold"])?;
+        Self::without_mode(&fields)
+    }
+
+    fn without_mode(fields: &Fields<'_>) -> Result<Self> {
+        Ok(Self {
+            top_k: fields.integer("top_k", 1..=MAX_TOP_K)?,
+            threshold: fields.fraction("score_threshold")?,
+            ..Self::default()
+        })
+    }
+}
+
+fn mode(fields: &Fields<'_>) -> Result<Option<RetrievalMode>> {
+    let Some(name) = fields.text("retrieval_mode")? else {
+        return Ok(None);
+    };
+    match RetrievalMode::parse(name) {
+        Some(mode) => Ok(Some(mode)),
+        None => Err(RequestError::new(
+            &fields.path_of("retrieval_mode"),
+            format!("there is no mode {name:?}"),
+            format!(
+                "Modes: {}.",
+                RetrievalMode::ALL.map(RetrievalMode::name).join(", ")
+            ),
+        )),
+    }
+}
+
+/// The result of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchOutcome {
+    /// The mode that was used.
+    pub mode: RetrievalMode,
+    /// Why it is not the mode that was asked for.
+    pub degraded: Option<String>,
+    /// The best chunk first.
+    pub chunks: Vec<FoundChunk>,
+}
