@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pgrx::{PgSqlErrorCode as Code, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
-use rag_ann::memory;
+use rag_pages::memory;
 use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::FieldProblem};
 
 /// An error as PostgreSQL reports it: a message in lower case without a full stop, an SQLSTATE, and

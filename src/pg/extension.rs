@@ -1,4 +1,4 @@
-//! The extension's own objects in the system catalogs: its schema, owner and type.
+//! The extension's own objects in the system catalogs: its schemas, owner and types.
 
 use std::collections::HashSet;
 
@@ -26,6 +26,11 @@ fn existing_schema(name: &std::ffi::CStr) -> pg_sys::Oid {
         )
         .raise()
     })
+}
+
+/// Returns the OID of a type of schema `rag`. Functions that ask exist only if the type does.
+pub fn type_of_schema(name: &std::ffi::CStr) -> pg_sys::Oid {
+    lookup::type_in_schema(name, schema())
 }
 
 /// Returns the OID of a relation of schema `rag`.

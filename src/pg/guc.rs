@@ -21,3 +21,14 @@ pub fn database_setting(name: &str) -> Result<Option<String>, Error> {
     })?;
     Ok(found.into_iter().next())
 }
+
+/// Sets a setting until the transaction ends, as `SET LOCAL` does. Settings that no extension
+/// defines are allowed, if their names have a dot.
+pub fn set_for_transaction(name: &str, value: &str) -> Result<(), Error> {
+    query(
+        "SELECT pg_catalog.set_config($1, $2, true)",
+        &[name.into(), value.into()],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}

@@ -95,6 +95,28 @@ pub fn schema_of_function(function: pg_sys::Oid) -> Option<String> {
     copied(unsafe { pg_sys::get_namespace_name(pg_sys::get_func_namespace(function)) })
 }
 
+/// Returns the OID of a function in a schema.
+pub fn function_in_schema(
+    name: &CStr,
+    schema: &CStr,
+    arguments: &[pg_sys::Oid],
+) -> Option<pg_sys::Oid> {
+    let schema = self::schema(schema)?;
+    // SAFETY: a look-up by (name, argument types, schema).
+    let function = unsafe {
+        let arguments = pg_sys::buildoidvector(arguments.as_ptr(), arguments.len() as i32);
+        pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::PROCNAMEARGSNSP as i32,
+            pg_sys::Anum_pg_proc_oid as _,
+            name.as_ptr().into(),
+            pg_sys::Datum::from(arguments),
+            schema.into(),
+            pg_sys::Datum::null(),
+        )
+    };
+    valid(function)
+}
+
 /// Returns the OID of an extension.
 pub fn extension(name: &CStr) -> Option<pg_sys::Oid> {
     // SAFETY: a look-up.
@@ -193,6 +215,41 @@ pub fn may_select(table: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     unsafe {
         pg_sys::pg_class_aclcheck(table, role, pg_sys::ACL_SELECT as _)
             == pg_sys::AclResult::ACLCHECK_OK
+    }
+}
+
+/// Returns true if a role has SELECT on a column of a table, or on all columns for `None`. SELECT
+/// on the table counts as well.
+pub fn may_select_column(table: pg_sys::Oid, column: Option<i16>, role: pg_sys::Oid) -> bool {
+    let select = pg_sys::ACL_SELECT as pg_sys::AclMode;
+    // SAFETY: look-ups.
+    let answer = unsafe {
+        match column {
+            Some(column) => pg_sys::pg_attribute_aclcheck(table, column, role, select),
+            None => {
+                let all = pg_sys::AclMaskHow::ACLMASK_ALL;
+                pg_sys::pg_attribute_aclcheck_all(table, role, select, all)
+            }
+        }
+    };
+    may_select(table, role) || answer == pg_sys::AclResult::ACLCHECK_OK
+}
+
+/// Returns the tables that a partition belongs to, the nearest first.
+pub fn partition_ancestors(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    unsafe extern "C-unwind" {
+        /// pgrx has no binding for it.
+        fn get_partition_ancestors(table: pg_sys::Oid) -> *mut pg_sys::List;
+    }
+    // SAFETY: the declaration is that of all versions of PostgreSQL; the guard catches its ERRORs.
+    unsafe {
+        if !pg_sys::get_rel_relispartition(table) {
+            return vec![];
+        }
+        let ancestors = pg_sys::ffi::pg_guard_ffi_boundary(|| get_partition_ancestors(table));
+        PgList::<pg_sys::Oid>::from_pg(ancestors)
+            .iter_oid()
+            .collect()
     }
 }
 

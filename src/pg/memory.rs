@@ -4,7 +4,7 @@
 //! backend for a crash and restarts the cluster, so that one session would end all others.
 //! Therefore:
 //!
-//! * Memory that grows with the data is requested through [`rag_ann::memory`]. A failure is an
+//! * Memory that grows with the data is requested through [`rag_pages::memory`]. A failure is an
 //!   ERROR like that of `palloc`.
 //! * Code that works on a text first calls
 //!   [`check_memory`](crate::error::Error::check_memory), which checks that
@@ -23,7 +23,7 @@ use std::{
 };
 
 use pgrx::{PgSqlErrorCode, pg_sys};
-use rag_ann::memory::may_be_refused;
+use rag_pages::memory::may_be_refused;
 
 /// The system's allocator.
 struct Allocator;
@@ -137,13 +137,18 @@ pub struct OwnedContext(NonNull<pg_sys::MemoryContextData>);
 
 impl OwnedContext {
     pub fn new(name: &'static CStr) -> Self {
+        Self::of_size(name, pg_sys::ALLOCSET_SMALL_MINSIZE as usize)
+    }
+
+    /// Creates a memory context that has so many bytes from the start.
+    fn of_size(name: &'static CStr, bytes: usize) -> Self {
         // SAFETY: allocates a context, or raises an ERROR. It keeps the name, which is static.
         unsafe {
             Self(NonNull::new_unchecked(
                 pg_sys::AllocSetContextCreateInternal(
                     pg_sys::TopMemoryContext,
                     name.as_ptr(),
-                    pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+                    bytes,
                     pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
                     pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
                 ),
@@ -180,6 +185,31 @@ impl OwnedContext {
     pub unsafe fn reset(&mut self) {
         // SAFETY: the caller's promise.
         unsafe { pg_sys::MemoryContextReset(self.0.as_ptr()) };
+    }
+}
+
+/// Bytes that copies of errors may take: they have a few short texts.
+const ERROR_RESERVE: usize = 16 << 10;
+
+/// Runs `f` with a memory context as the current one, and keeps memory in reserve for its errors.
+///
+/// pgrx copies an ERROR into the memory context that was current when the function was called. If
+/// that has no memory either, it tries again and again until PostgreSQL ends with a PANIC. So
+/// functions that allocate a lot in small pieces, and may use up all memory, are called like this.
+///
+/// # Safety
+/// `f` calls functions of the server without pgrx's guard, and has nothing to drop. What it
+/// allocates is not used after `context` is reset or dropped.
+pub unsafe fn with_error_reserve<R>(context: &OwnedContext, f: impl FnOnce() -> R) -> R {
+    let reserve = OwnedContext::of_size(c"rag errors", ERROR_RESERVE);
+    // SAFETY: the caller's promise. `reserve` exists until the error was copied to Rust.
+    unsafe {
+        reserve.run(|| {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                pg_sys::CurrentMemoryContext = context.0.as_ptr();
+                f()
+            })
+        })
     }
 }
 

@@ -7,10 +7,12 @@
 //! | [`compat`] | functions that pgrx leaves out, and what differs between PostgreSQL 13 and 18 |
 //! | [`calls`] | functions that the server calls: workers' entry points, triggers, planner support |
 //! | [`hooks`] | hooks of the server |
+//! | [`json`] | `jsonb` arguments |
 //! | [`lock`] | heavyweight locks: all lock tags of the extension, and locks on relations |
 //! | [`lookup`] | the system caches and the relation cache |
 //! | [`memory`] | the allocator |
 //! | [`process`] | this process: variables, settings, signals, exit callbacks, children |
+//! | [`text_search`] | text search configurations, and the lexemes of texts |
 //! | [`transaction`] | transactions, subtransactions, snapshots, callbacks at the end |
 //!
 //! The other files build on them: [`roles`], [`security`] and [`extension`] on look-ups, [`spi`]
@@ -22,6 +24,7 @@ pub mod extension;
 pub mod guc;
 pub mod hooks;
 pub mod install;
+pub mod json;
 pub mod lock;
 pub mod lookup;
 pub mod memory;
@@ -30,6 +33,7 @@ pub mod roles;
 pub mod security;
 pub mod spi;
 pub mod sqlstate;
+pub mod text_search;
 pub mod transaction;
 pub mod wait;
 pub mod worker;

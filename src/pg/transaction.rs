@@ -118,6 +118,28 @@ pub fn with_latest_snapshot<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R
     }
 }
 
+/// What tells the statements of a session, and what they see, apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatementStamp([u64; 5]);
+
+/// Returns the stamp of the current statement, or `None` if it has no snapshot.
+pub fn statement_stamp() -> Option<StatementStamp> {
+    // SAFETY: reads the session's state; a snapshot that is active stays so during the call.
+    unsafe {
+        if !pg_sys::ActiveSnapshotSet() {
+            return None;
+        }
+        let snapshot = &*pg_sys::GetActiveSnapshot();
+        Some(StatementStamp([
+            pg_sys::GetCurrentStatementStartTimestamp() as u64,
+            u64::from(u32::from(snapshot.xmin)),
+            u64::from(u32::from(snapshot.xmax)),
+            u64::from(snapshot.xcnt) << 32 | u64::from(snapshot.subxcnt as u32),
+            u64::from(snapshot.curcid),
+        ]))
+    }
+}
+
 /// Returns true if every statement of the transaction sees the same snapshot: isolation level
 /// REPEATABLE READ or SERIALIZABLE.
 pub fn snapshot_is_fixed() -> bool {

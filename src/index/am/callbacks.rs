@@ -13,13 +13,14 @@ use pgrx::{
     pg_sys,
     pg_sys::panic::{ErrorReport, pgrx_extern_c_guard as guard},
 };
-use rag_ann::hnsw::Tid;
+use rag_pages::Tid;
 
 use super::{
     AccessMethod,
-    options::OptionSet,
+    cost::estimate_cost,
+    options::{OptionSet, OptionType, OptionValues, slot_offset},
     relation::{Index, Relation, Value, ValueType},
-    scan::{begin_scan, end_scan, estimate_cost, next_row, rescan},
+    scan::{begin_scan, end_scan, next_row, rescan},
     tid,
 };
 use crate::{error::Error, index::pages::ReadStrategy, pg::memory::OwnedContext};
@@ -34,7 +35,7 @@ pub fn handler<M: AccessMethod>() -> Internal {
     let mut routine = unsafe {
         pgrx::PgBox::<pg_sys::IndexAmRoutine>::alloc_node(pg_sys::NodeTag::T_IndexAmRoutine)
     };
-    // there are no search operators, only those that order by distance
+    // operator classes may have any operators
     routine.amstrategies = 0;
     routine.amsupport = M::SUPPORT_FUNCTIONS;
     routine.amcanorderbyop = true;
@@ -60,6 +61,8 @@ pub fn handler<M: AccessMethod>() -> Internal {
     routine.ambeginscan = Some(begin_scan::<M>);
     routine.amrescan = Some(rescan::<M>);
     routine.amgettuple = Some(next_row::<M>);
+    // no bitmaps: the planner would also make them of scans that only order, without the order
+    routine.amgetbitmap = None;
     routine.amendscan = Some(end_scan::<M>);
     Internal::from(Some(routine.into_pg().into()))
 }
@@ -74,15 +77,27 @@ pub fn register(set: &OptionSet) {
         unsafe {
             let kind = pg_sys::add_reloption_kind();
             for option in set.options {
-                pg_sys::add_int_reloption(
-                    kind,
-                    option.name.as_ptr(),
-                    option.description.as_ptr(),
-                    option.default,
-                    option.min,
-                    option.max,
-                    lock,
-                );
+                let (name, description) = (option.name.as_ptr(), option.description.as_ptr());
+                match option.values {
+                    OptionType::Integer { default, min, max } => {
+                        pg_sys::add_int_reloption(kind, name, description, default, min, max, lock);
+                    }
+                    OptionType::Real { default, min, max } => {
+                        pg_sys::add_real_reloption(
+                            kind,
+                            name,
+                            description,
+                            default,
+                            min,
+                            max,
+                            lock,
+                        );
+                    }
+                    OptionType::Text => {
+                        let none = std::ptr::null();
+                        pg_sys::add_string_reloption(kind, name, description, none, None, lock);
+                    }
+                }
             }
             kind
         }
@@ -100,25 +115,32 @@ unsafe extern "C-unwind" fn parse_options<M: AccessMethod>(
             Error::internal("the options of the access method are not registered").raise()
         };
         #[allow(clippy::needless_update)] // PostgreSQL 18 has another field
-        let table: Vec<_> = (1..)
-            .zip(set.options)
-            .map(|(place, option)| pg_sys::relopt_parse_elt {
+        let table: Vec<_> = set
+            .options
+            .iter()
+            .enumerate()
+            .map(|(number, option)| pg_sys::relopt_parse_elt {
                 optname: option.name.as_ptr(),
-                opttype: pg_sys::relopt_type::RELOPT_TYPE_INT,
-                offset: place * size_of::<c_int>() as c_int,
+                opttype: match option.values {
+                    OptionType::Integer { .. } => pg_sys::relopt_type::RELOPT_TYPE_INT,
+                    OptionType::Real { .. } => pg_sys::relopt_type::RELOPT_TYPE_REAL,
+                    OptionType::Text => pg_sys::relopt_type::RELOPT_TYPE_STRING,
+                },
+                offset: slot_offset(number) as c_int,
                 ..Default::default()
             })
             .collect();
-        let bytes = (1 + table.len()) * size_of::<c_int>();
-        // SAFETY: the table describes the bytes: a varlena header, then an integer for each option.
+        let bytes = slot_offset(table.len());
+        // SAFETY: the table describes the bytes: a varlena header, then a slot for each option.
+        // PostgreSQL adds the texts, and sets the size.
         unsafe {
             let count = table.len() as c_int;
             let stored =
                 pg_sys::build_reloptions(given, validate, *kind, bytes, table.as_ptr(), count);
             if validate && !stored.is_null() {
-                let values = stored.cast::<c_int>().add(1);
-                M::check_options(std::slice::from_raw_parts(values, table.len()))
-                    .unwrap_or_else(raise);
+                let size = pgrx::varlena::varsize_4b(stored.cast());
+                let stored = std::slice::from_raw_parts(stored.cast::<u8>(), size);
+                M::check_options(&OptionValues::new(stored)).unwrap_or_else(raise);
             }
             stored.cast()
         }

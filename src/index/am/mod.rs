@@ -7,16 +7,22 @@
 //! | file | contents |
 //! |---|---|
 //! | [`callbacks`] | the functions that PostgreSQL calls, and their arguments as safe types |
-//! | [`scan`] | the functions of a scan, and the heap rows that it fetches |
+//! | [`scan`] | the functions of a scan |
+//! | [`current`] | the row that a scan has returned last |
+//! | [`heap`] | the heap rows that a scan or a function fetches |
+//! | [`cost`] | what the planner knows of a scan, and what it costs |
 //! | [`relation`] | open relations and indexed values |
 //! | [`open`] | an index that a user's function has opened |
 //! | [`options`] | options of `WITH (...)` |
 //! | [`sample`] | which rows of a table to sample |
-//! | [`corruption`] | the error for a corrupted index |
+//! | [`corruption`] | the errors for an index that cannot be read |
 //! | [`tid`] | conversion of row numbers |
 
 pub mod callbacks;
 pub mod corruption;
+pub mod cost;
+pub mod current;
+pub mod heap;
 pub mod open;
 pub mod options;
 pub mod relation;
@@ -27,13 +33,14 @@ pub mod tid;
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
-use rag_ann::hnsw::Tid;
+use rag_pages::Tid;
 
 use self::{
     callbacks::{BuildInput, Vacuum},
-    options::OptionSet,
+    cost::{PlannedScan, ScanCost},
+    options::{OptionSet, OptionValues},
     relation::{Index, Relation, Value},
-    scan::{HeapRows, ScanKeys},
+    scan::{ScanKeys, ScanRows},
 };
 use crate::error::Error;
 
@@ -49,8 +56,8 @@ pub trait AccessMethod: 'static {
 
     fn options() -> &'static OptionSet;
 
-    /// Checks options, in the order of [`options`](Self::options), that a user has given.
-    fn check_options(values: &[i32]) -> Result<(), Error>;
+    /// Checks options, of [`options`](Self::options), that a user has given.
+    fn check_options(values: &OptionValues) -> Result<(), Error>;
 
     /// Checks an operator class. Returns what is wrong with it.
     fn validate(class: pg_sys::Oid) -> Result<Vec<String>, Error>;
@@ -90,7 +97,7 @@ pub trait IndexScan: Default + 'static {
     fn start(&mut self, index: Index<'_>, keys: &ScanKeys<'_>) -> Result<bool, Error>;
 
     /// Returns the next heap row of the search, or `None` at its end.
-    fn next(&mut self, index: Index<'_>, rows: &mut HeapRows<'_>) -> Result<Option<Tid>, Error>;
+    fn next(&mut self, index: Index<'_>, rows: &mut ScanRows<'_>) -> Result<Option<Tid>, Error>;
 
     /// Ends a search that has started, if there is one.
     fn end(&mut self);
@@ -108,35 +115,4 @@ pub struct BuildCounts {
 pub struct BulkDeletion {
     pub removed: u64,
     pub remaining: u64,
-}
-
-/// The cost of a scan in the planner's units.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScanCost {
-    /// Until the first row.
-    pub startup: f64,
-    /// Until the last row.
-    pub total: f64,
-    /// Number of pages read until the first row.
-    pub pages: f64,
-}
-
-/// What the planner knows of a scan.
-pub struct PlannedScan<'a> {
-    pub index: Index<'a>,
-    /// Number of rows in the index.
-    pub index_rows: f64,
-    /// Number of operators that the scan orders by.
-    pub order_count: usize,
-    /// Number of rows that match the query's conditions on the table.
-    pub matching_rows: f64,
-    /// LIMIT of the query, or 0 or less if it has none.
-    pub limit_rows: f64,
-    /// Fraction of the rows that is expected to be fetched if it is below 1, else their number; 0
-    /// means all rows.
-    pub fetched_fraction: f64,
-    /// Cost of an operator.
-    pub operator_cost: f64,
-    /// Cost of reading a page out of order.
-    pub random_page_cost: f64,
 }

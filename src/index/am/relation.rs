@@ -6,9 +6,14 @@
 
 use std::{ffi::CStr, marker::PhantomData, ops::Deref, ptr::NonNull};
 
-use pgrx::pg_sys;
+use pgrx::{FromDatum, IntoDatum, PgList, pg_sys};
 
-use crate::{error::Error, pg::extension::vector_type, types::vector::DetoastMemory};
+use super::options::OptionValues;
+use crate::{
+    error::Error,
+    pg::{extension::vector_type, memory::OwnedContext},
+    types::vector::DetoastMemory,
+};
 
 #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
 pub type FileLocator = pg_sys::RelFileNode;
@@ -147,6 +152,12 @@ impl Index<'_> {
         self.catalog_row().relkind as u8 != pg_sys::RELKIND_INDEX
     }
 
+    /// Returns whether queries can use it: it is complete.
+    pub fn is_valid(self) -> bool {
+        // SAFETY: an index has its row of pg_index.
+        unsafe { (*self.descriptor().rd_index).indisvalid }
+    }
+
     /// Returns whether it is an index of an access method of this name.
     pub fn is_of(self, access_method: &CStr) -> bool {
         // SAFETY: null, or a C string in the current memory context.
@@ -185,15 +196,14 @@ impl Index<'_> {
         (width > 0).then_some(width)
     }
 
-    /// Returns the integers that its options consist of, as [`super::options`] has stored them, or
-    /// `None` if it was created without options.
-    pub fn options(self) -> Option<Vec<i32>> {
-        let options = NonNull::new(self.descriptor().rd_options)?.cast::<i32>();
-        // SAFETY: options of a relation are a varlena of whole integers, initialized to zero.
+    /// Returns the values of its options, or `None` if it was created without options.
+    pub fn options(self) -> Option<OptionValues> {
+        let options = NonNull::new(self.descriptor().rd_options)?.cast::<u8>();
+        // SAFETY: options of a relation are a varlena, of as many bytes as its header says.
         unsafe {
             let bytes = pgrx::varlena::varsize_4b(options.as_ptr().cast());
-            let values = options.add(1).as_ptr();
-            Some(std::slice::from_raw_parts(values, bytes / 4 - 1).to_vec())
+            let stored = std::slice::from_raw_parts(options.as_ptr(), bytes);
+            Some(OptionValues::new(stored))
         }
     }
 
@@ -221,12 +231,12 @@ impl Index<'_> {
     }
 }
 
-/// Types of indexed values.
+/// Types of values: of indexed ones, and of arguments of operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
     /// `rag_types.vector`
     Vector,
-    Other,
+    Other(pg_sys::Oid),
 }
 
 impl ValueType {
@@ -234,12 +244,12 @@ impl ValueType {
         if id == vector_type() {
             Self::Vector
         } else {
-            Self::Other
+            Self::Other(id)
         }
     }
 }
 
-/// A value of an indexed column, not NULL.
+/// A value of an indexed column or an argument of an operator, not NULL.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
     datum: pg_sys::Datum,
@@ -268,6 +278,36 @@ impl Value<'_> {
         // SAFETY: a datum of this type, as was just checked.
         unsafe { memory.with_vector(self.datum, f) }
     }
+
+    /// Calls `f` with the bytes of the value, which must be a text.
+    pub fn with_text<R>(self, f: impl FnOnce(&[u8]) -> R) -> R {
+        if self.value_type != ValueType::Other(pg_sys::TEXTOID) {
+            Error::internal("the operator class is not for the type text").raise();
+        }
+        let memory = OwnedContext::new(c"rag detoasted text");
+        // SAFETY: a datum of this type, as was just checked. Its plain copy lives as long as
+        // `memory`; `f` cannot keep the slice.
+        unsafe {
+            let plain = memory.run(|| pg_sys::pg_detoast_datum_packed(self.datum.cast_mut_ptr()));
+            f(pgrx::varlena::varlena_to_byte_slice(plain))
+        }
+    }
+
+    /// Returns true if `stored`, which is passed by reference, is this very value.
+    pub fn is_at(self, stored: pg_sys::Datum) -> bool {
+        self.datum.value() == stored.value()
+    }
+
+    /// Returns the value as `T`, or `None` if it is of another type.
+    pub fn get<T: FromDatum + IntoDatum>(self) -> Option<T> {
+        match self.value_type {
+            // SAFETY: a non-null datum of a type that `T` reads.
+            ValueType::Other(id) if T::is_compatible_with(id) => unsafe {
+                T::from_polymorphic_datum(self.datum, false, id)
+            },
+            _ => None,
+        }
+    }
 }
 
 /// An index and its table, open until this is dropped. Their locks last until the end of the
@@ -281,7 +321,12 @@ impl LockedIndex {
     /// Opens and locks an index and its table, the table first. Raises an ERROR if one of them does
     /// not exist. Returns `None` if the index does not belong to the table.
     pub fn open(index_id: pg_sys::Oid, table_id: pg_sys::Oid) -> Option<Self> {
-        let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+        Self::open_for(index_id, table_id, pg_sys::AccessShareLock)
+    }
+
+    /// Does the same with another lock: one of PostgreSQL's lock modes.
+    pub fn open_for(index_id: pg_sys::Oid, table_id: pg_sys::Oid, lock: u32) -> Option<Self> {
+        let lock = lock as pg_sys::LOCKMODE;
         // SAFETY: both relations are closed by `drop`.
         unsafe {
             let table = pg_sys::relation_open(table_id, lock);
@@ -321,6 +366,31 @@ pub fn table_of(index: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: a look-up in the system cache.
     let table = unsafe { pg_sys::IndexGetRelation(index, true) };
     (table != pg_sys::InvalidOid).then_some(table)
+}
+
+/// Returns the indexes with a file that a partitioned index consists of, and locks them. The parent
+/// is locked.
+pub fn leaf_indexes(index: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    unsafe extern "C-unwind" {
+        /// pgrx has no binding for it.
+        #[allow(improper_ctypes)] // a list of OIDs
+        fn find_all_inheritors(
+            parent: pg_sys::Oid,
+            lock: pg_sys::LOCKMODE,
+            counts: *mut *mut pg_sys::List,
+        ) -> *mut pg_sys::List;
+    }
+    let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+    // SAFETY: the declaration is that of all versions of PostgreSQL; the guard catches its ERRORs.
+    unsafe {
+        let all = pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            find_all_inheritors(index, lock, std::ptr::null_mut())
+        });
+        PgList::<pg_sys::Oid>::from_pg(all)
+            .iter_oid()
+            .filter(|id| pg_sys::get_rel_relkind(*id) as u8 == pg_sys::RELKIND_INDEX)
+            .collect()
+    }
 }
 
 /// Returns the name of a relation, or its OID if it does not exist.

@@ -4,7 +4,7 @@ use pgrx::{
     itemptr::{item_pointer_get_both, item_pointer_set_all},
     pg_sys::ItemPointerData,
 };
-use rag_ann::hnsw::Tid;
+use rag_pages::Tid;
 
 #[inline]
 pub fn from_pointer(pointer: ItemPointerData) -> Tid {

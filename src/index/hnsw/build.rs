@@ -20,11 +20,13 @@ use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys, pg_sys::panic::ErrorReport};
 use rag_ann::{
     code::Quantizer,
     graph::{BuildError, Graph, Parameters},
-    hnsw::{self, Index as WrittenGraph, IndexParameters, Inserter, Tid},
-    memory::{append, push},
+    hnsw::{self, Index as WrittenGraph, IndexParameters, Inserter},
     pool::ID_LIMIT,
 };
-use rag_pages::ReadPages;
+use rag_pages::{
+    ReadPages, Tid,
+    memory::{append, push},
+};
 
 use super::{
     check_dimensions, damaged, insert::uniform, is_indexable, opclass, options::HnswOptions,

@@ -6,7 +6,8 @@ use std::{
     rc::Rc,
 };
 
-use rag_ann::hnsw::{Index as Graph, IndexError, Inserter, Scan};
+use rag_ann::hnsw::{Index as Graph, Inserter, Scan};
+use rag_pages::IndexError;
 
 use super::damaged;
 use crate::{

@@ -14,7 +14,10 @@
 
 use super::{cache, options::HnswOptions};
 use crate::{
-    index::am::{PlannedScan, ScanCost, relation::Index},
+    index::am::{
+        cost::{PlannedScan, ScanCost},
+        relation::Index,
+    },
     settings,
 };
 
@@ -58,6 +61,7 @@ impl ScanCost {
             startup,
             total,
             pages,
+            fetched_fraction,
         } = self;
         let share = (wanted / rows.max(1.0)).clamp(f64::EPSILON, 1.0);
         let reached = startup + (total - startup) * share;
@@ -67,13 +71,14 @@ impl ScanCost {
             startup,
             total: startup + (reached - startup) / share,
             pages,
+            fetched_fraction,
         }
     }
 }
 
 pub fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
     // Without an order there is nothing to search for. The index cannot order by two operators.
-    if scan.order_count != 1 {
+    if scan.order_count() != 1 {
         return None;
     }
     let cost = search_cost(scan, f64::from(HnswOptions::of(scan.index).m));
@@ -83,7 +88,7 @@ pub fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
     let matching = scan.matching_rows.max(1.0);
     let vector_cost = OUT_OF_LINE_COST + PIECE_COST * (bytes / PIECE_BYTES).ceil();
     let credit = matching * vector_cost * scan.random_page_cost;
-    Some(cost.reduced_by(credit, matching, wanted_rows(scan, matching)))
+    Some(cost.reduced_by(credit, matching, scan.wanted_rows()))
 }
 
 /// Returns the cost of a scan, of vectors that are stored in their rows.
@@ -100,16 +105,7 @@ fn search_cost(scan: &PlannedScan<'_>, m: f64) -> ScanCost {
         startup,
         total: startup + rows * ROW_COST * scan.random_page_cost,
         pages: visits,
-    }
-}
-
-/// Returns how many of the matching rows the query is expected to fetch.
-fn wanted_rows(scan: &PlannedScan<'_>, matching: f64) -> f64 {
-    match (scan.limit_rows, scan.fetched_fraction) {
-        (limit, _) if limit > 0.0 => limit.min(matching),
-        (_, fraction) if fraction >= 1.0 => fraction.min(matching),
-        (_, fraction) if fraction > 0.0 => fraction * matching,
-        _ => matching,
+        fetched_fraction: None,
     }
 }
 

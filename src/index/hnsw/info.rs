@@ -2,18 +2,19 @@
 
 use rag_ann::{
     code::Metric,
-    hnsw::{self, IndexProblem as Problem, Info, Tid},
+    hnsw::{self, IndexProblem as Problem, Info},
 };
-use rag_pages::{PAGE_BYTES, ReadPages};
+use rag_pages::{PAGE_BYTES, ReadPages, Tid};
 
-use super::{
-    cache, corrupted_block, damaged, opclass, options::HnswOptions, vacuum::MAX_TOMBSTONES,
-};
+use super::{cache, damaged, opclass, options::HnswOptions, vacuum::MAX_TOMBSTONES};
 use crate::{
     error::Error,
     index::{
         IndexInfo, IndexProblem,
-        am::open::{OpenIndex, query_value},
+        am::{
+            corruption::corrupted_block,
+            open::{OpenIndex, query_value},
+        },
     },
 };
 

@@ -3,17 +3,18 @@
 use std::cell::Cell;
 
 use rag_ann::{
-    hnsw::{self, Index as Graph, Tid, random_level},
+    hnsw::{self, Index as Graph, random_level},
     random,
 };
+use rag_pages::Tid;
 
 use super::{cache, check_dimensions, damaged, is_indexable, opclass};
 use crate::{
     error::Error,
     index::am::{
         callbacks::random_seed,
+        heap::{HeapRows, Snapshot},
         relation::{Index, Relation, Value},
-        scan::{HeapRows, Snapshot},
     },
     types::vector::DetoastMemory,
 };

@@ -26,18 +26,17 @@ mod vacuum;
 use std::ffi::CStr;
 
 use pgrx::{datum::Internal, pg_extern, pg_sys};
-use rag_ann::{
-    code::Metric,
-    hnsw::{IndexError, Tid},
-};
+use rag_ann::code::Metric;
+use rag_pages::Tid;
 
 use super::{
     Method,
     am::{
-        AccessMethod, BuildCounts, BulkDeletion, PlannedScan, ScanCost,
+        AccessMethod, BuildCounts, BulkDeletion,
         callbacks::{self, BuildInput, Vacuum},
-        corruption,
-        options::OptionSet,
+        corruption::error as damaged,
+        cost::{PlannedScan, ScanCost},
+        options::{OptionSet, OptionValues},
         relation::{Index, Relation, Value},
     },
 };
@@ -49,7 +48,8 @@ pub struct Hnsw;
 pub const METHOD: Method = Method {
     name: Hnsw::NAME,
     check: info::check,
-    info: info::info,
+    info: Some(info::info),
+    info_function: "rag_index_info",
     recall: Some(recall::recall),
 };
 
@@ -69,7 +69,7 @@ impl AccessMethod for Hnsw {
         &options::OPTIONS
     }
 
-    fn check_options(values: &[i32]) -> Result<(), Error> {
+    fn check_options(values: &OptionValues) -> Result<(), Error> {
         options::check(values)
     }
 
@@ -111,24 +111,6 @@ impl AccessMethod for Hnsw {
 
     fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
         cost::scan_cost(scan)
-    }
-}
-
-/// Returns the error for an index that cannot be read, because a page has impossible contents or
-/// memory ran out.
-fn damaged(index: Relation<'_>, error: IndexError) -> Error {
-    match error {
-        IndexError::OutOfMemory => corruption::out_of_memory(index),
-        IndexError::OtherVersion { found, known } => corruption::other_version(index, found, known),
-        IndexError::Corrupted { block, problem } => corruption::corrupted(index, block, &problem),
-    }
-}
-
-/// Returns the block that is corrupted, or `None` for another error.
-fn corrupted_block(error: &IndexError) -> Option<u32> {
-    match error {
-        IndexError::Corrupted { block, .. } => Some(*block),
-        IndexError::OutOfMemory | IndexError::OtherVersion { .. } => None,
     }
 }
 

@@ -3,28 +3,35 @@
 use crate::{
     error::Error,
     index::am::{
-        options::{IntegerOption, OptionSet},
+        options::{IndexOption, OptionSet, OptionType, OptionValues},
         relation::Index,
     },
 };
 
+const DEFAULT_M: i32 = 16;
+const DEFAULT_EF_CONSTRUCTION: i32 = 100;
+
 pub static OPTIONS: OptionSet = OptionSet::new(&[
     // More links make the index larger and slower to build. Answers become better at equal
     // `rag.ef_search`, noticeably so above some 500 dimensions.
-    IntegerOption {
+    IndexOption {
         name: c"m",
         description: c"Number of links of a node in the graph; twice as many on the base level",
-        default: 16,
-        min: 2,
-        max: 100,
+        values: OptionType::Integer {
+            default: DEFAULT_M,
+            min: 2,
+            max: 100,
+        },
     },
     // More candidates make a better graph, in proportionally more time.
-    IntegerOption {
+    IndexOption {
         name: c"ef_construction",
         description: c"Number of candidates among which the neighbours of a new node are chosen",
-        default: 100,
-        min: 4,
-        max: 1000,
+        values: OptionType::Integer {
+            default: DEFAULT_EF_CONSTRUCTION,
+            min: 4,
+            max: 1000,
+        },
     },
 ]);
 
@@ -37,22 +44,18 @@ pub struct HnswOptions {
 
 impl HnswOptions {
     pub fn of(index: Index<'_>) -> Self {
-        let given = index.options();
-        let option = |number: usize| {
-            let given = given.as_ref().and_then(|given| given.get(number));
-            given.copied().unwrap_or(OPTIONS.options[number].default) as u16
-        };
+        let given = index.options().unwrap_or_default();
         Self {
-            m: option(0),
-            ef_construction: option(1),
+            m: given.integer(0).unwrap_or(DEFAULT_M) as u16,
+            ef_construction: given.integer(1).unwrap_or(DEFAULT_EF_CONSTRUCTION) as u16,
         }
     }
 }
 
 /// # Errors
 /// There are too few candidates to choose the links of a node from.
-pub fn check(values: &[i32]) -> Result<(), Error> {
-    let &[m, ef_construction] = values else {
+pub fn check(values: &OptionValues) -> Result<(), Error> {
+    let (Some(m), Some(ef_construction)) = (values.integer(0), values.integer(1)) else {
         return Err(Error::internal("rag_hnsw has two options"));
     };
     if ef_construction < 2 * m {

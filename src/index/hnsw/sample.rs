@@ -1,6 +1,7 @@
 //! A sample of a table's vectors. Its mean is the centre that codes are made around.
 
-use rag_ann::{code::Metric, hnsw, memory::append};
+use rag_ann::{code::Metric, hnsw};
+use rag_pages::memory::append;
 
 use super::{build::out_of_memory, check_dimensions, is_indexable};
 use crate::{

@@ -10,18 +10,18 @@ use std::rc::Rc;
 
 use rag_ann::{
     code::Metric,
-    hnsw::{Index as Graph, IndexError, RowOrder, Scan, ScanLimits, Tid, UnreadRows},
-    memory::push,
+    hnsw::{Index as Graph, RowOrder, Scan, ScanLimits, UnreadRows},
 };
-use rag_pages::ReadPages;
+use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{cache, damaged, is_indexable, opclass::exact_distance};
 use crate::{
     error::Error,
     index::am::{
         IndexScan,
+        heap::HeapRows,
         relation::Index,
-        scan::{HeapRows, ScanKeys},
+        scan::{ScanKeys, ScanRows},
     },
     pg::memory::work_mem,
     settings::{self, IterativeScan},
@@ -69,12 +69,12 @@ impl IndexScan for HnswScan {
         Ok(self.search.is_some())
     }
 
-    fn next(&mut self, index: Index<'_>, rows: &mut HeapRows<'_>) -> Result<Option<Tid>, Error> {
+    fn next(&mut self, index: Index<'_>, rows: &mut ScanRows<'_>) -> Result<Option<Tid>, Error> {
         let Some(search) = &mut self.search else {
             return Ok(None);
         };
         search
-            .next(index, rows)
+            .next(index, rows.open())
             .map_err(|damage| damaged(*index, damage))
     }
 
@@ -88,17 +88,17 @@ impl IndexScan for HnswScan {
 impl Search {
     /// Starts a search. Returns `None` if the index has no vectors.
     fn start(index: Index<'_>, keys: &ScanKeys<'_>) -> Result<Option<Self>, Error> {
-        if keys.order_count() != 1 {
+        let mut orders = keys.orders();
+        let (Some(query), None) = (orders.next(), orders.next()) else {
             return Err(Error::unsupported(
                 "cannot scan a rag_hnsw index without one order by distance",
             ));
-        }
+        };
         let opened = cache::open(index)?;
         let Some(dimensions) = opened.graph.dimensions() else {
             return Ok(None);
         };
-        let query = keys
-            .order_argument(0)
+        let query = query
             .map(|value| value.with_vector(&mut DetoastMemory::new(), |vector| vector.to_vec()));
         if let Some(query) = query.as_ref().filter(|query| query.len() != dimensions) {
             return Err(Error::data_exception(format!(

@@ -1,6 +1,7 @@
 //! Vacuum: removes dead rows from the index, and repairs the graph if there are many of them.
 
-use rag_ann::hnsw::{self, Counts, Tid};
+use rag_ann::hnsw::{self, Counts};
+use rag_pages::Tid;
 
 use super::{cache, damaged};
 use crate::{

@@ -10,9 +10,9 @@
 //! below [`MIN_USES`] is read the ordinary way; otherwise the pages of a busy index would be the
 //! first to be evicted.
 //!
-//! **Writing.** A page is changed in a copy. `GenericXLog` logs the differences, or all of a new
-//! page. While an index is built no other backend sees it. Then nothing is logged until
-//! [`RelationPages::log_all`].
+//! **Writing** ([`write`]). A page is changed in a copy. `GenericXLog` logs the differences, or all
+//! of a new page. One record can change several pages. While an index is built no other backend
+//! sees it. Then nothing is logged until [`RelationPages::log_all`].
 //!
 //! **Layout.** Pages have the standard header and a special space of [`SPECIAL_BYTES`]. `pd_lower`
 //! and `pd_upper` leave no hole between them, because the write-ahead log would leave out its
@@ -20,20 +20,20 @@
 //! the page consists of zeros.
 #![allow(unsafe_code)] // the buffer manager's interface
 
-use std::{
-    cell::RefCell,
-    marker::PhantomData,
-    sync::atomic::{AtomicU32, Ordering},
-};
+mod hints;
+mod write;
+
+use std::marker::PhantomData;
 
 use pgrx::pg_sys::{self, Buffer};
-use rag_ann::memory::Reserve;
-use rag_pages::{
-    Block, HEADER_BYTES, LockMode, PAGE_BYTES, Page, ReadPages, SPECIAL_BYTES, SPECIAL_OFFSET,
-    WritePages, prefetch,
-};
+#[cfg(doc)]
+use rag_pages::SPECIAL_BYTES;
+use rag_pages::{Block, PAGE_BYTES, Page, ReadPages, prefetch};
 
+pub use self::hints::BufferHints;
+use self::hints::DESCRIPTOR_BYTES;
 use super::am::relation::Relation;
+use crate::pg::process::is_in_recovery;
 
 const _: () = assert!(
     PAGE_BYTES == pg_sys::BLCKSZ as usize,
@@ -44,17 +44,6 @@ const _: () = assert!(
 /// a buffer to evict takes one use from each page that it passes, and evicts a page without uses.
 /// PostgreSQL counts up to 5.
 const MIN_USES: u32 = 3;
-
-/// Bytes of a buffer's descriptor with its padding (BUFFERDESC_PAD_TO_SIZE): one cache line.
-const DESCRIPTOR_BYTES: usize = 64;
-
-/// Offset of `BufferDesc.state` in a descriptor, after a tag of 20 bytes and the buffer's number:
-/// the same in PostgreSQL 13 to 18.
-const STATE_OFFSET: usize = 24;
-/// Where the use count is in the state: `BUF_USAGECOUNT_SHIFT` and `BUF_USAGECOUNT_MASK` of
-/// PostgreSQL 13 to 18.
-const USES_SHIFT: u32 = 18;
-const USES_MASK: u32 = 0xF << USES_SHIFT;
 
 /// Functions that are called for each use of a page. pgrx's bindings prepare to catch an ERROR,
 /// which takes longer than the functions themselves. None of them raises an ERROR for a valid
@@ -76,56 +65,6 @@ mod raw {
         pub fn UnlockReleaseBuffer(buffer: Buffer);
         /// The descriptors of shared buffers. pgrx has no binding for it.
         pub static BufferDescriptors: *const u8;
-    }
-}
-
-/// The shared buffer that this backend has last seen each block of a file in, or 0.
-#[derive(Default)]
-pub struct BufferHints {
-    buffers: RefCell<Vec<Buffer>>,
-}
-
-impl BufferHints {
-    #[inline]
-    fn get(&self, block: Block) -> Buffer {
-        self.buffers
-            .borrow()
-            .get(block as usize)
-            .copied()
-            .unwrap_or(0)
-    }
-
-    /// Remembers nothing if there is no memory for it.
-    fn set(&self, block: Block, buffer: Buffer) {
-        let mut buffers = self.buffers.borrow_mut();
-        let i = block as usize;
-        if i >= buffers.len() {
-            let length = (i + 1).next_multiple_of(1024);
-            let more = length - buffers.len();
-            if buffers.make_room(more).is_err() {
-                return;
-            }
-            buffers.resize(length, 0);
-        }
-        buffers[i] = buffer;
-    }
-
-    /// Returns the memory that they take.
-    pub fn bytes(&self) -> usize {
-        self.buffers.borrow().capacity() * size_of::<Buffer>()
-    }
-
-    /// Returns the use count of a buffer that this has a hint of. Other processes change the count
-    /// at any time.
-    #[inline]
-    fn uses(&self, buffer: Buffer) -> u32 {
-        // SAFETY: the number of a shared buffer, which stays valid as long as the server runs. The
-        // state is a `pg_atomic_uint32`.
-        let state = unsafe {
-            let descriptor = raw::BufferDescriptors.add((buffer as usize - 1) * DESCRIPTOR_BYTES);
-            &*descriptor.add(STATE_OFFSET).cast::<AtomicU32>()
-        };
-        (state.load(Ordering::Relaxed) & USES_MASK) >> USES_SHIFT
     }
 }
 
@@ -283,42 +222,6 @@ impl<'a> RelationPages<'a> {
         // SAFETY: an open relation.
         unsafe { pg_sys::ReadBufferExtended(relation, self.fork, block, mode, strategy) }
     }
-
-    /// Replaces the page in a buffer and logs the change.
-    ///
-    /// # Safety
-    /// The buffer is pinned and locked exclusively.
-    unsafe fn replace(&self, buffer: Buffer, page: &Page, is_new: bool) {
-        // The header of an existing page belongs to the buffer manager; the copy's is out of date.
-        let start = if is_new { 0 } else { HEADER_BYTES };
-        // SAFETY: `target` is a page of 8 KB that nobody else reads or writes now.
-        let copy = |target: *mut u8| unsafe {
-            std::ptr::copy_nonoverlapping(
-                page.0.as_ptr().add(start),
-                target.add(start),
-                PAGE_BYTES - start,
-            );
-        };
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.logging {
-                Logging::EachChange => {
-                    let record = pg_sys::GenericXLogStart(self.relation.as_raw());
-                    let flags = if is_new {
-                        pg_sys::GENERIC_XLOG_FULL_IMAGE as i32
-                    } else {
-                        0
-                    };
-                    copy(pg_sys::GenericXLogRegisterBuffer(record, buffer, flags).cast());
-                    pg_sys::GenericXLogFinish(record);
-                }
-                Logging::AtEnd => {
-                    copy(bytes_of(buffer));
-                    pg_sys::MarkBufferDirty(buffer);
-                }
-            }
-        }
-    }
 }
 
 impl ReadPages for RelationPages<'_> {
@@ -382,74 +285,10 @@ impl ReadPages for RelationPages<'_> {
             pgrx::check_for_interrupts!();
         }
     }
-}
 
-impl WritePages for RelationPages<'_> {
-    fn write<R>(&self, block: Block, f: impl FnOnce(&mut Page) -> Option<R>) -> Option<R> {
-        let buffer = self.pin(block);
-        // SAFETY: the buffer is pinned, and locked until its new contents are logged.
-        unsafe {
-            raw::LockBuffer(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE as i32);
-            let mut page = Page(*bytes_of(buffer).cast::<[u8; PAGE_BYTES]>());
-            let result = f(&mut page);
-            if result.is_some() {
-                self.replace(buffer, &page, false);
-            }
-            raw::UnlockReleaseBuffer(buffer);
-            result
-        }
+    fn is_in_recovery(&self) -> bool {
+        is_in_recovery()
     }
-
-    fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block {
-        let extension_lock = pg_sys::ExclusiveLock as pg_sys::LOCKMODE;
-        // SAFETY: the lock on the relation's extension keeps other backends from the new page until
-        // its buffer is locked.
-        unsafe {
-            pg_sys::LockRelationForExtension(self.relation.as_raw(), extension_lock);
-            let buffer = self.read_buffer(pg_sys::InvalidBlockNumber);
-            raw::LockBuffer(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE as i32);
-            pg_sys::UnlockRelationForExtension(self.relation.as_raw(), extension_lock);
-            let block = pg_sys::BufferGetBlockNumber(buffer);
-            let mut page = empty_page();
-            f(block, &mut page);
-            self.replace(buffer, &page, true);
-            raw::UnlockReleaseBuffer(buffer);
-            if let Some(hints) = self.hints {
-                hints.set(block, buffer);
-            }
-            block
-        }
-    }
-
-    fn lock(&self, mode: LockMode) {
-        // SAFETY: a heavyweight lock, which an ERROR releases. Its tag is the first page, but it is
-        // not the lock of that page's buffer.
-        unsafe { pg_sys::LockPage(self.relation.as_raw(), 0, lock_mode(mode)) };
-    }
-
-    fn unlock(&self, mode: LockMode) {
-        // SAFETY: as above.
-        unsafe { pg_sys::UnlockPage(self.relation.as_raw(), 0, lock_mode(mode)) };
-    }
-}
-
-fn lock_mode(mode: LockMode) -> pg_sys::LOCKMODE {
-    match mode {
-        LockMode::Shared => pg_sys::ShareLock as pg_sys::LOCKMODE,
-        LockMode::Exclusive => pg_sys::ExclusiveLock as pg_sys::LOCKMODE,
-    }
-}
-
-/// Returns a page of zeros with its header.
-fn empty_page() -> Page {
-    let mut page = Page::ZERO;
-    // SAFETY: writes the header of a page of 8 KB, which is aligned.
-    unsafe {
-        let bytes = page.0.as_mut_ptr();
-        pg_sys::PageInit(bytes.cast(), PAGE_BYTES, SPECIAL_BYTES);
-        (*bytes.cast::<pg_sys::PageHeaderData>()).pd_lower = SPECIAL_OFFSET as u16;
-    }
-    page
 }
 
 /// Returns the 8 KB of a buffer.

@@ -1,0 +1,212 @@
+//! What the planner knows of a scan, and what the scan costs.
+#![allow(unsafe_code)] // the planner's nodes
+
+use pgrx::{PgList, pg_sys, pg_sys::panic::pgrx_extern_c_guard as guard};
+
+use super::{
+    AccessMethod,
+    relation::{Index, Value, ValueType},
+};
+
+/// `amcostestimate`
+#[allow(clippy::too_many_arguments)] // PostgreSQL's
+pub unsafe extern "C-unwind" fn estimate_cost<M: AccessMethod>(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::IndexPath,
+    loop_count: f64,
+    startup_cost: *mut pg_sys::Cost,
+    total_cost: *mut pg_sys::Cost,
+    selectivity: *mut pg_sys::Selectivity,
+    correlation: *mut f64,
+    pages: *mut f64,
+) {
+    // SAFETY: the planner's path of an index of this access method, and its variables for the
+    // answer. The planner holds a lock on the index.
+    unsafe {
+        guard(|| {
+            let info = &*(*path).indexinfo;
+            let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+            let index = pg_sys::index_open(info.indexoid, no_lock);
+            let mut random_page_cost = 0.0;
+            let no_answer = std::ptr::null_mut();
+            pg_sys::get_tablespace_page_costs(info.reltablespace, &mut random_page_cost, no_answer);
+            let cost = M::scan_cost(&PlannedScan {
+                root,
+                path: &*path,
+                index: Index::from_raw(index),
+                index_rows: info.tuples,
+                table_rows: (*info.rel).tuples,
+                matching_rows: (*info.rel).rows,
+                limit_rows: (*root).limit_tuples,
+                fetched_fraction: (*root).tuple_fraction,
+                operator_cost: pg_sys::cpu_operator_cost,
+                random_page_cost,
+            });
+            pg_sys::index_close(index, no_lock);
+            *correlation = 0.0;
+            *selectivity = 0.0;
+            let Some(cost) = cost else {
+                *startup_cost = f64::INFINITY;
+                *total_cost = f64::INFINITY;
+                *pages = 0.0;
+                // since PostgreSQL 18 a path that is disabled loses against any that is not
+                #[cfg(feature = "pg18")]
+                {
+                    (*path).path.disabled_nodes = 2;
+                }
+                return;
+            };
+            let mut generic = pg_sys::GenericCosts::default();
+            pg_sys::genericcostestimate(root, path, loop_count, &mut generic);
+            *startup_cost = cost.startup;
+            *total_cost = cost.total;
+            *selectivity = cost.fetched_fraction.unwrap_or(generic.indexSelectivity);
+            *pages = f64::from(info.pages).min(cost.pages);
+        });
+    }
+}
+
+/// The cost of a scan in the planner's units.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScanCost {
+    /// Until the first row.
+    pub startup: f64,
+    /// Until the last row.
+    pub total: f64,
+    /// Number of pages read until the first row.
+    pub pages: f64,
+    /// Fraction of the table's rows that are fetched for the index until its last row. `None`:
+    /// those that satisfy the conditions of the scan.
+    pub fetched_fraction: Option<f64>,
+}
+
+/// What the planner knows of a scan.
+pub struct PlannedScan<'a> {
+    root: *mut pg_sys::PlannerInfo,
+    path: &'a pg_sys::IndexPath,
+    pub index: Index<'a>,
+    /// Number of rows in the index.
+    pub index_rows: f64,
+    /// Number of rows in the table.
+    pub table_rows: f64,
+    /// Number of rows that match the query's conditions on the table.
+    pub matching_rows: f64,
+    /// LIMIT of the query, or 0 or less if it has none.
+    pub limit_rows: f64,
+    /// Fraction of the rows that is expected to be fetched if it is below 1, else their number; 0
+    /// means all rows.
+    pub fetched_fraction: f64,
+    /// Cost of an operator.
+    pub operator_cost: f64,
+    /// Cost of reading a page out of order.
+    pub random_page_cost: f64,
+}
+
+impl PlannedScan<'_> {
+    /// Returns how many of the matching rows the query is expected to fetch.
+    pub fn wanted_rows(&self) -> f64 {
+        let matching = self.matching_rows.max(1.0);
+        match (self.limit_rows, self.fetched_fraction) {
+            (limit, _) if limit > 0.0 => limit.min(matching),
+            (_, fraction) if fraction >= 1.0 => fraction.min(matching),
+            (_, fraction) if fraction > 0.0 => fraction * matching,
+            _ => matching,
+        }
+    }
+
+    /// Returns the number of operators that the scan orders by.
+    pub fn order_count(&self) -> usize {
+        // SAFETY: a list of the path, or null.
+        unsafe { pg_sys::list_length(self.path.indexorderbys) as usize }
+    }
+
+    /// Returns the right argument of each operator that the scan orders by.
+    pub fn orders(&self) -> Vec<PlannedArgument> {
+        // SAFETY: a list of operators, or null.
+        let operators = unsafe { PgList::<pg_sys::Node>::from_pg(self.path.indexorderbys) };
+        operators
+            .iter_ptr()
+            .map(|operator| self.argument(operator))
+            .collect()
+    }
+
+    /// Returns the right argument of each operator that rows must satisfy.
+    pub fn conditions(&self) -> Vec<PlannedArgument> {
+        let mut arguments = vec![];
+        // SAFETY: the path's list of IndexClause, each with a list of RestrictInfo.
+        unsafe {
+            let clauses = PgList::<pg_sys::IndexClause>::from_pg(self.path.indexclauses);
+            for clause in clauses.iter_ptr() {
+                let quals = PgList::<pg_sys::RestrictInfo>::from_pg((*clause).indexquals);
+                for qual in quals.iter_ptr() {
+                    arguments.push(self.argument((*qual).clause.cast()));
+                }
+            }
+        }
+        arguments
+    }
+
+    fn argument(&self, operator: *mut pg_sys::Node) -> PlannedArgument {
+        // SAFETY: a node of the planner. `pgrx::is_a` looks at its tag.
+        unsafe {
+            if !pgrx::is_a(operator, pg_sys::NodeTag::T_OpExpr) {
+                return PlannedArgument(std::ptr::null_mut());
+            }
+            let arguments =
+                PgList::<pg_sys::Node>::from_pg((*operator.cast::<pg_sys::OpExpr>()).args);
+            match arguments.get_ptr(1) {
+                // parameters whose values are known count as constants
+                Some(node) => PlannedArgument(pg_sys::estimate_expression_value(self.root, node)),
+                None => PlannedArgument(std::ptr::null_mut()),
+            }
+        }
+    }
+}
+
+/// An argument of an operator, as the planner knows it. The node lives as long as the planner's
+/// memory context.
+#[derive(Clone, Copy)]
+pub struct PlannedArgument(*mut pg_sys::Node);
+
+impl PlannedArgument {
+    /// Returns the value of a constant that is not NULL.
+    pub fn constant(&self) -> Option<Value<'_>> {
+        // SAFETY: null or a node.
+        unsafe { constant(self.0) }
+    }
+
+    /// Returns the value of a constant argument of a function call.
+    pub fn constant_of_call(&self, number: usize) -> Option<Value<'_>> {
+        // SAFETY: null or a node.
+        unsafe {
+            if self.0.is_null() || !pgrx::is_a(self.0, pg_sys::NodeTag::T_FuncExpr) {
+                return None;
+            }
+            let call = self.0.cast::<pg_sys::FuncExpr>();
+            let arguments = PgList::<pg_sys::Node>::from_pg((*call).args);
+            constant(arguments.get_ptr(number)?)
+        }
+    }
+
+    /// Returns true if both are the same expression.
+    pub fn equals(&self, other: &Self) -> bool {
+        // SAFETY: null or nodes.
+        unsafe { pg_sys::equal(self.0.cast(), other.0.cast()) }
+    }
+}
+
+/// Returns the value of a node that is a constant and not NULL.
+///
+/// # Safety
+/// Null, or a node that lives as long as `'a`.
+pub unsafe fn constant<'a>(node: *mut pg_sys::Node) -> Option<Value<'a>> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if node.is_null() || !pgrx::is_a(node, pg_sys::NodeTag::T_Const) {
+            return None;
+        }
+        let constant = &*node.cast::<pg_sys::Const>();
+        let value_type = ValueType::of(constant.consttype);
+        (!constant.constisnull).then(|| Value::from_raw(constant.constvalue, value_type))
+    }
+}

@@ -1,0 +1,229 @@
+//! Changes of pages: in a copy, and one record for all pages that change together.
+#![allow(unsafe_code)] // the buffer manager's interface
+
+use pgrx::pg_sys::{self, Buffer};
+use rag_pages::{
+    Block, HEADER_BYTES, LockMode, PAGE_BYTES, Page, PageUse, ReadPages, ReusePages, SPECIAL_BYTES,
+    SPECIAL_OFFSET, WritePages,
+};
+
+use super::{Logging, RelationPages, bytes_of, raw};
+
+/// Maximum number of pages that a record changes (MAX_GENERIC_XLOG_PAGES).
+const MAX_GROUP: usize = 4;
+
+impl RelationPages<'_> {
+    /// Adds a page of zeros at the end of the file. Returns its buffer, which is pinned and locked
+    /// exclusively.
+    fn add_page(&self) -> Buffer {
+        let extension_lock = pg_sys::ExclusiveLock as pg_sys::LOCKMODE;
+        // SAFETY: the lock on the relation's extension keeps other backends from the new page until
+        // its buffer is locked.
+        unsafe {
+            pg_sys::LockRelationForExtension(self.relation.as_raw(), extension_lock);
+            let buffer = self.read_buffer(pg_sys::InvalidBlockNumber);
+            raw::LockBuffer(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE as i32);
+            pg_sys::UnlockRelationForExtension(self.relation.as_raw(), extension_lock);
+            buffer
+        }
+    }
+
+    /// Replaces the pages in some buffers. One record logs all changes.
+    ///
+    /// # Safety
+    /// The buffers are pinned and locked exclusively. They are different, and at most
+    /// [`MAX_GROUP`].
+    unsafe fn replace<'p>(&self, changes: impl Iterator<Item = (Buffer, &'p Page, PageUse)>) {
+        // The header of an existing page belongs to the buffer manager; the copy's is out of date.
+        // SAFETY: `target` is a page of 8 KB that nobody else reads or writes now.
+        let copy = |page: &Page, usage: PageUse, target: *mut u8| unsafe {
+            let start = match usage {
+                PageUse::Change => HEADER_BYTES,
+                PageUse::New => 0,
+            };
+            std::ptr::copy_nonoverlapping(
+                page.0.as_ptr().add(start),
+                target.add(start),
+                PAGE_BYTES - start,
+            );
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.logging {
+                Logging::EachChange => {
+                    let record = pg_sys::GenericXLogStart(self.relation.as_raw());
+                    for (buffer, page, usage) in changes {
+                        let flags = match usage {
+                            PageUse::Change => 0,
+                            PageUse::New => pg_sys::GENERIC_XLOG_FULL_IMAGE as i32,
+                        };
+                        let target = pg_sys::GenericXLogRegisterBuffer(record, buffer, flags);
+                        copy(page, usage, target.cast());
+                    }
+                    pg_sys::GenericXLogFinish(record);
+                }
+                Logging::AtEnd => {
+                    for (buffer, page, usage) in changes {
+                        copy(page, usage, bytes_of(buffer));
+                        pg_sys::MarkBufferDirty(buffer);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl WritePages for RelationPages<'_> {
+    fn write<R>(&self, block: Block, f: impl FnOnce(&mut Page) -> Option<R>) -> Option<R> {
+        let buffer = self.pin(block);
+        // SAFETY: the buffer is pinned, and locked until its new contents are logged.
+        unsafe {
+            raw::LockBuffer(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE as i32);
+            let mut page = Page(*bytes_of(buffer).cast::<[u8; PAGE_BYTES]>());
+            let result = f(&mut page);
+            if result.is_some() {
+                self.replace(std::iter::once((buffer, &page, PageUse::Change)));
+            }
+            raw::UnlockReleaseBuffer(buffer);
+            result
+        }
+    }
+
+    fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block {
+        let buffer = self.add_page();
+        // SAFETY: the buffer is pinned, and locked until its new contents are logged.
+        unsafe {
+            let block = pg_sys::BufferGetBlockNumber(buffer);
+            let mut page = empty_page();
+            f(block, &mut page);
+            self.replace(std::iter::once((buffer, &page, PageUse::New)));
+            raw::UnlockReleaseBuffer(buffer);
+            if let Some(hints) = self.hints {
+                hints.set(block, buffer);
+            }
+            block
+        }
+    }
+
+    fn lock(&self, mode: LockMode) {
+        // SAFETY: a heavyweight lock, which an ERROR releases. Its tag is the first page, but it is
+        // not the lock of that page's buffer.
+        unsafe { pg_sys::LockPage(self.relation.as_raw(), 0, lock_mode(mode)) };
+    }
+
+    fn unlock(&self, mode: LockMode) {
+        // SAFETY: as above.
+        unsafe { pg_sys::UnlockPage(self.relation.as_raw(), 0, lock_mode(mode)) };
+    }
+}
+
+impl ReusePages for RelationPages<'_> {
+    fn write_group<const N: usize, R>(
+        &self,
+        pages: [(Block, PageUse); N],
+        f: impl FnOnce([&mut Page; N]) -> Option<R>,
+    ) -> Option<R> {
+        const { assert!(N <= MAX_GROUP) };
+        // a page that is pinned stays in its buffer, so that no lock is held while one is read
+        let buffers = pages.map(|(block, _)| self.pin(block));
+        // SAFETY: the buffers are pinned, and locked until their new contents are logged. Other
+        // backends lock them in the same order.
+        unsafe {
+            for buffer in buffers {
+                raw::LockBuffer(buffer, pg_sys::BUFFER_LOCK_EXCLUSIVE as i32);
+            }
+            let mut copies: [Page; N] = std::array::from_fn(|i| match pages[i].1 {
+                PageUse::Change => Page(*bytes_of(buffers[i]).cast::<[u8; PAGE_BYTES]>()),
+                PageUse::New => empty_page(),
+            });
+            let result = f(copies.each_mut());
+            if result.is_some() {
+                let changes = (0..N).map(|i| (buffers[i], &copies[i], pages[i].1));
+                self.replace(changes);
+            }
+            for buffer in buffers {
+                raw::UnlockReleaseBuffer(buffer);
+            }
+            result
+        }
+    }
+
+    fn overwrite(&self, block: Block, f: impl FnOnce(&mut Page)) {
+        self.extend(block);
+        let (relation, strategy) = (self.relation.as_raw(), self.strategy.raw);
+        // does not read what the page held
+        let mode = pg_sys::ReadBufferMode::RBM_ZERO_AND_LOCK;
+        // SAFETY: an open relation with this block. The buffer is pinned, and locked until its new
+        // contents are logged.
+        unsafe {
+            let buffer = pg_sys::ReadBufferExtended(relation, self.fork, block, mode, strategy);
+            let mut page = empty_page();
+            f(&mut page);
+            self.replace(std::iter::once((buffer, &page, PageUse::New)));
+            raw::UnlockReleaseBuffer(buffer);
+            if let Some(hints) = self.hints {
+                hints.set(block, buffer);
+            }
+        }
+    }
+
+    fn extend(&self, block: Block) {
+        while self.block_count() <= block {
+            let buffer = self.add_page();
+            // SAFETY: the buffer is pinned and locked.
+            unsafe { raw::UnlockReleaseBuffer(buffer) };
+        }
+    }
+
+    fn try_lock(&self, mode: LockMode) -> bool {
+        // SAFETY: as `lock`.
+        unsafe { pg_sys::ConditionalLockPage(self.relation.as_raw(), 0, lock_mode(mode)) }
+    }
+
+    /// Returns the next transaction id, with its epoch. Readers that have begun by now have a
+    /// snapshot for which that transaction is in progress.
+    fn now(&self) -> u64 {
+        // SAFETY: reads shared memory under a lock that is never held while a page is locked.
+        unsafe { pg_sys::ReadNextFullTransactionId() }.value
+    }
+
+    fn is_past(&self, stamp: u64) -> bool {
+        // no other backend reads an index that is being built
+        stamp == 0 || self.logging == Logging::AtEnd || precedes_all_snapshots(stamp)
+    }
+}
+
+/// Returns true if a transaction, of [`ReusePages::now`], has ended for all snapshots. Snapshots of
+/// other databases count as well.
+fn precedes_all_snapshots(transaction: u64) -> bool {
+    #[cfg(not(feature = "pg13"))]
+    {
+        let transaction = pg_sys::FullTransactionId { value: transaction };
+        // SAFETY: reads the backend's horizons, or computes them. Null stands for any relation.
+        unsafe { pg_sys::GlobalVisCheckRemovableFullXid(std::ptr::null_mut(), transaction) }
+    }
+    #[cfg(feature = "pg13")]
+    {
+        // SAFETY: reads a variable that was computed with the backend's latest snapshot.
+        transaction < unsafe { pg_sys::GetFullRecentGlobalXmin() }.value
+    }
+}
+
+fn lock_mode(mode: LockMode) -> pg_sys::LOCKMODE {
+    match mode {
+        LockMode::Shared => pg_sys::ShareLock as pg_sys::LOCKMODE,
+        LockMode::Exclusive => pg_sys::ExclusiveLock as pg_sys::LOCKMODE,
+    }
+}
+
+/// Returns a page of zeros with its header.
+fn empty_page() -> Page {
+    let mut page = Page::ZERO;
+    // SAFETY: writes the header of a page of 8 KB, which is aligned.
+    unsafe {
+        let bytes = page.0.as_mut_ptr();
+        pg_sys::PageInit(bytes.cast(), PAGE_BYTES, SPECIAL_BYTES);
+        (*bytes.cast::<pg_sys::PageHeaderData>()).pd_lower = SPECIAL_OFFSET as u16;
+    }
+    page
+}
