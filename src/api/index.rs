@@ -67,7 +67,13 @@ fn rag_index_info(
     ErrorReport,
 > {
     let open = OpenIndex::open(index)?;
-    let info = (open.method.info)(&open)?;
+    let Some(describe) = open.method.info else {
+        let name = open.method.name.to_string_lossy();
+        let message = format!("rag_index_info does not describe {name} indexes");
+        let hint = format!("Use {}.", open.method.info_function);
+        return Err(Error::unsupported(message).hint(hint).into());
+    };
+    let info = describe(&open)?;
     Ok(TableIterator::once((
         info.metric,
         info.dimensions,
@@ -152,9 +158,10 @@ fn recall(
 ) -> Result<impl Iterator<Item = (i32, f64, f64, f64)> + use<>, Error> {
     let Some(measure) = open.method.recall else {
         let name = open.method.name.to_string_lossy();
-        return Err(Error::unsupported(format!(
-            "cannot measure the recall of a {name} index"
-        )));
+        return Err(
+            Error::unsupported(format!("cannot measure the recall of a {name} index"))
+                .detail("Its searches find every row that matches."),
+        );
     };
     let measured = measure(open, queries, k as usize)?;
     Ok(measured.into_iter().map(|row| {

@@ -5,12 +5,14 @@
 //! |---|---|
 //! | [`am`] | what all access methods share: callbacks, relations, rows, options |
 //! | [`hnsw`] | the access method `rag_hnsw` |
+//! | [`bm25`] | the access method `rag_bm25` |
 //! | [`pages`] | pages of an index, through the buffer manager and the write-ahead log |
 //!
 //! To add an access method, implement [`am::AccessMethod`] in a folder of its own, and add it to
 //! [`METHODS`] and to [`define_options`].
 
 pub mod am;
+pub mod bm25;
 pub mod hnsw;
 pub mod pages;
 
@@ -24,21 +26,27 @@ pub struct Method {
     pub name: &'static CStr,
     /// Verifies an index. Returns its problems.
     pub check: fn(&OpenIndex) -> Result<Vec<IndexProblem>, Error>,
-    /// Describes an index.
-    pub info: fn(&OpenIndex) -> Result<IndexInfo, Error>,
+    /// Describes an index that is a graph. `None` for another structure.
+    pub info: Option<DescribeIndex>,
+    /// The function in SQL that describes an index.
+    pub info_function: &'static str,
     /// `None` if the access method finds all rows that match.
     pub recall: Option<MeasureRecall>,
 }
+
+/// Describes an index.
+pub type DescribeIndex = fn(&OpenIndex) -> Result<IndexInfo, Error>;
 
 /// Measures the recall of an index for queries and a number of neighbours of each.
 pub type MeasureRecall = fn(&OpenIndex, RecallQueries, usize) -> Result<Vec<Recall>, Error>;
 
 /// All access methods.
-pub static METHODS: [Method; 1] = [hnsw::METHOD];
+pub static METHODS: [Method; 2] = [hnsw::METHOD, bm25::METHOD];
 
 /// Makes the options of all access methods known to PostgreSQL.
 pub fn define_options() {
     callbacks::register(hnsw::Hnsw::options());
+    callbacks::register(bm25::Bm25::options());
 }
 
 /// Something that is wrong with an index, a row of `rag_index_check`.
@@ -50,7 +58,7 @@ pub struct IndexProblem {
     pub problem: String,
 }
 
-/// A description of an index, the row of `rag_index_info`.
+/// A description of an index that is a graph, the row of `rag_index_info`.
 pub struct IndexInfo {
     pub metric: &'static str,
     pub dimensions: Option<i32>,

@@ -1,0 +1,100 @@
+//! What a backend keeps of indexes from one statement to the next: opened segments, and hints where
+//! their pages are.
+
+use std::{cell::RefCell, rc::Rc};
+
+use pgrx::pg_sys;
+use rag_bm25::{Description, SegmentCache};
+use rag_pages::IndexError;
+
+use super::{config::ConfigName, damaged};
+use crate::{
+    error::Error,
+    index::{
+        am::relation::{FileId, Index},
+        pages::{BufferHints, RelationPages},
+    },
+};
+
+/// Maximum number of indexes that a backend remembers: as many as a query over partitions may read
+/// in turn.
+const MAX_INDEXES: usize = 64;
+/// Maximum size of all their hints, which take 4 bytes a page.
+const MAX_HINT_BYTES: usize = 32 << 20;
+
+/// An opened index. It is of use as long as the index has the same file.
+pub struct OpenedIndex {
+    pub description: Description,
+    pub segments: SegmentCache,
+    hints: BufferHints,
+}
+
+impl OpenedIndex {
+    pub fn pages<'a>(&'a self, index: Index<'a>) -> RelationPages<'a> {
+        RelationPages::new(*index, &self.hints)
+    }
+
+    /// Returns the pages for a vacuum.
+    pub fn vacuum_pages<'a>(&'a self, index: Index<'a>) -> RelationPages<'a> {
+        RelationPages::for_vacuum(*index, &self.hints)
+    }
+
+    /// Returns the OID of the text search configuration that the file was filled with.
+    ///
+    /// # Errors
+    /// It was dropped or renamed.
+    pub fn config(&self) -> Result<pg_sys::Oid, Error> {
+        self.config_name()?.find()
+    }
+
+    /// Returns the name of that configuration.
+    pub fn config_name(&self) -> Result<ConfigName, Error> {
+        let name = ConfigName::of_label(&self.description.label);
+        name.ok_or_else(|| Error::internal("the index has no text search configuration"))
+    }
+}
+
+thread_local! {
+    /// The most recently used index is the last.
+    static OPENED: RefCell<Vec<(FileId, Rc<OpenedIndex>)>> = const { RefCell::new(vec![]) };
+}
+
+/// Opens an index, or returns it if it is open.
+///
+/// # Errors
+/// The index is corrupted.
+pub fn open(index: Index<'_>) -> Result<Rc<OpenedIndex>, Error> {
+    try_open(index).map_err(|damage| damaged(*index, damage))
+}
+
+/// [`open`] for callers that handle corruption.
+pub fn try_open(index: Index<'_>) -> Result<Rc<OpenedIndex>, IndexError> {
+    let file = index.file_id();
+    let known = OPENED.with_borrow_mut(|opened| {
+        let at = opened.iter().position(|(known, _)| *known == file)?;
+        opened[at..].rotate_left(1);
+        opened.last().map(|(_, known)| Rc::clone(known))
+    });
+    if let Some(known) = known {
+        // the file may have been filled again
+        if rag_bm25::describe(&known.pages(index))?.identity == known.description.identity {
+            return Ok(known);
+        }
+    }
+    let hints = BufferHints::default();
+    let description = rag_bm25::describe(&RelationPages::new(*index, &hints))?;
+    let new = Rc::new(OpenedIndex {
+        description,
+        segments: SegmentCache::default(),
+        hints,
+    });
+    OPENED.with_borrow_mut(|opened| {
+        opened.retain(|(known, _)| *known != file);
+        let mut bytes: usize = opened.iter().map(|(_, known)| known.hints.bytes()).sum();
+        while !opened.is_empty() && (opened.len() >= MAX_INDEXES || bytes > MAX_HINT_BYTES) {
+            bytes -= opened.remove(0).1.hints.bytes();
+        }
+        opened.push((file, Rc::clone(&new)));
+    });
+    Ok(new)
+}

@@ -1,0 +1,276 @@
+//! Finds the index of the left argument of an operator, while a statement is planned.
+//!
+//! The argument is a column or an expression over the columns of one table. Columns of views,
+//! subqueries and common table expressions are followed to the table that they come from.
+#![allow(unsafe_code)] // the planner's nodes, relation descriptors
+
+use pgrx::{PgList, pg_sys};
+
+use super::Bm25;
+use crate::index::am::AccessMethod;
+
+/// An index that has the left argument of an operator.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnIndex {
+    pub id: pg_sys::Oid,
+    /// Of its operator class.
+    pub family: pg_sys::Oid,
+    pub collation: pg_sys::Oid,
+    is_partial: bool,
+}
+
+/// What an expression computes a value from.
+#[derive(Clone, Copy)]
+enum Origin {
+    Column {
+        table: pg_sys::Oid,
+        column: i16,
+    },
+    Expression {
+        table: pg_sys::Oid,
+        /// The number of the table in the expression's columns.
+        number: i32,
+        expression: *mut pg_sys::Node,
+    },
+}
+
+/// Returns the index of an expression in a query that is being planned. Of several indexes this is
+/// the oldest one, of those without WHERE clause if there are any.
+///
+/// # Safety
+/// The planner's state, and an expression of its query.
+pub unsafe fn index_of(
+    root: *mut pg_sys::PlannerInfo,
+    expression: *mut pg_sys::Node,
+) -> Option<ColumnIndex> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut levels = vec![];
+        let mut level = root;
+        while !level.is_null() {
+            levels.push((*level).parse);
+            level = (*level).parent_root;
+        }
+        levels.reverse();
+        find_index(origin(levels, expression)?)
+    }
+}
+
+/// Follows an expression to a table. `levels` are the query that it is in, the last, and the
+/// queries around that.
+///
+/// # Safety
+/// Nodes of the parser.
+unsafe fn origin(
+    mut levels: Vec<*mut pg_sys::Query>,
+    mut node: *mut pg_sys::Node,
+) -> Option<Origin> {
+    // SAFETY: the caller's promise; the tags say of which types nodes are.
+    unsafe {
+        loop {
+            while pgrx::is_a(node, pg_sys::NodeTag::T_RelabelType) {
+                node = (*node.cast::<pg_sys::RelabelType>()).arg.cast();
+            }
+            if !pgrx::is_a(node, pg_sys::NodeTag::T_Var) {
+                return expression_origin(*levels.last()?, node);
+            }
+            let var = &*node.cast::<pg_sys::Var>();
+            let depth = levels.len().checked_sub(var.varlevelsup as usize)?;
+            levels.truncate(depth);
+            let table = table_entry(*levels.last()?, table_number(var))?;
+            let number = usize::try_from(var.varattno).ok()?.checked_sub(1)?;
+            node = match table.rtekind {
+                pg_sys::RTEKind::RTE_RELATION => {
+                    return Some(Origin::Column {
+                        table: table.relid,
+                        column: var.varattno,
+                    });
+                }
+                pg_sys::RTEKind::RTE_SUBQUERY => {
+                    let column = output(table.subquery, var.varattno)?;
+                    levels.push(table.subquery);
+                    column
+                }
+                pg_sys::RTEKind::RTE_CTE => {
+                    let depth = levels.len().checked_sub(table.ctelevelsup as usize)?;
+                    levels.truncate(depth);
+                    let query = common_table(*levels.last()?, table)?;
+                    levels.push(query);
+                    output(query, var.varattno)?
+                }
+                pg_sys::RTEKind::RTE_JOIN => {
+                    PgList::<pg_sys::Node>::from_pg(table.joinaliasvars).get_ptr(number)?
+                }
+                #[cfg(feature = "pg18")]
+                pg_sys::RTEKind::RTE_GROUP => {
+                    PgList::<pg_sys::Node>::from_pg(table.groupexprs).get_ptr(number)?
+                }
+                _ => return None,
+            };
+            if node.is_null() {
+                return None; // a dropped column of a join
+            }
+        }
+    }
+}
+
+/// Returns the origin of an expression that is no column.
+///
+/// # Safety
+/// Nodes of the parser.
+unsafe fn expression_origin(query: *mut pg_sys::Query, node: *mut pg_sys::Node) -> Option<Origin> {
+    // SAFETY: the caller's promise. The list has columns.
+    unsafe {
+        let columns = PgList::<pg_sys::Var>::from_pg(pg_sys::pull_vars_of_level(node, 0));
+        let first = columns.get_ptr(0)?;
+        let number = table_number(&*first);
+        if columns
+            .iter_ptr()
+            .any(|column| table_number(&*column) != number)
+        {
+            return None;
+        }
+        let table = table_entry(query, number)?;
+        if table.rtekind != pg_sys::RTEKind::RTE_RELATION {
+            return None;
+        }
+        // an index has its expression without the outer joins that can make its columns NULL
+        #[cfg(any(feature = "pg16", feature = "pg17", feature = "pg18"))]
+        let node = pg_sys::remove_nulling_relids(node, (*first).varnullingrels, std::ptr::null());
+        Some(Origin::Expression {
+            table: table.relid,
+            number,
+            // an index has its expression simplified
+            expression: pg_sys::eval_const_expressions(std::ptr::null_mut(), node),
+        })
+    }
+}
+
+/// Returns the number of the table that a column belongs to.
+fn table_number(column: &pg_sys::Var) -> i32 {
+    #[cfg(feature = "pg13")]
+    return column.varno as i32;
+    #[cfg(not(feature = "pg13"))]
+    return column.varno;
+}
+
+/// Returns an entry of a query's range table.
+///
+/// # Safety
+/// A query.
+unsafe fn table_entry<'a>(
+    query: *mut pg_sys::Query,
+    number: i32,
+) -> Option<&'a pg_sys::RangeTblEntry> {
+    // SAFETY: the caller's promise. The list has range table entries.
+    unsafe {
+        let tables = PgList::<pg_sys::RangeTblEntry>::from_pg((*query).rtable);
+        let number = usize::try_from(number).ok()?.checked_sub(1)?;
+        tables.get_ptr(number).map(|table| &*table)
+    }
+}
+
+/// Returns the expression of a column that a query returns, `None` for a UNION.
+///
+/// # Safety
+/// Null, or a query.
+unsafe fn output(query: *mut pg_sys::Query, column: i16) -> Option<*mut pg_sys::Node> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if query.is_null() || !(*query).setOperations.is_null() {
+            return None;
+        }
+        let entry = pg_sys::get_tle_by_resno((*query).targetList, column);
+        (!entry.is_null()).then(|| (*entry).expr.cast())
+    }
+}
+
+/// Returns the query of a common table expression, `None` for a recursive one.
+///
+/// # Safety
+/// A query, and a reference to one of its common table expressions.
+unsafe fn common_table(
+    query: *mut pg_sys::Query,
+    reference: &pg_sys::RangeTblEntry,
+) -> Option<*mut pg_sys::Query> {
+    // SAFETY: the caller's promise. The list has common table expressions.
+    unsafe {
+        let all = PgList::<pg_sys::CommonTableExpr>::from_pg((*query).cteList);
+        let name = std::ffi::CStr::from_ptr(reference.ctename);
+        let found = all
+            .iter_ptr()
+            .find(|table| std::ffi::CStr::from_ptr((**table).ctename) == name)?;
+        let definition = (*found).ctequery;
+        let is_query = pgrx::is_a(definition, pg_sys::NodeTag::T_Query);
+        (is_query && !(*found).cterecursive).then(|| definition.cast())
+    }
+}
+
+/// Returns the index that has a column or an expression.
+///
+/// # Safety
+/// An origin of this module's.
+unsafe fn find_index(origin: Origin) -> Option<ColumnIndex> {
+    let (Origin::Column { table, .. } | Origin::Expression { table, .. }) = origin;
+    let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+    // SAFETY: relations are opened under a lock, and closed; the lock stays.
+    unsafe {
+        let method = pg_sys::get_am_oid(Bm25::NAME.as_ptr(), true);
+        let table = pg_sys::try_relation_open(table, lock);
+        if table.is_null() {
+            return None;
+        }
+        let mut best: Option<ColumnIndex> = None;
+        if (*(*table).rd_rel).relhasindex {
+            let indexes = pg_sys::RelationGetIndexList(table);
+            for id in PgList::<pg_sys::Oid>::from_pg(indexes).iter_oid() {
+                let index = pg_sys::index_open(id, lock);
+                let entry = &*(*index).rd_index;
+                let is_usable = (*(*index).rd_rel).relam == method && entry.indisvalid;
+                if is_usable && has(index, origin) {
+                    let found = ColumnIndex {
+                        id,
+                        family: *(*index).rd_opfamily,
+                        collation: *(*index).rd_indcollation,
+                        is_partial: !pg_sys::RelationGetIndexPredicate(index).is_null(),
+                    };
+                    let order = |index: &ColumnIndex| (index.is_partial, index.id.to_u32());
+                    if best.is_none_or(|best| order(&found) < order(&best)) {
+                        best = Some(found);
+                    }
+                }
+                pg_sys::index_close(index, pg_sys::NoLock as pg_sys::LOCKMODE);
+            }
+        }
+        pg_sys::relation_close(table, pg_sys::NoLock as pg_sys::LOCKMODE);
+        best
+    }
+}
+
+/// Returns true if an index has a column or an expression.
+///
+/// # Safety
+/// An open index, and an origin of its table.
+unsafe fn has(index: pg_sys::Relation, origin: Origin) -> bool {
+    // SAFETY: the caller's promise. Every index has at least one key.
+    unsafe {
+        let key = (*(*index).rd_index).indkey.values.as_slice(1)[0];
+        match origin {
+            Origin::Column { column, .. } => key == column,
+            Origin::Expression {
+                number, expression, ..
+            } => {
+                let keys = pg_sys::RelationGetIndexExpressions(index);
+                let Some(mut indexed) = PgList::<pg_sys::Node>::from_pg(keys).get_ptr(0) else {
+                    return false;
+                };
+                // the list is a copy
+                pg_sys::ChangeVarNodes(indexed, 1, number, 0);
+                while pgrx::is_a(indexed, pg_sys::NodeTag::T_RelabelType) {
+                    indexed = (*indexed.cast::<pg_sys::RelabelType>()).arg.cast();
+                }
+                key == 0 && pg_sys::equal(indexed.cast(), expression.cast())
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! `rag_bm25`: the keyword index of [`rag_bm25`] as an access method.
+//!
+//! The crate has segments, searches and their pages, and knows nothing of PostgreSQL but
+//! [`RelationPages`](super::pages::RelationPages). [`Bm25`] is the access method:
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`options`], [`config`], [`opclass`] | what an index is created with |
+//! | [`build`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
+//! | [`tokens`] | from texts to terms |
+//! | [`query`], [`ranking`] | the type of queries, and their statistics |
+//! | [`operators`] | the functions of the operators |
+//! | [`support`], [`column`] | the planner's questions about the operators |
+//! | [`cost`] | the cost of a scan, for the planner |
+//! | [`cache`] | what a backend keeps of indexes between statements |
+//! | [`info`], [`search`] | the functions that users call for an index |
+
+mod build;
+mod cache;
+mod column;
+mod config;
+mod cost;
+pub mod info;
+mod insert;
+mod opclass;
+mod operators;
+mod options;
+mod query;
+mod ranking;
+mod scan;
+pub mod search;
+mod support;
+mod tokens;
+mod vacuum;
+
+use std::ffi::CStr;
+
+use pgrx::{datum::Internal, pg_extern, pg_sys};
+use rag_pages::Tid;
+
+use super::{
+    Method,
+    am::{
+        AccessMethod, BuildCounts, BulkDeletion,
+        callbacks::{self, BuildInput, Vacuum},
+        corruption::error as damaged,
+        cost::{PlannedScan, ScanCost},
+        options::{OptionSet, OptionValues},
+        relation::{Index, Relation, Value},
+    },
+};
+use crate::error::Error;
+
+/// The access method `rag_bm25`.
+pub struct Bm25;
+
+pub const METHOD: Method = Method {
+    name: Bm25::NAME,
+    check: info::check,
+    info: None,
+    info_function: "rag_bm25_info",
+    recall: None,
+};
+
+/// PostgreSQL calls it without the argument that it is declared with.
+#[pg_extern(sql = false)]
+fn bm25_handler(_call: pg_sys::FunctionCallInfo) -> Internal {
+    callbacks::handler::<Bm25>()
+}
+
+impl AccessMethod for Bm25 {
+    const NAME: &'static CStr = c"rag_bm25";
+    const SUPPORT_FUNCTIONS: u16 = 0;
+
+    type Scan = scan::Bm25Scan;
+
+    fn options() -> &'static OptionSet {
+        &options::OPTIONS
+    }
+
+    fn check_options(values: &OptionValues) -> Result<(), Error> {
+        options::check(values)
+    }
+
+    fn validate(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
+        opclass::problems(class)
+    }
+
+    fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
+        build::build(input)
+    }
+
+    fn phase_name(phase: i64) -> Option<&'static CStr> {
+        build::phase_name(phase)
+    }
+
+    fn build_empty(index: Index<'_>) -> Result<(), Error> {
+        build::build_empty(index)
+    }
+
+    fn insert(
+        _table: Relation<'_>,
+        index: Index<'_>,
+        value: Value<'_>,
+        tid: Tid,
+    ) -> Result<(), Error> {
+        insert::insert(index, value, tid)
+    }
+
+    fn bulk_delete(
+        vacuum: &Vacuum<'_>,
+        is_dead: &mut dyn FnMut(Tid) -> bool,
+    ) -> Result<BulkDeletion, Error> {
+        vacuum::bulk_delete(vacuum, is_dead)
+    }
+
+    fn vacuum_cleanup(vacuum: &Vacuum<'_>) -> Result<(), Error> {
+        vacuum::cleanup(vacuum)
+    }
+
+    fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
+        cost::scan_cost(scan)
+    }
+}

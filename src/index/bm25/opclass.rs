@@ -1,0 +1,41 @@
+//! Operator classes: `text_bm25_ops`, which `sql/bm25.sql` creates.
+
+use pgrx::{datum::DatumWithOid, pg_sys};
+
+use crate::{
+    error::Error,
+    pg::spi::{Row, query_as_caller},
+};
+
+/// The operators of an operator class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// `<@>`
+    Order = 1,
+    /// `@@@`
+    Matches = 2,
+}
+
+/// Returns what is wrong with an operator class.
+pub fn problems(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
+    let statement = "
+        WITH class AS (SELECT * FROM pg_catalog.pg_opclass WHERE oid = $1)
+        SELECT 'operator class \"' || opcname || '\" is not for the type text' FROM class
+        WHERE opcintype <> 'pg_catalog.text'::pg_catalog.regtype
+        UNION ALL
+        SELECT 'operator class \"' || opcname || '\" lacks the operator ' || n FROM class
+        CROSS JOIN (VALUES (1), (2)) AS needed (n)
+        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_amop
+            WHERE amopfamily = opcfamily AND amoplefttype = opcintype
+            AND amoprighttype = 'rag.bm25_query'::pg_catalog.regtype AND amopstrategy = n)
+        UNION ALL
+        SELECT 'operator ' || amopopr::pg_catalog.regoperator || ' with strategy ' ||
+            amopstrategy || ' is not one of extension rag' FROM class
+        JOIN pg_catalog.pg_amop ON amopfamily = opcfamily
+        JOIN pg_catalog.pg_operator o ON o.oid = amopopr
+        WHERE (amopstrategy, amoppurpose, o.oprcode::pg_catalog.oid) NOT IN (
+            (1, 'o', 'rag.bm25_order(text, rag.bm25_query)'::pg_catalog.regprocedure),
+            (2, 's', 'rag.bm25_matches(text, rag.bm25_query)'::pg_catalog.regprocedure))";
+    let read = |row: Row<'_, '_>| row.required(1);
+    query_as_caller(statement, &[DatumWithOid::from(class)], read)
+}

@@ -1,0 +1,76 @@
+//! `WITH (text_config = ..., k1 = ..., b = ...)`.
+
+use rag_bm25::Parameters;
+
+use super::config::{self, ConfigName};
+use crate::{
+    error::Error,
+    index::am::{
+        options::{IndexOption, OptionSet, OptionType, OptionValues},
+        relation::Index,
+    },
+};
+
+const TEXT_CONFIG: usize = 0;
+const K1: usize = 1;
+const B: usize = 2;
+
+const DEFAULT_K1: f64 = 1.2;
+const DEFAULT_B: f64 = 0.75;
+
+pub static OPTIONS: OptionSet = OptionSet::new(&[
+    IndexOption {
+        name: c"text_config",
+        description: c"Text search configuration that makes words of the texts",
+        values: OptionType::Text,
+    },
+    IndexOption {
+        name: c"k1",
+        description: c"How much repetitions of a word add to the score",
+        values: OptionType::Real {
+            default: DEFAULT_K1,
+            min: 0.0,
+            max: 10.0,
+        },
+    },
+    IndexOption {
+        name: c"b",
+        description: c"How much the score of long documents is reduced, from 0 to 1",
+        values: OptionType::Real {
+            default: DEFAULT_B,
+            min: 0.0,
+            max: 1.0,
+        },
+    },
+]);
+
+/// Options of an index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bm25Options {
+    pub config: ConfigName,
+    pub parameters: Parameters,
+}
+
+impl Bm25Options {
+    /// # Errors
+    /// The text search configuration is not given, or does not exist.
+    pub fn of(index: Index<'_>) -> Result<Self, Error> {
+        let given = index.options().unwrap_or_default();
+        let config = given.text(TEXT_CONFIG).ok_or_else(config::not_given)?;
+        Ok(Self {
+            config: ConfigName::parse(config)?,
+            parameters: Parameters {
+                k1: given.real(K1).unwrap_or(DEFAULT_K1) as f32,
+                b: given.real(B).unwrap_or(DEFAULT_B) as f32,
+            },
+        })
+    }
+}
+
+/// # Errors
+/// The text search configuration is not given, or does not exist.
+pub fn check(values: &OptionValues) -> Result<(), Error> {
+    let config = values.text(TEXT_CONFIG).ok_or_else(config::not_given)?;
+    ConfigName::parse(config)?;
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! A query with the statistics of its index: what scores depend on.
+//!
+//! A statement reads the statistics once for each query. So the scan and the operator compute the
+//! same scores, although other sessions write meanwhile. A query of a partitioned index has the
+//! statistics of all partitions.
+//!
+//! Scores tell how often words occur in all rows. So a query requires the privilege SELECT on the
+//! indexed column, also of a role that reads it through a view.
+
+use std::{cell::RefCell, rc::Rc};
+
+use pgrx::{PgSqlErrorCode, pg_sys};
+use rag_bm25::{Parameters, Scorer, Statistics, Terms};
+
+use super::{Bm25, cache, config::ConfigName, damaged, options::Bm25Options, tokens};
+use crate::{
+    error::Error,
+    index::am::{
+        AccessMethod,
+        relation::{Index, LockedIndex, leaf_indexes, relation_name, table_of},
+    },
+    pg::{
+        lookup, roles,
+        transaction::{StatementStamp, statement_stamp},
+    },
+};
+
+/// Maximum number of queries that a statement remembers.
+const MAX_RANKINGS: usize = 64;
+
+/// A query with the statistics of its index.
+pub struct Ranking {
+    pub terms: Terms,
+    pub statistics: Statistics,
+    pub rules: ScoreRules,
+    pub config: pg_sys::Oid,
+    scorer: Scorer,
+}
+
+/// How an index makes terms of texts, and scores of terms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoreRules {
+    config: ConfigName,
+    parameters: Parameters,
+}
+
+impl ScoreRules {
+    pub fn of(opened: &cache::OpenedIndex) -> Result<Self, Error> {
+        Ok(Self {
+            config: opened.config_name()?,
+            parameters: opened.description.parameters,
+        })
+    }
+}
+
+impl Ranking {
+    pub fn new(
+        rules: ScoreRules,
+        config: pg_sys::Oid,
+        terms: Terms,
+        statistics: Statistics,
+    ) -> Self {
+        Self {
+            scorer: Scorer::new(rules.parameters, &statistics, &terms),
+            terms,
+            statistics,
+            rules,
+            config,
+        }
+    }
+
+    /// Returns the score of a text, 0 if it has no term of the query.
+    pub fn score(&self, text: &[u8]) -> Result<f64, Error> {
+        Ok(self.scorer.score(&tokens::terms(self.config, text)?))
+    }
+
+    /// Returns true if a text has a term of the query.
+    pub fn matches(&self, text: &[u8]) -> Result<bool, Error> {
+        let document = tokens::terms(self.config, text)?;
+        Ok(self
+            .terms
+            .iter()
+            .any(|(term, _)| document.frequency(term) > 0))
+    }
+
+    /// Estimates the fraction of the documents that have a term of the query, as if each term was
+    /// in a document independently of the others.
+    pub fn matching_fraction(&self) -> f64 {
+        let documents = self.statistics.documents.max(1) as f64;
+        let without: f64 = self
+            .statistics
+            .frequencies
+            .iter()
+            .map(|with| 1.0 - (*with as f64 / documents).min(1.0))
+            .product();
+        1.0 - without
+    }
+}
+
+/// A query of the current statement.
+#[derive(PartialEq, Eq)]
+struct RankingKey {
+    /// Another role may lack the privilege.
+    role: pg_sys::Oid,
+    index: pg_sys::Oid,
+    text: Vec<u8>,
+}
+
+/// The rankings of a statement.
+struct StatementRankings {
+    stamp: Option<StatementStamp>,
+    /// The latest is the last.
+    rankings: Vec<(RankingKey, Rc<Ranking>)>,
+}
+
+thread_local! {
+    static STATEMENT: RefCell<StatementRankings> = const {
+        RefCell::new(StatementRankings {
+            stamp: None,
+            rankings: vec![],
+        })
+    };
+}
+
+/// Returns the ranking that the current statement has of a query.
+pub fn remembered(index: pg_sys::Oid, text: &[u8]) -> Option<Rc<Ranking>> {
+    let (now, role) = (statement_stamp(), roles::current());
+    STATEMENT.with_borrow_mut(|StatementRankings { stamp, rankings }| {
+        if now.is_none() || *stamp != now {
+            *stamp = now;
+            rankings.clear();
+        }
+        let is_asked = |(key, _): &&(RankingKey, _)| {
+            key.index == index && key.text == text && key.role == role
+        };
+        rankings
+            .iter()
+            .rev()
+            .find(is_asked)
+            .map(|(_, known)| Rc::clone(known))
+    })
+}
+
+/// Keeps a ranking for the current statement. [`remembered`] was asked for it before.
+pub fn remember(index: pg_sys::Oid, text: &[u8], ranking: Ranking) -> Rc<Ranking> {
+    let ranking = Rc::new(ranking);
+    STATEMENT.with_borrow_mut(|StatementRankings { rankings, .. }| {
+        if rankings.len() == MAX_RANKINGS {
+            rankings.remove(0);
+        }
+        let key = RankingKey {
+            role: roles::current(),
+            index,
+            text: text.to_vec(),
+        };
+        rankings.push((key, Rc::clone(&ranking)));
+    });
+    ranking
+}
+
+/// Returns the ranking of a query by an index, which may be partitioned.
+///
+/// # Errors
+/// There is no such index, it cannot be read, the current role may not query it, or its partitions
+/// have different options.
+pub fn ranking(index: pg_sys::Oid, text: &[u8]) -> Result<Rc<Ranking>, Error> {
+    if let Some(known) = remembered(index, text) {
+        return Ok(known);
+    }
+    let root = open_index(index)?;
+    require_privilege(root.index())?;
+    if !root.index().is_partitioned() {
+        let opened = cache::open(root.index())?;
+        let ranking = of_index(root.index(), &opened, text)?;
+        return Ok(remember(index, text, ranking));
+    }
+    let mut sum: Option<Ranking> = None;
+    for leaf in leaf_indexes(index) {
+        let leaf = open_index(leaf)?;
+        let opened = cache::open(leaf.index())?;
+        sum = Some(match sum {
+            None => of_index(leaf.index(), &opened, text)?,
+            Some(sum) => {
+                if sum.rules != ScoreRules::of(&opened)? {
+                    return Err(different_partitions(root.index(), leaf.index()));
+                }
+                let mut statistics = sum.statistics;
+                statistics.add(&read_statistics(leaf.index(), &opened, &sum.terms)?);
+                Ranking::new(sum.rules, sum.config, sum.terms, statistics)
+            }
+        });
+    }
+    let ranking = match sum {
+        Some(sum) => sum,
+        None => without_partitions(root.index(), text)?,
+    };
+    Ok(remember(index, text, ranking))
+}
+
+/// Returns the ranking of a query by an index with a file.
+fn of_index(index: Index<'_>, opened: &cache::OpenedIndex, text: &[u8]) -> Result<Ranking, Error> {
+    let config = opened.config()?;
+    let terms = tokens::terms(config, text)?;
+    let statistics = read_statistics(index, opened, &terms)?;
+    Ok(Ranking::new(
+        ScoreRules::of(opened)?,
+        config,
+        terms,
+        statistics,
+    ))
+}
+
+fn read_statistics(
+    index: Index<'_>,
+    opened: &cache::OpenedIndex,
+    terms: &Terms,
+) -> Result<Statistics, Error> {
+    rag_bm25::statistics(&opened.pages(index), &opened.segments, terms)
+        .map_err(|damage| damaged(*index, damage))
+}
+
+/// Returns the ranking of a query by the index of a table without partitions.
+fn without_partitions(index: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
+    let options = Bm25Options::of(index)?;
+    let config = options.config.find()?;
+    let terms = tokens::terms(config, text)?;
+    let statistics = Statistics {
+        frequencies: vec![0; terms.len()],
+        ..Statistics::default()
+    };
+    let rules = ScoreRules {
+        config: options.config,
+        parameters: options.parameters,
+    };
+    Ok(Ranking::new(rules, config, terms, statistics))
+}
+
+/// Opens an index that a query names.
+///
+/// # Errors
+/// It is no index of `rag_bm25`, or it is not valid.
+fn open_index(id: pg_sys::Oid) -> Result<LockedIndex, Error> {
+    let wrong = || {
+        let name = relation_name(id);
+        let error = Error::new(
+            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+            format!("\"{name}\" is not a rag_bm25 index"),
+        );
+        // the name of a relation that does not exist is its OID
+        if name == id.to_u32().to_string() {
+            error.hint(
+                "REINDEX CONCURRENTLY gives an index another OID. Write column <@> 'query' \
+                 without an index where the query is stored.",
+            )
+        } else {
+            error
+        }
+    };
+    let open = table_of(id)
+        .and_then(|table| LockedIndex::open(id, table))
+        .filter(|open| open.index().is_of(Bm25::NAME))
+        .ok_or_else(wrong)?;
+    if !open.index().is_valid() {
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("index \"{}\" is not valid", open.index().name()),
+        )
+        .hint("It is being built, or its build has failed. Use REINDEX to build it again."));
+    }
+    Ok(open)
+}
+
+/// # Errors
+/// The current role has SELECT neither on the indexed column nor on a table that the index's table
+/// is a partition of.
+pub fn require_privilege(index: Index<'_>) -> Result<(), Error> {
+    let role = roles::current();
+    let may_select = table_of(index.id()).is_some_and(|table| {
+        lookup::may_select_column(table, index.column(), role)
+            || lookup::partition_ancestors(table)
+                .into_iter()
+                .any(|ancestor| lookup::may_select(ancestor, role))
+    });
+    if may_select {
+        return Ok(());
+    }
+    Err(
+        Error::permission_denied(format!("permission denied for index \"{}\"", index.name()))
+            .detail("Scores depend on how often words occur in all rows of the table.")
+            .hint("Grant SELECT on the indexed column to roles that search, also through views."),
+    )
+}
+
+fn different_partitions(root: Index<'_>, leaf: Index<'_>) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!(
+            "indexes of the partitions of \"{}\" have different options",
+            root.name()
+        ),
+    )
+    .detail(format!(
+        "Index \"{}\" was built with another text_config, k1 or b than the ones before.",
+        leaf.name()
+    ))
+    .hint("Set the same options with ALTER INDEX, and REINDEX the indexes that differ.")
+}

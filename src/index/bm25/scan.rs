@@ -1,0 +1,327 @@
+//! A scan: `ORDER BY body <@> $1`, `WHERE body @@@ $1`, or both.
+//!
+//! The index returns the rows that match at least one term of the query, the best first, as many
+//! as the executor requests. With several queries it searches for one of them, and computes the
+//! scores of the rows found for the others. If the rows are ordered by another query than the
+//! condition, all rows that satisfy the condition are found before the first is returned.
+//!
+//! The score of the row that was returned last is kept for the operator, which would otherwise have
+//! to make words of the row's text again.
+
+use std::{cell::RefCell, rc::Rc};
+
+use pgrx::pg_sys;
+use rag_bm25::{Scan, score_rows};
+use rag_pages::{IndexError, ReadPages, Tid, memory::push};
+
+use super::{
+    cache, damaged,
+    query::Bm25Query,
+    ranking::{Ranking, ScoreRules, ranking, remember, remembered, require_privilege},
+    tokens,
+};
+use crate::{
+    error::Error,
+    index::{
+        am::{
+            IndexScan,
+            current::index_of_row_with,
+            relation::{Index, Value},
+            scan::{ScanKeys, ScanRows},
+        },
+        pages::RelationPages,
+    },
+    pg::memory::work_mem,
+};
+
+/// Number of rows whose scores for other queries are computed at once.
+const PORTION: usize = 256;
+
+/// A scan of an index, which searches for one query after another.
+#[derive(Default)]
+pub struct Bm25Scan {
+    search: Option<Search>,
+}
+
+/// The search for one query, and conditions on others.
+struct Search {
+    opened: Rc<cache::OpenedIndex>,
+    /// The query whose scores rows have.
+    query: Rc<Bm25Query>,
+    scan: Scan,
+    /// Queries that rows must match as well.
+    others: Vec<Rc<Ranking>>,
+    /// Rows that were found and not returned, the next last.
+    waiting: Vec<(Tid, f64)>,
+    is_complete: bool,
+}
+
+impl IndexScan for Bm25Scan {
+    fn start(&mut self, index: Index<'_>, keys: &ScanKeys<'_>) -> Result<bool, Error> {
+        self.search = Search::start(index, keys)?;
+        Ok(self.search.is_some())
+    }
+
+    fn next(&mut self, index: Index<'_>, _: &mut ScanRows<'_>) -> Result<Option<Tid>, Error> {
+        let Some(search) = &mut self.search else {
+            return Ok(None);
+        };
+        let opened = Rc::clone(&search.opened);
+        let next = search.next(&opened, &opened.pages(index));
+        let next = next.map_err(|damage| damaged(*index, damage))?;
+        LAST_SCORE.with_borrow_mut(|last| {
+            *last = next.map(|(_, score)| LastScore {
+                index: index.id(),
+                query: Rc::clone(&search.query),
+                score,
+            });
+        });
+        Ok(next.map(|(tid, _)| tid))
+    }
+
+    fn end(&mut self) {
+        self.search = None;
+    }
+}
+
+/// The score of a row that a scan has returned.
+struct LastScore {
+    index: pg_sys::Oid,
+    query: Rc<Bm25Query>,
+    score: f64,
+}
+
+thread_local! {
+    /// That of the row that a scan of this backend has returned last.
+    static LAST_SCORE: RefCell<Option<LastScore>> = const { RefCell::new(None) };
+}
+
+/// Returns the score of a text for a query if the text is the one in the row that a scan has
+/// returned last for this query.
+pub fn last_score(text: Value<'_>, query: &Bm25Query) -> Option<f64> {
+    LAST_SCORE.with_borrow(|last| {
+        let last = last.as_ref().filter(|last| *last.query == *query)?;
+        (index_of_row_with(text) == Some(last.index)).then_some(last.score)
+    })
+}
+
+impl Search {
+    /// Starts a search. Returns `None` if no row can match.
+    fn start(index: Index<'_>, keys: &ScanKeys<'_>) -> Result<Option<Self>, Error> {
+        let mut conditions = vec![];
+        for value in keys.conditions() {
+            let Some(query) = query_of(value)? else {
+                return Ok(None);
+            };
+            if !conditions.contains(&query) {
+                conditions.push(query);
+            }
+        }
+        let mut orders = keys.orders();
+        let order = match (orders.next(), orders.next()) {
+            (None, _) => None,
+            (Some(value), None) => match query_of(value)? {
+                // NULL orders nothing, and matches nothing
+                None => return Ok(None),
+                order => order,
+            },
+            _ => {
+                return Err(Error::unsupported(
+                    "cannot scan a rag_bm25 index in two orders",
+                ));
+            }
+        };
+        if let Some(order) = &order
+            && let Some(same) = conditions.iter().position(|query| query == order)
+        {
+            // the rows of this condition come in the right order
+            conditions.swap(0, same);
+        }
+        let is_sorted = conditions.is_empty() || order.as_ref() == conditions.first();
+        let query = match conditions.is_empty() {
+            true => order.clone(),
+            false => Some(conditions.remove(0)),
+        };
+        let Some(query) = query else {
+            return Err(Error::unsupported(
+                "cannot scan a rag_bm25 index without a query",
+            ));
+        };
+        let opened = cache::open(index)?;
+        let rules = ScoreRules::of(&opened)?;
+        let mut others = vec![];
+        for other in conditions {
+            let other = ranking_for(index, &rules, &other)?;
+            if other.terms.is_empty() {
+                return Ok(None);
+            }
+            others.push(other);
+        }
+        let Some(scan) = begin(index, &opened, rules.clone(), &query)? else {
+            return Ok(None);
+        };
+        let mut search = Self {
+            opened: Rc::clone(&opened),
+            query: Rc::new(query),
+            scan,
+            others,
+            waiting: vec![],
+            is_complete: false,
+        };
+        if let Some(order) = order.filter(|_| !is_sorted) {
+            let ranking = ranking_for(index, &rules, &order)?;
+            search
+                .sort(&opened, &opened.pages(index), &ranking)
+                .map_err(|damage| damaged(*index, damage))?;
+            search.query = Rc::new(order);
+        }
+        Ok(Some(search))
+    }
+
+    /// Returns the next row with its score.
+    fn next(
+        &mut self,
+        opened: &cache::OpenedIndex,
+        pages: &RelationPages<'_>,
+    ) -> Result<Option<(Tid, f64)>, IndexError> {
+        loop {
+            pages.check_interrupts();
+            if let Some(row) = self.waiting.pop() {
+                return Ok(Some(row));
+            }
+            if self.is_complete {
+                return Ok(None);
+            }
+            if self.others.is_empty() {
+                return self.scan.next(pages);
+            }
+            self.waiting = self.portion(opened, pages)?;
+            self.waiting.reverse();
+        }
+    }
+
+    /// Returns the next rows of the search that match the other queries as well.
+    fn portion(
+        &mut self,
+        opened: &cache::OpenedIndex,
+        pages: &RelationPages<'_>,
+    ) -> Result<Vec<(Tid, f64)>, IndexError> {
+        let mut rows = vec![];
+        while rows.len() < PORTION {
+            match self.scan.next(pages)? {
+                Some(row) => push(&mut rows, row).map_err(IndexError::of_memory)?,
+                None => {
+                    self.is_complete = true;
+                    break;
+                }
+            }
+        }
+        for other in &self.others {
+            let scores = scores_of(opened, pages, other, &rows)?;
+            let mut scores = scores.iter();
+            rows.retain(|_| scores.next().is_some_and(|score| *score > 0.0));
+        }
+        Ok(rows)
+    }
+
+    /// Finds all rows, and sorts them by their scores for another query.
+    fn sort(
+        &mut self,
+        opened: &cache::OpenedIndex,
+        pages: &RelationPages<'_>,
+        order: &Ranking,
+    ) -> Result<(), IndexError> {
+        let mut sorted = vec![];
+        while !self.is_complete {
+            pages.check_interrupts();
+            let rows = self.portion(opened, pages)?;
+            let scores = scores_of(opened, pages, order, &rows)?;
+            for ((tid, _), score) in rows.into_iter().zip(scores) {
+                push(&mut sorted, (tid, score)).map_err(IndexError::of_memory)?;
+            }
+        }
+        // the best last
+        sorted.sort_unstable_by(|a, b| a.1.total_cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
+        self.waiting = sorted;
+        Ok(())
+    }
+}
+
+/// Returns the scores of rows for a query.
+fn scores_of(
+    opened: &cache::OpenedIndex,
+    pages: &RelationPages<'_>,
+    ranking: &Ranking,
+    rows: &[(Tid, f64)],
+) -> Result<Vec<f64>, IndexError> {
+    let tids: Vec<Tid> = rows.iter().map(|(tid, _)| *tid).collect();
+    let statistics = Some(&ranking.statistics);
+    score_rows(pages, &opened.segments, &ranking.terms, statistics, &tids)
+}
+
+/// Begins the search for a query. Returns `None` if the query has no term.
+fn begin(
+    index: Index<'_>,
+    opened: &cache::OpenedIndex,
+    rules: ScoreRules,
+    query: &Bm25Query,
+) -> Result<Option<Scan>, Error> {
+    let pages = opened.pages(index);
+    let begin = |terms, statistics| {
+        Scan::begin(&pages, &opened.segments, terms, statistics, work_mem())
+            .map_err(|damage| damaged(*index, damage))
+    };
+    let text = query.text.as_deref().unwrap_or_default();
+    if query.index == index.id() && remembered(index.id(), text).is_none() {
+        // the search reads the statistics itself
+        require_privilege(index)?;
+        let config = opened.config()?;
+        let terms = tokens::terms(config, text)?;
+        let scan = begin(&terms, None)?;
+        let statistics = scan.statistics().clone();
+        let has_terms = !terms.is_empty();
+        let ranking = Ranking::new(rules, config, terms, statistics);
+        remember(query.index, text, ranking);
+        return Ok(has_terms.then_some(scan));
+    }
+    let known = ranking_for(index, &rules, query)?;
+    if known.terms.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(begin(&known.terms, Some(&known.statistics))?))
+}
+
+/// Returns the ranking of a query that an index with some rules can answer.
+///
+/// # Errors
+/// The query is one of an index with other rules.
+fn ranking_for(
+    index: Index<'_>,
+    rules: &ScoreRules,
+    query: &Bm25Query,
+) -> Result<Rc<Ranking>, Error> {
+    let known = ranking(query.index, query.text.as_deref().unwrap_or_default())?;
+    if query.index != index.id() && known.rules != *rules {
+        return Err(Error::unsupported(format!(
+            "index \"{}\" cannot answer a query of another index",
+            index.name()
+        ))
+        .detail("The indexes were built with different options.")
+        .hint("Name this index in rag_bm25_query, or drop one of the indexes."));
+    }
+    Ok(known)
+}
+
+/// Returns the query that the right argument of an operator is, `None` for NULL.
+///
+/// # Errors
+/// The operator is not one of those that the extension creates.
+fn query_of(value: Option<Value<'_>>) -> Result<Option<Bm25Query>, Error> {
+    let Some(value) = value else {
+        return Ok(None);
+    };
+    let query: Bm25Query = value
+        .get()
+        .ok_or_else(|| Error::internal("the operator's right argument is not a bm25_query"))?;
+    Ok(query.text.is_some().then_some(query))
+}
