@@ -15,7 +15,7 @@
 //! | [`run`] | the life of a run |
 //! | [`drift`] | digests of documents, and their check |
 //! | [`search`] | search requests |
-//! | [`index`] | the access method `rag_hnsw` |
+//! | [`index`] | the access methods `rag_hnsw` and `rag_bm25` |
 //! | [`secrets`] | secrets, their key file, and keeping them out of logs |
 //! | [`engine`] | `rag-engine`: process and client |
 //! | [`cluster`] | what processes know of each other: shared memory, slots, locks |
@@ -48,6 +48,7 @@ use pgrx::{extension_sql_file, pg_guard};
 
 extension_sql_file!("../sql/vector.sql", name = "vector", bootstrap);
 extension_sql_file!("../sql/hnsw.sql", name = "hnsw", requires = ["vector"]);
+extension_sql_file!("../sql/bm25.sql", name = "bm25", requires = ["vector"]);
 extension_sql_file!(
     "../sql/secrets.sql",
     name = "secrets",
@@ -61,6 +62,11 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/table.sql", name = "table", requires = ["catalog"]);
 extension_sql_file!("../sql/search.sql", name = "search", requires = ["catalog"]);
+extension_sql_file!(
+    "../sql/retrieval.sql",
+    name = "retrieval",
+    requires = ["catalog"]
+);
 extension_sql_file!(
     "../sql/knowledge.sql",
     name = "knowledge",
@@ -103,6 +109,7 @@ extension_sql_file!(
     requires = [
         "status",
         "hnsw",
+        "bm25",
         "catalog",
         "table",
         "knowledge",
@@ -110,6 +117,7 @@ extension_sql_file!(
         "policies",
         "references",
         "search",
+        "retrieval",
         "collections",
         "embed"
     ],

@@ -2,6 +2,7 @@
 //! and converts the result. `sql/privileges.sql` has the comments and grants of all functions.
 
 mod access;
+mod bm25;
 mod collection;
 mod document;
 mod drift;
@@ -9,6 +10,7 @@ mod index;
 mod knowledge;
 mod manifest;
 mod model;
+mod retrieval;
 mod run;
 mod schedule;
 mod search;

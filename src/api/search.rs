@@ -4,7 +4,7 @@ use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::Err
 
 use super::required;
 use crate::{
-    pg::calls::CallInfo,
+    pg::{calls::CallInfo, json::JsonbText},
     search::{self, SearchHit, SearchRequest},
     types::vector::Vector,
 };
@@ -16,7 +16,7 @@ fn rag_search(
     collection: pgrx::default!(Option<&str>, "'default'"),
     top_k: pgrx::default!(Option<i32>, "5"),
     mode: pgrx::default!(Option<&str>, "'vector'"),
-    filter: pgrx::default!(Option<JsonB>, "NULL"),
+    filter: pgrx::default!(Option<JsonbText>, "NULL"),
     score_threshold: pgrx::default!(Option<f64>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
     call: CallInfo,
@@ -166,6 +166,6 @@ fn enclosed(uri: &str) -> String {
 
 /// Returns the quoted name of the schema of the running function, which is also the schema of the
 /// operators.
-fn own_schema(call: &CallInfo) -> String {
+pub(super) fn own_schema(call: &CallInfo) -> String {
     pgrx::spi::quote_identifier(call.schema().unwrap_or_default())
 }

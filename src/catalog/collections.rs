@@ -85,32 +85,34 @@ impl Collection {
     /// # Errors
     /// The collection does not exist.
     pub fn by_name_or_external_id(name_or_id: &str) -> Result<Self, Error> {
-        let found = as_owner(|| {
-            query(
-                "SELECT name FROM rag.collections WHERE $1 IN (name, external_id)
-                 ORDER BY name = $1 DESC LIMIT 1",
-                &[name_or_id.into()],
-                |row| row.required::<String>(1),
-            )
-        })?;
-        Self::get(found.first().map_or(name_or_id, String::as_str))
+        let known = Self::known_as(name_or_id)?.into_iter().next();
+        known.ok_or_else(|| Self::missing(name_or_id))
+    }
+
+    /// Returns the collections with this name or external id. The one with the name is the first.
+    pub fn known_as(name_or_id: &str) -> Result<Vec<Self>, Error> {
+        Self::query("name = $1 OR external_id = $1", name_or_id)
     }
 
     pub fn find(name: &str) -> Result<Option<Self>, Error> {
-        let found = as_owner(|| {
+        Ok(Self::query("name = $1", name)?.into_iter().next())
+    }
+
+    /// Returns the collections that meet a condition on $1, those with this name first.
+    fn query(condition: &str, name: &str) -> Result<Vec<Self>, Error> {
+        as_owner(|| {
             query_prepared(
                 &format!(
                     "SELECT name, retriever, chunk_size, chunk_overlap, chunk_unit,
                             metadata_whitelist, model, model_fingerprint, model_identity,
                             embedding_dimension, {}
-                     FROM rag.collections c WHERE name = $1",
+                     FROM rag.collections c WHERE {condition} ORDER BY name = $1 DESC",
                     CollectionRights::COLUMNS
                 ),
                 &[name.into()],
                 |row| Self::read(&row),
             )
-        })?;
-        Ok(found.into_iter().next())
+        })
     }
 
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {

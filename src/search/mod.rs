@@ -1,10 +1,13 @@
 //! Search: checks the request ([`SearchRequest::new`]), embeds the query, and finds the nearest
 //! chunks ([`vector`]). Statements run with the caller's rights, so that grants and row-level
-//! security apply.
+//! security apply. [`retrieval`] answers requests of applications.
 
 mod diagnosis;
+pub mod retrieval;
 mod vector;
 
+use pgrx::datum::TimestampWithTimeZone;
+use rag_contract::MAX_TOP_K;
 use rag_filter::Filter;
 use rag_protocol::embed::{ModelInfo, Priority};
 
@@ -12,12 +15,10 @@ use crate::{
     catalog::{access, collections::Collection},
     engine::client::with_client,
     error::Error,
+    pg::json::JsonbText,
     settings,
     types::vector::{OwnedVector, Vector},
 };
-
-/// The maximum number of rows of a search.
-const MAX_TOP_K: i32 = 10_000;
 
 /// The validated arguments of a search.
 pub struct SearchRequest {
@@ -50,12 +51,17 @@ pub struct SearchHit {
     pub knowledge_id: Option<i64>,
     pub chunk_id: pgrx::Uuid,
     pub metadata: pgrx::JsonB,
+    pub document_type: String,
+    pub category: Option<String>,
+    pub tags: Option<Vec<String>>,
     /// The first and the last line of the chunk in the document, counted from 1.
     pub start_line: i32,
     pub end_line: i32,
     /// The page on which the chunk begins, counted from 1. None for documents without pages.
     pub page: Option<i32>,
     pub heading_path: Option<Vec<String>>,
+    pub indexed_at: TimestampWithTimeZone,
+    pub fetched_at: TimestampWithTimeZone,
 }
 
 impl SearchRequest {
@@ -66,7 +72,7 @@ impl SearchRequest {
         collection: &str,
         top_k: i32,
         mode: &str,
-        filter: Option<pgrx::JsonB>,
+        filter: Option<JsonbText>,
         threshold: Option<f64>,
         embedding: Option<Vector<'_>>,
     ) -> Result<Self, Error> {
@@ -81,7 +87,11 @@ impl SearchRequest {
                 "score_threshold must be between 0 and 1, not {t}"
             )));
         }
-        let filter = rag_filter::parse(&filter.map_or(serde_json::Value::Null, |json| json.0))
+        let filter = filter.map(|json| json.parse()).transpose();
+        let filter = filter
+            .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")))?
+            .unwrap_or_default();
+        let filter = rag_filter::parse(&filter)
             .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")).hint(e.hint))?;
         let query = match (embedding, query) {
             (Some(vector), _) if vector.as_slice().iter().all(|x| *x == 0.0) => {

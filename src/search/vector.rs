@@ -56,8 +56,9 @@ pub fn nearest(
              {best}),
          scored AS (SELECT chunk_id, greatest(1 - distance, 0) AS score FROM best)
          SELECT s.score, c.content, c.title, c.uri, c.chunk_index, c.start_index, c.source,
-                c.document_id, c.knowledge_id, c.chunk_id, c.metadata, c.start_line, c.end_line,
-                c.page, c.heading_path
+                c.document_id, c.knowledge_id, c.chunk_id, c.metadata, c.document_type, c.category,
+                c.tags, c.start_line, c.end_line, c.page, c.heading_path, c.indexed_at,
+                c.fetched_at
          FROM scored AS s JOIN rag.chunks AS c ON c.collection = $1 AND c.chunk_id = s.chunk_id
          WHERE s.score >= $4
          ORDER BY s.score DESC, c.chunk_id
@@ -103,9 +104,14 @@ fn hit(rank: i32, row: &Row<'_, '_>) -> Result<SearchHit, Error> {
         knowledge_id: row.get("knowledge_id")?,
         chunk_id: row.required("chunk_id")?,
         metadata: row.required("metadata")?,
+        document_type: row.required("document_type")?,
+        category: row.get("category")?,
+        tags: row.get("tags")?,
         start_line: row.required("start_line")?,
         end_line: row.required("end_line")?,
         page: row.get("page")?,
         heading_path: row.get("heading_path")?,
+        indexed_at: row.required("indexed_at")?,
+        fetched_at: row.required("fetched_at")?,
     })
 }

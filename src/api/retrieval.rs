@@ -1,0 +1,123 @@
+//! Answers to requests of applications: `rag_retrieve`, `rag_dify_retrieval` and
+//! `rag_knowledge_search`. `sql/retrieval.sql` declares those with one parameter.
+
+use pgrx::{JsonB, PgSqlErrorCode, pg_extern, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
+use rag_contract::{
+    DifyError, DifyRequest, KnowledgeRequest, RequestError, RetrievalSettings, RetrieveRequest,
+    dify,
+};
+use serde_json::Value;
+
+use super::{required, search::own_schema};
+use crate::{
+    error::Error,
+    pg::{calls::CallInfo, guc::set_for_transaction, json::JsonbText},
+    search::retrieval::{
+        check_retriever, find_knowledge_base, invalid_request, knowledge_base, retrieve,
+    },
+};
+
+/// Parses a request as one of the contracts.
+fn parse<T>(
+    request: &JsonbText,
+    contract: impl FnOnce(&Value) -> Result<T, RequestError>,
+) -> Result<T, RequestError> {
+    contract(&request.parse()?)
+}
+
+#[pg_extern(sql = false)]
+fn rag_retrieve(request: Option<JsonbText>, call: CallInfo) -> Result<JsonB, ErrorReport> {
+    let request = required("the request", request)?;
+    let request = parse(&request, RetrieveRequest::parse).map_err(invalid_request)?;
+    let collection = knowledge_base(&request.knowledge_id)?;
+    if let Some(retriever) = &request.retriever {
+        check_retriever(&collection, retriever)?;
+    }
+    let found = retrieve(
+        collection,
+        &request.query,
+        &request.settings,
+        request.filter.clone(),
+        &own_schema(&call),
+    )?;
+    Ok(JsonB(request.answer(&found)))
+}
+
+#[pg_extern(sql = false)]
+fn rag_dify_retrieval(request: Option<JsonbText>, call: CallInfo) -> Result<JsonB, ErrorReport> {
+    let parsed = match &request {
+        Some(request) => parse(request, DifyRequest::parse),
+        None => DifyRequest::parse(&Value::Null),
+    };
+    let request = match parsed {
+        Ok(request) => request,
+        Err(error) => return Ok(refuse(&DifyError::InvalidRequest(error))?),
+    };
+    let Some(collection) = find_knowledge_base(&request.knowledge_id)? else {
+        return Ok(refuse(&DifyError::UnknownKnowledge(request.knowledge_id))?);
+    };
+    let found = retrieve(
+        collection,
+        &request.query,
+        &request.settings,
+        request.filter,
+        &own_schema(&call),
+    )?;
+    Ok(JsonB(dify::answer(&found)))
+}
+
+/// Returns the answer with an error. PostgREST takes the HTTP status from a setting.
+fn refuse(error: &DifyError) -> Result<JsonB, Error> {
+    set_for_transaction("response.status", &error.http_status().to_string())?;
+    Ok(JsonB(error.answer()))
+}
+
+#[pg_extern(sql = false)]
+fn rag_knowledge_search(request: Option<JsonbText>, call: CallInfo) -> Result<JsonB, ErrorReport> {
+    let request = required("the request", request)?;
+    let request = parse(&request, KnowledgeRequest::parse).map_err(invalid_request)?;
+    Ok(search_knowledge(request, &call)?)
+}
+
+#[pg_extern(
+    name = "rag_knowledge_search",
+    stable,
+    parallel_restricted,
+    cost = 100000
+)]
+fn knowledge_search_by_arguments(
+    q: Option<&str>,
+    n: pgrx::default!(Option<i32>, "5"),
+    category: pgrx::default!(Option<&str>, "NULL"),
+    call: CallInfo,
+) -> Result<JsonB, ErrorReport> {
+    let q = required("q", q)?;
+    let request = KnowledgeRequest::of_arguments(q, n, category).map_err(invalid_request)?;
+    if KnowledgeRequest::looks_like_one(q) {
+        // a literal without a type is taken as text
+        ErrorReport::new(
+            PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+            "the query is a request in JSON, but its type is text",
+            "rag",
+        )
+        .set_hint("To send the request, write ::jsonb after it.")
+        .report(PgLogLevel::NOTICE);
+    }
+    Ok(search_knowledge(request, &call)?)
+}
+
+fn search_knowledge(request: KnowledgeRequest, call: &CallInfo) -> Result<JsonB, Error> {
+    let settings = RetrievalSettings {
+        top_k: Some(request.results),
+        threshold: request.threshold,
+        ..RetrievalSettings::default()
+    };
+    let found = retrieve(
+        knowledge_base(&request.collection)?,
+        &request.query,
+        &settings,
+        request.filter.clone(),
+        &own_schema(call),
+    )?;
+    Ok(JsonB(request.answer(&found)))
+}

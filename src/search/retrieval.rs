@@ -1,0 +1,127 @@
+//! Searches that applications ask for: the knowledge base by the name that they know it by, the
+//! mode that can be used, and the chunks for the answer.
+
+use pgrx::{PgSqlErrorCode, datum::datetime_support::ToIsoString};
+use rag_contract::{
+    FoundChunk, RequestError, RetrievalMode, RetrievalSettings, RetrieverRef, SearchOutcome,
+};
+use rag_filter::Filter;
+use serde_json::{Map, Value};
+
+use super::{SearchHit, SearchQuery, SearchRequest, search};
+use crate::{
+    catalog::{
+        access::{self, CollectionPrivilege},
+        collections::Collection,
+        retrievers,
+    },
+    error::Error,
+};
+
+/// The number of results where neither the request nor the retriever says one.
+const DEFAULT_TOP_K: i32 = 5;
+
+/// Returns the error for an invalid request.
+pub fn invalid_request(error: RequestError) -> Error {
+    Error::invalid_parameter(format!("invalid request: {error}")).hint(error.hint)
+}
+
+/// Returns the collection with this name or external id, or None if there is none that the caller
+/// may read: a request does not tell whether a collection exists.
+pub fn find_knowledge_base(name_or_id: &str) -> Result<Option<Collection>, Error> {
+    let known = Collection::known_as(name_or_id)?;
+    Ok(known
+        .into_iter()
+        .find(|collection| access::has_privilege(collection, CollectionPrivilege::Read)))
+}
+
+/// # Errors
+/// No collection that the caller may read has this name or external id.
+pub fn knowledge_base(name_or_id: &str) -> Result<Collection, Error> {
+    find_knowledge_base(name_or_id)?.ok_or_else(|| {
+        Error::undefined(format!("collection \"{name_or_id}\" does not exist")).hint(
+            "The view rag.collections lists the names and external ids of collections that may be \
+             read. The owner of another collection can grant that with rag_grant_collection.",
+        )
+    })
+}
+
+/// # Errors
+/// The retriever does not exist, or is not that of the collection.
+pub fn check_retriever(collection: &Collection, wanted: &RetrieverRef) -> Result<(), Error> {
+    let wanted = wanted.qualified_name();
+    if wanted == collection.retriever {
+        return Ok(());
+    }
+    if retrievers::find(&wanted)?.is_none() {
+        return Err(retrievers::missing(&wanted));
+    }
+    Err(Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!(
+            "collection \"{}\" has retriever \"{}\", not \"{wanted}\"",
+            collection.name, collection.retriever
+        ),
+    )
+    .hint("Name that retriever, or leave out retriever_ref."))
+}
+
+/// Finds the chunks of a collection for a query. `operators` is the quoted name of the schema of
+/// the vector operators.
+pub fn retrieve(
+    collection: Collection,
+    query: &str,
+    settings: &RetrievalSettings,
+    filter: Filter,
+    operators: &str,
+) -> Result<SearchOutcome, Error> {
+    let (mode, degraded) = usable_mode(settings.mode);
+    let request = SearchRequest {
+        collection,
+        query: SearchQuery::Text(query.to_owned()),
+        top_k: settings.top_k.unwrap_or(DEFAULT_TOP_K),
+        threshold: settings.threshold,
+        filter,
+    };
+    let hits = search(request, operators)?;
+    Ok(SearchOutcome {
+        mode,
+        degraded,
+        chunks: hits.into_iter().map(found_chunk).collect(),
+    })
+}
+
+/// Returns the mode for a request, and why it is not the one that was asked for.
+fn usable_mode(asked: Option<RetrievalMode>) -> (RetrievalMode, Option<String>) {
+    let degraded = asked
+        .filter(|mode| *mode != RetrievalMode::Vector)
+        .map(|mode| format!("mode \"{mode}\" is not supported yet"));
+    (RetrievalMode::Vector, degraded)
+}
+
+fn found_chunk(hit: SearchHit) -> FoundChunk {
+    FoundChunk {
+        document_id: hit.document_id.to_string(),
+        chunk_id: hit.chunk_id.to_string(),
+        knowledge_id: hit.knowledge_id,
+        uri: hit.uri,
+        title: hit.title,
+        source: hit.source,
+        document_type: hit.document_type,
+        category: hit.category,
+        tags: hit.tags.unwrap_or_default(),
+        metadata: match hit.metadata.0 {
+            Value::Object(metadata) => metadata,
+            _ => Map::new(),
+        },
+        content: hit.content,
+        chunk_index: hit.chunk_index,
+        start_index: hit.start_index,
+        lines: (hit.start_line, hit.end_line),
+        page: hit.page,
+        heading_path: hit.heading_path.unwrap_or_default(),
+        indexed_at: hit.indexed_at.to_iso_string(),
+        fetched_at: hit.fetched_at.to_iso_string(),
+        score: hit.score,
+    }
+}
