@@ -18,6 +18,7 @@ use Time::HiRes qw(time usleep);
 our @EXPORT = qw(
   rag_node configure create_folder_source temp_folder write_file write_documents paragraph
   await ask session witness same_cluster
+  crash await_phase
   engines engine_pid freeze await_asleep freeze_asleep thaw is_running children_of
   start_sql run_sql error_like sync_ok run_row stored forget_collection);
 
@@ -319,6 +320,40 @@ sub error_like
 	push @missing, "message $message" unless $result->{err} =~ /(?:ERROR|FATAL):  .*(?:$message)/;
 	push @missing, "hint $hint" if defined $hint and $result->{err} !~ /^HINT:  .*(?:$hint)/m;
 	return is(join(', ', @missing), '', $name) || diag($result->{out} . $result->{err});
+}
+
+# Kills the postmaster and then all its processes. Starts the server again, which recovers.
+sub crash
+{
+	my ($node) = @_;
+	$node->kill9;
+	my $processes = sub {
+		grep { (readlink("/proc/$_/cwd") // '') eq $node->data_dir }
+		  map { m{(\d+)$} } glob '/proc/[0-9]*';
+	};
+	await('all processes of the server have ended',
+		sub { my @pids = $processes->(); kill 'KILL', @pids; !@pids });
+	# a dead postmaster looks alive to the next one until its parent has waited for it
+	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
+	$node->start;
+	return;
+}
+
+# Waits until a session (start_sql) is in a phase of pg_stat_progress_<kind>, and stops it there.
+# Returns the backend's process id.
+sub await_phase
+{
+	my ($session, $kind, $phase) = @_;
+	my $pid = $session->backend;
+	await(
+		"the session is $phase",
+		sub {
+			$session->is_waiting or croak "it has ended before";
+			return ask($session->{node},
+				"SELECT phase LIKE '%$phase%' FROM pg_stat_progress_$kind WHERE pid = $pid") eq 't';
+		});
+	freeze($pid);
+	return $pid;
 }
 
 # Syncs a source and waits. Returns the id of the run.

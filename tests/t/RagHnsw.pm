@@ -12,14 +12,13 @@ package RagHnsw;
 use strict;
 use warnings;
 
-use Carp;
 use Exporter 'import';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RagCluster;
 use Test::More;
 
-our @EXPORT = qw(hnsw_node index_is_correct crash await_phase add_queries);
+our @EXPORT = qw(hnsw_node index_is_correct add_queries);
 
 my @dimensions = (1, 3, 64, 384, 1000);
 
@@ -196,40 +195,6 @@ sub index_is_correct
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return is($node->safe_psql('postgres', "SELECT fault('$table') || unindexed('$table')"), '',
 		$name);
-}
-
-# Kills the postmaster and then all its processes. Starts the server again, which recovers.
-sub crash
-{
-	my ($node) = @_;
-	$node->kill9;
-	my $processes = sub {
-		grep { (readlink("/proc/$_/cwd") // '') eq $node->data_dir }
-		  map { m{(\d+)$} } glob '/proc/[0-9]*';
-	};
-	await('all processes of the server have ended',
-		sub { my @pids = $processes->(); kill 'KILL', @pids; !@pids });
-	# a dead postmaster looks alive to the next one until its parent has waited for it
-	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
-	$node->start;
-	return;
-}
-
-# Waits until a session (start_sql) is in a phase of pg_stat_progress_<kind>, and stops it there.
-# Returns the backend's process id.
-sub await_phase
-{
-	my ($session, $kind, $phase) = @_;
-	my $pid = $session->backend;
-	await(
-		"the session is $phase",
-		sub {
-			$session->is_waiting or croak "it has ended before";
-			return ask($session->{node},
-				"SELECT phase LIKE '%$phase%' FROM pg_stat_progress_$kind WHERE pid = $pid") eq 't';
-		});
-	freeze($pid);
-	return $pid;
 }
 
 1;

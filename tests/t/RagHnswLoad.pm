@@ -7,12 +7,9 @@ use strict;
 use warnings;
 
 use Exporter 'import';
-use IPC::Run;
-use PostgreSQL::Test::Utils;
-use RagCluster;
 use RagHnsw;
+use RagLoad;
 use Test::More;
-use Time::HiRes qw(time);
 
 our @EXPORT = qw(test_under_load);
 
@@ -63,22 +60,10 @@ sub test_under_load
 		SELECT setseed(0.2); INSERT INTO t SELECT nextval('t_id'), i % 7, point(64)
 		FROM generate_series(1, 2000) i;
 		CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops)");
-	my $witness = witness($node);
 
-	my $folder = temp_folder();
-	my @files =
-	  map { '--file=' . write_file("$folder/$_.sql", "$script{$_}[1]\n") . '@' . $script{$_}[0] }
-	  sort keys %script;
-	my ($out, $err) = ('', '');
-	my @command = (
-		$node->installed_command('pgbench'),
-		'--no-vacuum', '--client=6', "--time=$seconds", '--max-tries=1', '--report-per-command',
-		@files, $node->connstr('postgres'));
-	my $end = time + $seconds;
-	my $pgbench = IPC::Run::start(\@command, '<', \undef, '>', \$out, '2>', \$err);
-
-	# meanwhile everything that an owner does with a table
-	my @work = (
+	# everything that an owner does with a table
+	run_load(
+		$node, $seconds, \%script,
 		'VACUUM t',
 		'REINDEX INDEX CONCURRENTLY t_v',
 		'VACUUM t',
@@ -86,27 +71,6 @@ sub test_under_load
 			DROP INDEX CONCURRENTLY t_v; ALTER INDEX t_w RENAME TO t_v',
 		'VACUUM t',
 		'DELETE FROM t WHERE id % 10 < 3; VACUUM t');
-	my ($done, @failed) = (0);
-	# each at least once
-	while (time < $end or $done < @work)
-	{
-		for my $statement (split /; /, $work[ $done % @work ])
-		{
-			my $result = run_sql($node, $statement);
-			push @failed, "$statement: $result->{err}" if $result->{rc} != 0;
-		}
-		$done++;
-	}
-	$pgbench->finish;
-	is( join('', @failed),
-		'',
-		"VACUUM, REINDEX CONCURRENTLY and
-			CREATE INDEX CONCURRENTLY do not fail under load ($done times)"
-	);
-	is($pgbench->result(0), 0, "no client fails in $seconds s");
-	is($err =~ s/^pgbench \(.*\n//r, '', 'no statement fails');
-	my ($count) = $out =~ /number of transactions actually processed: (\d+)/;
-	cmp_ok($count // 0, '>', 20 * $seconds, 'all clients have executed transactions');
 
 	index_is_correct($node, 't', 'the index is correct after the load');
 	$node->safe_psql('postgres', 'VACUUM t');
@@ -114,7 +78,6 @@ sub test_under_load
 	is( $node->safe_psql('postgres', "SELECT vectors FROM rag_index_info('t_v')"),
 		$node->safe_psql('postgres', 'SELECT count(*) FROM t'),
 		'the index contains exactly the rows of the table');
-	same_cluster($witness, 'load on the index');
 	$node->stop;
 	return;
 }

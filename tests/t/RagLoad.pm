@@ -1,0 +1,58 @@
+# Clients that change and search a table at the same time, while its owner works on it.
+package RagLoad;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use IPC::Run;
+use RagCluster;
+use Test::More;
+use Time::HiRes qw(time);
+
+our @EXPORT = qw(run_load);
+
+# Runs scripts with pgbench for some seconds: name => [weight, statement]. Meanwhile runs the
+# statements of the owner one after another, each at least once. Tests that nothing fails.
+sub run_load
+{
+	my ($node, $seconds, $script, @work) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $witness = witness($node);
+	my $folder = temp_folder();
+	my @files = map {
+		'--file=' . write_file("$folder/$_.sql", "$script->{$_}[1]\n") . '@' . $script->{$_}[0]
+	} sort keys %$script;
+	my ($out, $err) = ('', '');
+	my @command = (
+		$node->installed_command('pgbench'),
+		'--no-vacuum', '--client=6', "--time=$seconds", '--max-tries=1', '--report-per-command',
+		@files, $node->connstr('postgres'));
+	my $end = time + $seconds;
+	my $pgbench = IPC::Run::start(\@command, '<', \undef, '>', \$out, '2>', \$err);
+
+	my ($done, @failed) = (0);
+	while (time < $end or $done < @work)
+	{
+		for my $statement (split /; /, $work[ $done % @work ])
+		{
+			my $result = run_sql($node, $statement);
+			push @failed, "$statement: $result->{err}" if $result->{rc} != 0;
+		}
+		$done++;
+	}
+	$pgbench->finish;
+	is( join('', @failed),
+		'',
+		"VACUUM, REINDEX CONCURRENTLY and
+			CREATE INDEX CONCURRENTLY do not fail under load ($done times)"
+	);
+	is($pgbench->result(0), 0, "no client fails in $seconds s");
+	is($err =~ s/^pgbench \(.*\n//r, '', 'no statement fails');
+	my ($count) = $out =~ /number of transactions actually processed: (\d+)/;
+	cmp_ok($count // 0, '>', 20 * $seconds, 'all clients have executed transactions');
+	same_cluster($witness, 'load on the index');
+	return;
+}
+
+1;
