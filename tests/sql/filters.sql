@@ -201,4 +201,7 @@ SELECT count(*) > 0 AS without_key
 SELECT rag_create_collection('desert');
 SELECT count(*) FROM rag_search('text', 'desert', filter => '{"priorty": 4}');
 
+-- numbers that PostgreSQL accepts and no double precision holds
+SELECT count(*) FROM rag_search('text', 'desert', filter => '{"priority": 1e400}');
+
 SELECT rag_drop_collection('library'), rag_drop_collection('desert');

@@ -20,6 +20,10 @@ CREATE ROLE regress_rag_files IN ROLE rag_admin, pg_read_server_files;
 SET ROLE regress_rag_nobody;
 SELECT '[1,2]'::rag_types.vector <-> '[1,3]' AS distance, '[1]'::rag_types.vector + '[2]' AS sum;
 SELECT * FROM rag_search('pay', 'staff'); :sqlstate
+SELECT rag_retrieve('{"knowledge_id": "staff", "query": "pay"}'); :sqlstate
+SELECT rag_dify_retrieval('{"knowledge_id": "staff", "query": "pay"}'); :sqlstate
+SELECT rag_knowledge_search('{"query": "pay", "collection": "staff"}'::jsonb); :sqlstate
+SELECT rag_knowledge_search(q => 'pay'); :sqlstate
 SELECT rag_embed('pay'); :sqlstate
 SELECT * FROM rag_split('pay'); :sqlstate
 SELECT rag_stats('staff'); :sqlstate
@@ -34,6 +38,12 @@ RESET ROLE;
 
 SET ROLE regress_rag_reader;
 SELECT uri FROM rag_search('when do I get my money?', 'staff', top_k => 1);
+SELECT rag_retrieve('{"knowledge_id": "staff", "query": "when do I get my money?",
+    "retrieval_setting": {"top_k": 1}}') #>> '{records,0,source_file}' AS retrieve,
+    rag_dify_retrieval('{"knowledge_id": "staff", "query": "when do I get my money?"}')
+        #>> '{records,0,title}' AS dify,
+    rag_knowledge_search('{"query": "when do I get my money?", "collection": "staff"}'::jsonb)
+        #>> '{results,0,uri}' AS knowledge_search;
 SELECT rag_functions.vector_dims(rag_embed('pay')), (SELECT count(*)
     FROM rag_split('pay')) AS chunks, rag_stats('staff') ->> 'total_chunks' AS total;
 SELECT document_count FROM rag_collection_status('staff');
