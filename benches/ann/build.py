@@ -3,9 +3,10 @@
 import time
 from dataclasses import dataclass, field
 
-from ann.bench import MEMORY, ROUNDS, check, maintenance, measure_recall, prepare
+from ann.bench import MEMORY, ROUNDS, maintenance, measure_recall, prepare
 from ann.report import compare
 from ann.sides import turns
+from support.index import check, log_position
 from support.process import Meter
 from support.results import median, note, row
 
@@ -20,10 +21,6 @@ class Build:
     # (seconds after the start, text)
     notices: list = field(default_factory=list)
     processes: int = 1
-
-
-def log_position(connection):
-    return connection.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").fetchone()[0]
 
 
 def create_index(side, table, memory=MEMORY):

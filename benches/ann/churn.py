@@ -3,10 +3,11 @@
 import time
 from dataclasses import dataclass
 
-from ann.bench import check, measure_recall, prepare
+from ann.bench import measure_recall, prepare
 from ann.build import create_index
 from ann.insert import FIRST
 from ann.report import compare
+from support.index import check
 from support.results import note, row
 
 EFS = [40, 80, 160]

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy
 
-from ann.bench import EFS, QUICK, ROUNDS, check, open_database, prepare, session
+from ann.bench import EFS, QUICK, ROUNDS, open_database, prepare, session
 from ann.build import create_index, tell
 from ann.curve import measure, points
 from ann.dataset import Nearest, copy_rows, create_table, dataset, perturbed, text, wire
 from ann.plots import plot_recall
 from ann.report import at
 from ann.sides import chosen
+from support.index import check
 from support.results import note, row
 
 COPIES = 3 if QUICK else 10

@@ -3,12 +3,13 @@
 import struct
 import time
 
-from ann.bench import QUICK, check
-from ann.build import ensure_index, log_position
-from ann.dataset import SEED, fill, perturbed, wire
+from ann.bench import QUICK
+from ann.build import ensure_index
+from ann.dataset import BUCKETS, SEED, fill, perturbed, wire
 from ann.report import compare
 from ann.sides import turns
 from support.client import Client
+from support.index import check, log_position
 from support.process import cpu_nanoseconds, together
 from support.results import median, note
 
@@ -52,8 +53,10 @@ def inserter(bench, side, table):
     client = bench.client(side)
     # the disk's time is the same for both, and would hide the rest
     client.set({"synchronous_commit": "off"})
+    # no filter selects the new rows, which are not part of the truth
     client.prepare(
-        f"INSERT INTO {table} (id, bucket, embedding) VALUES ($1::integer, 0, $2::{side.type})"
+        f"INSERT INTO {table} (id, bucket, embedding) "
+        f"VALUES ($1::integer, {BUCKETS}, $2::{side.type})"
     )
     return client
 

@@ -9,12 +9,13 @@ import time
 import numpy
 import psycopg
 
-from ann.bench import QUICK, check, prepare
+from ann.bench import QUICK, prepare
 from ann.build import create_index
 from ann.dataset import SEED, perturbed, wire
 from ann.insert import FIRST, insert, inserter
 from ann.report import compare
 from support.client import search
+from support.index import check
 from support.results import median, note, row
 
 CLUSTERS = 10

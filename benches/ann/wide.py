@@ -2,11 +2,12 @@
 
 import numpy
 
-from ann.bench import EFS, QUICK, ROUNDS, check, prepare, session
+from ann.bench import EFS, QUICK, ROUNDS, prepare, session
 from ann.build import create_index, tell
 from ann.curve import RECALLS, measure, points
 from ann.dataset import SEED, create_table, copy_rows, nearest, text, wire
 from ann.report import at, compare
+from support.index import check
 from support.results import note, row
 
 ROWS = 2_000 if QUICK else 20_000

@@ -60,22 +60,26 @@ def nodes(plan):
 class Run:
     found: list  # ids, a list for each query
     cpu: float  # of the backend, microseconds a query
-    p50: float  # of the client's wait, microseconds
+    waits: list  # of the client, microseconds for each query
     seconds: float  # for all of them
 
+    @property
+    def p50(self):
+        return median(self.waits)
 
-def search(client, vectors):
-    """Runs the prepared statement for each vector."""
+
+def search(client, parameters):
+    """Runs the prepared statement for each parameter."""
     results, waits = [], []
     with together(client.pid):
         cpu = cpu_nanoseconds(client.pid)
         began = time.perf_counter()
-        for vector in vectors:
+        for parameter in parameters:
             asked = time.perf_counter()
-            results.append(client.run(vector))
-            waits.append(time.perf_counter() - asked)
+            results.append(client.run(parameter))
+            waits.append((time.perf_counter() - asked) * 1e6)
         seconds = time.perf_counter() - began
         cpu = cpu_nanoseconds(client.pid) - cpu
     found = [[int.from_bytes(result.get_value(row,
         0)) for row in range(result.ntuples)] for result in results]
-    return Run(found, cpu / 1000 / len(vectors), median(waits) * 1e6, seconds)
+    return Run(found, cpu / 1000 / len(parameters), waits, seconds)
