@@ -14,6 +14,7 @@
 //! not exist unwinds. The caller must check what a *page* contains.
 
 mod error;
+pub mod field;
 pub mod memory;
 mod memory_pages;
 mod prefetch;

@@ -9,6 +9,8 @@
 
 use rag_pages::{HEADER_BYTES, SPECIAL_BYTES, SPECIAL_OFFSET, Tid};
 
+pub use rag_pages::field::{f32_at, put, u16_at, u32_at, u64_at};
+
 use super::MAX_LEVELS;
 
 /// The version of the format, in the meta page.
@@ -109,31 +111,6 @@ const _: () = assert!(CELL_BYTES == 24);
 /// The offset of a slot's first code, and of the centroid: they begin on a cache line.
 pub const CODES_OFFSET: usize = 64;
 const _: () = assert!(CODES_OFFSET >= HEADER_BYTES && SPECIAL_OFFSET.is_multiple_of(8));
-
-#[inline]
-pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-#[inline]
-pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-#[inline]
-pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
-}
-
-#[inline]
-pub fn f32_at(bytes: &[u8], at: usize) -> f32 {
-    f32::from_bits(u32_at(bytes, at))
-}
-
-/// Writes a field.
-pub fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
-    bytes[at..at + N].copy_from_slice(&field);
-}
 
 #[cfg(test)]
 mod tests {
