@@ -94,6 +94,8 @@ CREATE TABLE rag.collections (
     model_fingerprint text,
     model_identity text,
     embedding_dimension integer,
+    text_config text NOT NULL DEFAULT 'pg_catalog.english',
+    title_weight integer NOT NULL DEFAULT 2 CHECK (title_weight BETWEEN 0 AND 10),
     owner text NOT NULL DEFAULT current_user,
     owner_id oid NOT NULL DEFAULT pg_catalog.quote_ident(current_user)::pg_catalog.regrole,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -122,6 +124,10 @@ COMMENT ON COLUMN rag.collections.model_identity IS
     'hash of the model''s weights, tokenizer and pooling; the same for each precision';
 COMMENT ON COLUMN rag.collections.embedding_dimension IS
     'dimensions of the stored embeddings; NULL until the first document is stored';
+COMMENT ON COLUMN rag.collections.text_config IS
+    'text search configuration of the keyword index, with its schema';
+COMMENT ON COLUMN rag.collections.title_weight IS
+    'how often the title counts in the keyword index, compared with the text';
 COMMENT ON COLUMN rag.collections.owner IS
     'last known name of the owner; used to find the role when a dump is restored';
 COMMENT ON COLUMN rag.collections.owner_id IS
@@ -132,8 +138,10 @@ COMMENT ON COLUMN rag.collections.updated_at IS 'time of the last change';
 
 INSERT INTO rag.retrievers (name, spec) VALUES ('default', '{
     "storageConfig": {"type": "hnsw", "indexStrategy": {"mode": "per_dataset"}},
-    "retrievalMethods": {"vector": {"enabled": true, "defaultWeight": 0.7}},
-    "description": "vector search, with an index for large collections"}');
+    "retrievalMethods": {"vector": {"enabled": true, "defaultWeight": 0.7},
+                         "keyword": {"enabled": true, "defaultWeight": 0.3},
+                         "hybrid": {"enabled": true}},
+    "description": "vector and keyword search, with an index for large collections"}');
 INSERT INTO rag.collections (name, description)
     VALUES ('default', 'used by functions that are called without a collection');
 

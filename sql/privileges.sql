@@ -96,6 +96,8 @@ BEGIN
             ('rag_embed', true, 'returns the embedding of a text, or of each text of an array'),
             ('rag_search', true,
              'returns the chunks of a collection that match a query best, best first'),
+            ('rag_score_band', true,
+             'returns how good a vector_score is, in words'),
             ('rag_retrieve', true,
              'answers a retrieval request in JSON with the chunks of a knowledge base'),
             ('rag_dify_retrieval', true,

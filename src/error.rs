@@ -129,6 +129,17 @@ impl Error {
         Self::new(Code::ERRCODE_CONNECTION_FAILURE, message)
     }
 
+    /// Returns true if the engine cannot answer at all: it is not installed, does not start, or has
+    /// ended. See [`engine_unavailable`](Self::engine_unavailable).
+    pub fn is_engine_unavailable(&self) -> bool {
+        matches!(
+            self.code,
+            Code::ERRCODE_CONNECTION_FAILURE
+                | Code::ERRCODE_UNDEFINED_FILE
+                | Code::ERRCODE_INSUFFICIENT_RESOURCES
+        )
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::ERRCODE_INTERNAL_ERROR, message)
     }

@@ -12,6 +12,7 @@ use crate::{
     catalog::{
         access, chunks, collection_status,
         collections::{self, Collection, NewCollection},
+        keyword_index,
         name::Name,
     },
     error::Error,
@@ -30,6 +31,8 @@ fn rag_create_collection(
     chunk_unit: pgrx::default!(Option<&str>, "'characters'"),
     external_id: pgrx::default!(Option<&str>, "NULL"),
     owner: pgrx::default!(Option<&str>, "NULL"),
+    text_config: pgrx::default!(Option<&str>, "'pg_catalog.english'"),
+    title_weight: pgrx::default!(Option<i32>, "2"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_collection()", "create a collection")?;
     let name = Name::collection(required("name", name)?)?;
@@ -45,6 +48,9 @@ fn rag_create_collection(
         Some(name) => roles::future_owner(name, "collection")?,
         None => Owner::current()?,
     };
+    let text_config = keyword_index::qualified_text_config(required("text_config", text_config)?)?;
+    let title_weight = required("title_weight", title_weight)?;
+    keyword_index::check_title_weight(title_weight)?;
     let new = NewCollection {
         name: &name,
         external_id,
@@ -55,6 +61,8 @@ fn rag_create_collection(
         metadata_whitelist,
         description,
         owner: &owner,
+        text_config: &text_config,
+        title_weight,
     };
     Ok(collections::create(new)?)
 }

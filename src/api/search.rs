@@ -1,11 +1,18 @@
 //! `rag_search`.
 
-use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use pgrx::{
+    JsonB, PgSqlErrorCode, Uuid, datum::TimestampWithTimeZone, iter::TableIterator, name,
+    pg_extern, pg_sys::panic::ErrorReport, prelude::PgLogLevel,
+};
+use rag_contract::{Fusion, RetrievalMode, RetrievalSettings, Weights};
+use rag_filter::Filter;
 
 use super::required;
 use crate::{
+    catalog::collections::Collection,
+    error::Error,
     pg::{calls::CallInfo, json::JsonbText},
-    search::{self, SearchHit, SearchRequest},
+    search::{self, SearchQuery, SearchRequest},
     types::vector::Vector,
 };
 
@@ -14,10 +21,16 @@ use crate::{
 fn rag_search(
     query: Option<&str>,
     collection: pgrx::default!(Option<&str>, "'default'"),
-    top_k: pgrx::default!(Option<i32>, "5"),
-    mode: pgrx::default!(Option<&str>, "'vector'"),
+    top_k: pgrx::default!(Option<i32>, "NULL"),
+    mode: pgrx::default!(Option<&str>, "NULL"),
     filter: pgrx::default!(Option<JsonbText>, "NULL"),
     score_threshold: pgrx::default!(Option<f64>, "NULL"),
+    vector_weight: pgrx::default!(Option<f64>, "NULL"),
+    keyword_weight: pgrx::default!(Option<f64>, "NULL"),
+    fusion: pgrx::default!(Option<&str>, "NULL"),
+    per_document: pgrx::default!(Option<i32>, "NULL"),
+    neighbours: pgrx::default!(Option<i32>, "NULL"),
+    mmr_lambda: pgrx::default!(Option<f64>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
     call: CallInfo,
 ) -> Result<
@@ -45,24 +58,35 @@ fn rag_search(
             name!(end_line, i32),
             name!(page, Option<i32>),
             name!(heading_path, Option<Vec<String>>),
+            name!(document_type, String),
+            name!(category, Option<String>),
+            name!(tags, Option<Vec<String>>),
+            name!(indexed_at, TimestampWithTimeZone),
+            name!(fetched_at, TimestampWithTimeZone),
         ),
     >,
     ErrorReport,
 > {
-    let collection = required("collection", collection)?;
-    let (top_k, mode) = (required("top_k", top_k)?, required("mode", mode)?);
-    let request = SearchRequest::new(
-        query,
-        collection,
+    let settings = RetrievalSettings {
+        mode: mode.map(parse_mode).transpose()?,
+        weights: weights(vector_weight, keyword_weight)?,
         top_k,
-        mode,
-        filter,
-        score_threshold,
-        query_embedding,
-    )?;
-    let hits = search::search(request, &own_schema(&call))?;
-    Ok(TableIterator::new(hits.into_iter().map(|hit| {
-        let citation = citation(&hit);
+        threshold: score_threshold,
+        fusion: fusion.map(parse_fusion).transpose()?,
+        per_document,
+        neighbours,
+        mmr_lambda,
+    };
+    let query = SearchQuery::new(query, query_embedding)?;
+    let filter = parse_filter(filter)?;
+    let collection = Collection::get(required("collection", collection)?)?;
+    let request = SearchRequest::new(collection, query, &settings, filter)?;
+    let found = search::search(&request, &own_schema(&call))?;
+    if let Some(why) = &found.degraded {
+        notify_degraded(&request, found.mode, why);
+    }
+    Ok(TableIterator::new(found.hits.into_iter().map(|hit| {
+        let citation = hit.citation();
         (
             hit.rank,
             hit.score,
@@ -76,92 +100,77 @@ fn rag_search(
             hit.knowledge_id,
             hit.chunk_id,
             hit.metadata,
-            Some(hit.score),
-            None,
-            Some(hit.rank),
-            None,
+            hit.vector_score,
+            hit.keyword_score,
+            hit.vector_rank,
+            hit.keyword_rank,
             citation,
             hit.start_line,
             hit.end_line,
             hit.page,
             hit.heading_path,
+            hit.document_type,
+            hit.category,
+            hit.tags,
+            hit.indexed_at,
+            hit.fetched_at,
         )
     })))
 }
 
-/// Returns a citation: `[1] Key rotation, p. 3 (file:///srv/docs/keys.pdf)`, or for a file of a
-/// repository `[1] Key rotation, docs/keys.md:12-30 (https://example.org/guide.git#docs/keys.md)`.
-fn citation(hit: &SearchHit) -> String {
-    let page = hit.page.map(|page| format!("p. {page}"));
-    let place = page.or_else(|| {
-        let path = path_in_repository(hit)?;
-        Some(format!(
-            "{}:{}-{}",
-            escaped(path),
-            hit.start_line,
-            hit.end_line
-        ))
-    });
-    let (rank, uri) = (hit.rank, enclosed(&hit.uri));
-    // a title that is the name of the file would repeat the path
-    let title = hit
-        .title
-        .as_deref()
-        .filter(|title| path_in_repository(hit).is_none_or(|path| !is_named(path, title)));
-    match (title.map(escaped), place) {
-        (Some(title), Some(place)) => format!("[{rank}] {title}, {place} ({uri})"),
-        (Some(title), None) => format!("[{rank}] {title} ({uri})"),
-        (None, Some(place)) if hit.title.is_some() => format!("[{rank}] {place} ({uri})"),
-        (None, Some(place)) => format!("[{rank}] {uri}, {place}"),
-        (None, None) => format!("[{rank}] {uri}"),
-    }
+fn parse_mode(name: &str) -> Result<RetrievalMode, Error> {
+    RetrievalMode::parse(name).ok_or_else(|| {
+        unknown(
+            "mode",
+            name,
+            &RetrievalMode::ALL.map(RetrievalMode::name).join(", "),
+        )
+    })
 }
 
-/// Returns the path of a file that was fetched from a repository.
-fn path_in_repository(hit: &SearchHit) -> Option<&str> {
-    let text = |key| hit.metadata.0.get(key).and_then(serde_json::Value::as_str);
-    hit.source
-        .as_ref()
-        .and(text("repository"))
-        .and(text("path"))
+fn parse_fusion(name: &str) -> Result<Fusion, Error> {
+    Fusion::parse(name)
+        .ok_or_else(|| unknown("fusion", name, &Fusion::ALL.map(Fusion::name).join(", ")))
 }
 
-/// Returns true if a title is the name of the file, with or without the extension.
-fn is_named(path: &str, title: &str) -> bool {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    file == title || file.rsplit_once('.').is_some_and(|(stem, _)| stem == title)
+fn unknown(what: &str, name: &str, valid: &str) -> Error {
+    Error::invalid_parameter(format!("unknown {what} \"{name}\""))
+        .hint(format!("Valid values are {valid}."))
 }
 
-/// Returns a title as one line, with brackets and parentheses escaped as in Markdown. Otherwise a
-/// title could imitate the end of its citation and the start of another one.
-fn escaped(title: &str) -> String {
-    let mut escaped = String::with_capacity(title.len());
-    for c in title.chars() {
-        match c {
-            '\\' | '[' | ']' | '(' | ')' => escaped.extend(['\\', c]),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => escaped.push(' '),
-            c => escaped.push(c),
+fn weights(vector: Option<f64>, keyword: Option<f64>) -> Result<Option<Weights>, Error> {
+    for (name, weight) in [("vector_weight", vector), ("keyword_weight", keyword)] {
+        if let Some(weight) = weight.filter(|weight| !(0.0..=1.0).contains(weight)) {
+            return Err(Error::invalid_parameter(format!(
+                "{name} must be between 0 and 1, not {weight}"
+            )));
         }
     }
-    escaped
+    Weights::new(vector, keyword, "vector_weight")
+        .map_err(|e| Error::invalid_parameter(e.message.clone()).hint(e.hint))
 }
 
-/// Returns a uri in which characters that would end it are percent-encoded.
-fn enclosed(uri: &str) -> String {
-    const ENDS: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
-        .add(b' ')
-        .add(b'(')
-        .add(b')')
-        .add(b'[')
-        .add(b']');
-    let mut enclosed = String::with_capacity(uri.len());
-    for piece in uri.split_inclusive(|c: char| c.is_ascii()) {
-        let is_safe = |c: char| !c.is_ascii() && !c.is_control() && !c.is_whitespace();
-        let end = piece.find(|c| !is_safe(c)).unwrap_or(piece.len());
-        enclosed.push_str(&piece[..end]);
-        enclosed.extend(percent_encoding::utf8_percent_encode(&piece[end..], ENDS));
-    }
-    enclosed
+fn parse_filter(filter: Option<JsonbText>) -> Result<Filter, Error> {
+    let filter = filter.map(|json| json.parse()).transpose();
+    let filter = filter
+        .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")))?
+        .unwrap_or_default();
+    rag_filter::parse(&filter)
+        .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")).hint(e.hint))
+}
+
+/// Tells the caller that the mode is not the one that was wanted.
+fn notify_degraded(request: &SearchRequest, used: RetrievalMode, why: &str) {
+    let message = format!(
+        "mode \"{used}\" was used instead of \"{}\": {why}",
+        request.mode
+    );
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        message,
+        "rag",
+    )
+    .report(PgLogLevel::NOTICE);
 }
 
 /// Returns the quoted name of the schema of the running function, which is also the schema of the

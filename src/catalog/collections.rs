@@ -1,14 +1,18 @@
 //! `rag.collections`, and the partition of `rag.chunks` that each has.
 
+use std::ffi::CString;
+
+use rag_contract::RetrieverSettings;
 use rag_protocol::{
     embed::ModelInfo,
     ingest::{Splitting, Unit},
 };
 
-use super::{access::CollectionRights, name::Name, retrievers};
+use super::{access::CollectionRights, keyword_index, name::Name, retrievers};
 use crate::{
     error::Error,
     pg::{
+        extension,
         roles::Owner,
         security::as_owner,
         spi::{Row, execute, execute_returning, query, query_prepared},
@@ -27,7 +31,13 @@ fn default_sizes(unit: Unit) -> (usize, usize) {
 pub struct Collection {
     pub name: Name,
     pub retriever: String,
+    /// How the retriever searches.
+    pub retrieval: RetrieverSettings,
     pub splitting: Splitting,
+    /// The text search configuration of the keyword index, with its schema.
+    pub text_config: String,
+    /// How often the title counts in the keyword index.
+    pub title_weight: i32,
     /// The metadata keys that chunks carry, or None for all.
     pub metadata_whitelist: Option<Vec<String>>,
     /// The model of the stored embeddings. None until the first document is stored.
@@ -105,7 +115,9 @@ impl Collection {
                 &format!(
                     "SELECT name, retriever, chunk_size, chunk_overlap, chunk_unit,
                             metadata_whitelist, model, model_fingerprint, model_identity,
-                            embedding_dimension, {}
+                            embedding_dimension, text_config, title_weight,
+                            (SELECT r.spec FROM rag.retrievers r
+                             WHERE r.name = c.retriever) AS retriever_spec, {}
                      FROM rag.collections c WHERE {condition} ORDER BY name = $1 DESC",
                     CollectionRights::COLUMNS
                 ),
@@ -121,6 +133,12 @@ impl Collection {
             name: Name::collection(&row.required::<String>("name")?)?,
             splitting: splitting(row.get("chunk_size")?, row.get("chunk_overlap")?, unit),
             retriever: row.required("retriever")?,
+            retrieval: RetrieverSettings::of(
+                &row.get::<pgrx::JsonB>("retriever_spec")?
+                    .map_or(serde_json::Value::Null, |spec| spec.0),
+            ),
+            text_config: row.required("text_config")?,
+            title_weight: row.required("title_weight")?,
             metadata_whitelist: row
                 .get("metadata_whitelist")?
                 .filter(|keys: &Vec<String>| !keys.is_empty()),
@@ -221,6 +239,9 @@ impl Collection {
             ),
             &[],
         )?;
+        if self.retrieval.uses_keywords() {
+            keyword_index::create(self)?;
+        }
         Ok(())
     }
 
@@ -239,6 +260,16 @@ impl Collection {
 
     pub fn partition_name(&self) -> String {
         format!("rag_kb_{}", self.name)
+    }
+
+    pub fn quoted_partition_name(&self) -> String {
+        pgrx::spi::quote_identifier(self.partition_name())
+    }
+
+    /// Returns the partition, if there is one.
+    pub fn partition_oid(&self) -> Option<pgrx::pg_sys::Oid> {
+        let name = CString::new(self.partition_name()).ok()?;
+        extension::relation(&name)
     }
 
     fn has_partition(&self) -> Result<bool, Error> {
@@ -316,6 +347,9 @@ pub struct NewCollection<'a> {
     pub metadata_whitelist: Option<Vec<String>>,
     pub description: Option<&'a str>,
     pub owner: &'a Owner,
+    /// With its schema.
+    pub text_config: &'a str,
+    pub title_weight: i32,
 }
 
 /// # Errors
@@ -350,8 +384,8 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
         let made = execute(
             "INSERT INTO rag.collections (
                  name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description,
-                 chunk_unit, external_id, owner, owner_id)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (name) DO NOTHING",
+                 chunk_unit, external_id, owner, owner_id, text_config, title_weight)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (name) DO NOTHING",
             &[
                 new.name.as_str().into(),
                 new.retriever.into(),
@@ -363,6 +397,8 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
                 new.external_id.into(),
                 new.owner.name.as_str().into(),
                 new.owner.id.into(),
+                new.text_config.into(),
+                new.title_weight.into(),
             ],
         )?;
         Ok(made > 0)

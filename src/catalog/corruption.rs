@@ -10,15 +10,12 @@
 //!  sync ──── repair_recorded ◀─────────────────────────────────────────┘
 //! ```
 
-use std::ffi::CString;
-
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use super::{collections::Collection, embedding_index::WriterLock};
 use crate::{
     error::Error,
     pg::{
-        extension,
         lookup::{self, try_lock_relation},
         process,
         security::as_owner,
@@ -74,6 +71,14 @@ fn indexes(collection: &Collection) -> Result<Vec<CollectionIndex>, Error> {
     )
 }
 
+/// Whether a search may read indexes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexUse {
+    Allowed,
+    /// One is corrupted.
+    Forbidden,
+}
+
 /// Runs a search. If it finds a corrupted index, runs it again without indexes, raises a warning,
 /// and records the index.
 ///
@@ -81,17 +86,17 @@ fn indexes(collection: &Collection) -> Result<Vec<CollectionIndex>, Error> {
 /// The search fails. If the table itself is corrupted, the error names the collection.
 pub fn search_with_fallback<R>(
     collection: &Collection,
-    search: impl Fn() -> Result<R, Error>,
+    search: impl Fn(IndexUse) -> Result<R, Error>,
 ) -> Result<R, Error> {
     // parallel mode allows no subtransactions
     if transaction::is_parallel() {
-        return search().map_err(|error| with_remedy(collection, error));
+        return search(IndexUse::Allowed).map_err(|error| with_remedy(collection, error));
     }
-    let corruption = match subtransaction(&search) {
+    let corruption = match subtransaction(|| search(IndexUse::Allowed)) {
         Err(error) if is_corruption(&error) => error,
         result => return result,
     };
-    let found = subtransaction(|| without_indexes(collection, &search))
+    let found = subtransaction(|| without_indexes(collection, || search(IndexUse::Forbidden)))
         .map_err(|error| with_remedy(collection, error))?;
     warn(collection, &corruption);
     // the result is correct even if the index cannot be recorded
@@ -105,10 +110,7 @@ fn without_indexes<R>(
     collection: &Collection,
     f: impl FnOnce() -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let Ok(name) = CString::new(collection.partition_name()) else {
-        return f();
-    };
-    match extension::relation(&name) {
+    match collection.partition_oid() {
         Some(partition) => lookup::without_indexes(partition, f),
         None => f(),
     }

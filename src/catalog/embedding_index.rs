@@ -1,15 +1,12 @@
 //! The indexes of a collection's partition: on the embeddings, and on the columns that filters use.
 //! They are created when the collection is large enough.
 
-use std::ffi::CString;
-
 use pgrx::pg_sys;
 
-use super::collections::Collection;
+use super::{collections::Collection, keyword_index};
 use crate::{
     error::Error,
     pg::{
-        extension,
         lookup::{self, lock_relation, try_lock_relation},
         security::as_owner,
         spi::{execute, query},
@@ -38,26 +35,31 @@ pub enum WriterLock {
 /// Every search calls this. It reads the relation cache, because planning a statement would take as
 /// long as the search.
 pub fn exists(collection: &Collection) -> bool {
-    CString::new(collection.partition_name())
-        .ok()
-        .and_then(|name| extension::relation(&name))
-        .is_some_and(|partition| lookup::has_whole_index(partition, c"rag_hnsw"))
+    collection
+        .partition_oid()
+        .is_some_and(|partition| lookup::whole_index(partition, c"rag_hnsw").is_some())
 }
 
 /// Creates the missing indexes if the collection is large enough: on the embeddings if its
 /// retriever has an index, and on the columns that filters use. Building an index from existing
-/// chunks is several times faster than maintaining it from the first chunk.
+/// chunks is several times faster than maintaining it from the first chunk. A keyword index that is
+/// missing, because the retriever did not need one before, is created in any case.
 ///
 /// # Errors
 /// A statement fails.
 pub fn create_if_large_enough(collection: &Collection, writers: WriterLock) -> Result<(), Error> {
     as_owner(|| {
-        if missing(collection)?.is_empty() {
+        let needs_keywords =
+            || collection.partition_oid().is_some() && keyword_index::is_missing(collection);
+        if missing(collection)?.is_empty() && !needs_keywords() {
             return Ok(());
         }
         // two transactions must not both create the indexes
         if !lock(collection, writers)? {
             return Ok(());
+        }
+        if needs_keywords() {
+            keyword_index::create(collection)?;
         }
         let missing = with_latest_snapshot(|| missing(collection))?;
         for index in &missing {

@@ -14,6 +14,7 @@ pub mod digests;
 pub mod documents;
 pub mod due;
 pub mod embedding_index;
+pub mod keyword_index;
 pub mod knowledge;
 pub mod labels;
 pub mod name;

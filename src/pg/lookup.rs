@@ -253,19 +253,20 @@ pub fn partition_ancestors(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// Returns true if a table has a valid index of an access method without a WHERE clause.
-pub fn has_whole_index(table: pg_sys::Oid, access_method: &CStr) -> bool {
+/// Returns a valid index of an access method on a table, without a WHERE clause.
+pub fn whole_index(table: pg_sys::Oid, access_method: &CStr) -> Option<pg_sys::Oid> {
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
     // SAFETY: relations are opened under a lock, and closed.
     unsafe {
         let method = pg_sys::get_am_oid(access_method.as_ptr(), true);
         PgRelation::with_lock(table, lock)
             .indices(lock)
-            .any(|index| {
+            .find(|index| {
                 (*index.rd_rel).relam == method
                     && (*index.rd_index).indisvalid
                     && pg_sys::RelationGetIndexPredicate(index.as_ptr()).is_null()
             })
+            .map(|index| index.oid())
     }
 }
 

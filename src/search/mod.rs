@@ -1,153 +1,188 @@
-//! Search: checks the request ([`SearchRequest::new`]), embeds the query, and finds the nearest
-//! chunks ([`vector`]). Statements run with the caller's rights, so that grants and row-level
-//! security apply. [`retrieval`] answers requests of applications.
+//! Search: completes and checks the request ([`request`]), embeds the query, finds the best chunks
+//! ([`find`]) and reads them ([`hits`]). Statements run with the caller's rights, so that grants and
+//! row-level security apply. [`retrieval`] answers requests of applications.
+//!
+//! ```text
+//! request ──▶ embedding of the query ──▶ vector list ───┐
+//!        └──▶ words of the query ──────▶ keyword list ──┴▶ rag_fusion ──▶ hits
+//! ```
+//!
+//! All statements of a search have the snapshot of the calling one, so that it sees whole documents
+//! only. What cannot answer (words, model, index) is left out, if the other half can.
 
+mod citation;
 mod diagnosis;
+mod find;
+mod hits;
+mod request;
 pub mod retrieval;
-mod vector;
+mod statements;
+mod words;
 
-use pgrx::datum::TimestampWithTimeZone;
-use rag_contract::MAX_TOP_K;
-use rag_filter::Filter;
+use std::cell::OnceCell;
+
+use pgrx::PgSqlErrorCode;
+use rag_contract::RetrievalMode;
 use rag_protocol::embed::{ModelInfo, Priority};
 
+use self::{
+    find::Query,
+    words::{NoKeywords, QueryWords},
+};
+pub use self::{
+    hits::SearchHit,
+    request::{SearchQuery, SearchRequest},
+};
 use crate::{
-    catalog::{access, collections::Collection},
+    catalog::{
+        chunks::as_reader,
+        collections::StoredModel,
+        corruption::{IndexUse, search_with_fallback},
+    },
     engine::client::with_client,
     error::Error,
-    pg::json::JsonbText,
     settings,
-    types::vector::{OwnedVector, Vector},
+    types::vector::OwnedVector,
 };
 
-/// The validated arguments of a search.
-pub struct SearchRequest {
-    pub collection: Collection,
-    pub query: SearchQuery,
-    /// The maximum number of rows, 1 to [`MAX_TOP_K`].
-    pub top_k: i32,
-    /// The minimum score, 0 to 1.
-    pub threshold: Option<f64>,
-    pub filter: Filter,
+/// What a search has found.
+pub struct SearchResult {
+    /// The mode that was used.
+    pub mode: RetrievalMode,
+    /// Why it is not the mode that was asked for.
+    pub degraded: Option<String>,
+    pub hits: Vec<SearchHit>,
 }
 
-pub enum SearchQuery {
-    Text(String),
-    Embedding(Vec<f32>),
-}
-
-/// A chunk that a search found.
-pub struct SearchHit {
-    pub rank: i32,
-    /// The cosine similarity, limited to 0 to 1.
-    pub score: f64,
-    pub content: String,
-    pub title: Option<String>,
-    pub uri: String,
-    pub chunk_index: i32,
-    pub start_index: i32,
-    pub source: Option<String>,
-    pub document_id: pgrx::Uuid,
-    pub knowledge_id: Option<i64>,
-    pub chunk_id: pgrx::Uuid,
-    pub metadata: pgrx::JsonB,
-    pub document_type: String,
-    pub category: Option<String>,
-    pub tags: Option<Vec<String>>,
-    /// The first and the last line of the chunk in the document, counted from 1.
-    pub start_line: i32,
-    pub end_line: i32,
-    /// The page on which the chunk begins, counted from 1. None for documents without pages.
-    pub page: Option<i32>,
-    pub heading_path: Option<Vec<String>>,
-    pub indexed_at: TimestampWithTimeZone,
-    pub fetched_at: TimestampWithTimeZone,
-}
-
-impl SearchRequest {
-    /// # Errors
-    /// An argument is invalid.
-    pub fn new(
-        query: Option<&str>,
-        collection: &str,
-        top_k: i32,
-        mode: &str,
-        filter: Option<JsonbText>,
-        threshold: Option<f64>,
-        embedding: Option<Vector<'_>>,
-    ) -> Result<Self, Error> {
-        check_mode(mode)?;
-        if !(1..=MAX_TOP_K).contains(&top_k) {
-            return Err(Error::invalid_parameter(format!(
-                "top_k must be between 1 and {MAX_TOP_K}, not {top_k}"
-            )));
-        }
-        if let Some(t) = threshold.filter(|t| !(0.0..=1.0).contains(t)) {
-            return Err(Error::invalid_parameter(format!(
-                "score_threshold must be between 0 and 1, not {t}"
-            )));
-        }
-        let filter = filter.map(|json| json.parse()).transpose();
-        let filter = filter
-            .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")))?
-            .unwrap_or_default();
-        let filter = rag_filter::parse(&filter)
-            .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")).hint(e.hint))?;
-        let query = match (embedding, query) {
-            (Some(vector), _) if vector.as_slice().iter().all(|x| *x == 0.0) => {
-                return Err(Error::invalid_parameter(
-                    "query_embedding must not be the zero vector",
-                )
-                .detail("The zero vector has no direction, and so no cosine similarity."));
-            }
-            (Some(vector), _) => SearchQuery::Embedding(vector.as_slice().to_vec()),
-            (None, Some(text)) if text.trim().is_empty() => {
-                return Err(Error::invalid_parameter("the query must not be empty"));
-            }
-            (None, Some(text)) => SearchQuery::Text(text.to_string()),
-            (None, None) => {
-                return Err(Error::null_not_allowed(
-                    "query and query_embedding must not both be NULL",
-                ));
-            }
-        };
-        let collection = Collection::get(collection)?;
-        access::require_read(&collection)?;
-        Ok(Self {
-            collection,
-            query,
-            top_k,
-            threshold,
-            filter,
-        })
-    }
-}
-
-fn check_mode(mode: &str) -> Result<(), Error> {
-    match mode {
-        "vector" => Ok(()),
-        "keyword" | "hybrid" => Err(Error::unsupported(format!(
-            "mode \"{mode}\" is not supported yet"
-        ))
-        .hint("Use mode => 'vector'.")),
-        _ => Err(Error::invalid_parameter(format!("unknown mode \"{mode}\""))
-            .hint("The valid mode is \"vector\".")),
-    }
-}
-
-/// Runs a search. `operators` is the quoted name of the schema of the vector operators.
+/// Runs a search. `operators` is the quoted name of the schema of the operators.
 ///
 /// # Errors
 /// The query cannot be embedded, or has another number of dimensions than the collection.
-pub fn search(request: SearchRequest, operators: &str) -> Result<Vec<SearchHit>, Error> {
+pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, Error> {
     let Some(stored) = &request.collection.model else {
-        return Ok(vec![]); // nothing has been indexed
+        return Ok(SearchResult {
+            mode: request.mode,
+            degraded: None,
+            hits: vec![], // nothing has been indexed
+        });
     };
-    let embedding = match &request.query {
-        SearchQuery::Embedding(vector) => vector.clone(),
-        SearchQuery::Text(text) => {
+    let embedding = QueryEmbedding::default();
+    if request.mode == RetrievalMode::Vector {
+        embedding.get(request, stored)?;
+    }
+    let result = search_with_fallback(&request.collection, |indexes| {
+        let query = usable(request, stored, &embedding, indexes)?;
+        let results = Query {
+            request,
+            mode: query.mode,
+            embedding: query.embedding,
+            words: query.words.as_ref(),
+            operators,
+        }
+        .find()?;
+        Ok(SearchResult {
+            mode: query.mode,
+            degraded: query.degraded,
+            hits: hits::read_hits(request, &results)?,
+        })
+    })?;
+    if result.hits.is_empty() {
+        diagnosis::explain(request)?;
+    }
+    Ok(result)
+}
+
+/// What a search can use.
+struct UsableQuery<'a> {
+    mode: RetrievalMode,
+    degraded: Option<String>,
+    embedding: Option<&'a OwnedVector>,
+    words: Option<QueryWords>,
+}
+
+/// Returns what the search can use. Without words or a keyword index, it is the vector; without a
+/// model, the words.
+fn usable<'a>(
+    request: &SearchRequest,
+    stored: &StoredModel,
+    embedding: &'a QueryEmbedding,
+    indexes: IndexUse,
+) -> Result<UsableQuery<'a>, Error> {
+    let vector_only = |degraded| -> Result<_, Error> {
+        Ok(UsableQuery {
+            mode: RetrievalMode::Vector,
+            degraded,
+            embedding: Some(embedding.get(request, stored)?),
+            words: None,
+        })
+    };
+    if request.mode == RetrievalMode::Vector {
+        return vector_only(None);
+    }
+    let text = request.query.text.as_deref().unwrap_or_default();
+    let words = match indexes {
+        IndexUse::Allowed => as_reader(&request.collection, || {
+            QueryWords::of(&request.collection, text)
+        })?,
+        IndexUse::Forbidden => Err(NoKeywords::Damaged),
+    };
+    let keyword_only = |words, degraded| UsableQuery {
+        mode: RetrievalMode::Keyword,
+        degraded,
+        embedding: None,
+        words,
+    };
+    let words = match words {
+        Ok(words) => words,
+        Err(why) if request.collection.retrieval.vector.is_some() => {
+            return vector_only(Some(why.reason().to_owned()));
+        }
+        Err(NoKeywords::Damaged) => {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
+                NoKeywords::Damaged.reason(),
+            ));
+        }
+        Err(why) => return Ok(keyword_only(None, Some(why.reason().to_owned()))),
+    };
+    if request.mode == RetrievalMode::Keyword {
+        return Ok(keyword_only(Some(words), None));
+    }
+    match embedding.get(request, stored) {
+        Ok(embedding) => Ok(UsableQuery {
+            mode: request.mode,
+            degraded: None,
+            embedding: Some(embedding),
+            words: Some(words),
+        }),
+        Err(error) if error.is_engine_unavailable() => {
+            let why = format!("the query cannot be embedded: {}", error.message);
+            Ok(keyword_only(Some(words), Some(why)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The embedding of the query, which is computed once.
+#[derive(Default)]
+struct QueryEmbedding(OnceCell<OwnedVector>);
+
+impl QueryEmbedding {
+    fn get(&self, request: &SearchRequest, stored: &StoredModel) -> Result<&OwnedVector, Error> {
+        if let Some(known) = self.0.get() {
+            return Ok(known);
+        }
+        let computed = embed(request, stored)?;
+        Ok(self.0.get_or_init(|| computed))
+    }
+}
+
+fn embed(request: &SearchRequest, stored: &StoredModel) -> Result<OwnedVector, Error> {
+    let embedding = match (&request.query.embedding, &request.query.text) {
+        (Some(vector), _) => vector.clone(),
+        (None, text) => {
             let model = settings::model(None)?;
-            let text = vec![text.clone()];
+            let text = vec![text.clone().unwrap_or_default()];
             let mut answer = with_client(|client| client.embed(&model, Priority::Query, text))?;
             request.collection.check_model(&answer.model)?;
             if answer
@@ -180,9 +215,5 @@ pub fn search(request: SearchRequest, operators: &str) -> Result<Vec<SearchHit>,
             request.collection.name, stored.name
         )));
     }
-    let hits = vector::nearest(&request, OwnedVector::new(embedding)?, operators)?;
-    if hits.is_empty() {
-        diagnosis::explain(&request)?;
-    }
-    Ok(hits)
+    OwnedVector::new(embedding)
 }

@@ -2,9 +2,7 @@
 //! mode that can be used, and the chunks for the answer.
 
 use pgrx::{PgSqlErrorCode, datum::datetime_support::ToIsoString};
-use rag_contract::{
-    FoundChunk, RequestError, RetrievalMode, RetrievalSettings, RetrieverRef, SearchOutcome,
-};
+use rag_contract::{FoundChunk, RequestError, RetrievalSettings, RetrieverRef, SearchOutcome};
 use rag_filter::Filter;
 use serde_json::{Map, Value};
 
@@ -17,9 +15,6 @@ use crate::{
     },
     error::Error,
 };
-
-/// The number of results where neither the request nor the retriever says one.
-const DEFAULT_TOP_K: i32 = 5;
 
 /// Returns the error for an invalid request.
 pub fn invalid_request(error: RequestError) -> Error {
@@ -75,28 +70,13 @@ pub fn retrieve(
     filter: Filter,
     operators: &str,
 ) -> Result<SearchOutcome, Error> {
-    let (mode, degraded) = usable_mode(settings.mode);
-    let request = SearchRequest {
-        collection,
-        query: SearchQuery::Text(query.to_owned()),
-        top_k: settings.top_k.unwrap_or(DEFAULT_TOP_K),
-        threshold: settings.threshold,
-        filter,
-    };
-    let hits = search(request, operators)?;
+    let request = SearchRequest::new(collection, SearchQuery::of_text(query), settings, filter)?;
+    let found = search(&request, operators)?;
     Ok(SearchOutcome {
-        mode,
-        degraded,
-        chunks: hits.into_iter().map(found_chunk).collect(),
+        mode: found.mode,
+        degraded: found.degraded,
+        chunks: found.hits.into_iter().map(found_chunk).collect(),
     })
-}
-
-/// Returns the mode for a request, and why it is not the one that was asked for.
-fn usable_mode(asked: Option<RetrievalMode>) -> (RetrievalMode, Option<String>) {
-    let degraded = asked
-        .filter(|mode| *mode != RetrievalMode::Vector)
-        .map(|mode| format!("mode \"{mode}\" is not supported yet"));
-    (RetrievalMode::Vector, degraded)
 }
 
 fn found_chunk(hit: SearchHit) -> FoundChunk {

@@ -24,6 +24,7 @@ use crate::{
     catalog::{
         access::{self, CollectionPrivilege},
         collections::{self, Collection, NewCollection},
+        keyword_index,
         name::Name,
         retrievers::{self, RetrieverChange},
         secrets::SecretRef,
@@ -208,6 +209,8 @@ fn create_missing_collection(name: &str, retriever: &str) -> Result<(), Error> {
         chunk_unit: "characters",
         metadata_whitelist: None,
         description: None,
+        text_config: keyword_index::DEFAULT_TEXT_CONFIG,
+        title_weight: keyword_index::DEFAULT_TITLE_WEIGHT,
         owner: &Owner::current()?,
     })?;
     if is_made {

@@ -15,6 +15,7 @@ mod fields;
 mod found;
 mod knowledge;
 mod retrieve;
+mod retriever;
 mod settings;
 
 pub use dify::{DifyError, DifyRequest};
@@ -22,4 +23,5 @@ pub use error::RequestError;
 pub use found::FoundChunk;
 pub use knowledge::{DEFAULT_COLLECTION, KnowledgeRequest};
 pub use retrieve::{RetrieveRequest, RetrieverRef};
+pub use retriever::{DEFAULT_WEIGHTS, Fusion, MethodSettings, RetrieverSettings};
 pub use settings::{MAX_TOP_K, RetrievalMode, RetrievalSettings, SearchOutcome, Weights};

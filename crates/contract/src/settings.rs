@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    FoundChunk,
+    FoundChunk, Fusion,
     error::{RequestError, Result},
     fields::Fields,
 };
@@ -85,6 +85,14 @@ pub struct RetrievalSettings {
     pub top_k: Option<i32>,
     /// The minimum score, 0 to 1.
     pub threshold: Option<f64>,
+    /// How mode `hybrid` combines the lists of both searches.
+    pub fusion: Option<Fusion>,
+    /// The maximum number of chunks of one document.
+    pub per_document: Option<i32>,
+    /// The number of chunks before and after each result that are joined to it.
+    pub neighbours: Option<i32>,
+    /// For diversity: 1 counts scores alone, 0 only how different the results are.
+    pub mmr_lambda: Option<f64>,
 }
 
 impl RetrievalSettings {

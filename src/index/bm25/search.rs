@@ -10,6 +10,7 @@ use crate::{
     index::am::{
         heap::{HeapRows, Snapshot, index_place},
         open::OpenIndex,
+        relation::LockedIndex,
     },
     pg::memory::work_mem,
 };
@@ -57,6 +58,15 @@ pub fn search(open: &OpenIndex, words: &str, limit: usize) -> Result<Vec<(Tid, f
 /// It is no index of `rag_bm25`, or it is corrupted.
 pub fn scores(open: &OpenIndex, words: &str, rows: &[Tid]) -> Result<Vec<f64>, Error> {
     require_method(open)?;
+    scores_of(open, words, rows)
+}
+
+/// Does the same for an index that is known to be one of `rag_bm25`, and rows that the caller has
+/// read.
+///
+/// # Errors
+/// The index is corrupted.
+pub fn scores_of(open: &LockedIndex, words: &str, rows: &[Tid]) -> Result<Vec<f64>, Error> {
     let index = open.index();
     let ranking = ranking(index.id(), words.as_bytes())?;
     let opened = cache::open(index)?;

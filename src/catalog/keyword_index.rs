@@ -1,0 +1,96 @@
+//! The keyword index of a collection's partition, on titles and texts.
+//!
+//! It is created with the partition, so that keyword search is exact from the first chunk on:
+//! without an index there are no statistics of words. Its size and its cost for an insert are a
+//! fraction of those of the vector index.
+
+use pgrx::pg_sys;
+
+use super::collections::Collection;
+use crate::{
+    error::Error,
+    pg::{
+        lookup,
+        spi::{execute, query},
+    },
+};
+
+/// The text search configuration of collections for which none is given: the language of the
+/// default model.
+pub const DEFAULT_TEXT_CONFIG: &str = "pg_catalog.english";
+/// How often the title counts in the keyword index. On SciFact 2 and 3 were best.
+pub const DEFAULT_TITLE_WEIGHT: i32 = 2;
+const MAX_TITLE_WEIGHT: i32 = 10;
+
+/// Returns the valid keyword index of a collection.
+///
+/// Every search calls this. It reads the relation cache.
+pub fn find(collection: &Collection) -> Option<pg_sys::Oid> {
+    lookup::whole_index(collection.partition_oid()?, c"rag_bm25")
+}
+
+/// Returns the indexed expression. `alias` is the table's. The title counts as often as the
+/// collection says.
+pub fn expression(collection: &Collection, alias: &str) -> String {
+    match collection.title_weight {
+        0 => format!("{alias}.content"),
+        weight => format!(
+            "pg_catalog.repeat(coalesce({alias}.title OPERATOR(pg_catalog.||) E'\\n', ''), {weight}) \
+             OPERATOR(pg_catalog.||) {alias}.content"
+        ),
+    }
+}
+
+/// Returns true if the collection's retriever needs an index that does not exist.
+pub fn is_missing(collection: &Collection) -> bool {
+    collection.retrieval.uses_keywords() && find(collection).is_none()
+}
+
+/// Creates the index. Runs as the extension's owner.
+///
+/// # Errors
+/// The text search configuration does not exist any more.
+pub fn create(collection: &Collection) -> Result<(), Error> {
+    let partition = collection.partition();
+    let statement = format!(
+        "CREATE INDEX ON {partition} USING rag_bm25 (({})) WITH (text_config = {})",
+        expression(collection, &collection.quoted_partition_name()),
+        pgrx::spi::quote_literal(&collection.text_config),
+    );
+    execute(&statement, &[])?;
+    Ok(())
+}
+
+/// # Errors
+/// The weight is out of range.
+pub fn check_title_weight(weight: i32) -> Result<(), Error> {
+    if (0..=MAX_TITLE_WEIGHT).contains(&weight) {
+        return Ok(());
+    }
+    Err(Error::invalid_parameter(format!(
+        "title_weight must be between 0 and {MAX_TITLE_WEIGHT}, not {weight}"
+    )))
+}
+
+/// Returns the name of a text search configuration with its schema. The name is looked up like
+/// that of a table.
+///
+/// # Errors
+/// It does not exist.
+pub fn qualified_text_config(name: &str) -> Result<String, Error> {
+    let found = query(
+        "SELECT pg_catalog.format('%I.%I', n.nspname, c.cfgname)
+         FROM pg_catalog.pg_ts_config AS c
+              JOIN pg_catalog.pg_namespace AS n
+                  ON n.oid OPERATOR(pg_catalog.=) c.cfgnamespace
+         WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.regconfig",
+        &[name.into()],
+        |row| row.required(1),
+    )?;
+    let qualified = found.into_iter().next();
+    qualified.ok_or_else(|| {
+        Error::undefined(format!(
+            "text search configuration \"{name}\" does not exist"
+        ))
+    })
+}

@@ -1,0 +1,241 @@
+//! Reads the chunks of the results: their columns, and the chunks around them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pgrx::datum::TimestampWithTimeZone;
+use rag_ann::distance::cosine_distance;
+use rag_fusion::{ChunkKey, Ranked};
+
+use super::{SearchRequest, statements::key};
+use crate::{
+    catalog::chunks::query_chunks, error::Error, pg::spi::Row, types::vector::OwnedVector,
+};
+
+/// A chunk that a search found.
+pub struct SearchHit {
+    pub rank: i32,
+    /// 0 to 1.
+    pub score: f64,
+    pub content: String,
+    pub title: Option<String>,
+    pub uri: String,
+    pub chunk_index: i32,
+    pub start_index: i32,
+    pub source: Option<String>,
+    pub document_id: pgrx::Uuid,
+    pub knowledge_id: Option<i64>,
+    pub chunk_id: pgrx::Uuid,
+    pub metadata: pgrx::JsonB,
+    /// The cosine similarity, 0 for a negative one. None if vectors do not count.
+    pub vector_score: Option<f64>,
+    /// The BM25 score, divided by that of the best candidate. None if keywords do not count.
+    pub keyword_score: Option<f64>,
+    /// The place in the list of vector search, from 1. None if it is not in the list.
+    pub vector_rank: Option<i32>,
+    pub keyword_rank: Option<i32>,
+    pub document_type: String,
+    pub category: Option<String>,
+    pub tags: Option<Vec<String>>,
+    /// The first and the last line of the chunk in the document, counted from 1.
+    pub start_line: i32,
+    pub end_line: i32,
+    /// The page on which the chunk begins, counted from 1. None for documents without pages.
+    pub page: Option<i32>,
+    pub heading_path: Option<Vec<String>>,
+    pub indexed_at: TimestampWithTimeZone,
+    pub fetched_at: TimestampWithTimeZone,
+}
+
+/// Reads the chunks of the results, in their order.
+pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<SearchHit>, Error> {
+    if results.is_empty() {
+        return Ok(vec![]);
+    }
+    let places: HashMap<ChunkKey, usize> = (0..)
+        .zip(results)
+        .map(|(n, ranked)| (ranked.key, n))
+        .collect();
+    let (documents, chunks) = ids(results);
+    let mut hits = query_chunks(
+        &request.collection,
+        "SELECT c.chunk_id, c.document_id, c.content, c.title, c.uri, c.chunk_index, c.start_index,
+                c.source, c.knowledge_id, c.metadata, c.document_type, c.category, c.tags,
+                c.start_line, c.end_line, c.page, c.heading_path, c.indexed_at, c.fetched_at
+         FROM rag.chunks AS c
+         WHERE c.collection = $1 AND c.document_id = ANY ($2) AND c.chunk_id = ANY ($3)",
+        &[
+            request.collection.name.as_str().into(),
+            documents.into(),
+            chunks.into(),
+        ],
+        |row| {
+            let place = places.get(&key(&row)?);
+            place
+                .map(|place| hit(*place as i32 + 1, &results[*place], &row))
+                .transpose()
+        },
+    )?;
+    hits.retain(Option::is_some);
+    let mut hits: Vec<SearchHit> = hits.into_iter().flatten().collect();
+    hits.sort_unstable_by_key(|hit| hit.rank);
+    if request.neighbours > 0 {
+        join_neighbours(request, &mut hits)?;
+    }
+    Ok(hits)
+}
+
+fn ids(results: &[Ranked]) -> (Vec<pgrx::Uuid>, Vec<pgrx::Uuid>) {
+    let uuid = pgrx::Uuid::from_bytes;
+    results
+        .iter()
+        .map(|ranked| (uuid(ranked.key.document), uuid(ranked.key.chunk)))
+        .unzip()
+}
+
+fn hit(rank: i32, ranked: &Ranked, row: &Row<'_, '_>) -> Result<SearchHit, Error> {
+    Ok(SearchHit {
+        rank,
+        score: ranked.score,
+        content: row.required("content")?,
+        title: row.get("title")?,
+        uri: row.required("uri")?,
+        chunk_index: row.required("chunk_index")?,
+        start_index: row.required("start_index")?,
+        source: row.get("source")?,
+        document_id: row.required("document_id")?,
+        knowledge_id: row.get("knowledge_id")?,
+        chunk_id: row.required("chunk_id")?,
+        metadata: row.required("metadata")?,
+        vector_score: ranked.vector_score,
+        keyword_score: ranked.keyword_score,
+        vector_rank: ranked.vector_rank.map(|rank| rank as i32),
+        keyword_rank: ranked.keyword_rank.map(|rank| rank as i32),
+        document_type: row.required("document_type")?,
+        category: row.get("category")?,
+        tags: row.get("tags")?,
+        start_line: row.required("start_line")?,
+        end_line: row.required("end_line")?,
+        page: row.get("page")?,
+        heading_path: row.get("heading_path")?,
+        indexed_at: row.required("indexed_at")?,
+        fetched_at: row.required("fetched_at")?,
+    })
+}
+
+/// A chunk before or after a result.
+struct Neighbour {
+    content: String,
+    start_index: i32,
+    start_line: i32,
+    end_line: i32,
+    page: Option<i32>,
+}
+
+/// Joins the chunks before and after each result to its text. The text of a result then begins at
+/// `start_index` and ends on `end_line` of these chunks.
+fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Result<(), Error> {
+    let documents: Vec<pgrx::Uuid> = hits.iter().map(|hit| hit.document_id).collect();
+    let around = |hit: &SearchHit| {
+        (
+            hit.chunk_index - request.neighbours,
+            hit.chunk_index + request.neighbours,
+        )
+    };
+    let (first, last): (Vec<i32>, Vec<i32>) = hits.iter().map(around).unzip();
+    // by document and position
+    let mut found: HashMap<[u8; 16], BTreeMap<i32, Neighbour>> = HashMap::new();
+    query_chunks(
+        &request.collection,
+        "SELECT c.document_id, c.chunk_index, c.content, c.start_index, c.start_line, c.end_line,
+                c.page
+         FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4))
+                  AS wanted (document_id, first, last)
+              JOIN rag.chunks AS c
+                  ON c.collection = $1 AND c.document_id = wanted.document_id
+                 AND c.chunk_index BETWEEN wanted.first AND wanted.last",
+        &[
+            request.collection.name.as_str().into(),
+            documents.into(),
+            first.into(),
+            last.into(),
+        ],
+        |row| {
+            let document: pgrx::Uuid = row.required("document_id")?;
+            let chunks = found.entry(*document.as_bytes()).or_default();
+            let neighbour = Neighbour {
+                content: row.required("content")?,
+                start_index: row.required("start_index")?,
+                start_line: row.required("start_line")?,
+                end_line: row.required("end_line")?,
+                page: row.get("page")?,
+            };
+            chunks.insert(row.required("chunk_index")?, neighbour);
+            Ok(())
+        },
+    )?;
+    for hit in hits {
+        let (first, last) = around(hit);
+        let Some(chunks) = found.get(hit.document_id.as_bytes()) else {
+            continue;
+        };
+        let mut joined = String::new();
+        let mut end = None;
+        for neighbour in chunks.range(first..=last).map(|(_, chunk)| chunk) {
+            let next_end = neighbour.start_index + neighbour.content.chars().count() as i32;
+            match end {
+                None => {
+                    hit.start_index = neighbour.start_index;
+                    hit.start_line = neighbour.start_line;
+                    hit.page = neighbour.page;
+                    joined.push_str(&neighbour.content);
+                }
+                // text between chunks is white space
+                Some(end) if neighbour.start_index > end => {
+                    joined.push('\n');
+                    joined.push_str(&neighbour.content);
+                }
+                Some(end) => {
+                    let overlap = (end - neighbour.start_index) as usize;
+                    joined.extend(neighbour.content.chars().skip(overlap));
+                }
+            }
+            hit.end_line = neighbour.end_line.max(hit.end_line);
+            end = end.max(Some(next_end));
+        }
+        hit.content = joined;
+    }
+    Ok(())
+}
+
+/// The embeddings of ranked chunks, in their order.
+pub struct Embeddings(Vec<Option<Vec<f32>>>);
+
+impl Embeddings {
+    /// Returns how similar two chunks are, 0 to 1.
+    pub fn similarity(&self, one: usize, other: usize) -> f64 {
+        match (&self.0[one], &self.0[other]) {
+            (Some(one), Some(other)) => (1.0 - cosine_distance(one, other)).clamp(0.0, 1.0),
+            _ => 0.0,
+        }
+    }
+}
+
+/// Reads the embeddings of ranked chunks.
+pub fn read_embeddings(request: &SearchRequest, ranked: &[Ranked]) -> Result<Embeddings, Error> {
+    let (documents, chunks) = ids(ranked);
+    let found = query_chunks(
+        &request.collection,
+        "SELECT c.chunk_id, c.document_id, c.embedding
+         FROM rag.chunks AS c
+         WHERE c.collection = $1 AND c.document_id = ANY ($2) AND c.chunk_id = ANY ($3)",
+        &[
+            request.collection.name.as_str().into(),
+            documents.into(),
+            chunks.into(),
+        ],
+        |row| Ok((key(&row)?, Vec::from(row.required::<OwnedVector>(3)?))),
+    )?;
+    let mut found: HashMap<ChunkKey, Vec<f32>> = found.into_iter().collect();
+    let in_order = ranked.iter().map(|ranked| found.remove(&ranked.key));
+    Ok(Embeddings(in_order.collect()))
+}

@@ -1,0 +1,81 @@
+//! The words of a query, and the keyword index of a collection.
+
+use pgrx::pg_sys;
+use rag_pages::Tid;
+
+use crate::{
+    catalog::{collections::Collection, keyword_index},
+    error::Error,
+    index::{
+        am::relation::{LockedIndex, table_of},
+        bm25::{self, query::Bm25Query},
+    },
+};
+
+/// The words of a query that a collection's keyword index can search for.
+pub struct QueryWords {
+    text: String,
+    index: pg_sys::Oid,
+    /// The number of chunks in the index.
+    pub chunks: u64,
+}
+
+/// Why keyword search cannot answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoKeywords {
+    /// Stop words, or signs without letters and digits.
+    NoWords,
+    NoIndex,
+    /// The search found it, or another one, corrupted.
+    Damaged,
+}
+
+impl NoKeywords {
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NoWords => "the query has no words to search for",
+            Self::Damaged => "an index of the collection is corrupted",
+            Self::NoIndex => "the collection has no keyword index yet",
+        }
+    }
+}
+
+impl QueryWords {
+    /// Runs with the rights of the role that reads the chunks.
+    ///
+    /// # Errors
+    /// The index is corrupted.
+    pub fn of(collection: &Collection, text: &str) -> Result<Result<Self, NoKeywords>, Error> {
+        let Some(index) = keyword_index::find(collection) else {
+            return Ok(Err(NoKeywords::NoIndex));
+        };
+        let ranking = bm25::ranking::ranking(index, text.as_bytes())?;
+        if ranking.terms.is_empty() {
+            return Ok(Err(NoKeywords::NoWords));
+        }
+        Ok(Ok(Self {
+            text: text.to_owned(),
+            index,
+            chunks: ranking.statistics.documents,
+        }))
+    }
+
+    /// Returns the right argument of the operator `<@>`.
+    pub fn query(&self) -> Bm25Query {
+        Bm25Query {
+            text: Some(self.text.as_bytes().to_vec()),
+            index: self.index,
+        }
+    }
+
+    /// Returns the BM25 scores of chunks that the caller has read, 0 for those without the words.
+    ///
+    /// # Errors
+    /// The index is corrupted.
+    pub fn scores(&self, chunks: &[Tid]) -> Result<Vec<f64>, Error> {
+        let open = table_of(self.index)
+            .and_then(|table| LockedIndex::open(self.index, table))
+            .ok_or_else(|| Error::internal("the keyword index was dropped"))?;
+        bm25::search::scores_of(&open, &self.text, chunks)
+    }
+}
