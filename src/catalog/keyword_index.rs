@@ -35,7 +35,7 @@ pub fn expression(collection: &Collection, alias: &str) -> String {
     match collection.title_weight {
         0 => format!("{alias}.content"),
         weight => format!(
-            "pg_catalog.repeat(coalesce({alias}.title OPERATOR(pg_catalog.||) E'\\n', ''), {weight}) \
+            "pg_catalog.repeat(coalesce({alias}.title OPERATOR(pg_catalog.||) ' ', ''), {weight}) \
              OPERATOR(pg_catalog.||) {alias}.content"
         ),
     }

@@ -1,8 +1,10 @@
 //! Finds the chunks of a search: candidates from vector and keyword search, then the best of them.
 
+use std::{collections::HashMap, ops::ControlFlow};
+
 use pgrx::datum::DatumWithOid;
 use rag_contract::{Fusion, RetrievalMode};
-use rag_fusion::{Candidates, ChunkKey, Limits, Method, Ranked, Weights, choose, rank};
+use rag_fusion::{Candidates, Chosen, ChunkKey, Limits, Method, Ranked, Weights, choose, rank};
 use rag_pages::Tid;
 use serde_json::Value;
 
@@ -10,10 +12,11 @@ use super::{
     SearchRequest,
     hits::read_embeddings,
     statements::{FoundRow, Statements},
+    times::{Part, SearchTimes},
     words::QueryWords,
 };
 use crate::{
-    catalog::{access::sees_every_row, chunks::as_reader},
+    catalog::{access::sees_every_row, chunks::as_reader, embedding_index},
     error::Error,
     pg::{guc::with_settings, spi::explain},
     settings,
@@ -39,6 +42,7 @@ pub struct Query<'a> {
     pub words: Option<&'a QueryWords>,
     /// The quoted name of the schema of the operators.
     pub operators: &'a str,
+    pub times: &'a SearchTimes,
 }
 
 impl Query<'_> {
@@ -56,19 +60,24 @@ impl Query<'_> {
         let mut pool = self.first_pool();
         loop {
             let (candidates, has_more) = self.candidates(pool)?;
-            let ranked = rank(&candidates, self.method(), 0.0);
-            let chosen = match limits.mmr_lambda {
-                None => choose(&ranked, limits, |_, _| 0.0),
-                Some(_) => {
-                    let vectors = read_embeddings(self.request, &ranked)?;
-                    choose(&ranked, limits, |one, other| vectors.similarity(one, other))
-                }
-            };
+            let chosen = self
+                .times
+                .measure(Part::Fusion, || self.choose(&candidates, limits))?;
             if !chosen.needs_more || !has_more {
                 return Ok(chosen.results);
             }
             pool = pool.saturating_mul(POOL_GROWTH);
         }
+    }
+
+    fn choose(&self, candidates: &Candidates, limits: Limits) -> Result<Chosen, Error> {
+        let ranked = rank(candidates, self.method(), 0.0);
+        if limits.mmr_lambda.is_none() {
+            return Ok(choose(&ranked, limits, |_, _| 0.0));
+        }
+        let vectors = read_embeddings(self.request, &ranked)?;
+        let similarity = |one, other| vectors.similarity(one, other);
+        Ok(choose(&ranked, limits, similarity))
     }
 
     fn method(&self) -> Method {
@@ -103,7 +112,6 @@ impl Query<'_> {
         Statements {
             request: self.request,
             embedding: self.embedding,
-            words: self.words,
             operators: self.operators,
         }
     }
@@ -113,33 +121,52 @@ impl Query<'_> {
     fn candidates(&self, pool: usize) -> Result<(Candidates, bool), Error> {
         let statements = self.statements();
         if let Some(words) = self.words
-            && let Some(rows) = self.few_filtered(&statements, words, pool)?
+            && let Some(rows) = self
+                .times
+                .measure(Part::Vector, || self.few_filtered(&statements, words, pool))?
         {
-            return self.all_of(&rows, words, pool);
+            return self
+                .times
+                .measure(Part::Keyword, || self.all_of(&rows, words, pool));
         }
         let mut candidates = Candidates::default();
         let mut has_more = false;
         let mut nearest = vec![];
         if self.embedding.is_some() {
-            nearest = with_complete_scans(|| statements.run(&statements.nearest(pool)))?;
+            nearest = self
+                .times
+                .measure(Part::Vector, || self.nearest(&statements, pool))?;
             has_more |= nearest.len() >= pool;
             candidates.add_vector_list(cosines(&nearest), pool);
         }
-        let Some(words) = self.words else {
-            return Ok((candidates, has_more));
-        };
-        let mut best = statements.run(&statements.best_by_words(pool))?;
-        // without an index scan, rows without the words come last
-        best.retain(|row| row.keyword.is_some_and(|score| score > 0.0));
-        let has_more_matches = best.len() >= pool;
-        candidates.add_keyword_list(keywords(&best), pool);
+        if let Some(words) = self.words {
+            has_more |= self.times.measure(Part::Keyword, || {
+                self.add_by_words(&statements, words, nearest, &mut candidates, pool)
+            })?;
+        }
+        Ok((candidates, has_more))
+    }
+
+    /// Adds the list of keyword search to the candidates, and the scores that they lack. Returns
+    /// true if there may be more than `pool` matches. `nearest` is the list of vector search.
+    fn add_by_words(
+        &self,
+        statements: &Statements<'_>,
+        words: &QueryWords,
+        mut nearest: Vec<FoundRow>,
+        candidates: &mut Candidates,
+        pool: usize,
+    ) -> Result<bool, Error> {
+        let (best, has_more) = self.best_by_words(statements, words, pool)?;
+        let scores = best.iter().map(|(row, score)| (row.key, *score));
+        candidates.add_keyword_list(scores.collect(), pool);
         if self.embedding.is_some() {
-            for (key, cosine) in cosines(&best) {
-                candidates.set_cosine(key, cosine);
+            for (row, _) in &best {
+                candidates.set_cosine(row.key, row.cosine.unwrap_or_default());
             }
             nearest.retain(|row| candidates.lacks_keyword(row.key));
             // if all rows that match were found, the others do not match
-            let scores = match has_more_matches {
+            let scores = match has_more {
                 true => self.keyword_scores(words, &nearest)?,
                 false => vec![0.0; nearest.len()],
             };
@@ -147,7 +174,57 @@ impl Query<'_> {
                 candidates.set_keyword(row.key, score);
             }
         }
-        Ok((candidates, has_more || has_more_matches))
+        Ok(has_more)
+    }
+
+    /// Returns the chunks with the highest BM25 scores, and whether there may be more. The index
+    /// says which ones these are. A statement with the caller's rights says which of them may be
+    /// found. An ORDER BY would put together the indexed text of each chunk again.
+    fn best_by_words(
+        &self,
+        statements: &Statements<'_>,
+        words: &QueryWords,
+        limit: usize,
+    ) -> Result<(Vec<(FoundRow, f64)>, bool), Error> {
+        let mut found: Vec<(FoundRow, f64)> = vec![];
+        as_reader(&self.request.collection, || {
+            words.each_batch(limit, |batch| {
+                let scores: HashMap<Tid, f64> = batch.into_iter().collect();
+                let places: Vec<Tid> = scores.keys().copied().collect();
+                let rows = statements.run(&statements.at_places(&places))?;
+                let scored = |row: FoundRow| Some((row, *scores.get(&row.tid)?));
+                found.extend(rows.into_iter().filter_map(scored));
+                Ok(match found.len() >= limit {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                })
+            })
+        })?;
+        let has_more = found.len() >= limit;
+        Ok((found, has_more))
+    }
+
+    /// Returns the nearest chunks.
+    fn nearest(&self, statements: &Statements<'_>, limit: usize) -> Result<Vec<FoundRow>, Error> {
+        let statement = statements.nearest(limit);
+        let run = |complete| {
+            let ef_search = settings::ef_search().max(MIN_EF_SEARCH).max(2 * limit);
+            with_scan_settings(ef_search, complete, || statements.run(&statement))
+        };
+        // Without a filter, one walk finds enough. A walk that can go on prepares for that, which
+        // takes as long again.
+        let is_complete = self.is_filtered() || 2 * limit > settings::MAX_EF_SEARCH;
+        let found = run(is_complete)?;
+        if is_complete || found.len() >= limit || !embedding_index::exists(&self.request.collection)
+        {
+            return Ok(found);
+        }
+        run(true)
+    }
+
+    /// Returns true if some chunks must not be found: by the filter or by row-level security.
+    fn is_filtered(&self) -> bool {
+        !self.request.filter.is_unrestricted() || !sees_every_row(&self.request.collection)
     }
 
     /// Returns all chunks that pass the filter, if there are so few that it is faster to compute
@@ -158,7 +235,7 @@ impl Query<'_> {
         words: &QueryWords,
         pool: usize,
     ) -> Result<Option<Vec<FoundRow>>, Error> {
-        if self.request.filter.is_unrestricted() && sees_every_row(&self.request.collection) {
+        if !self.is_filtered() {
             return Ok(None);
         }
         let limit = few(words.chunks, pool);
@@ -220,25 +297,27 @@ fn estimated_rows(statement: &str, args: &[DatumWithOid<'_>]) -> Result<f64, Err
     Ok(rows.and_then(Value::as_f64).unwrap_or(f64::INFINITY))
 }
 
-/// Runs a vector search to its end, whatever the settings of the session for index scans say: a
-/// scan continues until enough rows have passed the filter and row-level security.
-fn with_complete_scans<T>(f: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    let ef_search = settings::ef_search().max(MIN_EF_SEARCH).to_string();
+/// Runs a vector search, whatever the settings of the session for index scans say. A `complete` one
+/// continues until enough rows have passed the filter and row-level security.
+fn with_scan_settings<T>(
+    ef_search: usize,
+    complete: bool,
+    f: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let ef_search = ef_search.min(settings::MAX_EF_SEARCH).to_string();
     let ef_search = std::ffi::CString::new(ef_search).unwrap_or_default();
-    let complete = [
-        (c"rag.iterative_scan", c"strict"),
+    let settings = [
+        (
+            c"rag.iterative_scan",
+            if complete { c"strict" } else { c"off" },
+        ),
         (c"rag.max_scan_tuples", c"0"),
         (c"rag.ef_search", ef_search.as_c_str()),
     ];
-    with_settings(&complete, f)
+    with_settings(&settings, f)
 }
 
 fn cosines(rows: &[FoundRow]) -> Vec<(ChunkKey, f64)> {
     let of = |row: &FoundRow| Some((row.key, row.cosine?));
-    rows.iter().filter_map(of).collect()
-}
-
-fn keywords(rows: &[FoundRow]) -> Vec<(ChunkKey, f64)> {
-    let of = |row: &FoundRow| Some((row.key, row.keyword?));
     rows.iter().filter_map(of).collect()
 }

@@ -17,6 +17,7 @@ mod hits;
 mod request;
 pub mod retrieval;
 mod statements;
+mod times;
 mod words;
 
 use std::cell::OnceCell;
@@ -32,6 +33,7 @@ use self::{
 pub use self::{
     hits::SearchHit,
     request::{SearchQuery, SearchRequest},
+    times::{Part, SearchTimes},
 };
 use crate::{
     catalog::{
@@ -52,6 +54,7 @@ pub struct SearchResult {
     /// Why it is not the mode that was asked for.
     pub degraded: Option<String>,
     pub hits: Vec<SearchHit>,
+    pub times: SearchTimes,
 }
 
 /// Runs a search. `operators` is the quoted name of the schema of the operators.
@@ -64,9 +67,14 @@ pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, 
             mode: request.mode,
             degraded: None,
             hits: vec![], // nothing has been indexed
+            times: SearchTimes::default(),
         });
     };
-    let embedding = QueryEmbedding::default();
+    let times = SearchTimes::default();
+    let embedding = QueryEmbedding {
+        times: &times,
+        computed: OnceCell::new(),
+    };
     if request.mode == RetrievalMode::Vector {
         embedding.get(request, stored)?;
     }
@@ -78,12 +86,15 @@ pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, 
             embedding: query.embedding,
             words: query.words.as_ref(),
             operators,
+            times: &times,
         }
         .find()?;
+        let hits = times.measure(Part::Fusion, || hits::read_hits(request, &results))?;
         Ok(SearchResult {
             mode: query.mode,
             degraded: query.degraded,
-            hits: hits::read_hits(request, &results)?,
+            hits,
+            times: times.clone(),
         })
     })?;
     if result.hits.is_empty() {
@@ -105,7 +116,7 @@ struct UsableQuery<'a> {
 fn usable<'a>(
     request: &SearchRequest,
     stored: &StoredModel,
-    embedding: &'a QueryEmbedding,
+    embedding: &'a QueryEmbedding<'_>,
     indexes: IndexUse,
 ) -> Result<UsableQuery<'a>, Error> {
     let vector_only = |degraded| -> Result<_, Error> {
@@ -164,16 +175,20 @@ fn usable<'a>(
 }
 
 /// The embedding of the query, which is computed once.
-#[derive(Default)]
-struct QueryEmbedding(OnceCell<OwnedVector>);
+struct QueryEmbedding<'a> {
+    times: &'a SearchTimes,
+    computed: OnceCell<OwnedVector>,
+}
 
-impl QueryEmbedding {
+impl QueryEmbedding<'_> {
     fn get(&self, request: &SearchRequest, stored: &StoredModel) -> Result<&OwnedVector, Error> {
-        if let Some(known) = self.0.get() {
+        if let Some(known) = self.computed.get() {
             return Ok(known);
         }
-        let computed = embed(request, stored)?;
-        Ok(self.0.get_or_init(|| computed))
+        let computed = self
+            .times
+            .measure(Part::Embedding, || embed(request, stored))?;
+        Ok(self.computed.get_or_init(|| computed))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The words of a query, and the keyword index of a collection.
 
+use std::ops::ControlFlow;
+
 use pgrx::pg_sys;
 use rag_pages::Tid;
 
@@ -8,7 +10,7 @@ use crate::{
     error::Error,
     index::{
         am::relation::{LockedIndex, table_of},
-        bm25::{self, query::Bm25Query},
+        bm25,
     },
 };
 
@@ -60,12 +62,17 @@ impl QueryWords {
         }))
     }
 
-    /// Returns the right argument of the operator `<@>`.
-    pub fn query(&self) -> Bm25Query {
-        Bm25Query {
-            text: Some(self.text.as_bytes().to_vec()),
-            index: self.index,
-        }
+    /// Calls `f` with the chunks that have words of the query, the best first: see
+    /// [`bm25::search::each_batch`]. The caller may not be allowed to see all of them.
+    ///
+    /// # Errors
+    /// The index is corrupted, or `f` fails.
+    pub fn each_batch(
+        &self,
+        first: usize,
+        f: impl FnMut(Vec<(Tid, f64)>) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        bm25::search::each_batch(&self.open()?, &self.text, first, f)
     }
 
     /// Returns the BM25 scores of chunks that the caller has read, 0 for those without the words.
@@ -73,9 +80,12 @@ impl QueryWords {
     /// # Errors
     /// The index is corrupted.
     pub fn scores(&self, chunks: &[Tid]) -> Result<Vec<f64>, Error> {
-        let open = table_of(self.index)
+        bm25::search::scores_of(&self.open()?, &self.text, chunks)
+    }
+
+    fn open(&self) -> Result<LockedIndex, Error> {
+        table_of(self.index)
             .and_then(|table| LockedIndex::open(self.index, table))
-            .ok_or_else(|| Error::internal("the keyword index was dropped"))?;
-        bm25::search::scores_of(&open, &self.text, chunks)
+            .ok_or_else(|| Error::internal("the keyword index was dropped"))
     }
 }

@@ -292,6 +292,9 @@ pub fn history_limits() -> (i64, i64) {
     )
 }
 
+/// Maximum of `rag.ef_search`.
+pub const MAX_EF_SEARCH: usize = 10_000;
+
 pub fn ef_search() -> usize {
     usize::try_from(EF_SEARCH.get()).unwrap_or(1)
 }

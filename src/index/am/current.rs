@@ -3,41 +3,69 @@
 //! An operator that orders rows is also computed for each row that the scan returns, because the
 //! planner puts what a query orders by among its columns. An access method that knows the value can
 //! spare the work. Operators get only values, not rows. So this finds out whether a value is the
-//! one that is stored in that row: whether both are at the same place in memory.
+//! one that is stored in that row: whether both are at the same place in memory. Values of
+//! expressions are compared.
 #![allow(unsafe_code)] // heap rows on their pages
 
 use std::cell::Cell;
 
 use pgrx::pg_sys;
 
-use super::relation::{Index, Value};
+use rag_pages::Tid;
+
+use super::{
+    heap::HeapRows,
+    relation::{Index, Value},
+};
+
+/// A row that a scan has returned.
+#[derive(Clone, Copy)]
+struct CurrentRow {
+    /// It exists.
+    scan: pg_sys::IndexScanDesc,
+    /// The place that the index has of the row.
+    tid: Tid,
+    /// The heap rows of the scan, which exist as long as it does. An access method opens them for
+    /// an index on an expression, if it wants the expression to be recognized.
+    rows: *mut Option<HeapRows<'static>>,
+}
 
 thread_local! {
-    /// The scan that has returned a row last, or null. It exists.
-    static SCAN: Cell<pg_sys::IndexScanDesc> = const { Cell::new(std::ptr::null_mut()) };
+    /// The row that was returned last.
+    static CURRENT: Cell<Option<CurrentRow>> = const { Cell::new(None) };
 }
 
 /// Remembers that a scan has returned a row.
 ///
 /// # Safety
-/// [`forget`] is called before the scan ends.
-pub(super) unsafe fn remember(scan: pg_sys::IndexScanDesc) {
-    SCAN.set(scan);
+/// `rows` exist as long as the scan. [`forget`] is called before it ends.
+pub(super) unsafe fn remember(
+    scan: pg_sys::IndexScanDesc,
+    tid: Tid,
+    rows: *mut Option<HeapRows<'static>>,
+) {
+    CURRENT.set(Some(CurrentRow { scan, tid, rows }));
 }
 
 /// Forgets a scan that ends, or that has returned no row.
 pub(super) fn forget(scan: pg_sys::IndexScanDesc) {
-    if SCAN.get() == scan {
-        SCAN.set(std::ptr::null_mut());
+    if CURRENT.get().is_some_and(|current| current.scan == scan) {
+        CURRENT.set(None);
     }
 }
 
-/// Returns the index whose scan has returned a row last, if `value` is what the row has in the
-/// indexed column. Values of expressions are not recognized.
+/// Returns the index whose scan has returned a row last, if `value` is what the index has of the
+/// row. The text of an expression is compared with the one that the expression gives again, which
+/// is far cheaper than making words of it.
 pub fn index_of_row_with(value: Value<'_>) -> Option<pg_sys::Oid> {
-    let scan = SCAN.get();
-    if scan.is_null() {
-        return None;
+    let CurrentRow { scan, tid, rows } = CURRENT.get()?;
+    // SAFETY: the scan exists, and so do its rows. Nobody else uses them now.
+    unsafe {
+        let index = Index::from_raw((*scan).indexRelation);
+        if index.column().is_none() {
+            let has_text = (*rows).as_mut()?.has_text(tid, value);
+            return has_text.then(|| index.id());
+        }
     }
     // SAFETY: the scan exists. Its table is a heap, so that it has a pin on the page of the row
     // that it has fetched last. The server has written the place of that row into the scan.

@@ -140,6 +140,21 @@ impl<'a> HeapRows<'a> {
         }
     }
 
+    /// Returns true if `text` is the indexed text of a row.
+    pub fn has_text(&mut self, tid: Tid, text: Value<'_>) -> bool {
+        if self.visible_version(tid).is_none() {
+            return false;
+        }
+        // SAFETY: the slot holds a row. The value is used before it holds another row.
+        let indexed = unsafe {
+            self.datum()
+                .map(|datum| Value::from_raw(datum, self.value_type))
+        };
+        indexed.is_some_and(|indexed| {
+            indexed.with_text(|indexed| text.with_text(|text| indexed == text))
+        })
+    }
+
     /// Returns the indexed datum of the row in the slot, or `None` for NULL.
     ///
     /// # Safety
@@ -193,22 +208,58 @@ impl<'a> HeapRows<'a> {
 /// and an item of 4.
 const MAX_ROWS_PER_PAGE: usize = (PAGE_BYTES - HEADER_BYTES) / (24 + 4);
 
-/// Returns the place that indexes have of a row: that of the oldest version which differs in no
-/// indexed column.
-pub fn index_place(table: Relation<'_>, tid: Tid) -> Tid {
-    // SAFETY: an open table. The page is read while its buffer is pinned and locked; the array has
-    // an element for each row that a page can have.
+/// Returns false if indexes have the place of this version of a row itself.
+///
+/// # Safety
+/// A page of a heap, which is locked.
+unsafe fn is_heap_only(page: pg_sys::Page, offset: u16) -> bool {
+    // SAFETY: the caller's promise; the item is within the page.
     unsafe {
-        let is_heap = (*table.as_raw()).rd_tableam == pg_sys::GetHeapamTableAmRoutine();
-        if !is_heap || tid.offset == 0 || tid.block >= table.block_count() {
-            return tid;
+        if offset > pg_sys::PageGetMaxOffsetNumber(page) {
+            return false;
         }
-        let mut roots = [0; MAX_ROWS_PER_PAGE];
+        let item = pg_sys::PageGetItemId(page, offset);
+        if (*item).lp_flags() != pg_sys::LP_NORMAL {
+            return false;
+        }
+        let row = pg_sys::PageGetItem(page, item).cast::<pg_sys::HeapTupleHeaderData>();
+        u32::from((*row).t_infomask2) & pg_sys::HEAP_ONLY_TUPLE != 0
+    }
+}
+
+/// Returns the places that indexes have of some rows: those of the oldest versions which differ in
+/// no indexed column.
+pub fn index_places(table: Relation<'_>, rows: &[Tid]) -> Vec<Tid> {
+    // SAFETY: an open table.
+    let is_heap = unsafe { (*table.as_raw()).rd_tableam == pg_sys::GetHeapamTableAmRoutine() };
+    if !is_heap {
+        return rows.to_vec();
+    }
+    let blocks = table.block_count();
+    let place = |tid: &Tid| match tid.offset > 0 && tid.block < blocks {
+        // SAFETY: a row's place in a heap.
+        true => unsafe { index_place(table, *tid) },
+        false => *tid,
+    };
+    rows.iter().map(place).collect()
+}
+
+/// # Safety
+/// A heap with the block.
+unsafe fn index_place(table: Relation<'_>, tid: Tid) -> Tid {
+    // SAFETY: the page is read while its buffer is pinned and locked; the array has an element for
+    // each row that a page can have.
+    unsafe {
         let buffer = pg_sys::ReadBuffer(table.as_raw(), tid.block);
         pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
-        pg_sys::heap_get_root_tuples(pg_sys::BufferGetPage(buffer), roots.as_mut_ptr());
+        let page = pg_sys::BufferGetPage(buffer);
+        let mut root = None;
+        if is_heap_only(page, tid.offset) {
+            let mut roots = [0; MAX_ROWS_PER_PAGE];
+            pg_sys::heap_get_root_tuples(page, roots.as_mut_ptr());
+            root = roots.get(usize::from(tid.offset) - 1).copied();
+        }
         pg_sys::UnlockReleaseBuffer(buffer);
-        let root = roots.get(usize::from(tid.offset) - 1).copied();
         Tid {
             block: tid.block,
             offset: root.filter(|root| *root != 0).unwrap_or(tid.offset),

@@ -169,7 +169,8 @@ pub unsafe extern "C-unwind" fn next_row<M: AccessMethod>(
     unsafe {
         guard(|| match next::<M>(descriptor) {
             Ok(Some(tid)) => {
-                current::remember(descriptor);
+                let rows = &raw mut state_of::<M::Scan>(descriptor).rows;
+                current::remember(descriptor, tid, rows);
                 (*descriptor).xs_heaptid = tid::to_pointer(tid);
                 (*descriptor).xs_recheck = false;
                 (*descriptor).xs_recheckorderby = false;

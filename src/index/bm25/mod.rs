@@ -25,7 +25,7 @@ mod insert;
 mod opclass;
 mod operators;
 mod options;
-pub mod query;
+mod query;
 pub mod ranking;
 mod scan;
 pub mod search;

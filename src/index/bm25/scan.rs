@@ -62,10 +62,13 @@ impl IndexScan for Bm25Scan {
         Ok(self.search.is_some())
     }
 
-    fn next(&mut self, index: Index<'_>, _: &mut ScanRows<'_>) -> Result<Option<Tid>, Error> {
+    fn next(&mut self, index: Index<'_>, rows: &mut ScanRows<'_>) -> Result<Option<Tid>, Error> {
         let Some(search) = &mut self.search else {
             return Ok(None);
         };
+        if index.column().is_none() {
+            rows.open(); // for `last_score`
+        }
         let opened = Rc::clone(&search.opened);
         let next = search.next(&opened, &opened.pages(index));
         let next = next.map_err(|damage| damaged(*index, damage))?;

@@ -122,6 +122,11 @@ impl Scan {
         })
     }
 
+    /// Makes the first batch as large as the number of rows that the caller is going to request.
+    pub fn expect(&mut self, rows: usize) {
+        self.batch = rows.max(FIRST_BATCH);
+    }
+
     /// Returns the statistics that scores depend on.
     pub fn statistics(&self) -> &Statistics {
         &self.opened.statistics
