@@ -19,7 +19,7 @@ SELECT uri, title, document_type, category, tags, knowledge_id, metadata, source
 FROM rag.documents WHERE collection = 'notes' ORDER BY uri \gx
 
 SELECT rank, score BETWEEN 0.6 AND 0.7 AS similar, title, content, citation
-    FROM rag_search('how long does tea take?', 'notes');
+    FROM rag_search('how long does tea take?', 'notes', mode => 'vector');
 SELECT rag_functions.vector_dims(embedding), round(rag_functions.vector_norm(embedding)::numeric,
     3) AS norm FROM rag.chunks WHERE collection = 'notes';
 

@@ -151,7 +151,8 @@ SELECT count(*) FROM rag.chunks WHERE collection = 'larder';
 -- changed embeddings are not reused
 UPDATE rag.chunks SET embedding = (SELECT embedding FROM rag.chunks WHERE collection = 'larder'
     AND title = 'Pie') WHERE collection = 'larder' AND title = 'Bread';
-SELECT title = 'Bread' AS found FROM rag_search('when is bread baked?', 'larder', top_k => 1);
+SELECT title = 'Bread' AS found
+FROM rag_search('when is bread baked?', 'larder', top_k => 1, mode => 'vector');
 :check;
 SELECT rag_sync('recipes') AS run \gset
 :did;

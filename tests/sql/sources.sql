@@ -109,7 +109,7 @@ SELECT phase, trigger, attempt, documents_added, documents_updated, documents_de
     chunks_written, chunks_embedded, chunks_reused, commit, errors
 FROM rag.runs WHERE run_id = :run \gx
 SELECT rank, score BETWEEN 0.5 AND 0.7 AS similar, title
-FROM rag_search('how do I rotate the signing keys?', top_k => 1);
+FROM rag_search('how do I rotate the signing keys?', top_k => 1, mode => 'vector');
 SELECT rank, title FROM rag_search('somebody deleted rows by accident, what now?', top_k => 1);
 SELECT rank, title FROM rag_search('how many days of holiday do I have?', top_k => 1);
 

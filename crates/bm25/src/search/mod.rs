@@ -200,17 +200,22 @@ pub fn score_rows(
     let statistics = statistics.unwrap_or(&opened.statistics);
     let scorer = Scorer::new(opened.parameters, statistics, query);
     let mut scores = memory::filled(rows.len(), 0.0).map_err(IndexError::of_memory)?;
+    let mut in_order = vec![];
     for (number, row) in rows.iter().enumerate() {
-        scores[number] = scorer.score_of(opened.pending.units_of(*row, &scorer));
+        push(&mut in_order, (*row, number)).map_err(IndexError::of_memory)?;
+    }
+    in_order.sort_unstable();
+    for (row, units) in opened.pending.scored(&scorer)? {
+        let from = in_order.partition_point(|(known, _)| *known < row);
+        for (_, number) in in_order[from..]
+            .iter()
+            .take_while(|(known, _)| *known == row)
+        {
+            scores[*number] = scorer.score_of(units);
+        }
     }
     for segment in &opened.segments {
-        let mut found = vec![];
-        for (number, row) in rows.iter().enumerate() {
-            if let Some(document) = segment.reader.document(pages, *row)? {
-                push(&mut found, (document, number)).map_err(IndexError::of_memory)?;
-            }
-        }
-        found.sort_unstable();
+        let found = segment.reader.documents_of(pages, &in_order)?;
         let mut cursors = vec![];
         for (term, list) in &segment.lists {
             let cursor = TermCursor::new(list, scorer.term(*term));

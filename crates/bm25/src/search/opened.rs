@@ -196,13 +196,9 @@ impl PendingMatches {
         Ok(())
     }
 
-    /// Returns the units of a row, 0 if it is not here.
-    pub fn units_of(&self, row: Tid, scorer: &Scorer) -> u32 {
-        let Some(document) = self.documents.iter().position(|(known, _)| *known == row) else {
-            return 0;
-        };
-        let postings = self.postings.iter();
-        let postings = postings.filter(|posting| posting.0 as usize == document);
-        postings.fold(0, |units, posting| self.add(units, posting, scorer))
+    /// Returns all rows with their units.
+    pub fn scored(&self, scorer: &Scorer) -> Result<impl Iterator<Item = (Tid, u32)>, IndexError> {
+        let rows = self.documents.iter().map(|(row, _)| *row);
+        Ok(rows.zip(self.units(scorer)?))
     }
 }

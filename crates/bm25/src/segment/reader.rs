@@ -264,18 +264,61 @@ impl SegmentReader {
         })
     }
 
-    /// Returns the document of a row, if it is in this segment.
-    pub fn document(&self, pages: &impl ReadPages, row: Tid) -> Result<Option<u32>, IndexError> {
-        let (mut low, mut high) = (0, self.documents);
-        while low < high {
-            let middle = u32::midpoint(low, high);
-            match self.row(pages, middle)?.cmp(&row) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Ok(Some(middle)),
-                std::cmp::Ordering::Greater => high = middle,
+    /// Returns the documents of those rows that are in this segment, with what comes with each row.
+    /// The rows are in ascending order, and so are the documents.
+    pub fn documents_of<T: Copy>(
+        &self,
+        pages: &impl ReadPages,
+        rows: &[(Tid, T)],
+    ) -> Result<Vec<(u32, T)>, IndexError> {
+        let mut found = vec![];
+        let mut rest = if self.documents > 0 { rows } else { &[] };
+        let mut page = 0;
+        while let Some((row, _)) = rest.first() {
+            pages.check_interrupts();
+            // the last page that begins with this row or an earlier one
+            let mut after = self.row_blocks.len();
+            while page + 1 < after {
+                let middle = usize::midpoint(page, after);
+                if self.row(pages, (middle * ROWS_PER_PAGE) as u32)? <= *row {
+                    page = middle;
+                } else {
+                    after = middle;
+                }
             }
+            let first = page * ROWS_PER_PAGE;
+            let count = (self.documents as usize)
+                .saturating_sub(first)
+                .min(ROWS_PER_PAGE);
+            let block = self.page_of(&self.row_blocks, page)?;
+            let passed = self.owned.read_page(pages, block, PageKind::Rows, |page| {
+                let content = format::content(page);
+                let stored = |place: usize| Tid::read(&content[place * Tid::BYTES..]);
+                let mut from = 0;
+                for (passed, (row, with)) in rest.iter().enumerate() {
+                    let mut end = count;
+                    while from < end {
+                        let middle = usize::midpoint(from, end);
+                        if stored(middle) < *row {
+                            from = middle + 1;
+                        } else {
+                            end = middle;
+                        }
+                    }
+                    if from == count {
+                        return Ok(passed);
+                    }
+                    if stored(from) == *row {
+                        push(&mut found, ((first + from) as u32, *with))
+                            .map_err(IndexError::of_memory)?;
+                    }
+                }
+                Ok(rest.len())
+            })?;
+            // a row between two pages is in none
+            rest = &rest[passed.max(1)..];
         }
-        Ok(None)
+        Ok(found)
     }
 
     fn page_of(&self, blocks: &[Block], number: usize) -> Result<Block, IndexError> {
