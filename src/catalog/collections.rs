@@ -385,7 +385,8 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
             "INSERT INTO rag.collections (
                  name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description,
                  chunk_unit, external_id, owner, owner_id, text_config, title_weight)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (name) DO NOTHING",
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+             ON CONFLICT (name) DO NOTHING",
             &[
                 new.name.as_str().into(),
                 new.retriever.into(),

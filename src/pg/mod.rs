@@ -20,6 +20,7 @@
 
 pub mod calls;
 pub mod compat;
+pub mod explain;
 pub mod extension;
 pub mod guc;
 pub mod hooks;

@@ -158,17 +158,6 @@ impl<'a, 'conn> Row<'a, 'conn> {
     }
 }
 
-/// Returns the plan of a statement, as EXPLAIN shows it. The statement is not run.
-pub fn explain(statement: &str, args: &[DatumWithOid<'_>]) -> Result<serde_json::Value, Error> {
-    // SPI takes EXPLAIN for a statement that writes
-    let plan = execute_returning(&format!("EXPLAIN (FORMAT JSON) {statement}"), args, |row| {
-        row.required::<pgrx::Json>(1)
-    })?;
-    let plan = plan.into_iter().next();
-    plan.map(|plan| plan.0)
-        .ok_or_else(|| Error::internal("EXPLAIN has returned nothing"))
-}
-
 /// Runs a statement of a search with the caller's rights.
 pub fn query_as_caller<T>(
     statement: &str,

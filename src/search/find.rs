@@ -18,7 +18,7 @@ use super::{
 use crate::{
     catalog::{access::sees_every_row, chunks::as_reader, embedding_index},
     error::Error,
-    pg::{guc::with_settings, spi::explain},
+    pg::{explain::explain, guc::with_settings},
     settings,
     types::vector::OwnedVector,
 };

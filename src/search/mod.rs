@@ -1,6 +1,6 @@
 //! Search: completes and checks the request ([`request`]), embeds the query, finds the best chunks
-//! ([`find`]) and reads them ([`hits`]). Statements run with the caller's rights, so that grants and
-//! row-level security apply. [`retrieval`] answers requests of applications.
+//! ([`find`]) and reads them ([`hits`]). Statements run with the caller's rights, so that grants
+//! and row-level security apply. [`retrieval`] answers requests of applications.
 //!
 //! ```text
 //! request ──▶ embedding of the query ──▶ vector list ───┐

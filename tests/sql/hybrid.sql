@@ -11,7 +11,8 @@ SELECT count(*) FROM (VALUES
 -- The default is hybrid: words that the model does not know count, and so does meaning.
 SELECT rank, uri, vector_rank, keyword_rank, keyword_score = 1 AS has_best_words
 FROM rag_search('XK-4711', 'fleet', top_k => 2);
-SELECT rank, uri, keyword_rank FROM rag_search('how many people fit into a coach?', 'fleet', top_k => 1);
+SELECT rank, uri, keyword_rank
+FROM rag_search('how many people fit into a coach?', 'fleet', top_k => 1);
 
 -- The score is the weighted sum of the two scores that the row shows.
 SELECT bool_and(abs(score - (0.7 * vector_score + 0.3 * keyword_score)) < 1e-9) AS is_sum, count(*)
@@ -60,7 +61,8 @@ SELECT count(*) FROM rag_search('xylophone', 'fleet', mode => 'keyword');
 -- Documents, neighbours, diversity
 SELECT rag_create_collection('books', chunk_size => 60, chunk_overlap => 20);
 SELECT chunks_indexed FROM rag_add_document(
-    'The first chapter is on rivers. Rivers carry water to the sea. The second chapter is on lakes. '
+    'The first chapter is on rivers. Rivers carry water to the sea. The second chapter is on '
+    'lakes. '
     'Lakes keep water in the mountains. The third chapter is on rain. Rain brings the water back.',
     'water', 'Water', collection => 'books');
 SELECT success FROM rag_add_document('Water is wet.', 'wet', 'Wet', collection => 'books');
@@ -80,7 +82,8 @@ JOIN rag.documents d USING (document_id);
 SELECT count(*) FROM generate_series(1, 5) AS n,
     LATERAL rag_add_document('Water is wet.', 'copy ' || n, 'Wet', collection => 'books');
 SELECT count(DISTINCT content) FROM rag_search('water is wet', 'books', top_k => 3);
-SELECT count(DISTINCT content) FROM rag_search('water is wet', 'books', top_k => 3, mmr_lambda => 0.3);
+SELECT count(DISTINCT content)
+FROM rag_search('water is wet', 'books', top_k => 3, mmr_lambda => 0.3);
 SELECT count(*) = 5 AS is_full, count(DISTINCT rank) = 5 AS ranks
 FROM rag_search('water is wet', 'books', mmr_lambda => 0);
 
@@ -98,7 +101,8 @@ spec:
   retrievalMethods:
     keyword: {enabled: true}
 ');
-SELECT rag_create_collection('words', retriever => 'words', text_config => 'simple', title_weight => 0);
+SELECT rag_create_collection('words', retriever => 'words', text_config => 'simple',
+                             title_weight => 0);
 SELECT success FROM rag_add_document('Running runs run.', 'run', 'Sprint', collection => 'words');
 SELECT uri, vector_score, keyword_score FROM rag_search('running', 'words');
 SELECT count(*) FROM rag_search('ran', 'words');
@@ -123,7 +127,8 @@ SELECT rag_create_collection('wrong', text_config => 'klingon');
 SELECT rag_create_collection('wrong', text_config => NULL);
 SELECT rag_create_collection('wrong', title_weight => 11);
 
-SELECT score, rag_score_band(score) FROM unnest(ARRAY[1, 0.9, 0.89, 0.7, 0.69, 0.5, 0.49, 0, NULL]) AS score;
+SELECT score, rag_score_band(score)
+FROM unnest(ARRAY[1, 0.9, 0.89, 0.7, 0.69, 0.5, 0.49, 0, NULL]) AS score;
 
 SELECT rag_drop_collection(name) FROM unnest(ARRAY['fleet', 'books', 'words']) AS name;
 SELECT * FROM rag_delete('Retriever', 'words');

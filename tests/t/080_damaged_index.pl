@@ -28,7 +28,7 @@ write_file("$folder/backups.txt", 'Backups are taken every night.');
 sync_ok($node, 'notes', 'a sync that makes the indexes');
 
 my $search = q{SELECT string_agg(chunk_id::text, ' ' ORDER BY rank)
-		FROM rag_search('how often are keys rotated?', 'big', top_k => 30)};
+		FROM rag_search('how often are keys rotated?', 'big', top_k => 30, mode => 'vector')};
 my $status = q{SELECT state FROM rag_collection_status('big')};
 # the result of a search without indexes
 my $exact =

@@ -83,6 +83,12 @@ pub fn try_open(index: Index<'_>) -> Result<Rc<OpenedIndex>, IndexError> {
     }
     let hints = BufferHints::default();
     let description = rag_bm25::describe(&RelationPages::new(*index, &hints))?;
+    if ConfigName::of_label(&description.label).is_none() {
+        return Err(IndexError::corrupted(
+            0,
+            "the index names no text search configuration",
+        ));
+    }
     let new = Rc::new(OpenedIndex {
         description,
         segments: SegmentCache::default(),

@@ -1,0 +1,193 @@
+# Searches in all modes of a collection with indexes: filters at every selectivity, row-level
+# security, a standby, an engine that is missing, and a corrupted keyword index.
+use strict;
+use warnings;
+use Test::More;
+use RagCluster;
+use PostgreSQL::Test::Cluster;
+
+my $node = rag_node('hybrid',
+	conf => "wal_level = replica\nmax_wal_senders = 5\nhot_standby = on\nautovacuum = off\n");
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+
+sql(
+	q{SELECT rag_create_collection('big', text_config => 'simple');
+	SELECT success FROM rag_add_document('A first document.', 'first', collection => 'big')});
+# 40 words, of which the first are frequent
+sql(
+	q{SELECT setseed(0.5);
+	CREATE FUNCTION words(n int) RETURNS text LANGUAGE sql AS $$
+		SELECT string_agg('w' || floor(exp(random() * ln(400))), ' ') FROM generate_series(1, n) $$;
+	INSERT INTO rag.chunks (collection, uri, title, document_id, document_type, category, chunk_id,
+		chunk_index, start_index, content, metadata, embedding, embedding_key, fetched_at,
+		indexed_at, start_line, end_line)
+	SELECT 'big', 'made:' || i / 4, 'Title ' || i / 4, md5((i / 4)::text)::uuid, 'text',
+		CASE WHEN i % 3 = 0 THEN 'open' ELSE 'closed' END, md5('c' || i)::uuid, i % 4, 0,
+		words(20 + i % 40), jsonb_build_object('n', i),
+		array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector,
+		md5('e' || i)::uuid, now(), now(), 1, 1
+	FROM generate_series(1, 6000) AS i;
+	SELECT success FROM rag_add_document('A last document.', 'last', collection => 'big');
+	CREATE TABLE probe AS SELECT words(6) AS query,
+		array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector
+			AS vector, i AS id
+	FROM generate_series(1, 5) AS i});
+is( sql(q{SELECT count(*) FROM pg_indexes WHERE tablename = 'rag_kb_big'
+		AND indexdef ~ 'USING rag_(hnsw|bm25)'}),
+	2,
+	'the collection has an index on embeddings and one on words');
+
+# The order that the scores of all chunks give. The scores of the two modes alone are those of a
+# search that returns everything.
+sql(
+	q{CREATE TABLE exact AS
+	SELECT p.id, c.chunk_id, c.category, (c.metadata ->> 'n')::int AS n,
+		greatest(1 - (c.embedding <=> p.vector), 0) AS vector,
+		coalesce(k.keyword_score, 0) AS keyword
+	FROM probe AS p CROSS JOIN rag.chunks AS c
+	LEFT JOIN LATERAL rag_search(p.query, 'big', 10000, 'keyword') AS k
+		ON k.chunk_id = c.chunk_id
+	WHERE c.collection = 'big'});
+
+# Filters that pass 1 of 6000 chunks up to all.
+for my $below (2, 7, 61, 301, 601, 1801, 3001, 5401, 7000)
+{
+	my $filter = qq({"conditions": [{"key": "n", "operator": "<", "value": $below}]});
+	is( sql(
+			qq{SELECT count(*) FROM probe AS p,
+				LATERAL (SELECT count(*) AS found, count(DISTINCT s.chunk_id) AS different,
+						count(*) FILTER (WHERE (s.metadata ->> 'n')::int >= $below) AS wrong
+					FROM rag_search(p.query, 'big', 20, 'vector', '$filter',
+						query_embedding => p.vector) AS s) AS v,
+				LATERAL (SELECT count(*) AS found, count(DISTINCT s.chunk_id) AS different,
+						count(*) FILTER (WHERE (s.metadata ->> 'n')::int >= $below) AS wrong
+					FROM rag_search(p.query, 'big', 20, 'hybrid', '$filter',
+						query_embedding => p.vector) AS s) AS h
+			WHERE (v.found, v.different, v.wrong) <> (least(20, $below - 1), v.found, 0)
+				OR (h.found, h.different, h.wrong) <> (least(20, $below - 1), h.found, 0)}),
+		0,
+		"n < $below: as many chunks as pass the filter, up to top_k");
+	# ties are ordered by chunk_id
+	is( sql(
+			qq{SELECT count(*) FROM probe AS p WHERE
+				(SELECT array_agg(s.chunk_id ORDER BY s.rank)
+				 FROM rag_search(p.query, 'big', 20, 'keyword', '$filter') AS s)
+				IS DISTINCT FROM
+				(SELECT array_agg(chunk_id ORDER BY keyword DESC, chunk_id) FROM (
+					SELECT * FROM exact WHERE id = p.id AND n < $below AND keyword > 0
+					ORDER BY keyword DESC, chunk_id LIMIT 20) AS e)}),
+		0,
+		"n < $below: mode keyword is exact");
+	# the score is that of the exact scores, where the best keyword score is that of the filtered
+	is( sql(
+			qq{SELECT count(*) FROM probe AS p
+				CROSS JOIN LATERAL rag_search(p.query, 'big', 20, 'hybrid', '$filter',
+					query_embedding => p.vector) AS s
+				JOIN exact AS e ON e.id = p.id AND e.chunk_id = s.chunk_id
+				CROSS JOIN LATERAL (SELECT max(keyword) AS best FROM exact AS x
+					WHERE x.id = p.id AND x.n < $below) AS m
+			WHERE abs(s.score - (0.7 * e.vector + 0.3 * coalesce(e.keyword / nullif(m.best, 0), 0)))
+				> 1e-6}),
+		0,
+		"n < $below: the scores of mode hybrid are exact");
+}
+# the pools of both searches have 100 chunks, so the first ten can hardly be missed
+my ($same, $all) = split /\|/, sql(
+	q{SELECT count(*) FILTER (WHERE e.chunk_id IS NOT NULL), count(*)
+	FROM probe AS p
+	CROSS JOIN LATERAL rag_search(p.query, 'big', 10, query_embedding => p.vector) AS s
+	LEFT JOIN LATERAL (SELECT x.chunk_id FROM exact AS x
+		WHERE x.id = p.id 
+		ORDER BY 0.7 * x.vector + 0.3 * x.keyword / (SELECT max(keyword) FROM exact WHERE id = p.id) DESC
+		LIMIT 10) AS e
+		ON e.chunk_id = s.chunk_id});
+cmp_ok($same, '>=', 0.9 * $all, 'mode hybrid finds the chunks with the best sums');
+
+# -- row-level security
+# ----------------------------------------
+
+sql(
+	q{CREATE ROLE reader LOGIN; GRANT rag_reader TO reader; GRANT SELECT ON probe TO reader;
+	SELECT rag_grant_collection('big', 'reader', 'read');
+	CREATE POLICY open_only ON rag.chunks FOR SELECT TO reader USING (category = 'open')});
+for my $mode (qw(vector keyword hybrid))
+{
+	my $search = qq{SELECT p.id, s.rank, s.chunk_id, s.score, s.category
+		FROM probe AS p, LATERAL rag_search(p.query, 'big', 30, '$mode', %s,
+			query_embedding => p.vector) AS s ORDER BY 1, 2};
+	my $as_reader = $node->safe_psql('postgres', sprintf($search, 'NULL'),
+		extra_params => [ '-U', 'reader' ]);
+	is(scalar(grep { !/\|open$/ } split /\n/, $as_reader),
+		0, "$mode: a policy hides chunks from a search");
+	is(scalar(split /\n/, $as_reader), 5 * 30, "$mode: as many chunks as were asked for");
+	next if $mode eq 'vector';    # the index finds others among the last ones
+	is($as_reader, sql(sprintf $search, q('{"category": "open"}')),
+		"$mode: a policy gives the same chunks and scores as a filter");
+}
+sql('DROP POLICY open_only ON rag.chunks');
+
+# -- a standby
+# ----------------------------------------
+
+my $hybrid = q{SELECT string_agg(s.chunk_id::text, ' ' ORDER BY p.id, s.rank)
+	FROM probe AS p, LATERAL rag_search(p.query, 'big', query_embedding => p.vector,
+		filter => '%s') AS s};
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+$node->wait_for_catchup($standby);
+for my $filter ('{}', '{"category": "open"}', '{"conditions": [{"key": "n", "operator": "<", "value": 50}]}')
+{
+	is($standby->safe_psql('postgres', sprintf $hybrid, $filter),
+		sql(sprintf $hybrid, $filter), "a standby finds the same with filter $filter");
+}
+$standby->stop;
+
+# -- without the engine
+# ----------------------------------------
+
+configure($node, 'rag.engine_path', '/nowhere/rag-engine');
+$node->restart;
+my ($rc, $out, $err) =
+  $node->psql('postgres', q{SELECT uri, vector_score, keyword_rank FROM rag_search('last', 'big')});
+is($out, 'last||1', 'without the engine mode hybrid finds by words');
+like($err, qr/NOTICE:.*mode "keyword" was used instead of "hybrid": the query cannot be embedded/,
+	'a notice says so');
+error_like(
+	run_sql($node, q{SELECT * FROM rag_search('last', 'big', mode => 'vector')}),
+	'58P01', 'rag-engine', undef, 'mode vector fails without the engine');
+like(
+	sql(q{SELECT rag_retrieve('{"knowledge_id": "big", "query": "last"}') ->> 'degraded'}),
+	qr/cannot be embedded/,
+	'the answer to a request says so, too');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET rag.engine_path');
+$node->restart;
+
+# -- a corrupted keyword index
+# ----------------------------------------
+
+my $index = sql(q{SELECT indexrelid::regclass FROM pg_index
+	JOIN pg_class AS i ON i.oid = indexrelid JOIN pg_am AS a ON a.oid = i.relam
+	WHERE indrelid = 'rag.rag_kb_big'::regclass AND a.amname = 'rag_bm25'});
+my $path = $node->data_dir . '/' . sql("SELECT pg_relation_filepath('$index')");
+sql('CHECKPOINT');
+$node->stop;
+open my $file, '+<:raw', $path or die "$path: $!";
+for my $block (0 .. (-s $path) / 8192 - 1)
+{
+	seek $file, $block * 8192 + 100, 0;
+	print $file 'damaged ' x 500;
+}
+close $file;
+$node->start;
+($rc, $out, $err) = $node->psql('postgres', q{SELECT count(*), count(keyword_score)
+	FROM rag_search('last document', 'big')});
+is($out, '5|0', 'with a corrupted keyword index the vector answers');
+like($err, qr/WARNING:.*an index of collection "big" is corrupted/, 'a warning names the collection');
+is(sql(q{SELECT state FROM rag_collection_status('big')}), 'damaged', 'the status says so');
+sql(q{SELECT success FROM rag_add_document('A document after that.', 'after', collection => 'big')});
+is(sql(q{SELECT uri FROM rag_search('after', 'big', 1, 'keyword')}),
+	'after', 'a write rebuilds the index');
+
+done_testing();
