@@ -96,6 +96,8 @@ BEGIN
             ('rag_embed', true, 'returns the embedding of a text, or of each text of an array'),
             ('rag_search', true,
              'returns the chunks of a collection that match a query best, best first'),
+            ('rag_search_stats_reset', false,
+             'resets the statistics of searches in this database'),
             ('rag_score_band', true,
              'returns how good a vector_score is, in words'),
             ('rag_retrieve', true,
@@ -151,6 +153,7 @@ BEGIN
         'rag.has_condition(jsonb, text)', 'rag.has_not_ended(bigint)', 'rag.has_scheduler()',
         'rag.is_preloaded()', 'rag.is_syncing(text)', 'rag.lock_purpose(text)',
         'rag.lost_run_error()', 'rag.current_model()', 'rag.run_phase(text, boolean)',
+        'rag.search_statistics()',
         'rag.scheduler_lock_key()', 'rag.source_hash(text)', 'rag.source_locks()',
         'rag.source_phase(boolean, text, text, boolean, boolean, text)', 'rag.why_idle()',
         'rag.why_waiting()', 'rag.without_scheduler(jsonb, text)']::regprocedure[]
@@ -161,5 +164,5 @@ BEGIN
 END $$;
 GRANT SELECT ON rag.secrets TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
-    rag.knowledge, rag.collection_grants, rag.sources, rag.runs, rag.progress, rag.collection_sizes
-    TO rag_reader;
+    rag.knowledge, rag.collection_grants, rag.sources, rag.runs, rag.progress,
+    rag.collection_sizes, rag.search_stats TO rag_reader;

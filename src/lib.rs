@@ -63,6 +63,11 @@ extension_sql_file!(
 extension_sql_file!("../sql/table.sql", name = "table", requires = ["catalog"]);
 extension_sql_file!("../sql/search.sql", name = "search", requires = ["catalog"]);
 extension_sql_file!(
+    "../sql/search_stats.sql",
+    name = "search_stats",
+    requires = ["catalog"]
+);
+extension_sql_file!(
     "../sql/retrieval.sql",
     name = "retrieval",
     requires = ["catalog"]
@@ -108,6 +113,7 @@ extension_sql_file!(
     name = "privileges",
     requires = [
         "status",
+        "search_stats",
         "hnsw",
         "bm25",
         "catalog",

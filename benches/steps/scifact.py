@@ -1,4 +1,4 @@
-"""Quality of search through SQL on SciFact: nDCG@10 in mode vector."""
+"""Quality of search through SQL on SciFact: nDCG@10 in each mode."""
 
 import os
 
@@ -7,19 +7,24 @@ from support.database import SCRATCH, add_folder, fresh_database, set_precision,
 from support.reference import PRECISIONS, Reference
 from support.results import note, row
 
-TARGET = 0.640
+# mode, what it is compared with, and the least that it must reach
+MODES = [
+    ("vector", 0.645, ".645 (published, vectors)", 0.635),
+    ("keyword", 0.679, ".679 (published, BM25)", 0.665),
+    ("hybrid", 0.679, ".679 (published, BM25)", 0.720),
+]
 # Number of chunks to request, so that ten documents are among them.
 CHUNKS = 60
 STORED = [("whole", 1_000_000, 0, "whole documents"), ("chunked", 1000, 200, "chunks of 1000/200")]
 
 
-def by_search(connection, collection, queries):
+def by_search(connection, collection, mode, queries):
     """Returns the documents of each query in the order of their best chunk."""
     ranked = {}
     for query in queries:
         found = connection.execute(
-            "SELECT uri FROM rag_search(%s, %s, top_k => %s, mode => 'vector') ORDER BY rank",
-                [query["text"], collection, CHUNKS]
+            "SELECT uri FROM rag_search(%s, %s, top_k => %s, mode => %s) ORDER BY rank",
+            [query["text"], collection, CHUNKS, mode],
         ).fetchall()
         ids = [os.path.splitext(os.path.basename(uri))[0] for (uri,) in found]
         ranked[query["_id"]] = list(dict.fromkeys(ids))
@@ -50,9 +55,11 @@ def main():
             seconds, run = sync(connection, name)
             assert run["documents_added"] == len(documents) and run["documents_failed"] == 0, run
             note(f"{precision}, {what}: {run['chunks_written']} chunks in {seconds:.0f} s")
-            found = scifact.ndcg_at_10(by_search(connection, name, queries), relevant)
-            row(f"SciFact nDCG@10, {precision}, {what}", f"{found:.4f}", ".645 (published)",
-                found / 0.645, f">= {TARGET:.3f}", found >= TARGET)
+            for mode, published, peer, least in MODES:
+                ranked = by_search(connection, name, mode, queries)
+                found = scifact.ndcg_at_10(ranked, relevant)
+                row(f"SciFact nDCG@10, {mode}, {precision}, {what}", f"{found:.4f}", peer,
+                    found / published, f">= {least:.3f}", found >= least)
         connection.close()
         cut = scifact.ndcg_at_10(by_reference(Reference(precision, spinning=False), documents,
             queries), relevant)

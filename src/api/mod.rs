@@ -14,6 +14,7 @@ mod retrieval;
 mod run;
 mod schedule;
 mod search;
+mod search_stats;
 mod secret;
 mod source;
 mod status;

@@ -4,6 +4,7 @@
 pub mod backoff;
 pub mod lock;
 pub mod news;
+pub mod search_stats;
 pub mod shared;
 pub mod slots;
 

@@ -20,7 +20,7 @@ mod statements;
 mod times;
 mod words;
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, time::Instant};
 
 use pgrx::PgSqlErrorCode;
 use rag_contract::RetrievalMode;
@@ -28,12 +28,12 @@ use rag_protocol::embed::{ModelInfo, Priority};
 
 use self::{
     find::Query,
+    times::{Part, SearchTimes},
     words::{NoKeywords, QueryWords},
 };
 pub use self::{
     hits::SearchHit,
     request::{SearchQuery, SearchRequest},
-    times::{Part, SearchTimes},
 };
 use crate::{
     catalog::{
@@ -41,6 +41,7 @@ use crate::{
         collections::StoredModel,
         corruption::{IndexUse, search_with_fallback},
     },
+    cluster::search_stats::{Counted, SearchRecord},
     engine::client::with_client,
     error::Error,
     settings,
@@ -62,6 +63,26 @@ pub struct SearchResult {
 /// # Errors
 /// The query cannot be embedded, or has another number of dimensions than the collection.
 pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, Error> {
+    let counted = Counted::begin(request.collection.name.as_str(), request.mode);
+    let started = Instant::now();
+    let result = run(request, operators)?;
+    let times = &result.times;
+    counted.end(SearchRecord {
+        rows: result.hits.len(),
+        top_k: request.top_k,
+        is_degraded: result.degraded.is_some(),
+        times: [
+            started.elapsed(),
+            times.of(Part::Embedding),
+            times.of(Part::Vector),
+            times.of(Part::Keyword),
+            times.of(Part::Fusion),
+        ],
+    });
+    Ok(result)
+}
+
+fn run(request: &SearchRequest, operators: &str) -> Result<SearchResult, Error> {
     let Some(stored) = &request.collection.model else {
         return Ok(SearchResult {
             mode: request.mode,

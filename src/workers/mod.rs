@@ -24,7 +24,7 @@ pub mod supervisor;
 use pgrx::bgworkers::BackgroundWorker;
 
 use crate::{
-    cluster::shared,
+    cluster::{search_stats, shared},
     pg::{guc, process},
 };
 
@@ -32,6 +32,7 @@ use crate::{
 /// libraries.
 pub fn register() {
     shared::request();
+    search_stats::request();
     hooks::install();
     // pg_upgrade reads and writes databases that nothing else may change
     if !process::is_binary_upgrade() {

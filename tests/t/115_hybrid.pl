@@ -98,7 +98,8 @@ my ($same, $all) = split /\|/, sql(
 	CROSS JOIN LATERAL rag_search(p.query, 'big', 10, query_embedding => p.vector) AS s
 	LEFT JOIN LATERAL (SELECT x.chunk_id FROM exact AS x
 		WHERE x.id = p.id 
-		ORDER BY 0.7 * x.vector + 0.3 * x.keyword / (SELECT max(keyword) FROM exact WHERE id = p.id) DESC
+		ORDER BY 0.7 * x.vector
+			+ 0.3 * x.keyword / (SELECT max(keyword) FROM exact WHERE id = p.id) DESC
 		LIMIT 10) AS e
 		ON e.chunk_id = s.chunk_id});
 cmp_ok($same, '>=', 0.9 * $all, 'mode hybrid finds the chunks with the best sums');
@@ -137,7 +138,8 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 $node->wait_for_catchup($standby);
-for my $filter ('{}', '{"category": "open"}', '{"conditions": [{"key": "n", "operator": "<", "value": 50}]}')
+for my $filter ('{}', '{"category": "open"}',
+	'{"conditions": [{"key": "n", "operator": "<", "value": 50}]}')
 {
 	is($standby->safe_psql('postgres', sprintf $hybrid, $filter),
 		sql(sprintf $hybrid, $filter), "a standby finds the same with filter $filter");
@@ -184,10 +186,11 @@ $node->start;
 ($rc, $out, $err) = $node->psql('postgres', q{SELECT count(*), count(keyword_score)
 	FROM rag_search('last document', 'big')});
 is($out, '5|0', 'with a corrupted keyword index the vector answers');
-like($err, qr/WARNING:.*an index of collection "big" is corrupted/, 'a warning names the collection');
+like($err, qr/WARNING:.*an index of collection "big" is corrupted/,
+	'a warning names the collection');
 is(sql(q{SELECT state FROM rag_collection_status('big')}), 'damaged', 'the status says so');
-sql(q{SELECT success FROM rag_add_document('A document after that.', 'after', collection => 'big')});
-is(sql(q{SELECT uri FROM rag_search('after', 'big', 1, 'keyword')}),
+sql(q{SELECT success FROM rag_add_document('A document later.', 'after', collection => 'big')});
+is(sql(q{SELECT uri FROM rag_search('later', 'big', 1, 'keyword')}),
 	'after', 'a write rebuilds the index');
 
 done_testing();
