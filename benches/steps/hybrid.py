@@ -103,7 +103,8 @@ def main():
                     "SELECT mean_ms, vector_mean_ms, keyword_mean_ms, fusion_mean_ms"
                     " FROM rag.search_stats WHERE mode = 'hybrid'").fetchone()
                 connection.execute("SELECT rag_search_stats_reset()")
-    note("hybrid, mean ms in the server: all {:.2f}, vector {:.2f}, keyword {:.2f}, fusion {:.2f}".format(*stats))
+    note("hybrid, mean ms in the server: all {:.2f}, vector {:.2f}, keyword {:.2f}, fusion {:.2f}"
+        .format(*stats))
     whole = median(times["hybrid", None])
     for (mode, name), found in times.items():
         p50, p99 = median(found), percentile(found, 0.99)

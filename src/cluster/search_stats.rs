@@ -1,8 +1,8 @@
 //! Statistics of searches, in shared memory: the view `rag.search_stats`.
 //!
 //! They exist with `shared_preload_libraries = 'rag'`, on standbys too, and last until the server
-//! stops or they are reset. An entry is found by the hash of its key. If the places that it may have
-//! are taken, the entry among them with the fewest calls is replaced, as in `pg_stat_statements`.
+//! stops or they are reset. An entry is found by the hash of its key. If the places that it may
+//! have are taken, the entry among them with the fewest calls is replaced.
 #![allow(unsafe_code)] // the declaration of the shared memory
 
 use std::{hash::Hasher, time::Duration};

@@ -2,7 +2,8 @@
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 SELECT rag_create_collection('counted');
 SELECT count(*) FROM (VALUES
-    ('The tide is high at noon.', 'tide'), ('The harbour closes at night.', 'harbour')) AS v (t, uri),
+    ('The tide is high at noon.', 'tide'),
+    ('The harbour closes at night.', 'harbour')) AS v (t, uri),
     LATERAL rag_add_document(t, uri, collection => 'counted');
 SELECT rag_search_stats_reset();
 SELECT count(*) FROM rag.search_stats;
