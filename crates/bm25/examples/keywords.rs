@@ -1,7 +1,13 @@
-//! Measures builds and searches over pages in memory: `keywords [documents [words a document]]`.
+//! Measures builds and searches over pages in memory.
 //!
-//! Documents are random words with the frequencies of texts (Zipf), so figures only compare one
-//! version of this crate with another. `benches/run.sh keywords` measures the index in a server.
+//! ```text
+//! keywords [DOCUMENTS [WORDS]]   random words with the frequencies of texts (Zipf), so figures only
+//!                                compare one version of this crate with another
+//! keywords DOCUMENTS QUERIES     files in the format of `benches/tantivy`, so that both can be
+//!                                compared in one process each
+//! ```
+//!
+//! `benches/run.sh bm25` measures the index in a server.
 
 #![allow(clippy::unwrap_used)] // a measurement ends if something fails
 
@@ -12,32 +18,26 @@ use std::time::{Duration, Instant};
 
 use rag_bm25::{Builder, Creation, Parameters, SegmentCache, Terms, info, insert, merge_all, top};
 use rag_pages::{MemoryPages, PAGE_BYTES, ReadPages};
-use support::{Random, random_terms, row};
+use support::{Random, random_terms, row, terms_of};
 
 /// Number of different words.
 const WORDS: usize = 500_000;
 const QUERIES: usize = 1000;
+/// The median of so many measurements of a query counts.
+const ROUNDS: usize = 5;
 const INSERTS: usize = 50_000;
 
 fn main() {
-    let mut numbers = std::env::args()
-        .skip(1)
-        .map(|number| number.parse().unwrap());
-    let documents = numbers.next().unwrap_or(200_000_u32);
-    let length = numbers.next().unwrap_or(100_u32) as usize;
-    let mut random = Random(1);
-    let texts: Vec<Terms> = (0..documents)
-        .map(|_| {
-            let length = length / 2 + random.below(length);
-            random_terms(&mut random, length, WORDS)
-        })
-        .collect();
-    let queries: Vec<Terms> = (0..QUERIES)
-        .map(|_| {
-            let length = 2 + random.below(10);
-            random_terms(&mut random, length, WORDS)
-        })
-        .collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |place: usize| arguments.get(place).map(|number| number.parse::<u32>());
+    let (texts, queries) = match (number(0), number(1)) {
+        (Some(Err(_)), _) => read(&arguments[0], &arguments[1]),
+        (documents, length) => random(
+            documents.map_or(200_000, Result::unwrap),
+            length.map_or(100, Result::unwrap) as usize,
+        ),
+    };
+    let documents = texts.len() as u32;
 
     let pages = MemoryPages::new();
     let creation = Creation {
@@ -57,23 +57,24 @@ fn main() {
 
     let cache = SegmentCache::default();
     for k in [10, 16, 64, 1000] {
-        let mut times: Vec<Duration> = vec![];
+        let mut times = vec![vec![]; queries.len()];
         let reads = pages.reads();
-        for _ in 0..3 {
-            times.clear();
-            for query in &queries {
+        for _ in 0..ROUNDS {
+            for (query, times) in queries.iter().zip(&mut times) {
                 let start = Instant::now();
                 let best = top(&pages, &cache, query, None, k).unwrap();
                 times.push(start.elapsed());
                 assert!(best.len() <= k);
             }
         }
+        let mut times: Vec<Duration> = times.into_iter().map(median).collect();
         times.sort();
-        let at = |share: f64| times[(QUERIES as f64 * share) as usize].as_secs_f64() * 1e3;
-        let reads = (pages.reads() - reads) as usize / QUERIES / 3;
+        let at = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e3;
+        let reads = (pages.reads() - reads) as usize / queries.len() / ROUNDS;
         println!(
-            "k {k}: p50 {:.3} ms, p99 {:.3} ms, {reads} pages",
+            "k {k}: p50 {:.4} ms, p90 {:.4} ms, p99 {:.4} ms, {reads} pages",
             at(0.5),
+            at(0.9),
             at(0.99)
         );
     }
@@ -93,4 +94,36 @@ fn main() {
     let start = Instant::now();
     merge_all(&pages).unwrap();
     println!("merge {:?}", start.elapsed());
+}
+
+fn random(documents: u32, length: usize) -> (Vec<Terms>, Vec<Terms>) {
+    let mut random = Random(1);
+    let texts = (0..documents)
+        .map(|_| {
+            let length = length / 2 + random.below(length);
+            random_terms(&mut random, length, WORDS)
+        })
+        .collect();
+    let queries = (0..QUERIES)
+        .map(|_| {
+            let length = 2 + random.below(10);
+            random_terms(&mut random, length, WORDS)
+        })
+        .collect();
+    (texts, queries)
+}
+
+/// Reads documents, each with a number before its terms, and queries.
+fn read(documents: &str, queries: &str) -> (Vec<Terms>, Vec<Terms>) {
+    let lines = |path: &str| -> Vec<Terms> {
+        let text = std::fs::read_to_string(path).unwrap();
+        let terms = |line: &str| terms_of(line.split('\t').next_back().unwrap());
+        text.lines().map(terms).collect()
+    };
+    (lines(documents), lines(queries))
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
 }

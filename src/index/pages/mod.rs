@@ -14,10 +14,10 @@
 //! of a new page. One record can change several pages. While an index is built no other backend
 //! sees it. Then nothing is logged until [`RelationPages::log_all`].
 //!
-//! **Layout.** Pages have the standard header and a special space of [`SPECIAL_BYTES`]. `pd_lower`
-//! and `pd_upper` leave no hole between them, because the write-ahead log would leave out its
-//! contents. If the server crashes after a file was extended and before the new page was logged,
-//! the page consists of zeros.
+//! **Layout.** Pages have the standard header and a special space of [`SPECIAL_BYTES`]. The zeros
+//! that the content ends with are the hole between `pd_lower` and `pd_upper`. The write-ahead log
+//! leaves it out, and replay fills it with zeros. If the server crashes after a file was extended
+//! and before the new page was logged, the page consists of zeros.
 #![allow(unsafe_code)] // the buffer manager's interface
 
 mod hints;

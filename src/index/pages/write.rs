@@ -46,6 +46,7 @@ impl RelationPages<'_> {
                 target.add(start),
                 PAGE_BYTES - start,
             );
+            (*target.cast::<pg_sys::PageHeaderData>()).pd_lower = content_end(page) as u16;
         };
         // SAFETY: the caller's promise.
         unsafe {
@@ -220,10 +221,14 @@ fn lock_mode(mode: LockMode) -> pg_sys::LOCKMODE {
 fn empty_page() -> Page {
     let mut page = Page::ZERO;
     // SAFETY: writes the header of a page of 8 KB, which is aligned.
-    unsafe {
-        let bytes = page.0.as_mut_ptr();
-        pg_sys::PageInit(bytes.cast(), PAGE_BYTES, SPECIAL_BYTES);
-        (*bytes.cast::<pg_sys::PageHeaderData>()).pd_lower = SPECIAL_OFFSET as u16;
-    }
+    unsafe { pg_sys::PageInit(page.0.as_mut_ptr().cast(), PAGE_BYTES, SPECIAL_BYTES) };
     page
 }
+
+/// Returns where the zeros begin that the content of a page ends with.
+fn content_end(page: &Page) -> usize {
+    let words = page.0[HEADER_BYTES..SPECIAL_OFFSET].as_chunks::<8>().0;
+    let last = words.iter().rposition(|word| *word != [0; 8]);
+    HEADER_BYTES + last.map_or(0, |last| (last + 1) * 8)
+}
+const _: () = assert!((SPECIAL_OFFSET - HEADER_BYTES).is_multiple_of(8));

@@ -1,11 +1,11 @@
 //! The best documents that a search has found so far.
 
-use std::{
-    cmp::{Ordering, Reverse},
-    collections::BinaryHeap,
-};
+use std::cmp::Ordering;
 
-use rag_pages::memory::{OutOfMemory, Reserve};
+use rag_pages::memory::{OutOfMemory, push};
+
+/// The worst documents are dropped when one in so many is too much.
+const SLACK: usize = 4;
 
 /// Where a document is: the part of the index (0: pending documents, then the segments), and its
 /// number there. Documents of equal score come in this order.
@@ -36,26 +36,24 @@ impl PartialOrd for Hit {
 }
 
 /// The best `limit` documents that come after another one.
+///
+/// Documents are gathered without an order. From time to time the worst are dropped.
 pub struct Best {
     limit: usize,
     after: Option<Hit>,
-    hits: BinaryHeap<Reverse<Hit>>,
-    /// The worst of the hits, if there are as many as may be.
+    hits: Vec<Hit>,
+    /// A hit that `limit` ones are not worse than, if there are as many.
     worst: Option<Hit>,
 }
 
 impl Best {
-    /// # Errors
-    /// Memory runs out.
-    pub fn new(limit: usize, after: Option<Hit>) -> Result<Self, OutOfMemory> {
-        let mut hits = BinaryHeap::new();
-        hits.make_exact_room(limit.min(1 << 10))?;
-        Ok(Self {
+    pub fn new(limit: usize, after: Option<Hit>) -> Self {
+        Self {
             limit: limit.max(1),
             after,
-            hits,
+            hits: vec![],
             worst: None,
-        })
+        }
     }
 
     /// Returns the units that documents from a place on must have to be among the best, at least 1.
@@ -73,27 +71,35 @@ impl Best {
     ///
     /// # Errors
     /// Memory runs out.
+    #[inline]
     pub fn offer(&mut self, hit: Hit) -> Result<(), OutOfMemory> {
         if self.after.is_some_and(|after| hit >= after) || self.worst.is_some_and(|w| hit <= w) {
             return Ok(());
         }
-        if self.hits.len() == self.limit {
-            self.hits.pop();
-        } else {
-            self.hits.make_room(1)?;
-        }
-        self.hits.push(Reverse(hit));
-        if self.hits.len() == self.limit {
-            self.worst = self.hits.peek().map(|worst| worst.0);
+        push(&mut self.hits, hit)?;
+        let count = self.hits.len();
+        if count == self.limit {
+            self.worst = self.hits.iter().min().copied();
+        } else if count > self.limit && count - self.limit > self.limit / SLACK {
+            self.cut();
         }
         Ok(())
     }
 
-    /// Returns the documents, the best first.
-    pub fn into_hits(self) -> Vec<Hit> {
-        // ascending in the reverse order
-        let hits = self.hits.into_sorted_vec();
-        hits.into_iter().map(|Reverse(hit)| hit).collect()
+    /// Drops all but the best.
+    fn cut(&mut self) {
+        if self.hits.len() > self.limit {
+            let last = self.limit - 1;
+            self.hits.select_nth_unstable_by(last, |a, b| b.cmp(a));
+            self.hits.truncate(self.limit);
+            self.worst = self.hits.last().copied();
+        }
+    }
+
+    /// Returns the documents, in any order.
+    pub fn into_hits(mut self) -> Vec<Hit> {
+        self.cut();
+        self.hits
     }
 }
 
@@ -108,18 +114,24 @@ mod tests {
         }
     }
 
+    fn sorted(best: Best) -> Vec<Hit> {
+        let mut hits = best.into_hits();
+        hits.sort_by(|a, b| b.cmp(a));
+        hits
+    }
+
     #[test]
     fn the_best_come_first_and_equal_ones_in_order() {
         let offered = [3, 9, 3, 5, 9, 1];
         let take = |limit, after| {
-            let mut best = Best::new(limit, after).unwrap();
+            let mut best = Best::new(limit, after);
             for (document, units) in (0..).zip(offered) {
                 if units >= best.needed(hit(units, document).found) {
                     best.offer(hit(units, document)).unwrap();
                 }
             }
-            let in_order = best.into_hits();
-            let mut best = Best::new(limit, after).unwrap();
+            let in_order = sorted(best);
+            let mut best = Best::new(limit, after);
             for (document, units) in offered
                 .into_iter()
                 .enumerate()
@@ -130,7 +142,7 @@ mod tests {
                     best.offer(hit(units, document)).unwrap();
                 }
             }
-            assert_eq!(best.into_hits(), in_order);
+            assert_eq!(sorted(best), in_order);
             in_order
         };
         let all = [

@@ -1,5 +1,7 @@
 //! A cursor over the postings of a term in a segment.
 
+use std::ops::Range;
+
 use rag_pages::{
     IndexError, ReadPages,
     memory::{self, OutOfMemory},
@@ -135,27 +137,35 @@ impl<'s> TermCursor<'s> {
         Ok(())
     }
 
-    /// Calls `f` with the postings of the documents in `start..end`: documents, frequencies.
+    /// Calls `f` with the postings of the documents in `range`: documents, frequencies. Passes over
+    /// blocks without a document that has `least` units.
     pub fn each<P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
-        start: u32,
-        end: u32,
+        range: Range<u32>,
+        least: u32,
         mut f: impl FnMut(&[u32], &[u32]),
     ) -> Result<(), IndexError> {
+        let Range { start, end } = range;
         self.move_to(start);
         while self.current < self.bounds.len() {
-            self.decode(search)?;
-            let documents = &self.block.documents[..self.block.len];
-            let from = advance(documents, self.at, start);
-            let to = match documents.last() {
-                Some(last) if *last < end => documents.len(),
-                _ => from + documents[from..].partition_point(|known| *known < end),
-            };
-            f(&documents[from..to], &self.block.frequencies[from..to]);
-            self.at = to;
-            if to < documents.len() {
-                return Ok(());
+            if self.bounds[self.current] < least {
+                if self.last(self.current) >= end {
+                    return Ok(());
+                }
+            } else {
+                self.decode(search)?;
+                let documents = &self.block.documents[..self.block.len];
+                let from = advance(documents, self.at, start);
+                let to = match documents.last() {
+                    Some(last) if *last < end => documents.len(),
+                    _ => from + documents[from..].partition_point(|known| *known < end),
+                };
+                f(&documents[from..to], &self.block.frequencies[from..to]);
+                self.at = to;
+                if to < documents.len() {
+                    return Ok(());
+                }
             }
             self.current += 1;
             self.at = 0;

@@ -14,7 +14,7 @@ mod window;
 
 use rag_pages::{
     IndexError, ReadPages, Tid,
-    memory::{self, push},
+    memory::{self, OutOfMemory, append, push},
 };
 
 use self::{
@@ -34,11 +34,16 @@ use crate::{
 
 pub use opened::SegmentCache;
 
-/// Number of documents that a search finds at first. Most queries want ten rows, and some of these
-/// may be invisible.
-const FIRST_BATCH: usize = 16;
-/// Each further search for the same query finds more documents by this factor.
-const GROWTH: usize = 8;
+/// Number of documents that a search finds at first. Most queries want ten rows, and one or two of
+/// these may be invisible.
+const FIRST_BATCH: usize = 12;
+/// Number of documents that the second search for the same query finds. The third one finds as many
+/// as memory holds: if 268 rows were not enough, a filter lets few pass.
+const SECOND_BATCH: usize = 256;
+/// Number of documents of a large batch that are put in order at first.
+const FIRST_PORTION: usize = 1024;
+/// Each further portion is larger by this factor.
+const GROWTH: usize = 4;
 
 /// Returns the statistics of an index for a query.
 ///
@@ -81,9 +86,13 @@ pub struct Scan {
     opened: OpenedQuery,
     scorer: Scorer,
     windows: Box<Windows>,
-    /// Documents that were found and not returned, the best last.
+    /// Documents that are returned next, the best last.
     hits: Vec<Hit>,
-    /// The last document of the last batch.
+    /// Documents of the batch that come after these, in any order.
+    rest: Vec<Hit>,
+    /// Number of documents that are put in order next.
+    portion: usize,
+    /// The worst document of the last batch.
     last: Option<Hit>,
     /// Number of documents that the next batch has.
     batch: usize,
@@ -115,6 +124,8 @@ impl Scan {
             scorer,
             windows: Box::default(),
             hits: vec![],
+            rest: vec![],
+            portion: 0,
             last: None,
             batch: FIRST_BATCH,
             max_batch: (memory / (2 * size_of::<Hit>())).max(FIRST_BATCH),
@@ -138,8 +149,11 @@ impl Scan {
     /// # Errors
     /// The index is corrupted, or memory runs out.
     pub fn next(&mut self, pages: &impl ReadPages) -> Result<Option<(Tid, f64)>, IndexError> {
-        if self.hits.is_empty() && !self.is_complete {
-            self.find(pages)?;
+        if self.hits.is_empty() {
+            if self.rest.is_empty() && !self.is_complete {
+                self.find(pages)?;
+            }
+            self.sort_portion().map_err(IndexError::of_memory)?;
         }
         let Some(hit) = self.hits.pop() else {
             return Ok(None);
@@ -158,7 +172,7 @@ impl Scan {
     /// Finds the next batch of documents.
     fn find(&mut self, pages: &impl ReadPages) -> Result<(), IndexError> {
         let limit = self.batch.min(self.max_batch);
-        let mut best = Best::new(limit, self.last).map_err(IndexError::of_memory)?;
+        let mut best = Best::new(limit, self.last);
         self.opened.pending.offer(&self.scorer, &mut best)?;
         for (number, segment) in self.opened.segments.iter().enumerate() {
             let mut cursors = vec![];
@@ -175,12 +189,30 @@ impl Scan {
                 self.windows.search(&search, &mut cursors, &mut best)?;
             }
         }
-        let mut hits = best.into_hits();
-        self.is_complete = hits.len() < limit;
-        self.last = hits.last().copied().or(self.last);
-        self.batch = self.batch.saturating_mul(GROWTH);
-        hits.reverse();
-        self.hits = hits;
+        self.rest = best.into_hits();
+        self.is_complete = self.rest.len() < limit;
+        self.last = self.rest.iter().min().copied().or(self.last);
+        (self.portion, self.batch) = match self.batch {
+            usize::MAX => (FIRST_PORTION, usize::MAX),
+            batch if batch < SECOND_BATCH => (batch, SECOND_BATCH),
+            batch => (batch, usize::MAX),
+        };
+        Ok(())
+    }
+
+    /// Moves the best documents of the rest to those that are returned next. A large batch is not
+    /// put in order as a whole, because most searches end before.
+    fn sort_portion(&mut self) -> Result<(), OutOfMemory> {
+        let others = self.rest.len().saturating_sub(self.portion);
+        if others > 0 {
+            self.rest.select_nth_unstable(others);
+            append(&mut self.hits, &self.rest[others..])?;
+            self.rest.truncate(others);
+            self.portion = self.portion.saturating_mul(GROWTH);
+        } else {
+            self.hits = std::mem::take(&mut self.rest);
+        }
+        self.hits.sort_unstable();
         Ok(())
     }
 }

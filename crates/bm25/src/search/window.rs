@@ -235,16 +235,17 @@ impl Windows {
             .len()
             .checked_sub(1)
             .map_or(0, |last| self.sums[last]);
+        let least = needed.saturating_sub(others);
         let cursor = &mut cursors[*number];
         let scores = cursor.scores;
         let (units, candidates) = (&mut self.units, &mut self.candidates);
         candidates.clear();
-        let end = start + WINDOW as u32;
-        cursor.each(search, start, end, |documents, frequencies| {
+        let range = start..start + WINDOW as u32;
+        cursor.each(search, range, least, |documents, frequencies| {
             for (document, frequency) in documents.iter().zip(frequencies) {
                 let place = document.wrapping_sub(start) as usize % WINDOW;
                 let added = scores.units(*frequency, norms[place]);
-                if added.saturating_add(others) >= needed {
+                if added >= least {
                     units[place] = added;
                     candidates.push(place as u16);
                 }
@@ -270,24 +271,20 @@ impl Windows {
             }
             let cursor = &mut cursors[number];
             let scores = cursor.scores;
-            cursor.each(
-                search,
-                start,
-                start + WINDOW as u32,
-                |documents, frequencies| {
-                    for ((added, document), frequency) in
-                        added.iter_mut().zip(documents).zip(frequencies)
-                    {
-                        let place = document.wrapping_sub(start) as usize % WINDOW;
-                        *added = scores.units(*frequency, norms[place]);
-                    }
-                    for (added, document) in added.iter().zip(documents) {
-                        let place = document.wrapping_sub(start) as usize % WINDOW;
-                        units[place] = units[place].saturating_add(*added);
-                        touched[place / 64] |= 1 << (place % 64);
-                    }
-                },
-            )?;
+            let range = start..start + WINDOW as u32;
+            cursor.each(search, range, 0, |documents, frequencies| {
+                for ((added, document), frequency) in
+                    added.iter_mut().zip(documents).zip(frequencies)
+                {
+                    let place = document.wrapping_sub(start) as usize % WINDOW;
+                    *added = scores.units(*frequency, norms[place]);
+                }
+                for (added, document) in added.iter().zip(documents) {
+                    let place = document.wrapping_sub(start) as usize % WINDOW;
+                    units[place] = units[place].saturating_add(*added);
+                    touched[place / 64] |= 1 << (place % 64);
+                }
+            })?;
         }
         Ok(())
     }
