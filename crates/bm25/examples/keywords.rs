@@ -1,10 +1,9 @@
 //! Measures builds and searches over pages in memory.
 //!
 //! ```text
-//! keywords [DOCUMENTS [WORDS]]   random words with the frequencies of texts (Zipf), so figures only
-//!                                compare one version of this crate with another
-//! keywords DOCUMENTS QUERIES     files in the format of `benches/tantivy`, so that both can be
-//!                                compared in one process each
+//! keywords [DOCUMENTS [WORDS]]   random words with the frequencies of texts (Zipf), so that figures
+//!                                only compare one version of this crate with another
+//! keywords DOCUMENTS QUERIES     files in the format of benches/tantivy, to compare with tantivy
 //! ```
 //!
 //! `benches/run.sh bm25` measures the index in a server.

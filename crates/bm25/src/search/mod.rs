@@ -38,7 +38,7 @@ pub use opened::SegmentCache;
 /// these may be invisible.
 const FIRST_BATCH: usize = 12;
 /// Number of documents that the second search for the same query finds. The third one finds as many
-/// as memory holds: if 268 rows were not enough, a filter lets few pass.
+/// as memory holds: a filter is likely to let few rows pass.
 const SECOND_BATCH: usize = 256;
 /// Number of documents of a large batch that are put in order at first.
 const FIRST_PORTION: usize = 1024;

@@ -80,20 +80,24 @@ impl Model {
         let statistics = statistics(pages, cache, query).unwrap();
         let parameters = rag_bm25::describe(pages).unwrap().parameters;
         let scorer = Scorer::new(parameters, &statistics, query);
-        let mut expected: BTreeMap<Tid, f64> = self
+        let expected: BTreeMap<Tid, f64> = self
             .documents
             .iter()
             .map(|(tid, terms)| (*tid, scorer.score(terms)))
             .filter(|(_, score)| *score > 0.0)
             .collect();
-        let mut scan = Scan::begin(pages, cache, query, None, 1 << 20).unwrap();
-        let mut before = f64::INFINITY;
-        while let Some((tid, score)) = scan.next(pages).unwrap() {
-            assert!(score <= before, "{score} after {before}");
-            before = score;
-            assert_eq!(expected.remove(&tid), Some(score), "{tid:?}");
+        // all in one batch, and in several
+        for memory in [1 << 20, 1 << 14] {
+            let mut missing = expected.clone();
+            let mut scan = Scan::begin(pages, cache, query, None, memory).unwrap();
+            let mut before = f64::INFINITY;
+            while let Some((tid, score)) = scan.next(pages).unwrap() {
+                assert!(score <= before, "{score} after {before}");
+                before = score;
+                assert_eq!(missing.remove(&tid), Some(score), "{tid:?}");
+            }
+            assert!(missing.is_empty(), "not found: {missing:?}");
         }
-        assert!(expected.is_empty(), "not found: {expected:?}");
     }
 
     /// Checks that all documents, and no others, count.
