@@ -1,7 +1,7 @@
 //! Measures builds and searches over pages in memory.
 //!
 //! ```text
-//! keywords [DOCUMENTS [WORDS]]   random words with the frequencies of texts (Zipf), so that figures
+//! keywords [DOCUMENTS [WORDS]]   random words with the frequencies of texts (Zipf): figures
 //!                                only compare one version of this crate with another
 //! keywords DOCUMENTS QUERIES     files in the format of benches/tantivy, to compare with tantivy
 //! ```
