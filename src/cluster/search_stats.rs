@@ -7,7 +7,7 @@
 
 use std::{hash::Hasher, time::Duration};
 
-use pgrx::{PGRXSharedMemory, PgLwLock, pg_shmem_init};
+use pgrx::{PGRXSharedMemory, PgLwLock, pg_guard, pg_shmem_init, pg_sys};
 use rag_contract::RetrievalMode;
 
 use super::shared::is_present;

@@ -258,7 +258,7 @@ sub model_fails
 	my ($what, $dir, @expected) = @_;
 	configure($node, 'rag.model_dir', $dir);
 	error_like(run_sql($node, "SELECT rag_embed('hello')"), @expected, "rag_embed fails: $what");
-	error_like(run_sql($node, "SELECT * FROM rag_search('bread', 'small')"),
+	error_like(run_sql($node, "SELECT * FROM rag_search('bread', 'small', mode => 'vector')"),
 		@expected, "rag_search fails: $what");
 	error_like(run_sql($node, "SELECT rag_sync('docs')"), @expected, "rag_sync fails: $what");
 	is(run_row($node, 'docs', "phase, errors -> 0 ->> 'sqlstate'"),
@@ -311,7 +311,7 @@ sub other_vocabulary
 my $other = model_copy($name, 'tokenizer.json' => other_vocabulary());
 configure($node, 'rag.model_dir', $other);
 my @other = ('55000', 'collection "small" was embedded with another model', 'rag.model_dir');
-error_like(run_sql($node, "SELECT * FROM rag_search('bread', 'small')"),
+error_like(run_sql($node, "SELECT * FROM rag_search('bread', 'small', mode => 'vector')"),
 	@other, 'a search with a model other than the collection has is rejected');
 error_like(run_sql($node, "SELECT rag_add_document('Rolls', 'rolls', collection => 'small')"),
 	@other, 'a document is rejected with a model other than the collection has');
@@ -369,7 +369,8 @@ sub engine_is_missing
 	my @missing = ('58P01', 'could not start rag-engine', 'make install.*rag.engine_path');
 	error_like(await_error($node, "SELECT rag_embed('hello')", '58P01'),
 		@missing, "$how: rag_embed fails without rag-engine");
-	error_like(run_sql($node, "SELECT * FROM rag_search('bread', 'small')"), @missing, 'rag_search')
+	error_like(run_sql($node, "SELECT * FROM rag_search('bread', 'small', mode => 'vector')"),
+		@missing, 'rag_search')
 	  for 1 .. 10;
 	my $sync = run_sql($node, "SELECT rag_sync('docs')");
 	error_like($sync, @missing, 'rag_sync');
