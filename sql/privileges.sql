@@ -96,6 +96,10 @@ BEGIN
             ('rag_embed', true, 'returns the embedding of a text, or of each text of an array'),
             ('rag_search', true,
              'returns the chunks of a collection that match a query best, best first'),
+            ('rag_evaluate', true,
+             'measures searches with queries whose relevant documents are known, and compares two '
+             'settings'),
+            ('rag_evaluate_queries', true, 'measures the search of each query'),
             ('rag_search_stats_reset', false,
              'resets the statistics of searches in this database'),
             ('rag_score_band', true,

@@ -6,6 +6,7 @@ mod bm25;
 mod collection;
 mod document;
 mod drift;
+mod evaluate;
 mod index;
 mod knowledge;
 mod manifest;

@@ -25,6 +25,11 @@ pub fn wait(descriptors: &[(RawFd, Until)], timeout: Option<Duration>) {
     pgrx::check_for_interrupts!();
 }
 
+/// Raises a pending interrupt as an ERROR.
+pub fn check_for_interrupts() {
+    pgrx::check_for_interrupts!();
+}
+
 /// Waits for the latch or `timeout` alone.
 pub fn sleep(timeout: Duration) {
     wait(&[], Some(timeout));

@@ -12,6 +12,7 @@
 
 mod citation;
 mod diagnosis;
+pub mod evaluate;
 mod find;
 mod hits;
 mod request;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 use crate::{
     FoundChunk, Fusion,
     error::{RequestError, Result},
@@ -109,12 +111,45 @@ impl RetrievalSettings {
             ],
         )?;
         Ok(Self {
-            mode: mode(&fields)?,
+            mode: mode(&fields, "retrieval_mode")?,
             weights: Weights::new(
                 fields.fraction("vector_weight")?,
                 fields.fraction("keyword_weight")?,
                 &fields.path_of("vector_weight"),
             )?,
+            ..Self::without_mode(&fields)?
+        })
+    }
+
+    /// Reads all settings of a search, with the names of the arguments of `rag_search`.
+    ///
+    /// # Errors
+    /// A field is unknown, of another type, or out of range.
+    pub fn parse(settings: &Value) -> Result<Self> {
+        let fields = Fields::of_request(
+            settings,
+            &[
+                "mode",
+                "top_k",
+                "score_threshold",
+                "vector_weight",
+                "keyword_weight",
+                "fusion",
+                "per_document",
+                "mmr_lambda",
+            ],
+        )?;
+        Ok(Self {
+            mode: mode(&fields, "mode")?,
+            weights: Weights::new(
+                fields.fraction("vector_weight")?,
+                fields.fraction("keyword_weight")?,
+                "vector_weight",
+            )?,
+            fusion: fusion(&fields)?,
+            per_document: fields.integer("per_document", 1..=MAX_TOP_K)?,
+            mmr_lambda: fields.fraction("mmr_lambda")?,
+            neighbours: None,
             ..Self::without_mode(&fields)?
         })
     }
@@ -134,14 +169,28 @@ impl RetrievalSettings {
     }
 }
 
-fn mode(fields: &Fields<'_>) -> Result<Option<RetrievalMode>> {
-    let Some(name) = fields.text("retrieval_mode")? else {
+fn fusion(fields: &Fields<'_>) -> Result<Option<Fusion>> {
+    let Some(name) = fields.text("fusion")? else {
+        return Ok(None);
+    };
+    match Fusion::parse(name) {
+        Some(fusion) => Ok(Some(fusion)),
+        None => Err(RequestError::new(
+            &fields.path_of("fusion"),
+            format!("there is no fusion {name:?}"),
+            format!("Fusions: {}.", Fusion::ALL.map(Fusion::name).join(", ")),
+        )),
+    }
+}
+
+fn mode(fields: &Fields<'_>, field: &str) -> Result<Option<RetrievalMode>> {
+    let Some(name) = fields.text(field)? else {
         return Ok(None);
     };
     match RetrievalMode::parse(name) {
         Some(mode) => Ok(Some(mode)),
         None => Err(RequestError::new(
-            &fields.path_of("retrieval_mode"),
+            &fields.path_of(field),
             format!("there is no mode {name:?}"),
             format!(
                 "Modes: {}.",
