@@ -14,17 +14,17 @@ COMMENT ON FUNCTION rag.search_statistics() IS
 
 CREATE VIEW rag.search_stats AS
     SELECT collection, mode, calls, errors, rows, empty, fewer, degraded,
-           totals[1] AS total_ms, totals[1] / ok.calls AS mean_ms, maxima[1] AS max_ms,
-           totals[2] AS embedding_total_ms, totals[2] / ok.calls AS embedding_mean_ms,
+           totals[1] AS total_ms, totals[1] / ok.n AS mean_ms, maxima[1] AS max_ms,
+           totals[2] AS embedding_total_ms, totals[2] / ok.n AS embedding_mean_ms,
            maxima[2] AS embedding_max_ms,
-           totals[3] AS vector_total_ms, totals[3] / ok.calls AS vector_mean_ms,
+           totals[3] AS vector_total_ms, totals[3] / ok.n AS vector_mean_ms,
            maxima[3] AS vector_max_ms,
-           totals[4] AS keyword_total_ms, totals[4] / ok.calls AS keyword_mean_ms,
+           totals[4] AS keyword_total_ms, totals[4] / ok.n AS keyword_mean_ms,
            maxima[4] AS keyword_max_ms,
-           totals[5] AS fusion_total_ms, totals[5] / ok.calls AS fusion_mean_ms,
+           totals[5] AS fusion_total_ms, totals[5] / ok.n AS fusion_mean_ms,
            maxima[5] AS fusion_max_ms
     FROM rag.search_statistics() AS s,
-         LATERAL (SELECT nullif(s.calls - s.errors, 0) AS calls) AS ok;
+         LATERAL (SELECT nullif(s.calls - s.errors, 0) AS n) AS ok;
 COMMENT ON VIEW rag.search_stats IS
     'counts and times of searches, by collection and mode; times are of those without error';
 COMMENT ON COLUMN rag.search_stats.collection IS 'collection that was searched';
