@@ -121,13 +121,20 @@ impl Query<'_> {
     fn candidates(&self, pool: usize) -> Result<(Candidates, bool), Error> {
         let statements = self.statements();
         if let Some(words) = self.words
-            && let Some(rows) = self
-                .times
-                .measure(Part::Vector, || self.few_filtered(&statements, words, pool))?
+            && self.is_filtered()
         {
-            return self
+            let part = match self.embedding {
+                Some(_) => Part::Vector,
+                None => Part::Keyword,
+            };
+            let few = self
                 .times
-                .measure(Part::Keyword, || self.all_of(&rows, words, pool));
+                .measure(part, || self.few_filtered(&statements, words, pool))?;
+            if let Some(rows) = few {
+                return self
+                    .times
+                    .measure(Part::Keyword, || self.all_of(&rows, words, pool));
+            }
         }
         let mut candidates = Candidates::default();
         let mut has_more = false;
@@ -235,9 +242,6 @@ impl Query<'_> {
         words: &QueryWords,
         pool: usize,
     ) -> Result<Option<Vec<FoundRow>>, Error> {
-        if !self.is_filtered() {
-            return Ok(None);
-        }
         let limit = few(words.chunks, pool);
         let every_row = statements.filtered(None);
         let estimate = as_reader(&self.request.collection, || {

@@ -7,10 +7,10 @@ SELECT count(*) FROM (VALUES
     ('The engine needs oil of type XK-4711.', 'garage/oil.md'),
     ('Tyres are changed in October.', 'garage/tyres.md')) AS v (t, uri),
     LATERAL rag_add_document(t, uri, collection => 'judged');
-\set queries '{"q1": "when do they bake?", "q2": "XK-4711", "q3": "how hot is the water for tea?", "q4": "not judged"}'
+\set queries '{"q1": "at what time do rolls come out of the oven?", "q2": "XK-4711", "q3": "how hot is the water for tea?", "q4": "not judged"}'
 -- documents are named by uri, file name or id
-SELECT jsonb_build_object('q1', '{"kitchen/bread.md": 2}'::jsonb, 'q2', '{"oil.md": 1, "tea.md": 0}'::jsonb,
-    'q3', jsonb_build_object(document_id, 1)) AS qrels
+SELECT jsonb_build_object('q1', '{"kitchen/bread.md": 2}'::jsonb,
+    'q2', '{"oil.md": 1, "tea.md": 0}'::jsonb, 'q3', jsonb_build_object(document_id, 1)) AS qrels
 FROM rag.documents WHERE uri = 'kitchen/tea.md' \gset
 
 SELECT measure, value, low, high, other, queries
@@ -25,9 +25,9 @@ SELECT measure, round(value::numeric, 3) AS value, round(other::numeric, 3) AS o
        difference_low <= difference AND difference <= difference_high AS has_interval
 FROM rag_evaluate('judged', :'queries', :'qrels', '{"mode": "hybrid"}',
                   compare => '{"mode": "keyword", "top_k": 1}', k => 1, resamples => 100);
-SELECT (SELECT array_agg(r) FROM rag_evaluate('judged', :'queries', :'qrels', '{"mode": "vector"}', '{}') r)
-    = (SELECT array_agg(r) FROM rag_evaluate('judged', :'queries', :'qrels', '{"mode": "vector"}', '{}') r)
-    AS is_reproducible;
+SELECT count(DISTINCT r) AS is_reproducible
+FROM generate_series(1, 2) AS n, LATERAL (SELECT array_agg(e) AS r FROM rag_evaluate('judged',
+    :'queries', :'qrels', '{"mode": "vector"}', CASE WHEN n > 0 THEN '{}' END::jsonb) AS e) AS e;
 
 -- mistakes
 \set VERBOSITY terse
