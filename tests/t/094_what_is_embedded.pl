@@ -24,6 +24,7 @@ $repository->write('docs/keys.md',
 $repository->write('docs/late.md', "\n\nLate bread is baked at noon.\n");
 $repository->commit;
 my $path = $repository->path;
+my $commit = substr $repository->head, 0, 7;
 $node->safe_psql('postgres',
 	qq{SELECT rag_create_source('code', 'git', '{"repositoryURL": "$path"}')});
 sync_ok($node, 'code');
@@ -68,15 +69,15 @@ is(ask($node, "SELECT start_line, end_line FROM rag.chunks WHERE uri LIKE '%late
 my $keys = q{rag_search('when are keys rotated', top_k => 1)};
 is( $node->safe_psql(
 		'postgres', "SELECT citation, start_line, end_line, page IS NULL, heading_path FROM $keys"),
-	"[1] Keys, docs/keys.md:5-7 (file://$path#docs/keys.md)|5|7|t|{Keys}",
-	'a citation has path and lines');
+	"[1] Keys, docs/keys.md:5-7 @ $commit (file://$path#docs/keys.md)|5|7|t|{Keys}",
+	'a citation has path, lines and commit');
 like(
 	$node->safe_psql(
 		'postgres',
 		q{SELECT citation FROM rag_search('insert_vector', filter => '{"language": "c"}',
 			top_k => 1)}
 	),
-	qr/^\[1\] src\/hnsw\.c:\d+-\d+ \(file:/,
+	qr/^\[1\] src\/hnsw\.c:\d+-\d+ \@ \Q$commit\E \(file:/,
 	'a citation of a code file has its lines once');
 
 # -- pages of a site

@@ -112,13 +112,15 @@ sub test_wegent
 	my $found = answer('rag_retrieve', $seed);
 	is(files($found), '1 example.md', 'the condition selects documents of a folder and a table');
 	is( sorted(keys %$found),
-		sorted(qw(records query knowledge_id total retrieval_mode degraded)),
+		sorted(qw(records query knowledge_id total retrieval_mode)),
 		'the answer has the fields of the design');
 	is($found->{query}, 'What is Dify?', 'the query is repeated');
 	is($found->{knowledge_id}, 'AAA-BBB-CCC', 'and so is the knowledge base');
 	is($found->{total}, scalar @{ $found->{records} }, 'the total is the number of records');
-	is($found->{retrieval_mode}, 'vector', 'the mode that was used is named');
-	like($found->{degraded}, qr/hybrid/, 'and why it is not the one that was asked for');
+	is($found->{retrieval_mode}, 'hybrid', 'the mode that was used is named');
+	my $stop_words = answer('rag_retrieve', $seed =~ s/What is Dify\?/is it the?/r);
+	is($stop_words->{retrieval_mode}, 'vector', 'a query of stop words is answered by the vector');
+	like($stop_words->{degraded}, qr/no words/, 'and the answer says why');
 	my @scores = map { $_->{score} } @{ $found->{records} };
 	is_deeply(\@scores, [ sort { $b <=> $a } @scores ], 'the best record is the first');
 
