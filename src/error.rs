@@ -136,7 +136,7 @@ impl Error {
             self.code,
             Code::ERRCODE_CONNECTION_FAILURE
                 | Code::ERRCODE_UNDEFINED_FILE
-                | Code::ERRCODE_INSUFFICIENT_RESOURCES
+                | Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED
         )
     }
 
