@@ -4,9 +4,11 @@
 mod access;
 mod bm25;
 mod collection;
+mod context;
 mod document;
 mod drift;
 mod evaluate;
+mod explain_search;
 mod index;
 mod knowledge;
 mod manifest;

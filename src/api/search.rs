@@ -1,4 +1,4 @@
-//! `rag_search`.
+//! `rag_search`, and the arguments of searches.
 
 use pgrx::{
     JsonB, PgSqlErrorCode, Uuid, datum::TimestampWithTimeZone, iter::TableIterator, name,
@@ -67,20 +67,22 @@ fn rag_search(
     >,
     ErrorReport,
 > {
-    let settings = RetrievalSettings {
-        mode: mode.map(parse_mode).transpose()?,
-        weights: weights(vector_weight, keyword_weight)?,
+    let request = SearchArguments {
+        query,
+        collection,
         top_k,
-        threshold: score_threshold,
-        fusion: fusion.map(parse_fusion).transpose()?,
+        mode,
+        filter,
+        score_threshold,
+        vector_weight,
+        keyword_weight,
+        fusion,
         per_document,
         neighbours,
         mmr_lambda,
-    };
-    let query = SearchQuery::new(query, query_embedding)?;
-    let filter = parse_filter(filter)?;
-    let collection = Collection::get(required("collection", collection)?)?;
-    let request = SearchRequest::new(collection, query, &settings, filter)?;
+        query_embedding,
+    }
+    .into_request()?;
     let found = search::search(&request, &own_schema(&call))?;
     if let Some(why) = &found.degraded {
         notify_degraded(&request, found.mode, why);
@@ -116,6 +118,44 @@ fn rag_search(
             hit.fetched_at,
         )
     })))
+}
+
+/// The arguments of a search in SQL. NULL means the setting of the retriever, or else the default.
+pub(super) struct SearchArguments<'a> {
+    pub query: Option<&'a str>,
+    pub collection: Option<&'a str>,
+    pub top_k: Option<i32>,
+    pub mode: Option<&'a str>,
+    pub filter: Option<JsonbText>,
+    pub score_threshold: Option<f64>,
+    pub vector_weight: Option<f64>,
+    pub keyword_weight: Option<f64>,
+    pub fusion: Option<&'a str>,
+    pub per_document: Option<i32>,
+    pub neighbours: Option<i32>,
+    pub mmr_lambda: Option<f64>,
+    pub query_embedding: Option<Vector<'a>>,
+}
+
+impl SearchArguments<'_> {
+    /// # Errors
+    /// An argument is invalid, or the caller may not read the collection.
+    pub fn into_request(self) -> Result<SearchRequest, Error> {
+        let settings = RetrievalSettings {
+            mode: self.mode.map(parse_mode).transpose()?,
+            weights: weights(self.vector_weight, self.keyword_weight)?,
+            top_k: self.top_k,
+            threshold: self.score_threshold,
+            fusion: self.fusion.map(parse_fusion).transpose()?,
+            per_document: self.per_document,
+            neighbours: self.neighbours,
+            mmr_lambda: self.mmr_lambda,
+        };
+        let query = SearchQuery::new(self.query, self.query_embedding)?;
+        let filter = parse_filter(self.filter)?;
+        let collection = Collection::get(required("collection", self.collection)?)?;
+        SearchRequest::new(collection, query, &settings, filter)
+    }
 }
 
 fn parse_mode(name: &str) -> Result<RetrievalMode, Error> {
@@ -160,7 +200,7 @@ fn parse_filter(filter: Option<JsonbText>) -> Result<Filter, Error> {
 }
 
 /// Tells the caller that the mode is not the one that was wanted.
-fn notify_degraded(request: &SearchRequest, used: RetrievalMode, why: &str) {
+pub(super) fn notify_degraded(request: &SearchRequest, used: RetrievalMode, why: &str) {
     let message = format!(
         "mode \"{used}\" was used instead of \"{}\": {why}",
         request.mode

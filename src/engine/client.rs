@@ -287,6 +287,28 @@ impl Client {
         embeddings.ok_or_else(unexpected)
     }
 
+    /// Returns the number of tokens of each text, without special tokens.
+    ///
+    /// # Errors
+    /// Like [`with_client`].
+    pub fn count_tokens(
+        &mut self,
+        model: &ModelRef,
+        texts: Vec<String>,
+    ) -> Result<Vec<usize>, Error> {
+        self.ensure_reached(model)?;
+        let mut all = vec![];
+        for texts in parts(texts) {
+            let expected = texts.len();
+            let ticket = self.send(model, Task::Count { texts }, &[])?;
+            match self.receive(ticket.last)? {
+                (Answer::Tokens { tokens }, _) if tokens.len() == expected => all.extend(tokens),
+                _ => return Err(unexpected()),
+            }
+        }
+        Ok(all)
+    }
+
     /// Extracts and splits one document. Returns its content and text.
     ///
     /// # Errors

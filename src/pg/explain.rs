@@ -52,3 +52,36 @@ pub fn explain(statement: &str, args: &[DatumWithOid<'_>]) -> Result<Value, Erro
             .map_err(|e| Error::internal(format!("EXPLAIN has returned no JSON: {e}")))
     })
 }
+
+/// A scan of a table or an index in a plan.
+pub struct PlannedScan {
+    /// As EXPLAIN writes it.
+    pub description: String,
+    /// True if the index returns rows in the order of an expression, such as a distance.
+    pub is_ordered: bool,
+}
+
+/// Returns the scans of tables and indexes of a plan.
+pub fn scans(plan: &Value) -> Vec<PlannedScan> {
+    let mut found = vec![];
+    collect_scans(&plan[0]["Plan"], &mut found);
+    found
+}
+
+fn collect_scans(node: &Value, found: &mut Vec<PlannedScan>) {
+    let text = |key: &str| node[key].as_str();
+    if let Some(kind) = text("Node Type") {
+        let description = match (text("Index Name"), text("Relation Name")) {
+            (Some(index), _) => Some(format!("{kind} using {index}")),
+            (None, Some(table)) => Some(format!("{kind} on {table}")),
+            (None, None) => None,
+        };
+        found.extend(description.map(|description| PlannedScan {
+            description,
+            is_ordered: text("Order By").is_some(),
+        }));
+    }
+    for child in node["Plans"].as_array().into_iter().flatten() {
+        collect_scans(child, found);
+    }
+}

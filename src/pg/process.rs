@@ -51,6 +51,16 @@ pub fn statement_start() -> i64 {
     unsafe { pg_sys::GetCurrentStatementStartTimestamp() }
 }
 
+/// Returns the number of pages of tables and indexes that the session has read so far, from shared
+/// memory or from files.
+pub fn pages_read() -> i64 {
+    // SAFETY: reads variables of the session.
+    unsafe {
+        let usage = &*(&raw const pg_sys::pgBufferUsage);
+        usage.shared_blks_hit + usage.shared_blks_read + usage.local_blks_hit + usage.local_blks_read
+    }
+}
+
 /// Returns true if the server is in recovery, as a standby is.
 pub fn is_in_recovery() -> bool {
     // SAFETY: reads the server's state.

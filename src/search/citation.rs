@@ -7,16 +7,21 @@ impl SearchHit {
     /// repository `[1] Key rotation, docs/keys.md:12-30 @ 1f3a9c0
     /// (https://example.org/guide.git#docs/keys.md)`.
     pub fn citation(&self) -> String {
-        let page = self.page.map(|page| format!("p. {page}"));
+        self.citation_of(self.rank, self.page, (self.start_line, self.end_line))
+    }
+
+    /// Returns the citation of another part of the document, with a number of its own.
+    pub fn citation_of(&self, rank: i32, page: Option<i32>, lines: (i32, i32)) -> String {
+        let page = page.map(|page| format!("p. {page}"));
         let place = page.or_else(|| {
             let path = escaped(self.path_in_repository()?);
-            let lines = format!("{path}:{}-{}", self.start_line, self.end_line);
+            let lines = format!("{path}:{}-{}", lines.0, lines.1);
             Some(match self.commit() {
                 Some(commit) => format!("{lines} @ {commit}"),
                 None => lines,
             })
         });
-        let (rank, uri) = (self.rank, enclosed(self.address()));
+        let uri = enclosed(self.address());
         // a title that is the name of the file would repeat the path
         let title = self.title.as_deref();
         let title = title.filter(|title| {

@@ -11,14 +11,17 @@ use serde_json::Value;
 use super::{
     SearchRequest,
     hits::read_embeddings,
-    statements::{FoundRow, Statements},
-    times::{Part, SearchTimes},
+    statements::{FoundRow, Statement, Statements},
+    trace::{Part, Trace},
     words::QueryWords,
 };
 use crate::{
     catalog::{access::sees_every_row, chunks::as_reader, embedding_index},
     error::Error,
-    pg::{explain::explain, guc::with_settings},
+    pg::{
+        explain::{explain, scans},
+        guc::with_settings,
+    },
     settings,
     types::vector::OwnedVector,
 };
@@ -42,7 +45,7 @@ pub struct Query<'a> {
     pub words: Option<&'a QueryWords>,
     /// The quoted name of the schema of the operators.
     pub operators: &'a str,
-    pub times: &'a SearchTimes,
+    pub trace: &'a Trace,
 }
 
 impl Query<'_> {
@@ -61,7 +64,7 @@ impl Query<'_> {
         loop {
             let (candidates, has_more) = self.candidates(pool)?;
             let chosen = self
-                .times
+                .trace
                 .measure(Part::Fusion, || self.choose(&candidates, limits))?;
             if !chosen.needs_more || !has_more {
                 return Ok(chosen.results);
@@ -72,12 +75,44 @@ impl Query<'_> {
 
     fn choose(&self, candidates: &Candidates, limits: Limits) -> Result<Chosen, Error> {
         let ranked = rank(candidates, self.method(), 0.0);
-        if limits.mmr_lambda.is_none() {
-            return Ok(choose(&ranked, limits, |_, _| 0.0));
+        let chosen = match limits.mmr_lambda {
+            None => choose(&ranked, limits, |_, _| 0.0),
+            Some(_) => {
+                let vectors = read_embeddings(self.request, &ranked)?;
+                choose(&ranked, limits, |one, other| vectors.similarity(one, other))
+            }
+        };
+        self.note_choice(&ranked, &chosen);
+        Ok(chosen)
+    }
+
+    fn note_choice(&self, ranked: &[Ranked], chosen: &Chosen) {
+        let trace = self.trace;
+        let request = self.request;
+        trace.rows(chosen.results.len());
+        trace.note(|| match self.method() {
+            Method::Vector => "score: cosine similarity".to_owned(),
+            Method::Keyword => "score: BM25, divided by the best".to_owned(),
+            Method::Weighted(Weights { vector, keyword }) => {
+                format!("score: {vector} * vector_score + {keyword} * keyword_score")
+            }
+            Method::ReciprocalRank => "score: reciprocal ranks, k = 60".to_owned(),
+        });
+        trace.note(|| format!("candidates: {}", ranked.len()));
+        if let Some(threshold) = request.threshold {
+            let below = ranked.iter().filter(|chunk| chunk.score < threshold);
+            let below = below.count();
+            trace.note(|| format!("below score_threshold {threshold}: {below}"));
         }
-        let vectors = read_embeddings(self.request, &ranked)?;
-        let similarity = |one, other| vectors.similarity(one, other);
-        Ok(choose(&ranked, limits, similarity))
+        if let Some(limit) = request.per_document {
+            trace.note(|| format!("at most {limit} of a document"));
+        }
+        if let Some(lambda) = request.mmr_lambda {
+            trace.note(|| format!("chosen for diversity, mmr_lambda {lambda}"));
+        }
+        if chosen.needs_more {
+            trace.note(|| "too few documents, so longer lists are needed".to_owned());
+        }
     }
 
     fn method(&self) -> Method {
@@ -128,11 +163,11 @@ impl Query<'_> {
                 None => Part::Keyword,
             };
             let few = self
-                .times
+                .trace
                 .measure(part, || self.few_filtered(&statements, words, pool))?;
             if let Some(rows) = few {
                 return self
-                    .times
+                    .trace
                     .measure(Part::Keyword, || self.all_of(&rows, words, pool));
             }
         }
@@ -141,13 +176,13 @@ impl Query<'_> {
         let mut nearest = vec![];
         if self.embedding.is_some() {
             nearest = self
-                .times
+                .trace
                 .measure(Part::Vector, || self.nearest(&statements, pool))?;
             has_more |= nearest.len() >= pool;
             candidates.add_vector_list(cosines(&nearest), pool);
         }
         if let Some(words) = self.words {
-            has_more |= self.times.measure(Part::Keyword, || {
+            has_more |= self.trace.measure(Part::Keyword, || {
                 self.add_by_words(&statements, words, nearest, &mut candidates, pool)
             })?;
         }
@@ -165,6 +200,7 @@ impl Query<'_> {
         pool: usize,
     ) -> Result<bool, Error> {
         let (best, has_more) = self.best_by_words(statements, words, pool)?;
+        self.trace.rows(best.len());
         let scores = best.iter().map(|(row, score)| (row.key, *score));
         candidates.add_keyword_list(scores.collect(), pool);
         if self.embedding.is_some() {
@@ -174,7 +210,12 @@ impl Query<'_> {
             nearest.retain(|row| candidates.lacks_keyword(row.key));
             // if all rows that match were found, the others do not match
             let scores = match has_more {
-                true => self.keyword_scores(words, &nearest)?,
+                true => {
+                    let others = nearest.len();
+                    self.trace
+                        .note(|| format!("chunks of the vector list that are scored: {others}"));
+                    self.keyword_scores(words, &nearest)?
+                }
                 false => vec![0.0; nearest.len()],
             };
             for (row, score) in nearest.iter().zip(scores) {
@@ -194,10 +235,13 @@ impl Query<'_> {
         limit: usize,
     ) -> Result<(Vec<(FoundRow, f64)>, bool), Error> {
         let mut found: Vec<(FoundRow, f64)> = vec![];
+        let (mut batches, mut named) = (0, 0);
         as_reader(&self.request.collection, || {
             words.each_batch(limit, |batch| {
                 let scores: HashMap<Tid, f64> = batch.into_iter().collect();
                 let places: Vec<Tid> = scores.keys().copied().collect();
+                batches += 1;
+                named += places.len();
                 let rows = statements.run(&statements.at_places(&places))?;
                 let scored = |row: FoundRow| Some((row, *scores.get(&row.tid)?));
                 found.extend(rows.into_iter().filter_map(scored));
@@ -207,6 +251,13 @@ impl Query<'_> {
                 })
             })
         })?;
+        // the number of rows that policies hide would tell that the words are in them
+        if sees_every_row(&self.request.collection) {
+            self.trace
+                .note(|| format!("chunks named by the index: {named} in {batches} steps"));
+        }
+        self.trace
+            .note(|| format!("of these are found: {}", found.len()));
         let has_more = found.len() >= limit;
         Ok((found, has_more))
     }
@@ -216,7 +267,14 @@ impl Query<'_> {
         let statement = statements.nearest(limit);
         let run = |complete| {
             let ef_search = settings::ef_search().max(MIN_EF_SEARCH).max(2 * limit);
-            with_scan_settings(ef_search, complete, || statements.run(&statement))
+            with_scan_settings(ef_search, complete, || {
+                if self.trace.records_steps() {
+                    self.note_path(&statement, ef_search)?;
+                }
+                let rows = statements.run(&statement)?;
+                self.trace.rows(rows.len());
+                Ok(rows)
+            })
         };
         // Without a filter, one walk finds enough. A walk that can go on prepares for that, which
         // takes as long again.
@@ -227,6 +285,22 @@ impl Query<'_> {
             return Ok(found);
         }
         run(true)
+    }
+
+    /// Records how the planner finds the nearest chunks.
+    fn note_path(&self, statement: &Statement, ef_search: usize) -> Result<(), Error> {
+        let plan = as_reader(&self.request.collection, || {
+            explain(&statement.text, &statement.args)
+        })?;
+        let scans = scans(&plan);
+        self.trace.note(|| match scans.iter().any(|scan| scan.is_ordered) {
+            true => format!("index search with ef_search {ef_search}"),
+            false => "exact search".to_owned(),
+        });
+        for scan in scans {
+            self.trace.note(|| scan.description);
+        }
+        Ok(())
     }
 
     /// Returns true if some chunks must not be found: by the filter or by row-level security.
@@ -247,11 +321,24 @@ impl Query<'_> {
         let estimate = as_reader(&self.request.collection, || {
             estimated_rows(&every_row.text, &every_row.args)
         })?;
+        self.trace.note(|| {
+            format!("chunks expected to pass the filter: {estimate:.0}")
+        });
         if estimate > limit as f64 {
+            self.trace
+                .note(|| format!("more than {limit}, so the best are searched for"));
             return Ok(None);
         }
         let rows = statements.run(&statements.filtered(Some(limit + 1)))?;
-        Ok((rows.len() <= limit).then_some(rows))
+        if rows.len() > limit {
+            self.trace
+                .note(|| format!("more than {limit} pass, so the best are searched for"));
+            return Ok(None);
+        }
+        self.trace.rows(rows.len());
+        self.trace
+            .note(|| "few, so all are scored".to_owned());
+        Ok(Some(rows))
     }
 
     fn keyword_scores(&self, words: &QueryWords, rows: &[FoundRow]) -> Result<Vec<f64>, Error> {
@@ -267,8 +354,11 @@ impl Query<'_> {
         pool: usize,
     ) -> Result<(Candidates, bool), Error> {
         let scores = self.keyword_scores(words, rows)?;
+        self.trace
+            .note(|| format!("chunks that are scored: {}", rows.len()));
         let scored = || rows.iter().map(|row| row.key).zip(scores.iter().copied());
         let matches: Vec<_> = scored().filter(|(_, score)| *score > 0.0).collect();
+        self.trace.rows(matches.len());
         let mut candidates = Candidates::default();
         let mut has_more = matches.len() > pool;
         candidates.add_keyword_list(matches, pool);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use pgrx::datum::TimestampWithTimeZone;
 use rag_ann::distance::cosine_distance;
+use rag_context::JoinedText;
 use rag_fusion::{ChunkKey, Ranked};
 
 use super::{SearchRequest, statements::key};
@@ -122,32 +123,34 @@ fn hit(rank: i32, ranked: &Ranked, row: &Row<'_, '_>) -> Result<SearchHit, Error
     })
 }
 
-/// A chunk before or after a result.
-struct Neighbour {
-    content: String,
-    start_index: i32,
-    start_line: i32,
-    end_line: i32,
-    page: Option<i32>,
+/// A chunk of a document, found by its position.
+#[derive(Debug, Clone)]
+pub struct Neighbour {
+    pub chunk_id: pgrx::Uuid,
+    pub content: String,
+    pub start_index: i32,
+    pub start_line: i32,
+    pub end_line: i32,
+    pub page: Option<i32>,
 }
 
-/// Joins the chunks before and after each result to its text. The text of a result then begins at
-/// `start_index` and ends on `end_line` of these chunks.
-fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Result<(), Error> {
+/// Chunks by document and position.
+pub type Neighbours = HashMap<[u8; 16], BTreeMap<i32, Neighbour>>;
+
+/// Reads each hit's chunk again, with `distance` chunks before and after it.
+pub fn read_neighbours(
+    request: &SearchRequest,
+    hits: &[SearchHit],
+    distance: i32,
+) -> Result<Neighbours, Error> {
     let documents: Vec<pgrx::Uuid> = hits.iter().map(|hit| hit.document_id).collect();
-    let around = |hit: &SearchHit| {
-        (
-            hit.chunk_index - request.neighbours,
-            hit.chunk_index + request.neighbours,
-        )
-    };
-    let (first, last): (Vec<i32>, Vec<i32>) = hits.iter().map(around).unzip();
-    // by document and position
-    let mut found: HashMap<[u8; 16], BTreeMap<i32, Neighbour>> = HashMap::new();
+    let (first, last): (Vec<i32>, Vec<i32>) =
+        hits.iter().map(|hit| hit.range(distance)).unzip();
+    let mut found = Neighbours::new();
     query_chunks(
         &request.collection,
-        "SELECT c.document_id, c.chunk_index, c.content, c.start_index, c.start_line, c.end_line,
-                c.page
+        "SELECT c.document_id, c.chunk_id, c.chunk_index, c.content, c.start_index, c.start_line,
+                c.end_line, c.page
          FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4))
                   AS wanted (document_id, first, last)
               JOIN rag.chunks AS c
@@ -163,6 +166,7 @@ fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Result<()
             let document: pgrx::Uuid = row.required("document_id")?;
             let chunks = found.entry(*document.as_bytes()).or_default();
             let neighbour = Neighbour {
+                chunk_id: row.required("chunk_id")?,
                 content: row.required("content")?,
                 start_index: row.required("start_index")?,
                 start_line: row.required("start_line")?,
@@ -173,36 +177,37 @@ fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Result<()
             Ok(())
         },
     )?;
+    Ok(found)
+}
+
+impl SearchHit {
+    /// Returns the positions of the first and last chunk within `distance` of this one.
+    pub fn range(&self, distance: i32) -> (i32, i32) {
+        (self.chunk_index - distance, self.chunk_index + distance)
+    }
+}
+
+/// Joins the chunks before and after each result to its text. The text of a result then begins at
+/// `start_index` and ends on `end_line` of these chunks.
+fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Result<(), Error> {
+    let found = read_neighbours(request, hits, request.neighbours)?;
     for hit in hits {
-        let (first, last) = around(hit);
+        let (first, last) = hit.range(request.neighbours);
         let Some(chunks) = found.get(hit.document_id.as_bytes()) else {
             continue;
         };
-        let mut joined = String::new();
-        let mut end = None;
-        for neighbour in chunks.range(first..=last).map(|(_, chunk)| chunk) {
-            let next_end = neighbour.start_index + neighbour.content.chars().count() as i32;
-            match end {
-                None => {
-                    hit.start_index = neighbour.start_index;
-                    hit.start_line = neighbour.start_line;
-                    hit.page = neighbour.page;
-                    joined.push_str(&neighbour.content);
-                }
-                // text between chunks is white space
-                Some(end) if neighbour.start_index > end => {
-                    joined.push('\n');
-                    joined.push_str(&neighbour.content);
-                }
-                Some(end) => {
-                    let overlap = (end - neighbour.start_index) as usize;
-                    joined.extend(neighbour.content.chars().skip(overlap));
-                }
-            }
-            hit.end_line = neighbour.end_line.max(hit.end_line);
-            end = end.max(Some(next_end));
+        let mut joined = JoinedText::default();
+        for (index, neighbour) in chunks.range(first..=last) {
+            joined.push(*index, neighbour.start_index, &neighbour.content);
         }
-        hit.content = joined;
+        if let Some((_, first)) = chunks.range(first..=last).next() {
+            hit.start_index = first.start_index;
+            hit.start_line = first.start_line;
+            hit.page = first.page;
+        }
+        let last_lines = chunks.range(first..=last).map(|(_, chunk)| chunk.end_line);
+        hit.end_line = last_lines.max().unwrap_or(hit.end_line);
+        hit.content = joined.into_text();
     }
     Ok(())
 }

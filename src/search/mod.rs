@@ -11,14 +11,16 @@
 //! only. What cannot answer (words, model, index) is left out, if the other half can.
 
 mod citation;
+pub mod context;
 mod diagnosis;
 pub mod evaluate;
+pub mod explain;
 mod find;
 mod hits;
 mod request;
 pub mod retrieval;
 mod statements;
-mod times;
+mod trace;
 mod words;
 
 use std::{cell::OnceCell, time::Instant};
@@ -29,7 +31,7 @@ use rag_protocol::embed::{ModelInfo, Priority};
 
 use self::{
     find::Query,
-    times::{Part, SearchTimes},
+    trace::{Part, Trace},
     words::{NoKeywords, QueryWords},
 };
 pub use self::{
@@ -56,7 +58,6 @@ pub struct SearchResult {
     /// Why it is not the mode that was asked for.
     pub degraded: Option<String>,
     pub hits: Vec<SearchHit>,
-    pub times: SearchTimes,
 }
 
 /// Runs a search. `operators` is the quoted name of the schema of the operators.
@@ -66,35 +67,37 @@ pub struct SearchResult {
 pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, Error> {
     let counted = Counted::begin(request.collection.name.as_str(), request.mode);
     let started = Instant::now();
-    let result = run(request, operators)?;
-    let times = &result.times;
+    let trace = Trace::default();
+    let result = run(request, operators, &trace)?;
     counted.end(SearchRecord {
         rows: result.hits.len(),
         top_k: request.top_k,
         is_degraded: result.degraded.is_some(),
         times: [
             started.elapsed(),
-            times.of(Part::Embedding),
-            times.of(Part::Vector),
-            times.of(Part::Keyword),
-            times.of(Part::Fusion),
+            trace.time_of(Part::Embedding),
+            trace.time_of(Part::Vector),
+            trace.time_of(Part::Keyword),
+            trace.time_of(Part::Fusion) + trace.time_of(Part::Results),
         ],
     });
     Ok(result)
 }
 
-fn run(request: &SearchRequest, operators: &str) -> Result<SearchResult, Error> {
+fn run(
+    request: &SearchRequest,
+    operators: &str,
+    trace: &Trace,
+) -> Result<SearchResult, Error> {
     let Some(stored) = &request.collection.model else {
         return Ok(SearchResult {
             mode: request.mode,
             degraded: None,
             hits: vec![], // nothing has been indexed
-            times: SearchTimes::default(),
         });
     };
-    let times = SearchTimes::default();
     let embedding = QueryEmbedding {
-        times: &times,
+        trace,
         computed: OnceCell::new(),
     };
     if request.mode == RetrievalMode::Vector {
@@ -108,15 +111,21 @@ fn run(request: &SearchRequest, operators: &str) -> Result<SearchResult, Error> 
             embedding: query.embedding,
             words: query.words.as_ref(),
             operators,
-            times: &times,
+            trace,
         }
         .find()?;
-        let hits = times.measure(Part::Fusion, || hits::read_hits(request, &results))?;
+        let hits = trace.measure(Part::Results, || {
+            trace.rows(results.len());
+            trace.note(|| match request.neighbours {
+                0 => "chunks read".to_owned(),
+                distance => format!("chunks read, with neighbours: {distance}"),
+            });
+            hits::read_hits(request, &results)
+        })?;
         Ok(SearchResult {
             mode: query.mode,
             degraded: query.degraded,
             hits,
-            times: times.clone(),
         })
     })?;
     if result.hits.is_empty() {
@@ -141,6 +150,7 @@ fn usable<'a>(
     embedding: &'a QueryEmbedding<'_>,
     indexes: IndexUse,
 ) -> Result<UsableQuery<'a>, Error> {
+    let trace = embedding.trace;
     let vector_only = |degraded| -> Result<_, Error> {
         Ok(UsableQuery {
             mode: RetrievalMode::Vector,
@@ -154,8 +164,10 @@ fn usable<'a>(
     }
     let text = request.query.text.as_deref().unwrap_or_default();
     let words = match indexes {
-        IndexUse::Allowed => as_reader(&request.collection, || {
-            QueryWords::of(&request.collection, text)
+        IndexUse::Allowed => trace.measure(Part::Keyword, || {
+            as_reader(&request.collection, || {
+                QueryWords::of(&request.collection, text, trace)
+            })
         })?,
         IndexUse::Forbidden => Err(NoKeywords::Damaged),
     };
@@ -198,7 +210,7 @@ fn usable<'a>(
 
 /// The embedding of the query, which is computed once.
 struct QueryEmbedding<'a> {
-    times: &'a SearchTimes,
+    trace: &'a Trace,
     computed: OnceCell<OwnedVector>,
 }
 
@@ -207,9 +219,13 @@ impl QueryEmbedding<'_> {
         if let Some(known) = self.computed.get() {
             return Ok(known);
         }
-        let computed = self
-            .times
-            .measure(Part::Embedding, || embed(request, stored))?;
+        let computed = self.trace.measure(Part::Embedding, || {
+            self.trace.note(|| match request.query.embedding {
+                Some(_) => "given".to_owned(),
+                None => format!("by model \"{}\"", stored.name),
+            });
+            embed(request, stored)
+        })?;
         Ok(self.computed.get_or_init(|| computed))
     }
 }

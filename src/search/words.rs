@@ -3,10 +3,12 @@
 use std::ops::ControlFlow;
 
 use pgrx::pg_sys;
+use rag_bm25::Terms;
 use rag_pages::Tid;
 
+use super::trace::Trace;
 use crate::{
-    catalog::{collections::Collection, keyword_index},
+    catalog::{access::sees_every_row, collections::Collection, keyword_index},
     error::Error,
     index::{
         am::relation::{LockedIndex, table_of},
@@ -42,19 +44,44 @@ impl NoKeywords {
     }
 }
 
+/// Returns the words of a query, with the numbers of chunks that have them.
+fn described(terms: &Terms, counts: Option<&Vec<u64>>) -> String {
+    let words: Vec<String> = terms
+        .iter()
+        .enumerate()
+        .map(|(n, (term, _))| {
+            let word = String::from_utf8_lossy(term);
+            match counts.and_then(|counts| counts.get(n)) {
+                Some(count) => format!("{word} in {count}"),
+                None => word.into_owned(),
+            }
+        })
+        .collect();
+    words.join(", ")
+}
+
 impl QueryWords {
     /// Runs with the rights of the role that reads the chunks.
     ///
     /// # Errors
     /// The index is corrupted.
-    pub fn of(collection: &Collection, text: &str) -> Result<Result<Self, NoKeywords>, Error> {
+    pub fn of(
+        collection: &Collection,
+        text: &str,
+        trace: &Trace,
+    ) -> Result<Result<Self, NoKeywords>, Error> {
         let Some(index) = keyword_index::find(collection) else {
             return Ok(Err(NoKeywords::NoIndex));
         };
         let ranking = bm25::ranking::ranking(index, text.as_bytes())?;
         if ranking.terms.is_empty() {
+            trace.note(|| NoKeywords::NoWords.reason().to_owned());
             return Ok(Err(NoKeywords::NoWords));
         }
+        trace.note(|| {
+            let counts = sees_every_row(collection).then_some(&ranking.statistics.frequencies);
+            format!("words: {}", described(&ranking.terms, counts))
+        });
         Ok(Ok(Self {
             text: text.to_owned(),
             index,

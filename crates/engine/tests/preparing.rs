@@ -173,3 +173,26 @@ fn the_type_of_a_file_follows_from_its_name() {
         .unwrap_err();
     assert_eq!(error.message, "files of this type are not documents");
 }
+
+#[test]
+fn tokens_are_counted_without_special_tokens() {
+    let Some(onnxruntime) = onnxruntime() else {
+        return;
+    };
+    let engine = Engine::start(&onnxruntime);
+    let dir = tempfile::tempdir().unwrap();
+    tiny::write(dir.path(), tiny::Output::Pooled, false, None);
+    let mut client = engine.connect();
+    let long = "red green ".repeat(1000);
+    let texts = ["", "red", "red green blue", long.as_str()].map(String::from);
+    let task = Task::Count {
+        texts: texts.to_vec(),
+    };
+    let answer = client.ask_with(&model(dir.path(), Precision::Fp32), task, &[]);
+    let Ok((Answer::Tokens { tokens }, payload)) = answer else {
+        panic!("{answer:?}")
+    };
+    // more than the model reads
+    assert_eq!(tokens, [0, 1, 3, 2000]);
+    assert!(payload.is_empty());
+}

@@ -112,6 +112,8 @@ pub enum Task {
         priority: Priority,
         texts: Vec<String>,
     },
+    /// Counts the tokens of the texts. The answer is [`Answer::Tokens`].
+    Count { texts: Vec<String> },
     /// Sets the party of the following requests. There is no answer.
     Introduce { party: Party },
     /// Ends the process. It was started without access to the folder of the request's model; the
@@ -149,6 +151,10 @@ pub enum Answer {
     Embeddings {
         model: ModelInfo,
         /// Tokens of each text, special tokens included, before any truncation.
+        tokens: Vec<usize>,
+    },
+    /// Tokens of each text, without special tokens.
+    Tokens {
         tokens: Vec<usize>,
     },
     Model {

@@ -234,6 +234,16 @@ impl Client {
                     text.into_bytes(),
                 ))
             }
+            Task::Count { texts } => {
+                let mut tokens = Vec::with_capacity(texts.len());
+                for text in &texts {
+                    if self.is_abandoned() {
+                        return Ok(TaskResult::Nobody);
+                    }
+                    tokens.push(model.tokenizer.count_alone(text));
+                }
+                Ok(TaskResult::answer(Answer::Tokens { tokens }, vec![]))
+            }
             Task::Embed { priority, texts } => {
                 let mut tokens = Vec::with_capacity(texts.len());
                 for text in &texts {

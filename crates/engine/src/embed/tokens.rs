@@ -243,6 +243,11 @@ impl ModelTokenizer {
         Self::parse_with_limit(Path::new("tokenizer.json"), json, max_tokens)
     }
 
+    /// Returns the number of tokens of a text, without special tokens.
+    pub fn count_alone(&self, text: &str) -> usize {
+        self.count(text).saturating_sub(self.special_tokens)
+    }
+
     /// Returns the part of the text that the model reads, and the text's length in tokens. Returns
     /// `None` if the result is no longer wanted. No more of the text is tokenized than necessary.
     ///
