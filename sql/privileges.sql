@@ -96,6 +96,10 @@ BEGIN
             ('rag_embed', true, 'returns the embedding of a text, or of each text of an array'),
             ('rag_search', true,
              'returns the chunks of a collection that match a query best, best first'),
+            ('rag_context', true,
+             'quotes what a search finds as the context of a language model, within a number of '
+             'tokens'),
+            ('rag_explain_search', true, 'runs a search and returns what each part of it did'),
             ('rag_evaluate', true,
              'measures searches with queries whose relevant documents are known, and compares two '
              'settings'),
@@ -146,7 +150,8 @@ END $$;
 REVOKE ALL ON FUNCTION rag.announce(jsonb), rag.announce_run(), rag.announce_source(),
     rag.before_drop(), rag.condition_types(), rag.find_grantee(), rag.find_owner(),
     rag.find_relation(), rag.is_being_dropped(text), rag.is_restoring(),
-    rag.merge_conditions(jsonb, jsonb), rag.replace_builtin(), rag.source_changed() FROM PUBLIC;
+    rag.merge_conditions(jsonb, jsonb), rag.replace_builtin(), rag.source_changed(),
+    rag.total_deleted_runs() FROM PUBLIC;
 -- for the views as well: they read tables with their owner's rights, but call functions with the
 -- reader's
 DO $$
@@ -169,4 +174,4 @@ END $$;
 GRANT SELECT ON rag.secrets TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
     rag.knowledge, rag.collection_grants, rag.sources, rag.runs, rag.progress,
-    rag.collection_sizes, rag.search_stats TO rag_reader;
+    rag.collection_sizes, rag.search_stats, rag.metrics TO rag_reader;

@@ -99,6 +99,11 @@ extension_sql_file!(
     requires = ["catalog", api::collection::rag_collection_status]
 );
 extension_sql_file!(
+    "../sql/metrics.sql",
+    name = "metrics",
+    requires = ["collections", "search_stats"]
+);
+extension_sql_file!(
     "../sql/embed.sql",
     name = "embed",
     requires = [
@@ -114,6 +119,7 @@ extension_sql_file!(
     requires = [
         "status",
         "search_stats",
+        "metrics",
         "hnsw",
         "bm25",
         "catalog",

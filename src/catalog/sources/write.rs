@@ -167,6 +167,11 @@ pub fn drop(name: &Name) -> Result<Option<pgrx::Uuid>, Error> {
             "DELETE FROM rag.run WHERE source = $1",
             &[name.as_str().into()],
         )?;
+        // the trigger on rag.run has added these runs
+        execute(
+            "DELETE FROM rag.run_total WHERE source = $1",
+            &[name.as_str().into()],
+        )?;
         let deleted = execute_returning(
             "DELETE FROM rag.source WHERE name = $1 RETURNING uid",
             &[name.as_str().into()],
