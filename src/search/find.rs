@@ -16,7 +16,9 @@ use super::{
     words::QueryWords,
 };
 use crate::{
-    catalog::{access::sees_every_row, chunks::as_reader, embedding_index},
+    catalog::{
+        access::sees_every_row, chunks::as_reader, corruption::IndexUse, embedding_index,
+    },
     error::Error,
     pg::{
         explain::{explain, scans},
@@ -46,6 +48,7 @@ pub struct Query<'a> {
     /// The quoted name of the schema of the operators.
     pub operators: &'a str,
     pub trace: &'a Trace,
+    pub indexes: IndexUse,
 }
 
 impl Query<'_> {
@@ -148,6 +151,8 @@ impl Query<'_> {
             request: self.request,
             embedding: self.embedding,
             operators: self.operators,
+            // a filter has a plan of its own, by its values
+            keeps_plans: self.indexes == IndexUse::Allowed && !self.is_filtered(),
         }
     }
 
@@ -199,7 +204,7 @@ impl Query<'_> {
         candidates: &mut Candidates,
         pool: usize,
     ) -> Result<bool, Error> {
-        let (best, has_more) = self.best_by_words(statements, words, pool)?;
+        let (best, has_more) = self.best_by_words(statements, words, &nearest, pool)?;
         self.trace.rows(best.len());
         let scores = best.iter().map(|(row, score)| (row.key, *score));
         candidates.add_keyword_list(scores.collect(), pool);
@@ -227,24 +232,35 @@ impl Query<'_> {
 
     /// Returns the chunks with the highest BM25 scores, and whether there may be more. The index
     /// says which ones these are. A statement with the caller's rights says which of them may be
-    /// found. An ORDER BY would put together the indexed text of each chunk again.
+    /// found, except for the `nearest`, which may be. An ORDER BY would put together the indexed
+    /// text of each chunk again.
     fn best_by_words(
         &self,
         statements: &Statements<'_>,
         words: &QueryWords,
+        nearest: &[FoundRow],
         limit: usize,
     ) -> Result<(Vec<(FoundRow, f64)>, bool), Error> {
+        let known: HashMap<Tid, &FoundRow> = nearest.iter().map(|row| (row.tid, row)).collect();
         let mut found: Vec<(FoundRow, f64)> = vec![];
         let (mut batches, mut named) = (0, 0);
         as_reader(&self.request.collection, || {
             words.each_batch(limit, |batch| {
-                let scores: HashMap<Tid, f64> = batch.into_iter().collect();
-                let places: Vec<Tid> = scores.keys().copied().collect();
                 batches += 1;
-                named += places.len();
-                let rows = statements.run(&statements.at_places(&places))?;
-                let scored = |row: FoundRow| Some((row, *scores.get(&row.tid)?));
-                found.extend(rows.into_iter().filter_map(scored));
+                named += batch.len();
+                let mut scores: HashMap<Tid, f64> = HashMap::new();
+                for (tid, score) in batch {
+                    match known.get(&tid) {
+                        Some(row) => found.push((**row, score)),
+                        None => drop(scores.insert(tid, score)),
+                    }
+                }
+                if !scores.is_empty() {
+                    let places: Vec<Tid> = scores.keys().copied().collect();
+                    let rows = statements.run(&statements.at_places(&places))?;
+                    let scored = |row: FoundRow| Some((row, *scores.get(&row.tid)?));
+                    found.extend(rows.into_iter().filter_map(scored));
+                }
                 Ok(match found.len() >= limit {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),

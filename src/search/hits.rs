@@ -9,7 +9,10 @@ use rag_fusion::{ChunkKey, Ranked};
 
 use super::{SearchRequest, statements::key};
 use crate::{
-    catalog::chunks::query_chunks, error::Error, pg::spi::Row, types::vector::OwnedVector,
+    catalog::chunks::{literal, query_chunks, query_chunks_prepared},
+    error::Error,
+    pg::spi::Row,
+    types::vector::OwnedVector,
 };
 
 /// A chunk that a search found.
@@ -57,18 +60,18 @@ pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<Sear
         .map(|(n, ranked)| (ranked.key, n))
         .collect();
     let (documents, chunks) = ids(results);
-    let mut hits = query_chunks(
-        &request.collection,
+    let statement = format!(
         "SELECT c.chunk_id, c.document_id, c.content, c.title, c.uri, c.chunk_index, c.start_index,
                 c.source, c.knowledge_id, c.metadata, c.document_type, c.category, c.tags,
                 c.start_line, c.end_line, c.page, c.heading_path, c.indexed_at, c.fetched_at
          FROM rag.chunks AS c
-         WHERE c.collection = $1 AND c.document_id = ANY ($2) AND c.chunk_id = ANY ($3)",
-        &[
-            request.collection.name.as_str().into(),
-            documents.into(),
-            chunks.into(),
-        ],
+         WHERE c.collection = {} AND c.document_id = ANY ($1) AND c.chunk_id = ANY ($2)",
+        literal(&request.collection)
+    );
+    let mut hits = query_chunks_prepared(
+        &request.collection,
+        &statement,
+        &[documents.into(), chunks.into()],
         |row| {
             let place = places.get(&key(&row)?);
             place

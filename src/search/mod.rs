@@ -112,6 +112,7 @@ fn run(
             words: query.words.as_ref(),
             operators,
             trace,
+            indexes,
         }
         .find()?;
         let hits = trace.measure(Part::Results, || {
