@@ -220,8 +220,8 @@ pub fn query_chunks<T>(
     as_reader(collection, || query(statement, args, read))
 }
 
-/// Does the same for a statement of which the session keeps the plan, and which names the collection
-/// by [`literal`].
+/// Does the same for a statement that names the collection by [`literal`]. The session keeps its
+/// plan.
 pub fn query_chunks_prepared<T>(
     collection: &Collection,
     statement: &str,

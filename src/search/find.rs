@@ -16,9 +16,7 @@ use super::{
     words::QueryWords,
 };
 use crate::{
-    catalog::{
-        access::sees_every_row, chunks::as_reader, corruption::IndexUse, embedding_index,
-    },
+    catalog::{access::sees_every_row, chunks::as_reader, corruption::IndexUse, embedding_index},
     error::Error,
     pg::{
         explain::{explain, scans},
@@ -37,6 +35,11 @@ const POOL_GROWTH: usize = 4;
 /// The minimum of `rag.ef_search` for a search. A question lies farther from its answers than rows
 /// from each other, and embedding the question takes longer than the search.
 const MIN_EF_SEARCH: usize = 200;
+
+/// The cosines of a model with a baseline below this begin near 0.
+const MIN_BASELINE: f64 = 0.2;
+/// The maximum of a baseline. Above it, rounding would decide.
+const MAX_BASELINE: f64 = 0.98;
 
 /// What the search uses.
 pub struct Query<'a> {
@@ -77,7 +80,7 @@ impl Query<'_> {
     }
 
     fn choose(&self, candidates: &Candidates, limits: Limits) -> Result<Chosen, Error> {
-        let ranked = rank(candidates, self.method(), 0.0);
+        let ranked = rank(candidates, self.method(), self.baseline());
         let chosen = match limits.mmr_lambda {
             None => choose(&ranked, limits, |_, _| 0.0),
             Some(_) => {
@@ -96,9 +99,13 @@ impl Query<'_> {
         trace.note(|| match self.method() {
             Method::Vector => "score: cosine similarity".to_owned(),
             Method::Keyword => "score: BM25, divided by the best".to_owned(),
-            Method::Weighted(Weights { vector, keyword }) => {
-                format!("score: {vector} * vector_score + {keyword} * keyword_score")
-            }
+            Method::Weighted(Weights { vector, keyword }) => match self.baseline() {
+                0.0 => format!("score: {vector} * vector_score + {keyword} * keyword_score"),
+                mu => format!(
+                    "score: {vector} * (vector_score - {mu:.3}) / (1 - {mu:.3}) + \
+                         {keyword} * keyword_score"
+                ),
+            },
             Method::ReciprocalRank => "score: reciprocal ranks, k = 60".to_owned(),
         });
         trace.note(|| format!("candidates: {}", ranked.len()));
@@ -115,6 +122,16 @@ impl Query<'_> {
         }
         if chosen.needs_more {
             trace.note(|| "too few documents, so longer lists are needed".to_owned());
+        }
+    }
+
+    /// Returns the cosine similarity that counts as 0 in a weighted sum.
+    fn baseline(&self) -> f64 {
+        let model = self.request.collection.model.as_ref();
+        let baseline = model.map_or(0.0, |model| f64::from(model.baseline));
+        match baseline >= MIN_BASELINE {
+            true => baseline.min(MAX_BASELINE),
+            false => 0.0,
         }
     }
 
@@ -309,10 +326,11 @@ impl Query<'_> {
             explain(&statement.text, &statement.args)
         })?;
         let scans = scans(&plan);
-        self.trace.note(|| match scans.iter().any(|scan| scan.is_ordered) {
-            true => format!("index search with ef_search {ef_search}"),
-            false => "exact search".to_owned(),
-        });
+        self.trace
+            .note(|| match scans.iter().any(|scan| scan.is_ordered) {
+                true => format!("index search with ef_search {ef_search}"),
+                false => "exact search".to_owned(),
+            });
         for scan in scans {
             self.trace.note(|| scan.description);
         }
@@ -337,9 +355,8 @@ impl Query<'_> {
         let estimate = as_reader(&self.request.collection, || {
             estimated_rows(&every_row.text, &every_row.args)
         })?;
-        self.trace.note(|| {
-            format!("chunks expected to pass the filter: {estimate:.0}")
-        });
+        self.trace
+            .note(|| format!("chunks expected to pass the filter: {estimate:.0}"));
         if estimate > limit as f64 {
             self.trace
                 .note(|| format!("more than {limit}, so the best are searched for"));
@@ -352,8 +369,7 @@ impl Query<'_> {
             return Ok(None);
         }
         self.trace.rows(rows.len());
-        self.trace
-            .note(|| "few, so all are scored".to_owned());
+        self.trace.note(|| "few, so all are scored".to_owned());
         Ok(Some(rows))
     }
 

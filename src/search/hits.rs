@@ -147,8 +147,7 @@ pub fn read_neighbours(
     distance: i32,
 ) -> Result<Neighbours, Error> {
     let documents: Vec<pgrx::Uuid> = hits.iter().map(|hit| hit.document_id).collect();
-    let (first, last): (Vec<i32>, Vec<i32>) =
-        hits.iter().map(|hit| hit.range(distance)).unzip();
+    let (first, last): (Vec<i32>, Vec<i32>) = hits.iter().map(|hit| hit.range(distance)).unzip();
     let mut found = Neighbours::new();
     query_chunks(
         &request.collection,
