@@ -66,6 +66,8 @@ CREATE TABLE rag.retrievers (
     display_name text,
     labels jsonb NOT NULL DEFAULT '{}',
     annotations jsonb NOT NULL DEFAULT '{}',
+    owner text NOT NULL DEFAULT current_user,
+    owner_id oid NOT NULL DEFAULT pg_catalog.quote_ident(current_user)::pg_catalog.regrole,
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now()
 );
@@ -77,6 +79,10 @@ COMMENT ON COLUMN rag.retrievers.spec IS 'storage and search settings, as in the
 COMMENT ON COLUMN rag.retrievers.display_name IS 'metadata.displayName of the manifest';
 COMMENT ON COLUMN rag.retrievers.labels IS 'metadata.labels of the manifest';
 COMMENT ON COLUMN rag.retrievers.annotations IS 'metadata.annotations of the manifest';
+COMMENT ON COLUMN rag.retrievers.owner IS
+    'name of the role that owns the retriever, when it was created';
+COMMENT ON COLUMN rag.retrievers.owner_id IS
+    'role whose members may change and drop the retriever';
 COMMENT ON COLUMN rag.retrievers.created_at IS 'time when the retriever was created';
 COMMENT ON COLUMN rag.retrievers.updated_at IS 'time of the last change';
 
@@ -170,6 +176,8 @@ END $$;
 COMMENT ON FUNCTION rag.find_owner() IS
     'sets owner_id of a restored row to the role that has the owner''s name now';
 CREATE TRIGGER find_owner BEFORE INSERT ON rag.secret
+    FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
+CREATE TRIGGER find_owner BEFORE INSERT ON rag.retrievers
     FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
 
 -- A restored dump contains its own rows of these names. They replace the rows that CREATE EXTENSION

@@ -9,6 +9,7 @@ use crate::{
     source::{
         drop::drop_source,
         manifest::{self, ManifestKind},
+        retriever,
     },
 };
 
@@ -63,6 +64,6 @@ fn rag_delete(
     super::prevent_on_standby(c"rag_delete()");
     match ManifestKind::parse(kind)? {
         ManifestKind::AutoIndexer => Ok(drop_source(name, keep_documents)?),
-        ManifestKind::Retriever => Ok(manifest::drop_retriever(canonical(name))?),
+        ManifestKind::Retriever => Ok(retriever::drop(canonical(name))?),
     }
 }

@@ -14,6 +14,7 @@ mod knowledge;
 mod manifest;
 mod model;
 mod retrieval;
+mod retriever;
 mod run;
 mod schedule;
 mod search;

@@ -33,6 +33,8 @@ pub struct Collection {
     pub retriever: String,
     /// How the retriever searches.
     pub retrieval: RetrieverSettings,
+    /// The model that the retriever names.
+    pub retriever_model: Option<String>,
     pub splitting: Splitting,
     /// The text search configuration of the keyword index, with its schema.
     pub text_config: String,
@@ -132,14 +134,14 @@ impl Collection {
 
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
         let unit = unit(&row.required::<String>("chunk_unit")?)?;
+        let retriever_spec = row.get::<pgrx::JsonB>("retriever_spec")?;
+        let retriever_spec = retriever_spec.map_or(serde_json::Value::Null, |spec| spec.0);
         Ok(Self {
             name: Name::collection(&row.required::<String>("name")?)?,
             splitting: splitting(row.get("chunk_size")?, row.get("chunk_overlap")?, unit),
             retriever: row.required("retriever")?,
-            retrieval: RetrieverSettings::of(
-                &row.get::<pgrx::JsonB>("retriever_spec")?
-                    .map_or(serde_json::Value::Null, |spec| spec.0),
-            ),
+            retrieval: RetrieverSettings::of(&retriever_spec),
+            retriever_model: retrievers::embedding_model(&retriever_spec).map(str::to_owned),
             text_config: row.required("text_config")?,
             title_weight: row.required("title_weight")?,
             metadata_whitelist: row
@@ -192,7 +194,20 @@ impl Collection {
 
     /// Creates the collection's partition if it does not exist, and stores the model. Runs as the
     /// extension's owner, in the transaction that writes the collection's documents.
+    ///
+    /// # Errors
+    /// The retriever names another model.
     pub fn prepare_for(&self, model: &ModelInfo) -> Result<(), Error> {
+        if let Some(wanted) = self.retriever_model.as_ref().filter(|name| **name != model.name) {
+            return Err(Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!(
+                    "retriever \"{}\" is for model \"{wanted}\", and the current model is \"{}\"",
+                    self.retriever, model.name
+                ),
+            )
+            .hint("Set rag.model_dir to the folder of that model, or change the retriever."));
+        }
         let same = self
             .model
             .as_ref()

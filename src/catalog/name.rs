@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pgrx::PgSqlErrorCode;
-use rag_protocol::name::{NameForm, QualifiedName, QualifiedNameError};
+use rag_protocol::name::{DEFAULT_NAMESPACE, NameForm, QualifiedName, QualifiedNameError};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
@@ -33,6 +33,15 @@ impl Name {
     /// `text` is not the name of a source.
     pub fn source(text: &str) -> Result<Self, Error> {
         Self::qualified("source", text)
+    }
+
+    /// # Errors
+    /// One of both is not a name.
+    pub fn retriever(namespace: &str, name: &str) -> Result<Self, Error> {
+        match name.contains('/') || namespace == DEFAULT_NAMESPACE {
+            true => Self::qualified("retriever", name),
+            false => Self::qualified("retriever", &format!("{namespace}/{name}")),
+        }
     }
 
     /// # Errors

@@ -3,14 +3,15 @@
 use pgrx::{JsonB, PgSqlErrorCode};
 
 use rag_manifest::Notes;
+use serde_json::Value;
 
 use super::{access, notes};
 use crate::{
     error::Error,
     pg::{
-        roles,
+        roles::{self, Owner},
         security::as_owner,
-        spi::{execute, execute_returning, query},
+        spi::{Row, execute, execute_returning, query},
     },
 };
 
@@ -20,8 +21,9 @@ const BUILTIN: &str = "default";
 #[derive(Debug)]
 pub struct Retriever {
     pub name: String,
-    pub spec: serde_json::Value,
+    pub spec: Value,
     pub notes: Notes,
+    pub owner: Owner,
     /// In the format of manifests.
     pub created_at: String,
     /// The collections that use it.
@@ -31,122 +33,163 @@ pub struct Retriever {
 /// Returns the error for a retriever that does not exist.
 pub fn missing(name: &str) -> Error {
     Error::undefined(format!("retriever \"{name}\" does not exist")).hint(
-        "The view rag.retrievers lists all retrievers. Create one by calling rag_apply with a \
-             manifest of kind Retriever.",
+        "rag_list_retrievers() lists all retrievers. Create one with rag_create_retriever, or with \
+         a manifest of kind Retriever.",
     )
+}
+
+const COLUMNS: &str = "r.name, r.spec, r.display_name, r.labels, r.annotations, r.owner, r.owner_id,
+    pg_catalog.to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
+        AS created_at,
+    ARRAY(SELECT c.name FROM rag.collections c WHERE c.retriever = r.name ORDER BY 1)
+        AS collections";
+
+impl Retriever {
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        Ok(Self {
+            name: row.required("name")?,
+            spec: row.required::<JsonB>("spec")?.0,
+            notes: notes::read(row)?,
+            owner: Owner::stored(row.required("owner_id")?, row.required("owner")?),
+            created_at: row.required("created_at")?,
+            collections: row.required("collections")?,
+        })
+    }
 }
 
 pub fn find(name: &str) -> Result<Option<Retriever>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT name, spec,
-                    pg_catalog.to_char(created_at AT TIME ZONE 'UTC',
-                                       'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') AS created_at,
-                    ARRAY(SELECT c.name FROM rag.collections c
-                          WHERE c.retriever = r.name ORDER BY 1) AS collections,
-                    display_name, labels, annotations
-             FROM rag.retrievers r WHERE name = $1",
+            &format!("SELECT {COLUMNS} FROM rag.retrievers r WHERE r.name = $1"),
             &[name.into()],
-            |row| {
-                Ok(Retriever {
-                    name: row.required("name")?,
-                    spec: row.required::<JsonB>("spec")?.0,
-                    created_at: row.required("created_at")?,
-                    collections: row.required("collections")?,
-                    notes: notes::read(&row)?,
-                })
-            },
+            |row| Retriever::read(&row),
         )
     })?;
     Ok(found.into_iter().next())
 }
 
-/// What [`create_or_update`] did.
+/// Returns all retrievers of a namespace, or of all namespaces.
+pub fn all(namespace: Option<&str>) -> Result<Vec<Retriever>, Error> {
+    as_owner(|| {
+        query(
+            &format!(
+                "SELECT {COLUMNS} FROM rag.retrievers r
+                 WHERE $1 IS NULL OR r.namespace = $1 ORDER BY r.name"
+            ),
+            &[namespace.into()],
+            |row| Retriever::read(&row),
+        )
+    })
+}
+
+/// Returns a retriever, and waits for transactions that assign it to a collection.
+pub fn lock(name: &str) -> Result<Option<Retriever>, Error> {
+    let found = as_owner(|| {
+        execute_returning(
+            &format!("SELECT {COLUMNS} FROM rag.retrievers r WHERE r.name = $1 FOR UPDATE"),
+            &[name.into()],
+            |row| Retriever::read(&row),
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+/// Returns the model that settings name.
+pub fn embedding_model(spec: &Value) -> Option<&str> {
+    spec.pointer("/embedding/model").and_then(Value::as_str)
+}
+
+/// Returns the collections with a retriever that have documents, or had.
+pub fn filled_collections(name: &str) -> Result<Vec<String>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT name FROM rag.collections WHERE retriever = $1 AND model IS NOT NULL ORDER BY 1",
+            &[name.into()],
+            |row| row.required(1),
+        )
+    })
+}
+
+/// What [`update`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetrieverChange {
-    Created,
     Changed,
     Unchanged,
 }
 
-/// Creates a retriever, or updates its settings and metadata.
-pub fn create_or_update(
-    name: &str,
-    spec: &serde_json::Value,
-    notes: &Notes,
-) -> Result<RetrieverChange, Error> {
-    let parameters = || {
-        let mut parameters = vec![name.into(), JsonB(spec.clone()).into()];
-        parameters.extend(notes::parameters(notes));
-        parameters
-    };
-    as_owner(|| {
-        let created = execute(
-            "INSERT INTO rag.retrievers (name, spec, display_name, labels, annotations)
-             VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
-            &parameters(),
-        )?;
-        if created > 0 {
-            return Ok(RetrieverChange::Created);
-        }
-        let changed = execute(
+/// Creates a retriever that the current role owns. Returns false if one of the name exists.
+pub fn create(name: &str, spec: &Value, notes: &Notes) -> Result<bool, Error> {
+    let owner = Owner::current()?;
+    let mut parameters = vec![name.into(), JsonB(spec.clone()).into()];
+    parameters.extend(notes::parameters(notes));
+    parameters.extend([owner.name.as_str().into(), owner.id.into()]);
+    let created = as_owner(|| {
+        execute(
+            "INSERT INTO rag.retrievers (name, spec, display_name, labels, annotations, owner,
+                                         owner_id)
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+            &parameters,
+        )
+    })?;
+    Ok(created > 0)
+}
+
+/// Replaces the settings and metadata of a retriever.
+pub fn update(name: &str, spec: &Value, notes: &Notes) -> Result<RetrieverChange, Error> {
+    let mut parameters = vec![name.into(), JsonB(spec.clone()).into()];
+    parameters.extend(notes::parameters(notes));
+    let changed = as_owner(|| {
+        execute(
             "UPDATE rag.retrievers
              SET spec = $2, display_name = $3, labels = $4, annotations = $5, updated_at = now()
              WHERE name = $1
                AND (spec, display_name, labels, annotations) IS DISTINCT FROM ($2, $3, $4, $5)",
-            &parameters(),
-        )?;
-        Ok(if changed > 0 {
-            RetrieverChange::Changed
-        } else {
-            RetrieverChange::Unchanged
-        })
+            &parameters,
+        )
+    })?;
+    Ok(match changed {
+        0 => RetrieverChange::Unchanged,
+        _ => RetrieverChange::Changed,
     })
 }
 
-/// Drops a retriever. Returns false if it does not exist.
+/// Drops a retriever, which is locked.
 ///
 /// # Errors
 /// Collections use it, or it is the default retriever.
-pub fn drop(name: &str) -> Result<bool, Error> {
+pub fn drop(retriever: &Retriever) -> Result<(), Error> {
+    let name = retriever.name.as_str();
     let refuse = |why: &str| {
         Error::new(
             PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
             format!("cannot drop retriever \"{name}\" because {why}"),
         )
     };
+    if name == BUILTIN {
+        return Err(refuse("it is the default retriever of collections"));
+    }
     let role = roles::current();
     as_owner(|| {
-        // waits for transactions that assign it to a collection
-        let found = execute_returning(
-            "SELECT 1 FROM rag.retrievers WHERE name = $1 FOR UPDATE",
-            &[name.into()],
-            |_| Ok(()),
-        )?;
-        if found.is_empty() {
-            return Ok(false);
-        }
-        if name == BUILTIN {
-            return Err(refuse("it is the default retriever of collections"));
-        }
+        // the lock came after the statement that read the retriever
         let users: Vec<String> = execute_returning(
             "SELECT name FROM rag.collections WHERE retriever = $1 ORDER BY name",
             &[name.into()],
             |row| row.required(1),
         )?;
         if !users.is_empty() {
-            // the error names only collections that the caller may read
-            let known = access::readable_among(role, users)?;
-            let named = if known.is_empty() {
-                "some that belong to other owners".into()
-            } else {
-                known.join(", ")
-            };
             return Err(refuse("collections depend on it")
-                .detail(format!("Collections: {named}."))
+                .detail(named(&access::readable_among(role, users)?))
                 .hint("Drop the collections first with rag_drop_collection."));
         }
         execute("DELETE FROM rag.retrievers WHERE name = $1", &[name.into()])?;
-        Ok(true)
+        Ok(())
     })
+}
+
+/// Returns a sentence that names collections. An error names only those that the caller may read.
+pub fn named(readable: &[String]) -> String {
+    match readable.is_empty() {
+        true => "Collections: some that belong to other owners.".into(),
+        false => format!("Collections: {}.", readable.join(", ")),
+    }
 }

@@ -26,7 +26,7 @@ use crate::{
         collections::{self, Collection, NewCollection},
         keyword_index,
         name::Name,
-        retrievers::{self, RetrieverChange},
+        retrievers,
         secrets::SecretRef,
         sources::{self, SourceRow, SourceView},
     },
@@ -128,7 +128,7 @@ pub fn apply(text: &str) -> Result<Vec<AppliedManifest>, Error> {
 impl ManifestDocument {
     fn apply(&mut self) {
         let applied = match &self.manifest {
-            Manifest::Retriever(retriever) => apply_retriever(retriever).map(Some),
+            Manifest::Retriever(retriever) => super::retriever::apply(retriever).map(Some),
             Manifest::AutoIndexer(source) => apply_source(source, &mut self.errors),
         };
         // an error of no single field is reported for the name
@@ -159,22 +159,6 @@ fn path(manifest: &Manifest, field: &str) -> String {
         },
     };
     source.as_written(&path)
-}
-
-fn apply_retriever(retriever: &Retriever) -> Result<ApplyAction, Error> {
-    let Metadata { name, notes } = &retriever.metadata;
-    let present = retrievers::find(name)?;
-    if present.is_some_and(|present| present.spec == retriever.spec && present.notes == *notes) {
-        return Ok(ApplyAction::Unchanged);
-    }
-    roles::require_admin("create or change a retriever")?;
-    Ok(
-        match retrievers::create_or_update(name, &retriever.spec, notes)? {
-            RetrieverChange::Created => ApplyAction::Created,
-            RetrieverChange::Changed => ApplyAction::Configured,
-            RetrieverChange::Unchanged => ApplyAction::Unchanged,
-        },
-    )
 }
 
 /// Creates the missing collections with their retrievers, if the caller may.
@@ -424,13 +408,4 @@ fn autoindexer(source: &SourceView) -> Result<AutoIndexer, Error> {
         )),
         renamed: vec![],
     })
-}
-
-/// Drops a retriever. Returns false if it does not exist.
-///
-/// # Errors
-/// The caller has no permission, collections use the retriever, or its name is default.
-pub fn drop_retriever(name: &str) -> Result<bool, Error> {
-    roles::require_admin("drop a retriever")?;
-    retrievers::drop(name)
 }

@@ -9,5 +9,6 @@ pub mod manage;
 pub mod manifest;
 pub mod presence;
 pub mod rights;
+pub mod retriever;
 pub mod table;
 pub mod timing;

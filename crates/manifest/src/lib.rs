@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 pub use self::{
     autoindexer::{AutoIndexer, SecretRef},
     metadata::{Metadata, Notes},
-    retriever::Retriever,
+    retriever::{Retriever, check_retriever_spec},
 };
 use self::{
     object::{Object, Problems, did_you_mean, shown, type_of},

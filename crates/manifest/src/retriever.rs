@@ -1,10 +1,12 @@
 //! `kind: Retriever`: settings of storage and search for collections.
 
+use rag_contract::{Fusion, MAX_TOP_K, RetrievalMode, RetrieverSettings, Weights};
+use rag_protocol::spec::FieldProblem;
 use serde_json::{Map, Value, json};
 
 use crate::{
     Metadata,
-    object::{Object, did_you_mean, shown, type_of},
+    object::{Object, Problems, did_you_mean, shown, type_of},
 };
 
 /// Settings of storage and search, as the proposal of the Retriever describes them.
@@ -21,9 +23,13 @@ const SPEC: [&str; 4] = [
     "embedding",
     "description",
 ];
-const STORAGE: [&str; 7] = [
+const STORAGE: [&str; 11] = [
     "type",
+    "metric",
     "url",
+    "usernameRef",
+    "passwordRef",
+    "apiKeyRef",
     "username",
     "password",
     "apiKey",
@@ -31,7 +37,21 @@ const STORAGE: [&str; 7] = [
     "indexStrategy",
 ];
 /// Fields of storage on another server.
-const REMOTE: [&str; 5] = ["url", "username", "password", "apiKey", "ext"];
+const REMOTE: [&str; 7] = [
+    "url",
+    "usernameRef",
+    "passwordRef",
+    "apiKeyRef",
+    "username",
+    "password",
+    "apiKey",
+];
+/// Distances that scores can be made of.
+const METRICS: [&str; 1] = ["cosine"];
+/// Distances that other storage has.
+const OTHER_METRICS: [&str; 2] = ["l2", "inner_product"];
+/// Options of the vector index, with their smallest and largest values.
+const INDEX_OPTIONS: [(&str, i64, i64); 2] = [("m", 2, 100), ("ef_construction", 4, 1000)];
 /// Types of storage that this version supports.
 const STORAGE_TYPES: [&str; 2] = ["hnsw", "flat"];
 const STRATEGY: [&str; 4] = ["mode", "prefix", "fixedName", "rollingStep"];
@@ -58,21 +78,30 @@ impl Retriever {
     }
 }
 
+/// Checks the settings of a retriever. Returns them without the keys that are `null`.
+///
+/// # Errors
+/// Every problem, with the path of its field (`spec.storageConfig.type`).
+pub fn check_retriever_spec(spec: &Value) -> Result<Value, Vec<FieldProblem>> {
+    let problems = Problems::default();
+    let document = Map::from_iter([("spec".to_owned(), spec.clone())]);
+    let document = Object::new(String::new(), &document, &["spec"], &problems);
+    if let Some(spec) = document.required_object("spec", &SPEC) {
+        check(&spec);
+    }
+    let problems = problems.into_vec();
+    match problems.is_empty() {
+        true => Ok(without_nulls(spec)),
+        false => Err(problems),
+    }
+}
+
 fn check(spec: &Object<'_>) {
     if let Some(storage) = spec.object("storageConfig", &STORAGE) {
         check_storage(&storage);
     }
     if let Some(methods) = spec.object("retrievalMethods", &["vector", "keyword", "hybrid"]) {
-        for (method, fields) in [
-            ("vector", &["enabled", "defaultWeight"][..]),
-            ("keyword", &["enabled", "defaultWeight"]),
-            ("hybrid", &["enabled"]),
-        ] {
-            if let Some(method) = methods.object(method, fields) {
-                method.boolean("enabled");
-                check_weight(&method);
-            }
-        }
+        check_methods(spec, &methods);
     }
     if let Some(embedding) = spec.object("embedding", &["model"]) {
         embedding.text("model");
@@ -101,8 +130,135 @@ fn check_storage(storage: &Object<'_>) {
             storage.problem(key, problem, Some("Leave it out.".into()));
         }
     }
+    check_metric(storage);
+    check_index_options(storage, known.unwrap_or(STORAGE_TYPES[0]));
     if let Some(strategy) = storage.object("indexStrategy", &STRATEGY) {
         check_strategy(&strategy);
+    }
+}
+
+fn check_metric(storage: &Object<'_>) {
+    const KEY: &str = "metric";
+    let given = storage.text(KEY).filter(|given| !METRICS.contains(given));
+    let Some(given) = given else { return };
+    let problem = match OTHER_METRICS.contains(&given) {
+        true => format!("\"{given}\" is not supported by this version"),
+        false => format!("\"{}\" is not a metric", shown(given)),
+    };
+    storage.problem(KEY, problem, Some("Write metric: cosine.".into()));
+}
+
+/// Checks `ext`: options of the vector index.
+fn check_index_options(storage: &Object<'_>, of: &str) {
+    let Some(options) = storage.object("ext", &INDEX_OPTIONS.map(|(name, _, _)| name)) else {
+        return;
+    };
+    if of != "hnsw" {
+        let problem = format!("is for a vector index, but \"{of}\" has none");
+        storage.problem("ext", problem, Some("Leave it out.".into()));
+        return;
+    }
+    let value = |(name, least, most): (&str, i64, i64)| integer(&options, name, least, most);
+    let [m, ef_construction] = INDEX_OPTIONS.map(value);
+    // the defaults of rag_hnsw
+    let (m, ef_construction) = (m.unwrap_or(16), ef_construction.unwrap_or(100));
+    if ef_construction < 2 * m {
+        let problem = format!("must be at least 2 * m, which is {}", 2 * m);
+        options.problem("ef_construction", problem, None);
+    }
+}
+
+/// Returns an integer, or reports a problem if it is none from `least` to `most`.
+fn integer(object: &Object<'_>, key: &str, least: i64, most: i64) -> Option<i64> {
+    let given = object.get(key)?;
+    let value = given
+        .as_i64()
+        .filter(|value| (least..=most).contains(value));
+    if value.is_none() {
+        let problem = format!(
+            "must be an integer from {least} to {most}, not {}",
+            described(given)
+        );
+        object.problem(key, problem, None);
+    }
+    value
+}
+
+/// Returns a number as it is, and the type of any other value.
+fn described(value: &Value) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        other => type_of(other).to_owned(),
+    }
+}
+
+fn check_methods(spec: &Object<'_>, methods: &Object<'_>) {
+    const METHOD: [&str; 4] = ["enabled", "defaultWeight", "topK", "scoreThreshold"];
+    let mut is_complete = true;
+    for name in ["vector", "keyword"] {
+        if let Some(method) = methods.object(name, &METHOD) {
+            method.boolean("enabled");
+            fraction(&method, "defaultWeight");
+            fraction(&method, "scoreThreshold");
+            integer(&method, "topK", 1, i64::from(MAX_TOP_K));
+        } else {
+            is_complete &= methods.get(name).is_none();
+        }
+    }
+    let mut wants_hybrid = false;
+    if let Some(hybrid) = methods.object("hybrid", &["enabled", "fusion"]) {
+        wants_hybrid = hybrid.boolean("enabled") != Some(false);
+        hybrid.word("fusion", &Fusion::ALL.map(Fusion::name), "a kind of fusion");
+    }
+    if is_complete {
+        check_enabled(spec, methods, wants_hybrid);
+    }
+}
+
+/// Checks the methods together.
+fn check_enabled(spec: &Object<'_>, methods: &Object<'_>, wants_hybrid: bool) {
+    let given = ["vector", "keyword", "hybrid"].map(|name| (name, methods.get(name)));
+    let given = given
+        .into_iter()
+        .filter_map(|(name, method)| Some((name.to_owned(), method?.clone())));
+    let settings = RetrieverSettings::of(&json!({
+        "retrievalMethods": given.collect::<Map<String, Value>>()
+    }));
+    let is_enabled = |mode| settings.enables(mode);
+    if !is_enabled(RetrievalMode::Vector) && !is_enabled(RetrievalMode::Keyword) {
+        spec.problem(
+            "retrievalMethods",
+            "must enable vector or keyword",
+            Some("Write vector: {enabled: true}, or keyword: {enabled: true}, or both.".into()),
+        );
+    } else if wants_hybrid && !is_enabled(RetrievalMode::Hybrid) {
+        methods.problem(
+            "hybrid",
+            "needs vector and keyword, and one of them is not enabled",
+            Some("Enable both, or write hybrid: {enabled: false}.".into()),
+        );
+    } else {
+        let weight = |method: Option<rag_contract::MethodSettings>| method.and_then(|m| m.weight);
+        let (vector, keyword) = (weight(settings.vector), weight(settings.keyword));
+        if Weights::new(vector, keyword, "").is_err() {
+            let sum = vector.unwrap_or_default() + keyword.unwrap_or_default();
+            spec.problem(
+                "retrievalMethods",
+                format!("the values of defaultWeight must sum to 1, not {sum:.3}"),
+                Some("Leave one of them out: it is then 1 minus the other.".into()),
+            );
+        }
+    }
+}
+
+fn fraction(method: &Object<'_>, key: &str) {
+    if let Some(given) = method.get(key)
+        && !given
+            .as_f64()
+            .is_some_and(|value| (0.0..=1.0).contains(&value))
+    {
+        let problem = format!("must be a number from 0 to 1, not {}", described(given));
+        method.problem(key, problem, None);
     }
 }
 
@@ -142,26 +298,6 @@ fn check_strategy(strategy: &Object<'_>) {
                 Some("Leave it out.".into()),
             );
         }
-    }
-}
-
-fn check_weight(method: &Object<'_>) {
-    const KEY: &str = "defaultWeight";
-    if let Some(given) = method.get(KEY)
-        && !given
-            .as_f64()
-            .is_some_and(|weight| (0.0..=1.0).contains(&weight))
-    {
-        let found = if given.is_number() {
-            given.to_string()
-        } else {
-            type_of(given).to_owned()
-        };
-        method.problem(
-            KEY,
-            format!("must be a number from 0 to 1, not {found}"),
-            None,
-        );
     }
 }
 

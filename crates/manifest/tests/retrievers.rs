@@ -4,11 +4,45 @@
 
 mod support;
 
+use rag_manifest::check_retriever_spec;
 use serde_json::{Value, json};
 use support::problems;
 
 fn retriever(spec: Value) -> Value {
     json!({"apiVersion": "agent.wecode.io/v1", "kind": "Retriever", "metadata": {"name": "a"}, "spec": spec})
+}
+
+const NOTHING: &str = "spec.retrievalMethods: must enable vector or keyword | Write vector: \
+    {enabled: true}, or keyword: {enabled: true}, or both.";
+
+#[test]
+fn all_settings_of_retrievers_are_accepted() {
+    let spec = json!({
+        "storageConfig": {
+            "type": "hnsw", "metric": "cosine", "ext": {"m": 24, "ef_construction": 200},
+            "indexStrategy": {"mode": "per_dataset", "prefix": "rag"},
+        },
+        "retrievalMethods": {
+            "vector": {"enabled": true, "defaultWeight": 0.6, "topK": 20, "scoreThreshold": 0.2},
+            "keyword": {"enabled": true, "defaultWeight": 0.4, "topK": 30, "scoreThreshold": 0},
+            "hybrid": {"enabled": true, "fusion": "rrf"},
+        },
+        "description": "all of it",
+    });
+    assert_eq!(check_retriever_spec(&spec), Ok(spec.clone()));
+    // a method that is not named is disabled
+    for spec in [
+        json!({}),
+        json!({"retrievalMethods": {"keyword": {}}}),
+        json!({"retrievalMethods": {"vector": {"enabled": true}, "keyword": {"enabled": false}}}),
+    ] {
+        assert_eq!(check_retriever_spec(&spec), Ok(spec.clone()));
+    }
+    let without = json!({"storageConfig": null, "description": "d"});
+    assert_eq!(
+        check_retriever_spec(&without),
+        Ok(json!({"description": "d"}))
+    );
 }
 
 #[test]
@@ -43,12 +77,84 @@ fn wrong_retrievers_are_refused() {
             storage("apiKey", json!("not to be repeated")),
             local("apiKey"),
         ),
-        (storage("ext", json!({})), local("ext")),
+        (
+            storage("passwordRef", json!({"name": "es"})),
+            local("passwordRef"),
+        ),
+        (
+            storage("ext", json!({"m": 1})),
+            "spec.storageConfig.ext.m: must be an integer from 2 to 100, not 1".into(),
+        ),
+        (
+            storage("ext", json!({"ef_construction": "many"})),
+            "spec.storageConfig.ext.ef_construction: must be an integer from 4 to 1000, not a \
+             string"
+                .into(),
+        ),
+        (
+            storage("ext", json!({"m": 64})),
+            "spec.storageConfig.ext.ef_construction: must be at least 2 * m, which is 128".into(),
+        ),
+        (
+            storage("ext", json!({"shards": 3})),
+            "spec.storageConfig.ext.shards: is not a known field | Fields: m, ef_construction."
+                .into(),
+        ),
+        (
+            json!({"storageConfig": {"type": "flat", "ext": {"m": 16}}}),
+            "spec.storageConfig.ext: is for a vector index, but \"flat\" has none | Leave it out."
+                .into(),
+        ),
+        (
+            storage("metric", json!("l2")),
+            "spec.storageConfig.metric: \"l2\" is not supported by this version | Write metric: \
+             cosine."
+                .into(),
+        ),
+        (
+            storage("metric", json!("manhattan")),
+            "spec.storageConfig.metric: \"manhattan\" is not a metric | Write metric: cosine."
+                .into(),
+        ),
+        (
+            json!({"retrievalMethods": {"vector": {"topK": 0}}}),
+            "spec.retrievalMethods.vector.topK: must be an integer from 1 to 10000, not 0".into(),
+        ),
+        (
+            json!({"retrievalMethods": {"keyword": {"scoreThreshold": 2}}}),
+            "spec.retrievalMethods.keyword.scoreThreshold: must be a number from 0 to 1, not 2"
+                .into(),
+        ),
+        (
+            json!({"retrievalMethods": {"vector": {"enabled": false}, "keyword": {"enabled": false},
+                                        "hybrid": {"enabled": false}}}),
+            NOTHING.into(),
+        ),
+        (json!({"retrievalMethods": {"hybrid": {}}}), NOTHING.into()),
+        (
+            json!({"retrievalMethods": {"vector": {}, "hybrid": {"enabled": true}}}),
+            "spec.retrievalMethods.hybrid: needs vector and keyword, and one of them is not \
+             enabled | Enable both, or write hybrid: {enabled: false}."
+                .into(),
+        ),
+        (
+            json!({"retrievalMethods": {"vector": {"defaultWeight": 0.7},
+                                        "keyword": {"defaultWeight": 0.5}}}),
+            "spec.retrievalMethods: the values of defaultWeight must sum to 1, not 1.200 | Leave \
+             one of them out: it is then 1 minus the other."
+                .into(),
+        ),
+        (
+            json!({"retrievalMethods": {"vector": {}, "keyword": {}, "hybrid": {"fusion": "rff"}}}),
+            "spec.retrievalMethods.hybrid.fusion: \"rff\" is not a kind of fusion | Did you mean \
+             \"rrf\"? Values: weighted, rrf."
+                .into(),
+        ),
         (json!({"storageConfig": {"url": "x"}}), local("url")),
         (
             storage("tpye", json!(1)),
             "spec.storageConfig.tpye: is not a known field | Did you mean \"type\"? Fields: type, \
-                url, username, \
+                metric, url, usernameRef, passwordRef, apiKeyRef, username, \
              password, apiKey, ext, indexStrategy."
                 .into(),
         ),
@@ -96,19 +202,19 @@ fn wrong_retrievers_are_refused() {
             weight("a string"),
         ),
         (
-            json!({"retrievalMethods": {"keyword": {"enabled": "yes"}}}),
+            json!({"retrievalMethods": {"vector": {}, "keyword": {"enabled": "yes"}}}),
             "spec.retrievalMethods.keyword.enabled: must be a boolean, not a string | \
              Write true or false, without quotes."
                 .into(),
         ),
         (
-            json!({"retrievalMethods": {"hybrid": {"defaultWeight": 0.5}}}),
+            json!({"retrievalMethods": {"vector": {}, "keyword": {}, "hybrid": {"defaultWeight": 0.5}}}),
             "spec.retrievalMethods.hybrid.defaultWeight: is not a known field | Fields: \
-                enabled."
+                enabled, fusion."
                 .into(),
         ),
         (
-            json!({"retrievalMethods": {"vectors": {}}}),
+            json!({"retrievalMethods": {"vector": {}, "vectors": {}}}),
             "spec.retrievalMethods.vectors: is not a known field | Did you mean \"vector\"? \
                 Fields: vector, keyword, \
              hybrid."

@@ -1,0 +1,142 @@
+//! Retrievers: create, alter, drop, list, test.
+
+use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use rag_protocol::name::split;
+use serde_json::Value;
+
+use super::required;
+use crate::{
+    catalog::{access, name::Name, retrievers},
+    error::Error,
+    pg::{json::JsonbText, roles},
+    source::retriever::{self, RetrieverChanges},
+};
+
+fn named(name: Option<&str>, namespace: Option<&str>) -> Result<Name, Error> {
+    Name::retriever(required("namespace", namespace)?, required("name", name)?)
+}
+
+fn parsed(spec: Option<JsonbText>) -> Result<Option<Value>, Error> {
+    spec.map(|spec| spec.parse())
+        .transpose()
+        .map_err(|e| Error::invalid_parameter(format!("spec: {e}")))
+}
+
+#[pg_extern]
+fn rag_create_retriever(
+    name: Option<&str>,
+    spec: pgrx::default!(Option<JsonbText>, "'{}'"),
+    namespace: pgrx::default!(Option<&str>, "'default'"),
+    display_name: pgrx::default!(Option<&str>, "NULL"),
+    description: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_create_retriever()");
+    let changes = RetrieverChanges {
+        spec: Some(required("spec", parsed(spec)?)?),
+        display_name,
+        description,
+    };
+    Ok(retriever::create(&named(name, namespace)?, &changes)?)
+}
+
+#[pg_extern]
+fn rag_alter_retriever(
+    name: Option<&str>,
+    spec: pgrx::default!(Option<JsonbText>, "NULL"),
+    namespace: pgrx::default!(Option<&str>, "'default'"),
+    display_name: pgrx::default!(Option<&str>, "NULL"),
+    description: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_alter_retriever()");
+    let changes = RetrieverChanges {
+        spec: parsed(spec)?,
+        display_name,
+        description,
+    };
+    Ok(retriever::alter(&named(name, namespace)?, &changes)?)
+}
+
+#[pg_extern]
+fn rag_drop_retriever(
+    name: Option<&str>,
+    namespace: pgrx::default!(Option<&str>, "'default'"),
+    if_exists: pgrx::default!(bool, "false"),
+) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_drop_retriever()");
+    let name = named(name, namespace)?;
+    if retriever::drop(name.as_str())? {
+        return Ok(());
+    }
+    if if_exists {
+        pgrx::notice!("retriever \"{name}\" does not exist, skipping");
+        return Ok(());
+    }
+    Err(retrievers::missing(name.as_str()).into())
+}
+
+#[pg_extern(stable)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_list_retrievers(
+    namespace: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(name, String),
+            name!(namespace, String),
+            name!(display_name, Option<String>),
+            name!(description, Option<String>),
+            name!(storage_type, String),
+            name!(methods, Vec<String>),
+            name!(owner, String),
+            name!(collections, Vec<String>),
+        ),
+    >,
+    ErrorReport,
+> {
+    let mut rows = vec![];
+    for found in retrievers::all(namespace)? {
+        let description = found.spec["description"].as_str().map(str::to_owned);
+        rows.push((
+            split(&found.name).1.to_owned(),
+            split(&found.name).0.to_owned(),
+            found.notes.display_name,
+            description,
+            retriever::storage_type(&found.spec),
+            retriever::methods(&found.spec),
+            found.owner.name,
+            access::readable_among(roles::current(), found.collections)?,
+        ));
+    }
+    Ok(TableIterator::new(rows))
+}
+
+#[pg_extern(volatile)]
+fn rag_test_retriever(
+    name: Option<&str>,
+    namespace: pgrx::default!(Option<&str>, "'default'"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(success, bool),
+            name!(message, String),
+            name!(storage_type, String),
+            name!(latency_ms, f64),
+        ),
+    >,
+    ErrorReport,
+> {
+    let test = retriever::test(named(name, namespace)?.as_str())?;
+    Ok(TableIterator::once((
+        test.success,
+        test.message,
+        test.storage_type,
+        test.latency.as_micros() as f64 / 1e3,
+    )))
+}
+
+#[pg_extern(immutable, strict, parallel_safe)]
+fn rag_retrieval_methods(storage_type: &str) -> Result<Vec<String>, ErrorReport> {
+    Ok(retriever::methods_of_storage(storage_type)?)
+}

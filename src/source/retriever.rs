@@ -1,0 +1,265 @@
+//! Retrievers: create, alter, apply, drop, test. All of them share one check.
+
+use std::time::{Duration, Instant};
+
+use pgrx::PgSqlErrorCode;
+use rag_contract::{RetrievalMode, RetrieverSettings};
+use rag_manifest::{Metadata, Notes, check_retriever_spec};
+use rag_protocol::spec::FieldProblem;
+use serde_json::Value;
+
+use super::manifest::ApplyAction;
+use crate::{
+    catalog::{
+        access,
+        name::Name,
+        retrievers::{self, Retriever, RetrieverChange},
+    },
+    engine::client::with_client,
+    error::Error,
+    pg::roles,
+    settings,
+};
+
+/// The storage of a retriever that names none.
+pub const DEFAULT_STORAGE: &str = "hnsw";
+/// Storage in this database, which has all methods.
+const LOCAL_STORAGE: [&str; 2] = ["hnsw", "flat"];
+
+const CHANGE: &str = "create or change a retriever";
+
+/// Changes of a retriever. None leaves a value as it is.
+#[derive(Debug, Default)]
+pub struct RetrieverChanges<'a> {
+    pub spec: Option<Value>,
+    pub display_name: Option<&'a str>,
+    pub description: Option<&'a str>,
+}
+
+impl RetrieverChanges<'_> {
+    /// Returns the settings with the description in them.
+    fn spec(&self, present: Value) -> Value {
+        let mut spec = self.spec.clone().unwrap_or(present);
+        if let (Some(description), Some(fields)) = (self.description, spec.as_object_mut()) {
+            fields.insert("description".into(), description.into());
+        }
+        spec
+    }
+}
+
+/// Creates a retriever, which the current role then owns.
+///
+/// # Errors
+/// The settings are invalid, or a retriever of the name exists.
+pub fn create(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
+    roles::require_admin(CHANGE)?;
+    let name = name.as_str();
+    let spec = checked(name, &changes.spec(Value::Null))?;
+    let notes = Notes {
+        display_name: changes.display_name.map(str::to_owned),
+        ..Notes::default()
+    };
+    if retrievers::create(name, &spec, &notes)? {
+        return Ok(());
+    }
+    Err(
+        Error::duplicate(format!("retriever \"{name}\" already exists"))
+            .hint("Change it with rag_alter_retriever."),
+    )
+}
+
+/// Changes the settings or the name for people. The next search of its collections uses them.
+///
+/// # Errors
+/// The settings are invalid, the caller does not own the retriever, or collections are stored as
+/// the present settings say.
+pub fn alter(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
+    roles::require_admin(CHANGE)?;
+    let name = name.as_str();
+    let present = retrievers::lock(name)?.ok_or_else(|| retrievers::missing(name))?;
+    require_owner(&present)?;
+    let spec = checked(name, &changes.spec(present.spec.clone()))?;
+    let mut notes = present.notes.clone();
+    if let Some(display_name) = changes.display_name {
+        notes.display_name = Some(display_name.to_owned()).filter(|name| !name.is_empty());
+    }
+    check_stored(&present, &spec)?;
+    retrievers::update(name, &spec, &notes)?;
+    Ok(())
+}
+
+/// Creates a retriever, or replaces its settings and metadata.
+///
+/// # Errors
+/// As [`create`] and [`alter`].
+pub fn apply(retriever: &rag_manifest::Retriever) -> Result<ApplyAction, Error> {
+    let Metadata { name, notes } = &retriever.metadata;
+    let is_same = |present: &Retriever| present.spec == retriever.spec && present.notes == *notes;
+    if retrievers::find(name)?.as_ref().is_some_and(is_same) {
+        return Ok(ApplyAction::Unchanged);
+    }
+    roles::require_admin(CHANGE)?;
+    let spec = checked(name, &retriever.spec)?;
+    if retrievers::create(name, &spec, notes)? {
+        return Ok(ApplyAction::Created);
+    }
+    let present = retrievers::lock(name)?.ok_or_else(|| retrievers::missing(name))?;
+    require_owner(&present)?;
+    check_stored(&present, &spec)?;
+    Ok(match retrievers::update(name, &spec, notes)? {
+        RetrieverChange::Changed => ApplyAction::Configured,
+        RetrieverChange::Unchanged => ApplyAction::Unchanged,
+    })
+}
+
+/// Drops a retriever. Returns false if it does not exist.
+///
+/// # Errors
+/// The caller does not own it, collections use it, or its name is default.
+pub fn drop(name: &str) -> Result<bool, Error> {
+    roles::require_admin("drop a retriever")?;
+    match retrievers::lock(name)? {
+        None => Ok(false),
+        Some(present) => {
+            require_owner(&present)?;
+            retrievers::drop(&present)?;
+            Ok(true)
+        }
+    }
+}
+
+fn require_owner(retriever: &Retriever) -> Result<(), Error> {
+    if roles::may_act_for(roles::current(), retriever.owner.id) {
+        return Ok(());
+    }
+    Err(Error::permission_denied(format!(
+        "permission denied to change retriever \"{}\"",
+        retriever.name
+    ))
+    .detail(format!("Role \"{}\" owns it.", retriever.owner.name))
+    .hint("Must be a member of this role. Create a retriever of your own for other settings."))
+}
+
+/// Returns the settings without keys that are `null`.
+fn checked(name: &str, spec: &Value) -> Result<Value, Error> {
+    let invalid =
+        |problems: &[FieldProblem]| Error::invalid_spec(&format!("retriever \"{name}\""), problems);
+    let spec = check_retriever_spec(spec).map_err(|problems| invalid(&problems))?;
+    if let Some(wanted) = retrievers::embedding_model(&spec) {
+        let model = settings::model(None)?;
+        let current = model.dir.file_name().unwrap_or_default().to_string_lossy();
+        if current != wanted {
+            let problem = FieldProblem::new(
+                "spec.embedding.model",
+                format!("is \"{wanted}\", but the model of this database is \"{current}\""),
+            );
+            return Err(invalid(&[problem.hint(
+                "Leave it out, or set rag.model_dir to the folder of that model.",
+            )]));
+        }
+    }
+    Ok(spec)
+}
+
+/// # Errors
+/// Collections have documents that are stored as the present settings say.
+fn check_stored(present: &Retriever, spec: &Value) -> Result<(), Error> {
+    let storage = |spec: &Value| {
+        let storage = &spec["storageConfig"];
+        let kind = storage["type"].as_str().unwrap_or(DEFAULT_STORAGE);
+        (kind.to_owned(), storage["ext"].clone())
+    };
+    if storage(&present.spec) == storage(spec) {
+        return Ok(());
+    }
+    let filled = retrievers::filled_collections(&present.name)?;
+    if filled.is_empty() {
+        return Ok(());
+    }
+    let known = access::readable_among(roles::current(), filled)?;
+    Err(Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+        format!(
+            "cannot change the storage of retriever \"{}\" because collections have documents",
+            present.name
+        ),
+    )
+    .detail(retrievers::named(&known))
+    .hint(
+        "Create another retriever and a collection with it, and index the documents into that \
+         collection.",
+    ))
+}
+
+/// Whether a retriever can be used.
+pub struct RetrieverTest {
+    pub success: bool,
+    pub message: String,
+    pub storage_type: String,
+    pub latency: Duration,
+}
+
+/// Tests if collections with a retriever can be filled and searched.
+///
+/// # Errors
+/// It does not exist.
+pub fn test(name: &str) -> Result<RetrieverTest, Error> {
+    let retriever = retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))?;
+    let storage_type = storage_type(&retriever.spec);
+    let started = Instant::now();
+    let result = checked(name, &retriever.spec).and_then(|_| {
+        let model = settings::model(None)?;
+        with_client(|client| client.describe(&model))
+    });
+    let latency = started.elapsed();
+    let (success, message) = match result {
+        Ok(model) => (
+            true,
+            format!(
+                "storage \"{storage_type}\" is in this database; model \"{}\" with {} dimensions \
+                 is ready",
+                model.name, model.dimensions
+            ),
+        ),
+        Err(error) => (
+            false,
+            match error.detail {
+                Some(detail) => format!("{}: {detail}", error.message),
+                None => error.message,
+            },
+        ),
+    };
+    Ok(RetrieverTest {
+        success,
+        message,
+        storage_type,
+        latency,
+    })
+}
+
+/// Returns the type of storage that settings name, or the default.
+pub fn storage_type(spec: &Value) -> String {
+    let given = spec.pointer("/storageConfig/type").and_then(Value::as_str);
+    given.unwrap_or(DEFAULT_STORAGE).to_owned()
+}
+
+/// Returns the names of the modes that settings enable.
+pub fn methods(spec: &Value) -> Vec<String> {
+    let modes = RetrieverSettings::of(spec).enabled_modes();
+    modes.into_iter().map(|mode| mode.name().to_owned()).collect()
+}
+
+/// Returns the names of the modes that a type of storage can have.
+///
+/// # Errors
+/// There is no such type.
+pub fn methods_of_storage(storage: &str) -> Result<Vec<String>, Error> {
+    if LOCAL_STORAGE.contains(&storage) {
+        return Ok(RetrievalMode::ALL.map(|mode| mode.name().to_owned()).into());
+    }
+    let shown: String = storage.chars().take(80).collect();
+    Err(
+        Error::invalid_parameter(format!("unknown storage type \"{shown}\""))
+            .hint(format!("Valid types are {}.", LOCAL_STORAGE.join(", "))),
+    )
+}
