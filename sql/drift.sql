@@ -105,9 +105,8 @@ BEGIN
                              c.page, c.heading_path, c.source, c.uri, c.title, c.knowledge_id,
                              c.document_type, c.category, c.tags, c.metadata, c.embedding_key,
                              c.content, c.fetched_at, c.indexed_at, c.embedding) AS digest
-                  FROM unnest(of_documents) wanted (document_id)
-                  JOIN rag.chunks c ON c.document_id = wanted.document_id
-                  WHERE c.collection = of_collection
+                  FROM rag.chunks c
+                  WHERE c.collection = of_collection AND c.document_id = ANY (of_documents)
                   ORDER BY c.document_id, c.chunk_index, c.chunk_id) c
             GROUP BY c.document_id) k ON k.document_id = d.document_id;
 END $$;
