@@ -94,6 +94,7 @@ CREATE TABLE rag.collections (
     model_fingerprint text,
     model_identity text,
     embedding_dimension integer,
+    embedding_baseline real CHECK (embedding_baseline BETWEEN 0 AND 1),
     text_config text NOT NULL DEFAULT 'pg_catalog.english',
     title_weight integer NOT NULL DEFAULT 2 CHECK (title_weight BETWEEN 0 AND 10),
     owner text NOT NULL DEFAULT current_user,
@@ -124,6 +125,8 @@ COMMENT ON COLUMN rag.collections.model_identity IS
     'hash of the model''s weights, tokenizer and pooling; the same for each precision';
 COMMENT ON COLUMN rag.collections.embedding_dimension IS
     'dimensions of the stored embeddings; NULL until the first document is stored';
+COMMENT ON COLUMN rag.collections.embedding_baseline IS
+    'mean cosine similarity that the model gives texts that have nothing to do with each other';
 COMMENT ON COLUMN rag.collections.text_config IS
     'text search configuration of the keyword index, with its schema';
 COMMENT ON COLUMN rag.collections.title_weight IS

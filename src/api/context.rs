@@ -81,7 +81,11 @@ fn rag_context(
     if context.lacks_room {
         pgrx::notice!("no chunk that was found fits into {max_tokens} tokens");
     }
-    let documents: Vec<Value> = context.documents.iter().map(CitedDocument::to_json).collect();
+    let documents: Vec<Value> = context
+        .documents
+        .iter()
+        .map(CitedDocument::to_json)
+        .collect();
     Ok(TableIterator::once((
         context.text,
         context.tokens as i32,

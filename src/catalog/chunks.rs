@@ -10,7 +10,7 @@ use crate::{
     error::Error,
     pg::{
         security::{as_owner, with_safe_search_path},
-        spi::{Row, execute, execute_prepared, query, query_as_caller, uuid},
+        spi::{Row, execute, execute_prepared, query, query_as_caller, query_prepared, uuid},
     },
     types::vector::OwnedVector,
 };
@@ -204,6 +204,23 @@ pub fn query_chunks<T>(
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     as_reader(collection, || query(statement, args, read))
+}
+
+/// Does the same for a statement that names the collection by [`literal`]. The session keeps its
+/// plan.
+pub fn query_chunks_prepared<T>(
+    collection: &Collection,
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+    read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    as_reader(collection, || query_prepared(statement, args, read))
+}
+
+/// Returns the name of a collection as a literal. A plan that is kept is for one partition. With a
+/// parameter for the name it would be for all of them.
+pub fn literal(collection: &Collection) -> String {
+    pgrx::spi::quote_literal(collection.name.as_str())
 }
 
 /// Runs `f`, which reads chunks of one collection that the caller may see. With the caller's rights

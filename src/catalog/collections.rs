@@ -45,13 +45,15 @@ pub struct Collection {
     pub rights: CollectionRights,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StoredModel {
     pub name: String,
     pub fingerprint: String,
     /// See [`ModelInfo`].
     pub identity: String,
     pub dimensions: usize,
+    /// See [`ModelInfo`].
+    pub baseline: f32,
 }
 
 impl StoredModel {
@@ -69,6 +71,7 @@ impl StoredModel {
                 fingerprint,
                 identity,
                 dimensions: dimensions as usize,
+                baseline: row.get("embedding_baseline")?.unwrap_or_default(),
             }),
             _ => None,
         })
@@ -115,7 +118,7 @@ impl Collection {
                 &format!(
                     "SELECT name, retriever, chunk_size, chunk_overlap, chunk_unit,
                             metadata_whitelist, model, model_fingerprint, model_identity,
-                            embedding_dimension, text_config, title_weight,
+                            embedding_dimension, embedding_baseline, text_config, title_weight,
                             (SELECT r.spec FROM rag.retrievers r
                              WHERE r.name = c.retriever) AS retriever_spec, {}
                      FROM rag.collections c WHERE {condition} ORDER BY name = $1 DESC",
@@ -197,7 +200,8 @@ impl Collection {
         if !same {
             execute(
                 "UPDATE rag.collections SET model = $2, model_fingerprint = $3,
-                     embedding_dimension = $4, model_identity = $5, updated_at = now()
+                     embedding_dimension = $4, model_identity = $5, embedding_baseline = $6,
+                     updated_at = now()
                  WHERE name = $1 AND model_fingerprint IS DISTINCT FROM $3",
                 &[
                     self.name.as_str().into(),
@@ -205,6 +209,7 @@ impl Collection {
                     model.fingerprint.as_str().into(),
                     (model.dimensions as i32).into(),
                     model.identity.as_str().into(),
+                    model.baseline.into(),
                 ],
             )?;
         }

@@ -56,8 +56,11 @@ pub fn statement_start() -> i64 {
 pub fn pages_read() -> i64 {
     // SAFETY: reads variables of the session.
     unsafe {
-        let usage = &*(&raw const pg_sys::pgBufferUsage);
-        usage.shared_blks_hit + usage.shared_blks_read + usage.local_blks_hit + usage.local_blks_read
+        let usage = (&raw const pg_sys::pgBufferUsage).read();
+        usage.shared_blks_hit
+            + usage.shared_blks_read
+            + usage.local_blks_hit
+            + usage.local_blks_read
     }
 }
 

@@ -72,6 +72,10 @@ pub fn query_prepared<T>(
     })
 }
 
+/// The maximum number of statements that a session keeps. Those of searches are different for each
+/// collection.
+const MAX_PREPARED: usize = 256;
+
 /// A prepared statement with the types of its parameters. Types have other OIDs after the extension
 /// was created again.
 type Prepared = (Vec<pg_sys::Oid>, Rc<OwnedPreparedStatement>);
@@ -95,7 +99,12 @@ fn prepared(
     }
     let oids: Vec<PgOid> = types.iter().map(|oid| PgOid::from(*oid)).collect();
     let prepared = Rc::new(prepare(&oids)?);
-    KEPT.with_borrow_mut(|kept| kept.insert(statement.to_string(), (types, Rc::clone(&prepared))));
+    KEPT.with_borrow_mut(|kept| {
+        if kept.len() == MAX_PREPARED {
+            kept.clear();
+        }
+        kept.insert(statement.to_string(), (types, Rc::clone(&prepared)))
+    });
     Ok(prepared)
 }
 

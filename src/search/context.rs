@@ -100,7 +100,9 @@ impl Found<'_> {
     fn chunks_of(&self, hit: &SearchHit) -> impl Iterator<Item = (i32, &Neighbour)> {
         let (first, last) = hit.range(self.neighbours);
         let chunks = self.chunks.get(hit.document_id.as_bytes());
-        let chunks = chunks.into_iter().flat_map(move |chunks| chunks.range(first..=last));
+        let chunks = chunks
+            .into_iter()
+            .flat_map(move |chunks| chunks.range(first..=last));
         chunks.map(|(index, chunk)| (*index, chunk))
     }
 
@@ -131,7 +133,12 @@ impl Found<'_> {
         }
         let results = self.hits.iter().map(|hit| {
             let document = *hit.document_id.as_bytes();
-            let tokens = |index| of_chunks.get(&(document, index)).copied().unwrap_or_default();
+            let tokens = |index| {
+                of_chunks
+                    .get(&(document, index))
+                    .copied()
+                    .unwrap_or_default()
+            };
             FoundChunks {
                 document,
                 chunks: self

@@ -123,7 +123,9 @@ fn filter_step(request: &SearchRequest) -> Result<Option<ExplainedStep>, Error> 
     if has_policies {
         details.push("row-level security restricts what you see".to_owned());
     }
-    details.push(format!("chunks that pass the filter: {passed} of {visible}"));
+    details.push(format!(
+        "chunks that pass the filter: {passed} of {visible}"
+    ));
     Ok(Some(ExplainedStep {
         step: "filter",
         detail: details.join("; "),

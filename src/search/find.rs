@@ -16,7 +16,7 @@ use super::{
     words::QueryWords,
 };
 use crate::{
-    catalog::{access::sees_every_row, chunks::as_reader, embedding_index},
+    catalog::{access::sees_every_row, chunks::as_reader, corruption::IndexUse, embedding_index},
     error::Error,
     pg::{
         explain::{explain, scans},
@@ -36,6 +36,11 @@ const POOL_GROWTH: usize = 4;
 /// from each other, and embedding the question takes longer than the search.
 const MIN_EF_SEARCH: usize = 200;
 
+/// The cosines of a model with a baseline below this begin near 0.
+const MIN_BASELINE: f64 = 0.2;
+/// The maximum of a baseline. Above it, rounding would decide.
+const MAX_BASELINE: f64 = 0.98;
+
 /// What the search uses.
 pub struct Query<'a> {
     pub request: &'a SearchRequest,
@@ -46,6 +51,7 @@ pub struct Query<'a> {
     /// The quoted name of the schema of the operators.
     pub operators: &'a str,
     pub trace: &'a Trace,
+    pub indexes: IndexUse,
 }
 
 impl Query<'_> {
@@ -74,7 +80,7 @@ impl Query<'_> {
     }
 
     fn choose(&self, candidates: &Candidates, limits: Limits) -> Result<Chosen, Error> {
-        let ranked = rank(candidates, self.method(), 0.0);
+        let ranked = rank(candidates, self.method(), self.baseline());
         let chosen = match limits.mmr_lambda {
             None => choose(&ranked, limits, |_, _| 0.0),
             Some(_) => {
@@ -93,9 +99,13 @@ impl Query<'_> {
         trace.note(|| match self.method() {
             Method::Vector => "score: cosine similarity".to_owned(),
             Method::Keyword => "score: BM25, divided by the best".to_owned(),
-            Method::Weighted(Weights { vector, keyword }) => {
-                format!("score: {vector} * vector_score + {keyword} * keyword_score")
-            }
+            Method::Weighted(Weights { vector, keyword }) => match self.baseline() {
+                0.0 => format!("score: {vector} * vector_score + {keyword} * keyword_score"),
+                mu => format!(
+                    "score: {vector} * (vector_score - {mu:.3}) / (1 - {mu:.3}) + \
+                         {keyword} * keyword_score"
+                ),
+            },
             Method::ReciprocalRank => "score: reciprocal ranks, k = 60".to_owned(),
         });
         trace.note(|| format!("candidates: {}", ranked.len()));
@@ -112,6 +122,16 @@ impl Query<'_> {
         }
         if chosen.needs_more {
             trace.note(|| "too few documents, so longer lists are needed".to_owned());
+        }
+    }
+
+    /// Returns the cosine similarity that counts as 0 in a weighted sum.
+    fn baseline(&self) -> f64 {
+        let model = self.request.collection.model.as_ref();
+        let baseline = model.map_or(0.0, |model| f64::from(model.baseline));
+        match baseline >= MIN_BASELINE {
+            true => baseline.min(MAX_BASELINE),
+            false => 0.0,
         }
     }
 
@@ -148,6 +168,8 @@ impl Query<'_> {
             request: self.request,
             embedding: self.embedding,
             operators: self.operators,
+            // a filter has a plan of its own, by its values
+            keeps_plans: self.indexes == IndexUse::Allowed && !self.is_filtered(),
         }
     }
 
@@ -199,7 +221,7 @@ impl Query<'_> {
         candidates: &mut Candidates,
         pool: usize,
     ) -> Result<bool, Error> {
-        let (best, has_more) = self.best_by_words(statements, words, pool)?;
+        let (best, has_more) = self.best_by_words(statements, words, &nearest, pool)?;
         self.trace.rows(best.len());
         let scores = best.iter().map(|(row, score)| (row.key, *score));
         candidates.add_keyword_list(scores.collect(), pool);
@@ -227,24 +249,35 @@ impl Query<'_> {
 
     /// Returns the chunks with the highest BM25 scores, and whether there may be more. The index
     /// says which ones these are. A statement with the caller's rights says which of them may be
-    /// found. An ORDER BY would put together the indexed text of each chunk again.
+    /// found, except for the `nearest`, which may be. An ORDER BY would put together the indexed
+    /// text of each chunk again.
     fn best_by_words(
         &self,
         statements: &Statements<'_>,
         words: &QueryWords,
+        nearest: &[FoundRow],
         limit: usize,
     ) -> Result<(Vec<(FoundRow, f64)>, bool), Error> {
+        let known: HashMap<Tid, &FoundRow> = nearest.iter().map(|row| (row.tid, row)).collect();
         let mut found: Vec<(FoundRow, f64)> = vec![];
         let (mut batches, mut named) = (0, 0);
         as_reader(&self.request.collection, || {
             words.each_batch(limit, |batch| {
-                let scores: HashMap<Tid, f64> = batch.into_iter().collect();
-                let places: Vec<Tid> = scores.keys().copied().collect();
                 batches += 1;
-                named += places.len();
-                let rows = statements.run(&statements.at_places(&places))?;
-                let scored = |row: FoundRow| Some((row, *scores.get(&row.tid)?));
-                found.extend(rows.into_iter().filter_map(scored));
+                named += batch.len();
+                let mut scores: HashMap<Tid, f64> = HashMap::new();
+                for (tid, score) in batch {
+                    match known.get(&tid) {
+                        Some(row) => found.push((**row, score)),
+                        None => drop(scores.insert(tid, score)),
+                    }
+                }
+                if !scores.is_empty() {
+                    let places: Vec<Tid> = scores.keys().copied().collect();
+                    let rows = statements.run(&statements.at_places(&places))?;
+                    let scored = |row: FoundRow| Some((row, *scores.get(&row.tid)?));
+                    found.extend(rows.into_iter().filter_map(scored));
+                }
                 Ok(match found.len() >= limit {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
@@ -293,10 +326,11 @@ impl Query<'_> {
             explain(&statement.text, &statement.args)
         })?;
         let scans = scans(&plan);
-        self.trace.note(|| match scans.iter().any(|scan| scan.is_ordered) {
-            true => format!("index search with ef_search {ef_search}"),
-            false => "exact search".to_owned(),
-        });
+        self.trace
+            .note(|| match scans.iter().any(|scan| scan.is_ordered) {
+                true => format!("index search with ef_search {ef_search}"),
+                false => "exact search".to_owned(),
+            });
         for scan in scans {
             self.trace.note(|| scan.description);
         }
@@ -321,9 +355,8 @@ impl Query<'_> {
         let estimate = as_reader(&self.request.collection, || {
             estimated_rows(&every_row.text, &every_row.args)
         })?;
-        self.trace.note(|| {
-            format!("chunks expected to pass the filter: {estimate:.0}")
-        });
+        self.trace
+            .note(|| format!("chunks expected to pass the filter: {estimate:.0}"));
         if estimate > limit as f64 {
             self.trace
                 .note(|| format!("more than {limit}, so the best are searched for"));
@@ -336,8 +369,7 @@ impl Query<'_> {
             return Ok(None);
         }
         self.trace.rows(rows.len());
-        self.trace
-            .note(|| "few, so all are scored".to_owned());
+        self.trace.note(|| "few, so all are scored".to_owned());
         Ok(Some(rows))
     }
 

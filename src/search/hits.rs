@@ -9,7 +9,10 @@ use rag_fusion::{ChunkKey, Ranked};
 
 use super::{SearchRequest, statements::key};
 use crate::{
-    catalog::chunks::query_chunks, error::Error, pg::spi::Row, types::vector::OwnedVector,
+    catalog::chunks::{literal, query_chunks, query_chunks_prepared},
+    error::Error,
+    pg::spi::Row,
+    types::vector::OwnedVector,
 };
 
 /// A chunk that a search found.
@@ -57,21 +60,21 @@ pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<Sear
         .map(|(n, ranked)| (ranked.key, n))
         .collect();
     let (documents, chunks) = ids(results);
-    let mut hits = query_chunks(
-        &request.collection,
+    let statement = format!(
         "SELECT c.chunk_id, c.document_id, c.content, c.title, c.uri, c.chunk_index, c.start_index,
                 c.source, c.knowledge_id, c.metadata, c.document_type, c.category, c.tags,
                 c.start_line, c.end_line, c.page, c.heading_path, c.indexed_at, c.fetched_at
-         FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))
+         FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))
                   AS wanted (document_id, chunk_id)
               JOIN rag.chunks AS c
-                  ON c.collection = $1 AND c.document_id = wanted.document_id
+                  ON c.collection = {} AND c.document_id = wanted.document_id
                  AND c.chunk_id = wanted.chunk_id",
-        &[
-            request.collection.name.as_str().into(),
-            documents.into(),
-            chunks.into(),
-        ],
+        literal(&request.collection)
+    );
+    let mut hits = query_chunks_prepared(
+        &request.collection,
+        &statement,
+        &[documents.into(), chunks.into()],
         |row| {
             let place = places.get(&key(&row)?);
             place
@@ -147,8 +150,7 @@ pub fn read_neighbours(
     distance: i32,
 ) -> Result<Neighbours, Error> {
     let documents: Vec<pgrx::Uuid> = hits.iter().map(|hit| hit.document_id).collect();
-    let (first, last): (Vec<i32>, Vec<i32>) =
-        hits.iter().map(|hit| hit.range(distance)).unzip();
+    let (first, last): (Vec<i32>, Vec<i32>) = hits.iter().map(|hit| hit.range(distance)).unzip();
     let mut found = Neighbours::new();
     query_chunks(
         &request.collection,

@@ -84,11 +84,7 @@ pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, 
     Ok(result)
 }
 
-fn run(
-    request: &SearchRequest,
-    operators: &str,
-    trace: &Trace,
-) -> Result<SearchResult, Error> {
+fn run(request: &SearchRequest, operators: &str, trace: &Trace) -> Result<SearchResult, Error> {
     let Some(stored) = &request.collection.model else {
         return Ok(SearchResult {
             mode: request.mode,
@@ -112,6 +108,7 @@ fn run(
             words: query.words.as_ref(),
             operators,
             trace,
+            indexes,
         }
         .find()?;
         let hits = trace.measure(Part::Results, || {

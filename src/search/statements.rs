@@ -7,7 +7,10 @@ use rag_pages::Tid;
 
 use super::SearchRequest;
 use crate::{
-    catalog::{chunks::query_chunks, embedding_index},
+    catalog::{
+        chunks::{literal, query_chunks, query_chunks_prepared},
+        embedding_index,
+    },
     error::Error,
     index::am::tid::{from_pointer, to_pointer},
     pg::spi::{Row, filter_argument},
@@ -32,6 +35,8 @@ pub struct Statements<'a> {
     pub embedding: Option<&'a OwnedVector>,
     /// The quoted name of the schema of the operators.
     pub operators: &'a str,
+    /// Plans are kept for the next search of the session.
+    pub keeps_plans: bool,
 }
 
 /// A statement with its arguments.
@@ -47,10 +52,10 @@ impl Statements<'_> {
         // fetched, so that they can be ordered by their ids. Without an index this would sort all
         // rows completely.
         let order = match embedding_index::exists(&self.request.collection) {
-            true => "ORDER BY distance FETCH FIRST $3 ROWS WITH TIES",
-            false => "ORDER BY distance, c.chunk_id LIMIT $3",
+            true => format!("ORDER BY distance FETCH FIRST {limit} ROWS WITH TIES"),
+            false => format!("ORDER BY distance, c.chunk_id LIMIT {limit}"),
         };
-        self.statement("", order, (limit as i64).into())
+        self.statement("", &order, None::<i64>.into())
     }
 
     /// Those of some chunks that pass the filter.
@@ -61,8 +66,8 @@ impl Statements<'_> {
 
     /// All chunks that pass the filter, or some of them.
     pub fn filtered(&self, limit: Option<usize>) -> Statement {
-        let order = limit.map_or("", |_| "LIMIT $3");
-        self.statement("", order, limit.map(|limit| limit as i64).into())
+        let order = limit.map_or(String::new(), |limit| format!("LIMIT {limit}"));
+        self.statement("", &order, None::<i64>.into())
     }
 
     /// `argument` is the third parameter.
@@ -80,10 +85,14 @@ impl Statements<'_> {
             Some(_) => format!("c.embedding OPERATOR({operators}.<=>) $2"),
             None => "NULL::pg_catalog.float8".to_owned(),
         };
+        let collection = match self.keeps_plans {
+            true => literal(&request.collection),
+            false => "$1".to_owned(),
+        };
         let text = format!(
             "SELECT c.chunk_id, c.document_id, c.ctid, {distance} AS distance
              FROM rag.chunks AS c
-             WHERE c.collection = $1 AND ({filter}){condition}
+             WHERE c.collection = {collection} AND ({filter}){condition}
              {order}",
             filter = filter.text,
         );
@@ -98,12 +107,12 @@ impl Statements<'_> {
 
     /// Runs a statement. It returns what the caller may see.
     pub fn run(&self, statement: &Statement) -> Result<Vec<FoundRow>, Error> {
-        query_chunks(
-            &self.request.collection,
-            &statement.text,
-            &statement.args,
-            |row| found(&row),
-        )
+        let Statement { text, args } = statement;
+        let collection = &self.request.collection;
+        match self.keeps_plans {
+            true => query_chunks_prepared(collection, text, args, |row| found(&row)),
+            false => query_chunks(collection, text, args, |row| found(&row)),
+        }
     }
 }
 

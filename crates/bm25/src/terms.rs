@@ -8,7 +8,7 @@ pub const MAX_TERM_BYTES: usize = 2047;
 /// A multiset of terms. Terms are arbitrary bytes, usually lexemes of a text search configuration.
 ///
 /// Add terms in any order, then call [`finish`](Self::finish).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
     bytes: Vec<u8>,
     entries: Vec<TermEntry>,
@@ -16,7 +16,7 @@ pub struct Terms {
 }
 
 /// A term in the bytes of [`Terms`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TermEntry {
     start: usize,
     end: usize,

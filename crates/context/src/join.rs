@@ -69,11 +69,17 @@ mod tests {
 
     #[test]
     fn gaps_are_marked() {
-        assert_eq!(joined(&[(0, 0, "one"), (2, 9, "three")]), "one\n[...]\nthree");
+        assert_eq!(
+            joined(&[(0, 0, "one"), (2, 9, "three")]),
+            "one\n[...]\nthree"
+        );
     }
 
     #[test]
     fn a_chunk_within_the_last_one_adds_nothing() {
-        assert_eq!(joined(&[(0, 0, "abcdef"), (1, 2, "cd"), (2, 4, "efg")]), "abcdefg");
+        assert_eq!(
+            joined(&[(0, 0, "abcdef"), (1, 2, "cd"), (2, 4, "efg")]),
+            "abcdefg"
+        );
     }
 }

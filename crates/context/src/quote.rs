@@ -156,6 +156,9 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_left_out() {
-        assert_eq!(plain("a\u{0}b\u{e0061}\tc\n\u{2066}d\u{1b}e é 👩\u{200d}💻"), "ab\tc\nde é 👩\u{200d}💻");
+        assert_eq!(
+            plain("a\u{0}b\u{e0061}\tc\n\u{2066}d\u{1b}e é 👩\u{200d}💻"),
+            "ab\tc\nde é 👩\u{200d}💻"
+        );
     }
 }

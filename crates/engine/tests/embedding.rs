@@ -144,6 +144,18 @@ fn tokens_are_counted_before_truncation() {
 }
 
 #[test]
+fn the_cosines_of_unrelated_texts_begin_near_0() {
+    let Some((library, dir)) = onnxruntime().zip(default_model()) else {
+        return;
+    };
+    let engine = Engine::start(&library);
+    for precision in [Precision::Fp32, Precision::Int8] {
+        let got = Embeddings::of(&engine, &model(&dir, precision), &["hello"]);
+        assert!(got.model.baseline < 0.1, "{:?}", got.model);
+    }
+}
+
+#[test]
 fn the_description_of_a_model_has_its_fingerprint() {
     let Some((library, dir)) = onnxruntime().zip(default_model()) else {
         return;

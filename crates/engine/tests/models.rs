@@ -78,6 +78,19 @@ fn a_pooled_output_is_only_normalised() {
     assert_close(&got.vectors[0], &direction(&[1, 3, 2]));
 }
 
+/// All words of the texts that the baseline is measured with are `[UNK]`, so they are alike.
+#[test]
+fn the_baseline_of_a_model_that_finds_all_texts_alike_is_high() {
+    let Some(library) = onnxruntime() else { return };
+    let engine = Engine::start(&library);
+    let dir = tempfile::tempdir().unwrap();
+    tiny::write(dir.path(), Output::Pooled, false, None);
+    let Ok(Answer::Model { model }) = describe(&engine, dir.path()) else {
+        panic!("no description")
+    };
+    assert!(model.baseline > 0.95, "{model:?}");
+}
+
 #[test]
 fn an_invalid_folder_is_reported_and_can_be_repaired() {
     let Some(library) = onnxruntime() else { return };

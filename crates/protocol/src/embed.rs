@@ -43,7 +43,7 @@ pub struct ModelRef {
 }
 
 /// The properties of a loaded model.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelInfo {
     /// The folder's name.
     pub name: String,
@@ -56,6 +56,8 @@ pub struct ModelInfo {
     /// BLAKE3 hex of weights, tokenizer and pooling, equal for both precisions. Vectors of models
     /// with one identity can be compared.
     pub identity: String,
+    /// Mean cosine similarity of texts that have nothing to do with each other, 0 to 1.
+    pub baseline: f32,
 }
 
 /// Queries are answered between two slices of bulk work.

@@ -176,7 +176,7 @@ impl Scan {
         self.opened.pending.offer(&self.scorer, &mut best)?;
         for (number, segment) in self.opened.segments.iter().enumerate() {
             let mut cursors = vec![];
-            for (term, list) in &segment.lists {
+            for (term, list) in segment.lists.iter() {
                 let cursor = TermCursor::new(list, self.scorer.term(*term));
                 cursors.push(cursor.map_err(IndexError::of_memory)?);
             }
@@ -249,7 +249,7 @@ pub fn score_rows(
     for segment in &opened.segments {
         let found = segment.reader.documents_of(pages, &in_order)?;
         let mut cursors = vec![];
-        for (term, list) in &segment.lists {
+        for (term, list) in segment.lists.iter() {
             let cursor = TermCursor::new(list, scorer.term(*term));
             cursors.push(cursor.map_err(IndexError::of_memory)?);
         }

@@ -26,7 +26,22 @@ pub struct SegmentCache {
     /// What identifies the contents of the file: see [`Meta`].
     identity: Cell<u64>,
     segments: RefCell<Vec<(u64, Rc<SegmentReader>)>>,
+    /// What the last query found in the dictionaries: a search reads it, and then the scores of
+    /// other rows.
+    last: RefCell<Option<LastQuery>>,
 }
+
+/// The postings of a query's terms in some segments.
+struct LastQuery {
+    terms: Terms,
+    lists: Vec<(u64, Rc<Lists>)>,
+}
+
+/// The number of each term in the query, and its postings.
+type Lists = Vec<(usize, PostingsList)>;
+
+/// The maximum number of blocks of all lists that are kept.
+const MAX_KEPT_BLOCKS: usize = 1 << 14;
 
 impl SegmentCache {
     /// Opens the segments of an index.
@@ -38,6 +53,7 @@ impl SegmentCache {
         let mut known = self.segments.take();
         if self.identity.replace(meta.identity) != meta.identity {
             known.clear();
+            self.last.take();
         }
         let mut opened = vec![];
         for entry in &meta.segments {
@@ -52,6 +68,16 @@ impl SegmentCache {
         self.segments.replace(opened);
         Ok(readers)
     }
+
+    fn keep(&self, query: &Terms, lists: Vec<(u64, Rc<Lists>)>) {
+        let of_segments = lists.iter().flat_map(|(_, lists)| lists.iter());
+        let blocks: usize = of_segments.map(|(_, list)| list.blocks.len()).sum();
+        let last = (blocks <= MAX_KEPT_BLOCKS).then(|| LastQuery {
+            terms: query.clone(),
+            lists,
+        });
+        self.last.replace(last);
+    }
 }
 
 /// What a query reads of an index.
@@ -65,8 +91,7 @@ pub struct OpenedQuery {
 /// A segment, and those of the query's terms that it has.
 pub struct OpenedSegment {
     pub reader: Rc<SegmentReader>,
-    /// The number of each term in the query, and its postings.
-    pub lists: Vec<(usize, PostingsList)>,
+    pub lists: Rc<Lists>,
 }
 
 impl OpenedQuery {
@@ -83,19 +108,26 @@ impl OpenedQuery {
         };
         let pending = PendingMatches::read(pages, &meta, query, &mut statistics)?;
         let mut segments = vec![];
-        for reader in cache.open(pages, &meta)? {
+        let readers = cache.open(pages, &meta)?;
+        let last = cache.last.take().filter(|last| last.terms == *query);
+        let mut found = vec![];
+        for (entry, reader) in meta.segments.iter().zip(readers) {
             pages.check_interrupts();
             statistics.documents += u64::from(reader.documents());
             statistics.length += reader.total_length();
-            let mut lists = vec![];
-            for (number, (term, _)) in query.iter().enumerate() {
-                if let Some(list) = reader.find(pages, term)? {
-                    statistics.frequencies[number] += u64::from(list.documents);
-                    push(&mut lists, (number, list)).map_err(IndexError::of_memory)?;
-                }
+            let known = last.iter().flat_map(|last| &last.lists);
+            let known = known.into_iter().find(|(id, _)| *id == entry.id);
+            let lists = match known {
+                Some((_, lists)) => Rc::clone(lists),
+                None => Rc::new(find_lists(pages, &reader, query)?),
+            };
+            for (number, list) in lists.iter() {
+                statistics.frequencies[*number] += u64::from(list.documents);
             }
+            found.push((entry.id, Rc::clone(&lists)));
             segments.push(OpenedSegment { reader, lists });
         }
+        cache.keep(query, found);
         Ok(Self {
             parameters: meta.parameters,
             statistics,
@@ -103,6 +135,20 @@ impl OpenedQuery {
             segments,
         })
     }
+}
+
+fn find_lists(
+    pages: &impl ReadPages,
+    reader: &SegmentReader,
+    query: &Terms,
+) -> Result<Lists, IndexError> {
+    let mut lists = vec![];
+    for (number, (term, _)) in query.iter().enumerate() {
+        if let Some(list) = reader.find(pages, term)? {
+            push(&mut lists, (number, list)).map_err(IndexError::of_memory)?;
+        }
+    }
+    Ok(lists)
 }
 
 /// The pending documents that match a query.

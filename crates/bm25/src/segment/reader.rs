@@ -73,6 +73,15 @@ pub enum ListBlocks {
     Long(Vec<Skip>),
 }
 
+impl ListBlocks {
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Short(..) => 1,
+            Self::Long(blocks) => blocks.len(),
+        }
+    }
+}
+
 impl SegmentReader {
     /// # Errors
     /// The segment is corrupted, or its pages were recycled on a standby.

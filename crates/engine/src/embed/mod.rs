@@ -9,8 +9,8 @@
 //!
 //! * [`server`]: the socket;
 //! * [`client`]: a connection, with its [`replies`] and with [`prepare`] for documents;
-//! * [`models`]: the loaded models, each a [`model`] over the [`runtime`], with [`tokens`] and
-//!   [`pooling`];
+//! * [`models`]: the loaded models, each a [`model`] over the [`runtime`], with [`tokens`],
+//!   [`pooling`] and its [`baseline`];
 //! * [`admission`]: the limit on work in progress;
 //! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
 //!   them.
@@ -19,6 +19,7 @@
 //! malformed message ends its own connection, and a panic becomes a reply.
 
 mod admission;
+mod baseline;
 mod client;
 mod inference;
 mod model;

@@ -18,7 +18,9 @@ use rag_protocol::{
     embed::{ModelInfo, ModelRef, Precision},
 };
 
-use super::{pooling, runtime::Runtime, scheduler::SLICE, tokens::ModelTokenizer};
+use super::{
+    baseline::baseline, pooling, runtime::Runtime, scheduler::SLICE, tokens::ModelTokenizer,
+};
 
 /// A model that passed all checks, including a first run.
 #[derive(Debug)]
@@ -77,6 +79,7 @@ impl Model {
             max_tokens: settings.max_tokens,
             identity: identity(&graph, &fingerprint, &tokenizer_json, &settings)?,
             fingerprint,
+            baseline: 0.0,
         };
         let batch = match reference.precision {
             Precision::Fp32 => SLICE,
@@ -85,7 +88,7 @@ impl Model {
             // long as chunks are embedded as fast.
             Precision::Int8 => 1,
         };
-        let model = Self {
+        let mut model = Self {
             info,
             tokenizer,
             settings,
@@ -95,6 +98,8 @@ impl Model {
             session: Mutex::new(session),
         };
         model.try_out(&graph)?;
+        // a graph may work with the words of some texts only
+        model.info.baseline = baseline(&model).unwrap_or_default();
         Ok(model)
     }
 
