@@ -29,7 +29,7 @@ COMMENT ON COLUMN rag.document_digests.digest IS
 -- validator, chunking). A text that other values follow is preceded by its length, so that
 -- different rows cannot have the same representation.
 --
--- These are plain expressions and queries without SET, so that they are inlined. Callers pin the
+-- Both functions are plain expressions without SET, so that they are inlined. Callers pin the
 -- search_path.
 -- pgspot: off
 CREATE FUNCTION rag.document_digest(d rag.documents) RETURNS bytea LANGUAGE sql STABLE AS $$
@@ -42,99 +42,155 @@ CREATE FUNCTION rag.document_digest(d rag.documents) RETURNS bytea LANGUAGE sql 
 $$;
 COMMENT ON FUNCTION rag.document_digest(rag.documents) IS 'SHA-256 of a document''s row';
 
-CREATE FUNCTION rag.chunk_digest(c rag.chunks) RETURNS bytea LANGUAGE sql STABLE AS $$
+-- The columns are arguments, because a row of rag.chunks would have another type on a server that
+-- has a part of the table only.
+CREATE FUNCTION rag.chunk_digest(chunk_id uuid, chunk_index integer, start_index integer,
+    start_line integer, end_line integer, page integer, heading_path text[], source text, uri text,
+    title text, knowledge_id bigint, document_type text, category text, tags text[],
+    metadata jsonb, embedding_key uuid, content text, fetched_at timestamptz,
+    indexed_at timestamptz, embedding rag_types.vector)
+RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT pg_catalog.sha256(
         pg_catalog.convert_to(
             pg_catalog.json_build_array(
-                c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line, c.page,
-                c.heading_path, c.source, c.uri, c.title, c.knowledge_id, c.document_type,
-                c.category, c.tags, c.metadata, c.embedding_key, pg_catalog.octet_length(c.content)
-            )::text || c.content,
+                chunk_id, chunk_index, start_index, start_line, end_line, page, heading_path,
+                source, uri, title, knowledge_id, document_type, category, tags, metadata,
+                embedding_key, pg_catalog.octet_length(content)
+            )::text || content,
             'UTF8')
-        || pg_catalog.timestamptz_send(c.fetched_at) || pg_catalog.timestamptz_send(c.indexed_at)
-        || rag.vector_send(c.embedding))
+        || pg_catalog.timestamptz_send(fetched_at) || pg_catalog.timestamptz_send(indexed_at)
+        || rag.vector_send(embedding))
 $$;
-COMMENT ON FUNCTION rag.chunk_digest(rag.chunks) IS 'SHA-256 of a chunk''s row';
+COMMENT ON FUNCTION rag.chunk_digest(uuid, integer, integer, integer, integer, integer, text[],
+    text, text, text, bigint, text, text, text[], jsonb, uuid, text, timestamptz, timestamptz,
+    rag_types.vector) IS 'SHA-256 of a chunk''s row';
+-- pgspot: on
 
--- The index finds the chunks of each document, independent of statistics. So the cost is
--- proportional to the number of chunks.
-CREATE FUNCTION rag.compute_document_digests(of_collection text)
+-- The functions below read rag.chunks in queries of their own, which could run on other servers
+-- than those that read rag.documents. Each is planned with the values of its parameters: for one
+-- collection, and for the number of documents at hand. Tables that were just filled have no
+-- statistics, so the joins and set operations are of kinds that have no plan with a quadratic cost.
+-- A function that is STABLE runs all its queries with the snapshot of the statement that calls it.
+
+-- Digests are computed before chunks are sorted, so that the sort does not move texts and
+-- embeddings. The key of chunks finds those of a few documents. Those of many are found by a scan.
+CREATE FUNCTION rag.compute_document_digests(of_collection text, of_source text DEFAULT NULL,
+    of_document uuid DEFAULT NULL)
 RETURNS TABLE (document_id uuid, source text, uri text, content_hash text, chunk_count integer,
     digest bytea)
-LANGUAGE sql STABLE AS $$
-    SELECT d.document_id, d.source, d.uri, d.content_hash, k.chunk_count,
-           rag.document_digest(d) || k.digest
-    FROM rag.documents d, LATERAL (
-        SELECT pg_catalog.count(*)::integer AS chunk_count,
-               pg_catalog.sha256(coalesce(pg_catalog.string_agg(
-                   rag.chunk_digest(c), '' ORDER BY c.chunk_index, c.chunk_id), '')) AS digest
-        FROM rag.chunks c WHERE c.collection = $1 AND c.document_id = d.document_id) k
-    WHERE d.collection = $1
-$$;
-COMMENT ON FUNCTION rag.compute_document_digests(text) IS
-    'digests of the documents of a collection as they are stored now';
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+    of_documents CONSTANT uuid[] := ARRAY(
+        SELECT d.document_id FROM rag.documents d
+        WHERE d.collection = of_collection AND (of_source IS NULL OR d.source = of_source)
+          AND (of_document IS NULL OR d.document_id = of_document));
+BEGIN
+    RETURN QUERY
+        SELECT d.document_id, d.source, d.uri, d.content_hash, coalesce(k.chunk_count, 0),
+               d.digest || sha256(coalesce(k.digests, ''))
+        FROM (SELECT d.document_id, d.source, d.uri, d.content_hash,
+                     rag.document_digest(d) AS digest
+              FROM rag.documents d
+              WHERE d.collection = of_collection AND (of_source IS NULL OR d.source = of_source)
+                AND (of_document IS NULL OR d.document_id = of_document)) d
+        -- each k has its d: a LEFT JOIN could be planned as a nested loop
+        FULL JOIN (
+            SELECT c.document_id, count(*)::integer AS chunk_count,
+                   string_agg(c.digest, '' ORDER BY c.chunk_index, c.chunk_id) AS digests
+            FROM (SELECT c.document_id, c.chunk_index, c.chunk_id,
+                         rag.chunk_digest(
+                             c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line,
+                             c.page, c.heading_path, c.source, c.uri, c.title, c.knowledge_id,
+                             c.document_type, c.category, c.tags, c.metadata, c.embedding_key,
+                             c.content, c.fetched_at, c.indexed_at, c.embedding) AS digest
+                  FROM rag.chunks c
+                  WHERE c.collection = of_collection AND c.document_id = ANY (of_documents)
+                  ORDER BY c.document_id, c.chunk_index, c.chunk_id) c
+            GROUP BY c.document_id) k ON k.document_id = d.document_id;
+END $$;
+COMMENT ON FUNCTION rag.compute_document_digests(text, text, uuid) IS
+    'digests of the documents of a collection as they are stored now, or of those of a source, or '
+    'of one';
 
 -- kind is missing, changed, lost_chunks or unexpected. entry is the element that rag_check_drift
 -- returns. is_stored is true if the document has a row in rag.documents. Chunks without such a row
--- count as documents that nobody indexed. Tables that were just filled have no statistics, so the
--- joins and set operations here are of kinds that have no plan with a quadratic cost.
+-- count as documents that nobody indexed.
 CREATE FUNCTION rag.drifted_documents(of_collection text, of_source text)
 RETURNS TABLE (document_id uuid, uri text, kind text, entry jsonb, is_stored boolean)
-LANGUAGE sql STABLE AS $$
-    WITH indexed AS (
-        SELECT * FROM rag.document_digests i WHERE i.collection = $1 AND i.source = $2),
-    stored AS MATERIALIZED (
-        SELECT * FROM rag.compute_document_digests($1) d WHERE d.source = $2),
-    compared AS (
-        SELECT coalesce(i.document_id, s.document_id) AS document_id,
-               coalesce(i.uri, s.uri) AS uri,
-               CASE WHEN s.document_id IS NULL THEN 'missing'
-                    WHEN i.document_id IS NULL THEN 'unexpected'
-                    WHEN s.chunk_count < i.chunk_count THEN 'lost_chunks'
-                    ELSE 'changed' END AS kind,
-               i.content_hash AS indexed_hash, s.content_hash AS stored_hash,
-               i.chunk_count AS indexed_chunks, s.chunk_count AS stored_chunks,
-               i.digest AS indexed_digest, s.digest AS stored_digest
-        FROM indexed i FULL JOIN stored s ON s.document_id = i.document_id
-        WHERE i.digest IS DISTINCT FROM s.digest)
-    SELECT c.document_id, c.uri, c.kind,
-           CASE c.kind
-               WHEN 'lost_chunks' THEN pg_catalog.jsonb_build_object(
-                   'uri', c.uri, 'stored', c.stored_chunks, 'indexed', c.indexed_chunks)
-               WHEN 'changed' THEN pg_catalog.jsonb_build_object(
-                   'uri', c.uri, 'what', pg_catalog.array_remove(ARRAY[
-                   CASE WHEN pg_catalog.substr(c.stored_digest, 1, 32)
-                             = pg_catalog.substr(c.indexed_digest, 1, 32) THEN NULL
-                        WHEN c.stored_hash IS DISTINCT FROM c.indexed_hash
-                             OR c.stored_hash IS DISTINCT FROM (
-                                 SELECT pg_catalog.encode(pg_catalog.sha256(
-                                     pg_catalog.convert_to(d.content, 'UTF8')), 'hex')
-                                 FROM rag.documents d WHERE d.document_id = c.document_id)
-                            THEN 'text'
-                        ELSE 'document' END,
-                   CASE WHEN c.stored_chunks > c.indexed_chunks THEN 'extra chunks'
-                        WHEN pg_catalog.substr(c.stored_digest, 33)
-                             <> pg_catalog.substr(c.indexed_digest, 33) THEN 'chunks' END], NULL))
-               ELSE pg_catalog.to_jsonb(c.uri) END,
-           c.stored_digest IS NOT NULL
-    FROM compared c
-    UNION ALL
-    SELECT n.document_id, k.uri, 'unexpected', pg_catalog.to_jsonb(k.uri), false
-    FROM (SELECT c.document_id FROM rag.chunks c WHERE c.collection = $1 AND c.source = $2
-          EXCEPT (SELECT s.document_id FROM stored s
-                  UNION ALL SELECT i.document_id FROM indexed i
-                  -- documents that a dropped source of the same name has left
-                  UNION ALL SELECT d.document_id FROM rag.documents d
-                            WHERE d.collection = $1 AND d.former_source = $2)) n,
-        LATERAL (SELECT pg_catalog.min(c.uri) AS uri FROM rag.chunks c
-                 WHERE c.collection = $1 AND c.document_id = n.document_id) k
-$$;
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
+#variable_conflict use_column
+DECLARE
+    strays uuid[];
+BEGIN
+    RETURN QUERY
+        WITH compared AS (
+            SELECT coalesce(i.document_id, s.document_id) AS document_id,
+                   coalesce(i.uri, s.uri) AS uri,
+                   CASE WHEN s.document_id IS NULL THEN 'missing'
+                        WHEN i.document_id IS NULL THEN 'unexpected'
+                        WHEN s.chunk_count < i.chunk_count THEN 'lost_chunks'
+                        ELSE 'changed' END AS kind,
+                   i.content_hash AS indexed_hash, s.content_hash AS stored_hash,
+                   i.chunk_count AS indexed_chunks, s.chunk_count AS stored_chunks,
+                   i.digest AS indexed_digest, s.digest AS stored_digest
+            FROM (SELECT * FROM rag.document_digests i
+                  WHERE i.collection = of_collection AND i.source = of_source) i
+            FULL JOIN rag.compute_document_digests(of_collection, of_source) s
+                ON s.document_id = i.document_id
+            WHERE i.digest IS DISTINCT FROM s.digest)
+        SELECT c.document_id, c.uri, c.kind,
+               CASE c.kind
+                   WHEN 'lost_chunks' THEN jsonb_build_object(
+                       'uri', c.uri, 'stored', c.stored_chunks, 'indexed', c.indexed_chunks)
+                   WHEN 'changed' THEN jsonb_build_object('uri', c.uri, 'what', array_remove(ARRAY[
+                       CASE WHEN substr(c.stored_digest, 1, 32) = substr(c.indexed_digest, 1, 32)
+                                THEN NULL
+                            WHEN c.stored_hash IS DISTINCT FROM c.indexed_hash
+                                 OR c.stored_hash IS DISTINCT FROM (
+                                     SELECT encode(sha256(convert_to(d.content, 'UTF8')), 'hex')
+                                     FROM rag.documents d WHERE d.document_id = c.document_id)
+                                THEN 'text'
+                            ELSE 'document' END,
+                       CASE WHEN c.stored_chunks > c.indexed_chunks THEN 'extra chunks'
+                            WHEN substr(c.stored_digest, 33) <> substr(c.indexed_digest, 33)
+                                THEN 'chunks' END], NULL))
+                   ELSE to_jsonb(c.uri) END,
+               c.stored_digest IS NOT NULL
+        FROM compared c;
+
+    WITH found AS MATERIALIZED (
+        SELECT c.document_id FROM rag.chunks c
+        WHERE c.collection = of_collection AND c.source = of_source
+        GROUP BY c.document_id)
+    SELECT ARRAY(
+        SELECT f.document_id FROM found f
+        EXCEPT (SELECT d.document_id FROM rag.documents d
+                WHERE d.collection = of_collection AND d.source = of_source
+                UNION ALL SELECT i.document_id FROM rag.document_digests i
+                          WHERE i.collection = of_collection AND i.source = of_source
+                -- documents that a dropped source of the same name has left
+                UNION ALL SELECT d.document_id FROM rag.documents d
+                          WHERE d.collection = of_collection AND d.former_source = of_source))
+    INTO strays;
+    IF strays <> '{}' THEN
+        RETURN QUERY
+            SELECT c.document_id, min(c.uri), 'unexpected', to_jsonb(min(c.uri)), false
+            FROM unnest(strays) n (document_id)
+            JOIN rag.chunks c ON c.document_id = n.document_id
+            WHERE c.collection = of_collection
+            GROUP BY c.document_id;
+    END IF;
+END $$;
 COMMENT ON FUNCTION rag.drifted_documents(text, text) IS
     'documents of a source that differ from what its runs have indexed';
--- pgspot: on
 
-REVOKE ALL ON FUNCTION rag.document_digest(rag.documents), rag.chunk_digest(rag.chunks),
-    rag.compute_document_digests(text), rag.drifted_documents(text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION rag.document_digest(rag.documents),
+    rag.chunk_digest(uuid, integer, integer, integer, integer, integer, text[], text, text, text,
+        bigint, text, text, text[], jsonb, uuid, text, timestamptz, timestamptz, rag_types.vector),
+    rag.compute_document_digests(text, text, uuid), rag.drifted_documents(text, text) FROM PUBLIC;
 
 SELECT pg_catalog.pg_extension_config_dump('rag.document_digests', '');
 

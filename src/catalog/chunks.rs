@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::{DocumentId, EmbeddingKey};
 
-use super::{access, collections::Collection, documents::StoredDocument};
+use super::{access, collections::Collection, digests, documents::StoredDocument};
 use crate::{
     error::Error,
     pg::{
@@ -91,7 +91,7 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
     delete_but(document.collection, &[document.id], &keys)?;
     note_places(document.collection, &keys)?;
     let metadata = pgrx::JsonB(serde_json::Value::Object(document.chunk_metadata.clone()));
-    let mut arguments: Vec<DatumWithOid> = vec![
+    let arguments: Vec<DatumWithOid> = vec![
         document.collection.into(),
         document.source.into(),
         document.uri.into(),
@@ -140,25 +140,11 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
             .collect::<Vec<_>>()
             .into(),
     ];
-    let Some(digest) = digest else {
-        execute_prepared(INSERT, &arguments, |_| Ok(()))?;
-        return Ok(());
-    };
-    let first = arguments.len() + 1;
-    arguments.extend([
-        uuid(document.id.0).into(),
-        document.collection.into(),
-        document.source.into(),
-        document.uri.into(),
-        document.content_hash.into(),
-        digest.into(),
-    ]);
-    execute_prepared(
-        &super::digests::insert_with_digest(INSERT, first),
-        &arguments,
-        |_| Ok(()),
-    )?;
-    Ok(())
+    execute_prepared(INSERT, &arguments, |_| Ok(()))?;
+    match digest {
+        Some(digest) => digests::record_stored(document, digest),
+        None => Ok(()),
+    }
 }
 
 /// Records that a collection has these embeddings, unless another collection is recorded.

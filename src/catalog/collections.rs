@@ -242,13 +242,12 @@ impl Collection {
             &format!(
                 "CREATE TABLE {partition} (
                      LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS,
-                     PRIMARY KEY (chunk_id),
+                     PRIMARY KEY (document_id, chunk_id),
                      CONSTRAINT embedding_dimensions
                          CHECK (rag_functions.vector_dims(embedding) = {dimensions}))"
             ),
             &[],
         )?;
-        execute(&format!("CREATE INDEX ON {partition} (document_id)"), &[])?;
         execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
         // not CREATE TABLE ... PARTITION OF: it would wait for all transactions that have read
         // rag.chunks, and they for it

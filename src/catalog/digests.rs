@@ -2,35 +2,55 @@
 //!
 //! One SQL function computes them for writing and for checking (`sql/drift.sql`).
 
+use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::DocumentId;
 
+use super::documents::StoredDocument;
 use crate::{
     error::Error,
-    pg::spi::{execute, uuid},
+    pg::{
+        guc::with_settings,
+        spi::{execute, execute_prepared, uuid},
+    },
 };
 
-/// The RETURNING clause that [`insert_with_digest`] adds to the insertion of chunks.
-const DIGEST_COLUMNS: &str =
-    "RETURNING chunks.chunk_index, chunks.chunk_id, rag.chunk_digest(chunks) AS digest";
-
-/// Returns a statement that inserts chunks and also records the digest of their document. Its
-/// further parameters, from number `first`, are the document's id, collection, source, uri, content
-/// hash and digest.
+/// Records the digest of a document whose chunks were just stored. `digest` is that of its row.
+/// Runs as the extension's owner.
 ///
-/// Digests are computed from the rows as they are inserted. Reading the rows again would cost more.
-pub fn insert_with_digest(insert_chunks: &str, first: usize) -> String {
-    let [id, collection, source, uri, content_hash, digest]: [usize; 6] =
-        std::array::from_fn(|i| first + i);
-    format!(
-        "WITH stored AS ({insert_chunks} {DIGEST_COLUMNS})
-         INSERT INTO rag.document_digests AS m (
+/// The digests of chunks are computed from the stored rows, in a statement of its own: RETURNING
+/// would need a WITH around the insertion, which cannot be distributed over servers.
+pub fn record_stored(document: &StoredDocument<'_>, digest: Vec<u8>) -> Result<(), Error> {
+    // the name is part of the statement, so that only its partition is planned
+    let collection = pgrx::spi::quote_literal(document.collection);
+    let statement = format!(
+        "INSERT INTO rag.document_digests AS m (
              document_id, collection, source, uri, content_hash, chunk_count, digest)
-         SELECT ${id}, ${collection}, ${source}, ${uri}, ${content_hash},
-                pg_catalog.count(*)::pg_catalog.int4,
-                ${digest} || pg_catalog.sha256(coalesce(
-                    pg_catalog.string_agg(s.digest, '' ORDER BY s.chunk_index, s.chunk_id), ''))
-         FROM stored s {ON_CONFLICT}"
-    )
+         SELECT $1, $2, $3, $4, $5, k.chunk_count, $6 || k.digest
+         FROM (SELECT pg_catalog.count(*)::pg_catalog.int4 AS chunk_count,
+                      pg_catalog.sha256(coalesce(pg_catalog.string_agg(
+                          rag.chunk_digest(
+                              c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line,
+                              c.page, c.heading_path, c.source, c.uri, c.title, c.knowledge_id,
+                              c.document_type, c.category, c.tags, c.metadata, c.embedding_key,
+                              c.content, c.fetched_at, c.indexed_at, c.embedding),
+                          '' ORDER BY c.chunk_index, c.chunk_id), '')) AS digest
+               FROM rag.chunks c WHERE c.collection = {collection} AND c.document_id = $1) k
+         {ON_CONFLICT}"
+    );
+    let args: [DatumWithOid<'_>; 6] = [
+        uuid(document.id.0).into(),
+        document.collection.into(),
+        document.source.into(),
+        document.uri.into(),
+        document.content_hash.into(),
+        digest.into(),
+    ];
+    // The plan is kept while the partition grows. It must use the key even if the partition is
+    // empty when it is made.
+    with_settings(&[(c"enable_seqscan", c"off")], || {
+        execute_prepared(&statement, &args, |_| Ok(()))
+    })?;
+    Ok(())
 }
 
 const ON_CONFLICT: &str = "ON CONFLICT (document_id) DO UPDATE SET
@@ -46,7 +66,7 @@ pub fn record(collection: &str, id: DocumentId) -> Result<(), Error> {
             "INSERT INTO rag.document_digests AS m (
                  document_id, collection, source, uri, content_hash, chunk_count, digest)
              SELECT d.document_id, $1, d.source, d.uri, d.content_hash, d.chunk_count, d.digest
-             FROM rag.compute_document_digests($1) d WHERE d.document_id = $2 {ON_CONFLICT}"
+             FROM rag.compute_document_digests($1, of_document => $2) d {ON_CONFLICT}"
         ),
         &[collection.into(), uuid(id.0).into()],
     )?;

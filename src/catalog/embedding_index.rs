@@ -17,7 +17,8 @@ use crate::{
 /// The number of chunks from which a collection is indexed. A scan of fewer chunks takes about a
 /// millisecond.
 const MIN_CHUNKS: i64 = 3_000;
-/// Chunks are counted only in partitions of at least this size. Smaller ones hold fewer.
+/// Chunks are not counted in partitions with a size below this. They hold fewer. A size of 0 says
+/// nothing: the chunks may be on other servers, and counting none takes no time.
 const MIN_BYTES: i64 = MIN_CHUNKS * 1500;
 
 /// How to lock a partition that other transactions are writing to.
@@ -110,7 +111,7 @@ fn missing(collection: &Collection) -> Result<Vec<String>, Error> {
          FROM rag.collections AS c
          JOIN rag.retrievers AS r ON r.name = c.retriever
          JOIN pg_catalog.pg_class AS p ON p.oid = pg_catalog.to_regclass($2)
-         WHERE c.name = $1 AND pg_catalog.pg_relation_size(p.oid) >= $3",
+         WHERE c.name = $1 AND pg_catalog.pg_relation_size(p.oid) NOT BETWEEN 1 AND $3 - 1",
         &[
             collection.name.as_str().into(),
             collection.partition().into(),

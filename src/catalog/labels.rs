@@ -98,9 +98,9 @@ pub fn next_documents(
 pub fn update_if_intact(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Error> {
     as_owner(|| {
         let intact = execute_returning(
-            "SELECT true FROM rag.compute_document_digests($1) d
+            "SELECT true FROM rag.compute_document_digests($1, of_document => $2) d
                  JOIN rag.document_digests m ON m.document_id = d.document_id
-             WHERE d.document_id = $2 AND m.digest = d.digest",
+             WHERE m.digest = d.digest",
             &[collection.into(), uuid(id.0).into()],
             |row| row.required::<bool>(1),
         )?;

@@ -64,8 +64,11 @@ pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<Sear
         "SELECT c.chunk_id, c.document_id, c.content, c.title, c.uri, c.chunk_index, c.start_index,
                 c.source, c.knowledge_id, c.metadata, c.document_type, c.category, c.tags,
                 c.start_line, c.end_line, c.page, c.heading_path, c.indexed_at, c.fetched_at
-         FROM rag.chunks AS c
-         WHERE c.collection = {} AND c.document_id = ANY ($1) AND c.chunk_id = ANY ($2)",
+         FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))
+                  AS wanted (document_id, chunk_id)
+              JOIN rag.chunks AS c
+                  ON c.collection = {} AND c.document_id = wanted.document_id
+                 AND c.chunk_id = wanted.chunk_id",
         literal(&request.collection)
     );
     let mut hits = query_chunks_prepared(
@@ -233,8 +236,11 @@ pub fn read_embeddings(request: &SearchRequest, ranked: &[Ranked]) -> Result<Emb
     let found = query_chunks(
         &request.collection,
         "SELECT c.chunk_id, c.document_id, c.embedding
-         FROM rag.chunks AS c
-         WHERE c.collection = $1 AND c.document_id = ANY ($2) AND c.chunk_id = ANY ($3)",
+         FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))
+                  AS wanted (document_id, chunk_id)
+              JOIN rag.chunks AS c
+                  ON c.collection = $1 AND c.document_id = wanted.document_id
+                 AND c.chunk_id = wanted.chunk_id",
         &[
             request.collection.name.as_str().into(),
             documents.into(),

@@ -8,7 +8,7 @@ use crate::{
     error::Error,
     pg::{
         security::as_owner,
-        spi::{execute, execute_returning},
+        spi::{execute, execute_returning, query},
     },
     source::table::changes,
 };
@@ -47,11 +47,22 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
              = ANY ($3)",
             &[collection.into(), name.into(), ids(strays).into()],
         )?;
+        // The ids are random because one number is. The UPDATE itself has no volatile function,
+        // with which it could not be distributed over servers.
+        let random = query("SELECT pg_catalog.gen_random_uuid()", &[], |row| {
+            row.required::<pgrx::Uuid>(1)
+        })?;
         execute(
-            "UPDATE rag.chunks SET embedding_key = '00000000-0000-0000-0000-000000000000', chunk_id
-             = pg_catalog.gen_random_uuid()
+            "UPDATE rag.chunks SET embedding_key = '00000000-0000-0000-0000-000000000000',
+                 chunk_id = pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(
+                     pg_catalog.uuid_send($3) || pg_catalog.uuid_send(chunk_id)), 1, 16),
+                     'hex')::pg_catalog.uuid
              WHERE collection = $1 AND document_id = ANY ($2)",
-            &[collection.into(), ids(stored).into()],
+            &[
+                collection.into(),
+                ids(stored).into(),
+                random.first().copied().into(),
+            ],
         )?;
         match source.spec {
             SourceSpec::Table(_) => changes::set_incomplete(&source.name),

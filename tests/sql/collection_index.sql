@@ -37,6 +37,15 @@ END $$;
 SELECT plan_of($$SELECT chunk_id, embedding <=> rag_embed('keys') AS distance FROM rag.chunks
     WHERE collection = 'big' ORDER BY 2 FETCH FIRST 5 ROWS WITH TIES$$);
 
+-- chunks are found by the key of the partition: those of results, and those of a document
+SELECT plan_of(format('SELECT c.content FROM ROWS FROM (unnest(%L::uuid[]), unnest(%L::uuid[]))
+        AS wanted (document_id, chunk_id)
+    JOIN rag.chunks AS c ON c.collection = ''big'' AND c.document_id = wanted.document_id
+        AND c.chunk_id = wanted.chunk_id', array_agg(document_id), array_agg(chunk_id)))
+FROM (SELECT document_id, chunk_id FROM rag.chunks WHERE collection = 'big' LIMIT 100) AS found;
+SELECT plan_of(format('SELECT content FROM rag.chunks WHERE collection = ''big''
+    AND document_id = %L', document_id)) FROM rag.documents WHERE uri = 'note:keys';
+
 -- few matching rows are found by the indexes for filters
 UPDATE rag.rag_kb_big SET tags = ARRAY['even'], metadata = metadata || '{"kind": "rare"}'
     WHERE knowledge_id % 500 = 0;

@@ -30,6 +30,14 @@ SELECT m.uri, m.chunk_count, m.content_hash = d.content_hash AS hash, length(m.d
 FROM rag.document_digests m JOIN rag.documents d USING (document_id, collection, source, uri)
 WHERE collection = 'larder' ORDER BY 1;
 
+-- the digests of a collection are those of its sources and documents
+SELECT count(*) AS documents, count(*) FILTER (WHERE s = d) AS of_source,
+    count(*) FILTER (WHERE o = d) AS alone, sum(d.chunk_count) AS chunks
+FROM rag.compute_document_digests('larder') d
+JOIN rag.compute_document_digests('larder', 'recipes') s USING (document_id),
+    LATERAL rag.compute_document_digests('larder', of_document => d.document_id) o;
+SELECT count(*) FROM rag.compute_document_digests('larder', 'none');
+
 -- only changes of documents change a digest
 BEGIN;
 SET LOCAL DateStyle = 'German'; SET LOCAL TimeZone = 'Asia/Kathmandu';
