@@ -198,7 +198,11 @@ impl Collection {
     /// # Errors
     /// The retriever names another model.
     pub fn prepare_for(&self, model: &ModelInfo) -> Result<(), Error> {
-        if let Some(wanted) = self.retriever_model.as_ref().filter(|name| **name != model.name) {
+        if let Some(wanted) = self
+            .retriever_model
+            .as_ref()
+            .filter(|name| **name != model.name)
+        {
             return Err(Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!(

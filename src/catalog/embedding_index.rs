@@ -93,9 +93,10 @@ const FILTER_INDEXES: [(&str, &str); 4] = [
 /// collection is too small.
 fn missing(collection: &Collection) -> Result<Vec<String>, Error> {
     let found = query(
-        "SELECT (SELECT pg_catalog.format('USING rag_hnsw (embedding %I.%I)%s', n.nspname, o.opcname,
-                     (SELECT ' WITH (' || pg_catalog.string_agg(
-                          pg_catalog.format('%I = %s', e.key, e.value::pg_catalog.int4), ', ') || ')'
+        "SELECT (SELECT pg_catalog.format('USING rag_hnsw (embedding %I.%I)%s',
+                     n.nspname, o.opcname,
+                     (SELECT ' WITH (' || pg_catalog.string_agg(pg_catalog.format(
+                          '%I = %s', e.key, e.value::pg_catalog.int4), ', ') || ')'
                       FROM pg_catalog.jsonb_each_text(r.spec #> '{storageConfig,ext}') AS e))
                  FROM pg_catalog.pg_am AS a
                  JOIN pg_catalog.pg_opclass AS o

@@ -38,7 +38,8 @@ pub fn missing(name: &str) -> Error {
     )
 }
 
-const COLUMNS: &str = "r.name, r.spec, r.display_name, r.labels, r.annotations, r.owner, r.owner_id,
+const COLUMNS: &str =
+    "r.name, r.spec, r.display_name, r.labels, r.annotations, r.owner, r.owner_id,
     pg_catalog.to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
         AS created_at,
     ARRAY(SELECT c.name FROM rag.collections c WHERE c.retriever = r.name ORDER BY 1)
@@ -103,7 +104,8 @@ pub fn embedding_model(spec: &Value) -> Option<&str> {
 pub fn filled_collections(name: &str) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            "SELECT name FROM rag.collections WHERE retriever = $1 AND model IS NOT NULL ORDER BY 1",
+            "SELECT name FROM rag.collections WHERE retriever = $1 AND model IS NOT NULL
+             ORDER BY name",
             &[name.into()],
             |row| row.required(1),
         )

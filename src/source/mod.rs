@@ -8,7 +8,7 @@ pub mod errors;
 pub mod manage;
 pub mod manifest;
 pub mod presence;
-pub mod rights;
 pub mod retriever;
+pub mod rights;
 pub mod table;
 pub mod timing;

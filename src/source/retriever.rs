@@ -246,7 +246,10 @@ pub fn storage_type(spec: &Value) -> String {
 /// Returns the names of the modes that settings enable.
 pub fn methods(spec: &Value) -> Vec<String> {
     let modes = RetrieverSettings::of(spec).enabled_modes();
-    modes.into_iter().map(|mode| mode.name().to_owned()).collect()
+    modes
+        .into_iter()
+        .map(|mode| mode.name().to_owned())
+        .collect()
 }
 
 /// Returns the names of the modes that a type of storage can have.

@@ -98,7 +98,8 @@ SELECT rag_delete('Retriever', 'plain'); :sqlstate
 SELECT * FROM rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever",
     "metadata": {"name": "default"}, "spec": {}}'); :sqlstate
 SET ROLE regress_retriever_reader;
-SELECT name, owner, collections FROM rag_list_retrievers() WHERE name IN ('own', 'words') ORDER BY 1;
+SELECT name, owner, collections FROM rag_list_retrievers()
+WHERE name IN ('own', 'words') ORDER BY 1;
 SELECT rag_create_retriever('mine'); :sqlstate
 SELECT rag_drop_retriever('own'); :sqlstate
 SELECT success FROM rag_test_retriever('own');
