@@ -77,6 +77,28 @@ pub fn create_if_large_enough(collection: &Collection, writers: WriterLock) -> R
     })
 }
 
+/// Drops the index on the embeddings, if there is one. Waits for statements that use the partition.
+///
+/// # Errors
+/// A statement fails.
+pub fn drop(collection: &Collection) -> Result<(), Error> {
+    let index = collection
+        .partition_oid()
+        .and_then(|partition| lookup::whole_index(partition, c"rag_hnsw"));
+    let Some(index) = index else { return Ok(()) };
+    as_owner(|| {
+        let name = query(
+            "SELECT $1::pg_catalog.regclass::pg_catalog.text",
+            &[index.into()],
+            |row| row.required::<String>(1),
+        )?;
+        for name in name {
+            execute(&format!("DROP INDEX {name}"), &[])?;
+        }
+        Ok(())
+    })
+}
+
 /// The columns that filters compare by equality or containment, and their indexes. Rows with NULL
 /// are not indexed, because no such condition matches them.
 const FILTER_INDEXES: [(&str, &str); 4] = [

@@ -12,6 +12,8 @@ use super::manifest::ApplyAction;
 use crate::{
     catalog::{
         access,
+        collections::Collection,
+        embedding_index,
         name::Name,
         retrievers::{self, Retriever, RetrieverChange},
     },
@@ -22,9 +24,11 @@ use crate::{
 };
 
 /// The storage of a retriever that names none.
-pub const DEFAULT_STORAGE: &str = "hnsw";
+const DEFAULT_STORAGE: &str = "hnsw";
+/// Storage without a vector index.
+const FLAT: &str = "flat";
 /// Storage in this database, which has all methods.
-const LOCAL_STORAGE: [&str; 2] = ["hnsw", "flat"];
+const LOCAL_STORAGE: [&str; 2] = [DEFAULT_STORAGE, FLAT];
 
 const CHANGE: &str = "create or change a retriever";
 
@@ -71,8 +75,8 @@ pub fn create(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> 
 /// Changes the settings or the name for people. The next search of its collections uses them.
 ///
 /// # Errors
-/// The settings are invalid, the caller does not own the retriever, or collections are stored as
-/// the present settings say.
+/// The settings are invalid, the caller does not own the retriever, or collections have an index
+/// with other options.
 pub fn alter(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
     roles::require_admin(CHANGE)?;
     let name = name.as_str();
@@ -83,7 +87,7 @@ pub fn alter(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
     if let Some(display_name) = changes.display_name {
         notes.display_name = Some(display_name.to_owned()).filter(|name| !name.is_empty());
     }
-    check_stored(&present, &spec)?;
+    change_storage(&present, &spec)?;
     retrievers::update(name, &spec, &notes)?;
     Ok(())
 }
@@ -105,7 +109,7 @@ pub fn apply(retriever: &rag_manifest::Retriever) -> Result<ApplyAction, Error> 
     }
     let present = retrievers::lock(name)?.ok_or_else(|| retrievers::missing(name))?;
     require_owner(&present)?;
-    check_stored(&present, &spec)?;
+    change_storage(&present, &spec)?;
     Ok(match retrievers::update(name, &spec, notes)? {
         RetrieverChange::Changed => ApplyAction::Configured,
         RetrieverChange::Unchanged => ApplyAction::Unchanged,
@@ -161,34 +165,40 @@ fn checked(name: &str, spec: &Value) -> Result<Value, Error> {
     Ok(spec)
 }
 
+/// Makes collections with documents follow a change of the storage. With type `flat` they lose
+/// their vector index. With `hnsw` the next sync or added document creates it.
+///
 /// # Errors
-/// Collections have documents that are stored as the present settings say.
-fn check_stored(present: &Retriever, spec: &Value) -> Result<(), Error> {
-    let storage = |spec: &Value| {
-        let storage = &spec["storageConfig"];
-        let kind = storage["type"].as_str().unwrap_or(DEFAULT_STORAGE);
-        (kind.to_owned(), storage["ext"].clone())
-    };
-    if storage(&present.spec) == storage(spec) {
+/// Other options would need another index.
+fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
+    let (before, after) = (storage_type(&present.spec), storage_type(spec));
+    let options = |spec: &Value| spec.pointer("/storageConfig/ext").cloned();
+    if before == after && options(&present.spec) == options(spec) {
         return Ok(());
     }
     let filled = retrievers::filled_collections(&present.name)?;
-    if filled.is_empty() {
-        return Ok(());
+    if before == after && !filled.is_empty() {
+        let known = access::readable_among(roles::current(), filled)?;
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+            format!(
+                "cannot change the index options of retriever \"{}\" because collections have \
+                 documents",
+                present.name
+            ),
+        )
+        .detail(retrievers::named(&known))
+        .hint(
+            "Create another retriever and a collection with it, and index the documents into that \
+             collection.",
+        ));
     }
-    let known = access::readable_among(roles::current(), filled)?;
-    Err(Error::new(
-        PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
-        format!(
-            "cannot change the storage of retriever \"{}\" because collections have documents",
-            present.name
-        ),
-    )
-    .detail(retrievers::named(&known))
-    .hint(
-        "Create another retriever and a collection with it, and index the documents into that \
-         collection.",
-    ))
+    if after == FLAT {
+        for name in filled {
+            embedding_index::drop(&Collection::get(&name)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a retriever can be used.

@@ -52,10 +52,6 @@ SELECT detail FROM rag_explain_search('nails', 'tools') WHERE step = 'fusion';
 SELECT display_name, description FROM rag_list_retrievers() WHERE name = 'words';
 SELECT rag_alter_retriever('words', display_name => '');
 SELECT display_name, storage_type FROM rag_list_retrievers() WHERE name = 'words';
--- The storage stays as it is while collections have documents.
-SELECT rag_alter_retriever('words', '{"storageConfig": {"type": "hnsw"}}'); :sqlstate
-SELECT * FROM rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever",
-    "metadata": {"name": "words"}, "spec": {"storageConfig": {"type": "hnsw"}}}'); :sqlstate
 SELECT rag_alter_retriever('plain', '{"storageConfig": {"ext": {"m": 8, "ef_construction": 40}}}');
 
 -- Options of the vector index.
@@ -69,6 +65,16 @@ SELECT 'large', 'made:' || i, 'Title', md5('d' || i)::uuid, 'text', md5('c' || i
     md5('e' || i)::uuid, now(), now(), 1, 1
 FROM generate_series(1, 3000) AS i;
 SELECT count(*) FROM rag_add_document('The last of many.', 'last', collection => 'large');
+SELECT c.reloptions FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+WHERE a.amname = 'rag_hnsw' AND c.relname LIKE 'rag_kb_large%';
+SELECT rag_alter_retriever('plain', '{"storageConfig": {"ext": {"m": 9}}}'); :sqlstate
+SELECT * FROM rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever",
+    "metadata": {"name": "plain"}, "spec": {}}'); :sqlstate
+-- Another type of storage acts on collections that have documents.
+SELECT rag_alter_retriever('plain', '{"storageConfig": {"type": "flat"}}');
+SELECT has_vector_index, index_type FROM rag_collection_status('large');
+SELECT rag_alter_retriever('plain', '{"storageConfig": {"ext": {"m": 9}}}');
+SELECT count(*) FROM rag_add_document('Later than the last.', 'later', collection => 'large');
 SELECT c.reloptions FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 WHERE a.amname = 'rag_hnsw' AND c.relname LIKE 'rag_kb_large%';
 
