@@ -1,5 +1,6 @@
 """Quality of search through SQL on SciFact: nDCG@10 in each mode."""
 
+import json
 import os
 
 from support import scifact
@@ -13,22 +14,19 @@ MODES = [
     ("keyword", 0.679, ".679 (published, BM25)", 0.665),
     ("hybrid", 0.679, ".679 (published, BM25)", 0.720),
 ]
-# Number of chunks to request, so that ten documents are among them.
-CHUNKS = 60
 STORED = [("whole", 1_000_000, 0, "whole documents"), ("chunked", 1000, 200, "chunks of 1000/200")]
 
 
-def by_search(connection, collection, mode, queries):
-    """Returns the documents of each query in the order of their best chunk."""
-    ranked = {}
-    for query in queries:
-        found = connection.execute(
-            "SELECT uri FROM rag_search(%s, %s, top_k => %s, mode => %s) ORDER BY rank",
-            [query["text"], collection, CHUNKS, mode],
-        ).fetchall()
-        ids = [os.path.splitext(os.path.basename(uri))[0] for (uri,) in found]
-        ranked[query["_id"]] = list(dict.fromkeys(ids))
-    return ranked
+def by_search(connection, collection, mode, queries, relevant):
+    """Returns the mean nDCG@10 of the judged queries. A document ranks by its best chunk."""
+    texts = {query["_id"]: query["text"] for query in queries if query["_id"] in relevant}
+    files = {query: {f"{document}.md": grade for document, grade in grades.items()}
+             for query, grades in relevant.items()}
+    (found,) = connection.execute(
+        "SELECT value FROM rag_evaluate(%s, %s::jsonb, %s::jsonb, jsonb_build_object("
+        "'mode', %s::text), resamples => 1) WHERE measure = 'ndcg@10'",
+        [collection, json.dumps(texts), json.dumps(files), mode]).fetchone()
+    return found
 
 
 def by_reference(reference, documents, queries):
@@ -56,8 +54,7 @@ def main():
             assert run["documents_added"] == len(documents) and run["documents_failed"] == 0, run
             note(f"{precision}, {what}: {run['chunks_written']} chunks in {seconds:.0f} s")
             for mode, published, peer, least in MODES:
-                ranked = by_search(connection, name, mode, queries)
-                found = scifact.ndcg_at_10(ranked, relevant)
+                found = by_search(connection, name, mode, queries, relevant)
                 row(f"SciFact nDCG@10, {mode}, {precision}, {what}", f"{found:.4f}", peer,
                     found / published, f">= {least:.3f}", found >= least)
         connection.close()

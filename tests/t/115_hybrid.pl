@@ -144,6 +144,20 @@ for my $filter ('{}', '{"category": "open"}',
 	is($standby->safe_psql('postgres', sprintf $hybrid, $filter),
 		sql(sprintf $hybrid, $filter), "a standby finds the same with filter $filter");
 }
+is( $standby->safe_psql('postgres',
+		q{SELECT count(*) FROM rag_explain_search('w1 w2', 'big',
+			query_embedding => (SELECT vector FROM probe LIMIT 1)) WHERE step = 'total'}),
+	1,
+	'a standby explains searches');
+is( $standby->safe_psql('postgres',
+		q{SELECT tokens BETWEEN 100 AND 500 FROM rag_context('w1 w2', 'big', max_tokens => 500,
+			query_embedding => (SELECT vector FROM probe LIMIT 1))}),
+	't',
+	'a standby quotes what a search finds');
+is( $standby->safe_psql('postgres',
+		q{SELECT count(*) FROM rag.metrics WHERE name = 'rag_searches_total' AND value > 0}),
+	1,
+	'a standby has metrics of its own searches');
 $standby->stop;
 
 # -- without the engine
