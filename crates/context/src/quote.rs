@@ -51,14 +51,13 @@ fn quote(document: &QuotedDocument) -> (String, String) {
     (plain(&document.citation).replace('\n', " "), content)
 }
 
-/// Returns digits that occur in none of the texts.
+/// Returns digits that occur in none of the texts. They are made from the contents, so that they
+/// stay the same where the documents are called something else.
 fn boundary(quoted: &[(String, String)]) -> String {
     let mut hasher = blake3::Hasher::new();
-    for (citation, content) in quoted {
-        for text in [citation, content] {
-            hasher.update(&(text.len() as u64).to_le_bytes());
-            hasher.update(text.as_bytes());
-        }
+    for (_, content) in quoted {
+        hasher.update(&(content.len() as u64).to_le_bytes());
+        hasher.update(content.as_bytes());
     }
     loop {
         let boundary = hasher.finalize().to_hex()[..BOUNDARY].to_owned();
