@@ -3,7 +3,7 @@
 use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use rag_protocol::identity::DocumentId;
 
-use super::{required, without_nulls};
+use super::{parsed, required, without_nulls};
 use crate::{
     catalog::{
         access::{self, CollectionPrivilege},
@@ -13,7 +13,7 @@ use crate::{
     },
     engine::client::{DocumentInput, with_client},
     error::Error,
-    pg::spi::uuid as pg_uuid,
+    pg::{json::JsonbText, spi::uuid as pg_uuid},
     settings,
     sync::document::{self, AddedDocument, Body, NewDocument},
 };
@@ -170,7 +170,7 @@ fn rag_add_document_file(
 #[pg_extern]
 #[allow(clippy::type_complexity)] // the columns of the result
 fn rag_add_documents(
-    documents: Option<JsonB>,
+    documents: Option<JsonbText>,
     collection: pgrx::default!(Option<&str>, "'default'"),
 ) -> Result<
     TableIterator<
@@ -188,7 +188,7 @@ fn rag_add_documents(
     ErrorReport,
 > {
     super::require_writer(c"rag_add_documents()", "add documents")?;
-    let documents = document::read_json(required("documents", documents)?.0)?;
+    let documents = document::read_json(required("documents", parsed("documents", documents)?)?)?;
     let collection = super::writable(collection)?;
     let added = document::add(documents, collection)?;
     Ok(TableIterator::new(added.into_iter().map(|added| {

@@ -3,6 +3,7 @@
 
 mod access;
 mod bm25;
+mod chunks;
 mod collection;
 mod context;
 mod document;
@@ -25,10 +26,12 @@ mod status;
 
 use std::ffi::CStr;
 
+use serde_json::Value;
+
 use crate::{
     catalog::{access::require_write, collections::Collection},
     error::Error,
-    pg::roles,
+    pg::{json::JsonbText, roles},
 };
 
 /// Returns the value of an argument that must not be NULL.
@@ -37,6 +40,17 @@ use crate::{
 /// The argument is NULL.
 fn required<T>(name: &str, value: Option<T>) -> Result<T, Error> {
     value.ok_or_else(|| Error::null_not_allowed(format!("{name} must not be NULL")))
+}
+
+/// Returns the value of a `jsonb` argument.
+///
+/// # Errors
+/// A number is too large, or the value is nested too deeply.
+fn parsed(name: &str, value: Option<JsonbText>) -> Result<Option<Value>, Error> {
+    value
+        .map(|value| value.parse())
+        .transpose()
+        .map_err(|e| Error::invalid_parameter(format!("{name}: {e}")))
 }
 
 /// Returns a collection that the caller may write to.

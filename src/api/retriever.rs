@@ -2,9 +2,8 @@
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use rag_protocol::name::split;
-use serde_json::Value;
 
-use super::required;
+use super::{parsed, required};
 use crate::{
     catalog::{access, name::Name, retrievers},
     error::Error,
@@ -14,12 +13,6 @@ use crate::{
 
 fn named(name: Option<&str>, namespace: Option<&str>) -> Result<Name, Error> {
     Name::retriever(required("namespace", namespace)?, required("name", name)?)
-}
-
-fn parsed(spec: Option<JsonbText>) -> Result<Option<Value>, Error> {
-    spec.map(|spec| spec.parse())
-        .transpose()
-        .map_err(|e| Error::invalid_parameter(format!("spec: {e}")))
 }
 
 #[pg_extern]
@@ -32,7 +25,7 @@ fn rag_create_retriever(
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_create_retriever()");
     let changes = RetrieverChanges {
-        spec: Some(required("spec", parsed(spec)?)?),
+        spec: Some(required("spec", parsed("spec", spec)?)?),
         display_name,
         description,
     };
@@ -49,7 +42,7 @@ fn rag_alter_retriever(
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_alter_retriever()");
     let changes = RetrieverChanges {
-        spec: parsed(spec)?,
+        spec: parsed("spec", spec)?,
         display_name,
         description,
     };

@@ -148,7 +148,7 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
 }
 
 /// Records that a collection has these embeddings, unless another collection is recorded.
-fn note_places(collection: &str, keys: &[EmbeddingKey]) -> Result<(), Error> {
+pub fn note_places(collection: &str, keys: &[EmbeddingKey]) -> Result<(), Error> {
     execute_prepared(
         "INSERT INTO rag.embedding_place (embedding_key, collection)
          SELECT DISTINCT k.key, $2 FROM pg_catalog.unnest($1) AS k (key)

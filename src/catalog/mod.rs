@@ -14,6 +14,7 @@ pub mod digests;
 pub mod documents;
 pub mod due;
 pub mod embedding_index;
+pub mod given_chunks;
 pub mod keyword_index;
 pub mod knowledge;
 pub mod labels;

@@ -64,6 +64,19 @@ pub fn embeddings<'a>(
     for document in documents {
         texts.extend(document.texts(model)?);
     }
+    embeddings_of(texts, client, model_ref, collection)
+}
+
+/// Returns the embeddings of texts. The engine computes those that are not stored.
+///
+/// # Errors
+/// The engine is unavailable, or a statement fails.
+pub fn embeddings_of(
+    texts: Vec<(EmbeddingKey, String)>,
+    client: &mut Client,
+    model_ref: &ModelRef,
+    collection: &Collection,
+) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
     let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
     let mut embeddings = catalog::chunks::stored_embeddings(collection, &keys)?;
     let mut missing = HashMap::new();

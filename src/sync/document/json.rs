@@ -6,7 +6,8 @@ use rag_protocol::ingest::DocumentType;
 use serde_json::{Map, Value};
 
 use super::{
-    Body, NewDocument, checked_labels, checked_metadata, checked_title, checked_uri, document_type,
+    super::members::{self, MemberError, at, required, take, text, wrong},
+    Body, NewDocument, checked_metadata, checked_title, checked_uri, document_type,
 };
 use crate::{catalog::documents::DocumentAttributes, error::Error};
 
@@ -44,13 +45,7 @@ pub fn read(documents: Value) -> Result<Vec<NewDocument>, Error> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut read = Vec::with_capacity(documents.len());
     for (i, document) in documents.into_iter().enumerate() {
-        let document = one(document).map_err(|(field, error)| {
-            let dot = if field.is_empty() { "" } else { "." };
-            Error {
-                message: format!("documents[{i}]{dot}{field}: {}", error.message),
-                ..error
-            }
-        })?;
+        let document = one(document).map_err(|error| error.of_element("documents", i))?;
         if let Some(first) = seen.insert(document.uri.clone(), i) {
             return Err(Error::invalid_parameter(format!(
                 "documents[{i}].uri: documents[{first}] has the same uri"
@@ -61,46 +56,13 @@ pub fn read(documents: Value) -> Result<Vec<NewDocument>, Error> {
     Ok(read)
 }
 
-/// A field and its error.
-type FieldError = (String, Error);
-
-fn one(document: Value) -> Result<NewDocument, FieldError> {
-    let Value::Object(mut members) = document else {
-        return Err((String::new(), Error::invalid_parameter("must be an object")));
-    };
-    if let Some(unknown) = members.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        let error = Error::invalid_parameter("is not a key of a document")
-            .hint(format!("Keys: {}.", KEYS.join(", ")));
-        return Err((unknown.clone(), error));
-    }
-    let at = |field: &'static str| move |error: Error| (field.to_string(), error);
+fn one(document: Value) -> Result<NewDocument, MemberError> {
+    let mut members = members::of_object(document, "a document", &KEYS)?;
     let (content, uri) = (
         required(&mut members, "content")?,
         required(&mut members, "uri")?,
     );
-    let category = text(&mut members, "category")?;
-    let tags = match take(&mut members, "tags") {
-        None => None,
-        Some(Value::Array(tags)) => {
-            let tags = tags.into_iter().map(|tag| match tag {
-                Value::String(tag) => Ok(tag),
-                _ => Err(wrong("tags", "must be an array of texts")),
-            });
-            Some(tags.collect::<Result<Vec<_>, _>>()?)
-        }
-        Some(_) => return Err(wrong("tags", "must be an array of texts")),
-    };
-    let labels = checked_labels(category.as_deref(), tags.as_deref()).map_err(|error| {
-        (
-            if error.message.starts_with("a tag") {
-                "tags"
-            } else {
-                "category"
-            }
-            .to_string(),
-            error,
-        )
-    })?;
+    let labels = members::labels(&mut members)?;
     let knowledge_id = match take(&mut members, "knowledge_id") {
         None => None,
         Some(value) => Some(
@@ -130,25 +92,4 @@ fn one(document: Value) -> Result<NewDocument, FieldError> {
             Some(metadata) => checked_metadata(metadata).map_err(at("metadata"))?,
         },
     })
-}
-
-fn wrong(field: &str, problem: &str) -> FieldError {
-    (field.to_string(), Error::invalid_parameter(problem))
-}
-
-/// Removes and returns a member. A null counts as absent.
-fn take(members: &mut Map<String, Value>, key: &str) -> Option<Value> {
-    members.remove(key).filter(|value| !value.is_null())
-}
-
-fn text(members: &mut Map<String, Value>, key: &str) -> Result<Option<String>, FieldError> {
-    match take(members, key) {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(wrong(key, "must be a text")),
-    }
-}
-
-fn required(members: &mut Map<String, Value>, key: &str) -> Result<String, FieldError> {
-    text(members, key)?.ok_or_else(|| wrong(key, "is missing"))
 }

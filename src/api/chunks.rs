@@ -1,0 +1,75 @@
+//! Chunks that applications split themselves.
+
+use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use rag_protocol::identity::ChunkId;
+
+use super::{parsed, required};
+use crate::{
+    catalog::{access, collections::Collection, given_chunks},
+    pg::json::JsonbText,
+    sync::given_chunks as given,
+};
+
+#[pg_extern]
+fn rag_upsert_chunks(
+    collection: Option<&str>,
+    chunks: Option<JsonbText>,
+    skip_existing: pgrx::default!(Option<bool>, "true"),
+) -> Result<i64, ErrorReport> {
+    super::require_writer(c"rag_upsert_chunks()", "write chunks")?;
+    let collection = super::writable(collection)?;
+    let skip_existing = required("skip_existing", skip_existing)?;
+    let chunks = given::read_chunks(&collection, required("chunks", parsed("chunks", chunks)?)?)?;
+    Ok(given::upsert(&collection, &chunks, skip_existing)?)
+}
+
+#[pg_extern]
+fn rag_delete_chunks(
+    collection: Option<&str>,
+    chunk_ids: Option<Vec<Option<Uuid>>>,
+) -> Result<i64, ErrorReport> {
+    super::require_writer(c"rag_delete_chunks()", "delete chunks")?;
+    let collection = super::writable(collection)?;
+    let ids: Vec<ChunkId> = required("chunk_ids", chunk_ids)?
+        .into_iter()
+        .flatten()
+        .map(|id| ChunkId(uuid::Uuid::from_bytes(*id.as_bytes())))
+        .collect();
+    Ok(given::delete(&collection, &ids)?)
+}
+
+#[pg_extern]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_apply_plan(
+    collection: Option<&str>,
+    docs: Option<JsonbText>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(deleted, i64),
+            name!(changed, i64),
+            name!(unchanged, i64),
+            name!(missing_chunks, i64),
+        ),
+    >,
+    ErrorReport,
+> {
+    super::require_writer(c"rag_apply_plan()", "apply a plan")?;
+    let collection = super::writable(collection)?;
+    let plan = given::read_plan(&collection, required("docs", parsed("docs", docs)?)?)?;
+    let done = given::apply_plan(&collection, &plan)?;
+    Ok(TableIterator::once((
+        done.deleted,
+        done.changed,
+        done.unchanged,
+        done.missing_chunks,
+    )))
+}
+
+#[pg_extern(stable, parallel_restricted)]
+fn rag_index_state(collection: Option<&str>) -> Result<JsonB, ErrorReport> {
+    let collection = Collection::get(required("collection", collection)?)?;
+    access::require_read(&collection)?;
+    Ok(JsonB(given_chunks::state(&collection)?))
+}

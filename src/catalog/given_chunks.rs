@@ -1,0 +1,441 @@
+//! Documents whose chunks an application splits itself: `rag_upsert_chunks` and its relatives.
+//!
+//! Such a document has the value [`GIVEN`] in `rag.documents.chunking`. Its content is what its
+//! chunks contain, in their order, with an empty line between two of them.
+
+use std::collections::{HashMap, HashSet};
+
+use pgrx::datum::DatumWithOid;
+use rag_protocol::{
+    identity::{ChunkId, DocumentId, EmbeddingKey},
+    labels::Labels,
+};
+use serde_json::{Map, Value, json};
+
+use super::{chunks, collections::Collection, documents::document_id};
+use crate::{
+    error::Error,
+    pg::spi::{Row, execute, execute_prepared, execute_returning, query, query_as_caller, uuid},
+    types::vector::OwnedVector,
+};
+
+/// What `rag.documents.chunking` has instead of the settings that the text was split with.
+const GIVEN: &str = "given";
+/// The number of characters, which are line ends, between two chunks in the content.
+pub const SEPARATOR: i32 = 2;
+
+/// A document to be created if it does not exist.
+pub struct GivenDocument<'a> {
+    pub id: DocumentId,
+    pub uri: &'a str,
+    pub title: Option<&'a str>,
+    pub labels: &'a Labels,
+}
+
+/// A stored document.
+pub struct LockedDocument {
+    pub id: DocumentId,
+    pub title: Option<String>,
+    /// The hash that the application has given, if any.
+    pub hash: Option<String>,
+}
+
+/// Returns documents that exist, by their ids in ascending order, and locks them until the
+/// transaction ends. Runs as the extension's owner, like all functions here.
+///
+/// # Errors
+/// A document is in another collection, or its chunks come from somewhere else.
+pub fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDocument>, Error> {
+    let found = execute_returning(
+        "SELECT document_id, title, raw_hash, collection, source, knowledge_id, chunking
+         FROM rag.documents WHERE document_id = ANY ($1) ORDER BY document_id FOR UPDATE",
+        &[documents(ids).into()],
+        |row| {
+            let document = locked(&row)?;
+            let origin = Origin {
+                collection: row.required("collection")?,
+                source: row.get("source")?,
+                knowledge_id: row.get("knowledge_id")?,
+                is_given: row.get::<String>("chunking")?.as_deref() == Some(GIVEN),
+            };
+            Ok((document, origin))
+        },
+    )?;
+    for (document, origin) in &found {
+        origin.check(document.id, collection)?;
+    }
+    Ok(found.into_iter().map(|(document, _)| document).collect())
+}
+
+/// Returns all documents of a collection with chunks of an application, and locks them.
+pub fn lock_all(collection: &Collection) -> Result<Vec<LockedDocument>, Error> {
+    execute_returning(
+        "SELECT document_id, title, raw_hash FROM rag.documents
+         WHERE collection = $1 AND source IS NULL AND chunking = $2
+         ORDER BY document_id FOR UPDATE",
+        &[collection.name.as_str().into(), GIVEN.into()],
+        |row| locked(&row),
+    )
+}
+
+fn locked(row: &Row<'_, '_>) -> Result<LockedDocument, Error> {
+    Ok(LockedDocument {
+        id: document_id(row)?,
+        title: row.get("title")?,
+        hash: row.get("raw_hash")?,
+    })
+}
+
+/// Where a document comes from.
+struct Origin {
+    collection: String,
+    source: Option<String>,
+    knowledge_id: Option<i64>,
+    is_given: bool,
+}
+
+impl Origin {
+    fn check(&self, id: DocumentId, collection: &Collection) -> Result<(), Error> {
+        if self.collection != collection.name.as_str() {
+            // the other collection may be a secret
+            return Err(
+                Error::duplicate(format!("document_id {id} is in use")).hint(
+                    "Use other ids, for example by leaving document_id out: it is then made from \
+                 collection and uri.",
+                ),
+            );
+        }
+        let owner = match (&self.source, self.knowledge_id) {
+            (Some(source), _) => format!("source \"{source}\" fills it."),
+            (_, Some(item)) => format!("It belongs to knowledge item {item}."),
+            _ if !self.is_given => "It was split by rag_add_document.".to_string(),
+            _ => return Ok(()),
+        };
+        Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("document {id} has chunks of another origin"),
+        )
+        .detail(owner)
+        .hint("Remove the document first, or use another uri."))
+    }
+}
+
+/// Creates a document without chunks, unless it exists.
+pub fn create(collection: &Collection, document: &GivenDocument<'_>) -> Result<(), Error> {
+    execute_prepared(
+        "INSERT INTO rag.documents (
+             document_id, collection, uri, title, own_title, document_type, category, tags, status,
+             chunking)
+         VALUES ($1, $2, $3, $4, $4 IS NOT NULL, 'text', $5, $6, 'pending', $7)
+         ON CONFLICT (document_id) DO NOTHING",
+        &[
+            uuid(document.id.0).into(),
+            collection.name.as_str().into(),
+            document.uri.into(),
+            document.title.into(),
+            document.labels.category.as_deref().into(),
+            document.labels.tags.clone().into(),
+            GIVEN.into(),
+        ],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// Creates the index that finds chunks by their ids alone, and keeps them unique. Collections whose
+/// documents `rag` splits itself do not need it.
+pub fn create_index(collection: &Collection) -> Result<(), Error> {
+    let exists = query(
+        "SELECT FROM pg_catalog.pg_index i
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+         WHERE i.indrelid = pg_catalog.to_regclass($1) AND i.indnkeyatts = 1
+           AND a.attname = 'chunk_id'",
+        &[collection.partition().into()],
+        |_| Ok(()),
+    )?;
+    if exists.is_empty() {
+        let statement = format!(
+            "CREATE UNIQUE INDEX ON {} (chunk_id)",
+            collection.partition()
+        );
+        execute(&statement, &[])?;
+    }
+    Ok(())
+}
+
+/// Returns the documents of those of some chunks that are stored.
+pub fn documents_of(
+    collection: &Collection,
+    ids: &[ChunkId],
+) -> Result<HashMap<ChunkId, DocumentId>, Error> {
+    let found = execute_returning(
+        "SELECT document_id, chunk_id FROM rag.chunks
+         WHERE collection = $1 AND chunk_id = ANY ($2)",
+        &[collection.name.as_str().into(), chunk_ids(ids).into()],
+        |row| Ok((chunk_id(&row)?, document_id(&row)?)),
+    )?;
+    Ok(found.into_iter().collect())
+}
+
+/// Returns the ids of all chunks of some documents.
+pub fn ids_by_document(
+    collection: &Collection,
+    ids: &[DocumentId],
+) -> Result<HashMap<DocumentId, HashSet<ChunkId>>, Error> {
+    let mut of = HashMap::<_, HashSet<_>>::new();
+    let found = execute_returning(
+        "SELECT document_id, chunk_id FROM rag.chunks
+         WHERE collection = $1 AND document_id = ANY ($2)",
+        &[collection.name.as_str().into(), documents(ids).into()],
+        |row| Ok((document_id(&row)?, chunk_id(&row)?)),
+    )?;
+    for (document, chunk) in found {
+        of.entry(document).or_default().insert(chunk);
+    }
+    Ok(of)
+}
+
+/// The position of a chunk in the content of its document, and what follows from its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Position {
+    pub document: DocumentId,
+    pub id: ChunkId,
+    /// The place among the chunks of the document, from 0.
+    pub index: i32,
+    /// The number of characters.
+    pub chars: i32,
+    /// The number of line ends.
+    pub line_ends: i32,
+    /// The first character in the content, from 0.
+    pub start: i32,
+    /// The first line, from 1.
+    pub line: i32,
+}
+
+/// Returns the positions of all chunks of some documents.
+pub fn positions(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<Position>, Error> {
+    execute_returning(
+        "SELECT document_id, chunk_id, chunk_index, start_index, start_line,
+                pg_catalog.length(content) AS chars, end_line - start_line AS line_ends
+         FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2)",
+        &[collection.name.as_str().into(), documents(ids).into()],
+        |row| {
+            Ok(Position {
+                document: document_id(&row)?,
+                id: chunk_id(&row)?,
+                index: row.required("chunk_index")?,
+                chars: row.required("chars")?,
+                line_ends: row.required("line_ends")?,
+                start: row.required("start_index")?,
+                line: row.required("start_line")?,
+            })
+        },
+    )
+}
+
+/// A chunk as it is written.
+pub struct GivenRow<'a> {
+    pub position: Position,
+    pub page: Option<i32>,
+    pub content: &'a str,
+    pub metadata: String,
+    pub key: EmbeddingKey,
+    pub embedding: OwnedVector,
+}
+
+/// Inserts chunks. The columns that they share with their documents come from these.
+pub fn insert(collection: &Collection, rows: &[GivenRow<'_>]) -> Result<(), Error> {
+    let keys: Vec<EmbeddingKey> = rows.iter().map(|row| row.key).collect();
+    chunks::note_places(collection.name.as_str(), &keys)?;
+    let arguments: Vec<DatumWithOid> = vec![
+        column(rows, |row| uuid(row.position.document.0)).into(),
+        column(rows, |row| uuid(row.position.id.0)).into(),
+        column(rows, |row| row.position.index).into(),
+        column(rows, |row| row.position.start).into(),
+        column(rows, |row| row.position.line).into(),
+        column(rows, |row| row.position.line + row.position.line_ends).into(),
+        column(rows, |row| row.page).into(),
+        column(rows, |row| row.content).into(),
+        column(rows, |row| row.metadata.as_str()).into(),
+        column(rows, |row| uuid(row.key.0)).into(),
+        column(rows, |row| row.embedding.clone()).into(),
+    ];
+    execute_prepared(
+        "INSERT INTO rag.chunks (
+             collection, uri, title, document_id, document_type, category, tags, metadata,
+             fetched_at, indexed_at, chunk_id, chunk_index, start_index, content, embedding_key,
+             embedding, start_line, end_line, page)
+         SELECT d.collection, d.uri, d.title, d.document_id, d.document_type, d.category, d.tags,
+                c.metadata::pg_catalog.jsonb, pg_catalog.now(), pg_catalog.now(), c.id, c.index,
+                c.start_index, c.content, c.key, c.embedding, c.start_line, c.end_line, c.page
+         FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
+                         pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),
+                         pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9),
+                         pg_catalog.unnest($10), pg_catalog.unnest($11))
+             AS c (document_id, id, index, start_index, start_line, end_line, page, content,
+                   metadata, key, embedding)
+         JOIN rag.documents d ON d.document_id = c.document_id",
+        &arguments,
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// Moves chunks whose place in the content has changed.
+pub fn set_positions(collection: &Collection, moved: &[Position]) -> Result<(), Error> {
+    if moved.is_empty() {
+        return Ok(());
+    }
+    execute(
+        "UPDATE rag.chunks c
+         SET start_index = p.start_index, start_line = p.line, end_line = p.line + p.line_ends
+         FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4),
+                         pg_catalog.unnest($5), pg_catalog.unnest($6))
+             AS p (document_id, id, start_index, line, line_ends)
+         WHERE c.collection = $1 AND c.document_id = p.document_id AND c.chunk_id = p.id",
+        &[
+            collection.name.as_str().into(),
+            column(moved, |p| uuid(p.document.0)).into(),
+            column(moved, |p| uuid(p.id.0)).into(),
+            column(moved, |p| p.start).into(),
+            column(moved, |p| p.line).into(),
+            column(moved, |p| p.line_ends).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Deletes chunks, and returns their number.
+pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<usize, Error> {
+    let deleted = execute_returning(
+        "DELETE FROM rag.chunks WHERE collection = $1 AND chunk_id = ANY ($2)
+         RETURNING embedding_key",
+        &[collection.name.as_str().into(), chunk_ids(ids).into()],
+        |row| row.required::<pgrx::Uuid>(1),
+    )?;
+    let count = deleted.len();
+    execute(
+        "DELETE FROM rag.embedding_place WHERE collection = $1 AND embedding_key = ANY ($2)",
+        &[collection.name.as_str().into(), deleted.into()],
+    )?;
+    Ok(count)
+}
+
+/// Counts the chunks of documents again that have lost some. They are indexed again when they are
+/// added again, or by the next sync.
+pub fn count_chunks(collection: &Collection, ids: &[DocumentId]) -> Result<(), Error> {
+    execute(
+        "UPDATE rag.documents d
+         SET raw_hash = NULL,
+             chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks c
+                            WHERE c.collection = $1 AND c.document_id = d.document_id)
+         WHERE d.document_id = ANY ($2)",
+        &[collection.name.as_str().into(), documents(ids).into()],
+    )?;
+    Ok(())
+}
+
+/// Puts the content of documents together from their chunks, and counts these. Deletes documents
+/// that have none. Returns the number of documents deleted.
+pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Error> {
+    let arguments = || [collection.name.as_str().into(), documents(ids).into()];
+    execute(
+        &format!(
+            "UPDATE rag.documents d
+             SET content = k.content, chunk_count = k.chunks, status = 'active', error = NULL,
+                 content_hash = pg_catalog.encode(pg_catalog.sha256(
+                     pg_catalog.convert_to(k.content, 'UTF8')), 'hex'),
+                 fetched_at = pg_catalog.now(), indexed_at = pg_catalog.now()
+             FROM (SELECT document_id, pg_catalog.count(*) AS chunks,
+                          pg_catalog.string_agg(content, pg_catalog.repeat(E'\\n', {SEPARATOR})
+                                                ORDER BY chunk_index) AS content
+                   FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2)
+                   GROUP BY document_id) AS k
+             WHERE d.document_id = k.document_id"
+        ),
+        &arguments(),
+    )?;
+    execute(
+        "DELETE FROM rag.documents d
+         WHERE d.document_id = ANY ($2) AND NOT EXISTS (
+             SELECT FROM rag.chunks c WHERE c.collection = $1 AND c.document_id = d.document_id)",
+        &arguments(),
+    )
+}
+
+/// Stores the hashes that the application has given to documents.
+pub fn set_hashes(hashes: &[(DocumentId, &str)]) -> Result<(), Error> {
+    execute(
+        "UPDATE rag.documents d SET raw_hash = h.hash
+         FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) AS h (document_id, hash)
+         WHERE d.document_id = h.document_id",
+        &[
+            column(hashes, |(id, _)| uuid(id.0)).into(),
+            column(hashes, |(_, hash)| *hash).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Returns those of some documents whose chunks an application gives, and locks them.
+pub fn lock_among(ids: &[DocumentId]) -> Result<Vec<DocumentId>, Error> {
+    execute_returning(
+        "SELECT document_id FROM rag.documents
+         WHERE document_id = ANY ($1) AND source IS NULL AND chunking = $2
+         ORDER BY document_id FOR UPDATE",
+        &[documents(ids).into(), GIVEN.into()],
+        |row| document_id(&row),
+    )
+}
+
+/// Returns the state of a collection's index as JSON: the documents that the caller may see, with
+/// their hashes and chunks, and the model.
+pub fn state(collection: &Collection) -> Result<Value, Error> {
+    let documents = query_as_caller(
+        "SELECT d.document_id::pg_catalog.text AS id, d.uri,
+                CASE WHEN d.source IS NULL AND d.chunking = $2
+                     THEN coalesce(d.raw_hash, d.content_hash) ELSE d.content_hash END AS hash,
+                coalesce(k.ids, '{}') AS chunk_ids
+         FROM rag.documents d
+         LEFT JOIN (SELECT c.document_id,
+                           pg_catalog.array_agg(c.chunk_id::pg_catalog.text
+                                                ORDER BY c.chunk_index, c.chunk_id) AS ids
+                    FROM rag.chunks c WHERE c.collection = $1 GROUP BY c.document_id) AS k
+             USING (document_id)
+         WHERE d.collection = $1",
+        &[collection.name.as_str().into(), GIVEN.into()],
+        |row| {
+            let document = json!({
+                "uri": row.required::<String>("uri")?,
+                "content_hash": row.get::<String>("hash")?,
+                "chunk_ids": row.required::<Vec<String>>("chunk_ids")?,
+            });
+            Ok((row.required::<String>("id")?, document))
+        },
+    )?;
+    let embed = collection
+        .model
+        .as_ref()
+        .map(|model| json!({"provider": "local", "model": model.name, "dim": model.dimensions}));
+    let documents: Map<String, Value> = documents.into_iter().collect();
+    Ok(json!({"docs": documents, "embed": embed}))
+}
+
+fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
+    rows.iter().map(value).collect()
+}
+
+fn documents(ids: &[DocumentId]) -> Vec<pgrx::Uuid> {
+    column(ids, |id| uuid(id.0))
+}
+
+fn chunk_ids(ids: &[ChunkId]) -> Vec<pgrx::Uuid> {
+    column(ids, |id| uuid(id.0))
+}
+
+/// Reads the second column of a statement.
+fn chunk_id(row: &Row<'_, '_>) -> Result<ChunkId, Error> {
+    Ok(ChunkId(uuid::Uuid::from_bytes(
+        *row.required::<pgrx::Uuid>(2)?.as_bytes(),
+    )))
+}

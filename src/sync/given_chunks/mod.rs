@@ -1,0 +1,465 @@
+//! Chunks that an application splits, and perhaps embeds, itself.
+//!
+//! ```text
+//! plan:    documents of the application ──▶ delete those that it no longer has or has changed
+//! upsert:  chunks ──▶ which are stored? ──▶ embed the others ──▶ positions ──▶ write
+//! ```
+//!
+//! Each call is one transaction's work: an error leaves everything as it was. After an error the
+//! same plan and the same chunks lead to the same state.
+
+mod json;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use rag_protocol::{
+    embed::{ModelInfo, ModelRef},
+    identity::{ChunkId, DocumentId, EmbeddingKey},
+    ingest::{Title, embedded_text},
+    labels::Labels,
+};
+use serde_json::{Map, Value};
+
+pub use self::json::{chunks as read_chunks, plan as read_plan};
+use super::store;
+use crate::{
+    catalog::{
+        collections::Collection,
+        corruption, documents,
+        embedding_index::{self, WriterLock},
+        given_chunks::{self as stored, GivenDocument, GivenRow, LockedDocument, Position},
+    },
+    engine::client::{Client, with_client},
+    error::Error,
+    pg::security::as_owner,
+    settings,
+    types::vector::OwnedVector,
+};
+
+/// A chunk of an application.
+#[derive(Debug)]
+pub struct GivenChunk {
+    pub id: ChunkId,
+    pub document: DocumentId,
+    /// The uri, title and labels of the document if it is created.
+    pub uri: String,
+    pub title: Option<String>,
+    pub labels: Labels,
+    /// The place in the document. None: after the chunks that are stored and those before it.
+    pub index: Option<i32>,
+    pub page: Option<i32>,
+    pub text: String,
+    pub metadata: Map<String, Value>,
+    /// None: the collection's model computes it.
+    pub embedding: Option<Vec<f32>>,
+}
+
+/// Writes chunks. Those that are stored are left alone if `skip_existing`, and else replaced.
+/// Returns the number of chunks written.
+///
+/// # Errors
+/// A chunk belongs to another document, an embedding has other dimensions than the collection's, or
+/// the engine is unavailable.
+pub fn upsert(
+    collection: &Collection,
+    chunks: &[GivenChunk],
+    skip_existing: bool,
+) -> Result<i64, Error> {
+    if chunks.is_empty() {
+        return Ok(0);
+    }
+    let model_ref = settings::model(None)?;
+    with_client(|client| {
+        let model = client.describe(&model_ref)?;
+        collection.check_model(&model)?;
+        check_dimensions(chunks, &model)?;
+        let upsert = Upsert {
+            collection,
+            model_ref,
+            model,
+            skip_existing,
+        };
+        let written = corruption::write_with_repair(collection, || upsert.write(client, chunks))?;
+        if written > 0 {
+            embedding_index::create_if_large_enough(collection, WriterLock::SkipIfBusy)?;
+        }
+        Ok(written as i64)
+    })
+}
+
+fn check_dimensions(chunks: &[GivenChunk], model: &ModelInfo) -> Result<(), Error> {
+    for (i, chunk) in chunks.iter().enumerate() {
+        let dimensions = chunk.embedding.as_ref().map_or(model.dimensions, Vec::len);
+        if dimensions != model.dimensions {
+            return Err(Error::data_exception(format!(
+                "chunks[{i}].embedding: expected {} dimensions, not {dimensions}",
+                model.dimensions
+            ))
+            .hint(format!(
+                "The embeddings of the collection are from {}, as those of queries are.",
+                model.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+struct Upsert<'a> {
+    collection: &'a Collection,
+    model_ref: ModelRef,
+    model: ModelInfo,
+    skip_existing: bool,
+}
+
+impl Upsert<'_> {
+    fn write(&self, client: &mut Client, chunks: &[GivenChunk]) -> Result<usize, Error> {
+        let (documents, new, replaced) = as_owner(|| {
+            self.collection.prepare_for(&self.model)?;
+            stored::create_index(self.collection)?;
+            let documents = self.lock_documents(chunks)?;
+            let (new, replaced) = self.missing(chunks)?;
+            Ok::<_, Error>((documents, new, replaced))
+        })?;
+        let embeddings = self.embeddings(client, &new, &documents)?;
+        as_owner(|| self.store(&new, &replaced, embeddings))?;
+        Ok(new.len())
+    }
+
+    /// Creates the missing documents, and locks all in the order of their ids, so that two sessions
+    /// do not wait for each other.
+    fn lock_documents(
+        &self,
+        chunks: &[GivenChunk],
+    ) -> Result<HashMap<DocumentId, LockedDocument>, Error> {
+        let mut first = BTreeMap::new();
+        for chunk in chunks {
+            first.entry(chunk.document).or_insert(chunk);
+        }
+        for chunk in first.values() {
+            let document = GivenDocument {
+                id: chunk.document,
+                uri: &chunk.uri,
+                title: chunk.title.as_deref(),
+                labels: &chunk.labels,
+            };
+            stored::create(self.collection, &document)?;
+        }
+        let ids: Vec<DocumentId> = first.into_keys().collect();
+        let locked = stored::lock(self.collection, &ids)?;
+        if locked.len() < ids.len() {
+            return Err(Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                "another session has removed a document meanwhile",
+            )
+            .hint("Try again."));
+        }
+        Ok(locked
+            .into_iter()
+            .map(|document| (document.id, document))
+            .collect())
+    }
+
+    /// Returns the chunks to write, and the ids of those that they replace.
+    fn missing<'a>(
+        &self,
+        chunks: &'a [GivenChunk],
+    ) -> Result<(Vec<&'a GivenChunk>, Vec<ChunkId>), Error> {
+        let ids: Vec<ChunkId> = chunks.iter().map(|chunk| chunk.id).collect();
+        let existing = stored::documents_of(self.collection, &ids)?;
+        for (i, chunk) in chunks.iter().enumerate() {
+            if existing
+                .get(&chunk.id)
+                .is_some_and(|document| *document != chunk.document)
+            {
+                return Err(Error::duplicate(format!(
+                    "chunks[{i}].chunk_id: {} is in use",
+                    chunk.id
+                ))
+                .detail("A chunk of another document of the collection has this id."));
+            }
+        }
+        if self.skip_existing {
+            let is_new = |chunk: &&GivenChunk| !existing.contains_key(&chunk.id);
+            return Ok((chunks.iter().filter(is_new).collect(), vec![]));
+        }
+        Ok((chunks.iter().collect(), existing.into_keys().collect()))
+    }
+
+    /// Returns key and embedding of each chunk.
+    fn embeddings(
+        &self,
+        client: &mut Client,
+        chunks: &[&GivenChunk],
+        documents: &HashMap<DocumentId, LockedDocument>,
+    ) -> Result<Vec<(EmbeddingKey, OwnedVector)>, Error> {
+        let texts: Vec<_> = chunks
+            .iter()
+            .filter(|chunk| chunk.embedding.is_none())
+            .map(|chunk| self.embedded_text(chunk, documents))
+            .collect();
+        let keys: Vec<EmbeddingKey> = texts.iter().map(|(key, _)| *key).collect();
+        let computed = store::embeddings_of(texts, client, &self.model_ref, self.collection)?;
+        let mut keys = keys.into_iter();
+        chunks
+            .iter()
+            .map(|chunk| match &chunk.embedding {
+                Some(embedding) => Ok((given_key(embedding), OwnedVector::new(embedding.clone())?)),
+                None => {
+                    let embedding = keys.next().and_then(|key| Some((key, computed.get(&key)?)));
+                    let (key, vector) =
+                        embedding.ok_or_else(|| Error::internal("a chunk has no embedding"))?;
+                    Ok((key, OwnedVector::new(vector.clone())?))
+                }
+            })
+            .collect()
+    }
+
+    fn embedded_text(
+        &self,
+        chunk: &GivenChunk,
+        documents: &HashMap<DocumentId, LockedDocument>,
+    ) -> (EmbeddingKey, String) {
+        let title = documents
+            .get(&chunk.document)
+            .and_then(|document| document.title.clone());
+        let title = Title {
+            own: title.is_some(),
+            text: title.unwrap_or_default(),
+        };
+        let text = embedded_text(&title, "", &chunk.text);
+        (EmbeddingKey::derive(&self.model.fingerprint, &text), text)
+    }
+
+    fn store(
+        &self,
+        new: &[&GivenChunk],
+        replaced: &[ChunkId],
+        embeddings: Vec<(EmbeddingKey, OwnedVector)>,
+    ) -> Result<(), Error> {
+        let ids: HashSet<DocumentId> = new.iter().map(|chunk| chunk.document).collect();
+        let ids: Vec<DocumentId> = ids.into_iter().collect();
+        let before = stored::positions(self.collection, &ids)?;
+        stored::delete(self.collection, replaced)?;
+        let after = arrange(&with_new(&before, new)?)?;
+        let unmoved: HashSet<Position> = before.into_iter().collect();
+        let written: HashMap<ChunkId, &GivenChunk> =
+            new.iter().map(|chunk| (chunk.id, *chunk)).collect();
+        let moved = |p: &&Position| !written.contains_key(&p.id) && !unmoved.contains(*p);
+        let moved: Vec<Position> = after.iter().filter(moved).copied().collect();
+        stored::set_positions(self.collection, &moved)?;
+
+        let positions: HashMap<ChunkId, Position> = after.iter().map(|p| (p.id, *p)).collect();
+        let whitelist = self.collection.metadata_whitelist.as_deref();
+        let rows = new.iter().zip(embeddings).map(|(chunk, (key, embedding))| {
+            let position = positions.get(&chunk.id).copied();
+            Ok(GivenRow {
+                position: position.ok_or_else(|| Error::internal("a chunk has no position"))?,
+                page: chunk.page,
+                content: &chunk.text,
+                metadata: Value::Object(documents::chunk_metadata(&chunk.metadata, whitelist))
+                    .to_string(),
+                key,
+                embedding,
+            })
+        });
+        let rows = rows.collect::<Result<Vec<_>, Error>>()?;
+        stored::insert(self.collection, &rows)?;
+        stored::finish(self.collection, &ids)?;
+        Ok(())
+    }
+}
+
+/// Returns the key of an embedding that an application has computed. It differs from those of
+/// computed ones, so that no other chunk gets this embedding for its text.
+fn given_key(embedding: &[f32]) -> EmbeddingKey {
+    let digits: Vec<String> = embedding
+        .iter()
+        .map(|x| format!("{:08x}", x.to_bits()))
+        .collect();
+    EmbeddingKey::derive("given", &digits.concat())
+}
+
+/// Returns the stored chunks and the new ones, which replace those of the same id. A new chunk
+/// without an index keeps that of the one that it replaces, or comes after all others.
+fn with_new(before: &[Position], new: &[&GivenChunk]) -> Result<Vec<Position>, Error> {
+    let mut all: HashMap<ChunkId, Position> = before.iter().map(|p| (p.id, *p)).collect();
+    let mut next = HashMap::<DocumentId, i32>::new();
+    let used = before.iter().map(|p| (p.document, p.index));
+    let given = new
+        .iter()
+        .filter_map(|chunk| Some((chunk.document, chunk.index?)));
+    for (document, index) in used.chain(given) {
+        let next = next.entry(document).or_default();
+        *next = (*next).max(index.saturating_add(1));
+    }
+    for chunk in new {
+        let index = chunk.index.or_else(|| all.get(&chunk.id).map(|p| p.index));
+        let index = index.unwrap_or_else(|| {
+            let next = next.entry(chunk.document).or_default();
+            *next = next.saturating_add(1);
+            *next - 1
+        });
+        let size = |n: usize| i32::try_from(n).map_err(|_| too_large(chunk.document));
+        let position = Position {
+            document: chunk.document,
+            id: chunk.id,
+            index,
+            chars: size(chunk.text.chars().count())?,
+            line_ends: size(chunk.text.matches('\n').count())?,
+            start: 0,
+            line: 0,
+        };
+        all.insert(chunk.id, position);
+    }
+    Ok(all.into_values().collect())
+}
+
+/// Computes where in the contents of their documents chunks begin.
+///
+/// # Errors
+/// Two chunks of a document have the same index.
+fn arrange(chunks: &[Position]) -> Result<Vec<Position>, Error> {
+    let mut chunks = chunks.to_vec();
+    chunks.sort_unstable_by_key(|p| (p.document, p.index, p.id));
+    let mut last: Option<Position> = None;
+    for chunk in &mut chunks {
+        (chunk.start, chunk.line) = match last.filter(|last| last.document == chunk.document) {
+            None => (0, 1),
+            Some(last) if last.index == chunk.index => {
+                return Err(Error::invalid_parameter(format!(
+                    "two chunks of document {} have chunk_index {}",
+                    chunk.document, chunk.index
+                ))
+                .detail(format!("Chunks: {}, {}.", last.id, chunk.id)));
+            }
+            Some(last) => {
+                let start = last.start.checked_add(last.chars);
+                let start = start.and_then(|end| end.checked_add(stored::SEPARATOR));
+                let start = start.ok_or_else(|| too_large(chunk.document))?;
+                (start, last.line + last.line_ends + stored::SEPARATOR)
+            }
+        };
+        last = Some(*chunk);
+    }
+    Ok(chunks)
+}
+
+fn too_large(document: DocumentId) -> Error {
+    Error::limit(format!("document {document} has too many characters"))
+}
+
+/// Deletes chunks. Those that do not exist are ignored. Returns the number of chunks deleted.
+///
+/// A document of the application that has no chunk left is deleted, too.
+///
+/// # Errors
+/// A statement fails.
+pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<i64, Error> {
+    if collection.partition_oid().is_none() {
+        return Ok(0);
+    }
+    corruption::write_with_repair(collection, || {
+        as_owner(|| {
+            let found = stored::documents_of(collection, ids)?;
+            let documents: HashSet<DocumentId> = found.into_values().collect();
+            let documents: Vec<DocumentId> = documents.into_iter().collect();
+            let given = stored::lock_among(&documents)?;
+            let before = stored::positions(collection, &given)?;
+            let deleted = stored::delete(collection, ids)?;
+            let of_given: HashSet<&DocumentId> = given.iter().collect();
+            let others = documents.iter().filter(|id| !of_given.contains(id));
+            stored::count_chunks(collection, &others.copied().collect::<Vec<_>>())?;
+
+            let gone: HashSet<&ChunkId> = ids.iter().collect();
+            let left = before.iter().filter(|p| !gone.contains(&p.id)).copied();
+            let mut moved = arrange(&left.collect::<Vec<_>>())?;
+            let unmoved: HashSet<Position> = before.into_iter().collect();
+            moved.retain(|p| !unmoved.contains(p));
+            stored::set_positions(collection, &moved)?;
+            stored::finish(collection, &given)?;
+            Ok(deleted as i64)
+        })
+    })
+}
+
+/// A document of an application's inventory.
+#[derive(Debug)]
+pub struct PlannedDocument {
+    pub id: DocumentId,
+    pub hash: String,
+    pub chunks: HashSet<ChunkId>,
+}
+
+/// What a plan has done with the documents of the application.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PlanResult {
+    pub deleted: i64,
+    pub changed: i64,
+    pub unchanged: i64,
+    /// The number of planned chunks that are not stored.
+    pub missing_chunks: i64,
+}
+
+/// Deletes the documents of the application that are not planned, and those with another hash.
+///
+/// The hash of a document that was stored before any plan is not known. It is taken for unchanged
+/// if it has no other chunks than the planned ones.
+///
+/// # Errors
+/// A planned document is one of a source or of `rag_add_document`.
+pub fn apply_plan(
+    collection: &Collection,
+    planned: &[PlannedDocument],
+) -> Result<PlanResult, Error> {
+    corruption::write_with_repair(collection, || as_owner(|| apply(collection, planned)))
+}
+
+fn apply(collection: &Collection, planned: &[PlannedDocument]) -> Result<PlanResult, Error> {
+    let ids: Vec<DocumentId> = planned.iter().map(|document| document.id).collect();
+    stored::lock(collection, &ids)?;
+    let documents = stored::lock_all(collection)?;
+    let ids: Vec<DocumentId> = documents.iter().map(|document| document.id).collect();
+    let chunks = stored::ids_by_document(collection, &ids)?;
+    let none = HashSet::new();
+    let chunks_of = |id: &DocumentId| chunks.get(id).unwrap_or(&none);
+
+    let planned: HashMap<DocumentId, &PlannedDocument> = planned
+        .iter()
+        .map(|document| (document.id, document))
+        .collect();
+    let mut result = PlanResult::default();
+    let (mut removed, mut hashes, mut kept) = (vec![], vec![], HashSet::new());
+    for document in &documents {
+        let id = document.id;
+        let Some(plan) = planned.get(&id) else {
+            removed.push(id);
+            result.deleted += 1;
+            continue;
+        };
+        let is_same = match &document.hash {
+            Some(hash) => *hash == plan.hash,
+            None => chunks_of(&id).is_subset(&plan.chunks),
+        };
+        if !is_same {
+            removed.push(id);
+            result.changed += 1;
+            continue;
+        }
+        if document.hash.is_none() {
+            hashes.push((id, plan.hash.as_str()));
+        }
+        kept.insert(id);
+        result.unchanged += 1;
+    }
+    documents::delete(collection.name.as_str(), &removed)?;
+    stored::set_hashes(&hashes)?;
+    for (id, plan) in &planned {
+        let stored = if kept.contains(id) {
+            chunks_of(id)
+        } else {
+            &none
+        };
+        result.missing_chunks += plan.chunks.difference(stored).count() as i64;
+    }
+    Ok(result)
+}

@@ -1,0 +1,204 @@
+-- Chunks that an application splits itself: upsert, delete, plan and state of an index.
+\set VERBOSITY default
+\set SHOW_CONTEXT never
+\set sqlstate '\\echo SQLSTATE :LAST_ERROR_SQLSTATE'
+
+SELECT rag_create_collection('own', metadata_whitelist => '{team}');
+CREATE FUNCTION unit(axis int) RETURNS jsonb LANGUAGE sql
+    RETURN (SELECT jsonb_agg(CASE WHEN i = axis THEN 1 ELSE 0 END ORDER BY i)
+            FROM generate_series(1, 384) i);
+CREATE FUNCTION id(n int) RETURNS uuid LANGUAGE sql
+    RETURN ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid;
+-- The invariants of a document of chunks.
+CREATE FUNCTION problems() RETURNS TABLE (uri text, problem text) LANGUAGE sql
+BEGIN ATOMIC
+    SELECT d.uri, 'chunk ' || c.chunk_index
+    FROM rag.documents d JOIN rag.chunks c USING (collection, document_id)
+    WHERE d.collection = 'own' AND d.chunking = 'given'
+      AND (substr(d.content, c.start_index + 1, length(c.content)) <> c.content
+           OR length(replace(left(d.content, c.start_index), E'\n', 'x'))
+              - length(replace(left(d.content, c.start_index), E'\n', '')) <> c.start_line - 1)
+    UNION ALL
+    SELECT d.uri, 'counts'
+    FROM rag.documents d
+    WHERE d.collection = 'own' AND (
+        d.chunk_count <> (SELECT count(*) FROM rag.chunks c
+                          WHERE c.collection = 'own' AND c.document_id = d.document_id)
+        OR d.status <> 'active'
+        OR d.content_hash <> encode(sha256(convert_to(d.content, 'UTF8')), 'hex'));
+END;
+
+-- Known vectors: the order is by score, then by chunk_id.
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(3), 'uri', 'a', 'text', 'third', 'embedding', unit(2),
+                       'title', 'Document A', 'category', 'ops', 'tags', '["x"]'::jsonb),
+    jsonb_build_object('chunk_id', id(1), 'uri', 'a', 'text', E'first\nof two lines',
+                       'embedding', unit(1), 'metadata', '{"team": "red", "other": 1}'::jsonb),
+    jsonb_build_object('chunk_id', id(2), 'uri', 'b', 'text', 'second', 'embedding', unit(1),
+                       'page', 7)));
+SELECT rank, chunk_id, uri, title, category, tags, metadata, page, chunk_index, start_line,
+       round(score::numeric, 3) AS score
+FROM rag_search('x', 'own', mode => 'vector',
+                query_embedding => unit(1)::text::rag_types.vector);
+SELECT uri, title, content, chunk_count, status, document_type, chunking
+FROM rag.documents WHERE collection = 'own' ORDER BY uri;
+SELECT * FROM problems();
+-- Chunks that exist stay as they are, or are replaced.
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(1), 'uri', 'a', 'text', 'changed', 'embedding', unit(3)),
+    jsonb_build_object('chunk_id', id(4), 'uri', 'a', 'text', 'fourth', 'embedding', unit(4))));
+SELECT content FROM rag.documents WHERE collection = 'own' AND uri = 'a';
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(3), 'uri', 'a', 'text', E'third,\nlonger', 'embedding',
+                       unit(3))), skip_existing => false);
+SELECT content, chunk_count, category FROM rag.documents WHERE collection = 'own' AND uri = 'a';
+SELECT * FROM problems();
+-- A chunk before the others, and a place that is taken.
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(5), 'uri', 'c', 'text', 'last', 'chunk_index', 5),
+    jsonb_build_object('chunk_id', id(6), 'uri', 'c', 'text', 'begin', 'chunk_index', 0)));
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(7), 'uri', 'c', 'text', 'between', 'chunk_index', 2)));
+SELECT content FROM rag.documents WHERE collection = 'own' AND uri = 'c';
+SELECT * FROM problems();
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(8), 'uri', 'c', 'text', 'again', 'chunk_index', 2))); :sqlstate
+-- Without embeddings, the model of the collection computes them. With them, no other chunk gets
+-- them for its text.
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(9), 'uri', 'd', 'text', 'Boats leave at high tide.'),
+    jsonb_build_object('chunk_id', id(10), 'uri', 'e', 'text', 'Lunch is at noon.', 'embedding',
+                       unit(9))));
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(11), 'uri', 'f', 'text', 'Lunch is at noon.')));
+SELECT uri FROM rag_search('when do the ships go?', 'own', 1, 'vector');
+SELECT uri FROM rag_search('lunch', 'own', 2) ORDER BY rank;
+-- Ids of documents instead of uris.
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(12), 'document_id', id(100), 'text', 'by id')));
+SELECT uri = document_id::text AS uri_is_id FROM rag.documents
+WHERE collection = 'own' AND document_id = id(100);
+
+-- The state, and plans.
+SELECT rag_index_state('own') -> 'embed' AS embed;
+SELECT d ->> 'uri' AS uri, d -> 'chunk_ids' AS chunk_ids,
+       d ->> 'content_hash' ~ '^[0-9a-f]{64}$' AS hash
+FROM jsonb_each(rag_index_state('own') -> 'docs') AS e (id, d) ORDER BY 1;
+SELECT * FROM rag_apply_plan('own', rag_index_state('own') -> 'docs');
+SELECT * FROM rag_apply_plan('own', rag_index_state('own') -> 'docs');
+-- Document a is changed, b stays, the others are gone; g is new.
+CREATE TABLE plan AS SELECT jsonb_build_object(
+    'a', jsonb_build_object('content_hash', 'v2', 'chunk_ids', jsonb_build_array(id(20), id(21))),
+    'b', jsonb_build_object('content_hash', (SELECT content_hash FROM rag.documents
+                                             WHERE collection = 'own' AND uri = 'b'),
+                            'chunk_ids', jsonb_build_array(id(2))),
+    'g', jsonb_build_object('content_hash', 'v1', 'chunk_ids', jsonb_build_array(id(22)))) AS docs;
+SELECT r.* FROM plan, rag_apply_plan('own', docs) AS r;
+SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
+-- A failed upsert changes nothing, and a second one converges.
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'a, version 2', 'embedding', unit(1)),
+    jsonb_build_object('chunk_id', id(21), 'uri', 'a', 'text', 'part 2', 'embedding', '[1, 2]'::jsonb))); :sqlstate
+SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'a, version 2', 'embedding', unit(1))));
+SELECT r.* FROM plan, rag_apply_plan('own', docs) AS r;
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'a, version 2', 'embedding', unit(1)),
+    jsonb_build_object('chunk_id', id(21), 'uri', 'a', 'text', 'part 2', 'embedding', unit(2)),
+    jsonb_build_object('chunk_id', id(22), 'uri', 'g', 'text', 'new', 'embedding', unit(5))));
+SELECT r.* FROM plan, rag_apply_plan('own', docs) AS r;
+SELECT * FROM problems();
+SELECT count(*) FILTER (WHERE value -> 'content_hash' = '"v2"') AS with_hash
+FROM jsonb_each(rag_index_state('own') -> 'docs');
+
+-- Deletes are idempotent. A document without chunks is gone.
+SELECT rag_delete_chunks('own', ARRAY[id(20), id(22), id(777), NULL]);
+SELECT rag_delete_chunks('own', ARRAY[id(20), id(22)]);
+SELECT uri, content, chunk_count FROM rag.documents WHERE collection = 'own' ORDER BY 1;
+SELECT * FROM problems();
+
+-- Documents of other origins are not touched by plans.
+SELECT chunks_indexed FROM rag_add_document('# T' || E'\n\nwritten by rag', 'mine',
+                                            collection => 'own');
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(30), 'uri', 'mine', 'text', 'x'))); :sqlstate
+SELECT * FROM rag_apply_plan('own', '{"mine": {"content_hash": "x", "chunk_ids": []}}'); :sqlstate
+SELECT * FROM rag_apply_plan('own', '{}');
+SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
+-- Its chunks can be deleted all the same. Adding it again brings them back.
+SELECT rag_delete_chunks('own', (SELECT array_agg(chunk_id) FROM rag.chunks
+                                 WHERE collection = 'own'));
+SELECT uri, chunk_count, content IS NOT NULL AS content FROM rag.documents
+WHERE collection = 'own';
+SELECT chunks_indexed, action FROM rag_add_document('# T' || E'\n\nwritten by rag', 'mine',
+                                                    collection => 'own');
+-- rag_add_document replaces a document of chunks.
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(40), 'uri', 'both', 'text', 'x', 'embedding', unit(1))));
+SELECT action FROM rag_add_document('y', 'both', collection => 'own');
+SELECT content, chunking = 'given' AS given FROM rag.documents
+WHERE collection = 'own' AND uri = 'both';
+
+-- Ids that are in use elsewhere.
+SELECT rag_create_collection('other');
+SELECT action FROM rag_add_document('y', 'before', collection => 'other');
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(50), 'document_id', id(200), 'text', 'x')));
+SELECT rag_upsert_chunks('other', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(51), 'document_id', id(200), 'text', 'x'))); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(50), 'uri', 'elsewhere', 'text', 'x'))); :sqlstate
+SELECT rag_upsert_chunks('other', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(50), 'uri', 'elsewhere', 'text', 'x')));
+
+-- Mistakes.
+SELECT rag_upsert_chunks('own', '{}'); :sqlstate
+SELECT rag_upsert_chunks('own', '[]');
+SELECT rag_upsert_chunks('own', '[1]'); :sqlstate
+SELECT rag_upsert_chunks('own', '[{"uri": "a", "text": "x"}]'); :sqlstate
+SELECT rag_upsert_chunks('own', '[{"chunk_id": "c1", "uri": "a", "text": "x"}]'); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'text', 'x'))); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', ' '))); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'vector', '[]'))); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'embedding', '[1, "2"]'::jsonb))); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'embedding', '[1e300]'::jsonb))); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'embedding', '[1e400]'::jsonb))); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'embedding', '[0, 0]'::jsonb))); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'chunk_index', -1))); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(
+    jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x'),
+    jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'y'))); :sqlstate
+SELECT rag_upsert_chunks('no such collection', '[]'); :sqlstate
+SELECT rag_upsert_chunks('own', NULL); :sqlstate
+SELECT rag_delete_chunks('own', NULL); :sqlstate
+SELECT rag_apply_plan('own', '[]'); :sqlstate
+SELECT rag_apply_plan('own', '{"a": {"chunk_ids": []}}'); :sqlstate
+SELECT rag_apply_plan('own', '{"a": {"content_hash": "x", "chunk_ids": ["1"]}}'); :sqlstate
+SELECT rag_apply_plan('own', '{"a": {"content_hash": "x", "chunk_ids": [], "b": 1}}'); :sqlstate
+SELECT rag_index_state('no such collection'); :sqlstate
+-- Rights.
+CREATE ROLE regress_chunks;
+GRANT rag_reader TO regress_chunks;
+SET ROLE regress_chunks;
+SELECT rag_upsert_chunks('own', '[]'); :sqlstate
+SELECT rag_index_state('own'); :sqlstate
+RESET ROLE;
+GRANT rag_admin TO regress_chunks;
+SET ROLE regress_chunks;
+SELECT rag_upsert_chunks('own', '[]'); :sqlstate
+SELECT rag_delete_chunks('own', '{}'); :sqlstate
+SELECT rag_apply_plan('own', '{}'); :sqlstate
+RESET ROLE;
+SELECT rag_grant_collection('own', 'regress_chunks', 'read');
+-- A policy hides chunks and documents from the state.
+CREATE POLICY regress_chunks ON rag.chunks FOR SELECT TO regress_chunks USING (uri = 'both');
+SET ROLE regress_chunks;
+SELECT d ->> 'uri' AS uri FROM jsonb_each(rag_index_state('own') -> 'docs') AS e (id, d);
+RESET ROLE;
+DROP POLICY regress_chunks ON rag.chunks;
+SELECT rag_drop_collection('own');
+SELECT rag_drop_collection('other');
+DROP ROLE regress_chunks;
+DROP TABLE plan;
+DROP FUNCTION problems, id, unit;
