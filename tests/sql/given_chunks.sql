@@ -62,7 +62,7 @@ SELECT rag_upsert_chunks('own', jsonb_build_array(
 SELECT content FROM rag.documents WHERE collection = 'own' AND uri = 'c';
 SELECT * FROM problems();
 SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(8), 'uri', 'c', 'text', 'again', 'chunk_index', 2))); :sqlstate
+    jsonb_build_object('chunk_id', id(8), 'uri', 'c', 'text', 'x', 'chunk_index', 2))); :sqlstate
 -- Without embeddings, the model of the collection computes them. With them, no other chunk gets
 -- them for its text.
 SELECT rag_upsert_chunks('own', jsonb_build_array(
@@ -97,14 +97,15 @@ SELECT r.* FROM plan, rag_apply_plan('own', docs) AS r;
 SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
 -- A failed upsert changes nothing, and a second one converges.
 SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'a, version 2', 'embedding', unit(1)),
-    jsonb_build_object('chunk_id', id(21), 'uri', 'a', 'text', 'part 2', 'embedding', '[1, 2]'::jsonb))); :sqlstate
+    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2', 'embedding', unit(1)),
+    jsonb_build_object('chunk_id', id(21), 'uri', 'a', 'text', 'part 2', 'embedding',
+                       '[1, 2]'::jsonb))); :sqlstate
 SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
 SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'a, version 2', 'embedding', unit(1))));
+    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2', 'embedding', unit(1))));
 SELECT r.* FROM plan, rag_apply_plan('own', docs) AS r;
 SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'a, version 2', 'embedding', unit(1)),
+    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2', 'embedding', unit(1)),
     jsonb_build_object('chunk_id', id(21), 'uri', 'a', 'text', 'part 2', 'embedding', unit(2)),
     jsonb_build_object('chunk_id', id(22), 'uri', 'g', 'text', 'new', 'embedding', unit(5))));
 SELECT r.* FROM plan, rag_apply_plan('own', docs) AS r;
@@ -153,19 +154,22 @@ SELECT rag_upsert_chunks('other', jsonb_build_array(
     jsonb_build_object('chunk_id', id(50), 'uri', 'elsewhere', 'text', 'x')));
 
 -- Mistakes.
+CREATE FUNCTION wrong(members jsonb) RETURNS bigint LANGUAGE sql
+    RETURN (SELECT rag_upsert_chunks('own', jsonb_build_array(
+        jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x') || members)));
 SELECT rag_upsert_chunks('own', '{}'); :sqlstate
 SELECT rag_upsert_chunks('own', '[]');
 SELECT rag_upsert_chunks('own', '[1]'); :sqlstate
 SELECT rag_upsert_chunks('own', '[{"uri": "a", "text": "x"}]'); :sqlstate
 SELECT rag_upsert_chunks('own', '[{"chunk_id": "c1", "uri": "a", "text": "x"}]'); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'text', 'x'))); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', ' '))); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'vector', '[]'))); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'embedding', '[1, "2"]'::jsonb))); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'embedding', '[1e300]'::jsonb))); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'embedding', '[1e400]'::jsonb))); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'embedding', '[0, 0]'::jsonb))); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x', 'chunk_index', -1))); :sqlstate
+SELECT wrong('{"uri": null}'); :sqlstate
+SELECT wrong('{"text": " "}'); :sqlstate
+SELECT wrong('{"vector": []}'); :sqlstate
+SELECT wrong('{"embedding": [1, "2"]}'); :sqlstate
+SELECT wrong('{"embedding": [1e300]}'); :sqlstate
+SELECT wrong('{"embedding": [1e400]}'); :sqlstate
+SELECT wrong('{"embedding": [0, 0]}'); :sqlstate
+SELECT wrong('{"chunk_index": -1}'); :sqlstate
 SELECT rag_upsert_chunks('own', jsonb_build_array(
     jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x'),
     jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'y'))); :sqlstate
@@ -201,4 +205,4 @@ SELECT rag_drop_collection('own');
 SELECT rag_drop_collection('other');
 DROP ROLE regress_chunks;
 DROP TABLE plan;
-DROP FUNCTION problems, id, unit;
+DROP FUNCTION problems, wrong, id, unit;

@@ -50,7 +50,7 @@ sub run_load
 	is($pgbench->result(0), 0, "no client fails in $seconds s");
 	is($err =~ s/^pgbench \(.*\n//r, '', 'no statement fails');
 	my ($count) = $out =~ /number of transactions actually processed: (\d+)/;
-	cmp_ok($count // 0, '>', 20 * $seconds, 'all clients have executed transactions');
+	cmp_ok($count // 0, '>=', @files, 'clients have executed transactions');
 	same_cluster($witness, 'load on the index');
 	return;
 }

@@ -104,6 +104,9 @@ fn check_dimensions(chunks: &[GivenChunk], model: &ModelInfo) -> Result<(), Erro
     Ok(())
 }
 
+/// How often documents are created that another session removes at once.
+const MAX_TRIES: usize = 10;
+
 struct Upsert<'a> {
     collection: &'a Collection,
     model_ref: ModelRef,
@@ -135,28 +138,29 @@ impl Upsert<'_> {
         for chunk in chunks {
             first.entry(chunk.document).or_insert(chunk);
         }
-        for chunk in first.values() {
-            let document = GivenDocument {
-                id: chunk.document,
-                uri: &chunk.uri,
-                title: chunk.title.as_deref(),
-                labels: &chunk.labels,
-            };
-            stored::create(self.collection, &document)?;
+        let ids: Vec<DocumentId> = first.keys().copied().collect();
+        for _ in 0..MAX_TRIES {
+            for chunk in first.values() {
+                let document = GivenDocument {
+                    id: chunk.document,
+                    uri: &chunk.uri,
+                    title: chunk.title.as_deref(),
+                    labels: &chunk.labels,
+                };
+                stored::create(self.collection, &document)?;
+            }
+            let locked = stored::lock(self.collection, &ids)?;
+            // another session may have removed one in between
+            if locked.len() == ids.len() {
+                let by_id = locked.into_iter().map(|document| (document.id, document));
+                return Ok(by_id.collect());
+            }
         }
-        let ids: Vec<DocumentId> = first.into_keys().collect();
-        let locked = stored::lock(self.collection, &ids)?;
-        if locked.len() < ids.len() {
-            return Err(Error::new(
-                pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-                "another session has removed a document meanwhile",
-            )
-            .hint("Try again."));
-        }
-        Ok(locked
-            .into_iter()
-            .map(|document| (document.id, document))
-            .collect())
+        Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            "other sessions remove the documents of the chunks",
+        )
+        .hint("Try again."))
     }
 
     /// Returns the chunks to write, and the ids of those that they replace.
