@@ -38,9 +38,8 @@ const KEYS: [&str; 11] = [
 pub fn chunks(collection: &Collection, chunks: Value) -> Result<Vec<GivenChunk>, Error> {
     let Value::Array(chunks) = chunks else {
         return Err(
-            Error::invalid_parameter("chunks must be an array of objects").hint(
-                r#"Write [{"chunk_id": "...", "uri": "...", "text": "...", "embedding": [...]}, ...]."#,
-            ),
+            Error::invalid_parameter("chunks must be an array of objects")
+                .hint(r#"Write [{"chunk_id": "...", "uri": "...", "text": "..."}, ...]."#),
         );
     };
     if chunks.len() > MAX_CHUNKS {
