@@ -103,6 +103,8 @@ CREATE TABLE rag.collections (
     embedding_baseline real CHECK (embedding_baseline BETWEEN 0 AND 1),
     text_config text NOT NULL DEFAULT 'pg_catalog.english',
     title_weight integer NOT NULL DEFAULT 2 CHECK (title_weight BETWEEN 0 AND 10),
+    max_documents bigint CHECK (max_documents > 0),
+    max_bytes bigint CHECK (max_bytes > 0),
     owner text NOT NULL DEFAULT current_user,
     owner_id oid NOT NULL DEFAULT pg_catalog.quote_ident(current_user)::pg_catalog.regrole,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -137,6 +139,10 @@ COMMENT ON COLUMN rag.collections.text_config IS
     'text search configuration of the keyword index, with its schema';
 COMMENT ON COLUMN rag.collections.title_weight IS
     'how often the title counts in the keyword index, compared with the text';
+COMMENT ON COLUMN rag.collections.max_documents IS
+    'maximum number of documents; NULL: no limit';
+COMMENT ON COLUMN rag.collections.max_bytes IS
+    'maximum size of the texts of all documents, in bytes; NULL: no limit';
 COMMENT ON COLUMN rag.collections.owner IS
     'last known name of the owner; used to find the role when a dump is restored';
 COMMENT ON COLUMN rag.collections.owner_id IS
@@ -235,6 +241,8 @@ CREATE TABLE rag.source (
     timeout interval NOT NULL DEFAULT '1 hour',
     suspend boolean NOT NULL DEFAULT false,
     drift_policy text NOT NULL DEFAULT 'auto' CHECK (drift_policy IN ('auto', 'manual', 'ignore')),
+    max_documents bigint CHECK (max_documents > 0),
+    max_bytes bigint CHECK (max_bytes > 0),
     display_name text,
     labels jsonb NOT NULL DEFAULT '{}',
     annotations jsonb NOT NULL DEFAULT '{}',
@@ -943,7 +951,7 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                 ELSE split_part(s.credentials, '/', 2) END
            || coalesce('/' || s.credentials_key, '') AS credentials,
            s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid,
-           s.namespace, s.display_name, s.labels, s.annotations
+           s.namespace, s.display_name, s.labels, s.annotations, s.max_documents, s.max_bytes
     FROM (SELECT v.*, l.hash,
                  pg_is_in_recovery() OR EXISTS (
                      SELECT FROM locks
@@ -1027,6 +1035,10 @@ COMMENT ON COLUMN rag.sources.max_retries IS 'maximum number of retries of a fai
 COMMENT ON COLUMN rag.sources.timeout IS 'maximum duration of a run';
 COMMENT ON COLUMN rag.sources.drift_policy IS
     'action when stored documents differ from what was indexed: auto, manual or ignore';
+COMMENT ON COLUMN rag.sources.max_documents IS
+    'maximum number of documents of the source; NULL: no limit';
+COMMENT ON COLUMN rag.sources.max_bytes IS
+    'maximum size of the texts of its documents, in bytes; NULL: no limit';
 COMMENT ON COLUMN rag.sources.drift_checked_at IS 'time of the last drift check';
 COMMENT ON COLUMN rag.sources.uid IS
     'identifies the source; a later source of the same name has another uid';

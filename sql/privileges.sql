@@ -12,6 +12,9 @@ BEGIN
         FROM (VALUES
             ('rag_create_collection', false,
              'creates a collection: a named set of documents that are searched together'),
+            ('rag_alter_collection', false,
+             'changes retriever, description, external id or quota of a collection; arguments that '
+             'are NULL leave a value as it is'),
             ('rag_drop_collection', false, 'drops a collection and its documents'),
             ('rag_grant_collection', true,
              'grants a role the privilege to read a collection or to write to it; public: all '

@@ -19,6 +19,8 @@ pub struct Error {
     pub retry_after: Option<Duration>,
     /// The folder, file, repository or server of a source could not be found or read.
     pub source_unavailable: bool,
+    /// A source or a collection may not store more.
+    pub is_quota: bool,
 }
 
 impl Error {
@@ -30,6 +32,7 @@ impl Error {
             hint: None,
             retry_after: None,
             source_unavailable: false,
+            is_quota: false,
         }
     }
 
@@ -222,6 +225,7 @@ impl From<EngineError> for Error {
             hint,
             retry_after,
             source_unavailable: false,
+            is_quota: false,
         }
     }
 }
@@ -266,6 +270,7 @@ impl From<pgrx::pg_sys::panic::CaughtError> for Error {
             hint: report.hint().map(String::from),
             retry_after: None,
             source_unavailable: false,
+            is_quota: false,
         }
     }
 }

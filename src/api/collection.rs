@@ -7,16 +7,20 @@ use pgrx::{
     pg_sys::panic::ErrorReport,
 };
 
+use rag_protocol::definition::Quota;
+
 use super::required;
 use crate::{
     catalog::{
         access, chunks, collection_status,
-        collections::{self, Collection, NewCollection},
+        collections::{self, Collection, CollectionChanges, NewCollection},
         keyword_index,
         name::Name,
+        quotas,
     },
     error::Error,
     pg::roles::{self, Owner},
+    source::retriever::follow_retriever,
 };
 
 #[pg_extern]
@@ -33,6 +37,8 @@ fn rag_create_collection(
     owner: pgrx::default!(Option<&str>, "NULL"),
     text_config: pgrx::default!(Option<&str>, "'pg_catalog.english'"),
     title_weight: pgrx::default!(Option<i32>, "2"),
+    max_documents: pgrx::default!(Option<i64>, "NULL"),
+    max_bytes: pgrx::default!(Option<i64>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_collection()", "create a collection")?;
     let name = Name::collection(required("name", name)?)?;
@@ -63,8 +69,37 @@ fn rag_create_collection(
         owner: &owner,
         text_config: &text_config,
         title_weight,
+        quota: quota(Quota::default(), max_documents, max_bytes)?,
     };
     Ok(collections::create(new)?)
+}
+
+fn quota(quota: Quota, max_documents: Option<i64>, max_bytes: Option<i64>) -> Result<Quota, Error> {
+    quotas::changed(quota, max_documents, max_bytes).map_err(|(_, error)| error)
+}
+
+#[pg_extern]
+fn rag_alter_collection(
+    name: Option<&str>,
+    retriever: pgrx::default!(Option<&str>, "NULL"),
+    description: pgrx::default!(Option<&str>, "NULL"),
+    external_id: pgrx::default!(Option<&str>, "NULL"),
+    max_documents: pgrx::default!(Option<i64>, "NULL"),
+    max_bytes: pgrx::default!(Option<i64>, "NULL"),
+) -> Result<(), ErrorReport> {
+    super::require_writer(c"rag_alter_collection()", "alter a collection")?;
+    let collection = Collection::lock(required("name", name)?)?;
+    access::require_owner(&collection, "alter collection")?;
+    if let Some(name) = retriever.filter(|name| *name != collection.retriever) {
+        follow_retriever(&collection, name)?;
+    }
+    let changes = CollectionChanges {
+        retriever,
+        description,
+        external_id,
+        quota: quota(collection.quota, max_documents, max_bytes)?,
+    };
+    Ok(collections::alter(&collection, &changes)?)
 }
 
 /// Returns the metadata keys that chunks carry, or None for all.

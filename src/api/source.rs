@@ -1,13 +1,12 @@
 //! Sources: create, alter, validate, suspend, drop.
 
-use pgrx::{
-    JsonB, datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport,
-};
+use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
+use super::parsed;
 use crate::{
     catalog::{name::canonical, sources::Source},
     error::Error,
-    pg::roles,
+    pg::{json::JsonbText, roles},
     source::{
         alter::alter,
         definition::{self, SourceArguments},
@@ -22,7 +21,7 @@ use crate::{
 fn rag_create_source(
     name: Option<&str>,
     kind: Option<&str>,
-    spec: Option<JsonB>,
+    spec: Option<JsonbText>,
     collection: pgrx::default!(Option<&str>, "'default'"),
     schedule: pgrx::default!(Option<&str>, "NULL"),
     credentials: pgrx::default!(Option<&str>, "NULL"),
@@ -31,9 +30,11 @@ fn rag_create_source(
     suspend: pgrx::default!(Option<bool>, "false"),
     drift_policy: pgrx::default!(Option<&str>, "'auto'"),
     owner: pgrx::default!(Option<&str>, "NULL"),
+    max_documents: pgrx::default!(Option<i64>, "NULL"),
+    max_bytes: pgrx::default!(Option<i64>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_source()", "create a source")?;
-    let spec = spec.map(|spec| spec.0);
+    let spec = parsed("spec", spec)?;
     let arguments = SourceArguments {
         name,
         kind,
@@ -45,6 +46,8 @@ fn rag_create_source(
         timeout,
         suspend,
         drift_policy,
+        max_documents,
+        max_bytes,
         owner,
     };
     let mut errors = DefinitionErrors::default();
@@ -73,7 +76,7 @@ fn raise(name: Option<&str>, errors: DefinitionErrors) -> Result<(), Error> {
 fn rag_alter_source(
     name: Option<&str>,
     kind: pgrx::default!(Option<&str>, "NULL"),
-    spec: pgrx::default!(Option<JsonB>, "NULL"),
+    spec: pgrx::default!(Option<JsonbText>, "NULL"),
     collection: pgrx::default!(Option<&str>, "NULL"),
     schedule: pgrx::default!(Option<&str>, "NULL"),
     credentials: pgrx::default!(Option<&str>, "NULL"),
@@ -82,9 +85,11 @@ fn rag_alter_source(
     suspend: pgrx::default!(Option<bool>, "NULL"),
     drift_policy: pgrx::default!(Option<&str>, "NULL"),
     owner: pgrx::default!(Option<&str>, "NULL"),
+    max_documents: pgrx::default!(Option<i64>, "NULL"),
+    max_bytes: pgrx::default!(Option<i64>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_alter_source()");
-    let spec = spec.map(|spec| spec.0);
+    let spec = parsed("spec", spec)?;
     let arguments = SourceArguments {
         name,
         kind,
@@ -96,6 +101,8 @@ fn rag_alter_source(
         timeout,
         suspend,
         drift_policy,
+        max_documents,
+        max_bytes,
         owner,
     };
     let mut errors = DefinitionErrors::default();
@@ -107,7 +114,7 @@ fn rag_alter_source(
 #[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
 fn rag_validate_source(
     kind: Option<&str>,
-    spec: Option<JsonB>,
+    spec: Option<JsonbText>,
     schedule: pgrx::default!(Option<&str>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
     credentials: pgrx::default!(Option<&str>, "NULL"),
@@ -116,6 +123,8 @@ fn rag_validate_source(
     name: pgrx::default!(Option<&str>, "NULL"),
     drift_policy: pgrx::default!(Option<&str>, "'auto'"),
     owner: pgrx::default!(Option<&str>, "NULL"),
+    max_documents: pgrx::default!(Option<i64>, "NULL"),
+    max_bytes: pgrx::default!(Option<i64>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
@@ -129,7 +138,7 @@ fn rag_validate_source(
     ErrorReport,
 > {
     roles::require_admin("validate the definition of a source")?;
-    let spec = spec.map(|spec| spec.0);
+    let spec = parsed("spec", spec)?;
     let arguments = SourceArguments {
         name,
         kind,
@@ -141,6 +150,8 @@ fn rag_validate_source(
         timeout,
         suspend: Some(false),
         drift_policy,
+        max_documents,
+        max_bytes,
         owner,
     };
     let mut errors = DefinitionErrors::default();

@@ -4,11 +4,12 @@ use std::ffi::CString;
 
 use rag_contract::RetrieverSettings;
 use rag_protocol::{
+    definition::Quota,
     embed::ModelInfo,
     ingest::{Splitting, Unit},
 };
 
-use super::{access::CollectionRights, keyword_index, name::Name, retrievers};
+use super::{access::CollectionRights, keyword_index, name::Name, quotas, retrievers};
 use crate::{
     error::Error,
     pg::{
@@ -44,6 +45,7 @@ pub struct Collection {
     pub metadata_whitelist: Option<Vec<String>>,
     /// The model of the stored embeddings. None until the first document is stored.
     pub model: Option<StoredModel>,
+    pub quota: Quota,
     pub rights: CollectionRights,
 }
 
@@ -113,6 +115,20 @@ impl Collection {
         Ok(Self::query("name = $1", name)?.into_iter().next())
     }
 
+    /// Returns the collection, and locks its row until the transaction ends.
+    ///
+    /// # Errors
+    /// The collection does not exist.
+    pub fn lock(name: &str) -> Result<Self, Error> {
+        as_owner(|| {
+            execute(
+                "SELECT FROM rag.collections WHERE name = $1 FOR NO KEY UPDATE",
+                &[name.into()],
+            )
+        })?;
+        Self::get(name)
+    }
+
     /// Returns the collections that meet a condition on $1, those with this name first.
     fn query(condition: &str, name: &str) -> Result<Vec<Self>, Error> {
         as_owner(|| {
@@ -121,6 +137,7 @@ impl Collection {
                     "SELECT name, retriever, chunk_size, chunk_overlap, chunk_unit,
                             metadata_whitelist, model, model_fingerprint, model_identity,
                             embedding_dimension, embedding_baseline, text_config, title_weight,
+                            max_documents, max_bytes,
                             (SELECT r.spec FROM rag.retrievers r
                              WHERE r.name = c.retriever) AS retriever_spec, {}
                      FROM rag.collections c WHERE {condition} ORDER BY name = $1 DESC",
@@ -148,6 +165,7 @@ impl Collection {
                 .get("metadata_whitelist")?
                 .filter(|keys: &Vec<String>| !keys.is_empty()),
             model: StoredModel::read(row)?,
+            quota: quotas::read(row)?,
             rights: CollectionRights::read(row)?,
         })
     }
@@ -373,6 +391,7 @@ pub struct NewCollection<'a> {
     /// With its schema.
     pub text_config: &'a str,
     pub title_weight: i32,
+    pub quota: Quota,
 }
 
 /// # Errors
@@ -394,7 +413,7 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
 pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
     as_owner(|| {
         if let Some(id) = new.external_id {
-            check_external_id(id)?;
+            check_external_id(id, None)?;
         }
         let retrievers = query(
             "SELECT 1 FROM rag.retrievers WHERE name = $1",
@@ -407,8 +426,9 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
         let made = execute(
             "INSERT INTO rag.collections (
                  name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description,
-                 chunk_unit, external_id, owner, owner_id, text_config, title_weight)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                 chunk_unit, external_id, owner, owner_id, text_config, title_weight,
+                 max_documents, max_bytes)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
              ON CONFLICT (name) DO NOTHING",
             &[
                 new.name.as_str().into(),
@@ -423,22 +443,64 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
                 new.owner.id.into(),
                 new.text_config.into(),
                 new.title_weight.into(),
+                new.quota.max_documents.into(),
+                new.quota.max_bytes.into(),
             ],
         )?;
         Ok(made > 0)
     })
 }
 
+/// Changes of a collection. None leaves a value as it is, and an empty text removes it.
+pub struct CollectionChanges<'a> {
+    pub retriever: Option<&'a str>,
+    pub description: Option<&'a str>,
+    pub external_id: Option<&'a str>,
+    pub quota: Quota,
+}
+
+/// Changes what of a collection can be changed without touching its documents.
+///
+/// # Errors
+/// The external id is in use.
+pub fn alter(collection: &Collection, changes: &CollectionChanges<'_>) -> Result<(), Error> {
+    as_owner(|| {
+        if let Some(id) = changes.external_id.filter(|id| !id.is_empty()) {
+            check_external_id(id, Some(collection))?;
+        }
+        execute(
+            "UPDATE rag.collections
+             SET retriever = coalesce($2, retriever),
+                 description = nullif(coalesce($3, description), ''),
+                 external_id = nullif(coalesce($4, external_id), ''),
+                 max_documents = $5, max_bytes = $6, updated_at = pg_catalog.now()
+             WHERE name = $1",
+            &[
+                collection.name.as_str().into(),
+                changes.retriever.into(),
+                changes.description.into(),
+                changes.external_id.into(),
+                changes.quota.max_documents.into(),
+                changes.quota.max_bytes.into(),
+            ],
+        )?;
+        Ok(())
+    })
+}
+
 /// # Errors
 /// `id` is empty, or another collection uses it.
-fn check_external_id(id: &str) -> Result<(), Error> {
+fn check_external_id(id: &str, of: Option<&Collection>) -> Result<(), Error> {
     if id.trim().is_empty() {
         return Err(Error::invalid_parameter("external_id must not be empty")
             .hint("Use NULL for a collection without an external id."));
     }
     let taken = query(
-        "SELECT name FROM rag.collections WHERE external_id = $1",
-        &[id.into()],
+        "SELECT name FROM rag.collections WHERE external_id = $1 AND name IS DISTINCT FROM $2",
+        &[
+            id.into(),
+            of.map(|collection| collection.name.as_str()).into(),
+        ],
         |row| row.required::<String>(1),
     )?;
     match taken.first() {

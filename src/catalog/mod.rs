@@ -20,6 +20,7 @@ pub mod knowledge;
 pub mod labels;
 pub mod name;
 pub mod notes;
+pub mod quotas;
 pub mod retrievers;
 pub mod runs;
 pub mod secrets;

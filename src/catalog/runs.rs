@@ -465,5 +465,6 @@ fn read_error(json: &serde_json::Value) -> Error {
         retry_after: (json["throttled"] == true)
             .then(|| Duration::from_secs(json["retry_after_seconds"].as_u64().unwrap_or(0))),
         source_unavailable: false,
+        is_quota: false,
     }
 }

@@ -320,6 +320,7 @@ fn reason(error: &Error, cause: EndCause) -> &'static str {
     match error.code {
         _ if cause == EndCause::Cancelled => "Cancelled",
         _ if error.retry_after.is_some() => "Throttled",
+        _ if error.is_quota => "QuotaExceeded",
         Code::ERRCODE_QUERY_CANCELED => "Timeout",
         Code::ERRCODE_ADMIN_SHUTDOWN => "Interrupted",
         _ if concerns_definition(error) => "NotReady",

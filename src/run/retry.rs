@@ -39,7 +39,8 @@ impl Retry {
 /// `attempt` attempts failed and `throttled` ones were postponed by the server. The latter do not
 /// count as retries.
 pub fn next_retry(error: &Error, max_retries: u32, attempt: u32, throttled: u32) -> Option<Retry> {
-    if !cluster::are_scheduling() {
+    // with the same quota it would fail again
+    if error.is_quota || !cluster::are_scheduling() {
         return None;
     }
     let (attempt, throttled) = match error.retry_after {

@@ -73,6 +73,7 @@ pub fn alter(
     let drift_policy = arguments
         .drift_policy
         .and_then(|name| check::drift_policy(name, errors));
+    let quota = check::quota(stored.quota, arguments, errors);
     if errors.len() > before {
         return Ok(false);
     }
@@ -101,6 +102,7 @@ pub fn alter(
         timeout: arguments.timeout.unwrap_or(stored.timeout),
         suspend,
         drift_policy: drift_policy.unwrap_or(stored.drift_policy),
+        quota,
     };
     let is_due_anew = reads_other
         || new.collection != stored.collection
@@ -112,7 +114,8 @@ pub fn alter(
         || new.suspend != stored.suspend
         || new.max_retries != stored.max_retries
         || new.timeout.as_micros() != stored.timeout.as_micros()
-        || new.drift_policy != stored.drift_policy;
+        || new.drift_policy != stored.drift_policy
+        || new.quota != stored.quota;
     if !has_changed {
         return Ok(false);
     }

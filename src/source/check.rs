@@ -2,7 +2,7 @@
 
 use pgrx::{datum::Interval, pg_sys};
 use rag_protocol::{
-    definition::{MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT},
+    definition::{MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT, Quota},
     labels::Labels,
     spec::SourceSpec,
 };
@@ -10,6 +10,7 @@ use rag_schedule::Schedule;
 use serde_json::{Map, Value};
 
 use super::{
+    definition::SourceArguments,
     errors::{CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_NAME, DefinitionErrors},
     presence, rights,
     table::definition::NewTableSource,
@@ -19,6 +20,7 @@ use crate::{
         access::{self, CollectionPrivilege},
         collections::Collection,
         name::Name,
+        quotas,
         secrets::SecretRef,
         sources::{self, DriftPolicy},
     },
@@ -196,6 +198,21 @@ pub fn drift_policy(name: &str, errors: &mut DefinitionErrors) -> Option<DriftPo
             .hint(format!("Policies: {}.", DriftPolicy::NAMES.join(", ")))
     });
     errors.note("drift_policy", policy)
+}
+
+/// Returns a quota with the limits that are arguments.
+pub fn quota(
+    quota: Quota,
+    arguments: &SourceArguments<'_>,
+    errors: &mut DefinitionErrors,
+) -> Quota {
+    match quotas::changed(quota, arguments.max_documents, arguments.max_bytes) {
+        Ok(quota) => quota,
+        Err((argument, error)) => {
+            errors.add(argument, error);
+            quota
+        }
+    }
 }
 
 /// Returns the role that will own the source. None stands for the caller.

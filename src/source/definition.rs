@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use pgrx::{PgSqlErrorCode, datum::Interval, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
 use rag_protocol::{
+    definition::Quota,
     name::{self, DEFAULT_NAMESPACE},
     spec::FieldProblem,
 };
@@ -67,6 +68,9 @@ pub struct SourceArguments<'a> {
     pub timeout: Option<Interval>,
     pub suspend: Option<bool>,
     pub drift_policy: Option<&'a str>,
+    /// 0 means no limit.
+    pub max_documents: Option<i64>,
+    pub max_bytes: Option<i64>,
     pub owner: Option<&'a str>,
 }
 
@@ -110,6 +114,7 @@ impl NewDefinition {
         let suspend = required("suspend", arguments.suspend, errors);
         let drift_policy = required("drift_policy", arguments.drift_policy, errors)
             .and_then(|name| check::drift_policy(name, errors));
+        let quota = check::quota(Quota::default(), arguments, errors);
         let resolved = resolved?;
         Some(Self {
             definition: SourceDefinition {
@@ -124,6 +129,7 @@ impl NewDefinition {
                 timeout: timeout?,
                 suspend: suspend?,
                 drift_policy: drift_policy?,
+                quota,
             },
             resolved,
             schedule: match schedule {

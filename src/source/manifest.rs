@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rag_manifest::{AutoIndexer, Manifest, Metadata, Retriever, SecretRef as ManifestSecretRef};
 use rag_protocol::{
-    definition::DriftPolicy,
+    definition::{DriftPolicy, Quota},
     name::{qualify, split},
     spec::SourceSpec,
 };
@@ -149,6 +149,8 @@ fn path(manifest: &Manifest, field: &str) -> String {
         "collection" => "spec.indexName".into(),
         "max_retries" => "spec.retryPolicy.maxRetries".into(),
         "drift_policy" => "spec.driftRemediationPolicy".into(),
+        "max_documents" => "spec.quota.maxDocuments".into(),
+        "max_bytes" => "spec.quota.maxBytes".into(),
         _ => match (
             field.strip_prefix("spec"),
             field.strip_prefix("credentials."),
@@ -196,6 +198,7 @@ fn create_missing_collection(name: &str, retriever: &str) -> Result<(), Error> {
         text_config: keyword_index::DEFAULT_TEXT_CONFIG,
         title_weight: keyword_index::DEFAULT_TITLE_WEIGHT,
         owner: &Owner::current()?,
+        quota: Quota::default(),
     })?;
     if is_made {
         pgrx::notice!("collection \"{name}\" was created with retriever \"{retriever}\"");
@@ -262,6 +265,9 @@ fn arguments<'a>(
         timeout: Some(timeout),
         suspend: Some(source.suspend),
         drift_policy: Some(source.drift_policy.name()),
+        // without a limit in the manifest there is none
+        max_documents: Some(source.quota.max_documents.unwrap_or(0)),
+        max_bytes: Some(source.quota.max_bytes.unwrap_or(0)),
         owner: None,
     }
 }
@@ -403,6 +409,7 @@ fn autoindexer(source: &SourceView) -> Result<AutoIndexer, Error> {
         max_retries: u32::try_from(source.max_retries).unwrap_or(0),
         suspend: source.suspend,
         drift_policy: DriftPolicy::parse(&source.drift_policy).unwrap_or_default(),
+        quota: source.quota,
         timeout: Some(Duration::from_micros(
             u64::try_from(source.timeout_microseconds).unwrap_or(0),
         )),

@@ -171,34 +171,68 @@ fn checked(name: &str, spec: &Value) -> Result<Value, Error> {
 /// # Errors
 /// Other options would need another index.
 fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
-    let (before, after) = (storage_type(&present.spec), storage_type(spec));
-    let options = |spec: &Value| spec.pointer("/storageConfig/ext").cloned();
-    if before == after && options(&present.spec) == options(spec) {
-        return Ok(());
-    }
-    let filled = retrievers::filled_collections(&present.name)?;
-    if before == after && !filled.is_empty() {
-        let known = access::readable_among(roles::current(), filled)?;
-        return Err(Error::new(
-            PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
-            format!(
-                "cannot change the index options of retriever \"{}\" because collections have \
-                 documents",
-                present.name
-            ),
-        )
-        .detail(retrievers::named(&known))
-        .hint(
-            "Create another retriever and a collection with it, and index the documents into that \
-             collection.",
-        ));
-    }
-    if after == FLAT {
-        for name in filled {
-            embedding_index::drop(&Collection::get(&name)?)?;
+    match storage_change(&present.spec, spec) {
+        StorageChange::None | StorageChange::NewIndex => Ok(()),
+        StorageChange::OtherOptions => {
+            let filled = retrievers::filled_collections(&present.name)?;
+            if filled.is_empty() {
+                return Ok(());
+            }
+            let known = access::readable_among(roles::current(), filled)?;
+            Err(Error::new(
+                PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
+                format!(
+                    "cannot change the index options of retriever \"{}\" because collections \
+                     have documents",
+                    present.name
+                ),
+            )
+            .detail(retrievers::named(&known))
+            .hint(
+                "Create another retriever and a collection with it, and index the documents into \
+                 that collection.",
+            ))
+        }
+        StorageChange::NoIndex => {
+            for name in retrievers::filled_collections(&present.name)? {
+                embedding_index::drop(&Collection::get(&name)?)?;
+            }
+            Ok(())
         }
     }
-    Ok(())
+}
+
+/// Makes the storage of a collection follow another retriever, as [`alter`] does for all
+/// collections of one. With other index options the index is created again.
+///
+/// # Errors
+/// The retriever does not exist.
+pub fn follow_retriever(collection: &Collection, retriever: &str) -> Result<(), Error> {
+    let missing = || retrievers::missing(retriever);
+    let before = retrievers::find(&collection.retriever)?.ok_or_else(missing)?;
+    let after = retrievers::find(retriever)?.ok_or_else(missing)?;
+    match storage_change(&before.spec, &after.spec) {
+        StorageChange::None | StorageChange::NewIndex => Ok(()),
+        StorageChange::OtherOptions | StorageChange::NoIndex => embedding_index::drop(collection),
+    }
+}
+
+/// What a change of settings means for the vector index of a collection.
+enum StorageChange {
+    None,
+    NewIndex,
+    OtherOptions,
+    NoIndex,
+}
+
+fn storage_change(before: &Value, after: &Value) -> StorageChange {
+    let options = |spec: &Value| spec.pointer("/storageConfig/ext").cloned();
+    match (storage_type(before), storage_type(after)) {
+        (one, other) if one == other && options(before) == options(after) => StorageChange::None,
+        (one, other) if one == other => StorageChange::OtherOptions,
+        (_, after) if after == FLAT => StorageChange::NoIndex,
+        _ => StorageChange::NewIndex,
+    }
 }
 
 /// Whether a retriever can be used.

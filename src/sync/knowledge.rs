@@ -29,6 +29,7 @@ use crate::{
         documents::{self, DocumentAttributes},
         embedding_index::{self, WriterLock},
         knowledge::{self, KnowledgeItem},
+        quotas,
     },
     engine::client::with_client,
     error::Error,
@@ -470,6 +471,7 @@ impl KnowledgeIndexer<'_> {
         let stored = with_client(|client| {
             prepared.embed_and_store(client, &self.model_ref, &self.model, &self.collection)
         })?;
+        quotas::check(&self.collection)?;
         if self.collection.model.is_none() {
             // the partition exists now
             self.collection = Collection::get(self.collection.name.as_str())?;

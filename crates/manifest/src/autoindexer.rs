@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use rag_protocol::{
-    definition::{DriftPolicy, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT},
+    definition::{DriftPolicy, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT, Quota},
     name::{NameForm, qualify, split},
     spec::{
         ExpectedType, FieldProblem, KINDS, ProblemReason, SourceKind, SourceSpec, kind_named,
@@ -43,6 +43,8 @@ pub struct AutoIndexer {
     pub drift_policy: DriftPolicy,
     /// In whole microseconds, like PostgreSQL's intervals; from 1 s to 24 days.
     pub timeout: Option<Duration>,
+    /// Each limit is at least 1.
+    pub quota: Quota,
     /// Fields with the names of KAITO's releases.
     pub renamed: Vec<RenamedField>,
 }
@@ -70,7 +72,7 @@ pub struct SecretRef {
     pub key: String,
 }
 
-const SPEC: [&str; 10] = [
+const SPEC: [&str; 11] = [
     "ragEngineRef",
     "ragEngine",
     "indexName",
@@ -81,6 +83,7 @@ const SPEC: [&str; 10] = [
     "suspend",
     "driftRemediationPolicy",
     "timeout",
+    "quota",
 ];
 /// Policies and their names in manifests.
 const POLICIES: [(&str, DriftPolicy); 3] = [
@@ -104,6 +107,7 @@ impl AutoIndexer {
         let suspend = spec.boolean("suspend");
         let drift_policy = drift_policy(&spec);
         let timeout = timeout(&spec);
+        let quota = quota(&spec);
         let (kind, source) = data?;
         Some(Self {
             metadata: metadata?,
@@ -117,6 +121,7 @@ impl AutoIndexer {
             suspend: suspend.unwrap_or(false),
             drift_policy: drift_policy.unwrap_or_default(),
             timeout,
+            quota,
             renamed,
         })
     }
@@ -153,6 +158,15 @@ impl AutoIndexer {
         spec["driftRemediationPolicy"] = json!({"strategy": name_of_policy(self.drift_policy)});
         if let Some(timeout) = self.timeout {
             spec["timeout"] = duration_text(timeout).into();
+        }
+        let limits = [
+            ("maxDocuments", self.quota.max_documents),
+            ("maxBytes", self.quota.max_bytes),
+        ];
+        for (name, limit) in limits {
+            if let Some(limit) = limit {
+                spec["quota"][name] = limit.into();
+            }
         }
         json!({
             "apiVersion": "kaito.ai/v1alpha1",
@@ -355,6 +369,24 @@ fn max_retries(spec: &Object<'_>) -> Option<u32> {
         );
     }
     retries
+}
+
+fn quota(spec: &Object<'_>) -> Quota {
+    let Some(quota) = spec.object("quota", &["maxDocuments", "maxBytes"]) else {
+        return Quota::default();
+    };
+    let limit = |key: &str| {
+        let given = quota.get(key)?;
+        let limit = given.as_i64().filter(|n| *n >= 1);
+        if limit.is_none() {
+            quota.problem(key, "must be an integer from 1 on", None);
+        }
+        limit
+    };
+    Quota {
+        max_documents: limit("maxDocuments"),
+        max_bytes: limit("maxBytes"),
+    }
 }
 
 fn drift_policy(spec: &Object<'_>) -> Option<DriftPolicy> {

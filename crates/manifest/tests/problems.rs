@@ -106,7 +106,7 @@ fn every_wrong_field_is_reported() {
             json!("@daily"),
             "spec.shedule: is not a known field | Did you mean \"schedule\"? Fields: \
                 ragEngineRef, ragEngine, indexName, \
-             dataSource, credentials, schedule, retryPolicy, suspend, driftRemediationPolicy, timeout."
+             dataSource, credentials, schedule, retryPolicy, suspend, driftRemediationPolicy, timeout, quota."
                 .into(),
         ),
         ("/spec/ragEngineRef", Value::Null, "spec.ragEngineRef: is missing | Fields: name, \
@@ -242,6 +242,9 @@ fn every_wrong_field_is_reported() {
             {DURATION}")),
         ("/spec/timeout", json!("576h1s"), format!("spec.timeout: must be from 1s to 576h, not \
             576h1s | {DURATION}")),
+        ("/spec/quota", json!(5), "spec.quota: must be a mapping, not a number | Fields: maxDocuments, maxBytes.".into()),
+        ("/spec/quota", json!({"maxDocuments": 0}), "spec.quota.maxDocuments: must be an integer \
+            from 1 on".into()),
         ("/spec/timeout", json!([]), "spec.timeout: must be a string, not a list".into()),
     ] {
         let found = problems(&with(source(), &[(pointer, value.clone())]));

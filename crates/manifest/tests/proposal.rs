@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rag_manifest::{AutoIndexer, Manifest, Metadata, Notes, Retriever, SecretRef, parse};
-use rag_protocol::definition::DriftPolicy;
+use rag_protocol::definition::{DriftPolicy, Quota};
 use serde_json::{Value, json};
 
 const STATIC: &str = include_str!("data/static.yaml");
@@ -42,6 +42,7 @@ fn static_source() -> AutoIndexer {
         suspend: false,
         drift_policy: DriftPolicy::Auto,
         timeout: None,
+        quota: Quota::default(),
         renamed: vec![],
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::{collection::vec, option, prelude::*};
 use rag_manifest::{AutoIndexer, Manifest, Metadata, Notes, Retriever, SecretRef, parse};
-use rag_protocol::definition::DriftPolicy;
+use rag_protocol::definition::{DriftPolicy, Quota};
 use serde_json::{Value, json};
 
 fn name() -> impl Strategy<Value = String> {
@@ -101,12 +101,15 @@ prop_compose! {
         suspend in any::<bool>(),
         drift_policy in prop_oneof![Just(DriftPolicy::Auto), Just(DriftPolicy::Manual), Just(DriftPolicy::Ignore)],
         timeout in option::of(1_000_000..2_073_600_000_000_u64),
+        max_documents in option::of(1..i64::MAX),
+        max_bytes in option::of(1..i64::MAX),
     ) -> AutoIndexer {
         AutoIndexer {
             metadata, retriever, collection, kind, spec,
             credentials: credentials.map(|(name, key)| SecretRef { name, key }),
             schedule, max_retries, suspend, drift_policy,
             timeout: timeout.map(Duration::from_micros),
+            quota: Quota { max_documents, max_bytes },
             renamed: vec![],
         }
     }

@@ -8,6 +8,20 @@ pub const MAX_RETRIES: u32 = 100;
 pub const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
+/// The most that a source or a collection may store. None: no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quota {
+    pub max_documents: Option<i64>,
+    /// The size of all extracted texts, in bytes of UTF-8.
+    pub max_bytes: Option<i64>,
+}
+
+impl Quota {
+    pub fn is_unlimited(self) -> bool {
+        self == Self::default()
+    }
+}
+
 /// What happens when stored documents differ from those that were indexed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DriftPolicy {

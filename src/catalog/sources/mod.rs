@@ -10,14 +10,14 @@ use pgrx::{
     pg_sys,
 };
 pub use rag_protocol::definition::DriftPolicy;
-use rag_protocol::{labels::Labels, spec::SourceSpec};
+use rag_protocol::{definition::Quota, labels::Labels, spec::SourceSpec};
 use serde_json::Value;
 
 pub use self::{
     view::{SourceView, visible},
     write::{announce_drop, create, drop, put_notes, resume, set_conditions, suspend, update},
 };
-use super::{name::Name, secrets::SecretRef};
+use super::{name::Name, quotas, secrets::SecretRef};
 use crate::{
     error::Error,
     pg::{
@@ -47,12 +47,14 @@ pub struct SourceDefinition {
     pub timeout: Interval,
     pub suspend: bool,
     pub drift_policy: DriftPolicy,
+    pub quota: Quota,
 }
 
 impl SourceDefinition {
     /// The columns that [`SourceDefinition::read`] reads.
     const COLUMNS: &str = "kind, spec, collection, owner, owner_id, relation_id, relation_owner_id,
-        credentials, credentials_key, schedule, max_retries, timeout, suspend, drift_policy";
+        credentials, credentials_key, schedule, max_retries, timeout, suspend, drift_policy,
+        max_documents, max_bytes";
 
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
         let policy: String = row.required("drift_policy")?;
@@ -74,6 +76,7 @@ impl SourceDefinition {
             suspend: row.required("suspend")?,
             drift_policy: DriftPolicy::parse(&policy)
                 .ok_or_else(|| Error::internal(format!("\"{policy}\" is not a drift policy")))?,
+            quota: quotas::read(row)?,
         })
     }
 
@@ -108,6 +111,7 @@ pub struct Source {
     pub timeout: Duration,
     pub suspend: bool,
     pub drift_policy: DriftPolicy,
+    pub quota: Quota,
     /// The number of changes of its definition, plus 1.
     pub generation: i64,
     /// The current transaction created, changed or locked the source, so that no other session can
@@ -168,6 +172,7 @@ impl Source {
             timeout: Duration::from_micros(microseconds),
             suspend: definition.suspend,
             drift_policy: definition.drift_policy,
+            quota: definition.quota,
             uncommitted,
         })
     }

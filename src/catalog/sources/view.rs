@@ -1,10 +1,11 @@
 //! Reads a source from the view `rag.sources`, as the caller.
 
 use rag_manifest::Notes;
+use rag_protocol::definition::Quota;
 use serde_json::Value;
 
 use crate::{
-    catalog::{collections::Collection, notes},
+    catalog::{collections::Collection, notes, quotas},
     error::Error,
     pg::spi::query_as_caller,
 };
@@ -24,6 +25,7 @@ pub struct SourceView {
     pub timeout_microseconds: i64,
     pub suspend: bool,
     pub drift_policy: String,
+    pub quota: Quota,
     pub generation: i64,
     pub created_at: String,
     pub notes: Notes,
@@ -39,7 +41,7 @@ pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
             "SELECT s.name, s.uid::text AS uid, s.kind, s.spec, s.collection, s.credentials,
              s.schedule, s.max_retries,
                     (extract(epoch FROM s.timeout) * 1000000)::int8 AS timeout_microseconds,
-                        s.suspend, s.drift_policy, s.generation,
+                        s.suspend, s.drift_policy, s.max_documents, s.max_bytes, s.generation,
                     to_char(s.created_at AT TIME ZONE 'UTC', {TIME}) AS created_at,
                     jsonb_strip_nulls(jsonb_build_object(
                         'phase', s.phase,
@@ -74,6 +76,7 @@ pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
                 timeout_microseconds: row.required("timeout_microseconds")?,
                 suspend: row.required("suspend")?,
                 drift_policy: row.required("drift_policy")?,
+                quota: quotas::read(&row)?,
                 generation: row.required("generation")?,
                 created_at: row.required("created_at")?,
                 status: row.required::<pgrx::JsonB>("status")?.0,

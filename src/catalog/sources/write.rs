@@ -16,7 +16,7 @@ use crate::{
 /// The columns of a definition, in the order of their [`parameters`], which begin with the name.
 const COLUMNS: &str = "kind, spec, collection, owner, owner_id, relation_id,
     relation_owner_id, credentials, credentials_key, schedule, max_retries, timeout, suspend,
-    drift_policy";
+    drift_policy, max_documents, max_bytes";
 
 fn parameters<'a>(name: &'a Name, definition: &'a SourceDefinition) -> Vec<DatumWithOid<'a>> {
     let credentials = definition.credentials.as_ref();
@@ -40,6 +40,8 @@ fn parameters<'a>(name: &'a Name, definition: &'a SourceDefinition) -> Vec<Datum
         definition.timeout.into(),
         definition.suspend.into(),
         definition.drift_policy.name().into(),
+        definition.quota.max_documents.into(),
+        definition.quota.max_bytes.into(),
     ]
 }
 
@@ -57,7 +59,7 @@ pub fn create(
             &format!(
                 "INSERT INTO rag.source (name, {COLUMNS}, next_run, conditions, booted_at)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-                         rag.merge_conditions('[]', $17), pg_catalog.pg_postmaster_start_time())
+                         $17, $18, rag.merge_conditions('[]', $19), pg_catalog.pg_postmaster_start_time())
                  ON CONFLICT DO NOTHING"
             ),
             &arguments,
@@ -87,10 +89,10 @@ pub fn update(
             &format!(
                 "UPDATE rag.source SET
                      ({COLUMNS}) = ROW ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-                         $15),
-                     next_run = $16,
-                     conditions = rag.merge_conditions(conditions, $17),
-                     booted_at = CASE WHEN $18 THEN pg_catalog.pg_postmaster_start_time()
+                         $15, $16, $17),
+                     next_run = $18,
+                     conditions = rag.merge_conditions(conditions, $19),
+                     booted_at = CASE WHEN $20 THEN pg_catalog.pg_postmaster_start_time()
                          ELSE booted_at END,
                      retry_at = CASE WHEN $12 > 0 THEN retry_at END,
                      generation = generation + 1,

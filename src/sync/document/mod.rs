@@ -28,6 +28,7 @@ use crate::{
         corruption,
         documents::{self, DocumentAttributes, DocumentUpdate},
         embedding_index::{self, WriterLock},
+        quotas,
     },
     engine::client::{Client, DocumentInput, with_client},
     error::Error,
@@ -300,6 +301,7 @@ impl DocumentAdder<'_> {
             .iter()
             .any(|added| matches!(added.action, AddAction::Added | AddAction::Updated))
         {
+            quotas::check(&self.collection)?;
             embedding_index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
         }
         Ok(self.added)

@@ -28,6 +28,7 @@ use crate::{
         corruption, documents,
         embedding_index::{self, WriterLock},
         given_chunks::{self as stored, GivenDocument, GivenRow, LockedDocument, Position},
+        quotas,
     },
     engine::client::{Client, with_client},
     error::Error,
@@ -81,6 +82,7 @@ pub fn upsert(
         };
         let written = corruption::write_with_repair(collection, || upsert.write(client, chunks))?;
         if written > 0 {
+            quotas::check(collection)?;
             embedding_index::create_if_large_enough(collection, WriterLock::SkipIfBusy)?;
         }
         Ok(written as i64)

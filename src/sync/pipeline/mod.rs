@@ -36,6 +36,7 @@ use crate::{
         corruption,
         documents::{self, DocumentAttributes},
         embedding_index::{self, WriterLock},
+        quotas::Meter,
         sources::{self, Source},
     },
     engine::{client::Client, clones},
@@ -52,6 +53,11 @@ pub trait Feed {
     /// # Errors
     /// The feed cannot continue.
     fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error>;
+
+    /// Returns false if documents that are not reported stay as they are.
+    fn lists_all(&self) -> bool {
+        true
+    }
 
     /// Called once, after all reported documents are stored and the vanished ones deleted.
     ///
@@ -90,6 +96,12 @@ struct Pipeline<'a> {
     first_unfetched: Option<Failure>,
     /// The feed has reported a removed document.
     has_removed: bool,
+    /// Counts what is stored, if there is a quota.
+    meter: Option<Meter>,
+    /// Why documents are left out.
+    full: Option<Error>,
+    /// See [`Feed::lists_all`].
+    lists_all: bool,
 }
 
 /// Syncs `source`: indexes everything it has, and deletes the documents that it no longer has.
@@ -133,6 +145,8 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
             report.run_id(),
         )?),
     };
+    let lists_all = feed.lists_all();
+    let meter = transaction(|| Meter::start(source, &collection, lists_all))?;
     let mut pipeline = Pipeline {
         source,
         collection,
@@ -148,6 +162,9 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
         unfetched: 0,
         first_unfetched: None,
         has_removed: false,
+        meter,
+        full: None,
+        lists_all,
     };
     let complete = pipeline.run(feed.as_mut())?;
     if complete {
@@ -189,6 +206,13 @@ impl Pipeline<'_> {
                         .map_err(|_| Error::internal("rag-engine sent a text that is not UTF-8"))?;
                     self.report.counts.bytes_fetched += i64::try_from(document.bytes).unwrap_or(0);
                     self.report.current_uri = Some(document.uri.clone());
+                    if !self.admit(|meter| meter.count(id, text.len())) {
+                        match self.lists_all {
+                            true => return self.stop_full(documents),
+                            // what was removed may make room
+                            false => continue,
+                        }
+                    }
                     chunks += document.content.chunks.len();
                     documents.push(PreparedDocument {
                         id,
@@ -210,6 +234,9 @@ impl Pipeline<'_> {
                 }
                 Event::Unchanged { uri, validator } => {
                     let id = self.see(&uri);
+                    if !self.admit(|meter| meter.keep(id)) && self.lists_all {
+                        return self.stop_full(documents);
+                    }
                     self.report.counts.unchanged += 1;
                     if let Some(validator) = validator {
                         self.validators.push((id, validator));
@@ -218,12 +245,19 @@ impl Pipeline<'_> {
                 }
                 Event::Removed { uri } => {
                     self.has_removed = true;
-                    self.removed.push(self.id(&uri));
+                    let id = self.id(&uri);
+                    self.removed.push(id);
+                    if let Some(meter) = &mut self.meter {
+                        meter.remove(id);
+                    }
                     self.remove(DELETE_BATCH)?;
                 }
                 Event::Failed(failure) => {
-                    self.see(&failure.uri);
+                    let id = self.see(&failure.uri);
                     self.fail(&failure)?;
+                    if !self.admit(|meter| meter.keep(id)) && self.lists_all {
+                        return self.stop_full(documents);
+                    }
                     if failure.stage == Stage::Fetch {
                         self.unfetched += 1;
                         self.keep_unfetched(failure);
@@ -243,6 +277,9 @@ impl Pipeline<'_> {
                     bytes_fetched,
                     skipped,
                 } => {
+                    if self.full.is_some() {
+                        return self.stop_full(documents);
+                    }
                     self.submit(documents)?;
                     self.store_all()?;
                     self.note_validators(1)?;
@@ -255,6 +292,27 @@ impl Pipeline<'_> {
                 Event::Fatal { error } => return Err(Error::from_source(error)),
             }
         }
+    }
+
+    /// Returns false if a document exceeds a quota.
+    fn admit(&mut self, count: impl FnOnce(&mut Meter) -> Result<(), Error>) -> bool {
+        match self.meter.as_mut().map_or(Ok(()), count) {
+            Ok(()) => true,
+            Err(full) => {
+                self.full = Some(full);
+                false
+            }
+        }
+    }
+
+    /// Stores the documents that a quota leaves room for, and ends the run.
+    fn stop_full(&mut self, documents: Vec<PreparedDocument>) -> Result<bool, Error> {
+        self.submit(documents)?;
+        self.store_all()?;
+        self.note_validators(1)?;
+        self.remove(1)?;
+        let full = self.full.take();
+        Err(full.unwrap_or_else(|| Error::internal("no quota is exceeded")))
     }
 
     /// Runs `f` in a transaction. If it meets a corrupted index of the collection, rebuilds the

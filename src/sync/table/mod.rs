@@ -343,6 +343,10 @@ impl<'a> TableFeed<'a> {
 }
 
 impl Feed for TableFeed<'_> {
+    fn lists_all(&self) -> bool {
+        !matches!(self.remaining, RemainingRows::Keys(_))
+    }
+
     fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error> {
         loop {
             if let Some(event) = self.ready.pop_front() {
