@@ -59,7 +59,8 @@ pub fn create(
             &format!(
                 "INSERT INTO rag.source (name, {COLUMNS}, next_run, conditions, booted_at)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-                         $17, $18, rag.merge_conditions('[]', $19), pg_catalog.pg_postmaster_start_time())
+                         $17, $18, rag.merge_conditions('[]', $19),
+                         pg_catalog.pg_postmaster_start_time())
                  ON CONFLICT DO NOTHING"
             ),
             &arguments,
