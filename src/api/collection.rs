@@ -7,7 +7,8 @@ use pgrx::{
     pg_sys::panic::ErrorReport,
 };
 
-use rag_protocol::definition::Quota;
+use rag_protocol::{definition::Quota, name::split};
+use serde_json::Value;
 
 use super::required;
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
         collections::{self, Collection, CollectionChanges, NewCollection},
         keyword_index,
         name::Name,
-        quotas,
+        quotas, sources,
     },
     error::Error,
     pg::roles::{self, Owner},
@@ -168,6 +169,17 @@ fn rag_collection_status(
             name!(index_bytes, i64),
             name!(state, String),
             name!(detail, Option<String>),
+            name!(wanted_index_type, String),
+            name!(vector_index_bytes, i64),
+            name!(keyword_index_bytes, i64),
+            name!(model, Option<String>),
+            name!(model_fingerprint, Option<String>),
+            name!(retriever, String),
+            name!(namespace, String),
+            name!(external_id, Option<String>),
+            name!(index_strategy, String),
+            name!(partition, Option<String>),
+            name!(sources, JsonB),
         ),
     >,
     ErrorReport,
@@ -180,10 +192,14 @@ fn rag_collection_status(
             collection_status::of(&collection)?
         }
     };
-    Ok(TableIterator::new(found.into_iter().map(|s| {
+    let mut sources = sources::by_collection(name)?;
+    Ok(TableIterator::new(found.into_iter().map(move |s| {
+        let own = sources.remove(&s.name).unwrap_or_default();
         let (state, detail) = (s.state().to_string(), s.detail());
         let (total, chunk_bytes, embedding_bytes) =
             (s.total_bytes(), s.chunk_bytes(), s.embedding_bytes());
+        let definition = s.totals.definition;
+        let namespace = split(&definition.retriever).0.to_owned();
         (
             s.name,
             s.documents > 0,
@@ -207,6 +223,17 @@ fn rag_collection_status(
             s.totals.index_bytes,
             state,
             detail,
+            definition.storage_type,
+            s.totals.vector_index_bytes,
+            s.totals.keyword_index_bytes,
+            definition.model,
+            definition.model_fingerprint,
+            definition.retriever,
+            namespace,
+            definition.external_id,
+            "per_dataset".to_string(),
+            definition.partition,
+            JsonB(Value::Array(own)),
         )
     })))
 }

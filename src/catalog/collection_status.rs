@@ -33,21 +33,41 @@ pub struct CollectionStatus {
     pub chunks: i64,
     /// The stored size of the texts of documents.
     pub text_bytes: i64,
+    /// Not all documents were split and embedded with the same settings.
+    pub is_mixed: bool,
     pub totals: CollectionTotals,
 }
 
 /// Figures of a whole collection, independent of what the caller may see.
 pub struct CollectionTotals {
     pub dimensions: Option<i32>,
+    pub definition: CollectionDefinition,
     pub created_at: TimestampWithTimeZone,
     pub updated_at: TimestampWithTimeZone,
     /// The size of the partition with its TOAST table, without indexes.
     table_bytes: i64,
     pub index_bytes: i64,
+    /// The part of it that is the index on the embeddings.
+    pub vector_index_bytes: i64,
+    pub keyword_index_bytes: i64,
+    /// An index is being created.
+    is_building: bool,
     /// The embeddings are indexed.
     pub has_vector_index: bool,
     /// The recorded errors of corrupted indexes.
     pub corruption: Option<String>,
+}
+
+/// What the row of a collection says, and its partition.
+pub struct CollectionDefinition {
+    pub retriever: String,
+    /// The type of storage that the retriever names.
+    pub storage_type: String,
+    pub external_id: Option<String>,
+    pub model: Option<String>,
+    pub model_fingerprint: Option<String>,
+    /// The partition of `rag.chunks`, which exists from the first document on.
+    pub partition: Option<String>,
 }
 
 impl CollectionStatus {
@@ -76,7 +96,15 @@ impl CollectionStatus {
                     },
                 ..
             } => "damaged",
+            Self {
+                totals:
+                    CollectionTotals {
+                        is_building: true, ..
+                    },
+                ..
+            } => "building",
             Self { errors: 1.., .. } => "degraded",
+            Self { is_mixed: true, .. } => "mixed",
             Self { documents: 0, .. } => "empty",
             _ => "ready",
         }
@@ -101,7 +129,19 @@ impl CollectionStatus {
                 self.errors
             )
         });
-        let parts: Vec<String> = corruption.into_iter().chain(errors).collect();
+        let building = self
+            .totals
+            .is_building
+            .then(|| "an index is being created; see pg_stat_progress_create_index".to_owned());
+        let mixed = self.is_mixed.then(|| {
+            "documents were split or embedded with other settings than the rest; the next sync \
+             indexes those of sources again"
+                .to_owned()
+        });
+        let parts: Vec<String> = [corruption, building, errors, mixed]
+            .into_iter()
+            .flatten()
+            .collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
@@ -131,18 +171,25 @@ pub fn of_all() -> Result<Vec<CollectionStatus>, Error> {
 }
 
 /// The numbers of documents, errors and chunks of a collection, and the size of its texts.
-type Counts = [i64; 4];
+struct Counts {
+    documents: i64,
+    errors: i64,
+    chunks: i64,
+    text_bytes: i64,
+    is_mixed: bool,
+}
 
 fn counts(only: &str, args: &[DatumWithOid<'_>]) -> Result<Vec<(String, Counts)>, Error> {
     query_prepared(&count_statement(only), args, |row| {
         Ok((
             row.required("name")?,
-            [
-                row.required("documents")?,
-                row.required("errors")?,
-                row.required("chunks")?,
-                row.required("text_bytes")?,
-            ],
+            Counts {
+                documents: row.required("documents")?,
+                errors: row.required("errors")?,
+                chunks: row.required("chunks")?,
+                text_bytes: row.required("text_bytes")?,
+                is_mixed: row.required("is_mixed")?,
+            },
         ))
     })
 }
@@ -161,14 +208,15 @@ fn with_totals(
         })
     })?;
     let mut totals: HashMap<String, CollectionTotals> = totals.into_iter().collect();
-    let status = |(name, [documents, errors, chunks, text_bytes]): (String, Counts)| {
+    let status = |(name, counts): (String, Counts)| {
         let totals = totals.remove(&name)?;
         Some(CollectionStatus {
             name,
-            documents,
-            errors,
-            chunks,
-            text_bytes,
+            documents: counts.documents,
+            errors: counts.errors,
+            chunks: counts.chunks,
+            text_bytes: counts.text_bytes,
+            is_mixed: counts.is_mixed,
             totals,
         })
     };
@@ -178,13 +226,17 @@ fn with_totals(
 fn count_statement(only: &str) -> String {
     format!(
         "SELECT c.name, coalesce(d.documents, 0) AS documents, coalesce(d.errors, 0) AS errors,
-                coalesce(d.chunks, 0) AS chunks, coalesce(d.text_bytes, 0) AS text_bytes
+                coalesce(d.chunks, 0) AS chunks, coalesce(d.text_bytes, 0) AS text_bytes,
+                coalesce(d.is_mixed, false) AS is_mixed
          FROM rag.collections c
          LEFT JOIN (SELECT d.collection,
                            pg_catalog.count(*) FILTER (WHERE d.indexed_at IS NOT NULL) AS documents,
                            pg_catalog.count(*) FILTER (WHERE d.status = 'error') AS errors,
                            pg_catalog.sum(d.chunk_count) AS chunks,
-                           pg_catalog.sum(pg_catalog.pg_column_size(d.content)) AS text_bytes
+                           pg_catalog.sum(pg_catalog.pg_column_size(d.content)) AS text_bytes,
+                           pg_catalog.min(d.chunking) FILTER (WHERE d.chunking <> 'given')
+                           <> pg_catalog.max(d.chunking) FILTER (WHERE d.chunking <> 'given')
+                               AS is_mixed
                     FROM rag.documents d GROUP BY d.collection) d ON d.collection = c.name
          {only} ORDER BY c.name"
     )
@@ -195,35 +247,49 @@ fn count_statement(only: &str) -> String {
 fn totals_statement(only: &str) -> String {
     format!(
         "WITH partition AS MATERIALIZED (
-             SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, p.oid,
-                    p.reltoastrelid
+             SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
+                    c.external_id, c.model, c.model_fingerprint, p.oid, p.reltoastrelid
              FROM rag.collections c
              LEFT JOIN pg_catalog.pg_class p ON p.relname = ('rag_kb_' || c.name)::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace
              {only}),
-         relation (name, oid, is_index) AS (
-             SELECT p.name, p.oid, false FROM partition p
-             UNION ALL SELECT p.name, p.reltoastrelid, false FROM partition p
-             UNION ALL SELECT p.name, i.indexrelid, false
+         relation (name, oid, part) AS (
+             SELECT p.name, p.oid, 'table' FROM partition p
+             UNION ALL SELECT p.name, p.reltoastrelid, 'table' FROM partition p
+             UNION ALL SELECT p.name, i.indexrelid, 'table'
                        FROM partition p JOIN pg_catalog.pg_index i ON i.indrelid = p.reltoastrelid
-             UNION ALL SELECT p.name, i.indexrelid, true
+             UNION ALL SELECT p.name, i.indexrelid, 'index'
                        FROM partition p JOIN pg_catalog.pg_index i ON i.indrelid = p.oid),
-         file (name, path, is_index) AS (
+         file (name, path, part) AS (
              SELECT r.name, CASE f.reltablespace
                                 WHEN 0 THEN d.folder || f.relfilenode
-                                ELSE pg_catalog.pg_relation_filepath(f.oid) END, r.is_index
-             FROM relation r JOIN pg_catalog.pg_class f ON f.oid = r.oid,
+                                ELSE pg_catalog.pg_relation_filepath(f.oid) END,
+                    CASE a.amname WHEN 'rag_hnsw' THEN 'vectors' WHEN 'rag_bm25' THEN 'keywords'
+                                  ELSE r.part END
+             FROM relation r JOIN pg_catalog.pg_class f ON f.oid = r.oid
+                             LEFT JOIN pg_catalog.pg_am a ON a.oid = f.relam,
                   (SELECT pg_catalog.regexp_replace(pg_catalog.pg_relation_filepath(
                        'pg_catalog.pg_class'::pg_catalog.regclass), '[0-9]+$', '')) AS d (folder)),
          files AS (
-             SELECT f.name, pg_catalog.array_agg(f.path) FILTER (WHERE NOT f.is_index) AS of_table,
-                    pg_catalog.array_agg(f.path) FILTER (WHERE f.is_index) AS of_indexes
+             SELECT f.name,
+                    pg_catalog.array_agg(f.path) FILTER (WHERE f.part = 'table') AS of_table,
+                    pg_catalog.array_agg(f.path) FILTER (WHERE f.part = 'vectors') AS of_vectors,
+                    pg_catalog.array_agg(f.path) FILTER (WHERE f.part = 'keywords') AS of_keywords,
+                    pg_catalog.array_agg(f.path) FILTER (WHERE f.part = 'index') AS of_indexes
              FROM file f GROUP BY f.name)
          SELECT c.name, c.embedding_dimension, c.created_at,
                 greatest(c.updated_at,
                          (SELECT pg_catalog.max(x.changed_at) FROM rag.content_change x
                           WHERE x.collection = c.name)) AS updated_at,
-                f.of_table, f.of_indexes,
+                f.of_table, f.of_vectors, f.of_keywords, f.of_indexes,
+                c.retriever, c.external_id, c.model, c.model_fingerprint,
+                (SELECT coalesce(r.spec #>> '{{storageConfig,type}}', 'hnsw') FROM rag.retrievers r
+                 WHERE r.name = c.retriever) AS storage_type,
+                CASE WHEN c.oid IS NOT NULL
+                     THEN pg_catalog.format('rag.%I', 'rag_kb_' || c.name) END AS partition,
+                EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index b
+                        WHERE b.relid = c.oid AND b.datname = pg_catalog.current_database())
+                    AS is_building,
                 EXISTS (SELECT FROM pg_catalog.pg_index i
                         JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
                         JOIN pg_catalog.pg_am a ON a.oid = n.relam
@@ -237,14 +303,28 @@ fn totals_statement(only: &str) -> String {
 }
 
 fn totals(row: &Row<'_, '_>) -> Result<CollectionTotals, Error> {
-    let bytes =
-        |files: Option<Vec<String>>| files.iter().flatten().map(|path| bytes_of(path)).sum();
+    let bytes = |files: &str| -> Result<i64, Error> {
+        let files: Option<Vec<String>> = row.get(files)?;
+        Ok(files.iter().flatten().map(|path| bytes_of(path)).sum())
+    };
+    let (vector_index_bytes, keyword_index_bytes) = (bytes("of_vectors")?, bytes("of_keywords")?);
     Ok(CollectionTotals {
+        definition: CollectionDefinition {
+            retriever: row.required("retriever")?,
+            storage_type: row.required("storage_type")?,
+            external_id: row.get("external_id")?,
+            model: row.get("model")?,
+            model_fingerprint: row.get("model_fingerprint")?,
+            partition: row.get("partition")?,
+        },
         dimensions: row.get("embedding_dimension")?,
         created_at: row.required("created_at")?,
         updated_at: row.required("updated_at")?,
-        table_bytes: bytes(row.get("of_table")?),
-        index_bytes: bytes(row.get("of_indexes")?),
+        table_bytes: bytes("of_table")?,
+        index_bytes: vector_index_bytes + keyword_index_bytes + bytes("of_indexes")?,
+        vector_index_bytes,
+        keyword_index_bytes,
+        is_building: row.required("is_building")?,
         has_vector_index: row.required("has_vector_index")?,
         corruption: row.get("corruption")?,
     })

@@ -66,8 +66,19 @@ SELECT has_index, document_count, error_count, chunk_count, embedding_dimension,
     index_bytes > 0 AS has_indexes,
     total_size_bytes = text_bytes + chunk_bytes + embedding_bytes + index_bytes AS is_the_sum
 FROM rag_collection_status('laws');
+SELECT wanted_index_type, vector_index_bytes, keyword_index_bytes > 0 AS has_keywords,
+    vector_index_bytes + keyword_index_bytes < index_bytes AS has_others, model,
+    length(model_fingerprint) AS fingerprint, retriever, namespace, external_id, index_strategy,
+    partition, partition::regclass = 'rag.rag_kb_laws'::regclass AS is_partition, sources
+FROM rag_collection_status('laws');
 SELECT rag_stats('laws');
 \x off
+-- a document of other settings
+BEGIN;
+SELECT success FROM rag_add_document('No carts either.', 'laws/carts', collection => 'laws');
+UPDATE rag.documents SET chunking = 'other' WHERE uri = 'laws/carts';
+SELECT state, detail FROM rag_collection_status('laws');
+ROLLBACK;
 -- failed documents are counted separately; a document whose new version failed is still indexed
 SELECT success FROM rag_add_document('', 'laws/empty', collection => 'laws');
 SELECT has_index, document_count, error_count, chunk_count, state, detail

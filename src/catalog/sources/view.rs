@@ -1,8 +1,10 @@
 //! Reads a source from the view `rag.sources`, as the caller.
 
+use std::collections::HashMap;
+
 use rag_manifest::Notes;
 use rag_protocol::definition::Quota;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     catalog::{collections::Collection, notes, quotas},
@@ -90,4 +92,27 @@ pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
     // a source's owner may see it without permission to read the collection
     source.retriever = Collection::get(&source.collection)?.retriever;
     Ok(Some(source))
+}
+
+/// Returns the sources that the caller may see of a collection, or of all: `{name, kind,
+/// last_commit}`, by the name of the collection.
+pub fn by_collection(collection: Option<&str>) -> Result<HashMap<String, Vec<Value>>, Error> {
+    let found = query_as_caller(
+        "SELECT collection, name, kind, last_commit FROM rag.sources
+         WHERE $1 IS NULL OR collection = $1 ORDER BY collection, name",
+        &[collection.into()],
+        |row| {
+            let source = json!({
+                "name": row.required::<String>("name")?,
+                "kind": row.required::<String>("kind")?,
+                "last_commit": row.get::<String>("last_commit")?,
+            });
+            Ok((row.required::<String>("collection")?, source))
+        },
+    )?;
+    let mut sources = HashMap::<_, Vec<_>>::new();
+    for (collection, source) in found {
+        sources.entry(collection).or_default().push(source);
+    }
+    Ok(sources)
 }
