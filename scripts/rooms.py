@@ -19,6 +19,7 @@ ROOMS = [
     "run",
     "drift",
     "search",
+    "models",
     "index",
     "secrets",
     "engine",

@@ -15,6 +15,7 @@
 //! | [`run`] | the life of a run |
 //! | [`drift`] | digests of documents, and their check |
 //! | [`search`] | search requests |
+//! | [`models`] | models on other servers |
 //! | [`index`] | the access methods `rag_hnsw` and `rag_bm25` |
 //! | [`secrets`] | secrets, their key file, and keeping them out of logs |
 //! | [`engine`] | `rag-engine`: process and client |
@@ -32,6 +33,7 @@ mod drift;
 mod engine;
 mod error;
 mod index;
+mod models;
 mod pg;
 mod run;
 mod search;
@@ -84,9 +86,14 @@ extension_sql_file!(
     requires = ["catalog", "knowledge"]
 );
 extension_sql_file!(
+    "../sql/models.sql",
+    name = "models",
+    requires = ["catalog", "policies"]
+);
+extension_sql_file!(
     "../sql/references.sql",
     name = "references",
-    requires = ["secrets", "catalog", "knowledge", "policies"]
+    requires = ["secrets", "catalog", "knowledge", "policies", "models"]
 );
 extension_sql_file!(
     "../sql/status.sql",
@@ -127,6 +134,7 @@ extension_sql_file!(
         "knowledge",
         "drift",
         "policies",
+        "models",
         "references",
         "search",
         "retrieval",

@@ -13,6 +13,7 @@ mod index;
 mod knowledge;
 mod manifest;
 mod model;
+mod models;
 mod retrieval;
 mod retriever;
 mod run;

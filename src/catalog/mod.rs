@@ -17,6 +17,7 @@ pub mod embedding_index;
 pub mod keyword_index;
 pub mod knowledge;
 pub mod labels;
+pub mod models;
 pub mod name;
 pub mod notes;
 pub mod retrievers;
