@@ -18,6 +18,7 @@ ROOMS = [
     "source",
     "run",
     "drift",
+    "answers",
     "search",
     "models",
     "index",

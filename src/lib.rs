@@ -14,6 +14,7 @@
 //! | [`source`] | definitions of sources, and their kinds |
 //! | [`run`] | the life of a run |
 //! | [`drift`] | digests of documents, and their check |
+//! | [`answers`] | answers of a chat model from what a search finds |
 //! | [`search`] | search requests |
 //! | [`models`] | models on other servers |
 //! | [`index`] | the access methods `rag_hnsw` and `rag_bm25` |
@@ -26,6 +27,7 @@
 //! | [`pg`] | everything that calls functions of the server |
 //! | [`error`] | errors |
 
+mod answers;
 mod api;
 mod catalog;
 mod cluster;

@@ -2,6 +2,7 @@
 //! and converts the result. `sql/privileges.sql` has the comments and grants of all functions.
 
 mod access;
+mod answer;
 mod bm25;
 mod collection;
 mod context;
@@ -14,6 +15,7 @@ mod knowledge;
 mod manifest;
 mod model;
 mod models;
+mod rerank;
 mod retrieval;
 mod retriever;
 mod run;

@@ -3,9 +3,9 @@
 use pgrx::{GucContext, GucFlags, GucRegistry};
 
 use super::{
-    ALLOWED_PRIVATE_HOSTS, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL, EF_SEARCH, ENGINE_MEMORY_LIMIT,
-    ENGINE_PATH, ENGINE_THREADS, FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY,
-    INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH,
+    ALLOWED_PRIVATE_HOSTS, CHAT_MODEL, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL, EF_SEARCH,
+    ENGINE_MEMORY_LIMIT, ENGINE_PATH, ENGINE_THREADS, FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT,
+    HTTP_PROXY, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH,
     MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR,
     MODEL_PRECISION, ONNXRUNTIME_PATH, PDF_READER, PDFIUM_PATH, RETRY_DELAY, SANDBOX, SCHEDULER,
     SECRET_KEY_FILE, SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
@@ -166,6 +166,14 @@ pub fn define() {
         &SECRET_KEY_FILE,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_string_guc(
+        c"rag.chat_model",
+        c"Sets the chat model of answers that name none.",
+        c"This is the name of a model of kind chat, which the caller must be allowed to use.",
+        &CHAT_MODEL,
+        GucContext::Userset,
+        GucFlags::default(),
     );
     define_scheduling();
     GucRegistry::define_int_guc(
