@@ -141,9 +141,9 @@ pub fn define() {
     );
     GucRegistry::define_string_guc(
         c"rag.allowed_private_hosts",
-        c"Lists the private hosts, addresses and networks that sources may connect to.",
+        c"Lists the private hosts, addresses and networks that can be connected to.",
         c"The list is separated by commas, for example \"wiki.local, *.corp.example, \
-          10.1.2.3:8080, 192.168.0.0/16\". Sources cannot connect to other loopback, private, \
+          10.1.2.3:8080, 192.168.0.0/16\". Sources and models cannot be at other loopback, private, \
           link-local and special addresses.",
         &ALLOWED_PRIVATE_HOSTS,
         GucContext::Sighup,
@@ -151,7 +151,7 @@ pub fn define() {
     );
     GucRegistry::define_string_guc(
         c"rag.http_proxy",
-        c"Sets the proxy that sources connect through, as http://host:port.",
+        c"Sets the proxy for sources and models, as http://host:port.",
         c"If empty, no proxy is used. Proxies named in the environment are ignored.",
         &HTTP_PROXY,
         GucContext::Sighup,

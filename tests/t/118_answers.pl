@@ -341,7 +341,7 @@ is(scalar @{ $request->{body}{texts} }, 3, 'all candidates are scored');
 like($request->{body}{texts}[0], qr/^(?:Canteen|Bicycles|Key rotation)\n\n/, 'with their titles');
 is( ask($node, "SELECT string_agg(rank || uri || score, ' ' ORDER BY rank) FROM
 		rag_search('bicycles in the cellar', top_k => 2, rerank => 'ranks-two')"),
-	'1bikes0.5 2' . ask($node, "SELECT uri || score FROM rag_search('bicycles in the cellar', top_k => 2,
+	'1bikes0.3 2' . ask($node, "SELECT uri || score FROM rag_search('bicycles in the cellar', top_k => 2,
 		rerank => 'ranks-two') WHERE rank = 2"),
 	'ranks and scores are those of the reranker');
 is( ask($node, "SELECT context_used -> 0 ->> 'uri' FROM rag_answer(

@@ -213,14 +213,20 @@ sub _good
 	return 1;
 }
 
-# Scores by the number of words that a document shares with the query.
+# Scores by the number of different words that a document shares with the query, without short ones.
 sub rerank
 {
 	my ($connection, $request) = @_;
 	my $documents = $request->{documents} // $request->{texts};
-	my %wanted = map { lc($_) => 1 } $request->{query} =~ /\w+/g;
+	my $words = sub {
+		return { map { lc($_) => 1 } $_[0] =~ /\w{3,}/g };
+	};
+	my $wanted = $words->($request->{query});
 	my $n = 0;
-	my @scores = map { { index => $n++, score => scalar grep { $wanted{ lc $_ } } /\w+/g } } @$documents;
+	my @scores = map {
+		my $found = $words->($_);
+		{ index => $n++, score => scalar grep { $found->{$_} } keys %$wanted }
+	} @$documents;
 	@scores = sort { $b->{score} <=> $a->{score} } @scores;
 	return respond_json($connection, '413 Payload Too Large', { error => 'batch size > 32' })
 	  if $request->{texts} && @$documents > 32;
