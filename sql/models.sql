@@ -88,7 +88,8 @@ COMMENT ON COLUMN rag.model_usage.estimated IS
     'calls whose tokens the server did not count; they are then a quarter of the bytes';
 
 CREATE VIEW rag.models WITH (security_barrier) AS
-    SELECT m.name, m.kind, m.provider, m.spec ->> 'model' AS model, m.spec ->> 'base_url' AS base_url,
+    SELECT m.name, m.kind, m.provider, m.spec ->> 'model' AS model,
+           m.spec ->> 'base_url' AS base_url,
            (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = m.owner_id) AS owner,
            m.name = ANY ((SELECT rag.usable_models())::text[]) AS may_use,
            ARRAY(SELECT coalesce(r.rolname, 'public')::text

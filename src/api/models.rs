@@ -81,6 +81,7 @@ fn rag_revoke_model(name: Option<&str>, role: Option<&str>) -> Result<(), ErrorR
 }
 
 #[pg_extern(volatile)]
+#[allow(clippy::type_complexity)] // the columns of the result
 fn rag_test_model(
     name: Option<&str>,
 ) -> Result<

@@ -244,7 +244,8 @@ pub fn grant(name: &str, to: &Owner) -> Result<(), Error> {
         forget_dropped_roles(name)?;
         execute(
             // pgrx passes InvalidOid as NULL
-            "INSERT INTO rag.model_grant (model, role, role_id) VALUES ($1, $2, coalesce($3, 0::oid))
+            "INSERT INTO rag.model_grant (model, role, role_id)
+             VALUES ($1, $2, coalesce($3, 0::oid))
              ON CONFLICT (model, role_id) DO UPDATE SET role = excluded.role",
             &[name.into(), to.name.as_str().into(), to.id.into()],
         )

@@ -65,8 +65,8 @@ pub struct Tokens {
 }
 
 impl ModelCall {
-    /// Begins a call. The current role may use the model; the key is resolved with the rights of its
-    /// owner.
+    /// Begins a call. The current role may use the model. The key is resolved with the rights of
+    /// its owner.
     ///
     /// # Errors
     /// A limit is used up, the key is unavailable, or the engine cannot be started.

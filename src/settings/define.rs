@@ -143,8 +143,8 @@ pub fn define() {
         c"rag.allowed_private_hosts",
         c"Lists the private hosts, addresses and networks that can be connected to.",
         c"The list is separated by commas, for example \"wiki.local, *.corp.example, \
-          10.1.2.3:8080, 192.168.0.0/16\". Sources and models cannot be at other loopback, private, \
-          link-local and special addresses.",
+          10.1.2.3:8080, 192.168.0.0/16\". Sources and models cannot be at other loopback, \
+          private, link-local and special addresses.",
         &ALLOWED_PRIVATE_HOSTS,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,

@@ -1,5 +1,5 @@
-# Calls of models on other servers: rag_test_model against servers that answer, fail, and do neither;
-# keys, limits, counts, rights, and what remains after a restart and a dump.
+# Calls of models on other servers: rag_test_model against servers that answer, fail, and do
+# neither; keys, limits, counts, rights, and what remains after a restart and a dump.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -33,7 +33,8 @@ sub test_model
 
 # -- models that answer
 create_model('open', 'chat', 'openai', "$spec, \"max_tokens\": 5, \"temperature\": 0", '/v1/');
-like(test_model('open'), qr/^t\|the model answered, with 5 tokens sent and 5 received$/, 'openai');
+my $answered = 't|the model answered, with 5 tokens sent and 5 received';
+is(test_model('open'), $answered, 'openai');
 my ($request) = RagLlm::requests('open');
 is_deeply(
 	$request,
@@ -63,7 +64,7 @@ is_deeply([ sort keys %{ $request->{body} } ],
 is($request->{authorization}, undef, 'no key, no header');
 
 create_model('ollama', 'chat', 'ollama', '"model": "tiny"');
-like(test_model('ollama'), qr/^t\|the model answered, with 5 tokens sent and 5 received$/, 'ollama');
+is(test_model('ollama'), $answered, 'ollama');
 ($request) = RagLlm::requests('ollama');
 is($request->{path}, '/api/chat', 'ollama: the path');
 is_deeply($request->{body}{options}, { temperature => 0.7, num_predict => 16 },
@@ -78,14 +79,16 @@ create_model('tei', 'rerank', 'tei', '"timeout": 10');
 is(test_model('tei'), 't|the model scored 2 documents', 'tei');
 
 # -- models that fail
+my $invalid = qr/sent an invalid answer/;
+my $html = qr/$invalid: It is not a JSON object; its type is text\/html/;
 my @failures = (
 	[ 'unauthorized', 'openai', qr/refuses the key: The server answered 401 Unauthorized/, 1 ],
 	[ 'failing', 'openai', qr/has failed: The server answered 500 .*: out of GPUs$/, 4 ],
-	[ 'busy', 'openai', qr/limits the rate of requests and asks to wait 3600 s: .*: slow down$/, 1 ],
+	[ 'busy', 'openai', qr/limits the rate .* and asks to wait 3600 s: .*: slow down$/, 1 ],
 	[ 'unknown', 'ollama', qr/does not know the model or the address: .*model 'x' not found/, 1 ],
 	[ 'picky', 'openai', qr/refuses the request: .*maximum context length/, 1 ],
-	[ 'html', 'openai', qr/sent an invalid answer: It is not a JSON object; its type is text\/html/, 1 ],
-	[ 'html-o', 'ollama', qr/sent an invalid answer: It is not a JSON object; its type is text\/html/, 1 ],
+	[ 'html', 'openai', $html, 1 ],
+	[ 'html-o', 'ollama', $html, 1 ],
 	[ 'json', 'openai', qr/sent an invalid answer: It has no choices/, 1 ],
 	[ 'empty', 'openai', qr/sent an invalid answer/, 1 ],
 	[ 'empty-o', 'ollama', qr/broke off/, 1 ],
@@ -129,7 +132,9 @@ for my $host ('10.0.0.1', '169.254.169.254', '[::1]')
 		qq{SELECT rag_drop_model('inside', true);
 		   SELECT rag_create_model('inside', 'chat', 'openai',
 			'{"base_url": "http://$host:9/v1", "model": "m"}')});
-	like(test_model('inside'), qr/^f\|could not call model "inside": connections to .* are not allowed/,
+	like(
+		test_model('inside'),
+		qr/^f\|could not call model "inside": connections to .* are not allowed/,
 		"$host is refused");
 }
 $node->safe_psql('postgres',
@@ -165,7 +170,8 @@ like($session->finish->{out}, qr/rag-engine was killed by signal 9 while it call
 is( ask($node, "SELECT calls, errors, input_tokens, output_tokens, tokens, estimated
 		FROM rag.model_usage WHERE model = 'open'"),
 	'1|0|5|5|10|0', 'tokens are counted');
-is( ask($node, "SELECT calls, errors, tokens, estimated FROM rag.model_usage WHERE model = 'failing'"),
+is( ask($node, "SELECT calls, errors, tokens, estimated
+		FROM rag.model_usage WHERE model = 'failing'"),
 	'1|1|0|0', 'a refused request has no tokens');
 like( ask($node, "SELECT calls, errors, estimated, output_tokens
 		FROM rag.model_usage WHERE model = 'broken'"),
@@ -182,7 +188,9 @@ like(run_sql($node, "BEGIN READ ONLY; SELECT success FROM rag_test_model('open')
 create_model('little', 'chat', 'openai', '"model": "m", "tokensPerDay": 12');
 like(test_model('little'), qr/^t/, 'within the limit');
 like(test_model('little'), qr/^t/, 'a call may exceed the limit');
-like(test_model('little'), qr/^f\|tokensPerDay of model "little" is used up: The limit is 12\. Calls/,
+like(
+	test_model('little'),
+	qr/^f\|tokensPerDay of model "little" is used up: The limit is 12\. Calls/,
 	'the limit is used up');
 is(RagLlm::count('little'), 2, 'no request is sent beyond the limit');
 create_model('rare', 'chat', 'openai', '"model": "m", "requestsPerMinute": 1');
@@ -216,8 +224,10 @@ is(sqlstate(run_sql($node, "SET ROLE reader; SELECT * FROM rag.secrets")),
 	'42501', 'the grantee sees no secret');
 like(run_sql($node, "SET ROLE reader; SELECT model, calls FROM rag.model_usage")->{out},
 	qr/^granted\|1$/m, 'the grantee sees the counts of this model only');
-$node->safe_psql('postgres', 'REASSIGN OWNED BY owner TO postgres; DROP OWNED BY owner; DROP ROLE owner');
-my $gone = run_sql($node, "SET ROLE reader; SELECT success, message FROM rag_test_model('granted')");
+$node->safe_psql('postgres',
+	'REASSIGN OWNED BY owner TO postgres; DROP OWNED BY owner; DROP ROLE owner');
+my $gone = run_sql($node,
+	"SET ROLE reader; SELECT success, message FROM rag_test_model('granted')");
 like($gone->{out}, qr/^f\|role "owner", which owns the model, does not exist/m,
 	'a model of a dropped role has no key');
 
@@ -225,10 +235,12 @@ like($gone->{out}, qr/^f\|role "owner", which owns the model, does not exist/m,
 $node->restart;
 is(ask($node, "SELECT calls FROM rag.models WHERE name = 'open'"), '3', 'counts survive a restart');
 my $dump = temp_folder() . '/dump';
-$node->command_ok([ 'pg_dump', '--no-sync', '-f', $dump, '-d', $node->connstr('postgres') ], 'pg_dump');
+$node->command_ok([ 'pg_dump', '--no-sync', '-f', $dump, '-d', $node->connstr('postgres') ],
+	'pg_dump');
 unlike(slurp_file($dump), qr/4711/, 'the dump has no key');
 $node->safe_psql('postgres', 'CREATE DATABASE copy');
-$node->command_ok([ 'psql', '-X', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('copy'), '-f', $dump ],
+my $copy = $node->connstr('copy');
+$node->command_ok([ 'psql', '-X', '-v', 'ON_ERROR_STOP=1', '-d', $copy, '-f', $dump ],
 	'restore');
 is( run_sql($node, "SELECT rag_test_model('open')", database => 'copy')->{out} =~
 	  s/,[\d.]+,\)$/)/r,

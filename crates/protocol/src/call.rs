@@ -1,8 +1,8 @@
 //! A call of a model on another server: what `rag-engine call` reads from its standard input, and
 //! the events that it writes to its standard output.
 //!
-//! The engine reads one [`Call`]. It writes any number of [`CallEvent::Text`], then one of the other
-//! events. A stream that ends without that one means that the engine died.
+//! The engine reads one [`Call`]. It writes any number of [`CallEvent::Text`], then one of the
+//! other events. A stream that ends without that one means that the engine died.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
