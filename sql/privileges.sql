@@ -33,6 +33,14 @@ BEGIN
             ('rag_list_retrievers', true, 'lists retrievers with what they enable'),
             ('rag_test_retriever', true,
              'tests if collections with a retriever can be filled and searched'),
+            ('rag_create_model', false,
+             'creates a model on another server: a chat model or a reranker'),
+            ('rag_alter_model', false,
+             'changes a model; arguments that are NULL leave a value as it is'),
+            ('rag_drop_model', true, 'drops a model and its counts'),
+            ('rag_grant_model', true, 'allows a role to use a model; public: all roles'),
+            ('rag_revoke_model', true, 'no longer allows a role to use a model'),
+            ('rag_test_model', true, 'sends a small request to a model'),
             ('rag_retrieval_methods', true, 'returns the methods that a type of storage can have'),
             ('rag_create_source', false,
              'creates a source, from which documents of a collection are fetched'),
@@ -126,6 +134,11 @@ BEGIN
             ('rag_evaluate_queries', true, 'measures the search of each query'),
             ('rag_search_stats_reset', false,
              'resets the statistics of searches in this database'),
+            ('rag_rerank', true, 'scores texts for a query with a reranker, best first'),
+            ('rag_answer', true,
+             'has a chat model answer a question from what a search finds'),
+            ('rag_answer_stream', true,
+             'returns the answer of a chat model in pieces, as they arrive'),
             ('rag_score_band', true,
              'returns how good a vector_score is, in words'),
             ('rag_retrieve', true,
@@ -181,7 +194,9 @@ BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'rag.has_condition(jsonb, text)', 'rag.has_not_ended(bigint)', 'rag.has_scheduler()',
         'rag.is_preloaded()', 'rag.is_syncing(text)', 'rag.lock_purpose(text)',
-        'rag.lost_run_error()', 'rag.current_model()', 'rag.run_phase(text, boolean)',
+        'rag.lost_run_error()', 'rag.current_model()', 'rag.default_prompt_template()',
+        'rag.model_counts()', 'rag.usable_models()', 'rag.visible_models()',
+        'rag.run_phase(text, boolean)',
         'rag.search_statistics()',
         'rag.scheduler_lock_key()', 'rag.source_hash(text)', 'rag.source_locks()',
         'rag.source_phase(boolean, text, text, boolean, boolean, text)', 'rag.why_idle()',
@@ -194,4 +209,4 @@ END $$;
 GRANT SELECT ON rag.secrets TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
     rag.knowledge, rag.collection_grants, rag.sources, rag.runs, rag.progress,
-    rag.collection_sizes, rag.search_stats, rag.metrics TO rag_reader;
+    rag.collection_sizes, rag.search_stats, rag.metrics, rag.models, rag.model_usage TO rag_reader;

@@ -56,6 +56,8 @@ BEGIN
             ('collections', 'retriever', 'retrievers'),
             ('source', 'collection', 'collections'),
             ('source', 'credentials', 'secret'),
+            ('model', 'credentials', 'secret'),
+            ('model_grant', 'model', 'model'),
             ('documents', 'collection', 'collections'),
             ('knowledge', 'collection', 'collections'),
             ('collection_grant', 'collection', 'collections'),

@@ -81,7 +81,8 @@ COMMENT ON VIEW rag.secrets IS 'secrets, without their values';
 COMMENT ON COLUMN rag.secrets.name IS
     'name of the secret; namespace/name if the namespace is not default';
 COMMENT ON COLUMN rag.secrets.namespace IS
-    'namespace, taken from the name; only sources of the same namespace can use the secret';
+    'namespace, taken from the name; only sources and models of the same namespace can use the '
+    'secret';
 COMMENT ON COLUMN rag.secrets.key IS
     'token, username, password, ...; a secret can have several keys';
 COMMENT ON COLUMN rag.secrets.owner IS

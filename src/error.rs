@@ -209,6 +209,8 @@ impl From<EngineError> for Error {
             ErrorKind::SourceUnavailable => Code::ERRCODE_CONNECTION_FAILURE,
             // of the same class as connection_failure: the server was reached, and refused
             ErrorKind::Throttled => Code::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION,
+            ErrorKind::Unauthorized => Code::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
+            ErrorKind::InvalidAnswer => Code::ERRCODE_PROTOCOL_VIOLATION,
             ErrorKind::InvalidRequest => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             ErrorKind::LimitExceeded => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
             ErrorKind::Io => Code::ERRCODE_IO_ERROR,

@@ -14,7 +14,9 @@
 //! | [`source`] | definitions of sources, and their kinds |
 //! | [`run`] | the life of a run |
 //! | [`drift`] | digests of documents, and their check |
+//! | [`answers`] | answers of a chat model from what a search finds |
 //! | [`search`] | search requests |
+//! | [`models`] | models on other servers |
 //! | [`index`] | the access methods `rag_hnsw` and `rag_bm25` |
 //! | [`secrets`] | secrets, their key file, and keeping them out of logs |
 //! | [`engine`] | `rag-engine`: process and client |
@@ -25,6 +27,7 @@
 //! | [`pg`] | everything that calls functions of the server |
 //! | [`error`] | errors |
 
+mod answers;
 mod api;
 mod catalog;
 mod cluster;
@@ -32,6 +35,7 @@ mod drift;
 mod engine;
 mod error;
 mod index;
+mod models;
 mod pg;
 mod run;
 mod search;
@@ -84,9 +88,14 @@ extension_sql_file!(
     requires = ["catalog", "knowledge"]
 );
 extension_sql_file!(
+    "../sql/models.sql",
+    name = "models",
+    requires = ["catalog", "policies"]
+);
+extension_sql_file!(
     "../sql/references.sql",
     name = "references",
-    requires = ["secrets", "catalog", "knowledge", "policies"]
+    requires = ["secrets", "catalog", "knowledge", "policies", "models"]
 );
 extension_sql_file!(
     "../sql/status.sql",
@@ -127,6 +136,7 @@ extension_sql_file!(
         "knowledge",
         "drift",
         "policies",
+        "models",
         "references",
         "search",
         "retrieval",

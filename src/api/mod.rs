@@ -2,6 +2,7 @@
 //! and converts the result. `sql/privileges.sql` has the comments and grants of all functions.
 
 mod access;
+mod answer;
 mod bm25;
 mod chunks;
 mod collection;
@@ -14,6 +15,8 @@ mod index;
 mod knowledge;
 mod manifest;
 mod model;
+mod models;
+mod rerank;
 mod retrieval;
 mod retriever;
 mod run;

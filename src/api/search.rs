@@ -12,7 +12,7 @@ use crate::{
     catalog::collections::Collection,
     error::Error,
     pg::{calls::CallInfo, json::JsonbText},
-    search::{self, SearchQuery, SearchRequest},
+    search::{SearchQuery, SearchRequest, rerank::search_and_rerank},
     types::vector::Vector,
 };
 
@@ -32,6 +32,7 @@ fn rag_search(
     neighbours: pgrx::default!(Option<i32>, "NULL"),
     mmr_lambda: pgrx::default!(Option<f64>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
+    rerank: pgrx::default!(Option<&str>, "NULL"),
     call: CallInfo,
 ) -> Result<
     TableIterator<
@@ -67,7 +68,7 @@ fn rag_search(
     >,
     ErrorReport,
 > {
-    let request = SearchArguments {
+    let mut request = SearchArguments {
         query,
         collection,
         top_k,
@@ -83,7 +84,7 @@ fn rag_search(
         query_embedding,
     }
     .into_request()?;
-    let found = search::search(&request, &own_schema(&call))?;
+    let found = search_and_rerank(&mut request, rerank, &own_schema(&call))?;
     if let Some(why) = &found.degraded {
         notify_degraded(&request, found.mode, why);
     }

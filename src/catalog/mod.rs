@@ -18,6 +18,7 @@ pub mod given_chunks;
 pub mod keyword_index;
 pub mod knowledge;
 pub mod labels;
+pub mod models;
 pub mod name;
 pub mod notes;
 pub mod quotas;

@@ -1,4 +1,4 @@
-//! Names of collections, sources, retrievers and secrets.
+//! Names of collections, sources, retrievers, models and secrets.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 
-/// The name of a collection, or the qualified name of a source, retriever or secret, in its
-/// canonical form: see [`rag_protocol::name`].
+/// The name of a collection, or the qualified name of a source, retriever, model or secret, in
+/// its canonical form: see [`rag_protocol::name`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
@@ -42,6 +42,12 @@ impl Name {
             true => Self::qualified("retriever", name),
             false => Self::qualified("retriever", &format!("{namespace}/{name}")),
         }
+    }
+
+    /// # Errors
+    /// `text` is not the name of a model.
+    pub fn model(text: &str) -> Result<Self, Error> {
+        Self::qualified("model", text)
     }
 
     /// # Errors

@@ -1,8 +1,9 @@
 //! `rag.secret` and `rag.secret_value`: encrypted secrets, and references to secrets.
 
-use super::name::Name;
+use pgrx::datum::DatumWithOid;
 use rag_protocol::name::qualify;
 
+use super::name::Name;
 use crate::{
     error::Error,
     pg::{
@@ -195,27 +196,37 @@ pub fn sealed_values() -> Result<Vec<Vec<u8>>, Error> {
     })
 }
 
-/// Returns the sources that use a secret.
-pub fn sources_using(name: &str) -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        execute_returning(
-            "SELECT name FROM rag.source WHERE credentials = $1 ORDER BY name",
-            &[name.into()],
-            |row| row.required(1),
-        )
-    })
+/// The objects that use a secret.
+#[derive(Debug, Default)]
+pub struct SecretUsers {
+    pub sources: Vec<String>,
+    pub models: Vec<String>,
 }
 
-/// Returns the sources that use one value of a secret: those that name its key, and with
+/// Returns the sources and models that use a secret.
+pub fn users(name: &str) -> Result<SecretUsers, Error> {
+    using("credentials = $1", &[name.into()])
+}
+
+/// Returns the sources and models that use one value of a secret: those that name its key, and with
 /// `with_unnamed` those that name no key.
-pub fn sources_using_key(name: &str, key: &str, with_unnamed: bool) -> Result<Vec<String>, Error> {
+pub fn users_of_key(name: &str, key: &str, with_unnamed: bool) -> Result<SecretUsers, Error> {
+    using(
+        "credentials = $1 AND coalesce(credentials_key = $2, $3)",
+        &[name.into(), key.into(), with_unnamed.into()],
+    )
+}
+
+fn using(condition: &str, arguments: &[DatumWithOid<'_>]) -> Result<SecretUsers, Error> {
+    let names = |table: &str| {
+        let statement = format!("SELECT name FROM rag.{table} WHERE {condition} ORDER BY name");
+        execute_returning(&statement, arguments, |row| row.required(1))
+    };
     as_owner(|| {
-        execute_returning(
-            "SELECT name FROM rag.source
-             WHERE credentials = $1 AND coalesce(credentials_key = $2, $3) ORDER BY name",
-            &[name.into(), key.into(), with_unnamed.into()],
-            |row| row.required(1),
-        )
+        Ok(SecretUsers {
+            sources: names("source")?,
+            models: names("model")?,
+        })
     })
 }
 
@@ -242,7 +253,7 @@ pub fn drop_key(name: &str, key: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The secret that a source uses for its server, or one of its values.
+/// The secret that a source or model uses for its server, or one of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretRef {
     /// The qualified name of the secret.

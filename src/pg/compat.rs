@@ -28,6 +28,18 @@ mod c {
         ) -> bool;
     }
 
+    /// The beginning of `PQcommMethods` in libpq/libpq.h, the same in all versions.
+    #[repr(C)]
+    pub struct CommMethods {
+        reset: Option<unsafe extern "C-unwind" fn()>,
+        pub flush: Option<unsafe extern "C-unwind" fn() -> c_int>,
+    }
+
+    unsafe extern "C" {
+        // libpq/libpq.h
+        pub static PqCommMethods: *const CommMethods;
+    }
+
     unsafe extern "C-unwind" {
         // utils/timeout.h
         pub fn enable_timeout_after(id: c_int, delay_ms: c_int);
@@ -86,6 +98,21 @@ pub unsafe fn datums_are_equal(
 pub fn next_value(sequence: pg_sys::Oid) -> i64 {
     // SAFETY: raises an ERROR if the OID is not that of a sequence.
     unsafe { c::nextval_internal(sequence, false) }
+}
+
+/// Sends the client what the server has written for it so far. Without it, rows wait until a buffer
+/// of 8 kB is full or the statement ends.
+pub fn flush_to_client() {
+    // SAFETY: variables of the process. Functions that return rows run between two messages, so the
+    // buffer has whole ones. If the client is gone, the server notices that by itself.
+    unsafe {
+        let has_client = pg_sys::whereToSendOutput == pg_sys::CommandDest::DestRemote;
+        if let Some(methods) = c::PqCommMethods.as_ref().filter(|_| has_client)
+            && let Some(flush) = methods.flush
+        {
+            flush();
+        }
+    }
 }
 
 /// STATEMENT_TIMEOUT of utils/timeout.h: the fourth value of `enum TimeoutId` in all versions.

@@ -18,6 +18,7 @@ pub mod explain;
 mod find;
 mod hits;
 mod request;
+pub mod rerank;
 pub mod retrieval;
 mod statements;
 mod trace;

@@ -28,7 +28,7 @@ pub use self::{
 use crate::{
     catalog::{
         name::Name,
-        secrets::{self, SecretEntry, SecretRef, StoredSecret},
+        secrets::{self, SecretEntry, SecretRef, SecretUsers, StoredSecret},
         sources::Source,
     },
     error::Error,
@@ -150,32 +150,41 @@ pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
             let left_secret = keys
                 .iter()
                 .any(|k| k != key && matches!(k.as_str(), TOKEN | PASSWORD));
-            let users = secrets::sources_using_key(name, key, !left_secret)?;
-            if !users.is_empty() {
-                return Err(in_use(
-                    &format!("key \"{key}\" of secret \"{name}\""),
-                    &users,
-                ));
-            }
+            let users = secrets::users_of_key(name, key, !left_secret)?;
+            check_unused(&format!("key \"{key}\" of secret \"{name}\""), &users)?;
             secrets::drop_key(name, key)?;
             return Ok(true);
         }
     }
-    let users = secrets::sources_using(name)?;
-    if !users.is_empty() {
-        return Err(in_use(&format!("secret \"{name}\""), &users));
-    }
+    check_unused(&format!("secret \"{name}\""), &secrets::users(name)?)?;
     secrets::drop(name)?;
     Ok(true)
 }
 
-fn in_use(what: &str, users: &[String]) -> Error {
-    Error::new(
+/// # Errors
+/// Sources or models use it.
+fn check_unused(what: &str, users: &SecretUsers) -> Result<(), Error> {
+    let of = |kind: &str, names: &[String]| match names.is_empty() {
+        true => None,
+        false => Some((
+            kind.to_lowercase(),
+            format!("{kind}: {}.", names.join(", ")),
+        )),
+    };
+    let kinds = [of("Sources", &users.sources), of("Models", &users.models)];
+    let (kinds, lists): (Vec<String>, Vec<String>) = kinds.into_iter().flatten().unzip();
+    if kinds.is_empty() {
+        return Ok(());
+    }
+    let kinds = kinds.join(" and ");
+    Err(Error::new(
         Code::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-        format!("cannot drop {what} because sources use it"),
+        format!("cannot drop {what} because {kinds} use it"),
     )
-    .detail(format!("Sources: {}.", users.join(", ")))
-    .hint("Drop or alter the sources first, or replace the value with rag_create_secret.")
+    .detail(lists.join(" "))
+    .hint(format!(
+        "Drop or alter the {kinds} first, or replace the value with rag_create_secret."
+    )))
 }
 
 /// Returns the key of the value that is sent to a server if the source names none.
@@ -269,7 +278,7 @@ impl<'a> LoginValues<'a> {
                     format!("secret \"{name}\" has {has}"),
                 )
                 .hint(
-                    "A source needs the key \"token\", or \"username\" and \"password\". \
+                    "The key \"token\" is needed, or \"username\" and \"password\". \
                      rag_create_secret(name, value, key) adds a value.",
                 ))
             }
@@ -290,27 +299,44 @@ fn missing_key(name: &str, key: &str, entries: &[SecretEntry]) -> Error {
 /// # Errors
 /// The source's owner has no right to the secret any more, or its value is unavailable.
 pub fn credentials(source: &Source) -> Result<Option<Credentials>, Error> {
-    let Some(SecretRef { secret: name, key }) = &source.credentials else {
+    let Some(named) = &source.credentials else {
         return Ok(None);
     };
-    let entries = transaction(|| {
-        let owner = secrets::owner(name)?.ok_or_else(|| secrets::missing(name))?;
-        check_owner(name, &owner, source.owner.role()?, "use")?;
-        let entries = secrets::entries(name)?;
-        if entries
-            .iter()
-            .any(|entry| matches!(entry.stored, StoredSecret::Reference(_)))
-        {
-            check_referrer(name, &owner)?;
-        }
-        Ok(entries)
-    })?;
-    let login = LoginValues::select(name, key.as_deref(), &entries)?;
+    let entries = transaction(|| usable_entries(named, source.owner.role()?))?;
+    login(named, &entries).map(Some)
+}
+
+/// Returns the credentials that a secret has, for an object of `owner`.
+///
+/// # Errors
+/// The role has no right to the secret, or its value is unavailable.
+pub fn credentials_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<Credentials, Error> {
+    login(named, &usable_entries(named, owner)?)
+}
+
+/// Returns the values of a secret that `role` may use.
+fn usable_entries(named: &SecretRef, role: pg_sys::Oid) -> Result<Vec<SecretEntry>, Error> {
+    let name = named.secret.as_str();
+    let owner = secrets::owner(name)?.ok_or_else(|| secrets::missing(name))?;
+    check_owner(name, &owner, role, "use")?;
+    let entries = secrets::entries(name)?;
+    if entries
+        .iter()
+        .any(|entry| matches!(entry.stored, StoredSecret::Reference(_)))
+    {
+        check_referrer(name, &owner)?;
+    }
+    Ok(entries)
+}
+
+fn login(named: &SecretRef, entries: &[SecretEntry]) -> Result<Credentials, Error> {
+    let SecretRef { secret: name, key } = named;
+    let login = LoginValues::select(name, key.as_deref(), entries)?;
     let text = |entry: &SecretEntry| resolve(entry).map(|value| value.expose().to_string());
-    Ok(Some(Credentials {
+    Ok(Credentials {
         username: login.username.map(text).transpose()?,
         secret: text(login.secret)?,
-    }))
+    })
 }
 
 /// Returns the value of a stored secret.

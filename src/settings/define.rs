@@ -3,9 +3,9 @@
 use pgrx::{GucContext, GucFlags, GucRegistry};
 
 use super::{
-    ALLOWED_PRIVATE_HOSTS, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL, EF_SEARCH, ENGINE_MEMORY_LIMIT,
-    ENGINE_PATH, ENGINE_THREADS, FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY,
-    INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH,
+    ALLOWED_PRIVATE_HOSTS, CHAT_MODEL, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL, EF_SEARCH,
+    ENGINE_MEMORY_LIMIT, ENGINE_PATH, ENGINE_THREADS, FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT,
+    HTTP_PROXY, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH,
     MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR,
     MODEL_PRECISION, ONNXRUNTIME_PATH, PDF_READER, PDFIUM_PATH, RETRY_DELAY, SANDBOX, SCHEDULER,
     SECRET_KEY_FILE, SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
@@ -141,17 +141,17 @@ pub fn define() {
     );
     GucRegistry::define_string_guc(
         c"rag.allowed_private_hosts",
-        c"Lists the private hosts, addresses and networks that sources may connect to.",
+        c"Lists the private hosts, addresses and networks that can be connected to.",
         c"The list is separated by commas, for example \"wiki.local, *.corp.example, \
-          10.1.2.3:8080, 192.168.0.0/16\". Sources cannot connect to other loopback, private, \
-          link-local and special addresses.",
+          10.1.2.3:8080, 192.168.0.0/16\". Sources and models cannot be at other loopback, \
+          private, link-local and special addresses.",
         &ALLOWED_PRIVATE_HOSTS,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,
     );
     GucRegistry::define_string_guc(
         c"rag.http_proxy",
-        c"Sets the proxy that sources connect through, as http://host:port.",
+        c"Sets the proxy for sources and models, as http://host:port.",
         c"If empty, no proxy is used. Proxies named in the environment are ignored.",
         &HTTP_PROXY,
         GucContext::Sighup,
@@ -166,6 +166,14 @@ pub fn define() {
         &SECRET_KEY_FILE,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_string_guc(
+        c"rag.chat_model",
+        c"Sets the chat model of answers that name none.",
+        c"This is the name of a model of kind chat, which the caller must be allowed to use.",
+        &CHAT_MODEL,
+        GucContext::Userset,
+        GucFlags::default(),
     );
     define_scheduling();
     GucRegistry::define_int_guc(

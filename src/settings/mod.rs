@@ -93,6 +93,7 @@ static FAILED_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
 static EF_SEARCH: GucSetting<i32> = GucSetting::<i32>::new(80);
 static ITERATIVE_SCAN: GucSetting<IterativeScan> =
     GucSetting::<IterativeScan>::new(IterativeScan::strict);
+static CHAT_MODEL: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static MAX_SCAN_TUPLES: GucSetting<i32> = GucSetting::<i32>::new(0);
 
 /// A file in the runtime folder of the engine, relative to the data directory.
@@ -290,6 +291,11 @@ pub fn history_limits() -> (i64, i64) {
         SUCCESSFUL_RUNS_HISTORY_LIMIT.get().into(),
         FAILED_RUNS_HISTORY_LIMIT.get().into(),
     )
+}
+
+/// Returns the chat model of answers that name none, or None if it is not set.
+pub fn chat_model() -> Option<String> {
+    text(&CHAT_MODEL)
 }
 
 /// Maximum of `rag.ef_search`.

@@ -12,6 +12,7 @@ use std::ffi::CStr;
 use crate::{
     cluster::{news, shared},
     engine::clones,
+    models,
     pg::{
         compat,
         hooks::{self, Command, ObjectChange},
@@ -33,6 +34,7 @@ fn on_object(change: ObjectChange) {
         ObjectChange::DatabaseDropped(database) => {
             news::add(|news| news.databases = true);
             clones::forget_database_at_commit(database);
+            models::forget_database_at_commit(database);
         }
     }
 }

@@ -25,6 +25,12 @@ SELECT rag_dify_retrieval('{"knowledge_id": "staff", "query": "pay"}'); :sqlstat
 SELECT rag_knowledge_search('{"query": "pay", "collection": "staff"}'::jsonb); :sqlstate
 SELECT rag_knowledge_search(q => 'pay'); :sqlstate
 SELECT rag_embed('pay'); :sqlstate
+SELECT * FROM rag_answer('pay'); :sqlstate
+SELECT rag_answer_stream('pay'); :sqlstate
+SELECT rag_rerank('pay', '{a}', 'm'); :sqlstate
+SELECT rag_test_model('m'); :sqlstate
+SELECT count(*) FROM rag.models; :sqlstate
+SELECT count(*) FROM rag.model_usage; :sqlstate
 SELECT * FROM rag_split('pay'); :sqlstate
 SELECT rag_stats('staff'); :sqlstate
 SELECT rag_create_collection('mine'); :sqlstate

@@ -61,6 +61,10 @@ is_deeply(
 	[ "read $model", 'own program' ],
 	'embed can read models only');
 is_deeply(allowed('extract', [], '', @secret, $model), [], 'extract can read nothing');
+is_deeply(
+	allowed('call', [], '', @secret, $model, '/etc/hosts'),
+	[ 'read /etc/hosts', 'internet socket', 'listening socket', 'own program' ],
+	'call can read settings of the resolver only, and can use the network');
 mkdir "$data/pg_rag/work";
 write_file("$data/pg_rag/work/7-docs/page", 'a page');
 my $job = encode_json(

@@ -14,6 +14,7 @@ use POSIX qw(mktime);
 use PostgreSQL::Test::Utils ();
 use RagCluster;
 use RagGit ();
+use RagLlm ();
 
 our @EXPORT = qw(read_page page_text replace_lines example_names run_page shown output_fits);
 
@@ -117,12 +118,14 @@ sub example_names
 	$work->commit;
 	my $repositories = temp_folder();
 	$work->git('clone', '--quiet', '--bare', $work->path, "$repositories/handbook.git");
+	RagLlm::says('llm', 'A signing key is replaced every 90 days [1].');
 	my $git = RagGit::git_server(bless { path => $repositories }, 'RagGit') =~ s/\.git$//r;
 	return (
 		[ '/srv/docs', $folder ],
 		[ '/srv/handbook.git', "$repositories/handbook.git" ],
 		[ 'https://git.example.org/', $git ],
-		[ 'https://www.example.org/', _serve("$data/site") ]);
+		[ 'https://www.example.org/', _serve("$data/site") ],
+		map { [ "https://$_.example.org", RagLlm::origin($_) ] } 'llm', 'rerank');
 }
 
 # Serves the files below a folder on loopback until the test ends; gives its URL.

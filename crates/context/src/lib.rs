@@ -15,4 +15,4 @@ mod quote;
 
 pub use join::{GAP, JoinedText};
 pub use pack::{FoundChunks, Packing, pack};
-pub use quote::{QuotedChunk, QuotedDocument, plain, render};
+pub use quote::{QuotedChunk, QuotedDocument, QuotedPiece, plain, render, render_pieces};

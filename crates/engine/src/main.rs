@@ -4,14 +4,16 @@
 //!   socket;
 //! * [`ingest`]: one process per run fetches, extracts and splits the documents of a source;
 //! * [`extraction`]: a process that reads PDFs, pages, code and other parsed formats for these two;
+//! * [`call`]: one process per call of a model on another server;
 //! * [`query`]: a client for people;
 //! * [`pdfs`]: the choice of the PDF reader.
 //!
-//! Each of the first three is in a [`sandbox`].
+//! Each of the first four is in a [`sandbox`].
 //!
 //! It is an ordinary program that contains no Postgres code. If it crashes, one query or one run
 //! fails. A crash in a process of Postgres would restart the whole cluster.
 
+mod call;
 mod embed;
 mod extraction;
 mod ingest;
@@ -50,10 +52,10 @@ Exit codes:
   0  done
   1  an error, reported on standard error
   2  wrong usage
-  3  the job on standard input is invalid (ingest)
+  3  the job on standard input is invalid (ingest, call)
   4  the job as a whole failed; the Fatal event has the reason (ingest)
   6  the parent is gone: it closed standard input or the other pipe
-  7  the job exceeded its wall-clock time (ingest)
+  7  the job exceeded its wall-clock time (ingest, call)
   8  a client needs folders of models that only a new process can read (embed)
 A process that exceeds its processor time is killed by SIGXCPU, one that runs out of memory
 aborts (SIGABRT).";
@@ -95,6 +97,11 @@ enum Command {
         pretty: bool,
         #[command(flatten)]
         pdfs: pdfs::Options,
+        #[command(flatten)]
+        sandbox: Sandbox,
+    },
+    /// Call the model that standard input describes, and report its answer on standard output.
+    Call {
         #[command(flatten)]
         sandbox: Sandbox,
     },
@@ -149,6 +156,7 @@ struct Sandbox {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Sandboxed {
+    Call,
     Embed,
     Extract,
     Ingest,
@@ -214,6 +222,7 @@ fn main() -> ExitCode {
                 sandbox.sandbox,
             )
         }
+        Command::Call { sandbox } => call::run(sandbox.sandbox),
         Command::Query {
             socket,
             model,
@@ -240,6 +249,7 @@ fn main() -> ExitCode {
             path,
         } => {
             let reach = match process {
+                Sandboxed::Call => Ok(Reach::of_call()),
                 Sandboxed::Embed => Ok(Reach::of_embed(&onnxruntime, &model_dir)),
                 Sandboxed::Extract => Ok(Reach::nothing()),
                 Sandboxed::Ingest => ingest::reach_of_job(),

@@ -19,7 +19,10 @@ mod spelling;
 use std::{borrow::Cow, collections::BTreeSet, sync::OnceLock};
 
 use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
-use rag_protocol::ingest::{Credentials, Event, Failure, Job, TOKEN_USER};
+use rag_protocol::{
+    EngineError,
+    ingest::{Credentials, Event, Failure, Network, TOKEN_USER},
+};
 use serde_json::Value;
 use url::Url;
 
@@ -35,12 +38,12 @@ const MAX_NAME_CHARS: usize = 15;
 static OF_THE_JOB: OnceLock<Redaction> = OnceLock::new();
 
 /// Starts to hide the secrets of the job.
-pub fn hide(job: &Job) {
+pub fn hide(credentials: Option<&Credentials>, network: &Network) {
     let mut redaction = Redaction::default();
-    if let Some(credentials) = &job.credentials {
+    if let Some(credentials) = credentials {
         redaction.add_credentials(credentials);
     }
-    if let Some(proxy) = &job.network.proxy {
+    if let Some(proxy) = &network.proxy {
         redaction.add_proxy(proxy);
     }
     // There is only one job.
@@ -83,18 +86,26 @@ pub fn redacted_event(event: &Event) -> Cow<'_, Event> {
             hint: some(&failure.hint),
             ..failure.clone()
         })),
-        Event::Fatal { error } => {
-            let mut error = error.clone();
-            (error.message, error.detail, error.hint) =
-                (text(&error.message), some(&error.detail), some(&error.hint));
-            Cow::Owned(Event::Fatal { error })
-        }
+        Event::Fatal { error } => Cow::Owned(Event::Fatal {
+            error: redacted_error(error),
+        }),
         Event::Started { .. }
         | Event::Document(_)
         | Event::Unchanged { .. }
         | Event::Removed { .. }
         | Event::Worked { .. }
         | Event::Finished { .. } => Cow::Borrowed(event),
+    }
+}
+
+/// Returns an error without the secrets of the job.
+pub fn redacted_error(error: &EngineError) -> EngineError {
+    let text = |text: &str| redacted(text).into_owned();
+    EngineError {
+        message: text(&error.message),
+        detail: error.detail.as_deref().map(text),
+        hint: error.hint.as_deref().map(text),
+        ..error.clone()
     }
 }
 

@@ -5,6 +5,7 @@
 //! | `embed` | folders of models, ONNX Runtime, PDFium, system libraries | none | none |
 //! | `extract` | none | none | none |
 //! | `ingest` | the files of its source, the model's folder, certificates, the resolver's settings, PDFium, system libraries | its work folder, clones | IPv4 and IPv6 |
+//! | `call` | certificates, the resolver's settings, system libraries | none | IPv4 and IPv6 |
 //!
 //! `extract` loads PDFium before it enters. `embed` opens its socket before it enters. `embed` and
 //! `ingest` may start their own program, as `extract`. None of them can connect to a Unix socket,
@@ -156,18 +157,17 @@ impl Reach {
         reach
     }
 
+    /// The sandbox of `call`.
+    pub fn of_call() -> Self {
+        let mut reach = Self::with_programs(Calls::Network);
+        reach.add_network_files();
+        reach
+    }
+
     /// The sandbox of `ingest`, whose folders exist.
     pub fn of_ingest(job: &Job) -> Self {
         let mut reach = Self::with_programs(Calls::Network);
-        reach
-            .read
-            .extend(RESOLVER.iter().chain(&CERTIFICATES).map(PathBuf::from));
-        let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"]
-            .iter()
-            .filter_map(std::env::var_os);
-        reach
-            .read
-            .extend(named.flat_map(|paths| std::env::split_paths(&paths).collect::<Vec<_>>()));
+        reach.add_network_files();
         reach.read.extend(model(&job.model_dir));
         reach
             .write
@@ -187,6 +187,17 @@ impl Reach {
         reach.list.sort();
         reach.list.dedup();
         reach
+    }
+
+    /// Adds the settings of the resolver, and the certificates.
+    fn add_network_files(&mut self) {
+        self.read
+            .extend(RESOLVER.iter().chain(&CERTIFICATES).map(PathBuf::from));
+        let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"]
+            .iter()
+            .filter_map(std::env::var_os);
+        self.read
+            .extend(named.flat_map(|paths| std::env::split_paths(&paths).collect::<Vec<_>>()));
     }
 
     /// Adds a folder with all that is below it, except the data directory, which is the working

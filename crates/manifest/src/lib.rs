@@ -15,6 +15,7 @@
 mod autoindexer;
 mod duration;
 mod metadata;
+mod model;
 mod object;
 mod retriever;
 mod text;
@@ -28,6 +29,7 @@ use serde_json::{Map, Value};
 pub use self::{
     autoindexer::{AutoIndexer, SecretRef},
     metadata::{Metadata, Notes},
+    model::{MAX_CANDIDATES, ModelKey, ModelSpec, NOTHING_FOUND, check_model_spec},
     retriever::{Retriever, check_retriever_spec},
 };
 use self::{

@@ -22,6 +22,11 @@ pub enum ErrorKind {
     /// A source's server limits the rate of requests (08004
     /// sqlserver_rejected_establishment_of_sqlconnection).
     Throttled,
+    /// A server refuses the key that was sent, or asks for one (28000
+    /// invalid_authorization_specification).
+    Unauthorized,
+    /// A server sent something that is not an answer (08P01 protocol_violation).
+    InvalidAnswer,
     /// The request is invalid (22023 invalid_parameter_value).
     InvalidRequest,
     /// A limit on size, time or memory was reached (54000 program_limit_exceeded).

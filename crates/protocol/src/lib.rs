@@ -5,11 +5,13 @@
 //!   definition; [`name`]: names of objects;
 //! * [`embed`]: requests to `rag-engine embed` and its replies, over a Unix socket;
 //! * [`ingest`]: the job of `rag-engine ingest` and the events that it sends, over pipes;
+//! * [`call`]: a call of a remote model by `rag-engine call`, and the events that it sends;
 //! * [`labels`]: category and tags of documents;
 //! * [`frame`]: the framing of messages and its limits.
 //!
 //! Nothing here performs I/O beyond `std::io::{Read, Write}`, and nothing knows Postgres.
 
+pub mod call;
 pub mod definition;
 pub mod embed;
 pub mod error;

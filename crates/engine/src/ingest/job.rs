@@ -61,7 +61,7 @@ fn understand(
 ) -> Result<Job, FrameError> {
     let job = job();
     match &job {
-        Ok(job) => redaction::hide(job),
+        Ok(job) => redaction::hide(job.credentials.as_ref(), &job.network),
         // Invalid JSON is not quoted.
         Err(_) => {
             anything().iter().for_each(redaction::hide_all_of);

@@ -93,6 +93,8 @@ pub struct HttpRequest<'a> {
     pub redirects: Redirects,
     /// Time limit that includes the body.
     pub total: Option<Duration>,
+    /// Time limit for the headers, and then for the next bytes. None: [`READ_TIMEOUT`].
+    pub silence: Option<Duration>,
 }
 
 impl HttpRequest<'_> {
@@ -103,6 +105,7 @@ impl HttpRequest<'_> {
             body: None,
             redirects: Redirects::default(),
             total: None,
+            silence: None,
         }
     }
 
@@ -327,11 +330,9 @@ impl HttpClient {
             built = built.body(body.to_vec());
         }
         // reqwest's timeout is either for the whole response or for the next bytes
-        if let Some(left) = until.map(|until| until.saturating_duration_since(Instant::now()))
-            && left < READ_TIMEOUT
-        {
-            built = built.timeout(left);
-        }
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let silence = request.silence.unwrap_or(READ_TIMEOUT);
+        built = built.timeout(left.map_or(silence, |left| left.min(silence)));
         let mut response = built.send().map_err(failed)?;
         if let Some(connection) = response.extensions().get::<HttpInfo>() {
             self.guard.check_connection(

@@ -1,0 +1,206 @@
+//! Errors of calls, in words. What a server says of its error is part of the DETAIL, shortened.
+
+use rag_protocol::{EngineError, ErrorKind, call::Call};
+use rag_source::http::{HttpError, HttpResponse};
+use serde_json::Value;
+
+/// The maximum size of an error that is read, in bytes.
+const MAX_ERROR: u64 = 64 << 10;
+/// The maximum number of characters of a server's own words.
+const MAX_WORDS: usize = 300;
+
+/// Returns true if the same request may succeed later.
+pub fn is_temporary(status: u16) -> bool {
+    matches!(status, 408 | 429 | 500 | 502 | 503 | 504 | 529)
+}
+
+/// Returns the error for a status that is not a success.
+pub fn of_status(call: &Call, response: HttpResponse) -> EngineError {
+    let name = &call.name;
+    let status = response.status.as_u16();
+    let wait = response.retry_after().map(|wait| wait.as_secs());
+    let reason = response.status.canonical_reason().unwrap_or_default();
+    let answered = format!("The server answered {status} {reason}")
+        .trim_end()
+        .to_owned();
+    let words = response
+        .bytes(MAX_ERROR)
+        .ok()
+        .and_then(|body| words_of(&body));
+    let detail = match words {
+        Some(words) => format!("{answered}: {words}"),
+        None => format!("{answered}."),
+    };
+    let error = |kind, message: String| EngineError::new(kind, message).detail(detail.clone());
+    match status {
+        401 | 403 if call.credentials.is_some() => error(
+            ErrorKind::Unauthorized,
+            format!("the server of model \"{name}\" refuses the key"),
+        )
+        .hint("Check the value of the secret that api_key names."),
+        401 | 403 => error(
+            ErrorKind::Unauthorized,
+            format!("the server of model \"{name}\" requires a key"),
+        )
+        .hint("Create a secret and name it in api_key."),
+        429 => {
+            let asks = match wait {
+                Some(seconds) if seconds > 0 => format!(" and asks to wait {seconds} s"),
+                _ => String::new(),
+            };
+            let limits = format!("the server of model \"{name}\" limits the rate of requests");
+            EngineError {
+                retry_after_seconds: wait,
+                ..error(ErrorKind::Throttled, limits + &asks)
+            }
+            .hint("Ask again later.")
+        }
+        _ if is_temporary(status) => error(
+            ErrorKind::SourceUnavailable,
+            format!("the server of model \"{name}\" has failed"),
+        )
+        .hint("Ask again later."),
+        404 => error(
+            ErrorKind::InvalidRequest,
+            format!("the server of model \"{name}\" does not know the model or the address"),
+        )
+        .hint("Check base_url and model."),
+        300..=399 => error(
+            ErrorKind::InvalidRequest,
+            format!("the server of model \"{name}\" redirects requests"),
+        )
+        .hint("Write the address that it redirects to as base_url."),
+        _ => error(
+            ErrorKind::InvalidRequest,
+            format!("the server of model \"{name}\" refuses the request"),
+        ),
+    }
+}
+
+/// Returns the error for a request without a response.
+pub fn of_http(call: &Call, error: &HttpError) -> EngineError {
+    let name = &call.name;
+    let unavailable = |message| EngineError::new(ErrorKind::SourceUnavailable, message);
+    match error {
+        HttpError::Timeout { .. } => timeout(call),
+        HttpError::Refused(refusal) => {
+            unavailable(format!("could not call model \"{name}\": {refusal}")).hint(
+                "Models are called at public addresses only. A superuser can allow others in \
+                 rag.allowed_private_hosts.",
+            )
+        }
+        HttpError::OffOrigin(_) | HttpError::BadRedirect | HttpError::TooManyRedirects => {
+            EngineError::new(
+                ErrorKind::InvalidRequest,
+                format!("could not call model \"{name}\": {error}"),
+            )
+            .hint("Write the address that it redirects to as base_url.")
+        }
+        other => {
+            let error = unavailable(format!("could not call model \"{name}\": {other}"));
+            match other.hint() {
+                Some(hint) => error.hint(hint),
+                None => error,
+            }
+        }
+    }
+}
+
+/// Returns the error for a call that has taken too long.
+pub fn timeout(call: &Call) -> EngineError {
+    let seconds = call.timeout_ms as f64 / 1e3;
+    EngineError::new(
+        ErrorKind::SourceUnavailable,
+        format!("model \"{}\" did not answer within {seconds} s", call.name),
+    )
+    .hint("Ask again later, or raise timeout in the settings of the model.")
+}
+
+/// Returns the error for a response that is not an answer.
+pub fn no_answer(call: &Call, detail: impl Into<String>) -> EngineError {
+    EngineError::new(
+        ErrorKind::InvalidAnswer,
+        format!(
+            "the server of model \"{}\" sent an invalid answer",
+            call.name
+        ),
+    )
+    .detail(detail)
+    .hint("Check base_url and the provider.")
+}
+
+/// Returns the error that a server reports within an answer.
+pub fn reported(call: &Call, error: &Value) -> EngineError {
+    let words = words_in(error).unwrap_or_else(|| "It does not say why.".into());
+    EngineError::new(
+        ErrorKind::SourceUnavailable,
+        format!("the server of model \"{}\" has failed", call.name),
+    )
+    .detail(words)
+    .hint("Ask again later.")
+}
+
+/// Returns the error for an answer that breaks off.
+pub fn broken(call: &Call) -> EngineError {
+    EngineError::new(
+        ErrorKind::SourceUnavailable,
+        format!("the answer of model \"{}\" broke off", call.name),
+    )
+    .detail("The server ended the connection before the end of the answer.")
+    .hint("Ask again.")
+}
+
+pub fn too_long(call: &Call, what: &str, limit: usize) -> EngineError {
+    EngineError::new(
+        ErrorKind::LimitExceeded,
+        format!("the answer of model \"{}\" is too long", call.name),
+    )
+    .detail(format!("{what} exceeds the limit of {limit} bytes."))
+    .hint("Lower max_tokens in the settings of the model.")
+}
+
+fn words_of(body: &[u8]) -> Option<String> {
+    words_in(&serde_json::from_slice(body).ok()?)
+}
+
+/// Returns the text of an error: `{"error": {"message": "..."}}`, `{"error": "..."}`, and the like.
+fn words_in(body: &Value) -> Option<String> {
+    let places = ["/error/message", "/error", "/message", "/detail"];
+    let mut found = places.iter().filter_map(|place| body.pointer(place));
+    let words = found.find_map(Value::as_str).or(body.as_str())?;
+    let one_line: String = words
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    let one_line = one_line.trim();
+    let mut short: String = one_line.chars().take(MAX_WORDS).collect();
+    if short.len() < one_line.len() {
+        short.push_str("...");
+    }
+    (!short.is_empty()).then_some(short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_have_several_forms_of_errors() {
+        for body in [
+            r#"{"error": {"message": "no\nsuch model", "type": "x"}}"#,
+            r#"{"error": "no such model"}"#,
+            r#"{"message": "no such model"}"#,
+            r#"{"detail": "no such model"}"#,
+            r#""no such model""#,
+        ] {
+            assert_eq!(words_of(body.as_bytes()).as_deref(), Some("no such model"));
+        }
+        assert_eq!(words_of(b"<html>"), None);
+        assert_eq!(words_of(br#"{"error": {}}"#), None);
+        let long = format!("{{\"error\": \"{}\"}}", "x".repeat(400));
+        assert_eq!(
+            words_of(long.as_bytes()).map(|words| words.len()),
+            Some(303)
+        );
+    }
+}

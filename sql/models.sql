@@ -1,0 +1,135 @@
+-- Models on other servers: definitions, grants, and counts of calls. No role is granted anything on
+-- the tables. Users read the views, which show the models that they may use.
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE TABLE rag.model (
+    name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
+    namespace text NOT NULL GENERATED ALWAYS AS (rag.namespace_of(name)) STORED,
+    uid uuid NOT NULL DEFAULT gen_random_uuid(),
+    kind text NOT NULL,
+    provider text NOT NULL,
+    spec jsonb NOT NULL,
+    credentials text,
+    credentials_key text,
+    owner text NOT NULL,
+    owner_id oid NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE rag.model IS 'models on other servers; use rag.models instead';
+COMMENT ON COLUMN rag.model.uid IS
+    'identifies the model in the counts of calls; a later model of the same name has another uid';
+COMMENT ON COLUMN rag.model.credentials IS 'secret that is sent to the server, taken from spec';
+COMMENT ON COLUMN rag.model.credentials_key IS
+    'key of the secret; NULL: token if it exists, otherwise password';
+COMMENT ON COLUMN rag.model.owner IS
+    'last known name of the owner; used to find the role when a dump is restored';
+COMMENT ON COLUMN rag.model.owner_id IS
+    'role whose members can do everything with the model; 0: the role did not exist when a dump '
+    'was restored';
+
+CREATE TABLE rag.model_grant (
+    model text NOT NULL,
+    role text NOT NULL,
+    role_id oid,
+    UNIQUE (model, role_id)
+);
+COMMENT ON TABLE rag.model_grant IS
+    'roles that may use a model besides its owner; use rag.models instead';
+COMMENT ON COLUMN rag.model_grant.role IS
+    'name of the role when the privilege was granted; used to find the role when a dump is '
+    'restored';
+COMMENT ON COLUMN rag.model_grant.role_id IS
+    'role that may use the model; 0: all roles; NULL: the role did not exist when a dump was '
+    'restored';
+
+CREATE TRIGGER find_owner BEFORE INSERT ON rag.model
+    FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
+CREATE TRIGGER find_grantee BEFORE INSERT ON rag.model_grant
+    FOR EACH ROW EXECUTE FUNCTION rag.find_grantee();
+
+CREATE FUNCTION rag.usable_models() RETURNS text[]
+    AS 'MODULE_PATHNAME', 'usable_models_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.usable_models() IS 'models that the current role may use';
+CREATE FUNCTION rag.visible_models() RETURNS text[]
+    AS 'MODULE_PATHNAME', 'visible_models_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.visible_models() IS
+    'models that the current role may see: those that it may use; for members of rag_admin, all';
+CREATE FUNCTION rag.default_prompt_template() RETURNS text
+    AS 'MODULE_PATHNAME', 'default_prompt_template_wrapper'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rag.default_prompt_template() IS
+    'prompt template of chat models that have none of their own';
+-- It leaves out models that the current role may not see.
+CREATE FUNCTION rag.model_counts()
+    RETURNS TABLE (model text, day integer, calls bigint, errors bigint, input_tokens bigint,
+                   output_tokens bigint, estimated bigint)
+    AS 'MODULE_PATHNAME', 'model_counts_wrapper' LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.model_counts() IS
+    'calls and tokens of models that the caller may see, by days since 1970-01-01; '
+    'use rag.model_usage instead';
+
+CREATE VIEW rag.model_usage AS
+    SELECT model, date '1970-01-01' + day AS day, calls, errors, input_tokens, output_tokens,
+           input_tokens + output_tokens AS tokens, estimated
+    FROM rag.model_counts();
+COMMENT ON VIEW rag.model_usage IS 'calls and tokens of models, by day';
+COMMENT ON COLUMN rag.model_usage.model IS 'name of the model';
+COMMENT ON COLUMN rag.model_usage.day IS 'day in UTC; the last 100 days with calls are kept';
+COMMENT ON COLUMN rag.model_usage.calls IS 'number of calls that began on this day';
+COMMENT ON COLUMN rag.model_usage.errors IS 'calls that failed or were cancelled';
+COMMENT ON COLUMN rag.model_usage.input_tokens IS 'tokens that were sent';
+COMMENT ON COLUMN rag.model_usage.output_tokens IS 'tokens that were received';
+COMMENT ON COLUMN rag.model_usage.tokens IS 'sum of both';
+COMMENT ON COLUMN rag.model_usage.estimated IS
+    'calls whose tokens the server did not count; they are then a quarter of the bytes';
+
+CREATE VIEW rag.models WITH (security_barrier) AS
+    SELECT m.name, m.kind, m.provider, m.spec ->> 'model' AS model,
+           m.spec ->> 'base_url' AS base_url,
+           (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = m.owner_id) AS owner,
+           m.name = ANY ((SELECT rag.usable_models())::text[]) AS may_use,
+           ARRAY(SELECT coalesce(r.rolname, 'public')::text
+                 FROM rag.model_grant g LEFT JOIN pg_catalog.pg_roles r ON r.oid = g.role_id
+                 WHERE g.model = m.name AND (g.role_id = 0 OR r.oid IS NOT NULL)
+                 ORDER BY 1) AS granted_to,
+           m.spec,
+           CASE WHEN m.kind = 'chat'
+                THEN coalesce(m.spec ->> 'promptTemplate', rag.default_prompt_template())
+                END AS prompt_template,
+           u.calls, u.errors, u.tokens, m.namespace, m.created_at, m.updated_at
+    FROM rag.model m
+         LEFT JOIN (SELECT c.model, sum(c.calls)::bigint AS calls, sum(c.errors)::bigint AS errors,
+                           sum(c.tokens)::bigint AS tokens
+                    FROM rag.model_usage c GROUP BY c.model) u ON u.model = m.name
+    WHERE m.name = ANY ((SELECT rag.visible_models())::text[]);
+COMMENT ON VIEW rag.models IS 'models on other servers';
+COMMENT ON COLUMN rag.models.name IS 'name; namespace/name if the namespace is not default';
+COMMENT ON COLUMN rag.models.kind IS 'chat or rerank';
+COMMENT ON COLUMN rag.models.provider IS 'interface of the server: openai, ollama, cohere or tei';
+COMMENT ON COLUMN rag.models.model IS 'name of the model at its server';
+COMMENT ON COLUMN rag.models.base_url IS 'address of the server';
+COMMENT ON COLUMN rag.models.owner IS
+    'role whose members may change, drop and use the model; NULL if the role no longer exists';
+COMMENT ON COLUMN rag.models.may_use IS 'true if the current role may use the model';
+COMMENT ON COLUMN rag.models.granted_to IS
+    'roles that may use the model besides its owner; public: all roles';
+COMMENT ON COLUMN rag.models.spec IS 'settings; keys are named by their secrets';
+COMMENT ON COLUMN rag.models.prompt_template IS
+    'prompt template of a chat model, its own or the default';
+COMMENT ON COLUMN rag.models.calls IS
+    'number of calls in rag.model_usage; NULL if there are none';
+COMMENT ON COLUMN rag.models.errors IS 'calls that failed or were cancelled';
+COMMENT ON COLUMN rag.models.tokens IS 'tokens that were sent and received';
+COMMENT ON COLUMN rag.models.namespace IS 'namespace, taken from the name';
+COMMENT ON COLUMN rag.models.created_at IS 'time when the model was created';
+COMMENT ON COLUMN rag.models.updated_at IS 'time of the last change';
+
+SELECT pg_catalog.pg_extension_config_dump('rag.model', '');
+SELECT pg_catalog.pg_extension_config_dump('rag.model_grant', '');
+
+-- the schema of the functions that follow
+SET LOCAL search_path = @extschema@, pg_temp;

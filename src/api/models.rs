@@ -1,0 +1,168 @@
+//! Models on other servers: create, alter, drop, grant, test; and functions of their views.
+
+use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use serde_json::Value;
+
+use super::required;
+use crate::{
+    catalog::{
+        models as catalog,
+        name::{Name, canonical},
+    },
+    error::Error,
+    models::{self, definition, test},
+    pg::{json::JsonbText, roles},
+};
+
+fn parsed(spec: &JsonbText) -> Result<Value, Error> {
+    let parsed = spec.parse();
+    parsed.map_err(|e| Error::invalid_parameter(format!("spec: {e}")))
+}
+
+#[pg_extern]
+fn rag_create_model(
+    name: Option<&str>,
+    kind: Option<&str>,
+    provider: Option<&str>,
+    spec: Option<JsonbText>,
+) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_create_model()");
+    let name = Name::model(required("name", name)?)?;
+    let spec = parsed(&required("spec", spec)?)?;
+    Ok(definition::create(
+        &name,
+        required("kind", kind)?,
+        required("provider", provider)?,
+        &spec,
+    )?)
+}
+
+#[pg_extern]
+fn rag_alter_model(
+    name: Option<&str>,
+    spec: pgrx::default!(Option<JsonbText>, "NULL"),
+    owner: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_alter_model()");
+    let name = Name::model(required("name", name)?)?;
+    let spec = spec.as_ref().map(parsed).transpose()?;
+    Ok(definition::alter(&name, spec.as_ref(), owner)?)
+}
+
+#[pg_extern]
+fn rag_drop_model(
+    name: Option<&str>,
+    if_exists: pgrx::default!(bool, "false"),
+) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_drop_model()");
+    let name = canonical(required("name", name)?);
+    if definition::drop(name)? {
+        return Ok(());
+    }
+    if if_exists {
+        pgrx::notice!("model \"{name}\" does not exist, skipping");
+        return Ok(());
+    }
+    Err(catalog::missing(name).into())
+}
+
+#[pg_extern]
+fn rag_grant_model(name: Option<&str>, role: Option<&str>) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_grant_model()");
+    let name = canonical(required("name", name)?);
+    Ok(definition::grant(name, required("role", role)?)?)
+}
+
+#[pg_extern]
+fn rag_revoke_model(name: Option<&str>, role: Option<&str>) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_revoke_model()");
+    let name = canonical(required("name", name)?);
+    Ok(definition::revoke(name, required("role", role)?)?)
+}
+
+#[pg_extern(volatile)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_test_model(
+    name: Option<&str>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(success, bool),
+            name!(message, String),
+            name!(latency_ms, f64),
+            name!(dimensions, Option<i32>),
+        ),
+    >,
+    ErrorReport,
+> {
+    let test = test::test(canonical(required("name", name)?))?;
+    Ok(TableIterator::once((
+        test.success,
+        test.message,
+        test.latency.as_micros() as f64 / 1e3,
+        // only embedding models have them
+        None,
+    )))
+}
+
+// -- for the views, with the rights of the reading role
+
+#[pg_extern(sql = false)]
+fn usable_models() -> Result<Vec<String>, ErrorReport> {
+    let role = roles::current();
+    Ok(names(|model| model.may_use(role))?)
+}
+
+#[pg_extern(sql = false)]
+fn visible_models() -> Result<Vec<String>, ErrorReport> {
+    let (role, sees_all) = (roles::current(), roles::is_admin());
+    Ok(names(|model| sees_all || model.may_use(role))?)
+}
+
+fn names(keep: impl Fn(&catalog::Model) -> bool) -> Result<Vec<String>, Error> {
+    let all = catalog::all()?.into_iter().filter(keep);
+    Ok(all.map(|model| model.name).collect())
+}
+
+#[pg_extern(sql = false)]
+fn default_prompt_template() -> &'static str {
+    rag_answer::DEFAULT_TEMPLATE
+}
+
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn model_counts() -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(model, String),
+            name!(day, i32),
+            name!(calls, i64),
+            name!(errors, i64),
+            name!(input_tokens, i64),
+            name!(output_tokens, i64),
+            name!(estimated, i64),
+        ),
+    >,
+    ErrorReport,
+> {
+    let (role, sees_all) = (roles::current(), roles::is_admin());
+    let mut visible = catalog::all()?;
+    visible.retain(|model| sees_all || model.may_use(role));
+    let rows = models::counts()?
+        .into_iter()
+        .filter_map(move |(uid, day, counts)| {
+            let model = visible.iter().find(|model| model.uid.to_string() == uid)?;
+            Some((
+                model.name.clone(),
+                day as i32,
+                counts.calls as i64,
+                counts.errors as i64,
+                counts.input_tokens as i64,
+                counts.output_tokens as i64,
+                counts.estimated as i64,
+            ))
+        });
+    Ok(TableIterator::new(rows))
+}

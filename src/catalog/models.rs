@@ -1,0 +1,276 @@
+//! `rag.model` and `rag.model_grant`: models on other servers, and the roles that may use them.
+
+use pgrx::{JsonB, PgSqlErrorCode, datum::DatumWithOid, pg_sys};
+use rag_manifest::{ModelSpec, check_model_spec};
+use rag_protocol::{
+    call::{ModelKind, Provider},
+    name::split,
+};
+use serde_json::Value;
+
+use super::{
+    access::PUBLIC,
+    secrets::{self, SecretRef},
+};
+use crate::{
+    error::Error,
+    pg::{
+        roles::{self, Owner},
+        security::as_owner,
+        spi::{Row, execute, execute_returning, query},
+    },
+};
+
+pub struct Model {
+    pub name: String,
+    pub uid: pgrx::Uuid,
+    pub kind: ModelKind,
+    pub provider: Provider,
+    pub spec: Value,
+    pub owner: Owner,
+    /// Roles that may use it besides the owner. [`PUBLIC`] stands for all roles.
+    users: Vec<pg_sys::Oid>,
+}
+
+const COLUMNS: &str = "m.name, m.uid, m.kind, m.provider, m.spec, m.owner, m.owner_id,
+    ARRAY(SELECT g.role_id FROM rag.model_grant g
+          WHERE g.model = m.name AND g.role_id IS NOT NULL) AS users";
+
+/// Returns the error for a model that does not exist.
+pub fn missing(name: &str) -> Error {
+    Error::undefined(format!("model \"{name}\" does not exist")).hint(
+        "The view rag.models lists the models that you may use. Create one with rag_create_model.",
+    )
+}
+
+impl Model {
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        let (kind, provider): (String, String) = (row.required("kind")?, row.required("provider")?);
+        let unknown = || Error::data_exception(format!("unknown model: {kind}, {provider}"));
+        Ok(Self {
+            name: row.required("name")?,
+            uid: row.required("uid")?,
+            kind: ModelKind::parse(&kind).ok_or_else(unknown)?,
+            provider: Provider::parse(&provider).ok_or_else(unknown)?,
+            spec: row.required::<JsonB>("spec")?.0,
+            owner: Owner::stored(row.required("owner_id")?, row.required("owner")?),
+            users: row.required("users")?,
+        })
+    }
+
+    /// Returns the settings.
+    ///
+    /// # Errors
+    /// Somebody has changed the table by hand.
+    pub fn settings(&self) -> Result<ModelSpec, Error> {
+        match check_model_spec(self.kind, self.provider, &self.spec) {
+            Ok((_, settings)) => Ok(settings),
+            Err(problems) => Err(invalid(&self.name, &problems)),
+        }
+    }
+
+    /// Returns the secret that is sent to the server.
+    pub fn secret(&self, settings: &ModelSpec) -> Option<SecretRef> {
+        secret_of(&self.name, settings)
+    }
+
+    /// Returns true if `role` may use the model.
+    pub fn may_use(&self, role: pg_sys::Oid) -> bool {
+        let holds = |user: &pg_sys::Oid| *user == PUBLIC || roles::may_act_for(role, *user);
+        roles::may_act_for(role, self.owner.id) || self.users.iter().any(holds)
+    }
+
+    /// # Errors
+    /// The current role may not use the model. It then learns no more than that.
+    pub fn require_use(&self) -> Result<(), Error> {
+        if self.may_use(roles::current()) {
+            return Ok(());
+        }
+        let name = &self.name;
+        Err(
+            Error::permission_denied(format!("permission denied to use model \"{name}\"")).hint(
+                format!(
+                    "The owner can grant it: SELECT rag_grant_model({}, {}).",
+                    pgrx::spi::quote_literal(name),
+                    pgrx::spi::quote_literal(roles::current_name().unwrap_or_default())
+                ),
+            ),
+        )
+    }
+}
+
+impl Model {
+    /// # Errors
+    /// The model does something else.
+    pub fn require_kind(&self, kind: ModelKind) -> Result<(), Error> {
+        if self.kind == kind {
+            return Ok(());
+        }
+        let (name, is, needed) = (&self.name, self.kind.name(), kind.name());
+        Err(Error::new(
+            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+            format!("model \"{name}\" is of kind \"{is}\", and \"{needed}\" is needed"),
+        ))
+    }
+}
+
+/// Returns the error for invalid settings.
+pub fn invalid(name: &str, problems: &[rag_protocol::spec::FieldProblem]) -> Error {
+    Error::invalid_spec(&format!("model \"{name}\""), problems)
+}
+
+/// Returns the secret that the settings of a model name. It is in the namespace of the model.
+pub fn secret_of(name: &str, settings: &ModelSpec) -> Option<SecretRef> {
+    let key = settings.api_key.as_ref()?;
+    let mut secret = SecretRef::parse(&key.secret, split(name).0);
+    secret.key.clone_from(&key.key);
+    Some(secret)
+}
+
+pub fn find(name: &str) -> Result<Option<Model>, Error> {
+    let found = as_owner(|| {
+        query(
+            &format!("SELECT {COLUMNS} FROM rag.model m WHERE m.name = $1"),
+            &[name.into()],
+            |row| Model::read(&row),
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+pub fn all() -> Result<Vec<Model>, Error> {
+    as_owner(|| {
+        query(
+            &format!("SELECT {COLUMNS} FROM rag.model m ORDER BY m.name"),
+            &[],
+            |row| Model::read(&row),
+        )
+    })
+}
+
+/// Returns a model, and locks it against changes until the transaction ends.
+pub fn lock(name: &str) -> Result<Option<Model>, Error> {
+    let found = as_owner(|| {
+        execute_returning(
+            &format!("SELECT {COLUMNS} FROM rag.model m WHERE m.name = $1 FOR UPDATE"),
+            &[name.into()],
+            |row| Model::read(&row),
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+/// What is stored of a model besides its name, kind and provider.
+pub struct ModelRow<'a> {
+    pub spec: &'a Value,
+    pub secret: Option<&'a SecretRef>,
+    pub owner: &'a Owner,
+}
+
+impl ModelRow<'_> {
+    fn parameters(&self) -> [DatumWithOid<'_>; 5] {
+        [
+            JsonB(self.spec.clone()).into(),
+            self.secret.map(|secret| secret.secret.as_str()).into(),
+            self.secret.and_then(|secret| secret.key.as_deref()).into(),
+            self.owner.name.as_str().into(),
+            self.owner.id.into(),
+        ]
+    }
+}
+
+/// Creates a model. Returns false if one of the name exists.
+pub fn create(
+    name: &str,
+    kind: ModelKind,
+    provider: Provider,
+    row: &ModelRow<'_>,
+) -> Result<bool, Error> {
+    let mut parameters: Vec<DatumWithOid<'_>> =
+        vec![name.into(), kind.name().into(), provider.name().into()];
+    parameters.extend(row.parameters());
+    let created = as_owner(|| {
+        lock_secret(row)?;
+        execute(
+            "INSERT INTO rag.model (name, kind, provider, spec, credentials, credentials_key,
+                                    owner, owner_id)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+            &parameters,
+        )
+    })?;
+    Ok(created > 0)
+}
+
+/// Replaces settings and owner of a model.
+pub fn update(name: &str, row: &ModelRow<'_>) -> Result<(), Error> {
+    let mut parameters: Vec<DatumWithOid<'_>> = vec![name.into()];
+    parameters.extend(row.parameters());
+    as_owner(|| {
+        lock_secret(row)?;
+        execute(
+            "UPDATE rag.model
+             SET spec = $2, credentials = $3, credentials_key = $4, owner = $5, owner_id = $6,
+                 updated_at = pg_catalog.now()
+             WHERE name = $1",
+            &parameters,
+        )
+    })?;
+    Ok(())
+}
+
+/// Prevents the secret from being dropped until the transaction ends.
+fn lock_secret(row: &ModelRow<'_>) -> Result<(), Error> {
+    match row.secret {
+        Some(secret) => secrets::lock(&secret.secret).map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+/// Deletes a model and its grants.
+pub fn drop(name: &str) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "DELETE FROM rag.model_grant WHERE model = $1",
+            &[name.into()],
+        )?;
+        execute("DELETE FROM rag.model WHERE name = $1", &[name.into()])?;
+        Ok(())
+    })
+}
+
+/// Allows a role to use a model. Does nothing if it is allowed already.
+pub fn grant(name: &str, to: &Owner) -> Result<(), Error> {
+    as_owner(|| {
+        forget_dropped_roles(name)?;
+        execute(
+            // pgrx passes InvalidOid as NULL
+            "INSERT INTO rag.model_grant (model, role, role_id)
+             VALUES ($1, $2, coalesce($3, 0::oid))
+             ON CONFLICT (model, role_id) DO UPDATE SET role = excluded.role",
+            &[name.into(), to.name.as_str().into(), to.id.into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// Does nothing if the role was not allowed to use the model.
+pub fn revoke(name: &str, from: &Owner) -> Result<(), Error> {
+    as_owner(|| {
+        forget_dropped_roles(name)?;
+        execute(
+            "DELETE FROM rag.model_grant WHERE model = $1 AND role_id = coalesce($2, 0::oid)",
+            &[name.into(), from.id.into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// Deletes the grants to dropped roles. They have no effect.
+fn forget_dropped_roles(name: &str) -> Result<usize, Error> {
+    execute(
+        "DELETE FROM rag.model_grant g
+         WHERE g.model = $1 AND g.role_id IS DISTINCT FROM 0
+             AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = g.role_id)",
+        &[name.into()],
+    )
+}

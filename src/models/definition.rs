@@ -1,0 +1,177 @@
+//! Models: create, alter, drop, grant.
+
+use pgrx::PgSqlErrorCode;
+use rag_manifest::check_model_spec;
+use rag_protocol::{
+    call::{ModelKind, Provider},
+    spec::FieldProblem,
+};
+use serde_json::Value;
+
+use super::usage;
+use crate::{
+    catalog::{
+        access,
+        models::{self, Model, ModelRow, secret_of},
+        name::Name,
+        secrets::SecretRef,
+    },
+    error::Error,
+    pg::roles::{self, Owner},
+    secrets,
+};
+
+/// Creates a model, which the current role then owns.
+///
+/// # Errors
+/// The definition is invalid, or a model of the name exists.
+pub fn create(name: &Name, kind: &str, provider: &str, spec: &Value) -> Result<(), Error> {
+    roles::require_admin("create a model")?;
+    let name = name.as_str();
+    let kind = parse_kind(kind)?;
+    let provider = parse_provider(kind, provider)?;
+    let owner = Owner::current()?;
+    let (spec, secret) = checked(name, kind, provider, spec, &owner)?;
+    let row = ModelRow {
+        spec: &spec,
+        secret: secret.as_ref(),
+        owner: &owner,
+    };
+    if models::create(name, kind, provider, &row)? {
+        return Ok(());
+    }
+    Err(Error::duplicate(format!("model \"{name}\" already exists"))
+        .hint("Change it with rag_alter_model."))
+}
+
+/// Changes the settings or the owner of a model. None leaves them as they are.
+///
+/// # Errors
+/// The settings are invalid, or the caller does not own the model.
+pub fn alter(name: &Name, spec: Option<&Value>, owner: Option<&str>) -> Result<(), Error> {
+    let present = owned(name.as_str(), "change")?;
+    roles::require_admin("change a model")?;
+    let owner = match owner {
+        Some(owner) => roles::future_owner(owner, "model")?,
+        None => present.owner.clone(),
+    };
+    let spec = spec.unwrap_or(&present.spec);
+    let (kind, provider) = (present.kind, present.provider);
+    let (spec, secret) = checked(&present.name, kind, provider, spec, &owner)?;
+    let row = ModelRow {
+        spec: &spec,
+        secret: secret.as_ref(),
+        owner: &owner,
+    };
+    models::update(&present.name, &row)
+}
+
+/// Drops a model, its grants and its counts. Returns false if it does not exist.
+///
+/// # Errors
+/// The caller does not own it.
+pub fn drop(name: &str) -> Result<bool, Error> {
+    let Some(present) = models::lock(name)? else {
+        return Ok(false);
+    };
+    require_owner(&present, "drop")?;
+    models::drop(&present.name)?;
+    usage::forget_at_commit(present.uid.to_string());
+    Ok(true)
+}
+
+/// Allows a role to use a model. `public` stands for all roles.
+///
+/// # Errors
+/// The caller does not own the model, or there is no such role.
+pub fn grant(name: &str, role: &str) -> Result<(), Error> {
+    let present = owned(name, "grant the use of")?;
+    models::grant(&present.name, &access::grantee(role)?)
+}
+
+/// # Errors
+/// As [`grant`].
+pub fn revoke(name: &str, role: &str) -> Result<(), Error> {
+    let present = owned(name, "revoke the use of")?;
+    models::revoke(&present.name, &access::grantee(role)?)
+}
+
+/// Returns a model that the current role owns, and locks it.
+fn owned(name: &str, to_do: &str) -> Result<Model, Error> {
+    let present = models::lock(name)?.ok_or_else(|| models::missing(name))?;
+    require_owner(&present, to_do)?;
+    Ok(present)
+}
+
+fn require_owner(model: &Model, to_do: &str) -> Result<(), Error> {
+    if roles::may_act_for(roles::current(), model.owner.id) {
+        return Ok(());
+    }
+    Err(Error::permission_denied(format!(
+        "permission denied to {to_do} model \"{}\"",
+        model.name
+    ))
+    .hint("Must be a member of the role that owns the model."))
+}
+
+fn parse_kind(name: &str) -> Result<ModelKind, Error> {
+    if let Some(kind) = ModelKind::parse(name) {
+        return Ok(kind);
+    }
+    if name == "embedding" {
+        return Err(
+            Error::unsupported("embedding models on other servers are not supported yet")
+                .hint("The setting rag.model_dir names the embedding model."),
+        );
+    }
+    let valid = ModelKind::ALL.map(ModelKind::name);
+    Err(unknown(&format!("kind \"{}\"", shown(name)), &valid))
+}
+
+fn parse_provider(kind: ModelKind, name: &str) -> Result<Provider, Error> {
+    let valid = kind.providers();
+    let provider = Provider::parse(name).filter(|provider| valid.contains(provider));
+    provider.ok_or_else(|| {
+        let what = format!("provider \"{}\" of kind \"{}\"", shown(name), kind.name());
+        let names: Vec<&str> = valid.iter().map(|provider| provider.name()).collect();
+        unknown(&what, &names)
+    })
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+fn unknown(what: &str, valid: &[&str]) -> Error {
+    Error::invalid_parameter(format!("unknown {what}"))
+        .hint(format!("Valid values are {}.", valid.join(", ")))
+}
+
+/// Returns the settings without keys that are `null`, and the secret that they name.
+fn checked(
+    name: &str,
+    kind: ModelKind,
+    provider: Provider,
+    spec: &Value,
+    owner: &Owner,
+) -> Result<(Value, Option<SecretRef>), Error> {
+    let invalid = |problems: &[FieldProblem]| models::invalid(name, problems);
+    let (spec, settings) =
+        check_model_spec(kind, provider, spec).map_err(|problems| invalid(&problems))?;
+    let secret = secret_of(name, &settings);
+    if let Some(named) = &secret {
+        let usable = secrets::check_use(named, owner.id).and_then(|()| secrets::check_value(named));
+        usable.map_err(|error| match error.code {
+            // a right is not a fault of the definition
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE => error,
+            _ => {
+                let problem = FieldProblem::new("spec.api_key.secretRef", error.message);
+                match error.hint {
+                    Some(hint) => invalid(&[problem.hint(hint)]),
+                    None => invalid(&[problem]),
+                }
+            }
+        })?;
+    }
+    Ok((spec, secret))
+}

@@ -1,0 +1,19 @@
+//! Models on other servers: their definitions, and calls of them.
+//!
+//! ```text
+//! rag_create_model ──▶ rag.model ──▶ right to use, limits ──▶ rag-engine call ──▶ server
+//!                                     │                          ▲ stdin: key, request
+//!                                     ▼                          │
+//!                               usage ledger ◀── tokens ◀────────┘ stdout: answer
+//! ```
+//!
+//! A model belongs to the role that created it. Its key is resolved with the rights of that role,
+//! as the credentials of a source are. Other roles need a grant to use it. A call runs in a process
+//! of `rag-engine` of its own: nothing else of the session speaks to the network.
+
+pub mod call;
+pub mod definition;
+pub mod test;
+mod usage;
+
+pub use self::usage::{counts, forget_database_at_commit};

@@ -1,0 +1,101 @@
+//! Reranking: a model on another server scores what a search has found.
+
+use rag_protocol::call::{CallRequest, ModelKind};
+
+use super::{SearchHit, SearchRequest, SearchResult, search};
+use crate::{
+    catalog::{
+        models::{self, Model},
+        name::canonical,
+    },
+    error::Error,
+    models::call::{ModelCall, ModelEvent, unexpected},
+};
+
+/// Runs a search, and sorts its results by the scores of a model if one is named. If the model
+/// fails or takes too long, the order of the search stays, and the caller is told.
+///
+/// # Errors
+/// The search fails, there is no such model, or the current role may not use it.
+pub fn search_and_rerank(
+    request: &mut SearchRequest,
+    model: Option<&str>,
+    operators: &str,
+) -> Result<SearchResult, Error> {
+    let Some(name) = model else {
+        return search(request, operators);
+    };
+    let Some(query) = request.query.text.clone() else {
+        return Err(Error::null_not_allowed(
+            "query must not be NULL with rerank",
+        ));
+    };
+    let model = reranker(canonical(name))?;
+    let wanted = request.top_k;
+    request.top_k = model.settings()?.candidates.max(wanted);
+    let mut result = search(request, operators)?;
+    if result.hits.len() > 1 {
+        match scores(&model, &query, result.hits.iter().map(text_of).collect()) {
+            Ok(scores) => sort(&mut result.hits, &scores),
+            Err(error) => notify_unranked(&model.name, &error),
+        }
+    }
+    result.hits.truncate(wanted);
+    Ok(result)
+}
+
+/// Returns a score for each text.
+///
+/// # Errors
+/// The model fails, or takes too long.
+pub fn scores(model: &Model, query: &str, documents: Vec<String>) -> Result<Vec<f64>, Error> {
+    let settings = model.settings()?;
+    let expected = documents.len();
+    let request = CallRequest::Rerank {
+        query: query.to_owned(),
+        documents,
+    };
+    let mut call = ModelCall::begin(model, &settings, request, settings.timeout)?;
+    match call.next()? {
+        ModelEvent::Scored(scores) if scores.len() == expected => Ok(scores),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Returns a reranker that the current role may use.
+///
+/// # Errors
+/// There is no such model, it is of another kind, or the role may not use it.
+pub fn reranker(name: &str) -> Result<Model, Error> {
+    let model = models::find(name)?.ok_or_else(|| models::missing(name))?;
+    model.require_use()?;
+    model.require_kind(ModelKind::Rerank)?;
+    Ok(model)
+}
+
+/// Returns what a model reads of a result: the title and the chunk, as the embedding model does.
+fn text_of(hit: &SearchHit) -> String {
+    match &hit.title {
+        Some(title) => format!("{title}\n\n{}", hit.content),
+        None => hit.content.clone(),
+    }
+}
+
+/// Sorts results by their scores. Those with the same score stay in their order.
+fn sort(hits: &mut Vec<SearchHit>, scores: &[f64]) {
+    for (hit, score) in hits.iter_mut().zip(scores) {
+        hit.score = *score;
+    }
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+    for (rank, hit) in (1..).zip(hits) {
+        hit.rank = rank;
+    }
+}
+
+fn notify_unranked(model: &str, error: &Error) {
+    let why = match &error.detail {
+        Some(detail) => format!("{}: {detail}", error.message),
+        None => error.message.clone(),
+    };
+    pgrx::notice!("the results are not reranked by model \"{model}\": {why}");
+}

@@ -1,0 +1,388 @@
+# A server of language models on loopback, written from the public descriptions of the interfaces of
+# OpenAI, Ollama, Cohere and Text Embeddings Inference. The first part of a path is the name of a
+# server, and says how it behaves: see %BEHAVIOUR. All requests are recorded.
+package RagLlm;
+
+use strict;
+use warnings;
+use Encode ();
+use IO::Socket::INET;
+use JSON::PP ();
+use RagCluster ();
+use Time::HiRes ();
+
+my $json = JSON::PP->new->utf8->canonical;
+my ($folder, $listener, $server);
+
+# The address of the server of a name.
+sub origin
+{
+	my ($name) = @_;
+	serve() if !defined $server;
+	return 'http://127.0.0.1:' . $listener->sockport . "/$name";
+}
+
+# What chat models of a name answer from now on.
+sub says
+{
+	my ($name, $text) = @_;
+	origin($name);
+	return RagCluster::write_file("$folder/says-$name", Encode::encode('UTF-8', $text));
+}
+
+# The requests to a name since the last call: path, authorization, body.
+sub requests
+{
+	my ($name) = @_;
+	my $file = "$folder/requests-$name";
+	return if !-e $file;
+	open my $log, '<', $file or die $!;
+	my @requests = map { $json->decode($_) } <$log>;
+	unlink $file;
+	return @requests;
+}
+
+# The number of requests to a name.
+sub count { my ($name) = @_; my @requests = requests($name); return scalar @requests }
+
+sub serve
+{
+	$folder = RagCluster::temp_folder();
+	$listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 50, ReuseAddr => 1)
+	  or die "cannot listen: $!";
+	$server = fork // die $!;
+	return if $server;
+	# a group of its own with the processes that answer; the test's output is not theirs
+	setpgrp 0, 0;
+	open STDOUT, '>', '/dev/null';
+	open STDERR, '>', '/dev/null';
+	$SIG{CHLD} = 'IGNORE';
+	$SIG{TERM} = 'DEFAULT';
+	while (1)
+	{
+		my $connection = $listener->accept or next;
+		my $child = fork // next;
+		if ($child == 0)
+		{
+			$SIG{PIPE} = 'DEFAULT';
+			close $listener;
+			alarm 120;
+			1 while reply($connection);
+			close $connection;
+			require POSIX;
+			POSIX::_exit(0);
+		}
+		close $connection;
+	}
+}
+
+END { local $?; kill 'TERM', -$server and waitpid $server, 0 if $server }
+
+# Answers a request. Returns true if another may follow on the connection.
+sub reply
+{
+	my ($connection) = @_;
+	my ($path) = (<$connection> // '') =~ m{^\w+ (\S+) } or return;
+	my %header;
+	while (defined(my $line = <$connection>))
+	{
+		last if $line =~ /^\r?\n/;
+		$header{ lc $1 } = $2 if $line =~ /^([^:]+): (.*?)\r?\n/;
+	}
+	my $body = '';
+	read $connection, $body, $header{'content-length'} // 0;
+	my ($name, $rest) = $path =~ m{^/([^/]+)(.*)$} or return;
+	my $request = eval { $json->decode($body) } // {};
+	my $record = {
+		path => $rest,
+		authorization => $header{authorization},
+		type => $header{'content-type'},
+		body => $request
+	};
+	open my $log, '>>', "$folder/requests-$name" or die $!;
+	print $log $json->encode($record), "\n";
+	close $log;
+	open $log, '+>>', "$folder/count-$name" or die $!;
+	syswrite $log, '.';
+	my $seen = -s $log;
+	close $log;
+	$connection->autoflush(1);
+	my ($behaviour) = $name =~ /^([a-z]+)/;
+	my $other = __PACKAGE__->can("_$behaviour");
+	return ($other // \&_good)->($connection, $record, $seen, $name);
+}
+
+sub respond
+{
+	my ($connection, $status, $type, $body, @headers) = @_;
+	print $connection join "\r\n", "HTTP/1.1 $status", "Content-Type: $type",
+	  'Content-Length: ' . length $body, @headers, '', $body;
+	return 1;
+}
+
+sub respond_json
+{
+	my ($connection, $status, $value, @headers) = @_;
+	return respond($connection, $status, 'application/json', $json->encode($value), @headers);
+}
+
+# Begins a response in chunks.
+sub begin
+{
+	my ($connection, $type) = @_;
+	print $connection join "\r\n", 'HTTP/1.1 200 OK', "Content-Type: $type",
+	  'Transfer-Encoding: chunked', '', '';
+	return;
+}
+
+sub chunk
+{
+	my ($connection, $text) = @_;
+	printf $connection "%x\r\n%s\r\n", length $text, $text;
+	return;
+}
+
+# An event of OpenAI's streams.
+sub event
+{
+	my ($connection, $value) = @_;
+	chunk($connection, 'data: ' . (ref $value ? $json->encode($value) : $value) . "\n\n");
+	return;
+}
+
+sub delta { my ($text) = @_; return { choices => [ { delta => { content => $text } } ] } }
+
+sub text_of
+{
+	my ($name) = @_;
+	return 'Keys are rotated monthly [1].' if !-e "$folder/says-$name";
+	open my $file, '<:encoding(UTF-8)', "$folder/says-$name" or die $!;
+	local $/;
+	return scalar <$file>;
+}
+
+sub pieces { my ($text) = @_; return $text =~ /\S+\s*|\s+/g }
+
+# -- how servers behave
+
+sub _good
+{
+	my ($connection, $record, $seen, $name) = @_;
+	my $request = $record->{body};
+	return rerank($connection, $request) if $record->{path} =~ m{/rerank$};
+	my $text = text_of($name);
+	my $words = 0;
+	$words += () = $_->{content} =~ /\S+/g for @{ $request->{messages} };
+	my @pieces = pieces($text);
+	if ($record->{path} =~ m{/api/chat$})
+	{
+		begin($connection, 'application/x-ndjson');
+		chunk($connection,
+			$json->encode(
+				{ message => { role => 'assistant', content => $_ }, done => JSON::PP::false })
+			  . "\n")
+		  for @pieces;
+		chunk(
+			$connection,
+			$json->encode(
+				{
+					done => JSON::PP::true,
+					done_reason => 'stop',
+					prompt_eval_count => $words,
+					eval_count => scalar @pieces
+				})
+			  . "\n");
+		chunk($connection, '');
+		return 1;
+	}
+	my $usage = { prompt_tokens => $words, completion_tokens => scalar @pieces };
+	if (!$request->{stream})
+	{
+		my $message = { role => 'assistant', content => $text };
+		return respond_json($connection, '200 OK',
+			{ choices => [ { message => $message, finish_reason => 'stop' } ], usage => $usage });
+	}
+	begin($connection, 'text/event-stream; charset=utf-8');
+	chunk($connection, ": a comment\n\n");
+	event($connection, delta($_)) for @pieces;
+	event($connection, { choices => [ { delta => {}, finish_reason => 'stop' } ] });
+	event($connection, { choices => [], usage => $usage })
+	  if $request->{stream_options}{include_usage};
+	event($connection, '[DONE]');
+	chunk($connection, '');
+	return 1;
+}
+
+# Scores by the number of different words that a document shares with the query, without short ones.
+sub rerank
+{
+	my ($connection, $request) = @_;
+	my $documents = $request->{documents} // $request->{texts};
+	my $words = sub {
+		return { map { lc($_) => 1 } $_[0] =~ /\w{3,}/g };
+	};
+	my $wanted = $words->($request->{query});
+	my $n = 0;
+	my @scores = map {
+		my $found = $words->($_);
+		{ index => $n++, score => scalar grep { $found->{$_} } keys %$wanted }
+	} @$documents;
+	@scores = sort { $b->{score} <=> $a->{score} } @scores;
+	return respond_json($connection, '413 Payload Too Large', { error => 'batch size > 32' })
+	  if $request->{texts} && @$documents > 32;
+	return respond_json($connection, '200 OK', \@scores) if $request->{texts};
+	my @results = map { { index => $_->{index}, relevance_score => $_->{score} / 10 } } @scores;
+	return respond_json($connection, '200 OK',
+		{ results => \@results, meta => { billed_units => { search_units => 1 } } });
+}
+
+sub _unauthorized
+{
+	my ($connection, $record) = @_;
+	my $key = $record->{authorization} // 'none';
+	return respond_json($connection, '401 Unauthorized',
+		{ error => { message => "Incorrect API key provided: $key" } });
+}
+
+# Asks to wait twice.
+sub _throttled
+{
+	my ($connection, $record, $seen) = @_;
+	return _good(@_) if $seen > 2;
+	return respond_json($connection, '429 Too Many Requests',
+		{ error => { message => 'slow down' } }, 'Retry-After: 1');
+}
+
+sub _busy
+{
+	my ($connection) = @_;
+	return respond_json($connection, '429 Too Many Requests',
+		{ error => { message => 'slow down' } }, 'Retry-After: 3600');
+}
+
+sub _flaky
+{
+	my ($connection, $record, $seen) = @_;
+	return _good(@_) if $seen > 1;
+	return respond($connection, '500 Internal Server Error', 'text/html', '<h1>Oops</h1>');
+}
+
+sub _failing
+{
+	my ($connection) = @_;
+	return respond_json($connection, '500 Internal Server Error', { error => 'out of GPUs' });
+}
+
+sub _unknown
+{
+	my ($connection) = @_;
+	return respond_json($connection, '404 Not Found', { error => "model 'x' not found" });
+}
+
+sub _picky
+{
+	my ($connection) = @_;
+	return respond_json($connection, '400 Bad Request',
+		{ error => { message => 'maximum context length is 10 tokens' } });
+}
+
+sub _html
+{
+	my ($connection) = @_;
+	return respond($connection, '200 OK', 'text/html', "<html>\n<b>Welcome</b>\n</html>\n");
+}
+
+sub _json
+{
+	my ($connection) = @_;
+	return respond_json($connection, '200 OK', { status => 'fine' });
+}
+
+sub _empty
+{
+	my ($connection) = @_;
+	return respond($connection, '200 OK', 'application/json', '');
+}
+
+sub _elsewhere
+{
+	my ($connection) = @_;
+	return respond($connection, '307 Temporary Redirect',
+		'text/plain', '', 'Location: http://localhost:1/');
+}
+
+# The connection ends in the middle of the answer.
+sub _broken
+{
+	my ($connection) = @_;
+	begin($connection, 'text/event-stream');
+	event($connection, delta('Keys are '));
+	return;
+}
+
+# The stream ends properly, but the answer does not.
+sub _cut
+{
+	my ($connection) = @_;
+	begin($connection, 'text/event-stream');
+	event($connection, delta('Keys are '));
+	chunk($connection, 'data: {"choices": [{"del');
+	chunk($connection, '');
+	return 1;
+}
+
+sub _reporting
+{
+	my ($connection) = @_;
+	begin($connection, 'text/event-stream');
+	event($connection, delta('Keys are '));
+	event($connection, { error => { message => 'the GPU is on fire' } });
+	chunk($connection, '');
+	return 1;
+}
+
+# A piece every 0.3 s.
+sub _slow
+{
+	my ($connection) = @_;
+	begin($connection, 'text/event-stream');
+	for (1 .. 8)
+	{
+		event($connection, delta("piece $_ "));
+		Time::HiRes::sleep(0.3);
+	}
+	event($connection, '[DONE]');
+	chunk($connection, '');
+	return 1;
+}
+
+sub _silent
+{
+	sleep 100;
+	return;
+}
+
+sub _endless
+{
+	my ($connection) = @_;
+	begin($connection, 'text/event-stream');
+	event($connection, delta('blah ' x 1000)) while 1;
+	return;
+}
+
+# Never ends a line.
+sub _line
+{
+	my ($connection) = @_;
+	begin($connection, 'text/event-stream');
+	chunk($connection, 'data: ' . 'x' x 10_000) while 1;
+	return;
+}
+
+sub _few
+{
+	my ($connection, $record) = @_;
+	return respond_json($connection, '200 OK', [ { index => 0, score => 1 } ]);
+}
+
+1;
