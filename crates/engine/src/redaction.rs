@@ -14,17 +14,17 @@
 //!
 //! Documents, their uris and their stored data are not changed.
 
+mod event;
 mod spelling;
 
 use std::{borrow::Cow, collections::BTreeSet, sync::OnceLock};
 
 use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
-use rag_protocol::{
-    EngineError,
-    ingest::{Credentials, Event, Failure, Network, TOKEN_USER},
-};
+use rag_protocol::ingest::{Credentials, Network, TOKEN_USER};
 use serde_json::Value;
 use url::Url;
+
+pub use self::event::{redacted_error, redacted_event};
 
 /// Replaces a secret.
 const REDACTED: &str = "[redacted]";
@@ -73,40 +73,6 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     OF_THE_JOB
         .get()
         .map_or(Cow::Borrowed(text), |redaction| redaction.apply(text))
-}
-
-/// Returns an event without the secrets of the job.
-pub fn redacted_event(event: &Event) -> Cow<'_, Event> {
-    let text = |text: &str| redacted(text).into_owned();
-    let some = |part: &Option<String>| part.as_deref().map(text);
-    match event {
-        Event::Failed(failure) => Cow::Owned(Event::Failed(Failure {
-            uri: text(&failure.uri),
-            message: text(&failure.message),
-            hint: some(&failure.hint),
-            ..failure.clone()
-        })),
-        Event::Fatal { error } => Cow::Owned(Event::Fatal {
-            error: redacted_error(error),
-        }),
-        Event::Started { .. }
-        | Event::Document(_)
-        | Event::Unchanged { .. }
-        | Event::Removed { .. }
-        | Event::Worked { .. }
-        | Event::Finished { .. } => Cow::Borrowed(event),
-    }
-}
-
-/// Returns an error without the secrets of the job.
-pub fn redacted_error(error: &EngineError) -> EngineError {
-    let text = |text: &str| redacted(text).into_owned();
-    EngineError {
-        message: text(&error.message),
-        detail: error.detail.as_deref().map(text),
-        hint: error.hint.as_deref().map(text),
-        ..error.clone()
-    }
 }
 
 /// A pattern to search for.
