@@ -61,7 +61,8 @@ def fill(connection):
             copy.write_row((
                 "hybrid", f"doc/{number}", documents[number % len(documents)]["title"],
                 str(uuid.UUID(int=number + 1)), "text", number % 100, str(uuid.UUID(int=n + 1)),
-                n % 5, 0, text[:1000], json.dumps({"k": number % 1000, "team": f"t{number // 7 % 100}"}),
+                n % 5, 0, text[:1000],
+                json.dumps({"k": number % 1000, "team": f"t{number // 7 % 100}"}),
                 as_text(base[n]), str(uuid.UUID(int=n + 1)), NOW, NOW, 1, 9))
     connection.execute("SELECT rag_add_document('last', 'last', collection => 'hybrid')")
 
