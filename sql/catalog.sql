@@ -86,11 +86,14 @@ COMMENT ON COLUMN rag.retrievers.owner_id IS
 COMMENT ON COLUMN rag.retrievers.created_at IS 'time when the retriever was created';
 COMMENT ON COLUMN rag.retrievers.updated_at IS 'time of the last change';
 
+CREATE SEQUENCE rag.collection_serial;
 CREATE TABLE rag.collections (
     name text PRIMARY KEY
         CHECK (rag.is_collection_name(name)),
     external_id text UNIQUE CHECK (external_id <> ''),
+    serial bigint NOT NULL DEFAULT pg_catalog.nextval('rag.collection_serial'),
     retriever text NOT NULL DEFAULT 'default',
+    partition text,
     chunk_size integer CHECK (chunk_size BETWEEN 1 AND 1000000),
     chunk_overlap integer CHECK (chunk_overlap >= 0),
     chunk_unit text NOT NULL DEFAULT 'characters' CHECK (chunk_unit IN ('characters', 'tokens')),
@@ -115,7 +118,11 @@ COMMENT ON COLUMN rag.collections.name IS 'name of the collection';
 COMMENT ON COLUMN rag.collections.external_id IS
     'name that an application uses for the collection; functions that take and return JSON accept '
     'it instead of the name';
+COMMENT ON COLUMN rag.collections.serial IS
+    'number of the collection in the order of creation; never used again';
 COMMENT ON COLUMN rag.collections.retriever IS 'retriever that defines storage and search';
+COMMENT ON COLUMN rag.collections.partition IS
+    'partition of rag.chunks that contains the chunks; NULL until the first document is stored';
 COMMENT ON COLUMN rag.collections.chunk_size IS
     'maximum size of a chunk, in chunk_unit; NULL: 1000 characters or 200 tokens';
 COMMENT ON COLUMN rag.collections.chunk_overlap IS
@@ -593,11 +600,12 @@ COMMENT ON COLUMN rag.documents.created_at IS 'time when the document was first 
 COMMENT ON COLUMN rag.documents.fetched_at IS 'time when the current text was fetched';
 COMMENT ON COLUMN rag.documents.indexed_at IS 'time when the current text was indexed';
 
--- Each collection has a partition, rag_kb_<collection>, which is created with its first document.
--- Keys and indexes are created on the partitions (src/catalog/collections.rs). If CREATE EXTENSION
--- created them on this table, they would exist twice after a dump is restored.
+-- Partitions are named by their own names, so that a collection can join one that exists. They are
+-- created with the first document, and keys and indexes with them (src/catalog/partitions.rs). If
+-- CREATE EXTENSION created those on this table, they would exist twice after a dump is restored.
 CREATE TABLE rag.chunks (
     collection text NOT NULL,
+    partition text NOT NULL,
     source text,
     uri text NOT NULL,
     title text,
@@ -619,12 +627,14 @@ CREATE TABLE rag.chunks (
     end_line integer NOT NULL,
     page integer,
     heading_path text[]
-) PARTITION BY LIST (collection);
+) PARTITION BY LIST (partition);
 -- Stored in the row if it fits: fetching it from the TOAST table for every comparison would be
 -- several times slower.
 ALTER TABLE rag.chunks ALTER COLUMN embedding SET STORAGE MAIN;
 COMMENT ON TABLE rag.chunks IS 'parts of documents with their embeddings';
 COMMENT ON COLUMN rag.chunks.collection IS 'collection that contains the chunk';
+COMMENT ON COLUMN rag.chunks.partition IS
+    'name of the partition that contains the row: that of the collection in rag.collections';
 COMMENT ON COLUMN rag.chunks.source IS
     'source that the document came from; kept if the source was dropped without its documents';
 COMMENT ON COLUMN rag.chunks.uri IS 'address of the document';
@@ -1047,6 +1057,7 @@ COMMENT ON COLUMN rag.sources.uid IS
 -- ----------------------------------------
 
 SELECT pg_catalog.pg_extension_config_dump('rag.retrievers', '');
+SELECT pg_catalog.pg_extension_config_dump('rag.collection_serial', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.collections', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.source', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.run_id', '');

@@ -82,6 +82,8 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
+    of_partition CONSTANT text := (
+        SELECT k.partition FROM rag.collections k WHERE k.name = of_collection);
     of_documents CONSTANT uuid[] := ARRAY(
         SELECT d.document_id FROM rag.documents d
         WHERE d.collection = of_collection AND (of_source IS NULL OR d.source = of_source)
@@ -106,7 +108,8 @@ BEGIN
                              c.document_type, c.category, c.tags, c.metadata, c.embedding_key,
                              c.content, c.fetched_at, c.indexed_at, c.embedding) AS digest
                   FROM rag.chunks c
-                  WHERE c.collection = of_collection AND c.document_id = ANY (of_documents)
+                  WHERE c.partition = of_partition AND c.collection = of_collection
+                    AND c.document_id = ANY (of_documents)
                   ORDER BY c.document_id, c.chunk_index, c.chunk_id) c
             GROUP BY c.document_id) k ON k.document_id = d.document_id;
 END $$;
@@ -123,6 +126,8 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
+    of_partition CONSTANT text := (
+        SELECT k.partition FROM rag.collections k WHERE k.name = of_collection);
     strays uuid[];
 BEGIN
     RETURN QUERY
@@ -163,7 +168,8 @@ BEGIN
 
     WITH found AS MATERIALIZED (
         SELECT c.document_id FROM rag.chunks c
-        WHERE c.collection = of_collection AND c.source = of_source
+        WHERE c.partition = of_partition AND c.collection = of_collection
+          AND c.source = of_source
         GROUP BY c.document_id)
     SELECT ARRAY(
         SELECT f.document_id FROM found f
@@ -180,7 +186,7 @@ BEGIN
             SELECT c.document_id, min(c.uri), 'unexpected', to_jsonb(min(c.uri)), false
             FROM unnest(strays) n (document_id)
             JOIN rag.chunks c ON c.document_id = n.document_id
-            WHERE c.collection = of_collection
+            WHERE c.partition = of_partition AND c.collection = of_collection
             GROUP BY c.document_id;
     END IF;
 END $$;

@@ -242,7 +242,7 @@ fn rag_collection_status(
 fn rag_stats(collection: pgrx::default!(&str, "'default'")) -> Result<JsonB, ErrorReport> {
     let collection = Collection::by_name_or_external_id(collection)?;
     access::require_read(&collection)?;
-    let (chunks, items) = chunks::counts(collection.name.as_str())?;
+    let (chunks, items) = chunks::counts(&collection)?;
     Ok(JsonB(serde_json::json!({
         "total_chunks": chunks,
         "unique_knowledge_items": items,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::{DocumentId, EmbeddingKey};
 
-use super::{access, collections::Collection, digests, documents::StoredDocument};
+use super::{access, collections::Collection, digests, documents::StoredDocument, partitions};
 use crate::{
     error::Error,
     pg::{
@@ -22,37 +22,42 @@ pub fn stored_embeddings(
 ) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
     as_owner(|| {
         let own = collection.name.as_str();
-        let mut found = embeddings_in(vec![own.to_string()], keys)?;
+        let partition = partitions::of(own)?;
+        let of_own = partition.map(|partition| (own.to_owned(), partition.name().to_owned()));
+        let mut found = embeddings_in(of_own.into_iter().collect(), keys)?;
         let missing: Vec<EmbeddingKey> = keys
             .iter()
             .filter(|key| !found.contains_key(key))
             .copied()
             .collect();
         if !missing.is_empty() {
-            let others: Vec<String> = query(
-                "SELECT DISTINCT collection FROM rag.embedding_place
-                 WHERE embedding_key = ANY ($1) AND collection <> $2",
+            let others: Vec<(String, String)> = query(
+                "SELECT DISTINCT c.name, c.partition
+                 FROM rag.embedding_place p JOIN rag.collections c ON c.name = p.collection
+                 WHERE p.embedding_key = ANY ($1) AND c.name <> $2 AND c.partition IS NOT NULL",
                 &[uuids(&missing).into(), own.into()],
-                |row| row.required(1),
+                |row| Ok((row.required(1)?, row.required(2)?)),
             )?;
-            if !others.is_empty() {
-                found.extend(embeddings_in(others, &missing)?);
-            }
+            found.extend(embeddings_in(others, &missing)?);
         }
         Ok(found)
     })
 }
 
-/// Returns the embeddings that are stored in some collections. The statement is planned over their
-/// partitions alone.
+/// Returns the embeddings that are stored in some collections, which are given with their
+/// partitions. The statement is planned over these alone.
 fn embeddings_in(
-    collections: Vec<String>,
+    collections: Vec<(String, String)>,
     keys: &[EmbeddingKey],
 ) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+    if collections.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let (collections, partitions): (Vec<String>, Vec<String>) = collections.into_iter().unzip();
     let found = query(
         "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks
-         WHERE collection = ANY ($1) AND embedding_key = ANY ($2)",
-        &[collections.into(), uuids(keys).into()],
+         WHERE partition = ANY ($1) AND collection = ANY ($2) AND embedding_key = ANY ($3)",
+        &[partitions.into(), collections.into(), uuids(keys).into()],
         |row| {
             let key = EmbeddingKey(uuid::Uuid::from_bytes(
                 *row.required::<pgrx::Uuid>(1)?.as_bytes(),
@@ -70,13 +75,13 @@ fn uuids(keys: &[EmbeddingKey]) -> Vec<pgrx::Uuid> {
 const INSERT: &str = "INSERT INTO rag.chunks (
              collection, source, uri, title, document_id, knowledge_id, document_type, category,
              tags, metadata, fetched_at, indexed_at, chunk_id, chunk_index, start_index, content,
-             embedding_key, embedding, start_line, end_line, page, heading_path)
+             embedding_key, embedding, start_line, end_line, page, heading_path, partition)
          SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.now(), pg_catalog.now(),
                 c.id, c.ordinality - 1, c.start_index, c.content, c.key, c.embedding,
                 c.start_line, c.end_line, c.page,
                 (SELECT pg_catalog.array_agg(h.heading ORDER BY h.ordinality)
                  FROM pg_catalog.jsonb_array_elements_text(c.headings::pg_catalog.jsonb)
-                     WITH ORDINALITY AS h (heading))
+                     WITH ORDINALITY AS h (heading)), $20
          FROM ROWS FROM (pg_catalog.unnest($11), pg_catalog.unnest($12), pg_catalog.unnest($13),
                          pg_catalog.unnest($14), pg_catalog.unnest($15), pg_catalog.unnest($16),
                          pg_catalog.unnest($17), pg_catalog.unnest($18), pg_catalog.unnest($19))
@@ -84,11 +89,14 @@ const INSERT: &str = "INSERT INTO rag.chunks (
                  id, start_index, content, key, embedding, start_line, end_line, page, headings)";
 
 /// Replaces the chunks of a document. With the digest of its row, also records the digest of the
-/// whole document. Runs as the extension's owner.
+/// whole document. Runs as the extension's owner. The collection has a partition.
 pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result<(), Error> {
     let chunks = &document.chunks;
     let keys: Vec<EmbeddingKey> = chunks.iter().map(|chunk| chunk.key).collect();
-    delete_but(document.collection, &[document.id], &keys)?;
+    let partition = partitions::of_writer(document.collection)?
+        .ok_or_else(|| Error::internal("a collection with documents has no partition"))?;
+    let rows = partition.rows(document.collection, "");
+    delete_but(document.collection, &rows, &[document.id], &keys)?;
     note_places(document.collection, &keys)?;
     let metadata = pgrx::JsonB(serde_json::Value::Object(document.chunk_metadata.clone()));
     let arguments: Vec<DatumWithOid> = vec![
@@ -139,10 +147,11 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
             .map(|c| serde_json::json!(c.place.heading_path).to_string())
             .collect::<Vec<_>>()
             .into(),
+        partition.name().into(),
     ];
     execute_prepared(INSERT, &arguments, |_| Ok(()))?;
     match digest {
-        Some(digest) => digests::record_stored(document, digest),
+        Some(digest) => digests::record_stored(document, &partition, digest),
         None => Ok(()),
     }
 }
@@ -161,24 +170,28 @@ pub fn note_places(collection: &str, keys: &[EmbeddingKey]) -> Result<(), Error>
 
 /// Deletes the chunks of some documents. Runs as the extension's owner.
 pub fn delete(collection: &str, documents: &[DocumentId]) -> Result<(), Error> {
-    delete_but(collection, documents, &[])
+    let rows = partitions::rows_of_writer(collection, "")?;
+    delete_but(collection, &rows, documents, &[])
 }
 
 /// Deletes the chunks of some documents. The collection stays recorded for the embeddings in
-/// `kept`.
+/// `kept`. `rows` is the condition of the collection's rows.
 fn delete_but(
     collection: &str,
+    rows: &str,
     documents: &[DocumentId],
     kept: &[EmbeddingKey],
 ) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(id.0)).collect();
     execute(
-        "WITH deleted AS (
-             DELETE FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2)
-             RETURNING embedding_key)
-         DELETE FROM rag.embedding_place p USING deleted d
-         WHERE p.embedding_key = d.embedding_key AND p.collection = $1
-           AND NOT d.embedding_key = ANY ($3)",
+        &format!(
+            "WITH deleted AS (
+                 DELETE FROM rag.chunks WHERE {rows} AND document_id = ANY ($2)
+                 RETURNING embedding_key)
+             DELETE FROM rag.embedding_place p USING deleted d
+             WHERE p.embedding_key = d.embedding_key AND p.collection = $1
+               AND NOT d.embedding_key = ANY ($3)"
+        ),
         &[collection.into(), ids.into(), uuids(kept).into()],
     )?;
     Ok(())
@@ -186,11 +199,14 @@ fn delete_but(
 
 /// Returns the number of chunks of a collection that the caller may see, and the number of
 /// knowledge items that they belong to.
-pub fn counts(collection: &str) -> Result<(i64, i64), Error> {
+pub fn counts(collection: &Collection) -> Result<(i64, i64), Error> {
     let found = query_as_caller(
-        "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT knowledge_id)
-         FROM rag.chunks WHERE collection = $1",
-        &[collection.into()],
+        &format!(
+            "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT knowledge_id)
+             FROM rag.chunks WHERE {}",
+            collection.rows("")
+        ),
+        &[],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     Ok(found.into_iter().next().unwrap_or((0, 0)))
@@ -206,8 +222,8 @@ pub fn query_chunks<T>(
     as_reader(collection, || query(statement, args, read))
 }
 
-/// Does the same for a statement that names the collection by [`literal`]. The session keeps its
-/// plan.
+/// Does the same for a statement whose session keeps its plan. Its condition is
+/// [`Collection::rows`].
 pub fn query_chunks_prepared<T>(
     collection: &Collection,
     statement: &str,
@@ -215,12 +231,6 @@ pub fn query_chunks_prepared<T>(
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     as_reader(collection, || query_prepared(statement, args, read))
-}
-
-/// Returns the name of a collection as a literal. A plan that is kept is for one partition. With a
-/// parameter for the name it would be for all of them.
-pub fn literal(collection: &Collection) -> String {
-    pgrx::spi::quote_literal(collection.name.as_str())
 }
 
 /// Runs `f`, which reads chunks of one collection that the caller may see. With the caller's rights

@@ -248,9 +248,10 @@ fn totals_statement(only: &str) -> String {
     format!(
         "WITH partition AS MATERIALIZED (
              SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
-                    c.external_id, c.model, c.model_fingerprint, p.oid, p.reltoastrelid
+                    c.external_id, c.model, c.model_fingerprint, c.partition, p.oid,
+                    p.reltoastrelid
              FROM rag.collections c
-             LEFT JOIN pg_catalog.pg_class p ON p.relname = ('rag_kb_' || c.name)::pg_catalog.name
+             LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace
              {only}),
          relation (name, oid, part) AS (
@@ -286,7 +287,7 @@ fn totals_statement(only: &str) -> String {
                 (SELECT coalesce(r.spec #>> '{{storageConfig,type}}', 'hnsw') FROM rag.retrievers r
                  WHERE r.name = c.retriever) AS storage_type,
                 CASE WHEN c.oid IS NOT NULL
-                     THEN pg_catalog.format('rag.%I', 'rag_kb_' || c.name) END AS partition,
+                     THEN pg_catalog.format('rag.%I', c.partition) END AS partition,
                 EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index b
                         WHERE b.relid = c.oid AND b.datname = pg_catalog.current_database())
                     AS is_building,

@@ -1,6 +1,4 @@
-//! `rag.collections`, and the partition of `rag.chunks` that each has.
-
-use std::ffi::CString;
+//! `rag.collections`.
 
 use rag_contract::RetrieverSettings;
 use rag_protocol::{
@@ -9,14 +7,19 @@ use rag_protocol::{
     ingest::{Splitting, Unit},
 };
 
-use super::{access::CollectionRights, keyword_index, name::Name, quotas, retrievers};
+use super::{
+    access::CollectionRights,
+    keyword_index,
+    name::Name,
+    partitions::{self, Partition},
+    quotas, retrievers,
+};
 use crate::{
     error::Error,
     pg::{
-        extension,
         roles::Owner,
         security::as_owner,
-        spi::{Row, execute, execute_returning, query, query_prepared},
+        spi::{Row, execute, query, query_prepared},
     },
 };
 
@@ -31,6 +34,8 @@ fn default_sizes(unit: Unit) -> (usize, usize) {
 #[derive(Debug, Clone)]
 pub struct Collection {
     pub name: Name,
+    /// The partition of `rag.chunks` that has the chunks. None until the first document is stored.
+    pub partition: Option<Partition>,
     pub retriever: String,
     /// How the retriever searches.
     pub retrieval: RetrieverSettings,
@@ -137,7 +142,7 @@ impl Collection {
                     "SELECT name, retriever, chunk_size, chunk_overlap, chunk_unit,
                             metadata_whitelist, model, model_fingerprint, model_identity,
                             embedding_dimension, embedding_baseline, text_config, title_weight,
-                            max_documents, max_bytes,
+                            max_documents, max_bytes, partition,
                             (SELECT r.spec FROM rag.retrievers r
                              WHERE r.name = c.retriever) AS retriever_spec, {}
                      FROM rag.collections c WHERE {condition} ORDER BY name = $1 DESC",
@@ -155,6 +160,7 @@ impl Collection {
         let retriever_spec = retriever_spec.map_or(serde_json::Value::Null, |spec| spec.0);
         Ok(Self {
             name: Name::collection(&row.required::<String>("name")?)?,
+            partition: row.get::<String>("partition")?.map(Partition::new),
             splitting: splitting(row.get("chunk_size")?, row.get("chunk_overlap")?, unit),
             retriever: row.required("retriever")?,
             retrieval: RetrieverSettings::of(&retriever_spec),
@@ -250,78 +256,29 @@ impl Collection {
                 ],
             )?;
         }
-        if self.model.is_none() && !self.has_partition()? {
-            self.create_partition(model.dimensions)?;
+        if self.partition_oid().is_none()
+            && let Some(partition) = partitions::ensure(self, model.dimensions)?
+            && self.retrieval.uses_keywords()
+        {
+            keyword_index::create(self, &partition)?;
         }
         Ok(())
     }
 
-    /// Creates the partition. Its CHECK rejects vectors of other dimensions, which would make every
-    /// search fail.
-    fn create_partition(&self, dimensions: usize) -> Result<(), Error> {
-        let partition = self.partition();
-        execute(
-            &format!(
-                "CREATE TABLE {partition} (
-                     LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS,
-                     PRIMARY KEY (document_id, chunk_id),
-                     CONSTRAINT embedding_dimensions
-                         CHECK (rag_functions.vector_dims(embedding) = {dimensions}))"
-            ),
-            &[],
-        )?;
-        execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
-        // not CREATE TABLE ... PARTITION OF: it would wait for all transactions that have read
-        // rag.chunks, and they for it
-        execute(
-            &format!(
-                "ALTER TABLE rag.chunks ATTACH PARTITION {partition} FOR VALUES IN ({})",
-                pgrx::spi::quote_literal(self.name.as_str())
-            ),
-            &[],
-        )?;
-        if self.retrieval.uses_keywords() {
-            keyword_index::create(self)?;
-        }
-        Ok(())
+    /// Returns the collections whose chunks are in this partition.
+    pub fn of_partition(relation: &str) -> Result<Vec<Self>, Error> {
+        Self::query("partition = $1", relation)
     }
 
-    /// Returns the collection whose partition has this name.
-    pub fn of_partition(relation: &str) -> Result<Option<Self>, Error> {
-        let Some(name) = relation.strip_prefix("rag_kb_") else {
-            return Ok(None);
-        };
-        Ok(Self::find(name)?.filter(|collection| collection.partition_name() == relation))
-    }
-
-    /// Returns the qualified and quoted name of the partition.
-    pub fn partition(&self) -> String {
-        pgrx::spi::quote_qualified_identifier("rag", &self.partition_name())
-    }
-
-    pub fn partition_name(&self) -> String {
-        format!("rag_kb_{}", self.name)
-    }
-
-    pub fn quoted_partition_name(&self) -> String {
-        pgrx::spi::quote_identifier(self.partition_name())
-    }
-
-    /// Returns the partition, if there is one.
+    /// Returns the partition's relation, if there is one.
     pub fn partition_oid(&self) -> Option<pgrx::pg_sys::Oid> {
-        let name = CString::new(self.partition_name()).ok()?;
-        extension::relation(&name)
+        self.partition.as_ref()?.oid()
     }
 
-    fn has_partition(&self) -> Result<bool, Error> {
-        // the row lock serializes two first writers
-        let found = execute_returning(
-            "SELECT pg_catalog.to_regclass($2) IS NOT NULL FROM rag.collections
-             WHERE name = $1 FOR UPDATE",
-            &[self.name.as_str().into(), self.partition().into()],
-            |row| row.required(1),
-        )?;
-        Ok(found.into_iter().next().unwrap_or(false))
+    /// Returns the condition that selects the collection's chunks, for statements that read. See
+    /// [`Partition::rows`].
+    pub fn rows(&self, alias: &str) -> String {
+        Partition::rows_of(self.partition.as_ref(), self.name.as_str(), alias)
     }
 }
 
@@ -546,8 +503,8 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             .detail(format!("Sources: {}.", sources.join(", ")))
             .hint("Drop the sources first with rag_drop_source."));
         }
-        if collection.has_partition()? {
-            execute(&format!("DROP TABLE {}", collection.partition()), &[])?;
+        if let Some(partition) = partitions::of_writer(name)?.filter(|p| p.oid().is_some()) {
+            partition.drop()?;
         }
         execute(
             "DELETE FROM rag.documents WHERE collection = $1",

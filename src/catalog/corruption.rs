@@ -12,7 +12,7 @@
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
-use super::{collections::Collection, embedding_index::WriterLock};
+use super::{collections::Collection, embedding_index::WriterLock, partitions::Partition};
 use crate::{
     error::Error,
     pg::{
@@ -59,8 +59,9 @@ fn indexes(collection: &Collection) -> Result<Vec<CollectionIndex>, Error> {
     query(
         "SELECT c.oid, pg_catalog.pg_relation_filenode(c.oid), c.relname::pg_catalog.text
          FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
-         WHERE i.indrelid = pg_catalog.to_regclass($1)",
-        &[collection.partition().into()],
+         WHERE i.indrelid = (SELECT pg_catalog.to_regclass(pg_catalog.format('rag.%I', k.partition))
+                             FROM rag.collections k WHERE k.name = $1)",
+        &[collection.name.as_str().into()],
         |row| {
             Ok(CollectionIndex {
                 oid: row.required(1)?,
@@ -136,11 +137,17 @@ fn sentence(error: &Error) -> String {
     format!("{}.{detail}", error.message)
 }
 
+/// Returns the name of the partition for messages.
+fn partition(collection: &Collection) -> String {
+    let partition = collection.partition.as_ref();
+    partition.map_or_else(|| "its partition".to_owned(), Partition::qualified)
+}
+
 fn remedy(collection: &Collection) -> String {
     format!(
         "Check the disk. The next sync rebuilds the index automatically. To rebuild it now, run \
          REINDEX TABLE {}.",
-        collection.partition()
+        partition(collection)
     )
 }
 
@@ -159,7 +166,7 @@ fn with_remedy(collection: &Collection, error: Error) -> Error {
         "Check the disk, then run REINDEX TABLE {}. If the error persists, the table is \
              corrupted. Restore it from a backup, or drop the collection and index its documents \
              again.",
-        collection.partition()
+        partition(collection)
     ))
 }
 

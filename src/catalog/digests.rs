@@ -5,7 +5,7 @@
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::DocumentId;
 
-use super::documents::StoredDocument;
+use super::{documents::StoredDocument, partitions::Partition};
 use crate::{
     error::Error,
     pg::{
@@ -19,9 +19,12 @@ use crate::{
 ///
 /// The digests of chunks are computed from the stored rows, in a statement of its own: RETURNING
 /// would need a WITH around the insertion, which cannot be distributed over servers.
-pub fn record_stored(document: &StoredDocument<'_>, digest: Vec<u8>) -> Result<(), Error> {
-    // the name is part of the statement, so that only its partition is planned
-    let collection = pgrx::spi::quote_literal(document.collection);
+pub fn record_stored(
+    document: &StoredDocument<'_>,
+    partition: &Partition,
+    digest: Vec<u8>,
+) -> Result<(), Error> {
+    let rows = partition.rows(document.collection, "c.");
     let statement = format!(
         "INSERT INTO rag.document_digests AS m (
              document_id, collection, source, uri, content_hash, chunk_count, digest)
@@ -34,7 +37,7 @@ pub fn record_stored(document: &StoredDocument<'_>, digest: Vec<u8>) -> Result<(
                               c.document_type, c.category, c.tags, c.metadata, c.embedding_key,
                               c.content, c.fetched_at, c.indexed_at, c.embedding),
                           '' ORDER BY c.chunk_index, c.chunk_id), '')) AS digest
-               FROM rag.chunks c WHERE c.collection = {collection} AND c.document_id = $1) k
+               FROM rag.chunks c WHERE {rows} AND c.document_id = $1) k
          {ON_CONFLICT}"
     );
     let args: [DatumWithOid<'_>; 6] = [

@@ -9,7 +9,10 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::chunks;
+use super::{
+    chunks,
+    partitions::{self, Partition},
+};
 use crate::{
     error::Error,
     pg::{
@@ -304,9 +307,10 @@ pub fn counts_in_partitions() -> Result<Vec<(String, i64)>, Error> {
     as_owner(|| {
         query(
             "SELECT d.collection, pg_catalog.count(*) FROM rag.documents d
-             WHERE pg_catalog.format('FOR VALUES IN (%L)', d.collection) IN (
-                 SELECT pg_catalog.pg_get_expr(c.relpartbound, c.oid)
-                 FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+             WHERE d.collection IN (
+                 SELECT k.name FROM rag.collections k
+                 JOIN pg_catalog.pg_class c ON c.relname = k.partition
+                 JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
                  WHERE i.inhparent = 'rag.chunks'::pg_catalog.regclass)
              GROUP BY d.collection ORDER BY d.collection",
             &[],
@@ -327,12 +331,16 @@ pub struct IndexedVersion {
 /// Returns the stored version of a document, or None if it is missing or incomplete.
 pub fn indexed_version(collection: &str, id: DocumentId) -> Result<Option<IndexedVersion>, Error> {
     let found = as_owner(|| {
+        let partition = partitions::of(collection)?;
+        let rows = Partition::rows_of(partition.as_ref(), collection, "");
         query(
-            "SELECT raw_hash, chunking, content_hash, chunk_count FROM rag.documents
-             WHERE document_id = $2 AND collection = $1 AND status = 'active'
-               AND raw_hash IS NOT NULL AND chunking IS NOT NULL AND content_hash IS NOT NULL
-               AND chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks
-                                  WHERE collection = $1 AND document_id = $2)",
+            &format!(
+                "SELECT raw_hash, chunking, content_hash, chunk_count FROM rag.documents
+                 WHERE document_id = $2 AND collection = $1 AND status = 'active'
+                   AND raw_hash IS NOT NULL AND chunking IS NOT NULL AND content_hash IS NOT NULL
+                   AND chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks
+                                      WHERE {rows} AND document_id = $2)"
+            ),
             &[collection.into(), uuid(id.0).into()],
             |row| {
                 Ok(IndexedVersion {
@@ -423,8 +431,9 @@ pub fn update(
             &given(change.metadata.clone().map(json)),
         )?;
         if changed > 0 {
+            let rows = partitions::rows_of_writer(collection, "")?;
             execute(
-                &format!("UPDATE rag.chunks SET {SET} WHERE collection = $1 AND document_id = $2"),
+                &format!("UPDATE rag.chunks SET {SET} WHERE {rows} AND document_id = $2"),
                 &given(of_chunks),
             )?;
         }

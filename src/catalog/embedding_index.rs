@@ -3,7 +3,11 @@
 
 use pgrx::pg_sys;
 
-use super::{collections::Collection, keyword_index};
+use super::{
+    collections::Collection,
+    keyword_index,
+    partitions::{self, Partition},
+};
 use crate::{
     error::Error,
     pg::{
@@ -36,9 +40,11 @@ pub enum WriterLock {
 /// Every search calls this. It reads the relation cache, because planning a statement would take as
 /// long as the search.
 pub fn exists(collection: &Collection) -> bool {
-    collection
-        .partition_oid()
-        .is_some_and(|partition| lookup::whole_index(partition, c"rag_hnsw").is_some())
+    collection.partition_oid().is_some_and(is_on)
+}
+
+fn is_on(partition: pg_sys::Oid) -> bool {
+    lookup::whole_index(partition, c"rag_hnsw").is_some()
 }
 
 /// Creates the missing indexes if the collection is large enough: on the embeddings if its
@@ -50,28 +56,32 @@ pub fn exists(collection: &Collection) -> bool {
 /// A statement fails.
 pub fn create_if_large_enough(collection: &Collection, writers: WriterLock) -> Result<(), Error> {
     as_owner(|| {
-        let needs_keywords =
-            || collection.partition_oid().is_some() && keyword_index::is_missing(collection);
-        if missing(collection)?.is_empty() && !needs_keywords() {
+        // the collection may be older than its partition
+        let Some(partition) = partitions::of_writer(collection.name.as_str())? else {
+            return Ok(());
+        };
+        let Some(relation) = partition.oid() else {
+            return Ok(());
+        };
+        let needs_keywords = || keyword_index::is_missing(collection, relation);
+        if missing(collection, &partition, relation)?.is_empty() && !needs_keywords() {
             return Ok(());
         }
         // two transactions must not both create the indexes
-        if !lock(collection, writers)? {
+        if !lock(relation, writers) {
             return Ok(());
         }
         if needs_keywords() {
-            keyword_index::create(collection)?;
+            keyword_index::create(collection, &partition)?;
         }
-        let missing = with_latest_snapshot(|| missing(collection))?;
+        let missing = with_latest_snapshot(|| missing(collection, &partition, relation))?;
+        let partition = partition.qualified();
         for index in &missing {
-            execute(
-                &format!("CREATE INDEX ON {} {index}", collection.partition()),
-                &[],
-            )?;
+            execute(&format!("CREATE INDEX ON {partition} {index}"), &[])?;
         }
         if !missing.is_empty() {
             // without statistics the planner expects a few rows, and sorts them
-            execute(&format!("ANALYZE {}", collection.partition()), &[])?;
+            execute(&format!("ANALYZE {partition}"), &[])?;
         }
         Ok(())
     })
@@ -113,7 +123,11 @@ const FILTER_INDEXES: [(&str, &str); 4] = [
 
 /// Returns the text after `CREATE INDEX ON ...` for each missing index, or nothing if the
 /// collection is too small.
-fn missing(collection: &Collection) -> Result<Vec<String>, Error> {
+fn missing(
+    collection: &Collection,
+    partition: &Partition,
+    relation: pg_sys::Oid,
+) -> Result<Vec<String>, Error> {
     let found = query(
         "SELECT (SELECT pg_catalog.format('USING rag_hnsw (embedding %I.%I)%s',
                      n.nspname, o.opcname,
@@ -133,11 +147,11 @@ fn missing(collection: &Collection) -> Result<Vec<String>, Error> {
                       WHERE i.indrelid = p.oid AND i.indisvalid)
          FROM rag.collections AS c
          JOIN rag.retrievers AS r ON r.name = c.retriever
-         JOIN pg_catalog.pg_class AS p ON p.oid = pg_catalog.to_regclass($2)
+         JOIN pg_catalog.pg_class AS p ON p.oid = $2
          WHERE c.name = $1 AND pg_catalog.pg_relation_size(p.oid) NOT BETWEEN 1 AND $3 - 1",
         &[
             collection.name.as_str().into(),
-            collection.partition().into(),
+            relation.into(),
             MIN_BYTES.into(),
         ],
         |row| Ok((row.get::<String>(1)?, row.required::<Vec<String>>(2)?)),
@@ -146,7 +160,7 @@ fn missing(collection: &Collection) -> Result<Vec<String>, Error> {
         return Ok(vec![]);
     };
     let mut missing: Vec<String> = of_embeddings
-        .filter(|_| !exists(collection))
+        .filter(|_| !is_on(relation))
         .into_iter()
         .collect();
     let unindexed = FILTER_INDEXES
@@ -157,7 +171,7 @@ fn missing(collection: &Collection) -> Result<Vec<String>, Error> {
         return Ok(missing);
     }
     let enough = query(
-        &format!("SELECT 1 FROM {} OFFSET $1 LIMIT 1", collection.partition()),
+        &format!("SELECT 1 FROM {} OFFSET $1 LIMIT 1", partition.qualified()),
         &[(MIN_CHUNKS - 1).into()],
         |_| Ok(()),
     )?;
@@ -166,21 +180,13 @@ fn missing(collection: &Collection) -> Result<Vec<String>, Error> {
 
 /// Locks the partition against writers and others that would create the indexes. Returns false if
 /// it could not.
-fn lock(collection: &Collection, writers: WriterLock) -> Result<bool, Error> {
-    let found = query(
-        "SELECT pg_catalog.to_regclass($1)::oid",
-        &[collection.partition().into()],
-        |row| row.required::<pg_sys::Oid>(1),
-    )?;
-    let Some(partition) = found.into_iter().next() else {
-        return Ok(false);
-    };
+fn lock(partition: pg_sys::Oid, writers: WriterLock) -> bool {
     let mode = pg_sys::ShareRowExclusiveLock;
     match writers {
         WriterLock::Wait => {
             lock_relation(partition, mode);
-            Ok(true)
+            true
         }
-        WriterLock::SkipIfBusy => Ok(try_lock_relation(partition, mode)),
+        WriterLock::SkipIfBusy => try_lock_relation(partition, mode),
     }
 }

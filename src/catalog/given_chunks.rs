@@ -12,7 +12,7 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{chunks, collections::Collection, documents::document_id};
+use super::{chunks, collections::Collection, documents::document_id, partitions};
 use crate::{
     error::Error,
     pg::spi::{Row, execute, execute_prepared, execute_returning, query, query_as_caller, uuid},
@@ -142,21 +142,29 @@ pub fn create(collection: &Collection, document: &GivenDocument<'_>) -> Result<(
     Ok(())
 }
 
-/// Creates the index that finds chunks by their ids alone, and keeps them unique. Collections whose
-/// documents `rag` splits itself do not need it.
+/// Returns the condition that selects the chunks of a collection.
+fn rows(collection: &Collection, alias: &str) -> Result<String, Error> {
+    partitions::rows_of_writer(collection.name.as_str(), alias)
+}
+
+/// Creates the index that finds chunks by their ids alone, and keeps them unique in their
+/// collection. Collections whose documents `rag` splits itself do not need it.
 pub fn create_index(collection: &Collection) -> Result<(), Error> {
+    let Some(partition) = partitions::of_writer(collection.name.as_str())? else {
+        return Ok(());
+    };
     let exists = query(
         "SELECT FROM pg_catalog.pg_index i
          JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-         WHERE i.indrelid = pg_catalog.to_regclass($1) AND i.indnkeyatts = 1
+         WHERE i.indrelid = pg_catalog.to_regclass($1) AND i.indisunique
            AND a.attname = 'chunk_id'",
-        &[collection.partition().into()],
+        &[partition.qualified().into()],
         |_| Ok(()),
     )?;
     if exists.is_empty() {
         let statement = format!(
-            "CREATE UNIQUE INDEX ON {} (chunk_id)",
-            collection.partition()
+            "CREATE UNIQUE INDEX ON {} (chunk_id, collection)",
+            partition.qualified()
         );
         execute(&statement, &[])?;
     }
@@ -169,9 +177,11 @@ pub fn documents_of(
     ids: &[ChunkId],
 ) -> Result<HashMap<ChunkId, DocumentId>, Error> {
     let found = execute_returning(
-        "SELECT document_id, chunk_id FROM rag.chunks
-         WHERE collection = $1 AND chunk_id = ANY ($2)",
-        &[collection.name.as_str().into(), chunk_ids(ids).into()],
+        &format!(
+            "SELECT document_id, chunk_id FROM rag.chunks WHERE {} AND chunk_id = ANY ($1)",
+            rows(collection, "")?
+        ),
+        &[chunk_ids(ids).into()],
         |row| Ok((chunk_id(&row)?, document_id(&row)?)),
     )?;
     Ok(found.into_iter().collect())
@@ -184,9 +194,11 @@ pub fn ids_by_document(
 ) -> Result<HashMap<DocumentId, HashSet<ChunkId>>, Error> {
     let mut of = HashMap::<_, HashSet<_>>::new();
     let found = execute_returning(
-        "SELECT document_id, chunk_id FROM rag.chunks
-         WHERE collection = $1 AND document_id = ANY ($2)",
-        &[collection.name.as_str().into(), documents(ids).into()],
+        &format!(
+            "SELECT document_id, chunk_id FROM rag.chunks WHERE {} AND document_id = ANY ($1)",
+            rows(collection, "")?
+        ),
+        &[documents(ids).into()],
         |row| Ok((document_id(&row)?, chunk_id(&row)?)),
     )?;
     for (document, chunk) in found {
@@ -215,10 +227,13 @@ pub struct Position {
 /// Returns the positions of all chunks of some documents.
 pub fn positions(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<Position>, Error> {
     execute_returning(
-        "SELECT document_id, chunk_id, chunk_index, start_index, start_line,
-                pg_catalog.length(content) AS chars, end_line - start_line AS line_ends
-         FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2)",
-        &[collection.name.as_str().into(), documents(ids).into()],
+        &format!(
+            "SELECT document_id, chunk_id, chunk_index, start_index, start_line,
+                    pg_catalog.length(content) AS chars, end_line - start_line AS line_ends
+             FROM rag.chunks WHERE {} AND document_id = ANY ($1)",
+            rows(collection, "")?
+        ),
+        &[documents(ids).into()],
         |row| {
             Ok(Position {
                 document: document_id(&row)?,
@@ -247,6 +262,8 @@ pub struct GivenRow<'a> {
 pub fn insert(collection: &Collection, rows: &[GivenRow<'_>]) -> Result<(), Error> {
     let keys: Vec<EmbeddingKey> = rows.iter().map(|row| row.key).collect();
     chunks::note_places(collection.name.as_str(), &keys)?;
+    let partition = partitions::of_writer(collection.name.as_str())?;
+    let partition = partition.as_ref().map(|partition| partition.name());
     let arguments: Vec<DatumWithOid> = vec![
         column(rows, |row| uuid(row.position.document.0)).into(),
         column(rows, |row| uuid(row.position.id.0)).into(),
@@ -259,15 +276,16 @@ pub fn insert(collection: &Collection, rows: &[GivenRow<'_>]) -> Result<(), Erro
         column(rows, |row| row.metadata.as_str()).into(),
         column(rows, |row| uuid(row.key.0)).into(),
         column(rows, |row| row.embedding.clone()).into(),
+        partition.into(),
     ];
     execute_prepared(
         "INSERT INTO rag.chunks (
              collection, uri, title, document_id, document_type, category, tags, metadata,
              fetched_at, indexed_at, chunk_id, chunk_index, start_index, content, embedding_key,
-             embedding, start_line, end_line, page)
+             embedding, start_line, end_line, page, partition)
          SELECT d.collection, d.uri, d.title, d.document_id, d.document_type, d.category, d.tags,
                 c.metadata::pg_catalog.jsonb, pg_catalog.now(), pg_catalog.now(), c.id, c.index,
-                c.start_index, c.content, c.key, c.embedding, c.start_line, c.end_line, c.page
+                c.start_index, c.content, c.key, c.embedding, c.start_line, c.end_line, c.page, $12
          FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
                          pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),
                          pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9),
@@ -287,14 +305,16 @@ pub fn set_positions(collection: &Collection, moved: &[Position]) -> Result<(), 
         return Ok(());
     }
     execute(
-        "UPDATE rag.chunks c
-         SET start_index = p.start_index, start_line = p.line, end_line = p.line + p.line_ends
-         FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4),
-                         pg_catalog.unnest($5), pg_catalog.unnest($6))
-             AS p (document_id, id, start_index, line, line_ends)
-         WHERE c.collection = $1 AND c.document_id = p.document_id AND c.chunk_id = p.id",
+        &format!(
+            "UPDATE rag.chunks c
+             SET start_index = p.start_index, start_line = p.line, end_line = p.line + p.line_ends
+             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
+                             pg_catalog.unnest($4), pg_catalog.unnest($5))
+                 AS p (document_id, id, start_index, line, line_ends)
+             WHERE {} AND c.document_id = p.document_id AND c.chunk_id = p.id",
+            rows(collection, "c.")?
+        ),
         &[
-            collection.name.as_str().into(),
             column(moved, |p| uuid(p.document.0)).into(),
             column(moved, |p| uuid(p.id.0)).into(),
             column(moved, |p| p.start).into(),
@@ -308,9 +328,11 @@ pub fn set_positions(collection: &Collection, moved: &[Position]) -> Result<(), 
 /// Deletes chunks, and returns their number.
 pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<usize, Error> {
     let deleted = execute_returning(
-        "DELETE FROM rag.chunks WHERE collection = $1 AND chunk_id = ANY ($2)
-         RETURNING embedding_key",
-        &[collection.name.as_str().into(), chunk_ids(ids).into()],
+        &format!(
+            "DELETE FROM rag.chunks WHERE {} AND chunk_id = ANY ($1) RETURNING embedding_key",
+            rows(collection, "")?
+        ),
+        &[chunk_ids(ids).into()],
         |row| row.required::<pgrx::Uuid>(1),
     )?;
     let count = deleted.len();
@@ -325,12 +347,15 @@ pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<usize, Error> 
 /// added again, or by the next sync.
 pub fn count_chunks(collection: &Collection, ids: &[DocumentId]) -> Result<(), Error> {
     execute(
-        "UPDATE rag.documents d
-         SET raw_hash = NULL,
-             chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks c
-                            WHERE c.collection = $1 AND c.document_id = d.document_id)
-         WHERE d.document_id = ANY ($2)",
-        &[collection.name.as_str().into(), documents(ids).into()],
+        &format!(
+            "UPDATE rag.documents d
+             SET raw_hash = NULL,
+                 chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks c
+                                WHERE {} AND c.document_id = d.document_id)
+             WHERE d.document_id = ANY ($1)",
+            rows(collection, "c.")?
+        ),
+        &[documents(ids).into()],
     )?;
     Ok(())
 }
@@ -338,7 +363,7 @@ pub fn count_chunks(collection: &Collection, ids: &[DocumentId]) -> Result<(), E
 /// Puts the content of documents together from their chunks, and counts these. Deletes documents
 /// that have none. Returns the number of documents deleted.
 pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Error> {
-    let arguments = || [collection.name.as_str().into(), documents(ids).into()];
+    let arguments = || [documents(ids).into()];
     execute(
         &format!(
             "UPDATE rag.documents d
@@ -349,16 +374,20 @@ pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Erro
              FROM (SELECT document_id, pg_catalog.count(*) AS chunks,
                           pg_catalog.string_agg(content, pg_catalog.repeat(E'\\n', {SEPARATOR})
                                                 ORDER BY chunk_index) AS content
-                   FROM rag.chunks WHERE collection = $1 AND document_id = ANY ($2)
+                   FROM rag.chunks WHERE {} AND document_id = ANY ($1)
                    GROUP BY document_id) AS k
-             WHERE d.document_id = k.document_id"
+             WHERE d.document_id = k.document_id",
+            rows(collection, "")?
         ),
         &arguments(),
     )?;
     execute(
-        "DELETE FROM rag.documents d
-         WHERE d.document_id = ANY ($2) AND NOT EXISTS (
-             SELECT FROM rag.chunks c WHERE c.collection = $1 AND c.document_id = d.document_id)",
+        &format!(
+            "DELETE FROM rag.documents d
+             WHERE d.document_id = ANY ($1) AND NOT EXISTS (
+                 SELECT FROM rag.chunks c WHERE {} AND c.document_id = d.document_id)",
+            rows(collection, "c.")?
+        ),
         &arguments(),
     )
 }
@@ -392,17 +421,20 @@ pub fn lock_among(ids: &[DocumentId]) -> Result<Vec<DocumentId>, Error> {
 /// their hashes and chunks, and the model.
 pub fn state(collection: &Collection) -> Result<Value, Error> {
     let documents = query_as_caller(
-        "SELECT d.document_id::pg_catalog.text AS id, d.uri,
+        &format!(
+            "SELECT d.document_id::pg_catalog.text AS id, d.uri,
                 CASE WHEN d.source IS NULL AND d.chunking = $2
                      THEN coalesce(d.raw_hash, d.content_hash) ELSE d.content_hash END AS hash,
-                coalesce(k.ids, '{}') AS chunk_ids
+                coalesce(k.ids, '{{}}') AS chunk_ids
          FROM rag.documents d
          LEFT JOIN (SELECT c.document_id,
                            pg_catalog.array_agg(c.chunk_id::pg_catalog.text
                                                 ORDER BY c.chunk_index, c.chunk_id) AS ids
-                    FROM rag.chunks c WHERE c.collection = $1 GROUP BY c.document_id) AS k
+                    FROM rag.chunks c WHERE {} GROUP BY c.document_id) AS k
              USING (document_id)
          WHERE d.collection = $1",
+            collection.rows("c.")
+        ),
         &[collection.name.as_str().into(), GIVEN.into()],
         |row| {
             let document = json!({

@@ -6,7 +6,7 @@
 
 use pgrx::pg_sys;
 
-use super::collections::Collection;
+use super::{collections::Collection, partitions::Partition};
 use crate::{
     error::Error,
     pg::{
@@ -42,19 +42,19 @@ pub fn expression(collection: &Collection, alias: &str) -> String {
 }
 
 /// Returns true if the collection's retriever needs an index that does not exist.
-pub fn is_missing(collection: &Collection) -> bool {
-    collection.retrieval.uses_keywords() && find(collection).is_none()
+pub fn is_missing(collection: &Collection, partition: pg_sys::Oid) -> bool {
+    collection.retrieval.uses_keywords() && lookup::whole_index(partition, c"rag_bm25").is_none()
 }
 
 /// Creates the index. Runs as the extension's owner.
 ///
 /// # Errors
 /// The text search configuration does not exist any more.
-pub fn create(collection: &Collection) -> Result<(), Error> {
-    let partition = collection.partition();
+pub fn create(collection: &Collection, partition: &Partition) -> Result<(), Error> {
     let statement = format!(
-        "CREATE INDEX ON {partition} USING rag_bm25 (({})) WITH (text_config = {})",
-        expression(collection, &collection.quoted_partition_name()),
+        "CREATE INDEX ON {} USING rag_bm25 (({})) WITH (text_config = {})",
+        partition.qualified(),
+        expression(collection, &partition.quoted_name()),
         pgrx::spi::quote_literal(&collection.text_config),
     );
     execute(&statement, &[])?;

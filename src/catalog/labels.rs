@@ -3,7 +3,7 @@
 use rag_protocol::{identity::DocumentId, labels::Labels};
 use serde_json::{Map, Value, json};
 
-use super::{documents::document_id, sources::Source};
+use super::{documents::document_id, partitions, sources::Source};
 use crate::{
     error::Error,
     pg::{
@@ -122,11 +122,14 @@ pub fn set(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Erro
             labels.tags.clone().into(),
         ]
     };
-    for table in ["rag.documents", "rag.chunks"] {
+    let of_chunks = partitions::rows_of_writer(collection, "")?;
+    for (table, rows) in [
+        ("rag.documents", "collection = $1"),
+        ("rag.chunks", of_chunks.as_str()),
+    ] {
         execute(
             &format!(
-                "UPDATE {table} SET category = $3, tags = $4
-                 WHERE collection = $1 AND document_id = $2"
+                "UPDATE {table} SET category = $3, tags = $4 WHERE {rows} AND document_id = $2"
             ),
             &given(),
         )?;

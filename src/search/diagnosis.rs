@@ -7,7 +7,7 @@ use pgrx::{PgSqlErrorCode, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
 use rag_filter::Usage;
 
 use super::SearchRequest;
-use crate::{error::Error, pg::spi::query_as_caller};
+use crate::{catalog::collections::Collection, error::Error, pg::spi::query_as_caller};
 
 /// The maximum number of keys of a filter that are checked.
 const MAX_KEYS: usize = 20;
@@ -26,7 +26,7 @@ pub fn explain(request: &SearchRequest) -> Result<(), Error> {
         return Ok(());
     }
     let collection = request.collection.name.as_str();
-    let stored = stored_types(collection, &usages)?;
+    let stored = stored_types(&request.collection, &usages)?;
     if request.threshold.is_none_or(|threshold| threshold == 0.0) {
         for usage in &usages {
             check_type(
@@ -43,7 +43,7 @@ pub fn explain(request: &SearchRequest) -> Result<(), Error> {
     if missing.is_empty() {
         return Ok(());
     }
-    let Some(known) = known_keys(collection)? else {
+    let Some(known) = known_keys(&request.collection)? else {
         return Ok(());
     };
     for usage in missing {
@@ -54,16 +54,20 @@ pub fn explain(request: &SearchRequest) -> Result<(), Error> {
 
 /// Returns the types of the stored values of the keys. All chunks of a document have its metadata.
 fn stored_types(
-    collection: &str,
+    collection: &Collection,
     usages: &[&Usage],
 ) -> Result<HashMap<String, Vec<String>>, Error> {
     let keys: Vec<&str> = usages.iter().map(|usage| usage.key.as_str()).collect();
     let found = query_as_caller(
-        "SELECT k.key, pg_catalog.array_agg(DISTINCT pg_catalog.jsonb_typeof(c.metadata -> k.key))
-         FROM rag.chunks AS c, pg_catalog.unnest($2) AS k (key)
-         WHERE c.collection = $1 AND c.chunk_index = 0 AND c.metadata ? k.key
-         GROUP BY k.key",
-        &[collection.into(), keys.into()],
+        &format!(
+            "SELECT k.key,
+                    pg_catalog.array_agg(DISTINCT pg_catalog.jsonb_typeof(c.metadata -> k.key))
+             FROM rag.chunks AS c, pg_catalog.unnest($1) AS k (key)
+             WHERE {} AND c.chunk_index = 0 AND c.metadata ? k.key
+             GROUP BY k.key",
+            collection.rows("c.")
+        ),
+        &[keys.into()],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     Ok(found.into_iter().collect())
@@ -112,15 +116,18 @@ fn with_article(types: &[&str]) -> String {
 }
 
 /// Returns the metadata keys of documents of the collection, or None if it has no documents.
-fn known_keys(collection: &str) -> Result<Option<Vec<String>>, Error> {
+fn known_keys(collection: &Collection) -> Result<Option<Vec<String>>, Error> {
+    let rows = collection.rows("");
     let found = query_as_caller(
-        "SELECT pg_catalog.count(*) > 0,
-                coalesce((SELECT pg_catalog.array_agg(DISTINCT k.key ORDER BY k.key)
-                          FROM (SELECT metadata FROM rag.chunks
-                                WHERE collection = $1 AND chunk_index = 0 LIMIT $2) AS m,
-                               pg_catalog.jsonb_object_keys(m.metadata) AS k (key)), '{}')
-         FROM (SELECT FROM rag.chunks WHERE collection = $1 LIMIT 1) AS c",
-        &[collection.into(), MAX_SAMPLE.into()],
+        &format!(
+            "SELECT pg_catalog.count(*) > 0,
+                    coalesce((SELECT pg_catalog.array_agg(DISTINCT k.key ORDER BY k.key)
+                              FROM (SELECT metadata FROM rag.chunks
+                                    WHERE {rows} AND chunk_index = 0 LIMIT $1) AS m,
+                                   pg_catalog.jsonb_object_keys(m.metadata) AS k (key)), '{{}}')
+             FROM (SELECT FROM rag.chunks WHERE {rows} LIMIT 1) AS c"
+        ),
+        &[MAX_SAMPLE.into()],
         |row| Ok((row.required::<bool>(1)?, row.required::<Vec<String>>(2)?)),
     )?;
     Ok(found

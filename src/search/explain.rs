@@ -106,14 +106,14 @@ fn filter_step(request: &SearchRequest) -> Result<Option<ExplainedStep>, Error> 
     if request.filter.is_unrestricted() && !has_policies {
         return Ok(None);
     }
-    let filter = request.filter.to_sql(2);
+    let filter = request.filter.to_sql(1);
     let statement = format!(
         "SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE {})
-         FROM rag.chunks AS c WHERE c.collection = $1",
-        filter.text
+         FROM rag.chunks AS c WHERE {}",
+        filter.text,
+        request.collection.rows("c.")
     );
-    let mut args = vec![request.collection.name.as_str().into()];
-    args.extend(filter.params.into_iter().map(filter_argument));
+    let args: Vec<_> = filter.params.into_iter().map(filter_argument).collect();
     let (started, pages) = (Instant::now(), pages_read());
     let counts = query_chunks(&request.collection, &statement, &args, |row| {
         Ok((row.required::<i64>(1)?, row.required::<i64>(2)?))

@@ -9,7 +9,7 @@ use rag_fusion::{ChunkKey, Ranked};
 
 use super::{SearchRequest, statements::key};
 use crate::{
-    catalog::chunks::{literal, query_chunks, query_chunks_prepared},
+    catalog::chunks::{query_chunks, query_chunks_prepared},
     error::Error,
     pg::spi::Row,
     types::vector::OwnedVector,
@@ -67,9 +67,9 @@ pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<Sear
          FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))
                   AS wanted (document_id, chunk_id)
               JOIN rag.chunks AS c
-                  ON c.collection = {} AND c.document_id = wanted.document_id
+                  ON {} AND c.document_id = wanted.document_id
                  AND c.chunk_id = wanted.chunk_id",
-        literal(&request.collection)
+        request.collection.rows("c.")
     );
     let mut hits = query_chunks_prepared(
         &request.collection,
@@ -154,19 +154,17 @@ pub fn read_neighbours(
     let mut found = Neighbours::new();
     query_chunks(
         &request.collection,
-        "SELECT c.document_id, c.chunk_id, c.chunk_index, c.content, c.start_index, c.start_line,
-                c.end_line, c.page
-         FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4))
-                  AS wanted (document_id, first, last)
-              JOIN rag.chunks AS c
-                  ON c.collection = $1 AND c.document_id = wanted.document_id
-                 AND c.chunk_index BETWEEN wanted.first AND wanted.last",
-        &[
-            request.collection.name.as_str().into(),
-            documents.into(),
-            first.into(),
-            last.into(),
-        ],
+        &format!(
+            "SELECT c.document_id, c.chunk_id, c.chunk_index, c.content, c.start_index,
+                    c.start_line, c.end_line, c.page
+             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3))
+                      AS wanted (document_id, first, last)
+                  JOIN rag.chunks AS c
+                      ON {} AND c.document_id = wanted.document_id
+                     AND c.chunk_index BETWEEN wanted.first AND wanted.last",
+            request.collection.rows("c.")
+        ),
+        &[documents.into(), first.into(), last.into()],
         |row| {
             let document: pgrx::Uuid = row.required("document_id")?;
             let chunks = found.entry(*document.as_bytes()).or_default();
@@ -235,17 +233,16 @@ pub fn read_embeddings(request: &SearchRequest, ranked: &[Ranked]) -> Result<Emb
     let (documents, chunks) = ids(ranked);
     let found = query_chunks(
         &request.collection,
-        "SELECT c.chunk_id, c.document_id, c.embedding
-         FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))
-                  AS wanted (document_id, chunk_id)
-              JOIN rag.chunks AS c
-                  ON c.collection = $1 AND c.document_id = wanted.document_id
-                 AND c.chunk_id = wanted.chunk_id",
-        &[
-            request.collection.name.as_str().into(),
-            documents.into(),
-            chunks.into(),
-        ],
+        &format!(
+            "SELECT c.chunk_id, c.document_id, c.embedding
+             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))
+                      AS wanted (document_id, chunk_id)
+                  JOIN rag.chunks AS c
+                      ON {} AND c.document_id = wanted.document_id
+                     AND c.chunk_id = wanted.chunk_id",
+            request.collection.rows("c.")
+        ),
+        &[documents.into(), chunks.into()],
         |row| Ok((key(&row)?, Vec::from(row.required::<OwnedVector>(3)?))),
     )?;
     let mut found: HashMap<ChunkKey, Vec<f32>> = found.into_iter().collect();

@@ -8,7 +8,7 @@ use rag_pages::Tid;
 use super::SearchRequest;
 use crate::{
     catalog::{
-        chunks::{literal, query_chunks, query_chunks_prepared},
+        chunks::{query_chunks, query_chunks_prepared},
         embedding_index,
     },
     error::Error,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The number of parameters before those of the filter.
-const OWN_PARAMETERS: usize = 3;
+const OWN_PARAMETERS: usize = 2;
 
 /// A chunk that a statement has found.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +61,7 @@ impl Statements<'_> {
     /// Those of some chunks that pass the filter.
     pub fn at_places(&self, places: &[Tid]) -> Statement {
         let places: Vec<ItemPointerData> = places.iter().map(|tid| to_pointer(*tid)).collect();
-        self.statement(" AND c.ctid = ANY ($3)", "", places.into())
+        self.statement(" AND c.ctid = ANY ($2)", "", places.into())
     }
 
     /// All chunks that pass the filter, or some of them.
@@ -70,7 +70,7 @@ impl Statements<'_> {
         self.statement("", &order, None::<i64>.into())
     }
 
-    /// `argument` is the third parameter.
+    /// `argument` is the second parameter.
     fn statement(
         &self,
         condition: &str,
@@ -82,25 +82,18 @@ impl Statements<'_> {
         } = *self;
         let filter = request.filter.to_sql(OWN_PARAMETERS + 1);
         let distance = match self.embedding {
-            Some(_) => format!("c.embedding OPERATOR({operators}.<=>) $2"),
+            Some(_) => format!("c.embedding OPERATOR({operators}.<=>) $1"),
             None => "NULL::pg_catalog.float8".to_owned(),
-        };
-        let collection = match self.keeps_plans {
-            true => literal(&request.collection),
-            false => "$1".to_owned(),
         };
         let text = format!(
             "SELECT c.chunk_id, c.document_id, c.ctid, {distance} AS distance
              FROM rag.chunks AS c
-             WHERE c.collection = {collection} AND ({filter}){condition}
+             WHERE {rows} AND ({filter}){condition}
              {order}",
+            rows = request.collection.rows("c."),
             filter = filter.text,
         );
-        let mut args: Vec<DatumWithOid<'static>> = vec![
-            request.collection.name.as_str().into(),
-            self.embedding.cloned().into(),
-            argument,
-        ];
+        let mut args: Vec<DatumWithOid<'static>> = vec![self.embedding.cloned().into(), argument];
         args.extend(filter.params.into_iter().map(filter_argument));
         Statement { text, args }
     }

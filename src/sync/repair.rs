@@ -3,7 +3,7 @@
 use rag_protocol::spec::SourceSpec;
 
 use crate::{
-    catalog::sources::Source,
+    catalog::{partitions, sources::Source},
     drift::{was_found, without_jit},
     error::Error,
     pg::{
@@ -42,10 +42,12 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
              = ANY ($1)",
             &[all.into()],
         )?;
+        let rows = partitions::rows_of_writer(collection, "")?;
         execute(
-            "DELETE FROM rag.chunks WHERE collection = $1 AND source = $2 AND document_id
-             = ANY ($3)",
-            &[collection.into(), name.into(), ids(strays).into()],
+            &format!(
+                "DELETE FROM rag.chunks WHERE {rows} AND source = $1 AND document_id = ANY ($2)"
+            ),
+            &[name.into(), ids(strays).into()],
         )?;
         // The ids are random because one number is. The UPDATE itself has no volatile function,
         // with which it could not be distributed over servers.
@@ -53,16 +55,14 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
             row.required::<pgrx::Uuid>(1)
         })?;
         execute(
-            "UPDATE rag.chunks SET embedding_key = '00000000-0000-0000-0000-000000000000',
-                 chunk_id = pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(
-                     pg_catalog.uuid_send($3) || pg_catalog.uuid_send(chunk_id)), 1, 16),
-                     'hex')::pg_catalog.uuid
-             WHERE collection = $1 AND document_id = ANY ($2)",
-            &[
-                collection.into(),
-                ids(stored).into(),
-                random.first().copied().into(),
-            ],
+            &format!(
+                "UPDATE rag.chunks SET embedding_key = '00000000-0000-0000-0000-000000000000',
+                     chunk_id = pg_catalog.encode(pg_catalog.substr(pg_catalog.sha256(
+                         pg_catalog.uuid_send($2) || pg_catalog.uuid_send(chunk_id)), 1, 16),
+                         'hex')::pg_catalog.uuid
+                 WHERE {rows} AND document_id = ANY ($1)"
+            ),
+            &[ids(stored).into(), random.first().copied().into()],
         )?;
         match source.spec {
             SourceSpec::Table(_) => changes::set_incomplete(&source.name),

@@ -206,8 +206,8 @@ SELECT rag_sync('handbook') > 0 AS ran;
 SELECT rag_get('AutoIndexer',
     'handbook') #> '{status}' #- '{lastIndexed}' #- '{lastRunDurationSeconds}'
     #- '{lastRunID}' #- '{conditions}' AS status;
-INSERT INTO rag.chunks SELECT c.collection, c.source, c.uri, c.title, c.document_id, c.knowledge_id,
-    c.document_type, c.category, c.tags, gen_random_uuid(),
+INSERT INTO rag.chunks SELECT c.collection, c.partition, c.source, c.uri, c.title, c.document_id,
+    c.knowledge_id, c.document_type, c.category, c.tags, gen_random_uuid(),
     c.chunk_index, c.start_index, c.content, c.metadata, c.embedding, c.embedding_key, c.fetched_at,
     c.indexed_at, c.start_line, c.end_line, c.page, c.heading_path
 FROM (SELECT * FROM rag.chunks WHERE collection = 'books' LIMIT 1) c, generate_series(1, 4000);

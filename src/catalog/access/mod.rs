@@ -22,7 +22,10 @@ use pgrx::{Uuid, datum::DatumWithOid, pg_extern, pg_sys, pg_sys::panic::ErrorRep
 use rag_protocol::identity::DocumentId;
 
 pub use self::grants::{grant, grantee, revoke, set_owner};
-use super::collections::Collection;
+use super::{
+    collections::Collection,
+    partitions::{self, Partition},
+};
 use crate::{
     error::Error,
     pg::{
@@ -279,8 +282,8 @@ pub fn sees_every_document(collection: &Collection) -> bool {
         )
 }
 
-/// Returns true if the current role sees every row of a table, which may be the partition of a
-/// collection.
+/// Returns true if the current role sees every row of a table, which may be a partition of
+/// `rag.chunks`.
 pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {
     if lookup::may_select(table, roles::current()) && !lookup::has_row_security(table) {
         return Ok(true);
@@ -290,7 +293,8 @@ pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {
     else {
         return Ok(false);
     };
-    Ok(Collection::of_partition(&name)?.is_some_and(|collection| sees_every_row(&collection)))
+    let collections = Collection::of_partition(&name)?;
+    Ok(!collections.is_empty() && collections.iter().all(sees_every_row))
 }
 
 // -- functions for policies and views, which run with the rights of the reading role
@@ -372,8 +376,8 @@ fn sees_knowledge(collection: &str, knowledge_id: i64) -> Result<bool, ErrorRepo
 fn sees_one(collection: &str, column: &str, value: DatumWithOid<'_>) -> Result<bool, Error> {
     // the name is part of the statement, so that only its partition is planned
     let statement = format!(
-        "SELECT 1 FROM rag.chunks WHERE collection = {} AND {column} = $1 LIMIT 1",
-        pgrx::spi::quote_literal(collection)
+        "SELECT 1 FROM rag.chunks WHERE {} AND {column} = $1 LIMIT 1",
+        Partition::rows_of(partitions::of(collection)?.as_ref(), collection, "")
     );
     let arguments = [value];
     let is_there =

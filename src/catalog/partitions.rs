@@ -1,0 +1,183 @@
+//! The partitions of `rag.chunks`: each holds the chunks of one collection, or of several.
+//!
+//! `rag.chunks` is partitioned by the name of the partition, so that a collection can join one that
+//! exists. `rag.collections.partition` says which one a collection is in. It is NULL until the
+//! first document is stored.
+//!
+//! A statement reads or writes only one partition if it has [`Partition::rows`] as its condition.
+//!
+//! **Locks.** A transaction that writes chunks locks the row of the collection FOR KEY SHARE before
+//! it reads the name of the partition ([`of_writer`]). A transaction that moves a collection to
+//! another partition must lock that row FOR UPDATE first: then no writer uses the former name.
+
+use std::ffi::CString;
+
+use pgrx::{pg_sys, spi::quote_literal};
+
+use super::collections::Collection;
+use crate::{
+    error::Error,
+    pg::{
+        extension,
+        security::as_owner,
+        spi::{execute, execute_prepared, query_prepared},
+    },
+};
+
+/// A partition of `rag.chunks`, by the name of its relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition(String);
+
+impl Partition {
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    pub fn quoted_name(&self) -> String {
+        pgrx::spi::quote_identifier(&self.0)
+    }
+
+    /// Returns the qualified and quoted name.
+    pub fn qualified(&self) -> String {
+        pgrx::spi::quote_qualified_identifier("rag", &self.0)
+    }
+
+    /// Returns the relation, if it exists.
+    pub fn oid(&self) -> Option<pg_sys::Oid> {
+        extension::relation(&CString::new(self.0.as_str()).ok()?)
+    }
+
+    /// Returns the condition that selects the rows of a collection. `alias` is the table's with a
+    /// dot, or empty. Both names are literals: a plan that is kept is for one partition. With
+    /// parameters it would be for all of them.
+    pub fn rows(&self, collection: &str, alias: &str) -> String {
+        format!(
+            "{alias}partition = {} AND {alias}collection = {}",
+            quote_literal(&self.0),
+            quote_literal(collection)
+        )
+    }
+
+    /// Does the same for a collection that may have no partition yet, and then no rows.
+    pub fn rows_of(partition: Option<&Self>, collection: &str, alias: &str) -> String {
+        match partition {
+            Some(partition) => partition.rows(collection, alias),
+            None => format!("{alias}partition = NULL::pg_catalog.text"),
+        }
+    }
+
+    /// Creates the relation with its keys, not attached yet. Runs as the extension's owner.
+    ///
+    /// Its CHECKs let ATTACH skip its scan, reject vectors of other dimensions, which would make
+    /// every search fail, and let the planner skip the partition if a statement of a user names
+    /// another collection.
+    pub fn create_detached(&self, only: &str, dimensions: usize) -> Result<(), Error> {
+        let (partition, name) = (self.qualified(), quote_literal(&self.0));
+        execute(
+            &format!(
+                "CREATE TABLE {partition} (
+                     LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS,
+                     PRIMARY KEY (document_id, chunk_id),
+                     CONSTRAINT partition_name CHECK (partition = {name}),
+                     CONSTRAINT partition_collection CHECK (collection = {only}),
+                     CONSTRAINT embedding_dimensions
+                         CHECK (rag_functions.vector_dims(embedding) = {dimensions}))",
+                only = quote_literal(only)
+            ),
+            &[],
+        )?;
+        execute(
+            &format!("ALTER TABLE {partition} ALTER COLUMN partition SET DEFAULT {name}"),
+            &[],
+        )?;
+        execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
+        Ok(())
+    }
+
+    /// Attaches the relation to `rag.chunks`. Runs as the extension's owner.
+    ///
+    /// CREATE TABLE ... PARTITION OF would wait for all transactions that have read `rag.chunks`,
+    /// and they for it.
+    pub fn attach(&self) -> Result<(), Error> {
+        execute(
+            &format!(
+                "ALTER TABLE rag.chunks ATTACH PARTITION {} FOR VALUES IN ({})",
+                self.qualified(),
+                quote_literal(&self.0)
+            ),
+            &[],
+        )?;
+        Ok(())
+    }
+
+    /// Drops the relation with all of its chunks. Runs as the extension's owner.
+    pub fn drop(&self) -> Result<(), Error> {
+        execute(&format!("DROP TABLE {}", self.qualified()), &[])?;
+        Ok(())
+    }
+}
+
+/// Returns the partition of a collection as the current statement sees it.
+pub fn of(collection: &str) -> Result<Option<Partition>, Error> {
+    let found = as_owner(|| {
+        query_prepared(
+            "SELECT partition FROM rag.collections WHERE name = $1",
+            &[collection.into()],
+            |row| row.get::<String>(1),
+        )
+    })?;
+    Ok(found.into_iter().flatten().next().map(Partition))
+}
+
+/// Returns the partition of a collection as it is now. It stays the same until the transaction
+/// ends. For statements that write chunks, and run as the extension's owner.
+pub fn of_writer(collection: &str) -> Result<Option<Partition>, Error> {
+    let found = execute_prepared(
+        "SELECT partition FROM rag.collections WHERE name = $1 FOR KEY SHARE",
+        &[collection.into()],
+        |row| row.get::<String>(1),
+    )?;
+    Ok(found.into_iter().flatten().next().map(Partition))
+}
+
+/// Returns the condition that selects the rows of a collection, for statements that write. See
+/// [`of_writer`] and [`Partition::rows`].
+pub fn rows_of_writer(collection: &str, alias: &str) -> Result<String, Error> {
+    let partition = of_writer(collection)?;
+    Ok(Partition::rows_of(partition.as_ref(), collection, alias))
+}
+
+/// Creates the partition of a collection if it does not exist. Runs as the extension's owner, in
+/// the transaction that writes the collection's documents. Returns the partition if it is new.
+pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Partition>, Error> {
+    let name = collection.name.as_str();
+    // the row lock serializes two first writers
+    let known = execute_prepared(
+        "SELECT partition FROM rag.collections WHERE name = $1 FOR UPDATE",
+        &[name.into()],
+        |row| row.get::<String>(1),
+    )?;
+    let known = known.into_iter().flatten().next().map(Partition);
+    if known.as_ref().is_some_and(|known| known.oid().is_some()) {
+        return Ok(None);
+    }
+    let partition = known.unwrap_or_else(|| Partition(format!("rag_kb_{name}")));
+    partition.create_detached(name, dimensions)?;
+    partition.attach()?;
+    set(name, &partition)?;
+    Ok(Some(partition))
+}
+
+/// Records the partition of a collection. Runs as the extension's owner.
+pub fn set(collection: &str, partition: &Partition) -> Result<(), Error> {
+    execute(
+        "UPDATE rag.collections SET partition = $2, updated_at = pg_catalog.now()
+         WHERE name = $1 AND partition IS DISTINCT FROM $2",
+        &[collection.into(), partition.name().into()],
+    )?;
+    Ok(())
+}
