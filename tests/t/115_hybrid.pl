@@ -91,6 +91,28 @@ for my $below (2, 7, 61, 301, 601, 1801, 3001, 5401, 7000)
 		0,
 		"n < $below: the scores of mode hybrid are exact");
 }
+# the same for other ways to choose
+for my $choice (
+	"'hybrid', fusion => 'rrf'", "'hybrid', per_document => 1",
+	"'hybrid', mmr_lambda => 0.5", "'vector', per_document => 1")
+{
+	for my $below (7, 301, 5401)
+	{
+		my $filter = qq({"conditions": [{"key": "n", "operator": "<", "value": $below}]});
+		# the first document has three chunks, the others four
+		my $most = $choice =~ /per_document/ ? int(($below - 1) / 4) + 1 : $below - 1;
+		is( sql(
+				qq{SELECT count(*) FROM probe AS p, LATERAL (
+					SELECT count(*) AS found, count(DISTINCT s.chunk_id) AS different,
+						count(*) FILTER (WHERE (s.metadata ->> 'n')::int >= $below) AS wrong,
+						bool_and(s.score BETWEEN 0 AND 1) AS scored
+					FROM rag_search(p.query, 'big', 20, $choice, filter => '$filter',
+						query_embedding => p.vector) AS s) AS s
+				WHERE (found, different, wrong, scored) <> (least(20, $most), found, 0, true)}),
+			0,
+			"n < $below, mode $choice: as many chunks as pass the filter");
+	}
+}
 # the pools of both searches have 100 chunks, so the first ten can hardly be missed
 my ($same, $all) = split /\|/, sql(
 	q{SELECT count(*) FILTER (WHERE e.chunk_id IS NOT NULL), count(*)
@@ -125,7 +147,36 @@ for my $mode (qw(vector keyword hybrid))
 	is($as_reader, sql(sprintf $search, q('{"category": "open"}')),
 		"$mode: a policy gives the same chunks and scores as a filter");
 }
+# nothing of a chunk that is hidden counts towards the places of reciprocal rank fusion
+is( sql(
+		q{SET ROLE reader;
+		SELECT count(*) FROM probe AS p, LATERAL (
+			SELECT count(*) FILTER (WHERE s.category <> 'open') AS hidden,
+				count(s.vector_rank) AS vectors, max(s.vector_rank) AS last_vector,
+				count(s.keyword_rank) AS words, max(s.keyword_rank) AS last_word
+			FROM rag_search(p.query, 'big', 200, 'hybrid', fusion => 'rrf',
+				query_embedding => p.vector) AS s) AS s
+		WHERE hidden > 0 OR last_vector > 200 OR last_word > 200 OR vectors + words < 200}),
+	0,
+	'rrf: hidden chunks have no places');
 sql('DROP POLICY open_only ON rag.chunks');
+# a policy that hides nearly everything: 60 of 6000 chunks are left
+sql(
+	q{CREATE POLICY few ON rag.chunks FOR SELECT TO reader
+	USING ((metadata ->> 'n')::int % 100 = 7)});
+for my $mode (qw(vector keyword hybrid))
+{
+	is( sql(
+			qq{SET ROLE reader;
+			SELECT count(*) FROM probe AS p, LATERAL (
+				SELECT count(*) AS found,
+					count(*) FILTER (WHERE (s.metadata ->> 'n')::int % 100 <> 7) AS hidden
+				FROM rag_search(p.query, 'big', 20, '$mode', query_embedding => p.vector) AS s) AS s
+			WHERE (found, hidden) <> (20, 0)}),
+		0,
+		"$mode: as many chunks as were asked for, although a policy hides 99 of 100");
+}
+sql('DROP POLICY few ON rag.chunks');
 
 # -- a standby
 # ----------------------------------------
