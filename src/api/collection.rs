@@ -21,7 +21,7 @@ use crate::{
     },
     error::Error,
     pg::roles::{self, Owner},
-    source::retriever::follow_retriever,
+    source::{drop::drop_sources_of, retriever::follow_retriever},
 };
 
 #[pg_extern]
@@ -128,11 +128,16 @@ fn checked_whitelist(keys: Vec<String>) -> Result<Option<Vec<String>>, Error> {
 fn rag_drop_collection(
     name: &str,
     if_exists: pgrx::default!(bool, "false"),
+    with_sources: pgrx::default!(bool, "false"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_drop_collection()", "drop a collection")?;
     match Collection::find(name)? {
         Some(collection) => {
             access::require_owner(&collection, "drop collection")?;
+            if with_sources {
+                collections::check_droppable(&collection)?;
+                drop_sources_of(&collection)?;
+            }
             Ok(collections::drop(&collection)?)
         }
         None if if_exists => {

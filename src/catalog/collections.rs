@@ -472,23 +472,31 @@ fn check_external_id(id: &str, of: Option<&Collection>) -> Result<(), Error> {
 /// The default collection of functions and manifests.
 const DEFAULT: &str = "default";
 
+/// Checks that a collection may be dropped, apart from sources that fill it.
+///
+/// # Errors
+/// It is the default collection.
+pub fn check_droppable(collection: &Collection) -> Result<(), Error> {
+    if collection.name.as_str() != DEFAULT {
+        return Ok(());
+    }
+    Err(Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot drop collection \"default\" because it is required by functions of the extension",
+    )
+    .hint(
+        "To empty it, call rag_drop_source(name, keep_documents => false) and \
+         rag_remove_document(document_id).",
+    ))
+}
+
 /// Drops a collection with its documents and chunks.
 ///
 /// # Errors
 /// A source fills the collection, or it is the default collection.
 pub fn drop(collection: &Collection) -> Result<(), Error> {
+    check_droppable(collection)?;
     let name = collection.name.as_str();
-    if name == DEFAULT {
-        return Err(Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-            "cannot drop collection \"default\" because it is required by functions of the \
-             extension",
-        )
-        .hint(
-            "To empty it, call rag_drop_source(name, keep_documents => false) and \
-             rag_remove_document(document_id).",
-        ));
-    }
     as_owner(|| {
         let sources: Vec<String> = query(
             "SELECT name FROM rag.source WHERE collection = $1 ORDER BY 1",
@@ -501,7 +509,10 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
                 format!("cannot drop collection \"{name}\" because sources depend on it"),
             )
             .detail(format!("Sources: {}.", sources.join(", ")))
-            .hint("Drop the sources first with rag_drop_source."));
+            .hint(
+                "Drop the sources first with rag_drop_source, or together with the collection by \
+                 with_sources => true.",
+            ));
         }
         if let Some(partition) = partitions::of_writer(name)?.filter(|p| p.oid().is_some()) {
             partition.drop()?;

@@ -56,6 +56,17 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     Ok(true)
 }
 
+/// Drops the sources that fill a collection, with their documents.
+///
+/// # Errors
+/// The caller may not drop one of them, or another session is dropping it.
+pub fn drop_sources_of(collection: &Collection) -> Result<(), Error> {
+    for name in sources::names_of(Some(collection.name.as_str()))? {
+        drop_source(&name, false)?;
+    }
+    Ok(())
+}
+
 /// Stops the run of a source that is being dropped, and prevents others from starting until the
 /// transaction ends.
 fn end_runs(source: &Name) -> Result<(), Error> {

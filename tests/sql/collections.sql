@@ -173,6 +173,15 @@ SELECT count(*) FROM rag.content_change WHERE collection = 'laws';
 -- a collection cannot be dropped while a source uses it
 SELECT rag_create_source('statutes', 'folder', '{"path": "/"}', collection => 'small');
 SELECT rag_drop_collection('small'); :sqlstate
-SELECT rag_drop_source('statutes');
+-- unless they are dropped together, which their owner may
+CREATE ROLE regress_dropper;
+GRANT rag_admin TO regress_dropper;
+SELECT rag_alter_collection_owner('small', 'regress_dropper');
+SELECT rag_drop_collection('default', with_sources => true); :sqlstate
+SET ROLE regress_dropper;
+SELECT rag_drop_collection('small', with_sources => true);
+RESET ROLE;
+SELECT count(*) FROM rag.sources WHERE name = 'statutes';
+DROP ROLE regress_dropper;
 SELECT rag_drop_collection(name) FROM (SELECT name FROM rag.collections
     WHERE name <> 'default') AS c;
