@@ -126,6 +126,8 @@ test_clusters() {
         TESTDATADIR="$scratch/output/tmp_check" TESTLOGDIR="$scratch/output/log" \
         top_builddir="$scratch/output" RAG_TEST_FILES="$scratch/tests/data" \
         RAG_TEST_DATA="${RAG_TEST_DATA:-}" RAG_TEST_PAGES="$scratch/tests/pages" \
+        ${RAG_TEST_SEED:+RAG_TEST_SEED="$RAG_TEST_SEED"} \
+        ${RAG_TEST_CASES:+RAG_TEST_CASES="$RAG_TEST_CASES"} \
         RAG_DOCS="${RAG_DOCS-}" RAG_DOCS_ACCEPT="$accept" prove --verbose "$@"
     if [ -n "$accept" ] && [ -d "$scratch/output/pages" ]; then
         cp -R "$scratch/output/pages/." .

@@ -1,0 +1,18 @@
+# Persistence properties P1 to P8 (index persistence): a hundred random cases of each, over
+# collections of one cluster. The model in RagPersistence.pm says what must be there.
+use strict;
+use warnings;
+use utf8;
+use Test::More;
+use RagCluster;
+use RagPersistence;
+use RagPersistenceProperties;
+
+my $node = rag_node(
+	'persistence',
+	initdb => ['--data-checksums'],
+	conf => "autovacuum = off\nmax_locks_per_transaction = 256");
+my $test = RagPersistence->new($node);
+test_properties($test);
+$node->stop;
+done_testing();
