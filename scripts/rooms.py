@@ -20,6 +20,7 @@ ROOMS = [
     "drift",
     "answers",
     "search",
+    "storage",
     "models",
     "index",
     "secrets",

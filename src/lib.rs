@@ -16,6 +16,7 @@
 //! | [`drift`] | digests of documents, and their check |
 //! | [`answers`] | answers of a chat model from what a search finds |
 //! | [`search`] | search requests |
+//! | [`storage`] | where the vectors of collections are searched |
 //! | [`models`] | models on other servers |
 //! | [`index`] | the access methods `rag_hnsw` and `rag_bm25` |
 //! | [`secrets`] | secrets, their key file, and keeping them out of logs |
@@ -42,6 +43,7 @@ mod search;
 mod secrets;
 mod settings;
 mod source;
+mod storage;
 mod sync;
 mod types;
 mod workers;

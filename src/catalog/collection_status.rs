@@ -265,7 +265,8 @@ fn totals_statement(only: &str) -> String {
              SELECT r.name, CASE f.reltablespace
                                 WHEN 0 THEN d.folder || f.relfilenode
                                 ELSE pg_catalog.pg_relation_filepath(f.oid) END,
-                    CASE a.amname WHEN 'rag_hnsw' THEN 'vectors' WHEN 'rag_bm25' THEN 'keywords'
+                    CASE WHEN a.amname IN ('rag_hnsw', 'hnsw') THEN 'vectors'
+                         WHEN a.amname = 'rag_bm25' THEN 'keywords'
                                   ELSE r.part END
              FROM relation r JOIN pg_catalog.pg_class f ON f.oid = r.oid
                              LEFT JOIN pg_catalog.pg_am a ON a.oid = f.relam,
@@ -295,7 +296,7 @@ fn totals_statement(only: &str) -> String {
                         JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
                         JOIN pg_catalog.pg_am a ON a.oid = n.relam
                         WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
-                          AND a.amname = 'rag_hnsw') AS has_vector_index,
+                          AND a.amname IN ('rag_hnsw', 'hnsw')) AS has_vector_index,
                 (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM rag.index_damage b
                  WHERE b.collection = c.name
                    AND pg_catalog.pg_relation_filenode(b.index) = b.filenode) AS corruption

@@ -1,6 +1,6 @@
 //! `rag.collections`.
 
-use rag_contract::RetrieverSettings;
+use rag_contract::{RetrieverSettings, StorageSettings};
 use rag_protocol::{
     definition::Quota,
     embed::ModelInfo,
@@ -39,6 +39,8 @@ pub struct Collection {
     pub retriever: String,
     /// How the retriever searches.
     pub retrieval: RetrieverSettings,
+    /// Where the retriever has the vectors searched.
+    pub storage: StorageSettings,
     /// The model that the retriever names.
     pub retriever_model: Option<String>,
     pub splitting: Splitting,
@@ -164,6 +166,7 @@ impl Collection {
             splitting: splitting(row.get("chunk_size")?, row.get("chunk_overlap")?, unit),
             retriever: row.required("retriever")?,
             retrieval: RetrieverSettings::of(&retriever_spec),
+            storage: StorageSettings::of(&retriever_spec),
             retriever_model: retrievers::embedding_model(&retriever_spec).map(str::to_owned),
             text_config: row.required("text_config")?,
             title_weight: row.required("title_weight")?,

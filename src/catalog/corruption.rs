@@ -12,10 +12,11 @@
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
-use super::{collections::Collection, embedding_index::WriterLock, partitions::Partition};
+use super::{collections::Collection, partitions::Partition};
 use crate::{
     error::Error,
     pg::{
+        lock::WriterLock,
         lookup::{self, try_lock_relation},
         process,
         security::as_owner,

@@ -13,7 +13,6 @@ pub mod corruption;
 pub mod digests;
 pub mod documents;
 pub mod due;
-pub mod embedding_index;
 pub mod given_chunks;
 pub mod keyword_index;
 pub mod knowledge;

@@ -172,6 +172,16 @@ fn level(mode: Mode) -> u32 {
 
 // -- relations
 
+/// How to lock a table that other transactions are writing to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriterLock {
+    /// Wait for them. This transaction must not have written anything that others wait for.
+    Wait,
+    /// Do not wait, and leave the work to the next transaction. This transaction may have written
+    /// something that the others wait for.
+    SkipIfBusy,
+}
+
 // -- who blocks whom
 
 /// Returns true if a process waits for a lock of this session, or for a process that does.

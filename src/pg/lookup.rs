@@ -255,18 +255,52 @@ pub fn partition_ancestors(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
 
 /// Returns a valid index of an access method on a table, without a WHERE clause.
 pub fn whole_index(table: pg_sys::Oid, access_method: &CStr) -> Option<pg_sys::Oid> {
+    find_whole_index(table, access_method, None)
+}
+
+/// Does the same for an index whose first column has an operator family of this name.
+pub fn whole_index_of(
+    table: pg_sys::Oid,
+    access_method: &CStr,
+    family: &CStr,
+) -> Option<pg_sys::Oid> {
+    find_whole_index(table, access_method, Some(family))
+}
+
+fn find_whole_index(
+    table: pg_sys::Oid,
+    access_method: &CStr,
+    family: Option<&CStr>,
+) -> Option<pg_sys::Oid> {
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-    // SAFETY: relations are opened under a lock, and closed.
+    // SAFETY: relations are opened under a lock, and closed. An index has a column.
     unsafe {
-        let method = pg_sys::get_am_oid(access_method.as_ptr(), true);
+        let method = valid(pg_sys::get_am_oid(access_method.as_ptr(), true))?;
         PgRelation::with_lock(table, lock)
             .indices(lock)
             .find(|index| {
                 (*index.rd_rel).relam == method
                     && (*index.rd_index).indisvalid
                     && pg_sys::RelationGetIndexPredicate(index.as_ptr()).is_null()
+                    && family.is_none_or(|family| is_family(*index.rd_opfamily, family))
             })
             .map(|index| index.oid())
+    }
+}
+
+/// Returns true if an operator family has a name.
+fn is_family(family: pg_sys::Oid, name: &CStr) -> bool {
+    // SAFETY: the tuple is read before it is released; a name ends with NUL.
+    unsafe {
+        let id = pg_sys::SysCacheIdentifier::OPFAMILYOID as i32;
+        let tuple = pg_sys::SearchSysCache1(id, family.into());
+        if tuple.is_null() {
+            return false;
+        }
+        let form = pg_sys::GETSTRUCT(tuple).cast::<pg_sys::FormData_pg_opfamily>();
+        let is_same = CStr::from_ptr((*form).opfname.data.as_ptr()) == name;
+        pg_sys::ReleaseSysCache(tuple);
+        is_same
     }
 }
 

@@ -1,9 +1,9 @@
 //! Finds the chunks of a search: candidates from vector and keyword search, then the best of them.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{collections::HashMap, ffi::CStr, ops::ControlFlow};
 
 use pgrx::datum::DatumWithOid;
-use rag_contract::{Fusion, RetrievalMode};
+use rag_contract::{Fusion, RetrievalMode, VectorMetric};
 use rag_fusion::{Candidates, Chosen, ChunkKey, Limits, Method, Ranked, Weights, choose, rank};
 use rag_pages::Tid;
 use serde_json::Value;
@@ -16,13 +16,16 @@ use super::{
     words::QueryWords,
 };
 use crate::{
-    catalog::{access::sees_every_row, chunks::as_reader, corruption::IndexUse, embedding_index},
+    catalog::{
+        access::sees_every_row, chunks::as_reader, collections::Collection, corruption::IndexUse,
+    },
     error::Error,
     pg::{
         explain::{explain, scans},
         guc::with_settings,
     },
     settings,
+    storage::{self, IndexScan},
     types::vector::OwnedVector,
 };
 
@@ -97,7 +100,11 @@ impl Query<'_> {
         let request = self.request;
         trace.rows(chosen.results.len());
         trace.note(|| match self.method() {
-            Method::Vector => "score: cosine similarity".to_owned(),
+            Method::Vector => match request.collection.storage.metric {
+                VectorMetric::Cosine => "score: cosine similarity".to_owned(),
+                VectorMetric::L2 => "score: 1 / (1 + Euclidean distance)".to_owned(),
+                VectorMetric::InnerProduct => "score: from the inner product".to_owned(),
+            },
             Method::Keyword => "score: BM25, divided by the best".to_owned(),
             Method::Weighted(Weights { vector, keyword }) => match self.baseline() {
                 0.0 => format!("score: {vector} * vector_score + {keyword} * keyword_score"),
@@ -127,6 +134,9 @@ impl Query<'_> {
 
     /// Returns the cosine similarity that counts as 0 in a weighted sum.
     fn baseline(&self) -> f64 {
+        if self.request.collection.storage.metric != VectorMetric::Cosine {
+            return 0.0;
+        }
         let model = self.request.collection.model.as_ref();
         let baseline = model.map_or(0.0, |model| f64::from(model.baseline));
         match baseline >= MIN_BASELINE {
@@ -201,7 +211,7 @@ impl Query<'_> {
                 .trace
                 .measure(Part::Vector, || self.nearest(&statements, pool))?;
             has_more |= nearest.len() >= pool;
-            candidates.add_vector_list(cosines(&nearest), pool);
+            candidates.add_vector_list(similarities(&nearest), pool);
         }
         if let Some(words) = self.words {
             has_more |= self.trace.measure(Part::Keyword, || {
@@ -227,7 +237,7 @@ impl Query<'_> {
         candidates.add_keyword_list(scores.collect(), pool);
         if self.embedding.is_some() {
             for (row, _) in &best {
-                candidates.set_cosine(row.key, row.cosine.unwrap_or_default());
+                candidates.set_cosine(row.key, row.similarity.unwrap_or_default());
             }
             nearest.retain(|row| candidates.lacks_keyword(row.key));
             // if all rows that match were found, the others do not match
@@ -297,10 +307,14 @@ impl Query<'_> {
 
     /// Returns the nearest chunks.
     fn nearest(&self, statements: &Statements<'_>, limit: usize) -> Result<Vec<FoundRow>, Error> {
-        let statement = statements.nearest(limit);
+        let statement = statements.nearest(limit)?;
         let run = |complete| {
             let ef_search = settings::ef_search().max(MIN_EF_SEARCH).max(2 * limit);
-            with_scan_settings(ef_search, complete, || {
+            let scan = IndexScan {
+                ef_search,
+                is_complete: complete,
+            };
+            with_scan_settings(&self.request.collection, scan, || {
                 if self.trace.records_steps() {
                     self.note_path(&statement, ef_search)?;
                 }
@@ -313,7 +327,7 @@ impl Query<'_> {
         // takes as long again.
         let is_complete = self.is_filtered() || 2 * limit > settings::MAX_EF_SEARCH;
         let found = run(is_complete)?;
-        if is_complete || found.len() >= limit || !embedding_index::exists(&self.request.collection)
+        if is_complete || found.len() >= limit || !storage::index::exists(&self.request.collection)
         {
             return Ok(found);
         }
@@ -396,8 +410,8 @@ impl Query<'_> {
         candidates.add_keyword_list(matches, pool);
         if self.embedding.is_some() {
             has_more |= rows.len() > pool;
-            candidates.add_vector_list(cosines(rows), pool);
-            for (key, cosine) in cosines(rows) {
+            candidates.add_vector_list(similarities(rows), pool);
+            for (key, cosine) in similarities(rows) {
                 candidates.set_cosine(key, cosine);
             }
             for (key, score) in scored() {
@@ -423,27 +437,21 @@ fn estimated_rows(statement: &str, args: &[DatumWithOid<'_>]) -> Result<f64, Err
     Ok(rows.and_then(Value::as_f64).unwrap_or(f64::INFINITY))
 }
 
-/// Runs a vector search, whatever the settings of the session for index scans say. A `complete` one
-/// continues until enough rows have passed the filter and row-level security.
+/// Runs a vector search, whatever the settings of the session for index scans say.
 fn with_scan_settings<T>(
-    ef_search: usize,
-    complete: bool,
+    collection: &Collection,
+    scan: IndexScan,
     f: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let ef_search = ef_search.min(settings::MAX_EF_SEARCH).to_string();
-    let ef_search = std::ffi::CString::new(ef_search).unwrap_or_default();
-    let settings = [
-        (
-            c"rag.iterative_scan",
-            if complete { c"strict" } else { c"off" },
-        ),
-        (c"rag.max_scan_tuples", c"0"),
-        (c"rag.ef_search", ef_search.as_c_str()),
-    ];
+    let settings = storage::of(collection).scan_settings(scan);
+    let settings: Vec<(&CStr, &CStr)> = settings
+        .iter()
+        .map(|(name, value)| (*name, value.as_c_str()))
+        .collect();
     with_settings(&settings, f)
 }
 
-fn cosines(rows: &[FoundRow]) -> Vec<(ChunkKey, f64)> {
-    let of = |row: &FoundRow| Some((row.key, row.cosine?));
+fn similarities(rows: &[FoundRow]) -> Vec<(ChunkKey, f64)> {
+    let of = |row: &FoundRow| Some((row.key, row.similarity?));
     rows.iter().filter_map(of).collect()
 }

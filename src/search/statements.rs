@@ -2,18 +2,17 @@
 //! order, so that it stays the same where chunks are distributed over several servers.
 
 use pgrx::{datum::DatumWithOid, pg_sys::ItemPointerData};
+use rag_contract::VectorMetric;
 use rag_fusion::ChunkKey;
 use rag_pages::Tid;
 
 use super::SearchRequest;
 use crate::{
-    catalog::{
-        chunks::{query_chunks, query_chunks_prepared},
-        embedding_index,
-    },
+    catalog::chunks::{query_chunks, query_chunks_prepared},
     error::Error,
     index::am::tid::{from_pointer, to_pointer},
     pg::spi::{Row, filter_argument},
+    storage,
     types::vector::OwnedVector,
 };
 
@@ -25,8 +24,8 @@ const OWN_PARAMETERS: usize = 2;
 pub struct FoundRow {
     pub key: ChunkKey,
     pub tid: Tid,
-    /// If vectors count.
-    pub cosine: Option<f64>,
+    /// If vectors count: see [`VectorMetric::score`].
+    pub similarity: Option<f64>,
 }
 
 /// What the statements of a search have in common.
@@ -47,15 +46,22 @@ pub struct Statement {
 
 impl Statements<'_> {
     /// The nearest chunks.
-    pub fn nearest(&self, limit: usize) -> Statement {
+    ///
+    /// # Errors
+    /// The backend lacks what its index needs.
+    pub fn nearest(&self, limit: usize) -> Result<Statement, Error> {
         // An index orders by distance alone. All chunks at the distance of the last one are
         // fetched, so that they can be ordered by their ids. Without an index this would sort all
         // rows completely.
-        let order = match embedding_index::exists(&self.request.collection) {
-            true => format!("ORDER BY distance FETCH FIRST {limit} ROWS WITH TIES"),
-            false => format!("ORDER BY distance, c.chunk_id LIMIT {limit}"),
+        let collection = &self.request.collection;
+        let order = match (storage::index::exists(collection), &collection.model) {
+            (true, Some(model)) => {
+                let order = storage::of(collection).order(&collection.storage, model.dimensions)?;
+                format!("ORDER BY {order} FETCH FIRST {limit} ROWS WITH TIES")
+            }
+            _ => format!("ORDER BY distance, c.chunk_id LIMIT {limit}"),
         };
-        self.statement("", &order, None::<i64>.into())
+        Ok(self.statement("", &order, None::<i64>.into()))
     }
 
     /// Those of some chunks that pass the filter.
@@ -82,7 +88,10 @@ impl Statements<'_> {
         } = *self;
         let filter = request.filter.to_sql(OWN_PARAMETERS + 1);
         let distance = match self.embedding {
-            Some(_) => format!("c.embedding OPERATOR({operators}.<=>) $1"),
+            Some(_) => {
+                let operator = request.collection.storage.metric.operator();
+                format!("c.embedding OPERATOR({operators}.{operator}) $1")
+            }
             None => "NULL::pg_catalog.float8".to_owned(),
         };
         let text = format!(
@@ -102,19 +111,20 @@ impl Statements<'_> {
     pub fn run(&self, statement: &Statement) -> Result<Vec<FoundRow>, Error> {
         let Statement { text, args } = statement;
         let collection = &self.request.collection;
+        let metric = collection.storage.metric;
         match self.keeps_plans {
-            true => query_chunks_prepared(collection, text, args, |row| found(&row)),
-            false => query_chunks(collection, text, args, |row| found(&row)),
+            true => query_chunks_prepared(collection, text, args, |row| found(&row, metric)),
+            false => query_chunks(collection, text, args, |row| found(&row, metric)),
         }
     }
 }
 
-fn found(row: &Row<'_, '_>) -> Result<FoundRow, Error> {
+fn found(row: &Row<'_, '_>, metric: VectorMetric) -> Result<FoundRow, Error> {
     let distance: Option<f64> = row.get(4)?;
     Ok(FoundRow {
         key: key(row)?,
         tid: from_pointer(row.required(3)?),
-        cosine: distance.map(|distance| 1.0 - distance),
+        similarity: distance.map(|distance| metric.score(distance)),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pgrx::PgSqlErrorCode;
-use rag_contract::{RetrievalMode, RetrieverSettings};
+use rag_contract::{RetrievalMode, RetrieverSettings, StorageSettings, StorageType};
 use rag_manifest::{Metadata, Notes, check_retriever_spec};
 use rag_protocol::spec::FieldProblem;
 use serde_json::Value;
@@ -13,7 +13,6 @@ use crate::{
     catalog::{
         access,
         collections::Collection,
-        embedding_index,
         name::Name,
         retrievers::{self, Retriever, RetrieverChange},
     },
@@ -21,14 +20,8 @@ use crate::{
     error::Error,
     pg::roles,
     settings,
+    storage::{self, index},
 };
-
-/// The storage of a retriever that names none.
-const DEFAULT_STORAGE: &str = "hnsw";
-/// Storage without a vector index.
-const FLAT: &str = "flat";
-/// Storage in this database, which has all methods.
-const LOCAL_STORAGE: [&str; 2] = [DEFAULT_STORAGE, FLAT];
 
 const CHANGE: &str = "create or change a retriever";
 
@@ -149,6 +142,15 @@ fn checked(name: &str, spec: &Value) -> Result<Value, Error> {
     let invalid =
         |problems: &[FieldProblem]| Error::invalid_spec(&format!("retriever \"{name}\""), problems);
     let spec = check_retriever_spec(spec).map_err(|problems| invalid(&problems))?;
+    let storage = StorageSettings::of(&spec).storage;
+    if let Err(error) = storage::backend(storage).check() {
+        let problem = FieldProblem::new(
+            "spec.storageConfig.type",
+            format!("\"{}\" cannot be used: {}", storage.name(), error.message),
+        );
+        let problem = error.hint.into_iter().fold(problem, FieldProblem::hint);
+        return Err(invalid(&[problem]));
+    }
     if let Some(wanted) = retrievers::embedding_model(&spec) {
         let model = settings::model(None)?;
         let current = model.dir.file_name().unwrap_or_default().to_string_lossy();
@@ -165,14 +167,18 @@ fn checked(name: &str, spec: &Value) -> Result<Value, Error> {
     Ok(spec)
 }
 
-/// Makes collections with documents follow a change of the storage. With type `flat` they lose
-/// their vector index. With `hnsw` the next sync or added document creates it.
+/// Makes collections with documents follow a change of the storage. They lose their vector index if
+/// it does not fit any more. The next sync or added document creates the one that they need then.
 ///
 /// # Errors
 /// Other options would need another index.
 fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
-    match storage_change(&present.spec, spec) {
-        StorageChange::None | StorageChange::NewIndex => Ok(()),
+    let (before, after) = (
+        StorageSettings::of(&present.spec),
+        StorageSettings::of(spec),
+    );
+    match storage_change(&before, &after) {
+        StorageChange::None => Ok(()),
         StorageChange::OtherOptions => {
             let filled = retrievers::filled_collections(&present.name)?;
             if filled.is_empty() {
@@ -193,9 +199,9 @@ fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
                  that collection.",
             ))
         }
-        StorageChange::NoIndex => {
+        StorageChange::OtherIndex => {
             for name in retrievers::filled_collections(&present.name)? {
-                embedding_index::drop(&Collection::get(&name)?)?;
+                index::drop(&Collection::get(&name)?)?;
             }
             Ok(())
         }
@@ -208,30 +214,28 @@ fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
 /// # Errors
 /// The retriever does not exist.
 pub fn follow_retriever(collection: &Collection, retriever: &str) -> Result<(), Error> {
-    let missing = || retrievers::missing(retriever);
-    let before = retrievers::find(&collection.retriever)?.ok_or_else(missing)?;
-    let after = retrievers::find(retriever)?.ok_or_else(missing)?;
-    match storage_change(&before.spec, &after.spec) {
-        StorageChange::None | StorageChange::NewIndex => Ok(()),
-        StorageChange::OtherOptions | StorageChange::NoIndex => embedding_index::drop(collection),
+    let after = retrievers::find(retriever)?.ok_or_else(|| retrievers::missing(retriever))?;
+    match storage_change(&collection.storage, &StorageSettings::of(&after.spec)) {
+        StorageChange::None => Ok(()),
+        StorageChange::OtherOptions | StorageChange::OtherIndex => index::drop(collection),
     }
 }
 
 /// What a change of settings means for the vector index of a collection.
 enum StorageChange {
     None,
-    NewIndex,
     OtherOptions,
-    NoIndex,
+    OtherIndex,
 }
 
-fn storage_change(before: &Value, after: &Value) -> StorageChange {
-    let options = |spec: &Value| spec.pointer("/storageConfig/ext").cloned();
-    match (storage_type(before), storage_type(after)) {
-        (one, other) if one == other && options(before) == options(after) => StorageChange::None,
-        (one, other) if one == other => StorageChange::OtherOptions,
-        (_, after) if after == FLAT => StorageChange::NoIndex,
-        _ => StorageChange::NewIndex,
+fn storage_change(before: &StorageSettings, after: &StorageSettings) -> StorageChange {
+    let options = |settings: &StorageSettings| (settings.m, settings.ef_construction);
+    if (before.storage, before.metric) != (after.storage, after.metric) {
+        StorageChange::OtherIndex
+    } else if options(before) != options(after) {
+        StorageChange::OtherOptions
+    } else {
+        StorageChange::None
     }
 }
 
@@ -283,8 +287,7 @@ pub fn test(name: &str) -> Result<RetrieverTest, Error> {
 
 /// Returns the type of storage that settings name, or the default.
 pub fn storage_type(spec: &Value) -> String {
-    let given = spec.pointer("/storageConfig/type").and_then(Value::as_str);
-    given.unwrap_or(DEFAULT_STORAGE).to_owned()
+    StorageSettings::of(spec).storage.name().to_owned()
 }
 
 /// Returns the names of the modes that settings enable.
@@ -301,12 +304,14 @@ pub fn methods(spec: &Value) -> Vec<String> {
 /// # Errors
 /// There is no such type.
 pub fn methods_of_storage(storage: &str) -> Result<Vec<String>, Error> {
-    if LOCAL_STORAGE.contains(&storage) {
+    if StorageType::parse(storage).is_some() {
+        // words are always searched in this database
         return Ok(RetrievalMode::ALL.map(|mode| mode.name().to_owned()).into());
     }
     let shown: String = storage.chars().take(80).collect();
+    let valid = StorageType::ALL.map(StorageType::name).join(", ");
     Err(
         Error::invalid_parameter(format!("unknown storage type \"{shown}\""))
-            .hint(format!("Valid types are {}.", LOCAL_STORAGE.join(", "))),
+            .hint(format!("Valid types are {valid}.")),
     )
 }

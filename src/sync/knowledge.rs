@@ -27,15 +27,18 @@ use crate::{
         collections::Collection,
         corruption,
         documents::{self, DocumentAttributes},
-        embedding_index::{self, WriterLock},
         knowledge::{self, KnowledgeItem},
         quotas,
     },
     engine::client::with_client,
     error::Error,
-    pg::roles::{self, Owner},
+    pg::{
+        lock::WriterLock,
+        roles::{self, Owner},
+    },
     settings,
     source::rights,
+    storage::index,
 };
 
 /// The maximum time for one item, if no statement_timeout ends it before.
@@ -396,7 +399,7 @@ impl KnowledgeIndexer<'_> {
         if complete {
             self.remove_vanished()?;
         }
-        embedding_index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
+        index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
         let chunks = self.documents.iter().map(|(.., chunks)| chunks).sum();
         let (document, content_hash) = match self.documents.as_slice() {
             [(_, id, hash, _)] => (Some(*id), hash.clone()),

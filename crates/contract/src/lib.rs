@@ -17,6 +17,7 @@ mod knowledge;
 mod retrieve;
 mod retriever;
 mod settings;
+mod storage;
 
 pub use dify::{DifyError, DifyRequest};
 pub use error::RequestError;
@@ -25,3 +26,4 @@ pub use knowledge::{DEFAULT_COLLECTION, KnowledgeRequest};
 pub use retrieve::{RetrieveRequest, RetrieverRef};
 pub use retriever::{DEFAULT_WEIGHTS, Fusion, MethodSettings, RetrieverSettings};
 pub use settings::{MAX_TOP_K, RetrievalMode, RetrievalSettings, SearchOutcome, Weights};
+pub use storage::{RemoteStorage, SecretValueRef, StorageSettings, StorageType, VectorMetric};

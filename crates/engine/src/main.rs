@@ -5,10 +5,11 @@
 //! * [`ingest`]: one process per run fetches, extracts and splits the documents of a source;
 //! * [`extraction`]: a process that reads PDFs, pages, code and other parsed formats for these two;
 //! * [`call`]: one process per call of a model on another server;
+//! * [`store`]: one process per request to a server that searches vectors;
 //! * [`query`]: a client for people;
 //! * [`pdfs`]: the choice of the PDF reader.
 //!
-//! Each of the first four is in a [`sandbox`].
+//! Each of the first five is in a [`sandbox`].
 //!
 //! It is an ordinary program that contains no Postgres code. If it crashes, one query or one run
 //! fails. A crash in a process of Postgres would restart the whole cluster.
@@ -22,14 +23,18 @@ mod pdfs;
 mod process;
 mod query;
 mod redaction;
+mod request;
 mod sandbox;
+mod store;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rag_protocol::{
     EngineError,
+    call::Call,
     embed::{ModelRef, Precision},
+    storage::StorageCall,
 };
 use tracing::Level;
 
@@ -52,10 +57,10 @@ Exit codes:
   0  done
   1  an error, reported on standard error
   2  wrong usage
-  3  the job on standard input is invalid (ingest, call)
+  3  the job on standard input is invalid (ingest, call, store)
   4  the job as a whole failed; the Fatal event has the reason (ingest)
   6  the parent is gone: it closed standard input or the other pipe
-  7  the job exceeded its wall-clock time (ingest, call)
+  7  the job exceeded its wall-clock time (ingest, call, store)
   8  a client needs folders of models that only a new process can read (embed)
 A process that exceeds its processor time is killed by SIGXCPU, one that runs out of memory
 aborts (SIGABRT).";
@@ -102,6 +107,12 @@ enum Command {
     },
     /// Call the model that standard input describes, and report its answer on standard output.
     Call {
+        #[command(flatten)]
+        sandbox: Sandbox,
+    },
+    /// Send the request on standard input to a server that searches vectors, and report its answer
+    /// on standard output.
+    Store {
         #[command(flatten)]
         sandbox: Sandbox,
     },
@@ -222,7 +233,8 @@ fn main() -> ExitCode {
                 sandbox.sandbox,
             )
         }
-        Command::Call { sandbox } => call::run(sandbox.sandbox),
+        Command::Call { sandbox } => request::run::<Call>(sandbox.sandbox),
+        Command::Store { sandbox } => request::run::<StorageCall>(sandbox.sandbox),
         Command::Query {
             socket,
             model,

@@ -50,6 +50,18 @@ pub fn hide(credentials: Option<&Credentials>, network: &Network) {
     let _ = OF_THE_JOB.set(redaction);
 }
 
+/// Starts to hide some secrets.
+pub fn hide_secrets<'a>(secrets: impl Iterator<Item = &'a str>, network: &Network) {
+    let mut redaction = Redaction::default();
+    for secret in secrets {
+        redaction.add_secret(secret);
+    }
+    if let Some(proxy) = &network.proxy {
+        redaction.add_proxy(proxy);
+    }
+    let _ = OF_THE_JOB.set(redaction);
+}
+
 /// Starts to hide the secrets of a job that cannot be parsed: the error may quote it.
 pub fn hide_all_of(job: &Value) {
     let mut redaction = Redaction::default();

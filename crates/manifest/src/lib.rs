@@ -18,6 +18,7 @@ mod metadata;
 mod model;
 mod object;
 mod retriever;
+mod server_url;
 mod text;
 mod value;
 

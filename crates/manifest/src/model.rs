@@ -9,9 +9,11 @@ use rag_protocol::{
     spec::FieldProblem,
 };
 use serde_json::{Map, Value};
-use url::{Host, Url};
 
-use crate::object::{Object, Problems, type_of};
+use crate::{
+    object::{Object, Problems, type_of},
+    server_url::server_url,
+};
 
 /// Keys of every model.
 const COMMON: [&str; 9] = [
@@ -148,38 +150,12 @@ fn read(kind: ModelKind, provider: Provider, spec: &Object<'_>) -> Option<ModelS
 }
 
 fn base_url(spec: &Object<'_>) -> Option<String> {
-    const KEY: &str = "base_url";
-    const HINT: &str = "Write https://host/path, such as https://llm.example.org/v1.";
-    if !spec.has(KEY, Some(HINT)) {
-        return None;
-    }
-    let text = spec.text(KEY)?;
-    let problem = |problem: &str, hint: &str| {
-        spec.problem(KEY, problem, Some(hint.into()));
-        None
-    };
-    let Ok(url) = Url::parse(text) else {
-        return problem("is not a URL", HINT);
-    };
-    let has_host = match url.host() {
-        Some(Host::Domain(name)) => name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)),
-        Some(_) => true,
-        None => false,
-    };
-    if !matches!(url.scheme(), "http" | "https") {
-        problem("must start with https:// or http://", HINT)
-    } else if !has_host {
-        problem("is not a URL", HINT)
-    } else if !url.username().is_empty() || url.password().is_some() {
-        let hint = "Create a secret and name it in api_key.";
-        problem("must not contain credentials", hint)
-    } else if url.query().is_some() || url.fragment().is_some() {
-        problem("must not contain a query or fragment", HINT)
-    } else {
-        Some(text.to_owned())
-    }
+    server_url(
+        spec,
+        "base_url",
+        "Write https://host/path, such as https://llm.example.org/v1.",
+        "Create a secret and name it in api_key.",
+    )
 }
 
 fn model<'a>(provider: Provider, spec: &Object<'a>) -> Option<&'a str> {

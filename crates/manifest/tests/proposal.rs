@@ -190,7 +190,10 @@ fn the_retriever_of_the_proposal_is_stored_elsewhere() {
         named,
         ["spec.storageConfig.type: \"elasticsearch\" is not supported by this version"]
     );
-    assert_eq!(problems[0].hint.as_deref(), Some("Types: hnsw, flat."));
+    assert_eq!(
+        problems[0].hint.as_deref(),
+        Some("Types: hnsw, flat, pgvector.")
+    );
 }
 
 #[test]

@@ -35,6 +35,8 @@ fn all_settings_of_retrievers_are_accepted() {
         json!({}),
         json!({"retrievalMethods": {"keyword": {}}}),
         json!({"retrievalMethods": {"vector": {"enabled": true}, "keyword": {"enabled": false}}}),
+        json!({"storageConfig": {"type": "flat", "metric": "l2"}}),
+        json!({"storageConfig": {"type": "pgvector", "metric": "inner_product", "ext": {"m": 32}}}),
     ] {
         assert_eq!(check_retriever_spec(&spec), Ok(spec.clone()));
     }
@@ -64,7 +66,7 @@ fn wrong_retrievers_are_refused() {
         (
             json!({"storageConfig": {"type": "qdrant", "url": "http://q:6333", "apiKey": "k"}}),
             "spec.storageConfig.type: \"qdrant\" is not supported by this version | Types: hnsw, \
-                flat."
+                flat, pgvector."
                 .into(),
         ),
         (storage("url", json!("http://e:9200")), local("url")),
@@ -106,14 +108,9 @@ fn wrong_retrievers_are_refused() {
                 .into(),
         ),
         (
-            storage("metric", json!("l2")),
-            "spec.storageConfig.metric: \"l2\" is not supported by this version | Write metric: \
-             cosine."
-                .into(),
-        ),
-        (
             storage("metric", json!("manhattan")),
-            "spec.storageConfig.metric: \"manhattan\" is not a metric | Write metric: cosine."
+            "spec.storageConfig.metric: \"manhattan\" is not a metric | Metrics: cosine, l2, \
+             inner_product."
                 .into(),
         ),
         (

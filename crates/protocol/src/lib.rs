@@ -6,6 +6,7 @@
 //! * [`embed`]: requests to `rag-engine embed` and its replies, over a Unix socket;
 //! * [`ingest`]: the job of `rag-engine ingest` and the events that it sends, over pipes;
 //! * [`call`]: a call of a remote model by `rag-engine call`, and the events that it sends;
+//! * [`storage`]: a request of `rag-engine store` to a server that searches vectors;
 //! * [`labels`]: category and tags of documents;
 //! * [`frame`]: the framing of messages and its limits.
 //!
@@ -21,5 +22,6 @@ pub mod ingest;
 pub mod labels;
 pub mod name;
 pub mod spec;
+pub mod storage;
 
 pub use error::{EngineError, ErrorKind};

@@ -159,13 +159,21 @@ pub fn too_long(call: &Call, what: &str, limit: usize) -> EngineError {
     .hint("Lower max_tokens in the settings of the model.")
 }
 
-fn words_of(body: &[u8]) -> Option<String> {
+/// Returns the words of an error in JSON.
+pub fn words_of(body: &[u8]) -> Option<String> {
     words_in(&serde_json::from_slice(body).ok()?)
 }
 
 /// Returns the text of an error: `{"error": {"message": "..."}}`, `{"error": "..."}`, and the like.
 fn words_in(body: &Value) -> Option<String> {
-    let places = ["/error/message", "/error", "/message", "/detail"];
+    let places = [
+        "/error/message",
+        "/error/reason",
+        "/status/error",
+        "/error",
+        "/message",
+        "/detail",
+    ];
     let mut found = places.iter().filter_map(|place| body.pointer(place));
     let words = found.find_map(Value::as_str).or(body.as_str())?;
     let one_line: String = words

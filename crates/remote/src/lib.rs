@@ -10,6 +10,7 @@
 //! * [`chat`]: conversations in the dialects of OpenAI (JSON, or server-sent events) and Ollama
 //!   (lines of JSON);
 //! * [`rerank`]: scores in the dialects of Cohere and Text Embeddings Inference;
+//! * [`storage`]: servers that search vectors;
 //! * [`lines`]: lines of a body, within limits;
 //! * [`failure`]: errors, in words.
 //!
@@ -22,6 +23,7 @@ mod chat;
 mod failure;
 mod lines;
 mod rerank;
+pub mod storage;
 
 use std::time::{Duration, Instant};
 

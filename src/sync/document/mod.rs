@@ -27,13 +27,13 @@ use crate::{
         collections::Collection,
         corruption,
         documents::{self, DocumentAttributes, DocumentUpdate},
-        embedding_index::{self, WriterLock},
         quotas,
     },
     engine::client::{Client, DocumentInput, with_client},
     error::Error,
-    pg::spi::uuid,
+    pg::{lock::WriterLock, spi::uuid},
     settings,
+    storage::index,
 };
 
 /// The number of chunks that are embedded together.
@@ -302,7 +302,7 @@ impl DocumentAdder<'_> {
             .any(|added| matches!(added.action, AddAction::Added | AddAction::Updated))
         {
             quotas::check(&self.collection)?;
-            embedding_index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
+            index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
         }
         Ok(self.added)
     }

@@ -26,14 +26,14 @@ use crate::{
     catalog::{
         collections::Collection,
         corruption, documents,
-        embedding_index::{self, WriterLock},
         given_chunks::{self as stored, GivenDocument, GivenRow, LockedDocument, Position},
         quotas,
     },
     engine::client::{Client, with_client},
     error::Error,
-    pg::security::as_owner,
+    pg::{lock::WriterLock, security::as_owner},
     settings,
+    storage::index,
     types::vector::OwnedVector,
 };
 
@@ -83,7 +83,7 @@ pub fn upsert(
         let written = corruption::write_with_repair(collection, || upsert.write(client, chunks))?;
         if written > 0 {
             quotas::check(collection)?;
-            embedding_index::create_if_large_enough(collection, WriterLock::SkipIfBusy)?;
+            index::create_if_large_enough(collection, WriterLock::SkipIfBusy)?;
         }
         Ok(written as i64)
     })

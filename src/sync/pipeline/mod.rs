@@ -35,14 +35,14 @@ use crate::{
         collections::Collection,
         corruption,
         documents::{self, DocumentAttributes},
-        embedding_index::{self, WriterLock},
         quotas::Meter,
         sources::{self, Source},
     },
     engine::{client::Client, clones},
     error::Error,
-    pg::transaction::transaction,
+    pg::{lock::WriterLock, transaction::transaction},
     settings,
+    storage::index,
 };
 
 /// The input of a run: the documents of a source, split but not embedded.
@@ -174,7 +174,7 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     pipeline.report.complete = complete;
     feed.done()?;
     let collection = &pipeline.collection;
-    transaction(|| embedding_index::create_if_large_enough(collection, WriterLock::Wait))
+    transaction(|| index::create_if_large_enough(collection, WriterLock::Wait))
 }
 
 impl Pipeline<'_> {

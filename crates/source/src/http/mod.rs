@@ -40,8 +40,9 @@ use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Credentials, Network},
 };
+pub use reqwest::{Method, header::HeaderName};
 use reqwest::{
-    Method, Proxy, StatusCode, blocking,
+    Proxy, StatusCode, blocking,
     header::{self, HeaderValue},
     redirect::Policy,
 };
@@ -87,8 +88,9 @@ pub enum Redirects {
 pub struct HttpRequest<'a> {
     pub url: Url,
     pub headers: Vec<(&'static str, String)>,
-    /// A request with a body is a POST. After a redirect the body is sent again only for the
-    /// statuses 307 and 308.
+    /// None: POST for a request with a body, else GET.
+    pub method: Option<Method>,
+    /// After a redirect the body is sent again only for the statuses 307 and 308.
     pub body: Option<&'a [u8]>,
     pub redirects: Redirects,
     /// Time limit that includes the body.
@@ -102,6 +104,7 @@ impl HttpRequest<'_> {
         Self {
             url,
             headers: vec![],
+            method: None,
             body: None,
             redirects: Redirects::default(),
             total: None,
@@ -123,7 +126,7 @@ pub struct HttpClient {
     tls: ClientConfig,
     /// By the [scope](Guard::scope) of their ports.
     connections: Mutex<BTreeMap<u16, blocking::Client>>,
-    credentials: Option<(Origin, HeaderValue)>,
+    credentials: Option<(Origin, HeaderName, HeaderValue)>,
     /// Servers that limit the rate of requests, and when the next request may be sent.
     rate_limited: Mutex<HashMap<Origin, Instant>>,
 }
@@ -148,20 +151,47 @@ impl HttpClient {
         network: &Network,
         credentials: Option<(&Credentials, &Url)>,
     ) -> Result<Self, EngineError> {
+        let client = Self::without_credentials(network)?;
+        match credentials {
+            None => Ok(client),
+            Some((credentials, url)) => {
+                client.with_secret_header(url, header::AUTHORIZATION, &authorization(credentials))
+            }
+        }
+    }
+
+    /// Sends a secret in a header to the origin of a URL, and only over https or to an allowed
+    /// host.
+    ///
+    /// # Errors
+    /// `InvalidRequest`: it would be sent unencrypted, or cannot be in a header.
+    pub fn with_secret_header(
+        mut self,
+        url: &Url,
+        name: HeaderName,
+        value: &str,
+    ) -> Result<Self, EngineError> {
+        if url.scheme() != "https" && !self.guard.is_allowed_host(url) {
+            return Err(EngineError::new(
+                ErrorKind::InvalidRequest,
+                "credentials cannot be sent over http",
+            )
+            .hint("Write the URL with https://."));
+        }
+        let mut value = HeaderValue::from_str(value).map_err(|_| {
+            EngineError::new(
+                ErrorKind::InvalidRequest,
+                "the secret cannot be sent in an HTTP header",
+            )
+            .hint("It contains line breaks or other characters that HTTP does not allow.")
+        })?;
+        value.set_sensitive(true);
+        self.credentials = Some((url.origin(), name, value));
+        Ok(self)
+    }
+
+    fn without_credentials(network: &Network) -> Result<Self, EngineError> {
         let guard = Arc::new(Guard::new(network)?);
-        let credentials = credentials
-            .map(|(credentials, url)| {
-                if url.scheme() == "https" || guard.is_allowed_host(url) {
-                    Ok((url.origin(), authorization(credentials)?))
-                } else {
-                    Err(EngineError::new(
-                        ErrorKind::InvalidRequest,
-                        "credentials cannot be sent over http",
-                    )
-                    .hint("Write the URL with https://."))
-                }
-            })
-            .transpose()?;
         let proxy = network
             .proxy
             .as_deref()
@@ -185,7 +215,7 @@ impl HttpClient {
             proxy,
             tls,
             connections: Mutex::default(),
-            credentials,
+            credentials: None,
             rate_limited: Mutex::default(),
         })
     }
@@ -310,21 +340,23 @@ impl HttpClient {
             host: host.into(),
             reason: innermost(&error),
         })?;
-        let method = if body.is_some() {
-            Method::POST
-        } else {
-            Method::GET
-        };
+        let given = request.method.clone();
+        // a redirect that loses the body is followed with GET
+        let given = given.filter(|_| body.is_some() == request.body.is_some());
+        let method = given.unwrap_or(match body.is_some() {
+            true => Method::POST,
+            false => Method::GET,
+        });
         let mut built = connections
             .request(method, url.clone())
             .header(header::ACCEPT_ENCODING, "gzip");
         for (name, value) in &request.headers {
             built = built.header(*name, value);
         }
-        if let Some((origin, authorization)) = &self.credentials
+        if let Some((origin, name, value)) = &self.credentials
             && *origin == url.origin()
         {
-            built = built.header(header::AUTHORIZATION, authorization);
+            built = built.header(name, value);
         }
         if let Some(body) = body {
             built = built.body(body.to_vec());
@@ -365,23 +397,14 @@ fn redirect(response: &HttpResponse) -> Option<Option<String>> {
     )
 }
 
-fn authorization(credentials: &Credentials) -> Result<HeaderValue, EngineError> {
-    let value = match &credentials.username {
-        Some(user) => format!(
-            "Basic {}",
-            BASE64_STANDARD.encode(format!("{user}:{}", credentials.secret))
-        ),
+fn authorization(credentials: &Credentials) -> String {
+    match &credentials.username {
+        Some(user) => {
+            let both = format!("{user}:{}", credentials.secret);
+            format!("Basic {}", BASE64_STANDARD.encode(both))
+        }
         None => format!("Bearer {}", credentials.secret),
-    };
-    let mut value = HeaderValue::from_str(&value).map_err(|_| {
-        EngineError::new(
-            ErrorKind::InvalidRequest,
-            "the secret cannot be sent in an HTTP header",
-        )
-        .hint("It contains line breaks or other characters that HTTP does not allow.")
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
+    }
 }
 
 pub(crate) fn tls() -> Result<ClientConfig, rustls::Error> {

@@ -1,5 +1,7 @@
 //! `kind: Retriever`: settings of storage and search for collections.
 
+mod storage;
+
 use rag_contract::{Fusion, MAX_TOP_K, RetrievalMode, RetrieverSettings, Weights};
 use rag_protocol::spec::FieldProblem;
 use serde_json::{Map, Value, json};
@@ -23,38 +25,6 @@ const SPEC: [&str; 4] = [
     "embedding",
     "description",
 ];
-const STORAGE: [&str; 11] = [
-    "type",
-    "metric",
-    "url",
-    "usernameRef",
-    "passwordRef",
-    "apiKeyRef",
-    "username",
-    "password",
-    "apiKey",
-    "ext",
-    "indexStrategy",
-];
-/// Fields of storage on another server.
-const REMOTE: [&str; 7] = [
-    "url",
-    "usernameRef",
-    "passwordRef",
-    "apiKeyRef",
-    "username",
-    "password",
-    "apiKey",
-];
-/// Distances that scores can be made of.
-const METRICS: [&str; 1] = ["cosine"];
-/// Distances that other storage has.
-const OTHER_METRICS: [&str; 2] = ["l2", "inner_product"];
-/// Options of the vector index, with their smallest and largest values.
-const INDEX_OPTIONS: [(&str, i64, i64); 2] = [("m", 2, 100), ("ef_construction", 4, 1000)];
-/// Types of storage that this version supports.
-const STORAGE_TYPES: [&str; 2] = ["hnsw", "flat"];
-const STRATEGY: [&str; 4] = ["mode", "prefix", "fixedName", "rollingStep"];
 /// Partitions are named `rag_kb_<collection>`.
 const PREFIX: &str = "rag";
 
@@ -97,8 +67,8 @@ pub fn check_retriever_spec(spec: &Value) -> Result<Value, Vec<FieldProblem>> {
 }
 
 fn check(spec: &Object<'_>) {
-    if let Some(storage) = spec.object("storageConfig", &STORAGE) {
-        check_storage(&storage);
+    if let Some(storage) = spec.object("storageConfig", &storage::FIELDS) {
+        storage::check(&storage);
     }
     if let Some(methods) = spec.object("retrievalMethods", &["vector", "keyword", "hybrid"]) {
         check_methods(spec, &methods);
@@ -107,65 +77,6 @@ fn check(spec: &Object<'_>) {
         embedding.text("model");
     }
     spec.text("description");
-}
-
-fn check_storage(storage: &Object<'_>) {
-    let given = storage.text("type");
-    let known = given.filter(|given| STORAGE_TYPES.contains(given));
-    if let (Some(given), None) = (given, known) {
-        let problem = format!("\"{}\" is not supported by this version", shown(given));
-        storage.problem(
-            "type",
-            problem,
-            Some(did_you_mean(given, &STORAGE_TYPES, "Types")),
-        );
-    }
-    // With another type, the type is the problem and not the address.
-    if known.is_some() || storage.get("type").is_none() {
-        for key in REMOTE.into_iter().filter(|key| storage.get(key).is_some()) {
-            let problem = format!(
-                "is for storage on another server, but \"{}\" is in this database",
-                known.unwrap_or("hnsw")
-            );
-            storage.problem(key, problem, Some("Leave it out.".into()));
-        }
-    }
-    check_metric(storage);
-    check_index_options(storage, known.unwrap_or(STORAGE_TYPES[0]));
-    if let Some(strategy) = storage.object("indexStrategy", &STRATEGY) {
-        check_strategy(&strategy);
-    }
-}
-
-fn check_metric(storage: &Object<'_>) {
-    const KEY: &str = "metric";
-    let given = storage.text(KEY).filter(|given| !METRICS.contains(given));
-    let Some(given) = given else { return };
-    let problem = match OTHER_METRICS.contains(&given) {
-        true => format!("\"{given}\" is not supported by this version"),
-        false => format!("\"{}\" is not a metric", shown(given)),
-    };
-    storage.problem(KEY, problem, Some("Write metric: cosine.".into()));
-}
-
-/// Checks `ext`: options of the vector index.
-fn check_index_options(storage: &Object<'_>, of: &str) {
-    let Some(options) = storage.object("ext", &INDEX_OPTIONS.map(|(name, _, _)| name)) else {
-        return;
-    };
-    if of != "hnsw" {
-        let problem = format!("is for a vector index, but \"{of}\" has none");
-        storage.problem("ext", problem, Some("Leave it out.".into()));
-        return;
-    }
-    let value = |(name, least, most): (&str, i64, i64)| integer(&options, name, least, most);
-    let [m, ef_construction] = INDEX_OPTIONS.map(value);
-    // the defaults of rag_hnsw
-    let (m, ef_construction) = (m.unwrap_or(16), ef_construction.unwrap_or(100));
-    if ef_construction < 2 * m {
-        let problem = format!("must be at least 2 * m, which is {}", 2 * m);
-        options.problem("ef_construction", problem, None);
-    }
 }
 
 /// Returns an integer, or reports a problem if it is none from `least` to `most`.

@@ -1,16 +1,18 @@
 //! The indexes of a collection's partition: on the embeddings, and on the columns that filters use.
-//! They are created when the collection is large enough.
+//! They are created when the collection is large enough. The backend says which index on the
+//! embeddings that is.
 
 use pgrx::pg_sys;
 
-use super::{
-    collections::Collection,
-    keyword_index,
-    partitions::{self, Partition},
-};
 use crate::{
+    catalog::{
+        collections::Collection,
+        keyword_index,
+        partitions::{self, Partition},
+    },
     error::Error,
     pg::{
+        lock::WriterLock,
         lookup::{self, lock_relation, try_lock_relation},
         security::as_owner,
         spi::{execute, query},
@@ -25,26 +27,21 @@ const MIN_CHUNKS: i64 = 3_000;
 /// nothing: the chunks may be on other servers, and counting none takes no time.
 const MIN_BYTES: i64 = MIN_CHUNKS * 1500;
 
-/// How to lock a partition that other transactions are writing to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriterLock {
-    /// Wait for them. This transaction must not have written anything that others wait for.
-    Wait,
-    /// Do not wait, and leave the work to the next transaction. This transaction may have written
-    /// something that the others wait for.
-    SkipIfBusy,
-}
-
-/// Returns true if the collection has an index on its embeddings.
+/// Returns true if the collection has an index on its embeddings that searches can use.
 ///
 /// Every search calls this. It reads the relation cache, because planning a statement would take as
 /// long as the search.
 pub fn exists(collection: &Collection) -> bool {
-    collection.partition_oid().is_some_and(is_on)
+    collection
+        .partition_oid()
+        .is_some_and(|partition| is_on(collection, partition))
 }
 
-fn is_on(partition: pg_sys::Oid) -> bool {
-    lookup::whole_index(partition, c"rag_hnsw").is_some()
+fn is_on(collection: &Collection, partition: pg_sys::Oid) -> bool {
+    let backend = super::of(collection);
+    backend
+        .built_index(&collection.storage, partition)
+        .is_some()
 }
 
 /// Creates the missing indexes if the collection is large enough: on the embeddings if its
@@ -87,23 +84,30 @@ pub fn create_if_large_enough(collection: &Collection, writers: WriterLock) -> R
     })
 }
 
-/// Drops the index on the embeddings, if there is one. Waits for statements that use the partition.
+/// The access methods of indexes on embeddings.
+const METHODS: [&std::ffi::CStr; 2] = [c"rag_hnsw", c"hnsw"];
+
+/// Drops the indexes on the embeddings, if there are any. Waits for statements that use the
+/// partition.
 ///
 /// # Errors
 /// A statement fails.
 pub fn drop(collection: &Collection) -> Result<(), Error> {
-    let index = collection
-        .partition_oid()
-        .and_then(|partition| lookup::whole_index(partition, c"rag_hnsw"));
-    let Some(index) = index else { return Ok(()) };
+    let Some(partition) = collection.partition_oid() else {
+        return Ok(());
+    };
     as_owner(|| {
-        let name = query(
-            "SELECT $1::pg_catalog.regclass::pg_catalog.text",
-            &[index.into()],
-            |row| row.required::<String>(1),
-        )?;
-        for name in name {
-            execute(&format!("DROP INDEX {name}"), &[])?;
+        for method in METHODS {
+            while let Some(index) = lookup::whole_index(partition, method) {
+                let name = query(
+                    "SELECT $1::pg_catalog.regclass::pg_catalog.text",
+                    &[index.into()],
+                    |row| row.required::<String>(1),
+                )?;
+                for name in name {
+                    execute(&format!("DROP INDEX {name}"), &[])?;
+                }
+            }
         }
         Ok(())
     })
@@ -129,38 +133,20 @@ fn missing(
     relation: pg_sys::Oid,
 ) -> Result<Vec<String>, Error> {
     let found = query(
-        "SELECT (SELECT pg_catalog.format('USING rag_hnsw (embedding %I.%I)%s',
-                     n.nspname, o.opcname,
-                     (SELECT ' WITH (' || pg_catalog.string_agg(pg_catalog.format(
-                          '%I = %s', e.key, e.value::pg_catalog.int4), ', ') || ')'
-                      FROM pg_catalog.jsonb_each_text(r.spec #> '{storageConfig,ext}') AS e))
-                 FROM pg_catalog.pg_am AS a
-                 JOIN pg_catalog.pg_opclass AS o
-                     ON o.opcmethod = a.oid AND o.opcname = 'vector_cosine_ops'
-                 JOIN pg_catalog.pg_namespace AS n ON n.oid = o.opcnamespace
-                 WHERE a.amname = 'rag_hnsw'
-                   AND coalesce(r.spec #>> '{storageConfig,type}', 'hnsw') = 'hnsw'),
-                ARRAY(SELECT a.attname::pg_catalog.text
+        "SELECT ARRAY(SELECT a.attname::pg_catalog.text
                       FROM pg_catalog.pg_index AS i
                       JOIN pg_catalog.pg_attribute AS a
                           ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
                       WHERE i.indrelid = p.oid AND i.indisvalid)
-         FROM rag.collections AS c
-         JOIN rag.retrievers AS r ON r.name = c.retriever
-         JOIN pg_catalog.pg_class AS p ON p.oid = $2
-         WHERE c.name = $1 AND pg_catalog.pg_relation_size(p.oid) NOT BETWEEN 1 AND $3 - 1",
-        &[
-            collection.name.as_str().into(),
-            relation.into(),
-            MIN_BYTES.into(),
-        ],
-        |row| Ok((row.get::<String>(1)?, row.required::<Vec<String>>(2)?)),
+         FROM pg_catalog.pg_class AS p
+         WHERE p.oid = $1 AND pg_catalog.pg_relation_size(p.oid) NOT BETWEEN 1 AND $2 - 1",
+        &[relation.into(), MIN_BYTES.into()],
+        |row| row.required::<Vec<String>>(1),
     )?;
-    let Some((of_embeddings, indexed)) = found.into_iter().next() else {
+    let Some(indexed) = found.into_iter().next() else {
         return Ok(vec![]);
     };
-    let mut missing: Vec<String> = of_embeddings
-        .filter(|_| !is_on(relation))
+    let mut missing: Vec<String> = missing_vector_index(collection, relation)?
         .into_iter()
         .collect();
     let unindexed = FILTER_INDEXES
@@ -176,6 +162,39 @@ fn missing(
         |_| Ok(()),
     )?;
     Ok(if enough.is_empty() { vec![] } else { missing })
+}
+
+/// Returns the text after `CREATE INDEX ON ...` for the index on the embeddings, if it is missing.
+/// If the backend cannot have it any more, there is a warning, and searches stay exact.
+fn missing_vector_index(
+    collection: &Collection,
+    partition: pg_sys::Oid,
+) -> Result<Option<String>, Error> {
+    if is_on(collection, partition) {
+        return Ok(None);
+    }
+    // the first document may have been stored since the collection was read
+    let model = match &collection.model {
+        Some(model) => Some(model.clone()),
+        None => Collection::get(collection.name.as_str())?.model,
+    };
+    let Some(model) = model else {
+        return Ok(None);
+    };
+    let wanted = super::of(collection).wanted_index(&collection.storage, model.dimensions);
+    wanted.or_else(|error| {
+        let code = error.code;
+        let message = format!(
+            "the vector index of collection \"{}\" cannot be created: {}",
+            collection.name, error.message
+        );
+        let mut report = pg_sys::panic::ErrorReport::new(code, message, "rag");
+        if let Some(hint) = error.hint {
+            report = report.set_hint(hint);
+        }
+        report.report(pgrx::PgLogLevel::WARNING);
+        Ok(None)
+    })
 }
 
 /// Locks the partition against writers and others that would create the indexes. Returns false if

@@ -1,0 +1,195 @@
+//! Qdrant. A point has the payload `collection`, `document`, `chunk` and `labels`.
+
+use rag_protocol::{
+    EngineError,
+    storage::{FoundPoint, IndexShape, Labelled, Metric, Place, Point, StorageRequest},
+};
+use rag_source::http::Method;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{
+    Engine, check_shape, found_point,
+    server::{Body, Server},
+};
+
+/// The fields of the payload that filters compare.
+const INDEXED: [&str; 3] = ["collection", "document", "labels"];
+
+pub struct Qdrant;
+
+impl Engine for Qdrant {
+    fn describe(&self, server: &Server<'_>) -> Result<String, EngineError> {
+        let answer = server.ask(Method::GET, &[], "", &Body::None)?;
+        match answer["version"].as_str() {
+            Some(version) => Ok(format!("Qdrant {version}")),
+            None => Err(server.no_answer("It has no version.")),
+        }
+    }
+
+    fn ensure(
+        &self,
+        server: &Server<'_>,
+        place: &Place,
+        shape: &IndexShape,
+    ) -> Result<(), EngineError> {
+        let path = ["collections", &place.index];
+        let wanted = (shape.dimensions, distance(shape.metric));
+        let check = |found: &Value| {
+            let vectors = &found["result"]["config"]["params"]["vectors"];
+            let found = (vectors["size"].as_u64(), vectors["distance"].as_str());
+            check_shape(server, place, wanted, found)
+        };
+        if let Some(found) = server.find(Method::GET, &path, "", &Body::None)? {
+            return check(&found);
+        }
+        let mut graph = Map::new();
+        for (name, value) in [("m", shape.m), ("ef_construct", shape.ef_construction)] {
+            if let Some(value) = value {
+                graph.insert(name.into(), value.into());
+            }
+        }
+        let mut body = json!({"vectors": {"size": wanted.0, "distance": wanted.1}});
+        if !graph.is_empty() {
+            body["hnsw_config"] = graph.into();
+        }
+        if let Err(error) = server.ask(Method::PUT, &path, "", &Body::Json(&body)) {
+            // somebody else may have created it
+            return match server.find(Method::GET, &path, "", &Body::None)? {
+                Some(found) => check(&found),
+                None => Err(error),
+            };
+        }
+        for field in INDEXED {
+            let body = json!({"field_name": field, "field_schema": "keyword"});
+            let path = ["collections", &place.index, "index"];
+            server.ask(Method::PUT, &path, "wait=true", &Body::Json(&body))?;
+        }
+        Ok(())
+    }
+
+    fn delete(
+        &self,
+        server: &Server<'_>,
+        place: &Place,
+        documents: &[Uuid],
+    ) -> Result<(), EngineError> {
+        let filter = json!({"must": [of_collection(place), any("document", documents)]});
+        delete(server, place, &filter)
+    }
+
+    fn write(
+        &self,
+        server: &Server<'_>,
+        place: &Place,
+        points: &[Point],
+    ) -> Result<(), EngineError> {
+        let points: Vec<Value> = points
+            .iter()
+            .map(|point| {
+                json!({
+                    "id": place.point_id(point.document, point.chunk),
+                    "vector": point.vector,
+                    "payload": {
+                        "collection": place.collection,
+                        "document": point.document,
+                        "chunk": point.chunk,
+                        "labels": point.labels,
+                    },
+                })
+            })
+            .collect();
+        let path = ["collections", &place.index, "points"];
+        let body = json!({"points": points});
+        server.ask(Method::PUT, &path, "wait=true", &Body::Json(&body))?;
+        Ok(())
+    }
+
+    fn clear(&self, server: &Server<'_>, place: &Place, is_whole: bool) -> Result<(), EngineError> {
+        if is_whole {
+            let path = ["collections", &place.index];
+            server.find(Method::DELETE, &path, "", &Body::None)?;
+            return Ok(());
+        }
+        delete(server, place, &json!({"must": [of_collection(place)]}))
+    }
+
+    fn search(
+        &self,
+        server: &Server<'_>,
+        request: &StorageRequest,
+    ) -> Result<Vec<FoundPoint>, EngineError> {
+        let StorageRequest::Search {
+            place,
+            vector,
+            limit,
+            ef_search,
+            labels,
+        } = request
+        else {
+            return Ok(vec![]);
+        };
+        let mut must = vec![of_collection(place)];
+        must.extend(labels.as_ref().map(condition));
+        let body = json!({
+            "query": vector,
+            "limit": limit,
+            "filter": {"must": must},
+            "params": {"hnsw_ef": ef_search},
+            "with_payload": ["chunk", "document"],
+            "with_vector": false,
+        });
+        let path = ["collections", &place.index, "points", "query"];
+        let Some(answer) = server.find(Method::POST, &path, "", &Body::Json(&body))? else {
+            return Ok(vec![]);
+        };
+        let points = answer["result"]["points"].as_array();
+        let points = points.ok_or_else(|| server.no_answer("It has no points."))?;
+        points
+            .iter()
+            .map(|point| found_point(server, &point["payload"]))
+            .collect()
+    }
+
+    fn count(&self, server: &Server<'_>, place: &Place) -> Result<u64, EngineError> {
+        let path = ["collections", &place.index, "points", "count"];
+        let body = json!({"filter": {"must": [of_collection(place)]}, "exact": true});
+        let Some(answer) = server.find(Method::POST, &path, "", &Body::Json(&body))? else {
+            return Ok(0);
+        };
+        let count = answer["result"]["count"].as_u64();
+        count.ok_or_else(|| server.no_answer("It has no count."))
+    }
+}
+
+fn delete(server: &Server<'_>, place: &Place, filter: &Value) -> Result<(), EngineError> {
+    let path = ["collections", &place.index, "points", "delete"];
+    let body = json!({"filter": filter});
+    server.find(Method::POST, &path, "wait=true", &Body::Json(&body))?;
+    Ok(())
+}
+
+fn distance(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Cosine => "Cosine",
+        Metric::L2 => "Euclid",
+        Metric::InnerProduct => "Dot",
+    }
+}
+
+fn of_collection(place: &Place) -> Value {
+    json!({"key": "collection", "match": {"value": place.collection}})
+}
+
+fn any<T: serde::Serialize>(key: &str, values: &[T]) -> Value {
+    json!({"key": key, "match": {"any": values}})
+}
+
+fn condition(labels: &Labelled) -> Value {
+    let conditions = |all: &[Labelled]| all.iter().map(condition).collect::<Vec<_>>();
+    match labels {
+        Labelled::All(all) => json!({"must": conditions(all)}),
+        Labelled::Any(any) => json!({"should": conditions(any)}),
+        Labelled::OneOf(labels) => any("labels", labels),
+    }
+}

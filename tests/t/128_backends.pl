@@ -1,0 +1,96 @@
+# Every type of storage does the same. Qdrant and Elasticsearch are servers that the test brings
+# along, or real ones at RAG_TEST_QDRANT_URL and RAG_TEST_ELASTICSEARCH_URL.
+use strict;
+use warnings;
+use Test::More;
+use RagBackends;
+use RagCluster;
+
+my $node = rag_node('backends');
+my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
+
+my @backends = (
+	{ name => 'flat', config => '{"type": "flat"}' },
+	{ name => 'flat-l2', metric => 'l2', config => '{"type": "flat", "metric": "l2"}' },
+	{ name => 'hnsw', index => 'rag_hnsw', config => '{"type": "hnsw"}' },
+	{
+		name => 'hnsw-l2',
+		index => 'rag_hnsw',
+		metric => 'l2',
+		config => '{"type": "hnsw", "metric": "l2"}'
+	},
+	{
+		name => 'hnsw-product',
+		index => 'rag_hnsw',
+		metric => 'inner_product',
+		config => '{"metric": "inner_product", "ext": {"m": 12}}'
+	});
+
+# -- pgvector, where it is installed
+my $has_pgvector =
+  $sql->(q{SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'}) eq '1';
+my $early = run_sql($node,
+	q{SELECT rag_create_retriever('early', '{"storageConfig": {"type": "pgvector"}}')});
+error_like($early, '22023', qr/invalid definition of retriever "early"/,
+	qr/CREATE EXTENSION vector/, 'pgvector is refused without the extension');
+like(
+	$early->{err},
+	qr/spec\.storageConfig\.type: "pgvector" cannot be used: extension "vector"/,
+	'the path of the setting is named');
+if ($has_pgvector)
+{
+	$sql->('CREATE SCHEMA "odd one"; CREATE EXTENSION vector SCHEMA "odd one";
+		SELECT rag_pgvector_casts()');
+	push @backends,
+	  { name => 'pgvector', index => 'hnsw', config => '{"type": "pgvector"}' },
+	  {
+		name => 'pgvector-l2',
+		index => 'hnsw',
+		metric => 'l2',
+		config => '{"type": "pgvector", "metric": "l2", "ext": {"m": 8}}'
+	  };
+}
+else
+{
+	note 'pgvector is not installed, and is not tested';
+}
+
+for my $backend (@backends)
+{
+	conforms($node, $backend);
+	next if $backend->{metric} && $backend->{name} =~ /flat/;
+	fill_many($node, $backend);
+	next if !$backend->{index};
+	is( $sql->(
+			qq{SELECT string_agg(DISTINCT a.amname, ' ') FROM pg_class c
+				JOIN pg_am a ON a.oid = c.relam JOIN pg_index i ON i.indexrelid = c.oid
+			WHERE i.indrelid = 'rag."rag_kb_$backend->{name}"'::regclass
+				AND a.amname IN ('hnsw', 'rag_hnsw')}),
+		$backend->{index},
+		"$backend->{name}: the partition has the index of its type");
+	like(
+		$sql->(
+			qq{SELECT detail FROM rag_explain_search('', '$backend->{name}', mode => 'vector',
+				query_embedding => (SELECT vector FROM probe LIMIT 1)) WHERE step = 'vector'}),
+		qr/index search/,
+		"$backend->{name}: searches use it");
+}
+
+# -- another type of storage, later
+$sql->(q{SELECT rag_alter_retriever('hnsw', '{"storageConfig": {"type": "flat"}}')});
+is($sql->(q{SELECT has_vector_index FROM rag_collection_status('hnsw')}),
+	'f', 'a collection loses the index that its retriever does not want any more');
+$sql->(
+	q{SELECT rag_alter_retriever('hnsw', '{"storageConfig": {"metric": "inner_product"}}');
+	SELECT rag_upsert_chunks('hnsw', jsonb_build_array(chunk(8, 'f', axis(9))))});
+like(
+	$sql->(
+		q{SELECT string_agg(indexdef, ' ') FROM pg_indexes WHERE tablename = 'rag_kb_hnsw'}),
+	qr/vector_ip_ops/,
+	'and gets the index for another metric with the next write');
+$sql->(q{SELECT rag_alter_retriever('hnsw', '{}');
+	SELECT rag_upsert_chunks('hnsw', jsonb_build_array(chunk(9, 'f', axis(9))))});
+
+$node->restart;
+stays($node, $_) for @backends;
+done_testing();
