@@ -4,11 +4,12 @@ use pgrx::{GucContext, GucFlags, GucRegistry};
 
 use super::{
     ALLOWED_PRIVATE_HOSTS, CHAT_MODEL, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL, EF_SEARCH,
-    ENGINE_MEMORY_LIMIT, ENGINE_PATH, ENGINE_THREADS, FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT,
-    HTTP_PROXY, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH,
-    MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR,
-    MODEL_PRECISION, ONNXRUNTIME_PATH, PDF_READER, PDFIUM_PATH, RETRY_DELAY, SANDBOX, SCHEDULER,
-    SECRET_KEY_FILE, SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
+    ENGINE_MEMORY_LIMIT, ENGINE_PATH, ENGINE_THREADS, EXECUTION_PROVIDER,
+    FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN,
+    LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH, MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES,
+    MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR, MODEL_MEMORY, MODEL_PRECISION, ONNXRUNTIME_LIBRARY,
+    PDF_READER, PDFIUM_PATH, RETRY_DELAY, SANDBOX, SCHEDULER, SECRET_KEY_FILE,
+    SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
 };
 
 /// Defines all settings and reserves their prefix.
@@ -41,12 +42,34 @@ pub fn define() {
         GucFlags::SUPERUSER_ONLY,
     );
     GucRegistry::define_string_guc(
-        c"rag.onnxruntime_path",
+        c"rag.onnxruntime_library",
         c"Sets the path of the ONNX Runtime library.",
-        c"If empty, the file that was installed with the extension is used.",
-        &ONNXRUNTIME_PATH,
+        c"If empty, the file that was installed with the extension is used. It computes on the \
+          processor. Libraries for graphics processors are beside their providers' libraries.",
+        &ONNXRUNTIME_LIBRARY,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,
+    );
+    GucRegistry::define_enum_guc(
+        c"rag.execution_provider",
+        c"Selects what computes local models.",
+        c"cpu is in every ONNX Runtime library. cuda and openvino need a library that was built \
+          with them, which rag.onnxruntime_library names. If it cannot be had, models cannot be \
+          loaded.",
+        &EXECUTION_PROVIDER,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"rag.model_memory",
+        c"Limits the memory of the local models that are loaded at the same time.",
+        c"The least recently used ones are dropped, and loaded again when they are needed. A model \
+          that needs more than the limit is refused.",
+        &MODEL_MEMORY,
+        1,
+        1024 * 1024,
+        GucContext::Sighup,
+        GucFlags::UNIT_MB,
     );
     GucRegistry::define_enum_guc(
         c"rag.pdf_reader",

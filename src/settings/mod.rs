@@ -36,6 +36,15 @@ enum SandboxSetting {
     off,
 }
 
+/// What computes local models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+enum ProviderSetting {
+    cpu,
+    cuda,
+    openvino,
+}
+
 /// The library that reads PDFs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
 #[allow(non_camel_case_types)] // the variants are what users type
@@ -64,7 +73,10 @@ static MODEL_DIR: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::n
 static MODEL_PRECISION: GucSetting<PrecisionSetting> =
     GucSetting::<PrecisionSetting>::new(PrecisionSetting::int8);
 static ENGINE_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
-static ONNXRUNTIME_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static ONNXRUNTIME_LIBRARY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static EXECUTION_PROVIDER: GucSetting<ProviderSetting> =
+    GucSetting::<ProviderSetting>::new(ProviderSetting::cpu);
+static MODEL_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static PDF_READER: GucSetting<PdfReaderSetting> =
     GucSetting::<PdfReaderSetting>::new(PdfReaderSetting::auto);
 static PDFIUM_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
@@ -174,8 +186,25 @@ pub fn engine_path() -> PathBuf {
     path(&ENGINE_PATH).unwrap_or_else(install::engine)
 }
 
-pub fn onnxruntime_path() -> PathBuf {
-    path(&ONNXRUNTIME_PATH).unwrap_or_else(install::onnxruntime)
+fn onnxruntime_library() -> PathBuf {
+    path(&ONNXRUNTIME_LIBRARY).unwrap_or_else(install::onnxruntime)
+}
+
+/// Returns the engine's options for loading models.
+pub fn model_options() -> [OsString; 6] {
+    let provider = match EXECUTION_PROVIDER.get() {
+        ProviderSetting::cpu => "cpu",
+        ProviderSetting::cuda => "cuda",
+        ProviderSetting::openvino => "openvino",
+    };
+    [
+        "--onnxruntime".into(),
+        onnxruntime_library().into_os_string(),
+        "--execution-provider".into(),
+        provider.into(),
+        "--model-memory".into(),
+        MODEL_MEMORY.get().to_string().into(),
+    ]
 }
 
 /// Returns the engine's options for reading PDFs.

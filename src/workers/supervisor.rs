@@ -121,10 +121,7 @@ impl EngineArguments {
     fn current() -> Self {
         let mut args: Vec<std::ffi::OsString> = vec!["embed".into(), "--watch-stdin".into()];
         args.extend(["--socket".into(), engine::socket().into_os_string()]);
-        args.extend([
-            "--onnxruntime".into(),
-            settings::onnxruntime_path().into_os_string(),
-        ]);
+        args.extend(settings::model_options());
         args.extend([
             "--threads".into(),
             settings::engine_threads().to_string().into(),

@@ -335,18 +335,18 @@ is($node->safe_psql('postgres', "SELECT uri FROM rag_search('bread', 'small')"),
 	'bread', 'a collection can be searched again with its own model');
 
 # -- programs
-configure($node, 'rag.onnxruntime_path', "$outside/nowhere.so");
+configure($node, 'rag.onnxruntime_library', "$outside/nowhere.so");
 my @runtime = ('58P01', 'could not find ONNX Runtime at "[^"]*/nowhere.so"', 'make install');
 error_like(await_error($node, "SELECT rag_embed('hello')", '58P01'),
 	@runtime, 'rag_embed fails without ONNX Runtime');
 error_like(run_sql($node, "SELECT rag_sync('docs')"),
 	@runtime, 'rag_sync fails without ONNX Runtime');
-configure($node, 'rag.onnxruntime_path', "$outside/secret.md");
+configure($node, 'rag.onnxruntime_library', "$outside/secret.md");
 error_like(
 	await_error($node, "SELECT rag_embed('hello')", '0A000'),
 	'0A000', 'could not load ONNX Runtime',
 	'make install', 'rag_embed fails with a file that is not a library');
-configure($node, 'rag.onnxruntime_path');
+configure($node, 'rag.onnxruntime_library');
 await('the engine works again', sub { run_sql($node, "SELECT rag_embed('hello')")->{rc} == 0 });
 same_cluster($witness, 'no ONNX Runtime');
 

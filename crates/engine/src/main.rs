@@ -27,7 +27,7 @@ mod request;
 mod sandbox;
 mod store;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rag_protocol::{
@@ -78,9 +78,15 @@ enum Command {
         /// Number of threads that work on one batch.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
         threads: u16,
-        /// Maximum number of models in memory.
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
-        max_models: u16,
+        /// What computes a graph.
+        #[arg(long, value_enum, default_value_t = embed::Provider::Cpu)]
+        execution_provider: embed::Provider,
+        /// Maximum size of the models in memory, in MiB.
+        #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
+        model_memory: u32,
+        /// Number of seconds after which an unused model is dropped.
+        #[arg(long, default_value_t = 1800)]
+        idle: u32,
         /// A folder that models are read from, including its subfolders; can be repeated.
         #[arg(long, value_name = "DIR")]
         model_dir: Vec<PathBuf>,
@@ -199,7 +205,9 @@ fn main() -> ExitCode {
             socket,
             onnxruntime,
             threads,
-            max_models,
+            execution_provider,
+            model_memory,
+            idle,
             model_dir,
             memory_limit,
             watch_stdin,
@@ -211,7 +219,9 @@ fn main() -> ExitCode {
                 socket,
                 onnxruntime,
                 threads: threads.into(),
-                max_models: max_models.into(),
+                provider: execution_provider,
+                model_memory: u64::from(model_memory) << 20,
+                idle: Duration::from_secs(idle.into()),
                 models: model_dir,
                 memory: (memory_limit > 0).then(|| memory_limit.saturating_mul(1 << 20)),
                 watch_stdin,

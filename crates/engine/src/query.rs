@@ -55,8 +55,6 @@ pub fn run(socket: &Path, model: ModelRef, texts: Vec<String>) -> Result<(), Eng
             Ok(())
         }
         Answer::Error { error } => Err(error),
-        Answer::Model { .. } | Answer::Content { .. } | Answer::Tokens { .. } => {
-            Err(broken(&"it sent an unexpected answer"))
-        }
+        _ => Err(broken(&"it sent an unexpected answer")),
     }
 }

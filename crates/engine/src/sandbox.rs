@@ -319,7 +319,8 @@ fn runtime(library: &Path) -> Vec<PathBuf> {
 /// cache.
 fn model(folder: &Path) -> Vec<PathBuf> {
     let mut reached = vec![folder.to_path_buf()];
-    for folder in [folder.to_path_buf(), folder.join("1_Pooling")] {
+    let parts = ["1_Pooling", "2_Dense", "onnx"].map(|part| folder.join(part));
+    for folder in [folder.to_path_buf()].into_iter().chain(parts) {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
         reached.extend(

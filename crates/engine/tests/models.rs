@@ -139,7 +139,7 @@ fn an_invalid_folder_is_reported_and_can_be_repaired() {
         ("1_Pooling/config.json", ErrorKind::InvalidModel, |dir| {
             fs::write(
                 dir.join("1_Pooling/config.json"),
-                r#"{"pooling_mode_max_tokens": true}"#,
+                r#"{"pooling_mode_weightedmean_tokens": true}"#,
             )
             .unwrap();
         }),
@@ -179,14 +179,23 @@ fn changed_files_are_noticed() {
     assert_ne!(describe(&engine, dir.path()).unwrap(), before);
 }
 
+/// Makes a model larger: space in JSON is part of no model.
+fn enlarge(dir: &Path, bytes: usize) {
+    let path = dir.join("tokenizer.json");
+    let mut json = fs::read(&path).unwrap();
+    json.resize(json.len() + bytes, b' ');
+    fs::write(path, json).unwrap();
+}
+
 #[test]
 fn the_least_recently_used_model_is_dropped() {
     let Some(library) = onnxruntime() else { return };
-    let engine = Engine::start_with(&library, &["--max-models", "2"]);
+    let engine = Engine::start_with(&library, &["--model-memory", "20"]);
     let root = tempfile::tempdir().unwrap();
     let dirs = ["a", "b", "c"].map(|name| root.path().join(name));
     for dir in &dirs {
         tiny::write(dir, HIDDEN, true, None);
+        enlarge(dir, 1 << 20);
     }
     for dir in [&dirs[0], &dirs[1], &dirs[0], &dirs[2]] {
         describe(&engine, dir).unwrap();
@@ -198,6 +207,55 @@ fn the_least_recently_used_model_is_dropped() {
         .collect();
     assert_eq!(dropped.len(), 1, "{dropped:?}");
     assert!(dropped[0].contains("/b "), "{dropped:?}");
+}
+
+#[test]
+fn a_model_that_does_not_fit_is_refused() {
+    let Some(library) = onnxruntime() else { return };
+    let engine = Engine::start_with(&library, &["--model-memory", "7"]);
+    let dir = tempfile::tempdir().unwrap();
+    tiny::write(dir.path(), HIDDEN, true, None);
+    describe(&engine, dir.path()).unwrap();
+    enlarge(dir.path(), 1 << 20);
+    let error = describe(&engine, dir.path()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::LimitExceeded);
+    let detail = error.detail.unwrap();
+    assert_eq!(detail, "It needs about 9 MB, and rag.model_memory is 7 MB.");
+    assert!(error.hint.is_some());
+}
+
+#[test]
+fn an_idle_model_is_dropped_unless_it_was_the_last() {
+    let Some(library) = onnxruntime() else { return };
+    let engine = Engine::start_with(&library, &["--idle", "0"]);
+    let root = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        let dir = root.path().join(name);
+        tiny::write(&dir, HIDDEN, true, None);
+        describe(&engine, &dir).unwrap();
+    }
+    engine.wait_for_log("dropped a model", 1);
+    let log = engine.log();
+    let dropped: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("dropped a model"))
+        .collect();
+    assert!(
+        dropped.iter().all(|line| line.contains("/a ")),
+        "{dropped:?}"
+    );
+}
+
+#[test]
+fn a_provider_that_the_library_lacks_is_an_error() {
+    let Some(library) = onnxruntime() else { return };
+    let engine = Engine::start_with(&library, &["--execution-provider", "cuda"]);
+    let dir = tempfile::tempdir().unwrap();
+    tiny::write(dir.path(), HIDDEN, true, None);
+    let error = describe(&engine, dir.path()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unsupported);
+    assert!(error.message.contains("\"cuda\""), "{error:?}");
+    assert!(error.hint.unwrap().contains("rag.onnxruntime_library"));
 }
 
 #[test]

@@ -13,7 +13,14 @@ use rag_protocol::{EngineError, ErrorKind, embed::Precision};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::{bert, invalid, safetensors::Weights, settings, settings::Settings, unreadable};
+use crate::{
+    config::{Config, Purpose},
+    graph::graph,
+    invalid,
+    safetensors::Weights,
+    settings::{Pooling, Settings},
+    unreadable,
+};
 
 /// One conversion.
 #[derive(Debug)]
@@ -28,24 +35,23 @@ pub struct Conversion<'a> {
 }
 
 /// Files that describe a model besides its weights; copied if they exist.
-const COMPANIONS: [&str; 5] = [
+const COMPANIONS: [&str; 4] = [
     "config.json",
     "tokenizer.json",
-    "sentence_bert_config.json",
-    "modules.json",
-    "1_Pooling/config.json",
+    "tokenizer_config.json",
+    "config_sentence_transformers.json",
 ];
+/// Files that are written if they do not exist, for an embedding model.
+const DESCRIPTIONS: [&str; 2] = ["sentence_bert_config.json", "modules.json"];
 
 /// Converts, and returns the graphs that were written.
 ///
 /// # Errors
 /// `FileNotFound`, `PermissionDenied` or `Io` for a file that cannot be read or written;
 /// `InvalidModel` if weights or configuration are invalid or have another checksum; `Unsupported`
-/// if the model is not a BERT.
+/// if the model is of no family that can be converted.
 pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
-    let config_path = conversion.from.join("config.json");
-    let config: bert::Config = settings::required(&config_path)?;
-    config.check()?;
+    let config = Config::read(conversion.from)?;
     let settings = Settings::read(conversion.from)?;
     if !settings.further_steps.is_empty() {
         let message = format!(
@@ -58,7 +64,7 @@ pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
     fs::metadata(&tokenizer).map_err(|e| unreadable(&tokenizer, &e))?;
 
     let path = conversion.from.join("model.safetensors");
-    let bytes = fs::read(&path).map_err(|e| unreadable(&path, &e))?;
+    let bytes = fs::read(&path).map_err(|e| missing_weights(conversion.from, &path, &e))?;
     if let Some(expected) = conversion.sha256 {
         let actual = hex::encode(Sha256::digest(&bytes));
         if !actual.eq_ignore_ascii_case(expected) {
@@ -72,25 +78,61 @@ pub fn convert(conversion: &Conversion) -> Result<Vec<PathBuf>, EngineError> {
 
     let mut written = vec![];
     for precision in conversion.precisions {
-        let graph = bert::graph(&config, &weights, settings.pooling, *precision)?;
+        let graph = graph(&config, &weights, &settings, *precision)?;
         let target = conversion.to.join(precision.file_name());
         write(&target, &graph.encode("sentence-encoder"))?;
         written.push(target);
     }
-    companions(conversion, &settings)?;
+    companions(conversion, &config, &settings)?;
     Ok(written)
 }
 
+/// Returns the error for weights that cannot be read, with what else is in the folder.
+fn missing_weights(dir: &Path, path: &Path, error: &io::Error) -> EngineError {
+    let exists = |name: &str| dir.join(name).exists();
+    let unreadable = unreadable(path, error);
+    if error.kind() != io::ErrorKind::NotFound {
+        return unreadable;
+    }
+    if exists("model.safetensors.index.json") {
+        return unreadable.hint("Weights that are split over several files cannot be converted.");
+    }
+    if exists("pytorch_model.bin") {
+        return unreadable.hint(
+            "Weights in pytorch_model.bin cannot be read, because such a file can contain \
+             programs. Save the model as safetensors with its own tools.",
+        );
+    }
+    unreadable
+}
+
 /// Copies the files beside the weights, and writes missing ones from the known settings.
-fn companions(conversion: &Conversion, settings: &Settings) -> Result<(), EngineError> {
+fn companions(
+    conversion: &Conversion,
+    config: &Config,
+    settings: &Settings,
+) -> Result<(), EngineError> {
     let same = fs::canonicalize(conversion.from).ok() == fs::canonicalize(conversion.to).ok();
-    for name in COMPANIONS {
+    let pooling = format!("{}/config.json", settings.pooling_folder);
+    let mut files: Vec<(String, bool)> = COMPANIONS.map(|name| (name.to_owned(), false)).to_vec();
+    if config.purpose == Purpose::Embedding {
+        files.extend(DESCRIPTIONS.map(|name| (name.to_owned(), true)));
+        files.push((pooling.clone(), true));
+    }
+    for step in &settings.steps {
+        for name in ["config.json", "model.safetensors"] {
+            files.push((format!("{}/{name}", step.folder), false));
+        }
+    }
+    for (name, is_written) in &files {
         let (from, to) = (conversion.from.join(name), conversion.to.join(name));
         match fs::read(&from) {
             Ok(_) if same => {}
             Ok(bytes) => write(&to, &bytes)?,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                write(&to, &description(name, settings))?
+                if *is_written {
+                    write(&to, &description(name, settings))?;
+                }
             }
             Err(e) => return Err(unreadable(&from, &e)),
         }
@@ -104,10 +146,10 @@ fn description(name: &str, settings: &Settings) -> Vec<u8> {
         "sentence_bert_config.json" => {
             json!({ "max_seq_length": settings.max_tokens, "do_lower_case": false })
         }
-        "1_Pooling/config.json" => json!({
+        name if name.ends_with("/config.json") => json!({
             "word_embedding_dimension": settings.hidden_size,
-            "pooling_mode_cls_token": settings.pooling == settings::Pooling::Cls,
-            "pooling_mode_mean_tokens": settings.pooling == settings::Pooling::Mean,
+            "pooling_mode_cls_token": settings.pooling == Pooling::Cls,
+            "pooling_mode_mean_tokens": settings.pooling == Pooling::Mean,
             "pooling_mode_max_tokens": false,
             "pooling_mode_mean_sqrt_len_tokens": false,
         }),

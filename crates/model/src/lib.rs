@@ -2,18 +2,23 @@
 //! from its weights.
 //!
 //! Models are published as weights (`model.safetensors`), and ONNX Runtime needs a graph. Exporting
-//! one usually takes Python, PyTorch and an hour. A BERT encoder is regular, so its graph can be
+//! one usually takes Python, PyTorch and an hour. Encoders are regular, so their graphs can be
 //! written directly, with ONNX Runtime's fused operators, in about a second:
 //!
 //! ```text
 //!  model.safetensors ── safetensors ──┐
-//!  config.json ──────── bert ─────────┼── onnx ── protobuf ──> model.onnx, model_int8.onnx
+//!  config.json ──────── config ───────┼── graph ── onnx ── protobuf ──> model.onnx, model_int8.onnx
 //!  1_Pooling/config.json ─ settings ──┘
 //! ```
 //!
-//! * [`settings`]: dimensions, token limit and pooling of a folder; `rag-engine` uses it, too;
+//! * [`settings`]: dimensions, token limit and pooling of a folder, and [`steps`] after it;
+//!   `rag-engine` uses them, too;
+//! * [`config`]: the shape of an encoder, whatever its family;
 //! * [`safetensors`]: reads and validates weights;
-//! * [`bert`]: the encoder as a graph, in 32-bit floats or 8-bit integers ([`quantize`]);
+//! * [`graph`](mod@graph): the encoder as a graph, in 32-bit floats or 8-bit integers
+//!   ([`quantize`]). `bert` writes families with a table of positions (`relative`: MPNet's bias),
+//!   `rotary` those with rotations (`window`: local attention), `head` what follows, and `writer`
+//!   what they share;
 //! * [`onnx`] over [`protobuf`]: the file format;
 //! * [`convert`](mod@convert): from folder to folder, atomically;
 //! * [`identity`]: the weights of a graph as a hash, the same for each precision.
@@ -21,18 +26,48 @@
 //! Errors are [`rag_protocol::EngineError`]s: they reach a user of Postgres through `rag-engine`,
 //! and a user of the shell through the program `rag-model`.
 
-pub mod bert;
+mod bert;
+pub mod config;
 pub mod convert;
+pub mod graph;
+mod head;
 pub mod identity;
 pub mod onnx;
 pub mod protobuf;
 pub mod quantize;
+mod relative;
+mod rotary;
 pub mod safetensors;
 pub mod settings;
+pub mod steps;
+mod window;
+mod writer;
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
-use rag_protocol::{EngineError, ErrorKind};
+use rag_protocol::{EngineError, ErrorKind, embed::Precision};
+
+/// Returns the graph of a precision in a model's folder: one that [`convert`](mod@convert) wrote, or
+/// one that was published in the folder `onnx`. If there is none, the name of the first one.
+pub fn graph_file(dir: &Path, precision: Precision) -> PathBuf {
+    let others = match precision {
+        Precision::Fp32 => ["onnx/model.onnx"].as_slice(),
+        Precision::Int8 => &[
+            "onnx/model_int8.onnx",
+            "onnx/model_quantized.onnx",
+            "model_quantized.onnx",
+        ],
+    };
+    let mut files = [precision.file_name()]
+        .into_iter()
+        .chain(others.iter().copied())
+        .map(|name| dir.join(name));
+    let found = files.find(|path| path.exists());
+    found.unwrap_or_else(|| dir.join(precision.file_name()))
+}
 
 /// Returns the error for a file of a model's folder that cannot be read.
 pub fn unreadable(path: &Path, error: &io::Error) -> EngineError {

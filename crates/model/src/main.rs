@@ -1,5 +1,4 @@
-//! `rag-model`: writes the ONNX graphs of a BERT sentence encoder from its `model.safetensors`. See
-//! the library.
+//! `rag-model`: writes the ONNX graphs of an encoder from its `model.safetensors`. See the library.
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -4,6 +4,8 @@
 //! Field numbers are those of `onnx.proto` (IR version 8). Operators are those of opset 17 and of
 //! ONNX Runtime's own domain `com.microsoft`, which has the fused operators of transformers.
 
+use std::collections::HashSet;
+
 use crate::protobuf::Message;
 
 const IR_VERSION: i64 = 8;
@@ -26,6 +28,7 @@ pub enum ElementType {
 pub enum Attribute<'a> {
     Int(&'a str, i64),
     Float(&'a str, f32),
+    Ints(&'a str, &'a [i64]),
 }
 
 /// Length of one axis of an input or output.
@@ -44,6 +47,7 @@ pub struct Graph {
     initializers: Message,
     inputs: Message,
     outputs: Message,
+    constants: HashSet<String>,
 }
 
 impl Graph {
@@ -96,6 +100,12 @@ impl Graph {
                     .string(1, name)
                     .float(2, *value)
                     .int(20, 1),
+                Attribute::Ints(name, values) => values
+                    .iter()
+                    .fold(Message::default().string(1, name), |message, value| {
+                        message.int(8, *value)
+                    })
+                    .int(20, 7),
             };
             node = node.message(5, &attribute);
         }
@@ -123,6 +133,11 @@ impl Graph {
         self.constant(name, ElementType::Int64, shape, &bytes);
     }
 
+    /// Returns true if there is a constant of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.constants.contains(name)
+    }
+
     fn constant(
         &mut self,
         name: &str,
@@ -130,6 +145,7 @@ impl Graph {
         shape: &[usize],
         little_endian: &[u8],
     ) {
+        self.constants.insert(name.into());
         let mut tensor = Message::default();
         for length in shape {
             tensor = tensor.int(1, *length as i64);

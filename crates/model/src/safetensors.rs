@@ -85,7 +85,15 @@ impl<'a> Weights<'a> {
         self.tensors.contains_key(name)
     }
 
-    /// Returns one tensor of 32-bit floats, row-major.
+    /// Returns the number of elements of all tensors.
+    pub fn elements(&self) -> usize {
+        let shapes = self.tensors.values().map(|tensor| &tensor.shape);
+        shapes
+            .map(|shape| shape.iter().fold(1usize, |all, n| all.saturating_mul(*n)))
+            .fold(0, usize::saturating_add)
+    }
+
+    /// Returns one tensor as 32-bit floats, row-major. Floats of 16 bits are converted.
     ///
     /// # Errors
     /// `InvalidModel` if the tensor is absent, has another shape or another type, or contains
@@ -95,16 +103,19 @@ impl<'a> Weights<'a> {
             .tensors
             .get(name)
             .ok_or_else(|| invalid(self.path, format!("it has no tensor \"{name}\"")))?;
-        if tensor.dtype != "F32" {
-            return Err(invalid(
+        let element = FloatType::parse(&tensor.dtype).ok_or_else(|| {
+            invalid(
                 self.path,
-                format!("tensor \"{name}\" has type {}, not F32", tensor.dtype),
-            ));
-        }
+                format!(
+                    "tensor \"{name}\" has type {}, not F32, F16 or BF16",
+                    tensor.dtype
+                ),
+            )
+        })?;
         let bytes = &self.data[tensor.data_offsets.0..tensor.data_offsets.1];
         let expected = shape
             .iter()
-            .try_fold(4usize, |product, n| product.checked_mul(*n));
+            .try_fold(element.size(), |product, n| product.checked_mul(*n));
         if tensor.shape != shape || expected != Some(bytes.len()) {
             return Err(invalid(
                 self.path,
@@ -116,12 +127,7 @@ impl<'a> Weights<'a> {
             )
             .hint("config.json and model.safetensors may be of two different models."));
         }
-        let values: Vec<f32> = bytes
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|b| f32::from_le_bytes(*b))
-            .collect();
+        let values = element.values(bytes);
         if values.iter().any(|v| !v.is_finite()) {
             return Err(invalid(
                 self.path,
@@ -129,6 +135,67 @@ impl<'a> Weights<'a> {
             ));
         }
         Ok(values)
+    }
+}
+
+/// Types of floats in published weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FloatType {
+    F32,
+    /// IEEE 754 half precision: 5 bits of exponent, 10 of fraction.
+    F16,
+    /// The first half of an F32.
+    Bf16,
+}
+
+impl FloatType {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "F32" => Some(Self::F32),
+            "F16" => Some(Self::F16),
+            "BF16" => Some(Self::Bf16),
+            _ => None,
+        }
+    }
+
+    fn size(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    fn values(self, bytes: &[u8]) -> Vec<f32> {
+        let halves = bytes
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|b| u16::from_le_bytes(*b));
+        match self {
+            Self::F32 => bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|b| f32::from_le_bytes(*b))
+                .collect(),
+            Self::F16 => halves.map(from_half).collect(),
+            Self::Bf16 => halves
+                .map(|bits| f32::from_bits(u32::from(bits) << 16))
+                .collect(),
+        }
+    }
+}
+
+/// Returns the value of a float of half precision, which every `f32` can represent.
+fn from_half(bits: u16) -> f32 {
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    let exponent = i32::from(bits >> 10 & 0x1f);
+    let fraction = f32::from(bits & 0x3ff);
+    sign * match exponent {
+        0 => fraction * 2f32.powi(-24),
+        0x1f if fraction == 0.0 => f32::INFINITY,
+        0x1f => f32::NAN,
+        _ => (1.0 + fraction / 1024.0) * 2f32.powi(exponent - 15),
     }
 }
 
@@ -185,16 +252,35 @@ mod tests {
             problem(&u64::MAX.to_le_bytes(), &[2]),
             format!("its header would have {} bytes", u64::MAX)
         );
+        let integers = ONE.replace("F32", "I32");
+        assert_eq!(
+            problem(&file(&integers, &[0; 8]), &[2]),
+            "tensor \"a\" has type I32, not F32, F16 or BF16"
+        );
         let f16 = ONE.replace("F32", "F16");
         assert_eq!(
             problem(&file(&f16, &[0; 8]), &[2]),
-            "tensor \"a\" has type F16, not F32"
+            "tensor \"a\" has shape [2] in 8 bytes, not [2]"
         );
         let infinite = file(ONE, &[f32::INFINITY.to_le_bytes(), [0; 4]].concat());
         assert_eq!(
             problem(&infinite, &[2]),
             "tensor \"a\" holds values that are not finite"
         );
+    }
+
+    #[test]
+    fn floats_of_16_bits_are_converted() {
+        let read = |dtype: &str, values: [u16; 2]| {
+            let header = ONE.replace("F32", dtype).replace("[0,8]", "[0,4]");
+            let bytes = file(&header, &values.map(u16::to_le_bytes).concat());
+            let weights = Weights::parse(Path::new("w"), &bytes).unwrap();
+            weights.floats("a", &[2]).unwrap()
+        };
+        assert_eq!(read("F16", [0x3e00, 0xc100]), [1.5, -2.5]);
+        assert_eq!(read("F16", [0x0001, 0x7bff]), [2f32.powi(-24), 65504.0]);
+        assert_eq!(read("BF16", [0x3fc0, 0xc020]), [1.5, -2.5]);
+        assert!(from_half(0x7c00).is_infinite() && from_half(0x7e00).is_nan());
     }
 
     proptest! {

@@ -2,10 +2,12 @@
 //!
 //! | file | setting | default |
 //! |---|---|---|
-//! | `config.json` | `hidden_size`, `max_position_embeddings` | an error |
-//! | `sentence_bert_config.json` | `max_seq_length` | `max_position_embeddings`, at most 512 |
+//! | `config.json` | dimensions, words, positions | an error |
+//! | `sentence_bert_config.json` | `max_seq_length` | the next line |
+//! | `tokenizer_config.json` | `model_max_length` | the positions, at most 8192; 512 if unknown |
 //! | `1_Pooling/config.json` | how token vectors are combined | the mean |
-//! | `modules.json` | steps after pooling besides normalisation | none |
+//! | `modules.json` | the folder of the pooling, and steps after it | none |
+//! | `2_Dense/` | a layer after pooling: see [`crate::steps`] | none |
 
 use std::{fs, io, path::Path};
 
@@ -13,9 +15,14 @@ use rag_protocol::{EngineError, ErrorKind};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-use crate::{invalid, unreadable};
+use crate::{
+    config::{Fields, MOST_TOKENS},
+    invalid,
+    steps::{DenseStep, MOST_DIMENSIONS, dense_steps},
+    unreadable,
+};
 
-/// Default maximum number of tokens of a text: the one that BERT was trained with.
+/// Maximum number of tokens of a text if nothing says otherwise: the one of BERT.
 const DEFAULT_MAX_TOKENS: usize = 512;
 
 /// How the vectors of a text's tokens are combined to one vector.
@@ -25,6 +32,10 @@ pub enum Pooling {
     Mean,
     /// The vector of the first token.
     Cls,
+    /// The largest value of each dimension.
+    Max,
+    /// The vector of the last token.
+    Last,
 }
 
 impl Pooling {
@@ -32,20 +43,38 @@ impl Pooling {
         match self {
             Self::Mean => "mean",
             Self::Cls => "cls",
+            Self::Max => "max",
+            Self::Last => "lasttoken",
         }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let all = [Self::Mean, Self::Cls, Self::Max, Self::Last];
+        all.into_iter().find(|pooling| pooling.name() == name)
     }
 }
 
 /// The settings of a model's folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Length of a token's vector, and of an embedding.
+    /// Length of a token's vector.
     pub hidden_size: usize,
+    /// Length of an embedding.
+    pub dimensions: usize,
+    /// Number of words that have a vector, if it is known.
+    pub words: Option<usize>,
     /// Maximum number of tokens of a text, special tokens included.
     pub max_tokens: usize,
+    /// The number of tokens that have a position.
+    pub max_positions: usize,
+    /// The position of the first token, for graphs with the input `position_ids`.
+    pub first_position: usize,
     pub pooling: Pooling,
-    /// Steps besides transformer, pooling and normalisation, such as `Dense`. A graph must include
-    /// them.
+    /// Folder of the pooling's settings.
+    pub pooling_folder: String,
+    /// Layers after pooling.
+    pub steps: Vec<DenseStep>,
+    /// Further steps after pooling, which a graph must include.
     pub further_steps: Vec<String>,
 }
 
@@ -54,87 +83,151 @@ impl Settings {
     ///
     /// # Errors
     /// `FileNotFound` without a `config.json`; `InvalidModel`, with the file, for invalid content
-    /// and for a pooling other than mean and cls.
+    /// and for a pooling that is not supported.
     pub fn read(dir: &Path) -> Result<Self, EngineError> {
-        #[derive(Deserialize)]
-        struct Config {
-            #[serde(alias = "dim")] // DistilBERT's word for it
-            hidden_size: usize,
-            max_position_embeddings: Option<usize>,
+        let fields = Fields::read(dir)?;
+        let hidden_size = fields.hidden()?;
+        if hidden_size > MOST_DIMENSIONS {
+            return Err(fields.invalid(format!("hidden_size is {hidden_size}")));
         }
-        #[derive(Deserialize)]
-        struct Sentence {
-            max_seq_length: Option<usize>,
-        }
-
-        let path = dir.join("config.json");
-        let config: Config = required(&path)?;
-        if config.hidden_size == 0 {
-            return Err(invalid(&path, "hidden_size is 0"));
-        }
-        let positions = config.max_position_embeddings.unwrap_or(usize::MAX);
-        let path = dir.join("sentence_bert_config.json");
-        let max_tokens = optional::<Sentence>(&path)?
-            .and_then(|sentence| sentence.max_seq_length)
-            .unwrap_or(positions.min(DEFAULT_MAX_TOKENS));
-        // Two special tokens and at least one other; and no position without an embedding.
-        if !(3..=positions).contains(&max_tokens) {
-            return Err(invalid(
-                &path,
-                format!("max_seq_length is {max_tokens}, outside 3 to {positions}"),
-            ));
-        }
-        let further_steps = further_steps(dir)?;
+        let modules = Modules::read(dir)?;
+        let pooling = pooling(dir, &modules.pooling)?;
+        let steps = dense_steps(dir, &modules.dense, hidden_size)?;
         Ok(Self {
-            hidden_size: config.hidden_size,
-            max_tokens,
-            pooling: pooling(dir)?,
-            further_steps,
+            hidden_size,
+            dimensions: steps.last().map_or(hidden_size, |step| step.outputs),
+            words: fields.words(),
+            max_tokens: max_tokens(dir, &fields)?,
+            max_positions: fields.most_tokens().unwrap_or(MOST_TOKENS).min(MOST_TOKENS),
+            first_position: fields.first_position(),
+            pooling,
+            pooling_folder: modules.pooling,
+            steps,
+            further_steps: modules.further,
         })
     }
 }
 
-fn further_steps(dir: &Path) -> Result<Vec<String>, EngineError> {
+/// Returns the maximum number of tokens of a text.
+fn max_tokens(dir: &Path, fields: &Fields) -> Result<usize, EngineError> {
     #[derive(Deserialize)]
-    struct Module {
-        r#type: String,
+    struct Sentence {
+        max_seq_length: Option<usize>,
     }
-    let modules = optional::<Vec<Module>>(&dir.join("modules.json"))?.unwrap_or_default();
-    let step = |module: Module| {
-        module
-            .r#type
-            .rsplit('.')
-            .next()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    Ok(modules
-        .into_iter()
-        .map(step)
-        .filter(|step| !["Transformer", "Pooling", "Normalize"].contains(&&**step))
-        .collect())
+    #[derive(Deserialize)]
+    struct TokenizerConfig {
+        // a float such as 1e30 stands for "no limit"
+        model_max_length: Option<f64>,
+    }
+    let path = dir.join("sentence_bert_config.json");
+    let limit = fields.most_tokens();
+    let positions = limit.unwrap_or(usize::MAX);
+    let sentence = optional::<Sentence>(&path)?.and_then(|sentence| sentence.max_seq_length);
+    if let Some(given) = sentence {
+        // some models give the number of rows of the table of positions
+        let rows = positions.saturating_add(fields.first_position());
+        if !(3..=rows).contains(&given) {
+            return Err(invalid(
+                &path,
+                format!("max_seq_length is {given}, outside 3 to {positions}"),
+            ));
+        }
+        return Ok(given.min(positions).min(MOST_TOKENS));
+    }
+    let default = limit.map_or(DEFAULT_MAX_TOKENS, |limit| limit.min(MOST_TOKENS));
+    let config = optional::<TokenizerConfig>(&dir.join("tokenizer_config.json"))?;
+    let given = config
+        .and_then(|config| config.model_max_length)
+        .filter(|length| *length >= 3.0 && *length < default as f64)
+        .map(|length| length as usize);
+    let tokens = given.unwrap_or(default);
+    // Two special tokens and at least one other; and no position without an embedding.
+    match tokens {
+        0..=2 => Err(fields.invalid(format!("it has {tokens} positions"))),
+        _ => Ok(tokens),
+    }
 }
 
-fn pooling(dir: &Path) -> Result<Pooling, EngineError> {
-    let path = dir.join("1_Pooling").join("config.json");
+/// The steps of `modules.json`.
+struct Modules {
+    pooling: String,
+    dense: Vec<String>,
+    further: Vec<String>,
+}
+
+impl Modules {
+    fn read(dir: &Path) -> Result<Self, EngineError> {
+        #[derive(Deserialize)]
+        struct Module {
+            r#type: String,
+            #[serde(default)]
+            path: String,
+        }
+        let path = dir.join("modules.json");
+        let mut modules = Self {
+            pooling: "1_Pooling".into(),
+            dense: vec![],
+            further: vec![],
+        };
+        for module in optional::<Vec<Module>>(&path)?.unwrap_or_default() {
+            let class = module.r#type.rsplit('.').next().unwrap_or_default();
+            let is_plain = |path: &str| !path.is_empty() && !path.contains(['/', '\\']);
+            if ["Pooling", "Dense"].contains(&class)
+                && (!is_plain(&module.path) || module.path == "..")
+            {
+                return Err(invalid(
+                    &path,
+                    format!("the path \"{}\" is not a folder's name", module.path),
+                ));
+            }
+            match class {
+                "Transformer" | "Normalize" => {}
+                "Pooling" => modules.pooling = module.path,
+                "Dense" => modules.dense.push(module.path),
+                _ => modules.further.push(class.to_owned()),
+            }
+        }
+        Ok(modules)
+    }
+}
+
+fn pooling(dir: &Path, folder: &str) -> Result<Pooling, EngineError> {
+    const MODES: [(Pooling, &str); 4] = [
+        (Pooling::Mean, "pooling_mode_mean_tokens"),
+        (Pooling::Cls, "pooling_mode_cls_token"),
+        (Pooling::Max, "pooling_mode_max_tokens"),
+        (Pooling::Last, "pooling_mode_lasttoken"),
+    ];
+    let path = dir.join(folder).join("config.json");
     let Some(config) = optional::<Map<String, Value>>(&path)? else {
         return Ok(Pooling::Mean);
     };
+    if let Some(name) = config.get("pooling_mode").and_then(Value::as_str) {
+        return Pooling::parse(name).ok_or_else(|| {
+            invalid(&path, format!("its pooling is not supported: {name}"))
+                .hint("Supported are mean, cls, max and lasttoken.")
+        });
+    }
     let modes: Vec<&str> = config
         .iter()
         .filter(|(key, value)| key.starts_with("pooling_mode_") && **value == Value::Bool(true))
         .map(|(key, _)| key.as_str())
         .collect();
-    match modes[..] {
-        ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
-        ["pooling_mode_cls_token"] => Ok(Pooling::Cls),
-        [] => Err(invalid(&path, "it enables no pooling mode")),
-        _ => Err(invalid(
+    let known = match modes[..] {
+        [] => return Err(invalid(&path, "it enables no pooling mode")),
+        [mode] => MODES.iter().find(|(_, key)| *key == mode),
+        _ => None,
+    };
+    known.map(|(pooling, _)| *pooling).ok_or_else(|| {
+        invalid(
             &path,
             format!("its pooling is not supported: {}", modes.join(", ")),
         )
-        .hint("Supported are pooling_mode_mean_tokens and pooling_mode_cls_token, one at a time.")),
-    }
+        .hint(format!(
+            "Supported are {}, one at a time.",
+            MODES.map(|(_, key)| key).join(", ")
+        ))
+    })
 }
 
 /// Reads a required JSON file.
@@ -149,7 +242,7 @@ pub fn required<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
 }
 
 /// Reads an optional JSON file.
-fn optional<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, EngineError> {
+pub(crate) fn optional<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, EngineError> {
     match fs::read(path) {
         Ok(bytes) => parse(path, &bytes).map(Some),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -196,26 +289,42 @@ mod tests {
             r#"{"max_seq_length": 256, "do_lower_case": false}"#,
         );
         assert_eq!(read(&[CONFIG, sentence]).unwrap().max_tokens, 256);
-        let alone = Settings {
-            hidden_size: 8,
-            max_tokens: 512,
-            pooling: Pooling::Mean,
-            further_steps: vec![],
+        let alone = read(&[CONFIG]).unwrap();
+        assert_eq!((alone.hidden_size, alone.dimensions), (8, 8));
+        assert_eq!((alone.max_tokens, alone.pooling), (514, Pooling::Mean));
+        let tokenizer = |length: &str| {
+            let config = format!(r#"{{"model_max_length": {length}}}"#);
+            let files = [CONFIG, ("tokenizer_config.json", config.as_str())];
+            read(&files).unwrap().max_tokens
         };
-        assert_eq!(read(&[CONFIG]).unwrap(), alone);
+        assert_eq!(tokenizer("384"), 384);
+        assert_eq!(tokenizer("1000000000000000019884624838656"), 514);
+    }
+
+    #[test]
+    fn positions_of_roberta_begin_after_padding() {
+        let config = |rest: &str| {
+            let config = format!(r#"{{"hidden_size": 8, {rest}}}"#);
+            read(&[("config.json", config.as_str())]).unwrap()
+        };
+        let roberta = config(r#""model_type": "xlm-roberta", "max_position_embeddings": 514"#);
+        assert_eq!((roberta.max_tokens, roberta.first_position), (512, 2));
+        let long = config(r#""model_type": "modernbert", "max_position_embeddings": 9000"#);
+        assert_eq!((long.max_tokens, long.first_position), (8192, 0));
+        assert_eq!(config(r#""model_type": "else""#).max_tokens, 512);
     }
 
     #[test]
     fn steps_after_pooling_are_named() {
-        let modules = ["Transformer", "Pooling", "Dense", "Normalize"].map(|class| {
-            format!(r#"{{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.{class}"}}"#)
+        let modules = ["Transformer", "Pooling", "LSTM", "Normalize"].map(|class| {
+            format!(r#"{{"idx": 0, "name": "0", "path": "1_Pooling", "type": "sentence_transformers.models.{class}"}}"#)
         });
         let modules = format!("[{}]", modules.join(","));
         assert_eq!(
             read(&[CONFIG, ("modules.json", &modules)])
                 .unwrap()
                 .further_steps,
-            ["Dense"]
+            ["LSTM"]
         );
     }
 
@@ -228,12 +337,21 @@ mod tests {
                 .pooling,
             Pooling::Cls
         );
-        let max = r#"{"pooling_mode_max_tokens": true}"#;
-        let error = read(&[CONFIG, ("1_Pooling/config.json", max)]).unwrap_err();
+        let other = [
+            (r#"{"pooling_mode_max_tokens": true}"#, Pooling::Max),
+            (r#"{"pooling_mode_lasttoken": true}"#, Pooling::Last),
+            (r#"{"pooling_mode": "cls"}"#, Pooling::Cls),
+        ];
+        for (config, pooling) in other {
+            let settings = read(&[CONFIG, ("1_Pooling/config.json", config)]).unwrap();
+            assert_eq!(settings.pooling, pooling);
+        }
+        let weighted = r#"{"pooling_mode_weightedmean_tokens": true}"#;
+        let error = read(&[CONFIG, ("1_Pooling/config.json", weighted)]).unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidModel);
         assert_eq!(
             error.detail.unwrap(),
-            "its pooling is not supported: pooling_mode_max_tokens"
+            "its pooling is not supported: pooling_mode_weightedmean_tokens"
         );
     }
 

@@ -24,6 +24,13 @@ pub enum Precision {
 }
 
 impl Precision {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Int8 => "int8",
+        }
+    }
+
     /// Returns the name of the graph's file in a model's folder.
     pub fn file_name(self) -> &'static str {
         match self {
@@ -114,6 +121,13 @@ pub enum Task {
         priority: Priority,
         texts: Vec<String>,
     },
+    /// Scores how well documents match a query, by a model that reads both together. The answer is
+    /// [`Answer::Scores`].
+    Score {
+        priority: Priority,
+        query: String,
+        documents: Vec<String>,
+    },
     /// Counts the tokens of the texts. The answer is [`Answer::Tokens`].
     Count { texts: Vec<String> },
     /// Sets the party of the following requests. There is no answer.
@@ -153,6 +167,13 @@ pub enum Answer {
     Embeddings {
         model: ModelInfo,
         /// Tokens of each text, special tokens included, before any truncation.
+        tokens: Vec<usize>,
+    },
+    /// The payload has `tokens.len()` f32 values, little-endian, in the order of the documents:
+    /// the larger, the better. They are what the model returns, of any size (logits).
+    Scores {
+        model: ModelInfo,
+        /// Tokens of each pair, special tokens included, before any truncation.
         tokens: Vec<usize>,
     },
     /// Tokens of each text, without special tokens.

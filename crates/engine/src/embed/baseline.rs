@@ -53,7 +53,7 @@ const TEXTS: [(&str, &str); 8] = [
 pub fn baseline(model: &Model) -> Result<f32, EngineError> {
     let embed = |text: &str| -> Result<Vec<f32>, EngineError> {
         let tokens = model.tokenizer.tokenize(text, &|| false)?;
-        model.run(&[tokens.map(|tokens| tokens.ids).unwrap_or_default()])
+        model.run(&tokens.iter().collect::<Vec<_>>())
     };
     let mut questions = vec![];
     let mut texts = vec![];

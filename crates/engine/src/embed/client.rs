@@ -153,10 +153,10 @@ impl Client {
         if let Task::Introduce { party } = request.task {
             return self.party.set(party);
         }
-        let texts = if let Task::Embed { texts, .. } = &request.task {
-            texts.len()
-        } else {
-            0
+        let texts = match &request.task {
+            Task::Embed { texts, .. } => texts.len(),
+            Task::Score { documents, .. } => documents.len(),
+            _ => 0,
         };
         let ticket = match self.replies.admit(request.id, texts) {
             Ok(ticket) => ticket,
@@ -244,7 +244,23 @@ impl Client {
                 }
                 Ok(TaskResult::answer(Answer::Tokens { tokens }, vec![]))
             }
+            Task::Score {
+                priority,
+                query,
+                documents,
+            } => {
+                model.require(true)?;
+                let abandoned = || self.is_abandoned();
+                let pairs = model
+                    .tokenizer
+                    .tokenize_pairs(&query, &documents, &abandoned)?;
+                Ok(match pairs {
+                    Some(pairs) => TaskResult::Tokenized(priority, model, pairs),
+                    None => TaskResult::Nobody,
+                })
+            }
             Task::Embed { priority, texts } => {
+                model.require(false)?;
                 let mut tokens = Vec::with_capacity(texts.len());
                 for text in &texts {
                     match model.tokenizer.tokenize(text, &|| self.is_abandoned())? {

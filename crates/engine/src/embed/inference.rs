@@ -15,7 +15,7 @@ use super::{
     tokens::Tokens,
 };
 
-/// The texts of one request, tokenized, and their results so far.
+/// The texts or pairs of one request, tokenized, and their results so far.
 #[derive(Debug)]
 pub struct EmbedTask {
     model: Arc<Model>,
@@ -24,17 +24,17 @@ pub struct EmbedTask {
     counts: Vec<usize>,
     /// The remaining texts, shortest first. Slices are taken from the end, so that each has texts
     /// of similar length.
-    left: Vec<(usize, Vec<u32>)>,
-    /// One vector for each text, in the order of the request.
+    left: Vec<(usize, Tokens)>,
+    /// One vector or score for each text, in the order of the request.
     vectors: Vec<f32>,
 }
 
 impl EmbedTask {
     pub fn new(model: Arc<Model>, texts: Vec<Tokens>, ticket: Ticket) -> Self {
         let counts = texts.iter().map(|text| text.count).collect();
-        let vectors = vec![0.0; texts.len() * model.info.dimensions];
-        let mut left: Vec<_> = texts.into_iter().map(|text| text.ids).enumerate().collect();
-        left.sort_by_key(|(_, ids)| ids.len());
+        let vectors = vec![0.0; texts.len() * model.width()];
+        let mut left: Vec<_> = texts.into_iter().enumerate().collect();
+        left.sort_by_key(|(_, text)| text.ids.len());
         Self {
             model,
             ticket,
@@ -50,8 +50,8 @@ impl EmbedTask {
 
     fn run_slice(&mut self) -> Result<(), EngineError> {
         let slice = self.left.split_off(self.left.len().saturating_sub(SLICE));
-        let texts: Vec<&[u32]> = slice.iter().map(|(_, ids)| ids.as_slice()).collect();
-        let dimensions = self.model.info.dimensions;
+        let texts: Vec<&Tokens> = slice.iter().map(|(_, text)| text).collect();
+        let dimensions = self.model.width();
         let vectors = self.model.run(&texts)?;
         for ((at, _), vector) in slice.iter().zip(vectors.chunks_exact(dimensions)) {
             self.vectors[at * dimensions..(at + 1) * dimensions].copy_from_slice(vector);
@@ -59,15 +59,17 @@ impl EmbedTask {
         Ok(())
     }
 
-    /// Answers the request with all its vectors.
+    /// Answers the request with all its vectors or scores.
     pub fn finish(mut self) {
         let payload: Vec<u8> = mem::take(&mut self.vectors)
             .iter()
             .flat_map(|v| v.to_le_bytes())
             .collect();
-        let answer = Answer::Embeddings {
-            model: self.model.info.clone(),
-            tokens: mem::take(&mut self.counts),
+        let model = self.model.info.clone();
+        let tokens = mem::take(&mut self.counts);
+        let answer = match self.model.is_scorer() {
+            true => Answer::Scores { model, tokens },
+            false => Answer::Embeddings { model, tokens },
         };
         self.ticket.answer(answer, &payload);
     }

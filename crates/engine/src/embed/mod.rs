@@ -9,8 +9,8 @@
 //!
 //! * [`server`]: the socket;
 //! * [`client`]: a connection, with its [`replies`] and with [`prepare`] for documents;
-//! * [`models`]: the loaded models, each a [`model`] over the [`runtime`], with [`tokens`],
-//!   [`pooling`] and its [`baseline`];
+//! * [`models`]: the loaded models, each a [`model`] with a [`graph`] over the [`runtime`],
+//!   [`tokens`], [`pooling`], its [`fingerprint`], its [`footprint`] and its [`baseline`];
 //! * [`admission`]: the limit on work in progress;
 //! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
 //!   them.
@@ -21,6 +21,9 @@
 mod admission;
 mod baseline;
 mod client;
+mod fingerprint;
+mod footprint;
+mod graph;
 mod inference;
 mod model;
 mod models;
@@ -33,11 +36,14 @@ mod scheduler;
 mod server;
 pub mod tokens;
 
+pub use self::runtime::Provider;
+
 use std::{
     os::unix::net::UnixListener,
     path::PathBuf,
     sync::{Arc, atomic::AtomicBool},
     thread,
+    time::Duration,
 };
 
 use rag_protocol::{EngineError, ErrorKind};
@@ -73,8 +79,12 @@ pub struct Options {
     pub onnxruntime: PathBuf,
     /// Number of threads that work on one slice of texts.
     pub threads: usize,
-    /// Maximum number of models in memory.
-    pub max_models: usize,
+    /// What computes a graph.
+    pub provider: Provider,
+    /// Maximum size of the models in memory, in bytes.
+    pub model_memory: u64,
+    /// Time after which an unused model is dropped.
+    pub idle: Duration,
     /// Folders that models are read from.
     pub models: Vec<PathBuf>,
     /// Maximum address space, in bytes.
@@ -93,7 +103,9 @@ pub fn run(options: Options) -> Result<(), EngineError> {
         socket,
         onnxruntime,
         threads,
-        max_models,
+        provider,
+        model_memory,
+        idle,
         models,
         memory,
         watch_stdin,
@@ -127,7 +139,11 @@ pub fn run(options: Options) -> Result<(), EngineError> {
         process::watch_stdin().map_err(|e| internal("could not watch the parent", e))?;
     }
     let engine = Arc::new(Engine {
-        models: Models::new(Runtime::new(onnxruntime, threads), max_models),
+        models: Models::new(
+            Runtime::new(onnxruntime, threads, provider),
+            model_memory,
+            idle,
+        ),
         scheduler: Scheduler::default(),
         admission: Admission::default(),
         listener,
@@ -138,6 +154,15 @@ pub fn run(options: Options) -> Result<(), EngineError> {
     thread::Builder::new()
         .name("inference".into())
         .spawn(move || inference::serve(&served.scheduler))
+        .map_err(|e| internal("could not start a thread", e))?;
+    let watched = Arc::clone(&engine);
+    thread::Builder::new()
+        .name("idle models".into())
+        .spawn(move || {
+            loop {
+                thread::sleep(watched.models.drop_idle());
+            }
+        })
         .map_err(|e| internal("could not start a thread", e))?;
     tracing::info!(socket = %socket.display(), threads, "ready");
     server::accept(&engine)

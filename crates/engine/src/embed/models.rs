@@ -1,4 +1,6 @@
-//! The loaded models. Beyond the maximum number, the least recently used is dropped.
+//! The loaded models. They have room together: if a model does not fit, the least recently used
+//! ones are dropped. A model that nobody has used for a while is dropped, too, except for the one
+//! that was used last.
 //!
 //! A model is loaded in the thread of the client that requests it, so that loading one does not
 //! delay users of another. Clients that request the same model wait for one load. A failed load is
@@ -8,21 +10,21 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rag_protocol::{EngineError, ErrorKind, embed::ModelRef};
 
-use super::{
-    model::{Model, Stamp},
-    runtime::Runtime,
-};
+use super::{fingerprint::Stamp, footprint::footprint, model::Model, runtime::Runtime};
 use crate::sandbox;
 
 #[derive(Debug)]
 pub struct Models {
     runtime: Runtime,
-    capacity: usize,
+    /// Maximum size of all models in bytes.
+    room: u64,
+    /// Time after which an unused model is dropped.
+    idle: Duration,
     slots: Mutex<Slots>,
 }
 
@@ -33,9 +35,12 @@ struct Slots {
     clock: u64,
 }
 
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 struct Slot {
     used: u64,
+    used_at: Instant,
+    /// Size of the model, once it is being loaded.
+    bytes: u64,
     /// Locked while the model loads.
     loaded: Arc<Mutex<Option<LoadedModel>>>,
 }
@@ -47,10 +52,11 @@ struct LoadedModel {
 }
 
 impl Models {
-    pub fn new(runtime: Runtime, capacity: usize) -> Self {
+    pub fn new(runtime: Runtime, room: u64, idle: Duration) -> Self {
         Self {
             runtime,
-            capacity: capacity.max(1),
+            room,
+            idle,
             slots: Mutex::default(),
         }
     }
@@ -58,7 +64,7 @@ impl Models {
     /// The model, which is loaded now.
     ///
     /// # Errors
-    /// The errors of [`Model::load`].
+    /// `LimitExceeded` for a model that is too large, and the errors of [`Model::load`].
     pub fn get(&self, reference: &ModelRef) -> Result<Arc<Model>, EngineError> {
         let slot = self.slot(reference);
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +78,11 @@ impl Models {
         }
         *loaded = None; // before the new one takes memory too
         let start = Instant::now();
-        let model = match Model::load(reference, &self.runtime) {
+        let bytes = footprint(reference);
+        let model = self
+            .make_room(reference, bytes)
+            .and_then(|()| Model::load(reference, &self.runtime));
+        let model = match model {
             Ok(model) => Arc::new(model),
             Err(error) => {
                 self.forget(reference, &slot);
@@ -87,9 +97,10 @@ impl Models {
         };
         tracing::info!(
             model = %reference.dir.display(),
-            file = reference.precision.file_name(),
+            precision = reference.precision.name(),
             dimensions = model.info.dimensions,
             max_tokens = model.info.max_tokens,
+            megabytes = bytes >> 20,
             milliseconds = start.elapsed().as_millis() as u64,
             "loaded a model"
         );
@@ -97,7 +108,6 @@ impl Models {
             stamp,
             model: Arc::clone(&model),
         });
-        self.make_room(reference);
         Ok(model)
     }
 
@@ -105,8 +115,14 @@ impl Models {
         let mut slots = self.lock();
         slots.clock += 1;
         let now = slots.clock;
-        let slot = slots.of.entry(reference.clone()).or_default();
+        let slot = slots.of.entry(reference.clone()).or_insert_with(|| Slot {
+            used: now,
+            used_at: Instant::now(),
+            bytes: 0,
+            loaded: Arc::default(),
+        });
         slot.used = now;
+        slot.used_at = Instant::now();
         Arc::clone(&slot.loaded)
     }
 
@@ -121,27 +137,71 @@ impl Models {
         }
     }
 
-    /// Drops the least recently used model. Requests that still use a dropped model keep it until
-    /// they are answered.
-    fn make_room(&self, newcomer: &ModelRef) {
+    /// Drops the least recently used models until there is room for another one. Requests that
+    /// still use a dropped model keep it until they are answered.
+    fn make_room(&self, newcomer: &ModelRef, bytes: u64) -> Result<(), EngineError> {
+        let megabytes = |bytes: u64| bytes.div_ceil(1 << 20);
+        if bytes > self.room {
+            return Err(EngineError::new(
+                ErrorKind::LimitExceeded,
+                format!(
+                    "the model in \"{}\" does not fit into memory",
+                    newcomer.dir.display()
+                ),
+            )
+            .detail(format!(
+                "It needs about {} MB, and rag.model_memory is {} MB.",
+                megabytes(bytes),
+                megabytes(self.room)
+            ))
+            .hint("Increase rag.model_memory, or use the model in 8 bits."));
+        }
         let mut slots = self.lock();
-        while slots.of.len() > self.capacity {
-            let oldest = slots
+        if let Some(slot) = slots.of.get_mut(newcomer) {
+            slot.bytes = bytes;
+        }
+        while slots.of.values().map(|slot| slot.bytes).sum::<u64>() > self.room {
+            let others = slots
                 .of
                 .iter()
-                .filter(|(other, _)| *other != newcomer)
-                .min_by_key(|(_, slot)| slot.used);
-            let Some(oldest) = oldest.map(|(reference, _)| reference.clone()) else {
-                return;
+                .filter(|(other, slot)| *other != newcomer && slot.bytes > 0);
+            let Some(oldest) = others.min_by_key(|(_, slot)| slot.used) else {
+                break;
             };
-            tracing::info!(model = %oldest.dir.display(), file = oldest.precision.file_name(),
-                "dropped a model");
-            slots.of.remove(&oldest);
+            let oldest = oldest.0.clone();
+            slots.drop_model(&oldest, "another one needs the room");
         }
+        Ok(())
+    }
+
+    /// Drops models that nobody uses. Returns the time until there may be another one.
+    pub fn drop_idle(&self) -> Duration {
+        let mut slots = self.lock();
+        let last = slots.of.values().map(|slot| slot.used).max();
+        let is_idle = |slot: &Slot| Some(slot.used) != last && slot.used_at.elapsed() >= self.idle;
+        let idle: Vec<ModelRef> = slots
+            .of
+            .iter()
+            .filter(|(_, slot)| is_idle(slot))
+            .map(|(reference, _)| reference.clone())
+            .collect();
+        for reference in idle {
+            slots.drop_model(&reference, "nobody has used it for a while");
+        }
+        self.idle
+            .clamp(Duration::from_millis(100), Duration::from_secs(60))
     }
 
     fn lock(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slots {
+    fn drop_model(&mut self, reference: &ModelRef, why: &str) {
+        tracing::info!(model = %reference.dir.display(), precision = reference.precision.name(),
+            why, "dropped a model");
+        self.of.remove(reference);
     }
 }
 

@@ -8,9 +8,17 @@ use rag_protocol::{EngineError, ErrorKind};
 pub fn pool(pooling: Pooling, hidden: &[f32], tokens: usize, dimensions: usize) -> Vec<f32> {
     let mut vectors = hidden.chunks_exact(dimensions).take(tokens);
     match pooling {
-        Pooling::Cls => vectors
-            .next()
-            .map_or_else(|| vec![0.0; dimensions], <[f32]>::to_vec),
+        Pooling::Cls => first(vectors.next(), dimensions),
+        Pooling::Last => first(vectors.last(), dimensions),
+        Pooling::Max => {
+            let mut largest = first(vectors.next(), dimensions);
+            for vector in vectors {
+                for (largest, value) in largest.iter_mut().zip(vector) {
+                    *largest = largest.max(*value);
+                }
+            }
+            largest
+        }
         Pooling::Mean => {
             let mut sum = vec![0.0; dimensions];
             for vector in vectors {
@@ -18,10 +26,17 @@ pub fn pool(pooling: Pooling, hidden: &[f32], tokens: usize, dimensions: usize) 
                     *sum += value;
                 }
             }
-            // The sum has the same direction as the mean, and only the direction is kept.
+            // a layer that follows needs more than the direction
+            let count = tokens.max(1) as f32;
+            sum.iter_mut().for_each(|sum| *sum /= count);
             sum
         }
     }
+}
+
+/// Returns a copy of a vector, or zeros.
+fn first(vector: Option<&[f32]>, dimensions: usize) -> Vec<f32> {
+    vector.map_or_else(|| vec![0.0; dimensions], <[f32]>::to_vec)
 }
 
 /// Scales a vector to length 1.
@@ -59,6 +74,11 @@ mod tests {
         normalise(&mut mean).unwrap();
         assert_eq!(mean, [1.0 / 5f32.sqrt(), 2.0 / 5f32.sqrt()]);
         assert_eq!(pool(Pooling::Cls, &HIDDEN, 2, 2), [1.0, 2.0]);
+        assert_eq!(pool(Pooling::Last, &HIDDEN, 2, 2), [3.0, 6.0]);
+        assert_eq!(
+            pool(Pooling::Max, &[1.0, 6.0, 3.0, 2.0, 100.0, 100.0], 2, 2),
+            [3.0, 6.0]
+        );
     }
 
     #[test]

@@ -5,7 +5,11 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use ort::{environment::Environment, logging::LogLevel};
+use ort::{
+    environment::Environment,
+    ep::{CUDA, ExecutionProviderDispatch, OpenVINO},
+    logging::LogLevel,
+};
 use rag_protocol::{EngineError, ErrorKind};
 
 /// The path of the library, and how sessions use it.
@@ -14,6 +18,7 @@ pub struct Runtime {
     library: PathBuf,
     /// Number of threads that work on one slice of texts.
     pub threads: usize,
+    pub provider: Provider,
     environment: OnceLock<Environment>,
     loading: Mutex<()>,
 }
@@ -21,10 +26,11 @@ pub struct Runtime {
 impl Runtime {
     /// Loads nothing yet. The first model loads the library, so that a wrong path is an error of a
     /// request and visible to its user.
-    pub fn new(library: PathBuf, threads: usize) -> Self {
+    pub fn new(library: PathBuf, threads: usize, provider: Provider) -> Self {
         Self {
             library,
             threads,
+            provider,
             environment: OnceLock::new(),
             loading: Mutex::new(()),
         }
@@ -76,6 +82,44 @@ impl Runtime {
         environment.set_log_level(LogLevel::Warning);
         tracing::info!(library = %library.display(), threads = self.threads, "loaded ONNX Runtime");
         Ok(environment)
+    }
+}
+
+/// The value of `rag.execution_provider`: what computes a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Provider {
+    Cpu,
+    Cuda,
+    Openvino,
+}
+
+impl Provider {
+    /// The providers of a session. Those that cannot be had are an error, and not replaced.
+    pub fn dispatch(self) -> Vec<ExecutionProviderDispatch> {
+        match self {
+            Self::Cpu => vec![],
+            Self::Cuda => vec![CUDA::default().build().error_on_failure()],
+            Self::Openvino => vec![OpenVINO::default().build().error_on_failure()],
+        }
+    }
+
+    /// Returns the error for a session that could not be created with this provider, if it is not
+    /// the one that every library has.
+    pub fn refusal(self, detail: &str) -> Option<EngineError> {
+        let name = match self {
+            Self::Cpu => return None,
+            Self::Cuda => "cuda",
+            Self::Openvino => "openvino",
+        };
+        let message = format!("the model could not be loaded by execution provider \"{name}\"");
+        Some(
+            EngineError::new(ErrorKind::Unsupported, message)
+                .detail(detail)
+                .hint(
+                    "Set rag.onnxruntime_library to a library that was built with it, or set \
+                     rag.execution_provider to cpu.",
+                ),
+        )
     }
 }
 

@@ -42,6 +42,8 @@ static LARGE_PIECE: Mutex<()> = Mutex::new(());
 pub struct Tokens {
     /// At most the model's limit, special tokens included.
     pub ids: Vec<u32>,
+    /// For each token the text of a pair that it belongs to, 0 or 1. Empty for a single text.
+    pub segments: Vec<u32>,
     /// Tokens of the text, special tokens included, before any truncation. For a long text: at
     /// least as many as its first [`COUNTED_BYTES`] bytes have, and more than the limit.
     pub count: usize,
@@ -235,6 +237,23 @@ impl ModelTokenizer {
         (Arc::clone(&self.json), self.limit)
     }
 
+    /// Checks that the model has a vector for each token.
+    ///
+    /// # Errors
+    /// `InvalidModel` if the tokenizer knows more words than the model.
+    pub fn check_words(&self, path: &Path, words: usize) -> Result<(), EngineError> {
+        let largest = self.tokenizer.get_vocab(true).into_values().max();
+        let largest = largest.unwrap_or_default() as usize;
+        if largest < words {
+            return Ok(());
+        }
+        Err(invalid(
+            path,
+            format!("it has a token of number {largest}; the model has {words} words"),
+        )
+        .hint("The tokenizer and the model may be of two different models."))
+    }
+
     /// Builds the same tokenizer in another process.
     ///
     /// # Errors
@@ -258,35 +277,10 @@ impl ModelTokenizer {
         text: &str,
         abandoned: &dyn Fn() -> bool,
     ) -> Result<Option<Tokens>, EngineError> {
-        if text.len() > MAX_TEXT {
-            return Err(EngineError::new(
-                ErrorKind::LimitExceeded,
-                "a text is too long to be embedded",
-            )
-            .detail(format!(
-                "It has {} bytes; the limit is {MAX_TEXT}.",
-                text.len()
-            ))
-            .hint(format!("Split it: the model reads {} tokens.", self.limit)));
-        }
-        let failed = |e: tokenizers::Error| {
-            EngineError::new(ErrorKind::Internal, "the tokenizer failed on a text")
-                .detail(e.to_string())
-        };
-        let head = match &self.words {
-            Some(_) => self.head_by_words(text, PIECE, abandoned),
-            None => self.head(text, abandoned),
-        };
-        let Some((mut encoding, is_whole)) = head.map_err(failed)? else {
+        let Some((mut encoding, count)) = self.beginning(text, abandoned)? else {
             return Ok(None);
         };
-        let mut count = encoding.len() + self.special_tokens;
-        if !is_whole && let Some(words) = &self.words {
-            let counted = words
-                .count(start_of(text, COUNTED_BYTES), &self.tokenizer)
-                .unwrap_or(0);
-            count = count.max(counted + self.special_tokens);
-        }
+        let count = count + self.special_tokens;
         // Truncated here: a tokenizer that truncates does not report how long the text was.
         encoding.truncate(
             self.limit - self.special_tokens,
@@ -300,8 +294,42 @@ impl ModelTokenizer {
             .map_err(failed)?;
         Ok(Some(Tokens {
             ids: encoding.get_ids().to_vec(),
+            segments: vec![],
             count,
         }))
+    }
+
+    /// Returns the first tokens of a text, more than the model reads or all, and the number of its
+    /// tokens; both without special tokens.
+    fn beginning(
+        &self,
+        text: &str,
+        abandoned: &dyn Fn() -> bool,
+    ) -> Result<Option<(Encoding, usize)>, EngineError> {
+        if text.len() > MAX_TEXT {
+            return Err(EngineError::new(
+                ErrorKind::LimitExceeded,
+                "a text is too long to be embedded",
+            )
+            .detail(format!(
+                "It has {} bytes; the limit is {MAX_TEXT}.",
+                text.len()
+            ))
+            .hint(format!("Split it: the model reads {} tokens.", self.limit)));
+        }
+        let head = match &self.words {
+            Some(_) => self.head_by_words(text, PIECE, abandoned),
+            None => self.head(text, abandoned),
+        };
+        let Some((encoding, is_whole)) = head.map_err(failed)? else {
+            return Ok(None);
+        };
+        let mut count = encoding.len();
+        if !is_whole && let Some(words) = &self.words {
+            let counted = words.count(start_of(text, COUNTED_BYTES), &self.tokenizer);
+            count = count.max(counted.unwrap_or(0));
+        }
+        Ok(Some((encoding, count)))
     }
 
     /// Returns the first tokens of a text whose tokens are those of its words: more than the model
@@ -354,6 +382,11 @@ impl ModelTokenizer {
             length = length.saturating_mul(4).min(most);
         }
     }
+}
+
+fn failed(error: tokenizers::Error) -> EngineError {
+    EngineError::new(ErrorKind::Internal, "the tokenizer failed on a text")
+        .detail(error.to_string())
 }
 
 /// Runs the tokenizer once, without special tokens.
@@ -442,6 +475,9 @@ impl TokenCounter for ModelTokenizer {
         (fits && total < u32::MAX).then_some(words)
     }
 }
+
+#[path = "tokens/pairs.rs"] // for the reason below
+mod pairs;
 
 #[cfg(test)]
 #[path = "tokens/tests.rs"] // examples/reading.rs includes this file by its path
