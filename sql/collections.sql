@@ -75,6 +75,30 @@ CREATE TRIGGER note_removed AFTER DELETE ON rag.documents REFERENCING OLD TABLE 
 CREATE TRIGGER note_truncated AFTER TRUNCATE ON rag.documents
     FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
 
+-- Partitions of a dump of data alone
+-- ----------------------------------------
+
+-- A dump of everything creates the partitions before it restores rows. A dump of data alone restores
+-- the rows of rag.collections before those of partitions, as the names of tables are in that order.
+CREATE FUNCTION rag.create_restored_partition(name text) RETURNS void
+    AS 'MODULE_PATHNAME', 'create_restored_partition_wrapper' LANGUAGE c STRICT;
+COMMENT ON FUNCTION rag.create_restored_partition(text) IS
+    'creates the partition of a collection that comes from a dump of data';
+CREATE FUNCTION rag.restore_partition() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NEW.partition IS NOT NULL AND rag.is_restoring()
+        AND to_regclass(format('rag.%I', NEW.partition)) IS NULL THEN
+        PERFORM rag.create_restored_partition(NEW.name);
+    END IF;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION rag.restore_partition() IS
+    'creates the partition of a collection that is restored from a dump of data';
+REVOKE ALL ON FUNCTION rag.create_restored_partition(text), rag.restore_partition() FROM PUBLIC;
+CREATE TRIGGER restore_partition AFTER INSERT OR UPDATE ON rag.collections
+    FOR EACH ROW EXECUTE FUNCTION rag.restore_partition();
+
 -- Where an embedding is stored
 -- ----------------------------------------
 

@@ -32,6 +32,34 @@ COMMENT ON FUNCTION rag.find_grantee() IS
     'sets role_id of a restored grant to the role that has the name now';
 CREATE TRIGGER find_grantee BEFORE INSERT ON rag.collection_grant
     FOR EACH ROW EXECUTE FUNCTION rag.find_grantee();
+
+-- The data of a dump may be restored where CREATE EXTENSION has inserted the grants of collection
+-- default. The grants of the dump replace these. Each row of a dump with INSERTs is a statement of
+-- its own, so these add to what is there.
+CREATE FUNCTION rag.replace_builtin_grants() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF TG_LEVEL = 'STATEMENT' THEN
+        IF rag.is_restoring() AND current_query() ~* '^\s*copy\s' THEN
+            DELETE FROM rag.collection_grant WHERE collection = 'default';
+        END IF;
+        RETURN NULL;
+    END IF;
+    IF rag.is_restoring()
+        AND EXISTS (SELECT FROM rag.collection_grant g
+                    WHERE (g.collection, g.role_id, g.privilege)
+                        = (NEW.collection, NEW.role_id, NEW.privilege)) THEN
+        RETURN NULL;
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION rag.replace_builtin_grants() IS
+    'replaces the grants on collection default by those of a restored dump';
+CREATE TRIGGER replace_builtin_grants BEFORE INSERT ON rag.collection_grant
+    FOR EACH STATEMENT EXECUTE FUNCTION rag.replace_builtin_grants();
+-- after find_grantee
+CREATE TRIGGER skip_builtin_grant BEFORE INSERT ON rag.collection_grant
+    FOR EACH ROW EXECUTE FUNCTION rag.replace_builtin_grants();
 -- This trigger fires before replace_builtin, which can skip the insertion.
 CREATE TRIGGER find_owner BEFORE INSERT ON rag.collections
     FOR EACH ROW EXECUTE FUNCTION rag.find_owner();

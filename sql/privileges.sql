@@ -183,8 +183,8 @@ END $$;
 REVOKE ALL ON FUNCTION rag.announce(jsonb), rag.announce_run(), rag.announce_source(),
     rag.before_drop(), rag.condition_types(), rag.find_grantee(), rag.find_owner(),
     rag.find_relation(), rag.is_being_dropped(text), rag.is_restoring(),
-    rag.merge_conditions(jsonb, jsonb), rag.replace_builtin(), rag.source_changed(),
-    rag.total_deleted_runs() FROM PUBLIC;
+    rag.merge_conditions(jsonb, jsonb), rag.replace_builtin(), rag.replace_builtin_grants(),
+    rag.source_changed(), rag.total_deleted_runs() FROM PUBLIC;
 -- for the views as well: they read tables with their owner's rights, but call functions with the
 -- reader's
 DO $$

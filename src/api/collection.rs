@@ -148,6 +148,12 @@ fn rag_drop_collection(
     }
 }
 
+/// Creates the partition of a collection that comes from a dump. For the trigger of this name.
+#[pg_extern(sql = false)]
+fn create_restored_partition(name: &str) -> Result<(), ErrorReport> {
+    Ok(Collection::get(name)?.restore_partition()?)
+}
+
 /// Returns a row for each collection if no name is given.
 #[pg_extern(stable)]
 #[allow(clippy::type_complexity)] // the columns of the result

@@ -259,13 +259,31 @@ impl Collection {
                 ],
             )?;
         }
+        self.ensure_partition(model.dimensions)
+    }
+
+    fn ensure_partition(&self, dimensions: usize) -> Result<(), Error> {
         if self.partition_oid().is_none()
-            && let Some(partition) = partitions::ensure(self, model.dimensions)?
+            && let Some(partition) = partitions::ensure(self, dimensions)?
             && self.retrieval.uses_keywords()
         {
             keyword_index::create(self, &partition)?;
         }
         Ok(())
+    }
+
+    /// Creates the partition that the row of the collection names, if it does not exist: the row
+    /// comes from a dump of data alone. Its retriever may not be restored yet, and then counts as
+    /// one without settings.
+    ///
+    /// # Errors
+    /// The text search configuration does not exist.
+    pub fn restore_partition(&self) -> Result<(), Error> {
+        let dimensions = self.model.as_ref().map(|model| model.dimensions);
+        match dimensions.filter(|_| self.partition.is_some()) {
+            Some(dimensions) => as_owner(|| self.ensure_partition(dimensions)),
+            None => Ok(()),
+        }
     }
 
     /// Returns the collections whose chunks are in this partition.
