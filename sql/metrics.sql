@@ -121,14 +121,19 @@ CREATE VIEW rag.metrics AS
         ('rag_run_seconds_total', 'stage', 'store', r.store_seconds)) AS m (name, label, of, value)
     UNION ALL
     SELECT m.name, jsonb_strip_nulls(jsonb_build_object(
-               'collection', c.collection, 'part', m.part)), m.value::double precision
-    FROM rag.collection_sizes c, LATERAL (VALUES
-        ('rag_documents', NULL, c.documents),
-        ('rag_chunks', NULL, c.chunks),
-        ('rag_collection_bytes', 'texts', c.text_bytes),
-        ('rag_collection_bytes', 'chunks', c.chunk_bytes),
-        ('rag_collection_bytes', 'embeddings', c.embedding_bytes),
-        ('rag_collection_bytes', 'indexes', c.index_bytes)) AS m (name, part, value)
+               'collection', c.name, m.label, m.of)), m.value::double precision
+    FROM @extschema@.rag_collection_status() c, LATERAL (VALUES
+        ('rag_documents', 'of', NULL, c.document_count),
+        ('rag_document_errors', 'of', NULL, c.error_count),
+        ('rag_chunks', 'of', NULL, c.chunk_count),
+        ('rag_collection_damaged', 'of', NULL, (c.state = 'damaged')::integer),
+        ('rag_collection_bytes', 'part', 'texts', c.text_bytes),
+        ('rag_collection_bytes', 'part', 'chunks', c.chunk_bytes),
+        ('rag_collection_bytes', 'part', 'embeddings', c.embedding_bytes),
+        ('rag_collection_bytes', 'part', 'indexes', c.index_bytes),
+        ('rag_index_bytes', 'index', 'vector', c.vector_index_bytes),
+        ('rag_index_bytes', 'index', 'keyword', c.keyword_index_bytes))
+        AS m (name, label, of, value)
     UNION ALL
     SELECT 'rag_source_suspended',
            jsonb_build_object('source', s.name, 'collection', s.collection),

@@ -96,6 +96,9 @@ is( $node->safe_psql(
 	),
 	'damaged|t',
 	'rag_collection_status reports the corrupted index');
+my $damaged = q{SELECT string_agg(labels ->> 'collection', ' ') FROM rag.metrics
+	WHERE name = 'rag_collection_damaged' AND value = 1};
+is($node->safe_psql('postgres', $damaged), 'big', 'rag.metrics reports the collection');
 is( $node->safe_psql(
 		'postgres',
 		"SELECT count(*) FROM rag.index_damage d JOIN pg_class c ON c.oid = d.index
@@ -112,6 +115,7 @@ is( $node->safe_psql(
 		'postgres', q{SELECT count(*) FROM rag_index_check('rag.rag_kb_big_embedding_idx')}),
 	'0',
 	'the rebuilt index is correct');
+is($node->safe_psql('postgres', $damaged), '', 'rag.metrics reports nothing after that');
 searches('after the sync', qr/^$/);
 
 # -- its first page, and REINDEX
