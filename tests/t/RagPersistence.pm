@@ -26,7 +26,7 @@ my @names =
   ('plain', q{it's}, 'back\\slash', '100 %', 'a "quoted" one', 'Größe', '日本', 'x:y/z');
 my @retrievers = qw(default persist-flat persist-small persist-words);
 
-# Options: seed, and node: a server with the extension, which no other test uses.
+# Options: seed, and the number of cases.
 sub new
 {
 	my ($class, $node, %option) = @_;
@@ -36,6 +36,7 @@ sub new
 		seed => $seed,
 		state => $seed % 2147483646 + 1,
 		count => 0,
+		cases => $option{cases} // 100,
 		collections => {}
 	}, $class;
 	note("RAG_TEST_SEED=$seed");
@@ -44,8 +45,8 @@ sub new
 	return $self;
 }
 
-# The number of cases: that of the environment, or the given one.
-sub cases { my ($self, $usual) = @_; return $ENV{RAG_TEST_CASES} // $usual }
+# The number of cases.
+sub cases { my ($self) = @_; return $ENV{RAG_TEST_CASES} // $self->{cases} }
 
 # -- chance
 # ----------------------------------------

@@ -7,19 +7,20 @@ use warnings;
 
 use Encode ();
 use Exporter 'import';
+use PostgreSQL::Test::Cluster;
 use RagCluster;
 use RagPersistenceOperations;
 use Test::More;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(test_properties);
+our @EXPORT = qw(test_properties result);
 
 my @gentle = qw(add replace repeat add_many fail update remove given delete_chunk alter nothing);
 
 sub test_properties
 {
 	my ($test) = @_;
-	my $cases = $test->cases(100);
+	my $cases = $test->cases;
 	my @names = map { "p$_" } 1 .. $cases;
 	my %property = (
 		P6 => sub { status_is_accurate($test, @names) },
@@ -90,6 +91,7 @@ sub round_trip
 {
 	my ($test, @names) = @_;
 	my $node = $test->{node};
+	$node->backup('base');
 	my %way = (
 		'a restart' => sub { $node->restart },
 		'an immediate shutdown' => sub { $node->stop('immediate'); $node->start },
@@ -107,6 +109,25 @@ sub round_trip
 		push @wrong, map { $test->wrong_answers($test->{collections}{$_}) } @some;
 		result($test, "P1: $way: " . @names . ' collections are as before', @wrong);
 	}
+
+	# a base backup, and the log since then
+	my $before = $test->digests(@names);
+	my $copy = PostgreSQL::Test::Cluster->new($node->name . '_copy');
+	$copy->init_from_backup($node, 'base', has_streaming => 1);
+	$copy->start;
+	$node->wait_for_catchup($copy);
+	$copy->promote;
+	{
+		local $test->{node} = $copy;
+		my @wrong = ($test->wrong(@names), _changed($before, $test->digests(@names)));
+		# the copy is a server of its own
+		my $c = $test->{collections}{ $test->one_of(@names) };
+		push @wrong, $test->wrong_answers($c);
+		push @wrong, $test->query("SELECT success FROM rag_add_document('A copy.', 'copy',
+			collection => '$c->{name}')") eq 't' ? () : 'the copy adds no document';
+		result($test, 'P1: a base backup and replay: ' . @names . ' collections are as before', @wrong);
+	}
+	$copy->stop;
 	return;
 }
 
