@@ -78,8 +78,9 @@ CREATE TRIGGER note_truncated AFTER TRUNCATE ON rag.documents
 -- Partitions of a dump of data alone
 -- ----------------------------------------
 
--- A dump of everything creates the partitions before it restores rows. A dump of data alone restores
--- the rows of rag.collections before those of partitions, as the names of tables are in that order.
+-- A dump of everything creates the partitions before it restores rows. A dump of data alone
+-- restores rows in the order of the names of tables: those of rag.collections before those of
+-- partitions.
 CREATE FUNCTION rag.create_restored_partition(name text) RETURNS void
     AS 'MODULE_PATHNAME', 'create_restored_partition_wrapper' LANGUAGE c STRICT;
 COMMENT ON FUNCTION rag.create_restored_partition(text) IS

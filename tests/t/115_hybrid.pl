@@ -18,7 +18,8 @@ sql(
 	q{SELECT setseed(0.5);
 	CREATE FUNCTION words(n int) RETURNS text LANGUAGE sql AS $$
 		SELECT string_agg('w' || floor(exp(random() * ln(400))), ' ') FROM generate_series(1, n) $$;
-	INSERT INTO rag.rag_kb_big (collection, uri, title, document_id, document_type, category, chunk_id,
+	INSERT INTO rag.rag_kb_big (collection, uri, title, document_id, document_type, category,
+		chunk_id,
 		chunk_index, start_index, content, metadata, embedding, embedding_key, fetched_at,
 		indexed_at, start_line, end_line)
 	SELECT 'big', 'made:' || i / 4, 'Title ' || i / 4, md5((i / 4)::text)::uuid, 'text',

@@ -1,6 +1,6 @@
 # Persistence properties P1 to P8 (index persistence): a hundred random cases of each, over
-# collections of one cluster. The model in RagPersistence.pm says what must be there. The long version
-# is long/persistence.pl.
+# collections of one cluster. The model in RagPersistence.pm says what must be there. The long
+# version is long/persistence.pl.
 use strict;
 use warnings;
 use utf8;

@@ -26,7 +26,8 @@ sub as_app
 	my ($database, $sql) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	my $result = run_sql($node, $sql, database => $database, user => 'app');
-	is($result->{rc}, 0, "$database: the owner can: " . ($sql =~ s/\s+/ /gr)) or diag($result->{err});
+	is($result->{rc}, 0, "$database: the owner can: " . ($sql =~ s/\s+/ /gr))
+	  or diag($result->{err});
 	return $result->{out};
 }
 as_app('app', qq{SELECT rag_create_source('docs', 'folder', '{"path": "$folder"}')});
@@ -129,7 +130,8 @@ is_restored('data_as_inserts');
 dump_and_restore('whole', [], [qw(--format=directory --jobs=2)], [ @pg_restore, '--jobs=2' ]);
 is_restored('whole');
 is($node->safe_psql('whole', $grants), $before{$grants}, 'whole: a revoked grant stays revoked');
-is(as_app('whole', 'INSERT INTO own VALUES (2) RETURNING id'), '2', 'whole: tables have their owner');
+is(as_app('whole', 'INSERT INTO own VALUES (2) RETURNING id'),
+	'2', 'whole: tables have their owner');
 
 SKIP:
 {

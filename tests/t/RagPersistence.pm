@@ -202,7 +202,7 @@ sub _differences
 		  _difference('text', $is->{text}, md5_hex(encode_utf8($was->{content}))),
 		  _difference('title', $is->{title}, $was->{title}),
 		  _difference('category', $is->{category}, $was->{category}),
-		  _difference('tags', join('|', @{ $is->{tags} // [] }), join('|', @{ $was->{tags} // [] }));
+		  _difference('tags', map { join '|', @{ $_->{tags} // [] } } $is, $was);
 		push @wrong, "$uri: its chunks are not those of its text" if !$is->{is_split};
 	}
 	my $chunks = 0;

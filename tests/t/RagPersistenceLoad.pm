@@ -81,7 +81,8 @@ sub many_sessions
 	my $collection = "'load' || (:client_id % $collections)";
 	my %script = (
 		add => [ 6, "SELECT success FROM rag_add_document('Session :client_id writes document :n, '
-			|| 'version ' || (1000 * random())::int, 'c:client_id-:n', collection => $collection);" ],
+			|| 'version ' || (1000 * random())::int, 'c:client_id-:n',
+			collection => $collection);" ],
 		remove => [ 2, "SELECT rag_remove_document(document_id) FROM rag.documents
 			WHERE collection = $collection AND uri = 'c:client_id-:n';" ],
 		search => [ 3, "SELECT count(*) FROM rag_search('document :n', $collection);" ],

@@ -48,14 +48,16 @@ my %operations = (
 		my ($self, $c) = @_;
 		my $uri = $self->one_of(uris($c, sub { $_[0]{kind} eq 'text' })) // return;
 		my $before = $c->{documents}{$uri};
-		return add_document($self, $c, $uri, { %$before, %{ $self->text }, $self->labels }, 'updated');
+		my $new = { %$before, %{ $self->text }, $self->labels };
+		return add_document($self, $c, $uri, $new, 'updated');
 	},
 	repeat => sub {
 		my ($self, $c) = @_;
 		# a title that rag_update_document has set is not embedded yet
 		my $is_same = sub { $_[0]{kind} eq 'text' && !$_[0]{error} && !$_[0]{retitled} };
 		my $uri = $self->one_of(uris($c, $is_same)) // return;
-		return { %{ add_document($self, $c, $uri, $c->{documents}{$uri}, 'unchanged') }, changes => 0 };
+		my $again = add_document($self, $c, $uri, $c->{documents}{$uri}, 'unchanged');
+		return { %$again, changes => 0 };
 	},
 	add_many => sub {
 		my ($self, $c) = @_;
@@ -83,7 +85,8 @@ my %operations = (
 		  // 'failed/' . ++$self->{count};
 		my $before = $c->{documents}{$uri} // { kind => 'text' };
 		return {
-			sql => sprintf(q{SELECT success, action FROM rag_add_document('', %s, collection => %s)},
+			sql => sprintf(
+				q{SELECT success, action FROM rag_add_document('', %s, collection => %s)},
 				literal($uri), literal($c->{name})),
 			output => 'f|failed',
 			apply => sub { $c->{documents}{$uri} = { %$before, error => 1 } }
@@ -119,7 +122,8 @@ my %operations = (
 		my ($self, $c) = @_;
 		my $uri = 'given/' . ++$self->{count};
 		my %labels = $self->labels;
-		my @chunks = map { { id => _uuid("$uri $_"), %{ $self->text(1) } } } 1 .. 1 + $self->pick(3);
+		my @chunks =
+		  map { { id => _uuid("$uri $_"), %{ $self->text(1) } } } 1 .. 1 + $self->pick(3);
 		my @objects = map { { chunk_id => $_->{id}, uri => $uri, text => $_->{content}, %labels } }
 		  @chunks;
 		return {

@@ -73,7 +73,7 @@ sub status_is_accurate
 		push @wrong, map { ($test->apply($c, possible($test, $c, 'sync')), $test->wrong($name)) }
 		  1 .. 2;
 	}
-	result($test, 'P6: the status is accurate after each of ' . $operations . ' operations', @wrong);
+	result($test, "P6: the status is accurate after each of $operations operations", @wrong);
 	return;
 }
 
@@ -125,7 +125,8 @@ sub round_trip
 		push @wrong, $test->wrong_answers($c);
 		push @wrong, $test->query("SELECT success FROM rag_add_document('A copy.', 'copy',
 			collection => '$c->{name}')") eq 't' ? () : 'the copy adds no document';
-		result($test, 'P1: a base backup and replay: ' . @names . ' collections are as before', @wrong);
+		result($test, 'P1: a base backup and replay: ' . @names . ' collections are as before',
+			@wrong);
 	}
 	$copy->stop;
 	return;

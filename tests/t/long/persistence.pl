@@ -1,5 +1,5 @@
-# tests/t/123_persistence.pl with more cases and another seed each time; and what takes minutes: kill
-# -9 during operations, 10,000 documents, and 80 sessions in 20 collections.
+# tests/t/123_persistence.pl with more cases and another seed each time; and what takes minutes:
+# kill -9 during operations, 10,000 documents, and 80 sessions in 20 collections.
 use strict;
 use warnings;
 use Test::More;
