@@ -12,7 +12,7 @@ set -eu
 . scripts/server.sh
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
-all_steps="$usual_steps hybrid table-trigger hnsw hnsw-growth bm25"
+all_steps="$usual_steps hybrid strategies table-trigger hnsw hnsw-growth bm25"
 steps=${*:-$usual_steps}
 for step in $steps; do
     case " $all_steps " in

@@ -86,7 +86,9 @@ COMMENT ON COLUMN rag.retrievers.owner_id IS
 COMMENT ON COLUMN rag.retrievers.created_at IS 'time when the retriever was created';
 COMMENT ON COLUMN rag.retrievers.updated_at IS 'time of the last change';
 
-CREATE SEQUENCE rag.collection_serial;
+-- With wal_level minimal, a crash would set a sequence back that the creating transaction has used.
+-- So the collection default gets its number without it.
+CREATE SEQUENCE rag.collection_serial START 2;
 CREATE TABLE rag.collections (
     name text PRIMARY KEY
         CHECK (rag.is_collection_name(name)),
@@ -94,6 +96,7 @@ CREATE TABLE rag.collections (
     serial bigint NOT NULL DEFAULT pg_catalog.nextval('rag.collection_serial'),
     retriever text NOT NULL DEFAULT 'default',
     partition text,
+    index_strategy text CHECK (index_strategy IN ('per_dataset', 'fixed', 'rolling')),
     chunk_size integer CHECK (chunk_size BETWEEN 1 AND 1000000),
     chunk_overlap integer CHECK (chunk_overlap >= 0),
     chunk_unit text NOT NULL DEFAULT 'characters' CHECK (chunk_unit IN ('characters', 'tokens')),
@@ -123,6 +126,8 @@ COMMENT ON COLUMN rag.collections.serial IS
 COMMENT ON COLUMN rag.collections.retriever IS 'retriever that defines storage and search';
 COMMENT ON COLUMN rag.collections.partition IS
     'partition of rag.chunks that contains the chunks; NULL until the first document is stored';
+COMMENT ON COLUMN rag.collections.index_strategy IS
+    'strategy that chose the partition: per_dataset, fixed or rolling';
 COMMENT ON COLUMN rag.collections.chunk_size IS
     'maximum size of a chunk, in chunk_unit; NULL: 1000 characters or 200 tokens';
 COMMENT ON COLUMN rag.collections.chunk_overlap IS
@@ -164,8 +169,8 @@ INSERT INTO rag.retrievers (name, spec) VALUES ('default', '{
                          "keyword": {"enabled": true, "defaultWeight": 0.3},
                          "hybrid": {"enabled": true}},
     "description": "vector and keyword search, with an index for large collections"}');
-INSERT INTO rag.collections (name, description)
-    VALUES ('default', 'used by functions that are called without a collection');
+INSERT INTO rag.collections (name, serial, description)
+    VALUES ('default', 1, 'used by functions that are called without a collection');
 
 -- Rows of a dump are restored by COPY or INSERT. pg_dump and pg_restore turn
 -- check_function_bodies off; other sessions rarely do.

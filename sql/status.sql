@@ -108,14 +108,14 @@ BEGIN
 
     RETURN QUERY
         SELECT CASE s.state WHEN 'degraded' THEN 'warning' ELSE 'error' END,
-               'collection ' || c.name,
+               'collection ' || s.name,
                coalesce(s.detail, s.state),
                CASE s.state
                    WHEN 'degraded'
                        THEN format('SELECT uri, error FROM rag.documents'
-                                   ' WHERE collection = %L AND status = ''error'';', c.name)
+                                   ' WHERE collection = %L AND status = ''error'';', s.name)
                    ELSE 'REINDEX its partition, or sync one of its sources.' END
-        FROM rag.collections c, @extschema@.rag_collection_status(c.name) s
+        FROM @extschema@.rag_collection_status() s
         WHERE s.state NOT IN ('ready', 'empty')
         UNION ALL
         SELECT 'error', 'collection ' || c.name,

@@ -50,7 +50,7 @@ def fill(connection):
     base = vectors("base")
     connection.execute("SELECT rag_create_collection('hybrid')")
     connection.execute("SELECT rag_add_document('first', 'first', collection => 'hybrid')")
-    with connection.cursor().copy(f"COPY rag.chunks ({COLUMNS}) FROM STDIN") as copy:
+    with connection.cursor().copy(f"COPY rag.rag_kb_hybrid ({COLUMNS}) FROM STDIN") as copy:
         for n in range(CHUNKS):
             text = ""
             while len(text) < 800:

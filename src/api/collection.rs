@@ -242,7 +242,7 @@ fn rag_collection_status(
             definition.retriever,
             namespace,
             definition.external_id,
-            "per_dataset".to_string(),
+            definition.index_strategy,
             definition.partition,
             JsonB(Value::Array(own)),
         )

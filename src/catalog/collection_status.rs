@@ -38,7 +38,8 @@ pub struct CollectionStatus {
     pub totals: CollectionTotals,
 }
 
-/// Figures of a whole collection, independent of what the caller may see.
+/// Figures of a whole collection, independent of what the caller may see. Of a shared partition,
+/// the sizes are the part that the collection has of the chunks.
 pub struct CollectionTotals {
     pub dimensions: Option<i32>,
     pub definition: CollectionDefinition,
@@ -68,6 +69,8 @@ pub struct CollectionDefinition {
     pub model_fingerprint: Option<String>,
     /// The partition of `rag.chunks`, which exists from the first document on.
     pub partition: Option<String>,
+    /// How the partition was chosen, or will be.
+    pub index_strategy: String,
 }
 
 impl CollectionStatus {
@@ -199,11 +202,12 @@ fn with_totals(
     only: &str,
     args: &[DatumWithOid<'_>],
 ) -> Result<Vec<CollectionStatus>, Error> {
+    let mut sizes = FileSizes::default();
     // compiling the statement would take longer than running it
     let totals = as_owner(|| {
         with_settings(&[(c"jit", c"off")], || {
             query_prepared(&totals_statement(only), args, |row| {
-                Ok((row.required("name")?, totals(&row)?))
+                Ok((row.required("name")?, totals(&row, &mut sizes)?))
             })
         })
     })?;
@@ -248,12 +252,20 @@ fn totals_statement(only: &str) -> String {
     format!(
         "WITH partition AS MATERIALIZED (
              SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
-                    c.external_id, c.model, c.model_fingerprint, c.partition, p.oid,
-                    p.reltoastrelid
+                    c.external_id, c.model, c.model_fingerprint, c.partition, c.index_strategy,
+                    p.oid, p.reltoastrelid
              FROM rag.collections c
              LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace
              {only}),
+         share (name, of_partition) AS (
+             SELECT k.name, (coalesce(pg_catalog.sum(d.chunk_count), 0) / nullif(pg_catalog.sum(
+                        coalesce(pg_catalog.sum(d.chunk_count), 0)) OVER (PARTITION BY k.partition),
+                        0))::pg_catalog.float8
+             FROM rag.collections k LEFT JOIN rag.documents d ON d.collection = k.name
+             WHERE k.index_strategy <> 'per_dataset'
+               AND k.partition IN (SELECT p.partition FROM partition p)
+             GROUP BY k.name, k.partition),
          relation (name, oid, part) AS (
              SELECT p.name, p.oid, 'table' FROM partition p
              UNION ALL SELECT p.name, p.reltoastrelid, 'table' FROM partition p
@@ -287,6 +299,11 @@ fn totals_statement(only: &str) -> String {
                 c.retriever, c.external_id, c.model, c.model_fingerprint,
                 (SELECT coalesce(r.spec #>> '{{storageConfig,type}}', 'hnsw') FROM rag.retrievers r
                  WHERE r.name = c.retriever) AS storage_type,
+                coalesce(c.index_strategy,
+                         (SELECT r.spec #>> '{{storageConfig,indexStrategy,mode}}'
+                          FROM rag.retrievers r WHERE r.name = c.retriever),
+                         'per_dataset') AS index_strategy,
+                CASE WHEN s.name IS NULL THEN 1 ELSE coalesce(s.of_partition, 0) END AS share,
                 CASE WHEN c.oid IS NOT NULL
                      THEN pg_catalog.format('rag.%I', c.partition) END AS partition,
                 EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index b
@@ -298,16 +315,21 @@ fn totals_statement(only: &str) -> String {
                         WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
                           AND a.amname IN ('rag_hnsw', 'hnsw')) AS has_vector_index,
                 (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM rag.index_damage b
-                 WHERE b.collection = c.name
+                 WHERE (b.collection = c.name OR b.index IN (
+                            SELECT i.indexrelid FROM pg_catalog.pg_index i
+                            WHERE i.indrelid = c.oid))
                    AND pg_catalog.pg_relation_filenode(b.index) = b.filenode) AS corruption
-         FROM partition c LEFT JOIN files f ON f.name = c.name"
+         FROM partition c LEFT JOIN files f ON f.name = c.name
+                          LEFT JOIN share s ON s.name = c.name"
     )
 }
 
-fn totals(row: &Row<'_, '_>) -> Result<CollectionTotals, Error> {
-    let bytes = |files: &str| -> Result<i64, Error> {
+fn totals(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionTotals, Error> {
+    let share: f64 = row.required("share")?;
+    let mut bytes = |files: &str| -> Result<i64, Error> {
         let files: Option<Vec<String>> = row.get(files)?;
-        Ok(files.iter().flatten().map(|path| bytes_of(path)).sum())
+        let sizes = files.into_iter().flatten().map(|path| sizes.of(path));
+        Ok((sizes.sum::<i64>() as f64 * share) as i64)
     };
     let (vector_index_bytes, keyword_index_bytes) = (bytes("of_vectors")?, bytes("of_keywords")?);
     Ok(CollectionTotals {
@@ -318,6 +340,7 @@ fn totals(row: &Row<'_, '_>) -> Result<CollectionTotals, Error> {
             model: row.get("model")?,
             model_fingerprint: row.get("model_fingerprint")?,
             partition: row.get("partition")?,
+            index_strategy: row.required("index_strategy")?,
         },
         dimensions: row.get("embedding_dimension")?,
         created_at: row.required("created_at")?,
@@ -330,6 +353,21 @@ fn totals(row: &Row<'_, '_>) -> Result<CollectionTotals, Error> {
         has_vector_index: row.required("has_vector_index")?,
         corruption: row.get("corruption")?,
     })
+}
+
+/// The sizes of relations by the paths of their files. Collections share relations.
+#[derive(Default)]
+struct FileSizes(HashMap<String, i64>);
+
+impl FileSizes {
+    fn of(&mut self, path: String) -> i64 {
+        if let Some(bytes) = self.0.get(&path) {
+            return *bytes;
+        }
+        let bytes = bytes_of(&path);
+        self.0.insert(path, bytes);
+        bytes
+    }
 }
 
 /// Returns the size of the files of a relation: its segments, its free space map and its visibility

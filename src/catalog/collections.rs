@@ -1,6 +1,7 @@
 //! `rag.collections`.
 
 use rag_contract::{RetrieverSettings, StorageSettings};
+use rag_manifest::IndexStrategy;
 use rag_protocol::{
     definition::Quota,
     embed::ModelInfo,
@@ -8,11 +9,8 @@ use rag_protocol::{
 };
 
 use super::{
-    access::CollectionRights,
-    keyword_index,
-    name::Name,
-    partitions::{self, Partition},
-    quotas, retrievers,
+    access::CollectionRights, keyword_index, name::Name, partitions::Partition, placement, quotas,
+    retrievers,
 };
 use crate::{
     error::Error,
@@ -34,6 +32,8 @@ fn default_sizes(unit: Unit) -> (usize, usize) {
 #[derive(Debug, Clone)]
 pub struct Collection {
     pub name: Name,
+    /// Numbers collections in the order of their creation.
+    pub serial: i64,
     /// The partition of `rag.chunks` that has the chunks. None until the first document is stored.
     pub partition: Option<Partition>,
     pub retriever: String,
@@ -41,6 +41,10 @@ pub struct Collection {
     pub retrieval: RetrieverSettings,
     /// Where the retriever has the vectors searched.
     pub storage: StorageSettings,
+    /// How the retriever distributes collections over partitions.
+    pub strategy: IndexStrategy,
+    /// The mode of the strategy that chose the partition.
+    pub index_strategy: Option<String>,
     /// The model that the retriever names.
     pub retriever_model: Option<String>,
     pub splitting: Splitting,
@@ -144,7 +148,7 @@ impl Collection {
                     "SELECT name, retriever, chunk_size, chunk_overlap, chunk_unit,
                             metadata_whitelist, model, model_fingerprint, model_identity,
                             embedding_dimension, embedding_baseline, text_config, title_weight,
-                            max_documents, max_bytes, partition,
+                            max_documents, max_bytes, serial, partition, index_strategy,
                             (SELECT r.spec FROM rag.retrievers r
                              WHERE r.name = c.retriever) AS retriever_spec, {}
                      FROM rag.collections c WHERE {condition} ORDER BY name = $1 DESC",
@@ -162,11 +166,14 @@ impl Collection {
         let retriever_spec = retriever_spec.map_or(serde_json::Value::Null, |spec| spec.0);
         Ok(Self {
             name: Name::collection(&row.required::<String>("name")?)?,
+            serial: row.required("serial")?,
             partition: row.get::<String>("partition")?.map(Partition::new),
             splitting: splitting(row.get("chunk_size")?, row.get("chunk_overlap")?, unit),
             retriever: row.required("retriever")?,
             retrieval: RetrieverSettings::of(&retriever_spec),
             storage: StorageSettings::of(&retriever_spec),
+            strategy: IndexStrategy::of(&retriever_spec),
+            index_strategy: row.get("index_strategy")?,
             retriever_model: retrievers::embedding_model(&retriever_spec).map(str::to_owned),
             text_config: row.required("text_config")?,
             title_weight: row.required("title_weight")?,
@@ -264,7 +271,7 @@ impl Collection {
 
     fn ensure_partition(&self, dimensions: usize) -> Result<(), Error> {
         if self.partition_oid().is_none()
-            && let Some(partition) = partitions::ensure(self, dimensions)?
+            && let Some(partition) = placement::ensure(self, dimensions)?
             && self.retrieval.uses_keywords()
         {
             keyword_index::create(self, &partition)?;
@@ -294,6 +301,12 @@ impl Collection {
     /// Returns the partition's relation, if there is one.
     pub fn partition_oid(&self) -> Option<pgrx::pg_sys::Oid> {
         self.partition.as_ref()?.oid()
+    }
+
+    /// Returns true if other collections may have chunks in the partition.
+    pub fn shares_partition(&self) -> bool {
+        let mode = self.index_strategy.as_deref();
+        mode.is_some_and(|mode| mode != rag_manifest::OWN_PARTITION)
     }
 
     /// Returns the condition that selects the collection's chunks, for statements that read. See
@@ -425,7 +438,11 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
                 new.quota.max_bytes.into(),
             ],
         )?;
-        Ok(made > 0)
+        if made == 0 {
+            return Ok(false);
+        }
+        placement::check(&Collection::get(new.name.as_str())?)?;
+        Ok(true)
     })
 }
 
@@ -462,7 +479,10 @@ pub fn alter(collection: &Collection, changes: &CollectionChanges<'_>) -> Result
                 changes.quota.max_bytes.into(),
             ],
         )?;
-        Ok(())
+        match changes.retriever {
+            Some(_) => placement::check(&Collection::get(collection.name.as_str())?),
+            None => Ok(()),
+        }
     })
 }
 
@@ -535,9 +555,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
                  with_sources => true.",
             ));
         }
-        if let Some(partition) = partitions::of_writer(name)?.filter(|p| p.oid().is_some()) {
-            partition.drop()?;
-        }
+        placement::remove(collection)?;
         execute(
             "DELETE FROM rag.documents WHERE collection = $1",
             &[name.into()],
@@ -558,12 +576,18 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             "DELETE FROM rag.collections WHERE name = $1",
             &[name.into()],
         )?;
-        for noted in ["content_change", "embedding_place", "index_damage"] {
+        for noted in ["content_change", "embedding_place"] {
             execute(
                 &format!("DELETE FROM rag.{noted} WHERE collection = $1"),
                 &[name.into()],
             )?;
         }
+        // other collections may use the index
+        execute(
+            "DELETE FROM rag.index_damage d WHERE d.collection = $1
+               AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = d.index)",
+            &[name.into()],
+        )?;
         Ok(())
     })
 }

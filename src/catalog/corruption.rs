@@ -250,7 +250,12 @@ pub fn repair(
 pub fn repair_recorded(collection: &Collection) -> Result<(), Error> {
     as_owner(|| {
         let noted = query(
-            "SELECT index, filenode FROM rag.index_damage WHERE collection = $1",
+            "SELECT d.index, d.filenode FROM rag.index_damage d
+             WHERE d.collection = $1 OR d.index IN (
+                 SELECT i.indexrelid FROM rag.collections k JOIN pg_catalog.pg_index i
+                     ON i.indrelid = pg_catalog.to_regclass(
+                            pg_catalog.format('rag.%I', k.partition))
+                 WHERE k.name = $1)",
             &[collection.name.as_str().into()],
             |row| {
                 Ok((
@@ -265,9 +270,10 @@ pub fn repair_recorded(collection: &Collection) -> Result<(), Error> {
         let mut indexes = indexes(collection)?;
         indexes.retain(|index| noted.contains(&(index.oid, index.filenode)));
         rebuild(&indexes, WriterLock::Wait)?;
+        let noted: Vec<pg_sys::Oid> = noted.into_iter().map(|(index, _)| index).collect();
         execute(
-            "DELETE FROM rag.index_damage WHERE collection = $1",
-            &[collection.name.as_str().into()],
+            "DELETE FROM rag.index_damage WHERE index = ANY ($1)",
+            &[noted.into()],
         )?;
         Ok(())
     })

@@ -9,10 +9,7 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::{
-    chunks,
-    partitions::{self, Partition},
-};
+use super::{chunks, partitions};
 use crate::{
     error::Error,
     pg::{
@@ -235,8 +232,7 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
 /// before stays. A document that a dropped source of the same name left does not change at all.
 ///
 /// `fetched` tells that the document exists. Otherwise, as for a folder that could not be listed,
-/// no
-/// new document is created.
+/// no new document is created.
 pub fn record_failure(
     id: DocumentId,
     collection: &str,
@@ -332,7 +328,7 @@ pub struct IndexedVersion {
 pub fn indexed_version(collection: &str, id: DocumentId) -> Result<Option<IndexedVersion>, Error> {
     let found = as_owner(|| {
         let partition = partitions::of(collection)?;
-        let rows = Partition::rows_of(partition.as_ref(), collection, "");
+        let rows = partitions::Partition::rows_of(partition.as_ref(), collection, "");
         query(
             &format!(
                 "SELECT raw_hash, chunking, content_hash, chunk_count FROM rag.documents

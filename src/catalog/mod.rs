@@ -21,6 +21,7 @@ pub mod models;
 pub mod name;
 pub mod notes;
 pub mod partitions;
+pub mod placement;
 pub mod quotas;
 pub mod retrievers;
 pub mod runs;

@@ -5,6 +5,7 @@
 //! first document is stored.
 //!
 //! A statement reads or writes only one partition if it has [`Partition::rows`] as its condition.
+//! [`super::placement`] chooses the partition of a collection.
 //!
 //! **Locks.** A transaction that writes chunks locks the row of the collection FOR KEY SHARE before
 //! it reads the name of the partition ([`of_writer`]). A transaction that moves a collection to
@@ -14,7 +15,6 @@ use std::ffi::CString;
 
 use pgrx::{pg_sys, spi::quote_literal};
 
-use super::collections::Collection;
 use crate::{
     error::Error,
     pg::{
@@ -72,21 +72,27 @@ impl Partition {
 
     /// Creates the relation with its keys, not attached yet. Runs as the extension's owner.
     ///
-    /// Its CHECKs let ATTACH skip its scan, reject vectors of other dimensions, which would make
-    /// every search fail, and let the planner skip the partition if a statement of a user names
-    /// another collection.
-    pub fn create_detached(&self, only: &str, dimensions: usize) -> Result<(), Error> {
+    /// `only` is the collection that has it for itself. Its CHECKs let ATTACH skip its scan, and
+    /// reject vectors of other dimensions, which would make every search fail. They also let the
+    /// planner skip the partition if a statement of a user names another collection. The chunks of
+    /// a collection among others are found by an index.
+    pub fn create_detached(&self, only: Option<&str>, dimensions: usize) -> Result<(), Error> {
         let (partition, name) = (self.qualified(), quote_literal(&self.0));
+        let of_one = only.map_or_else(String::new, |only| {
+            format!(
+                "CONSTRAINT partition_collection CHECK (collection = {}),",
+                quote_literal(only)
+            )
+        });
         execute(
             &format!(
                 "CREATE TABLE {partition} (
                      LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS,
                      PRIMARY KEY (document_id, chunk_id),
                      CONSTRAINT partition_name CHECK (partition = {name}),
-                     CONSTRAINT partition_collection CHECK (collection = {only}),
+                     {of_one}
                      CONSTRAINT embedding_dimensions
-                         CHECK (rag_functions.vector_dims(embedding) = {dimensions}))",
-                only = quote_literal(only)
+                         CHECK (rag_functions.vector_dims(embedding) = {dimensions}))"
             ),
             &[],
         )?;
@@ -95,6 +101,9 @@ impl Partition {
             &[],
         )?;
         execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
+        if only.is_none() {
+            execute(&format!("CREATE INDEX ON {partition} (collection)"), &[])?;
+        }
         Ok(())
     }
 
@@ -151,33 +160,14 @@ pub fn rows_of_writer(collection: &str, alias: &str) -> Result<String, Error> {
     Ok(Partition::rows_of(partition.as_ref(), collection, alias))
 }
 
-/// Creates the partition of a collection if it does not exist. Runs as the extension's owner, in
-/// the transaction that writes the collection's documents. Returns the partition if it is new.
-pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Partition>, Error> {
-    let name = collection.name.as_str();
-    // the row lock serializes two first writers
-    let known = execute_prepared(
-        "SELECT partition FROM rag.collections WHERE name = $1 FOR UPDATE",
-        &[name.into()],
-        |row| row.get::<String>(1),
-    )?;
-    let known = known.into_iter().flatten().next().map(Partition);
-    if known.as_ref().is_some_and(|known| known.oid().is_some()) {
-        return Ok(None);
-    }
-    let partition = known.unwrap_or_else(|| Partition(format!("rag_kb_{name}")));
-    partition.create_detached(name, dimensions)?;
-    partition.attach()?;
-    set(name, &partition)?;
-    Ok(Some(partition))
-}
-
-/// Records the partition of a collection. Runs as the extension's owner.
-pub fn set(collection: &str, partition: &Partition) -> Result<(), Error> {
+/// Records the partition of a collection, and the mode of the strategy that chose it. Runs as the
+/// extension's owner.
+pub fn set(collection: &str, partition: &Partition, mode: &str) -> Result<(), Error> {
     execute(
-        "UPDATE rag.collections SET partition = $2, updated_at = pg_catalog.now()
-         WHERE name = $1 AND partition IS DISTINCT FROM $2",
-        &[collection.into(), partition.name().into()],
+        "UPDATE rag.collections
+         SET partition = $2, index_strategy = $3, updated_at = pg_catalog.now()
+         WHERE name = $1 AND (partition, index_strategy) IS DISTINCT FROM ($2, $3)",
+        &[collection.into(), partition.name().into(), mode.into()],
     )?;
     Ok(())
 }

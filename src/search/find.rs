@@ -17,7 +17,10 @@ use super::{
 };
 use crate::{
     catalog::{
-        access::sees_every_row, chunks::as_reader, collections::Collection, corruption::IndexUse,
+        access::{sees_every_row, sees_partition},
+        chunks::as_reader,
+        collections::Collection,
+        corruption::IndexUse,
     },
     error::Error,
     pg::{
@@ -179,7 +182,7 @@ impl Query<'_> {
             embedding: self.embedding,
             operators: self.operators,
             // a filter has a plan of its own, by its values
-            keeps_plans: self.indexes == IndexUse::Allowed && !self.is_filtered(),
+            keeps_plans: self.indexes == IndexUse::Allowed && !self.is_restricted(),
         }
     }
 
@@ -295,7 +298,7 @@ impl Query<'_> {
             })
         })?;
         // the number of rows that policies hide would tell that the words are in them
-        if sees_every_row(&self.request.collection) {
+        if self.trace.records_steps() && sees_partition(&self.request.collection) {
             self.trace
                 .note(|| format!("chunks named by the index: {named} in {batches} steps"));
         }
@@ -351,9 +354,15 @@ impl Query<'_> {
         Ok(())
     }
 
-    /// Returns true if some chunks must not be found: by the filter or by row-level security.
-    fn is_filtered(&self) -> bool {
+    /// Returns true if some chunks of the collection must not be found: by the filter or by
+    /// row-level security.
+    fn is_restricted(&self) -> bool {
         !self.request.filter.is_unrestricted() || !sees_every_row(&self.request.collection)
+    }
+
+    /// Returns true if some chunks of the partition must not be found.
+    fn is_filtered(&self) -> bool {
+        self.is_restricted() || self.request.collection.shares_partition()
     }
 
     /// Returns all chunks that pass the filter, if there are so few that it is faster to compute
@@ -364,7 +373,11 @@ impl Query<'_> {
         words: &QueryWords,
         pool: usize,
     ) -> Result<Option<Vec<FoundRow>>, Error> {
-        let limit = few(words.chunks, pool);
+        let mut limit = few(words.chunks, pool);
+        if statements.keeps_plans {
+            // part of the statement, which should stay the same while the partition grows
+            limit = limit.next_power_of_two();
+        }
         let every_row = statements.filtered(None);
         let estimate = as_reader(&self.request.collection, || {
             estimated_rows(&every_row.text, &every_row.args)

@@ -8,7 +8,7 @@ use rag_pages::Tid;
 
 use super::trace::Trace;
 use crate::{
-    catalog::{access::sees_every_row, collections::Collection, keyword_index},
+    catalog::{access::sees_partition, collections::Collection, keyword_index},
     error::Error,
     index::{
         am::relation::{LockedIndex, table_of},
@@ -79,7 +79,7 @@ impl QueryWords {
             return Ok(Err(NoKeywords::NoWords));
         }
         trace.note(|| {
-            let counts = sees_every_row(collection).then_some(&ranking.statistics.frequencies);
+            let counts = sees_partition(collection).then_some(&ranking.statistics.frequencies);
             format!("words: {}", described(&ranking.terms, counts))
         });
         Ok(Ok(Self {

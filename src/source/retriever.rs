@@ -14,6 +14,7 @@ use crate::{
         access,
         collections::Collection,
         name::Name,
+        placement,
         retrievers::{self, Retriever, RetrieverChange},
     },
     engine::client::with_client,
@@ -82,7 +83,7 @@ pub fn alter(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
     }
     change_storage(&present, &spec)?;
     retrievers::update(name, &spec, &notes)?;
-    Ok(())
+    check_partitions(name)
 }
 
 /// Creates a retriever, or replaces its settings and metadata.
@@ -103,7 +104,9 @@ pub fn apply(retriever: &rag_manifest::Retriever) -> Result<ApplyAction, Error> 
     let present = retrievers::lock(name)?.ok_or_else(|| retrievers::missing(name))?;
     require_owner(&present)?;
     change_storage(&present, &spec)?;
-    Ok(match retrievers::update(name, &spec, notes)? {
+    let change = retrievers::update(name, &spec, notes)?;
+    check_partitions(name)?;
+    Ok(match change {
         RetrieverChange::Changed => ApplyAction::Configured,
         RetrieverChange::Unchanged => ApplyAction::Unchanged,
     })
@@ -165,6 +168,20 @@ fn checked(name: &str, spec: &Value) -> Result<Value, Error> {
         }
     }
     Ok(spec)
+}
+
+/// Checks the collections of a retriever that share their partitions with others.
+///
+/// # Errors
+/// A collection with another retriever needs another index.
+fn check_partitions(name: &str) -> Result<(), Error> {
+    for collection in retrievers::filled_collections(name)? {
+        let collection = Collection::get(&collection)?;
+        if collection.shares_partition() {
+            placement::check(&collection)?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes collections with documents follow a change of the storage. They lose their vector index if

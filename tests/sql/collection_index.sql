@@ -8,8 +8,8 @@ SELECT has_vector_index, index_type FROM rag_collection_status('big');
 -- as many chunks as a sync of some hundred pages would add
 SELECT setseed(0.5);
 INSERT INTO rag.rag_kb_big
-SELECT c.collection, c.partition, c.source, 'made:' || i, c.title, gen_random_uuid(), i, c.document_type, CASE
-WHEN i % 1000 = 0 THEN 'rare' ELSE 'usual' END, c.tags,
+SELECT c.collection, c.partition, c.source, 'made:' || i, c.title, gen_random_uuid(), i,
+c.document_type, CASE WHEN i % 1000 = 0 THEN 'rare' ELSE 'usual' END, c.tags,
        gen_random_uuid(), 0, 0, 'made ' || i, jsonb_build_object('number', i),
        array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector,
        gen_random_uuid(), now(), now(), 1, 1
@@ -84,8 +84,8 @@ FROM rag_search('keys', 'big', top_k => 500)) s;
 
 -- for many equal texts, the ids decide which are returned
 INSERT INTO rag.rag_kb_big
-SELECT c.collection, c.partition, c.source, 'again:' || i, c.title, gen_random_uuid(), i, c.document_type,
-c.category, c.tags,
+SELECT c.collection, c.partition, c.source, 'again:' || i, c.title, gen_random_uuid(), i,
+c.document_type, c.category, c.tags,
        md5(i::text)::uuid, 0, 0, c.content, c.metadata, c.embedding, c.embedding_key, now(), now(),
        1, 1
 FROM rag.rag_kb_big AS c, generate_series(1, 30) AS i WHERE c.uri = 'note:backups';

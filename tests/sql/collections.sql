@@ -116,11 +116,11 @@ SELECT what, updated_at - lag(updated_at) OVER (ORDER BY step) > interval '0' AS
 
 -- a collection rejects embeddings with other dimensions from every role
 \set VERBOSITY terse
-INSERT INTO rag.chunks (collection, partition, uri, document_id, document_type, chunk_id, chunk_index,
-    start_index, content, embedding, embedding_key,
+INSERT INTO rag.chunks (collection, partition, uri, document_id, document_type, chunk_id,
+    chunk_index, start_index, content, embedding, embedding_key,
     fetched_at, indexed_at, start_line, end_line)
-VALUES ('laws', 'rag_kb_laws', 'x', gen_random_uuid(), 'markdown', gen_random_uuid(), 0, 0, 'x', '[1,2,3]',
-gen_random_uuid(), now(), now(), 1, 1); :sqlstate
+VALUES ('laws', 'rag_kb_laws', 'x', gen_random_uuid(), 'markdown', gen_random_uuid(), 0, 0, 'x',
+'[1,2,3]', gen_random_uuid(), now(), now(), 1, 1); :sqlstate
 \set VERBOSITY default
 
 -- all collections and their sizes

@@ -57,9 +57,9 @@ SELECT rag_alter_retriever('plain', '{"storageConfig": {"ext": {"m": 8, "ef_cons
 -- Options of the vector index.
 SELECT rag_create_collection('large', retriever => 'plain');
 SELECT count(*) FROM rag_add_document('The first of many.', 'first', collection => 'large');
-INSERT INTO rag.rag_kb_large (collection, uri, title, document_id, document_type, chunk_id, chunk_index,
-    start_index, content, metadata, embedding, embedding_key, fetched_at, indexed_at, start_line,
-    end_line)
+INSERT INTO rag.rag_kb_large (collection, uri, title, document_id, document_type, chunk_id,
+    chunk_index, start_index, content, metadata, embedding, embedding_key, fetched_at, indexed_at,
+    start_line, end_line)
 SELECT 'large', 'made:' || i, 'Title', md5('d' || i)::uuid, 'text', md5('c' || i)::uuid, 0, 0,
     'word' || i, '{}', (SELECT embedding FROM rag.chunks WHERE collection = 'large' LIMIT 1),
     md5('e' || i)::uuid, now(), now(), 1, 1

@@ -19,6 +19,7 @@ mod model;
 mod object;
 mod retriever;
 mod server_url;
+mod strategy;
 mod text;
 mod value;
 
@@ -32,6 +33,7 @@ pub use self::{
     metadata::{Metadata, Notes},
     model::{MAX_CANDIDATES, ModelKey, ModelSpec, NOTHING_FOUND, check_model_spec},
     retriever::{Retriever, check_retriever_spec},
+    strategy::{IndexStrategy, OWN_PARTITION},
 };
 use self::{
     object::{Object, Problems, did_you_mean, shown, type_of},

@@ -12,6 +12,9 @@ fn retriever(spec: Value) -> Value {
     json!({"apiVersion": "agent.wecode.io/v1", "kind": "Retriever", "metadata": {"name": "a"}, "spec": spec})
 }
 
+const NAME: &str =
+    "Use letters, digits, \".\", \"_\" and \"-\", with a letter or digit at both ends.";
+
 const NOTHING: &str = "spec.retrievalMethods: must enable vector or keyword | Write vector: \
     {enabled: true}, or keyword: {enabled: true}, or both.";
 
@@ -33,6 +36,9 @@ fn all_settings_of_retrievers_are_accepted() {
     // a method that is not named is disabled
     for spec in [
         json!({}),
+        json!({"storageConfig": {"indexStrategy": {"mode": "fixed", "fixedName": "rag_documents"}}}),
+        json!({"storageConfig": {"indexStrategy": {"mode": "rolling", "rollingStep": 5000}}}),
+        json!({"storageConfig": {"indexStrategy": {"mode": "rolling", "prefix": "wecode"}}}),
         json!({"retrievalMethods": {"keyword": {}}}),
         json!({"retrievalMethods": {"vector": {"enabled": true}, "keyword": {"enabled": false}}}),
         json!({"storageConfig": {"type": "flat", "metric": "l2"}}),
@@ -156,12 +162,6 @@ fn wrong_retrievers_are_refused() {
                 .into(),
         ),
         (
-            strategy("mode", json!("fixed")),
-            "spec.storageConfig.indexStrategy.mode: \"fixed\" is not supported by this version | \
-             Write mode: per_dataset."
-                .into(),
-        ),
-        (
             strategy("mode", json!("per-dataset")),
             "spec.storageConfig.indexStrategy.mode: \"per-dataset\" is not a mode | Did you mean \
                 \"per_dataset\"? \
@@ -169,9 +169,37 @@ fn wrong_retrievers_are_refused() {
                 .into(),
         ),
         (
-            strategy("prefix", json!("docs")),
-            "spec.storageConfig.indexStrategy.prefix: \"docs\" is not supported by this version | \
-             Leave it out, or write prefix: rag."
+            strategy("prefix", json!("a b")),
+            format!(
+                "spec.storageConfig.indexStrategy.prefix: \"a b\" is not a name of at most 32 \
+                 characters | {NAME}"
+            ),
+        ),
+        (
+            strategy("prefix", json!("p".repeat(33))),
+            format!(
+                "spec.storageConfig.indexStrategy.prefix: \"{}\" is not a name of at most 32 \
+                 characters | {NAME}",
+                "p".repeat(33)
+            ),
+        ),
+        (
+            json!({"storageConfig": {"indexStrategy": {"mode": "fixed", "fixedName": "a\"b"}}}),
+            format!(
+                "spec.storageConfig.indexStrategy.fixedName: \"a\"b\" is not a name of at most 63 \
+                 characters | {NAME}"
+            ),
+        ),
+        (
+            json!({"storageConfig": {"indexStrategy": {"mode": "rolling", "rollingStep": 0}}}),
+            "spec.storageConfig.indexStrategy.rollingStep: must be an integer from 1 to 1000000, \
+             not 0"
+                .into(),
+        ),
+        (
+            json!({"storageConfig": {"indexStrategy": {"mode": "fixed", "prefix": "rag"}}}),
+            "spec.storageConfig.indexStrategy.prefix: is only for modes \"per_dataset\" and \
+             \"rolling\" | Leave it out."
                 .into(),
         ),
         (

@@ -297,6 +297,16 @@ pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {
     Ok(!collections.is_empty() && collections.iter().all(sees_every_row))
 }
 
+/// Returns true if the current role sees every row of a collection's partition, which may have
+/// chunks of other collections.
+pub fn sees_partition(collection: &Collection) -> bool {
+    sees_every_row(collection)
+        && (!collection.shares_partition()
+            || collection
+                .partition_oid()
+                .is_some_and(|partition| sees_every_row_of(partition).unwrap_or(false)))
+}
+
 // -- functions for policies and views, which run with the rights of the reading role
 
 /// Returns the collections on which a role has a privilege.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     Metadata,
-    object::{Object, Problems, did_you_mean, shown, type_of},
+    object::{Object, Problems, type_of},
 };
 
 /// Settings of storage and search, as the proposal of the Retriever describes them.
@@ -25,8 +25,6 @@ const SPEC: [&str; 4] = [
     "embedding",
     "description",
 ];
-/// Partitions are named `rag_kb_<collection>`.
-const PREFIX: &str = "rag";
 
 impl Retriever {
     /// Returns `None` if there are problems.
@@ -80,7 +78,7 @@ fn check(spec: &Object<'_>) {
 }
 
 /// Returns an integer, or reports a problem if it is none from `least` to `most`.
-fn integer(object: &Object<'_>, key: &str, least: i64, most: i64) -> Option<i64> {
+pub(crate) fn integer(object: &Object<'_>, key: &str, least: i64, most: i64) -> Option<i64> {
     let given = object.get(key)?;
     let value = given
         .as_i64()
@@ -170,45 +168,6 @@ fn fraction(method: &Object<'_>, key: &str) {
     {
         let problem = format!("must be a number from 0 to 1, not {}", described(given));
         method.problem(key, problem, None);
-    }
-}
-
-fn check_strategy(strategy: &Object<'_>) {
-    const HINT: &str = "Write mode: per_dataset.";
-    const LATER: &str = "is not supported by this version";
-    let mode = strategy.text("mode");
-    match mode {
-        None | Some("per_dataset") => {}
-        Some(mode @ ("fixed" | "rolling")) => {
-            strategy.problem("mode", format!("\"{mode}\" {LATER}"), Some(HINT.into()))
-        }
-        Some(other) => {
-            let hint = did_you_mean(other, &["per_dataset", "fixed", "rolling"], "Modes");
-            strategy.problem(
-                "mode",
-                format!("\"{}\" is not a mode", shown(other)),
-                Some(hint),
-            );
-        }
-    }
-    if let Some(prefix) = strategy.text("prefix")
-        && prefix != PREFIX
-    {
-        let hint = format!("Leave it out, or write prefix: {PREFIX}.");
-        strategy.problem(
-            "prefix",
-            format!("\"{}\" {LATER}", shown(prefix)),
-            Some(hint),
-        );
-    }
-    for (key, of) in [("fixedName", "fixed"), ("rollingStep", "rolling")] {
-        if strategy.get(key).is_some() && mode != Some(of) {
-            strategy.problem(
-                key,
-                format!("is only for mode \"{of}\""),
-                Some("Leave it out.".into()),
-            );
-        }
     }
 }
 

@@ -3,10 +3,11 @@
 use rag_contract::{StorageType, VectorMetric};
 use rag_protocol::name::NameForm;
 
-use super::{check_strategy, integer};
+use super::integer;
 use crate::{
     object::{Object, did_you_mean, shown, type_of},
     server_url::server_url,
+    strategy,
 };
 
 pub const FIELDS: [&str; 11] = [
@@ -40,7 +41,6 @@ const VALUES: [(&str, &str); 3] = [
 ];
 /// Types of storage that this version supports.
 const SUPPORTED: [StorageType; 3] = [StorageType::Hnsw, StorageType::Flat, StorageType::PgVector];
-const STRATEGY: [&str; 4] = ["mode", "prefix", "fixedName", "rollingStep"];
 /// Options of a vector index, with their smallest and largest values.
 const INDEX_OPTIONS: [(&str, i64, i64); 2] = [("m", 2, 100), ("ef_construction", 4, 1000)];
 
@@ -67,9 +67,7 @@ pub fn check(storage: &Object<'_>) {
     }
     check_metric(storage);
     check_index_options(storage, known.unwrap_or_default());
-    if let Some(strategy) = storage.object("indexStrategy", &STRATEGY) {
-        check_strategy(&strategy);
-    }
+    strategy::check(storage);
 }
 
 fn check_metric(storage: &Object<'_>) {

@@ -1,0 +1,247 @@
+//! `storageConfig.indexStrategy`: which partition of `rag.chunks` has the chunks of a collection.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    object::{Object, did_you_mean, shown},
+    retriever::integer,
+};
+
+const KEYS: [&str; 4] = ["mode", "prefix", "fixedName", "rollingStep"];
+
+/// The mode in which each collection has a partition of its own.
+pub const OWN_PARTITION: &str = "per_dataset";
+const FIXED: &str = "fixed";
+const ROLLING: &str = "rolling";
+const MODES: [&str; 3] = [OWN_PARTITION, FIXED, ROLLING];
+
+const DEFAULT_PREFIX: &str = "rag";
+const DEFAULT_FIXED_NAME: &str = "rag_documents";
+const DEFAULT_STEP: i64 = 10;
+const MAX_STEP: i64 = 1_000_000;
+
+/// The maximum number of bytes of an identifier.
+const MAX_NAME: usize = 63;
+/// The maximum length of a prefix. What follows it is then more than a hash.
+const MAX_PREFIX: usize = 32;
+/// The number of hexadecimal digits of the hash in a shortened name.
+const HASH_DIGITS: usize = 16;
+
+/// How collections are distributed over partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexStrategy {
+    /// Each collection has a partition of its own.
+    PerDataset { prefix: String },
+    /// One partition for all collections.
+    Fixed { name: String },
+    /// One partition for `step` collections that were created one after another.
+    Rolling { prefix: String, step: i64 },
+}
+
+impl IndexStrategy {
+    /// Returns the strategy of a retriever's settings, which were checked.
+    pub fn of(spec: &Value) -> Self {
+        let strategy = spec.pointer("/storageConfig/indexStrategy");
+        let get = |key| strategy.and_then(|strategy| strategy.get(key));
+        let text = |key, default: &str| {
+            let given = get(key).and_then(Value::as_str);
+            given.unwrap_or(default).to_owned()
+        };
+        match text("mode", OWN_PARTITION).as_str() {
+            FIXED => Self::Fixed {
+                name: text("fixedName", DEFAULT_FIXED_NAME),
+            },
+            ROLLING => Self::Rolling {
+                prefix: text("prefix", DEFAULT_PREFIX),
+                step: get("rollingStep")
+                    .and_then(Value::as_i64)
+                    .unwrap_or(DEFAULT_STEP),
+            },
+            _ => Self::PerDataset {
+                prefix: text("prefix", DEFAULT_PREFIX),
+            },
+        }
+    }
+
+    pub fn mode(&self) -> &'static str {
+        match self {
+            Self::PerDataset { .. } => OWN_PARTITION,
+            Self::Fixed { .. } => FIXED,
+            Self::Rolling { .. } => ROLLING,
+        }
+    }
+
+    /// Returns true if a partition may have the chunks of several collections.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self, Self::PerDataset { .. })
+    }
+
+    /// Returns the name of the partition for a collection. `serial` numbers collections from 1. The
+    /// name is an identifier of at most 63 bytes. A longer one is shortened: it ends with a `~`,
+    /// which no prefix and no name of a collection contains, and a hash.
+    pub fn partition(&self, collection: &str, serial: i64) -> String {
+        let name = match self {
+            Self::PerDataset { prefix } => format!("{prefix}_kb_{collection}"),
+            Self::Fixed { name } => name.clone(),
+            Self::Rolling { prefix, step } => {
+                format!("{prefix}_index_{}", (serial - 1).div_euclid(*step) * step)
+            }
+        };
+        if name.len() <= MAX_NAME {
+            return name;
+        }
+        let hash = Sha256::digest(&name);
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let start: String = name.chars().take(MAX_NAME - 1 - HASH_DIGITS).collect();
+        format!("{start}~{}", &hash[..HASH_DIGITS])
+    }
+}
+
+/// Checks the key `indexStrategy` of `storageConfig`.
+pub(crate) fn check(storage: &Object<'_>) {
+    let Some(strategy) = storage.object("indexStrategy", &KEYS) else {
+        return;
+    };
+    let mode = strategy.text("mode");
+    if let Some(other) = mode.filter(|mode| !MODES.contains(mode)) {
+        let hint = did_you_mean(other, &MODES, "Modes");
+        strategy.problem(
+            "mode",
+            format!("\"{}\" is not a mode", shown(other)),
+            Some(hint),
+        );
+        return;
+    }
+    let mode = mode.unwrap_or(OWN_PARTITION);
+    for (key, of) in [
+        ("prefix", &[OWN_PARTITION, ROLLING][..]),
+        ("fixedName", &[FIXED]),
+        ("rollingStep", &[ROLLING]),
+    ] {
+        if strategy.get(key).is_some() && !of.contains(&mode) {
+            let of = of.iter().map(|mode| format!("\"{mode}\""));
+            let of = of.collect::<Vec<_>>().join(" and ");
+            let plural = if of.contains(" and ") {
+                "modes"
+            } else {
+                "mode"
+            };
+            strategy.problem(
+                key,
+                format!("is only for {plural} {of}"),
+                Some("Leave it out.".into()),
+            );
+        }
+    }
+    for (key, longest) in [("prefix", MAX_PREFIX), ("fixedName", MAX_NAME)] {
+        if let Some(name) = strategy.text(key)
+            && !is_name(name, longest)
+        {
+            strategy.problem(
+                key,
+                format!(
+                    "\"{}\" is not a name of at most {longest} characters",
+                    shown(name)
+                ),
+                Some(
+                    "Use letters, digits, \".\", \"_\" and \"-\", with a letter or digit at both \
+                     ends."
+                        .into(),
+                ),
+            );
+        }
+    }
+    integer(&strategy, "rollingStep", 1, MAX_STEP);
+}
+
+fn is_name(text: &str, longest: usize) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    let ends = [text.bytes().next(), text.bytes().last()];
+    text.len() <= longest
+        && ends
+            .into_iter()
+            .all(|end| end.is_some_and(|b| b.is_ascii_alphanumeric()))
+        && text.bytes().all(inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn strategy(value: Value) -> IndexStrategy {
+        IndexStrategy::of(&json!({"storageConfig": {"indexStrategy": value}}))
+    }
+
+    #[test]
+    fn a_collection_has_its_own_partition_by_default() {
+        let default = IndexStrategy::of(&json!({}));
+        assert_eq!(default.mode(), "per_dataset");
+        assert_eq!(default.partition("laws", 7), "rag_kb_laws");
+        let other = strategy(json!({"mode": "per_dataset", "prefix": "legal"}));
+        assert_eq!(other.partition("laws", 7), "legal_kb_laws");
+    }
+
+    #[test]
+    fn all_collections_of_a_fixed_strategy_share_a_partition() {
+        let default = strategy(json!({"mode": "fixed"}));
+        assert_eq!(default.partition("laws", 7), "rag_documents");
+        let named = strategy(json!({"mode": "fixed", "fixedName": "all"}));
+        assert_eq!(named.partition("laws", 7), "all");
+        assert!(named.is_shared());
+    }
+
+    #[test]
+    fn a_rolling_strategy_starts_a_partition_with_every_step() {
+        let default = strategy(json!({"mode": "rolling"}));
+        let of = |serial| default.partition("laws", serial);
+        assert_eq!(
+            [1, 10, 11, 20, 21].map(of),
+            [
+                "rag_index_0",
+                "rag_index_0",
+                "rag_index_10",
+                "rag_index_10",
+                "rag_index_20"
+            ]
+        );
+        let seed = strategy(json!({"mode": "rolling", "rollingStep": 5000, "prefix": "wecode"}));
+        assert_eq!(seed.partition("laws", 5000), "wecode_index_0");
+        assert_eq!(seed.partition("laws", 5001), "wecode_index_5000");
+    }
+
+    #[test]
+    fn long_names_are_shortened_to_different_identifiers() {
+        let long = strategy(json!({"prefix": "p".repeat(MAX_PREFIX)}));
+        let (one, other) = ("a".repeat(55) + "1", "a".repeat(55) + "2");
+        let (one, other) = (long.partition(&one, 1), long.partition(&other, 2));
+        assert_eq!((one.len(), other.len()), (MAX_NAME, MAX_NAME));
+        assert_ne!(one, other);
+        // the longest name with the default prefix needs no hash
+        let longest = strategy(json!({})).partition(&"a".repeat(56), 1);
+        assert_eq!(longest, format!("rag_kb_{}", "a".repeat(56)));
+    }
+
+    proptest! {
+        #[test]
+        fn partitions_have_identifiers_and_steps_have_their_collections(
+            prefix in "[a-z0-9]{1,32}",
+            name in "[a-zA-Z0-9]{1,56}",
+            serial in 1_i64..1_000_000_000,
+            step in 1..=MAX_STEP,
+        ) {
+            let own = strategy(json!({"prefix": prefix}));
+            prop_assert!(own.partition(&name, serial).len() <= MAX_NAME);
+            let rolling =
+                strategy(json!({"mode": "rolling", "prefix": prefix, "rollingStep": step}));
+            let partition = rolling.partition(&name, serial);
+            prop_assert!(partition.len() <= MAX_NAME);
+            let first: i64 = partition.rsplit('_').next().unwrap_or_default().parse()?;
+            prop_assert!((first + 1..=first + step).contains(&serial));
+            prop_assert_eq!(first % step, 0);
+        }
+    }
+}
